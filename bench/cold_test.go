@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+// oneByOne makes a server's hits a matter of order alone: with one request in flight, nothing overtakes.
+func oneByOne(t *testing.T, args ...string) []string {
+	t.Helper()
+	load := generate(t, "--rows", "40", "--turns", "1:5", "--turn-tokens", "200:600", "--system-tokens", "1024", "--reuse", "1",
+		"--input-tokens", "1100:4000", "--output-tokens", "2")
+	return append([]string{"--trace", load, "--concurrency", "1"}, args...)
+}
+
+// cached is what the server reported for each row.
+func (r *results) cached() map[int64]int64 {
+	list := map[int64]int64{}
+	for _, l := range r.lines {
+		list[l.Row] = l.Cached
+	}
+	return list
+}
+
+// TestColdStart: a second run right after the first sees exactly what the first saw, and both the ideal.
+func TestColdStart(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		mock, args []string
+	}{
+		{name: "flush", says: "flush their prefix caches"},
+		{name: "flush, asked for", says: "flush their prefix caches", args: []string{"--cold", "flush"}},
+		{name: "salt", says: "proven to work", mock: []string{"--no-flush"}},
+		{name: "salt, asked for", says: "proven to work", args: []string{"--cold", "salt"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, c.mock...)
+			args := oneByOne(t, append(c.args, "--url", m.url)...)
+			first, second := run(t, args...), run(t, args...)
+			for _, r := range []*results{first, second} {
+				r.prove(t)
+				r.verdict(t)
+				if !strings.Contains(r.stderr, c.says) {
+					t.Errorf("the run does not say %q:\n%s", c.says, r.stderr)
+				}
+				hits := int64(0)
+				for _, l := range r.lines {
+					hits += l.Cached
+					if l.Cached != l.Expected {
+						t.Errorf("row %d: %d tokens cached, the ideal is %d", l.Row, l.Cached, l.Expected)
+					}
+				}
+				if hits == 0 {
+					t.Error("the trace has no hits to judge by")
+				}
+			}
+			if !maps.Equal(first.cached(), second.cached()) {
+				t.Errorf("the second run was served other hits:\n%v\n%v", first.cached(), second.cached())
+			}
+			if a, b := first.summary.Workload.Fingerprint, second.summary.Workload.Fingerprint; a != b || !strings.HasPrefix(a, "sha256:") {
+				t.Errorf("fingerprints %s and %s", a, b)
+			}
+			other := run(t, append(args, "--seed", "1")...)
+			if a, b := first.summary.Workload.Fingerprint, other.summary.Workload.Fingerprint; a == b {
+				t.Errorf("two seeds, one fingerprint: %s", a)
+			}
+			log := m.stop(t)
+			first.join(t, log)
+			second.join(t, log)
+		})
+	}
+}
+
+// TestWarmCache: a cache that nobody emptied is found out, and accepted only when asked.
+func TestWarmCache(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		mock, args []string
+	}{
+		{"cold off", "cold: off", nil, []string{"--cold", "off"}},
+		{"no way to be cold", "cannot flush and ignore cache_salt", []string{"--no-flush", "--ignore-salt"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, c.mock...)
+			args := oneByOne(t, append(c.args, "--url", m.url)...)
+			run(t, args...).verdict(t)
+			warm := run(t, args...)
+			warm.prove(t)
+			warm.verdict(t, "the cache was warm")
+			if !strings.Contains(warm.stderr, c.says) {
+				t.Errorf("the run does not say %q:\n%s", c.says, warm.stderr)
+			}
+			run(t, append(args, "--allow-warm")...).verdict(t)
+		})
+	}
+}
+
+// TestColdRefused: what was asked for and cannot be had is said before anything is sent.
+func TestColdRefused(t *testing.T) {
+	m := startMock(t, "--no-flush", "--ignore-salt")
+	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignores cache_salt"} {
+		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
+			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
+		}
+	}
+}
+
+// TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
+func TestFingerprintIsOfTheWork(t *testing.T) {
+	a, b := startMock(t), startMock(t, "--no-flush")
+	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
+	print := func(args ...string) string {
+		return run(t, with(load, args...)...).summary.Workload.Fingerprint
+	}
+	base := print("--url", a.url)
+	for name, same := range map[string][]string{
+		"another run":           {"--url", a.url},
+		"another server":        {"--url", b.url, "--cold", "off"},
+		"a header":              {"--url", a.url, "-H", "X-Team: blue"},
+		"two targets":           {"--url", a.url, "--url", b.url, "--cold", "off"},
+		"how results are kept":  {"--url", a.url, "--compress"},
+		"a limit on the answer": {"--url", a.url, "--timeout", "1m"},
+	} {
+		if got := print(same...); got != base {
+			t.Errorf("%s changes the fingerprint", name)
+		}
+	}
+	for name, other := range map[string][]string{
+		"a seed":   {"--url", a.url, "--seed", "7"},
+		"a scale":  {"--url", a.url, "--scale", "2"},
+		"a model":  {"--url", a.url, "--model", "n"},
+		"an extra": {"--url", a.url, "--extra-inputs", "temperature:0.5"},
+		"a limit":  {"--url", a.url, "--limit", "9"},
+		"whole":    {"--url", a.url, "--no-stream"},
+	} {
+		if got := print(other...); got == base {
+			t.Errorf("%s does not change the fingerprint", name)
+		}
+	}
+}

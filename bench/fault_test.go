@@ -1,0 +1,252 @@
+package bench
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// faulty replays load against a server that commits a fault in about half of the answers. Nothing is probed, so that each
+// line of the server's log is a request of the run.
+func faulty(t *testing.T, m *mockServer, load, fault string, args ...string) *results {
+	t.Helper()
+	return run(t, append([]string{"--trace", load, "--url", m.url, "--no-probe", "-H", "X-Mock-Fault: " + fault + "@0.5"}, args...)...)
+}
+
+// TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log explains,
+// and the server's own words.
+func TestFaults(t *testing.T) {
+	load := steady(t, 60, 400, 6)
+	for _, c := range []struct {
+		fault, outcome string
+		error          string // words of it
+		status         int64  // absent = none was seen
+		args           []string
+	}{
+		{"status:503", "http_error", "injected fault: status", 503, nil},
+		{"status:429", "http_error", "injected fault: status", 429, []string{"--no-stream"}},
+		{"reset-before", "reset", "reset by the server", absent, nil},
+		{"reset-after:0", "reset", "reset by the server", 200, nil},
+		{"reset-after:3", "reset", "reset by the server", 200, nil},
+		{"close-before", "reset", "closed the connection before it answered", absent, nil},
+		{"truncate:0", "truncated", "", 200, nil},
+		{"truncate:3", "truncated", "", 200, nil},
+		{"truncate:3", "truncated", "", 200, []string{"--no-stream"}},
+		{"stall:0", "timeout", "--idle-timeout", 200, []string{"--idle-timeout", "300ms"}},
+		{"stall:3", "timeout", "--idle-timeout", 200, []string{"--idle-timeout", "300ms"}},
+		{"stall:3", "timeout", "--timeout", 200, []string{"--timeout", "400ms"}},
+		{"bad-json:2", "bad_response", "", 200, nil},
+		{"bad-chunk:2", "bad_response", "chunk", 200, nil},
+		{"bad-status", "bad_response", "status", absent, nil},
+		{"error-event:2", "stream_error", "injected fault: error-event", 200, nil},
+		{"no-finish", "truncated", "without a finish reason", 200, nil},
+		{"big-event:9000000", "bad_response", "", 200, nil},
+	} {
+		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t)
+			r := faulty(t, m, load, c.fault, c.args...)
+			r.prove(t)
+			log := m.stop(t)
+			r.join(t, log)
+			r.only(t, "ok", c.outcome)
+			r.verdict(t, "of 60 requests failed")
+			kind, _, _ := strings.Cut(c.fault, ":")
+			for _, l := range r.lines {
+				if len(log[l.ID]) != 1 {
+					t.Errorf("row %d came %d times, resent %d", l.Row, len(log[l.ID]), l.Resent)
+					continue
+				}
+				switch fault := log[l.ID][0].Fault; {
+				case l.ok() == (fault == kind):
+					t.Errorf("row %d is %s (%s); the server committed %q", l.Row, l.Outcome, l.Error, fault)
+				case !l.ok() && (!strings.Contains(l.Error, c.error) || l.Status != c.status):
+					t.Errorf("row %d: status %d, error %q; want %d and %q", l.Row, l.Status, l.Error, c.status, c.error)
+				}
+			}
+			if !strings.Contains(r.stderr, c.outcome) {
+				t.Errorf("the terminal does not show %s:\n%s", c.outcome, r.stderr)
+			}
+		})
+	}
+}
+
+// TestHarmlessFaults: what a client must put up with is no failure.
+func TestHarmlessFaults(t *testing.T) {
+	load := steady(t, 60, 400, 6)
+	for _, c := range []struct {
+		fault   string
+		reasons []string
+		from    string // tokens_from
+		args    []string
+	}{
+		{"split:7", nil, "usage", nil},
+		{"slow-bytes:20us", nil, "usage", nil},
+		{"big-event:2000000", nil, "usage", nil},
+		{"interim:103", nil, "usage", nil},
+		{"interim:102", nil, "usage", []string{"--no-stream"}},
+		{"no-length", nil, "usage", nil},
+		{"no-length", nil, "usage", []string{"--no-stream"}},
+		{"no-usage", nil, "chunks", nil},
+		{"short:2", []string{"ended short of the recorded length"}, "usage", nil},
+	} {
+		t.Run(strings.Join(append([]string{c.fault}, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t)
+			r := faulty(t, m, load, c.fault, c.args...)
+			r.prove(t)
+			r.only(t, "ok")
+			r.verdict(t, c.reasons...)
+			log := m.stop(t)
+			kind, _, _ := strings.Cut(c.fault, ":")
+			committed := 0
+			for _, l := range r.lines {
+				if len(log[l.ID]) != 1 {
+					t.Errorf("row %d came %d times", l.Row, len(log[l.ID]))
+				} else if s := log[l.ID][0]; s.Fault == kind {
+					committed++
+					if l.TokensFrom != c.from || l.Completion != s.Completion {
+						t.Errorf("row %d: %d completion tokens by %s, the server sent %d", l.Row, l.Completion, l.TokensFrom, s.Completion)
+					}
+				}
+			}
+			if committed == 0 {
+				t.Error("the fault was never committed")
+			}
+		})
+	}
+}
+
+// TestClosedIdle: a server that closes its connections after each answer costs re-sends, but no request and no second copy.
+func TestClosedIdle(t *testing.T) {
+	load := steady(t, 300, 2000, 2)
+	m := startMock(t, "--fault", "idle-close:0s", "--ttft", "0s", "--itl", "0s")
+	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--concurrency", "3")
+	r.prove(t)
+	r.join(t, m.stop(t))
+	resent := 0
+	for _, l := range r.lines {
+		resent += int(l.Resent)
+		// A request that arrives in the instant between the answer and the close has been taken by the server's kernel and
+		// may not be sent again.
+		if !l.ok() && l.Outcome != "reset" || l.Resent > 1 {
+			t.Errorf("row %d is %s (%s), resent %d", l.Row, l.Outcome, l.Error, l.Resent)
+		}
+	}
+	by := r.outcomes()
+	t.Logf("%v, %d resent, %d connections dialled, %d closed by the server", by, resent, r.summary.Connections.Dialled, r.summary.Connections.ClosedIdle)
+	if resent == 0 || by["ok"] < 2*by["reset"] {
+		t.Errorf("%v with %d re-sends: want some, and most ok", by, resent)
+	}
+}
+
+// TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
+func TestKeepAlive(t *testing.T) {
+	m := startMock(t, "--keep-alive", "30ms")
+	r := run(t, "--trace", steady(t, 40, 20, 2), "--url", m.url, "--no-probe")
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	if c := r.summary.Connections; c.ClosedIdle == 0 {
+		t.Errorf("no connection was closed by the server: %+v", c)
+	}
+}
+
+// TestNobodyListens without a probe: every request has its line.
+func TestNobodyListens(t *testing.T) {
+	m := startMock(t)
+	m.stop(t)
+	r := run(t, with(chat, "--url", m.url, "--no-probe")...)
+	r.prove(t)
+	r.only(t, "connect_error")
+	r.verdict(t, "none of 60 requests succeeded")
+	for _, l := range r.lines {
+		if !strings.Contains(l.Error, "refused") || l.Sent != absent {
+			t.Errorf("row %d, sent at %d: %s", l.Row, l.Sent, l.Error)
+		}
+	}
+}
+
+// TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
+func TestServerDies(t *testing.T) {
+	m := startMock(t, "--itl", "20ms")
+	address := strings.TrimPrefix(m.url, "http://")
+	r := startReplay(t, "--trace", steady(t, 1200, 200, 5), "--url", m.url)
+	m.untilRunning(t, 8)
+	m.signal(t, os.Kill)
+	<-m.gone
+	until(t, "the run notices", func() bool { return r.recorded(t, "connect_error") > 0 })
+	again := startMockIn(t, nil, m.log, "--itl", "20ms", "--listen", address)
+	res := r.finish(t)
+	res.prove(t)
+	res.join(t, again.stop(t))
+	res.only(t, "ok", "truncated", "reset", "connect_error")
+	res.verdict(t, "failed")
+	by := res.outcomes()
+	t.Logf("outcomes %v", by)
+	if by["truncated"]+by["reset"] == 0 || by["connect_error"] == 0 || by["ok"] == 0 {
+		t.Errorf("outcomes %v", by)
+	}
+	if last := res.lines[len(res.lines)-1]; !last.ok() {
+		t.Errorf("the last request is %s: the run never recovered", last.Outcome)
+	}
+}
+
+// TestServerStalls: a stopped process takes requests and says nothing; after a while it goes on.
+func TestServerStalls(t *testing.T) {
+	m := startMock(t, "--itl", "20ms")
+	r := startReplay(t, "--trace", steady(t, 1000, 200, 5), "--url", m.url, "--idle-timeout", "500ms")
+	m.untilRunning(t, 8)
+	m.signal(t, syscall.SIGSTOP)
+	until(t, "requests time out", func() bool { return r.recorded(t, "timeout") > 0 })
+	m.signal(t, syscall.SIGCONT)
+	res := r.finish(t)
+	res.prove(t)
+	log := m.stop(t)
+	res.join(t, log)
+	res.only(t, "ok", "timeout", "connect_error")
+	res.verdict(t, "failed")
+	t.Logf("outcomes %v", res.outcomes())
+	if last := res.lines[len(res.lines)-1]; !last.ok() {
+		t.Errorf("the last request is %s: the run never recovered", last.Outcome)
+	}
+}
+
+// TestGarbage: servers that speak no HTTP at all.
+func TestGarbage(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"a login page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Please log in</html>") },
+		"nothing":      func(http.ResponseWriter, *http.Request) {},
+		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := serve(t, handler)
+			r := run(t, with(chat, "--url", url, "--no-probe")...)
+			r.prove(t)
+			r.only(t, "bad_response", "http_error", "truncated")
+			r.verdict(t, "none of 60 requests succeeded")
+			refused(t, with(chat, "--url", url)...)
+		})
+	}
+}
+
+// TestRefusedUpload: a server that answers and hangs up while a large request is still on its way.
+func TestRefusedUpload(t *testing.T) {
+	load := generate(t, "--rows", "20", "--rate", "50", "--input-tokens", "120000", "--output-tokens", "2")
+	r := run(t, "--trace", load, "--no-probe", "--url", serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, `{"error":{"message":"too large for us"}}`, http.StatusRequestEntityTooLarge)
+	}))
+	r.prove(t)
+	r.only(t, "http_error", "reset") // the answer may be lost in the reset that follows it
+	r.verdict(t, "none of 20 requests succeeded")
+	for _, l := range r.lines {
+		if l.Resent != 0 || l.Outcome == "http_error" && (l.Error != "too large for us" || l.Status != 413) {
+			t.Errorf("row %d: status %d, error %q, resent %d", l.Row, l.Status, l.Error, l.Resent)
+		}
+	}
+	t.Logf("outcomes %v", r.outcomes())
+}

@@ -1,0 +1,287 @@
+package bench
+
+// The end-to-end proofs run the built binary as a user would, against `fastreplay mock` in a process of its own, and
+// compare what the run wrote with what the server logged. They assert no absolute times: a busy machine may make a run
+// late, never wrong. What needs a quiet machine is logged. With -race the binary is built with the race detector too.
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds everything that must happen some time.
+const patience = 2 * time.Minute
+
+// binary is the program under test, built once by TestMain.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fastreplay-proof-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "fastreplay")
+	build := exec.Command("go", append([]string{"build", "-o", binary}, append(raceFlag(), "../cmd/fastreplay")...)...)
+	code := 1
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building fastreplay: %v\n%s", err, out)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func raceFlag() []string {
+	info, _ := debug.ReadBuildInfo()
+	for _, s := range info.Settings {
+		if s.Key == "-race" && s.Value == "true" {
+			return []string{"-race"}
+		}
+	}
+	return nil
+}
+
+// process is a started program with what it has said so far.
+type process struct {
+	*exec.Cmd
+	stdout, stderr output
+	gone           chan struct{}
+}
+
+// output is a buffer that one goroutine fills while another one reads.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs the binary behind a prefix such as `ip netns exec NAME`.
+func start(t *testing.T, prefix []string, args ...string) *process {
+	t.Helper()
+	line := append(append(append([]string(nil), prefix...), binary), args...)
+	p := &process{Cmd: exec.Command(line[0], line[1:]...), gone: make(chan struct{})}
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	p.Env = append(os.Environ(), "OPENAI_API_KEY=", "GORACE=atexit_sleep_ms=0")
+	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell starts a job
+	stdin, err := p.StdinPipe()                         // its end is how a mock notices that this test has died
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.Wait(); close(p.gone) }()
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		<-p.gone
+		_ = stdin.Close()
+	})
+	return p
+}
+
+// signal sends a signal; a process that has ended already is a failure.
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		t.Fatalf("%v: %v\n%s", s, err, p.stderr.String())
+	}
+}
+
+// wait returns the exit code.
+func (p *process) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.gone:
+	case <-time.After(patience):
+		t.Fatalf("%v still runs after %v; it said:\n%s", p.Args, patience, p.stderr.String())
+	}
+	if strings.Contains(p.stderr.String(), "DATA RACE") || strings.Contains(p.stderr.String(), "panic:") {
+		t.Fatalf("%v:\n%s", p.Args, p.stderr.String())
+	}
+	return p.ProcessState.ExitCode()
+}
+
+// until waits for something that another process brings about.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// mockServer is a running `fastreplay mock`.
+type mockServer struct {
+	*process
+	url string
+	log string // file
+}
+
+// startMock starts a fast mock on a free port; args come last and win.
+func startMock(t *testing.T, args ...string) *mockServer {
+	t.Helper()
+	return startMockIn(t, nil, filepath.Join(t.TempDir(), "mock.jsonl"), args...)
+}
+
+func startMockIn(t *testing.T, prefix []string, log string, args ...string) *mockServer {
+	t.Helper()
+	base := []string{"mock", "--log", log, "--ttft", "4ms", "--itl", "1ms", "--die-with-parent"}
+	m := &mockServer{process: start(t, prefix, append(base, args...)...), log: log}
+	until(t, "the mock listens", func() bool {
+		select {
+		case <-m.gone:
+			t.Fatalf("the mock ended:\n%s", m.stderr.String())
+		default:
+		}
+		line, err := bufio.NewReader(strings.NewReader(m.stdout.String())).ReadString('\n')
+		m.url, _ = strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+		return err == nil && m.url != ""
+	})
+	return m
+}
+
+// stop ends the mock and returns its log.
+func (m *mockServer) stop(t *testing.T) map[string][]served {
+	t.Helper()
+	m.signal(t, os.Interrupt)
+	if code := m.wait(t); code != 0 {
+		t.Errorf("the mock ended with %d:\n%s", code, m.stderr.String())
+	}
+	return readLog(t, m.log)
+}
+
+// untilRunning waits until the mock works on at least n requests at once.
+func (m *mockServer) untilRunning(t *testing.T, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d requests run", n), func() bool {
+		resp, err := http.Get(m.url + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		_, after, _ := strings.Cut(string(text), "\nvllm:num_requests_running{")
+		_, value, _ := strings.Cut(after, "} ")
+		running := 0
+		_, err = fmt.Sscan(value, &running)
+		return err == nil && running >= n
+	})
+}
+
+// replay is one invocation of the main command.
+type replay struct {
+	*process
+	dir string
+}
+
+// startReplay replays with limits that a busy machine cannot break; args come last and win.
+func startReplay(t *testing.T, args ...string) *replay {
+	t.Helper()
+	return startReplayIn(t, nil, filepath.Join(t.TempDir(), "results"), args...)
+}
+
+func startReplayIn(t *testing.T, prefix []string, dir string, args ...string) *replay {
+	t.Helper()
+	return &replay{start(t, prefix, append([]string{"--output", dir, "--max-drift", "1h"}, args...)...), dir}
+}
+
+// finish waits for the end and reads the results.
+func (r *replay) finish(t *testing.T) *results {
+	t.Helper()
+	code := r.wait(t)
+	res := readResults(t, r.dir)
+	res.code, res.stdout, res.stderr = code, r.stdout.String(), r.stderr.String()
+	if t.Failed() {
+		t.Logf("exit %d\n%s", code, res.stderr)
+	}
+	return res
+}
+
+// run replays to the end.
+func run(t *testing.T, args ...string) *results {
+	t.Helper()
+	return startReplay(t, args...).finish(t)
+}
+
+// refused replays what must be refused before anything is sent, and returns what was said.
+func refused(t *testing.T, args ...string) string {
+	t.Helper()
+	r := startReplay(t, args...)
+	code, said := r.wait(t), r.stderr.String()
+	if code != 2 {
+		t.Errorf("exit %d, want 2:\n%s", code, said)
+	}
+	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("results were written (%v)", err)
+	}
+	if last := lastLine(said); !strings.Contains(said, "fastreplay: ") || last == "" {
+		t.Errorf("no message:\n%s", said)
+	}
+	return said
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// generate makes a trace with `fastreplay gen`.
+func generate(t *testing.T, args ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	p := start(t, nil, append([]string{"gen", "--output", path}, args...)...)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("gen: exit %d\n%s", code, p.stderr.String())
+	}
+	return path
+}
+
+// steady is a small open load: rows requests, rate a second, each with a prompt of its own.
+func steady(t *testing.T, rows, rate, output int) string {
+	t.Helper()
+	return generate(t, "--rows", fmt.Sprint(rows), "--rate", fmt.Sprint(rate), "--arrival", "constant",
+		"--input-tokens", "200:700", "--output-tokens", fmt.Sprint(output))
+}
+
+// serve runs a server of net/http, for what the mock cannot do.
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return s.URL
+}

@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// interrupted checks what an interrupted run leaves: complete files, marked partial, and a line for every planned request.
+func (r *results) interrupted(t *testing.T, planned int, outcomes ...string) {
+	t.Helper()
+	r.prove(t)
+	r.only(t, append(outcomes, "not_sent")...)
+	by := r.outcomes()
+	if len(r.lines) != planned || by["not_sent"] == 0 {
+		t.Errorf("%d lines, %v; want %d, some of them not sent", len(r.lines), by, planned)
+	}
+	for _, outcome := range outcomes {
+		if by[outcome] == 0 {
+			t.Errorf("outcomes %v, want some %s", by, outcome)
+		}
+	}
+	if r.code != 130 || !r.summary.Run.Partial || r.summary.Verdict.Valid || !strings.Contains(r.reasons()[0], "interrupted when") {
+		t.Errorf("exit %d, partial %t, verdict %+v", r.code, r.summary.Run.Partial, r.summary.Verdict)
+	}
+}
+
+// TestInterruptOnce: what is in flight is drained, what is not yet released never leaves.
+func TestInterruptOnce(t *testing.T) {
+	load := steady(t, 1500, 100, 10)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--itl", "20ms")
+			r := startReplay(t, "--trace", load, "--url", m.url)
+			m.untilRunning(t, 8)
+			r.signal(t, s)
+			res := r.finish(t)
+			res.interrupted(t, 1500, "ok")
+			log := m.stop(t)
+			res.join(t, log)
+			for _, l := range res.lines {
+				if _, came := log[l.ID]; came != (l.Outcome != "not_sent") {
+					t.Errorf("row %d is %s, but seen by the server: %t", l.Row, l.Outcome, came)
+				}
+			}
+		})
+	}
+}
+
+// TestInterruptClosedLoop: a closed loop releases nothing more either.
+func TestInterruptClosedLoop(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--itl", "20ms")
+	r := startReplay(t, "--trace", steady(t, 500, 100, 10), "--url", m.url, "--concurrency", "4")
+	m.untilRunning(t, 4)
+	r.signal(t, os.Interrupt)
+	res := r.finish(t)
+	res.interrupted(t, 500, "ok")
+	res.join(t, m.stop(t))
+}
+
+// TestInterruptTwice: what is in flight is cut at once; the server would never have answered, and the grace is long.
+func TestInterruptTwice(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--fault", "stall:2")
+	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", "1h", "--cold", "off")
+	m.untilRunning(t, 8)
+	r.signal(t, os.Interrupt)
+	r.signal(t, syscall.SIGTERM) // a second SIGINT might melt into the first
+	r.finish(t).interrupted(t, 1500, "cancelled")
+}
+
+// TestGrace: draining has an end.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--fault", "stall:2")
+	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", "50ms", "--cold", "off")
+	m.untilRunning(t, 8)
+	r.signal(t, os.Interrupt)
+	r.finish(t).interrupted(t, 1500, "cancelled")
+}
+
+// TestInterruptBeforeTheStart: nothing is sent and nothing written, whatever the run was waiting for.
+func TestInterruptBeforeTheStart(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		mock  []string
+		args  []string
+		ready func(t *testing.T, m *mockServer, r *replay)
+	}{
+		{
+			"probing a server that never answers", []string{"--ttft", "1h"}, chat,
+			func(t *testing.T, m *mockServer, _ *replay) { m.untilRunning(t, 1) },
+		},
+		{
+			"building", nil,
+			[]string{"--trace", generate(t, "--rows", "2000", "--rate", "100", "--input-tokens", "40000", "--output-tokens", "2")},
+			func(t *testing.T, _ *mockServer, r *replay) {
+				until(t, "the build begins", func() bool { return strings.Contains(r.stderr.String(), "on the wire") })
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, c.mock...)
+			r := startReplay(t, with(c.args, "--url", m.url)...)
+			c.ready(t, m, r)
+			r.signal(t, os.Interrupt)
+			code := r.wait(t)
+			if _, err := os.Stat(r.dir); code != 130 || err == nil {
+				t.Errorf("exit %d, results written: %t\n%s", code, err == nil, r.stderr.String())
+			}
+			if said := lastLine(r.stderr.String()); !strings.Contains(said, "nothing was sent") {
+				t.Errorf("the last line is %q", said)
+			}
+		})
+	}
+}
+
+// TestInterruptWithoutEffect: the second signal ends what does not notice the first, here a trace that never comes.
+func TestInterruptWithoutEffect(t *testing.T) {
+	t.Parallel()
+	r := startReplay(t, "--trace", "-")
+	until(t, "the signals end it", func() bool {
+		select {
+		case <-r.gone:
+			return true
+		default:
+			_ = r.Process.Signal(os.Interrupt)
+			return false
+		}
+	})
+}
+
+// TestTerminalInterrupt: a Ctrl-C goes to the whole process group, and still the embedded mock drains with the run.
+func TestTerminalInterrupt(t *testing.T) {
+	r := startReplay(t, "samples/mooncake-small.jsonl")
+	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
+	if err := syscall.Kill(-r.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	r.finish(t).interrupted(t, 240, "ok")
+}

@@ -1,0 +1,297 @@
+// Package bench_test holds what the repository demands of itself: the law of imports and a top level of few entries.
+package bench_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fastreplay/fastreplay"
+
+// goPackage is what `go list -json` says of a package.
+type goPackage struct {
+	ImportPath   string
+	Imports      []string // direct
+	Deps         []string // direct and indirect
+	TestImports  []string
+	XTestImports []string
+}
+
+// TestLawOfImports: codec (bytes) < sched (time) < engine (sockets) < cmd (people); a package imports only to its left.
+func TestLawOfImports(t *testing.T) {
+	root := moduleRoot(t)
+	for _, system := range []string{"linux", "darwin"} {
+		packages := listPackages(t, root, system)
+		if len(packages) < 10 {
+			t.Fatalf("go list for %s found %d packages; the law would hold of anything", system, len(packages))
+		}
+		for _, breach := range breaches(packages) {
+			t.Errorf("%s: %s", system, breach)
+		}
+	}
+}
+
+// TestTopLevel: a new entry at the top level is a decision, not an accident.
+func TestTopLevel(t *testing.T) {
+	want := []string{
+		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md",
+		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "sched", "scripts",
+	}
+	cmd := exec.Command("git", "ls-files", "-z")
+	cmd.Dir = moduleRoot(t)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("what is tracked is unknown: git ls-files: %v: %s", err, said.Bytes())
+	}
+	var got []string
+	for file := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		entry, _, _ := strings.Cut(file, "/")
+		got = append(got, entry)
+	}
+	slices.Sort(got)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("tracked at the top level:\ngot  %q\nwant %q", got, want)
+	}
+}
+
+// breaches lists every import that breaks the law.
+func breaches(packages []goPackage) []string {
+	var out []string
+	for _, p := range packages {
+		from := relative(p.ImportPath)
+		add := func(to, why string) { out = append(out, fmt.Sprintf("%s imports %s: %s", from, to, why)) }
+		for _, dep := range p.Deps {
+			if to, ours := strings.CutPrefix(dep, module+"/"); ours {
+				if why := forbidden(from, to); why != "" {
+					add(to, why)
+				}
+			}
+		}
+		for _, dep := range p.Imports {
+			if why := socket(from, dep); why != "" {
+				add(dep, why)
+			}
+		}
+		for _, dep := range slices.Concat(p.TestImports, p.XTestImports) {
+			if to, ours := strings.CutPrefix(dep, module+"/"); ours && from == mock && to != mock {
+				add(to, "the mock's tests know the mock alone")
+			}
+		}
+	}
+	return out
+}
+
+const mock = "bench/mockllm"
+
+// forbidden says why the package from may not depend on the package to, both relative to the module; "" = it may.
+func forbidden(from, to string) string {
+	fromLayer, fromRest, _ := strings.Cut(from, "/")
+	toLayer, toRest, _ := strings.Cut(to, "/")
+	order := []string{"codec", "sched", "engine", "cmd"}
+	fromRank, toRank := slices.Index(order, fromLayer), slices.Index(order, toLayer)
+	switch {
+	case from == mock:
+		return "the mock shares no code with the client, so that no mistake cancels itself out"
+	case toLayer == "bench" && fromLayer != "bench" && (fromLayer != "cmd" || to != mock):
+		return "benchmarks and proofs are imported by tests alone, the mock by cmd too"
+	case to == mock && fromLayer != "cmd":
+		return "only cmd and tests import the mock"
+	case toLayer == "bench" || fromLayer == "bench":
+		return ""
+	case fromRank < 0 || toRank < 0:
+		return "one of them lies outside codec, sched, engine, cmd and bench"
+	case fromRank < toRank:
+		return fmt.Sprintf("%s stands left of %s", fromLayer, toLayer)
+	case fromLayer == "codec" && first(fromRest) != first(toRest):
+		return "packages inside codec do not import each other"
+	case fromLayer == "sched" && toLayer != "sched":
+		return "sched knows time, not what is sent"
+	case to == "engine" && fromLayer == "engine":
+		return "engine imports its subpackages, not the other way round"
+	case fromLayer == "cmd" && toLayer == "cmd" && first(fromRest) != first(toRest):
+		return "commands do not import each other"
+	}
+	return ""
+}
+
+// socket says why the package from may not import a package that opens sockets; "" = it may, or it is none.
+func socket(from, dep string) string {
+	sockets := dep == "net" || dep == "crypto/tls" || under(dep, "net/http") || under(dep, "net/rpc") || under(dep, "github.com/valyala/fasthttp")
+	system := dep == "syscall" || under(dep, "golang.org/x/sys")
+	switch layer, rest, _ := strings.Cut(from, "/"); {
+	case layer == "codec" && (sockets || system):
+		return "codec knows bytes, not sockets"
+	case layer == "sched" && sockets:
+		return "sched knows time, not sockets"
+	case layer == "engine" && rest != "" && (sockets || system):
+		return "of engine, only engine itself touches sockets"
+	}
+	return ""
+}
+
+func under(path, tree string) bool { return path == tree || strings.HasPrefix(path, tree+"/") }
+
+func first(path string) string {
+	element, _, _ := strings.Cut(path, "/")
+	return element
+}
+
+func relative(importPath string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+}
+
+func listPackages(t *testing.T, root, system string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list for %s: %v: %s", system, err, said.Bytes())
+	}
+	var packages []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); err == io.EOF {
+			return packages
+		} else if err != nil {
+			t.Fatalf("go list for %s: %v", system, err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// moduleRoot is the directory of go.mod. It visits every directory below, so that `go test` sees what the commands here
+// look at and does not answer from its cache when that has changed.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = os.Stat(filepath.Join(root, ".git", "index")) // what is tracked
+	return root
+}
+
+// TestForbidden: the law knows right from wrong.
+func TestForbidden(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		allowed  bool
+	}{
+		{"codec/trace", "codec/trace/internal", true},
+		{"codec/trace/internal", "codec/trace", true},
+		{"codec/trace", "codec/prompt", false},
+		{"codec/trace/internal", "codec/prompt", false},
+		{"codec/trace", "sched", false},
+		{"codec/trace", "engine", false},
+		{"codec/trace", "engine/metrics", false},
+		{"codec/trace", "cmd/fastreplay", false},
+		{"codec/trace", "bench/mockllm", false},
+		{"codec/trace", "bench/samples", false},
+		{"sched", "sched/internal", true},
+		{"sched", "codec/trace", false},
+		{"sched", "engine", false},
+		{"sched", "bench/mockllm", false},
+		{"engine", "codec/sse", true},
+		{"engine", "sched", true},
+		{"engine", "engine/route", true},
+		{"engine", "cmd/fastreplay", false},
+		{"engine", "bench/mockllm", false},
+		{"engine/report", "engine/metrics", true},
+		{"engine/report", "codec/record", true},
+		{"engine/report", "engine", false},
+		{"engine/metrics/human", "engine", false},
+		{"engine/report", "cmd/fastreplay", false},
+		{"cmd/fastreplay", "engine", true},
+		{"cmd/fastreplay", "engine/report", true},
+		{"cmd/fastreplay", "codec/trace", true},
+		{"cmd/fastreplay", "bench/mockllm", true},
+		{"cmd/fastreplay", "bench/samples", false},
+		{"cmd/fastreplay", "cmd/other", false},
+		{"bench/samples", "codec/trace", true},
+		{"bench/samples", "bench/mockllm", false},
+		{"bench/mockllm", "codec/trace", false},
+		{"bench/mockllm", "bench/samples", false},
+		{"tools", "codec/trace", false},
+		{"engine", "tools", false},
+	} {
+		if why := forbidden(c.from, c.to); (why == "") != c.allowed {
+			t.Errorf("%s imports %s: got %q, want allowed %v", c.from, c.to, why, c.allowed)
+		}
+	}
+}
+
+// TestSocket: only engine and cmd, and of the system's calls sched, touch what lies below.
+func TestSocket(t *testing.T) {
+	for _, c := range []struct {
+		from, dep string
+		allowed   bool
+	}{
+		{"codec/http1", "bytes", true},
+		{"codec/http1", "net/url", true},
+		{"codec/http1", "net", false},
+		{"codec/http1", "net/http", false},
+		{"codec/http1", "net/http/httputil", false},
+		{"codec/http1", "crypto/tls", false},
+		{"codec/trace", "syscall", false},
+		{"codec/api", "github.com/valyala/fasthttp", false},
+		{"sched", "golang.org/x/sys/unix", true},
+		{"sched", "net", false},
+		{"engine", "net", true},
+		{"engine", "github.com/valyala/fasthttp", true},
+		{"engine/metrics", "net/url", true},
+		{"engine/metrics", "net/netip", true},
+		{"engine/metrics", "net", false},
+		{"engine/metrics/human", "syscall", false},
+		{"engine/report", "golang.org/x/sys/unix", false},
+		{"engine/route", "github.com/valyala/fasthttp/fasthttpproxy", false},
+		{"cmd/fastreplay", "net", true},
+		{"bench/mockllm", "net", true},
+	} {
+		if why := socket(c.from, c.dep); (why == "") != c.allowed {
+			t.Errorf("%s imports %s: got %q, want allowed %v", c.from, c.dep, why, c.allowed)
+		}
+	}
+}
+
+// TestBreaches: indirect dependencies count, a socket below another package does not, and the mock's tests are held too.
+func TestBreaches(t *testing.T) {
+	ours := func(path string) string { return module + "/" + path }
+	got := breaches([]goPackage{
+		{ImportPath: ours("codec/trace"), Imports: []string{"os"}, Deps: []string{"os", "syscall", ours("codec/prompt")}},
+		{ImportPath: ours("engine/metrics"), Imports: []string{"net", "github.com/HdrHistogram/hdrhistogram-go"}},
+		{ImportPath: ours("engine"), Imports: []string{"net"}, Deps: []string{"net", ours("sched")}, TestImports: []string{ours(mock)}},
+		{ImportPath: ours(mock), XTestImports: []string{ours(mock), ours("codec/sse")}},
+	})
+	want := []string{
+		"codec/trace imports codec/prompt: packages inside codec do not import each other",
+		"engine/metrics imports net: of engine, only engine itself touches sockets",
+		"bench/mockllm imports codec/sse: the mock's tests know the mock alone",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asRoot skips what only root may arrange.
+func asRoot(t *testing.T, tools ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can arrange this")
+	}
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s", tool)
+		}
+	}
+}
+
+// command runs a tool that must succeed; where it may not, on a machine that forbids it, the test is skipped.
+func command(t *testing.T, line ...string) {
+	t.Helper()
+	if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("%v: %v: %s", line, err, out)
+	}
+}
+
+// TestDiskFull: it is said at once, the run goes on, and at the end the terminal has what the disk has not.
+func TestDiskFull(t *testing.T) {
+	asRoot(t)
+	for _, flags := range [][]string{nil, {"--compress"}} {
+		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			t.Parallel()
+			small := t.TempDir()
+			if err := syscall.Mount("fastreplay", small, "tmpfs", 0, "size=32k"); err != nil {
+				t.Skipf("no tmpfs: %v", err)
+			}
+			t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+			m := startMock(t)
+			args := append(flags, "--trace", steady(t, 600, 500, 3), "--url", m.url)
+			r := startReplayIn(t, nil, filepath.Join(small, "results"), args...)
+			code, said := r.wait(t), r.stderr.String()
+			if code != 1 || !strings.Contains(said, "no space left on device") || !strings.Contains(said, "records wait in memory") {
+				t.Errorf("exit %d:\n%s", code, said)
+			}
+			if !strings.Contains(said, "600 ok") || !strings.Contains(said, "could not be written") {
+				t.Errorf("the terminal does not tell what the disk lacks:\n%s", said)
+			}
+			lines := readLines[line](t, requestsFile(r.dir)) // whole lines, whole frames
+			if len(lines) >= 600 || len(lines) == 0 && flags == nil {
+				t.Errorf("%d lines on a disk of 32 kB", len(lines))
+			}
+			if log := m.stop(t); len(log) < 600 {
+				t.Errorf("only %d requests were sent", len(log))
+			}
+		})
+	}
+}
+
+// wire is two network namespaces joined by a pair of virtual interfaces with the MTU of Ethernet.
+type wire struct {
+	client, server []string // prefixes of a command line
+	address        string   // of the server
+}
+
+func newWire(t *testing.T) wire {
+	t.Helper()
+	asRoot(t, "ip")
+	id := strconv.Itoa(os.Getpid())
+	client, server := "frc"+id, "frs"+id
+	run := func(line string) { t.Helper(); command(t, append([]string{"ip"}, strings.Fields(line)...)...) }
+	for _, name := range []string{client, server} {
+		run("netns add " + name)
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", name).Run() })
+	}
+	// Both ends are made inside their namespaces, so that the machine's own network never sees them.
+	run("-n " + client + " link add wire0 mtu 1500 type veth peer name wire1 mtu 1500 netns " + server)
+	for _, end := range [][3]string{{client, "wire0", "10.213.7.1/30"}, {server, "wire1", "10.213.7.2/30"}} {
+		run("-n " + end[0] + " addr add " + end[2] + " dev " + end[1])
+		run("-n " + end[0] + " link set " + end[1] + " up")
+		run("-n " + end[0] + " link set lo up")
+	}
+	enter := func(name string) []string { return []string{"ip", "netns", "exec", name} }
+	return wire{enter(client), enter(server), "10.213.7.2"}
+}
+
+// TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the image's
+// size the kernel takes each at once; over TLS and with a buffer that may not grow, the rest follows without the lane.
+func TestEthernet(t *testing.T) {
+	w := newWire(t)
+	for _, c := range []struct {
+		name       string
+		rows       int
+		tokens     func(t *testing.T) int      // of each prompt, 6 bytes each
+		prefix     func(t *testing.T) []string // before the binary
+		mock, args []string
+		partial    bool // some writes must be
+	}{
+		{name: "sized buffers", rows: 24, tokens: usual},
+		{name: "TLS", rows: 24, tokens: usual, mock: []string{"--tls-self-signed"}, args: []string{"--insecure"}},
+		{name: "buffers that may not grow", rows: 4, tokens: largerThanAnyBuffer, prefix: withoutNetAdmin, partial: true},
+		{
+			name: "TLS, buffers that may not grow", rows: 4, tokens: largerThanAnyBuffer, prefix: withoutNetAdmin, partial: true,
+			mock: []string{"--tls-self-signed"}, args: []string{"--insecure"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := w.client
+			if c.prefix != nil {
+				client = with(client, c.prefix(t)...)
+			}
+			tokens := c.tokens(t)
+			load := generate(t, "--rows", fmt.Sprint(c.rows), "--rate", "20", "--arrival", "constant", "--burst", "3", "--burst-every", "6",
+				"--input-tokens", fmt.Sprint(tokens), "--output-tokens", "4")
+			m := startMockIn(t, w.server, filepath.Join(t.TempDir(), "mock.jsonl"), append(c.mock, "--listen", w.address+":0")...)
+			r := startReplayIn(t, client, filepath.Join(t.TempDir(), "results"), append(c.args, "--trace", load, "--url", m.url)...).finish(t)
+			r.prove(t)
+			r.join(t, m.stop(t))
+			r.only(t, "ok")
+			r.verdict(t)
+			partial := int64(0)
+			for _, l := range r.lines {
+				whole := l.WrittenFirstBytes == l.BytesSent
+				if !whole {
+					partial++
+				}
+				if l.BytesSent < 6*int64(tokens) || l.WrittenFirstBytes < 1460 || l.Written < l.Sent || !whole && l.Written == l.Sent {
+					t.Errorf("row %d: first %d of %d bytes, sent %d, written %d", l.Row, l.WrittenFirstBytes, l.BytesSent, l.Sent, l.Written)
+				}
+			}
+			t.Logf("%+v; first write of row 0: %d of %d bytes", r.summary.Writes, r.lines[0].WrittenFirstBytes, r.lines[0].BytesSent)
+			// A kernel that hears acknowledgements while it copies may take even more than its buffer holds.
+			if partial != r.summary.Writes.Partial || c.partial && partial == 0 {
+				t.Errorf("%d lines were written in parts, the summary counts %+v", partial, r.summary.Writes)
+			}
+		})
+	}
+}
+
+// withoutNetAdmin is a prefix that takes away the right to exceed net.core.wmem_max.
+func withoutNetAdmin(t *testing.T) []string {
+	t.Helper()
+	asRoot(t, "setpriv")
+	prefix := []string{"setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin", "--"}
+	command(t, with(prefix, "true")...)
+	return prefix
+}
+
+// usual is 750 kB.
+func usual(*testing.T) int { return 125_000 }
+
+// largerThanAnyBuffer is a prompt's tokens that exceed a send buffer of net.core.wmem_max, which the kernel doubles.
+func largerThanAnyBuffer(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/sys/net/core/wmem_max")
+	most, errN := strconv.Atoi(string(bytes.TrimSpace(text)))
+	if err != nil || errN != nil || most > 16<<20 {
+		t.Skipf("net.core.wmem_max is %q: no prompt is larger", text)
+	}
+	return max(usual(t), 3*most/6)
+}
+
+// TestFewDescriptors: the limit is raised where the process may, and named where it may not.
+func TestFewDescriptors(t *testing.T) {
+	if _, err := exec.LookPath("prlimit"); err != nil {
+		t.Skip("needs prlimit")
+	}
+	m := startMock(t, "--ttft", "300ms")
+	r := startReplayIn(t, []string{"prlimit", "--nofile=128:128"}, filepath.Join(t.TempDir(), "results"),
+		"--trace", steady(t, 400, 1000, 2), "--url", m.url)
+	res := r.finish(t)
+	res.prove(t)
+	res.join(t, m.stop(t))
+	res.only(t, "ok", "connect_error")
+	if res.outcomes()["connect_error"] == 0 {
+		return // raised
+	}
+	for _, l := range res.lines {
+		if !l.ok() && !strings.Contains(l.Error, "ulimit -n") {
+			t.Errorf("row %d: %s", l.Row, l.Error)
+		}
+	}
+	if !strings.Contains(res.stderr, "ulimit -n") {
+		t.Errorf("the run does not say what to raise:\n%s", res.stderr)
+	}
+}

@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestManyStreams keeps 10,000 answers open at once.
+func TestManyStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("10,000 streams take ten seconds")
+	}
+	const streams = 10_000
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max < streams+1_000 {
+		t.Skipf("a process may open %d files here (%v)", limit.Max, err)
+	}
+	load := generate(t, "--rows", "10000", "--rate", "4000", "--arrival", "constant", "--input-tokens", "32", "--output-tokens", "3")
+	m := startMock(t, "--ttft", "6s", "--itl", "100ms")
+	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--cold", "off")
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	r.verdict(t)
+	if peak := r.peak(); peak != streams {
+		t.Errorf("%d requests were in flight at once, want %d", peak, streams)
+	}
+	s := &r.summary
+	t.Logf("drift µs %+v; TTFT ms %+v; %+v; %.1f s CPU, %d MB", s.DriftUS, s.TTFTMS, s.Connections, s.Client.CPUS, s.Client.MaxRSSBytes>>20)
+}
+
+// mooncake is the published conversation trace, where this machine has it.
+func mooncake(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		t.Skip("FASTREPLAY_TRACES names no directory with mooncake-conversation.jsonl.zst")
+	}
+	if testing.Short() {
+		t.Skip("a replay of 12,031 requests takes a minute")
+	}
+	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
+}
+
+// TestMooncake replays the whole published trace: 12,031 requests, 145 million tokens in an hour, here in a minute; and its
+// beginning in the other forms of prompts.
+func TestMooncake(t *testing.T) {
+	path := mooncake(t)
+	for _, c := range []struct {
+		name  string
+		lines int
+		mock  []string
+		args  []string
+	}{
+		{"token ids", 12_031, nil, nil},
+		{"text", 2_000, nil, []string{"--prompt", "text", "--limit", "2000"}},
+		{"chat", 2_000, []string{"--template-tokens", "14,5"}, []string{"--api", "chat", "--limit", "2000"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms")...)
+			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "60")...)
+			r.prove(t)
+			r.join(t, m.stop(t))
+			r.only(t, "ok")
+			r.verdict(t)
+			if len(r.lines) != c.lines {
+				t.Errorf("%d lines, want %d", len(r.lines), c.lines)
+			}
+			s := &r.summary
+			t.Logf("load %.1f s, build %.1f s, %d MB of requests, %d MB memory, %.1f s CPU, fingerprint %s", s.Client.LoadS, s.Client.PrebuildS,
+				s.Client.WireBytes/1e6, s.Client.MaxRSSBytes/1e6, s.Client.CPUS, s.Workload.Fingerprint)
+			t.Logf("drift µs %+v; %+v; %+v; hits %.4f of ideal %.4f", s.DriftUS, s.Connections, s.Writes, ratio(s.PrefixCache.ReportedHitRatio), ratio(s.PrefixCache.ExpectedHitRatio))
+		})
+	}
+}
+
+func ratio(r *float64) float64 {
+	if r == nil {
+		return 0
+	}
+	return *r
+}
+
+// TestHeavyStreams is 2,000 requests of 20 kB a second for 10 s, about 400 live streams, with and without real time.
+func TestHeavyStreams(t *testing.T) {
+	if os.Getenv("FASTREPLAY_TRACES") == "" || testing.Short() {
+		t.Skip("a load for a quiet machine: set FASTREPLAY_TRACES")
+	}
+	load := generate(t, "--rows", "20000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")
+	for _, realtime := range []string{"auto", "off"} {
+		t.Run(realtime, func(t *testing.T) {
+			m := startMock(t, "--ttft", "10ms", "--itl", "10ms")
+			r := run(t, "--trace", load, "--url", m.url, "--realtime", realtime)
+			r.prove(t)
+			r.join(t, m.stop(t))
+			r.only(t, "ok")
+			r.verdict(t)
+			t.Logf("real time %t: drift µs %+v; at most %d in flight", r.summary.Client.Realtime, r.summary.DriftUS, r.peak())
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package mockllm
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// TestArrivalIsTheKernelsWhenThisProcessReadsLate sends bytes, reads them after a pause and expects the moment of arrival.
+func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	nc, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	clock, err := newClock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stampReader{nc: nc, kernel: newKernelReader(nc.(*net.TCPConn)), clock: &clock}
+	if s.kernel == nil {
+		t.Skip("this system does not stamp")
+	}
+	// The kernel begins to stamp a moment after the first socket asks for it, and until then stamps when we read.
+	const beginning = 10
+	for i := range 30 {
+		before := clock.now()
+		if _, err := client.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		after := clock.now()
+		time.Sleep(2 * time.Millisecond) // the process is late; nothing waits for it
+		if n, err := s.Read(make([]byte, 8)); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		// The stamp is converted from wall-clock time by two readings some 50 ns apart.
+		const conversionNS = 2_000
+		if i >= beginning && (s.lastNS < before-conversionNS || s.lastNS > after+int64(time.Millisecond)) {
+			t.Errorf("arrival at %d ns after the write began, which took %d ns", s.lastNS-before, after-before)
+		}
+	}
+}

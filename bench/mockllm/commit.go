@@ -1,0 +1,97 @@
+package mockllm
+
+import (
+	"bytes"
+	"errors"
+)
+
+var errGone = errors.New("the client is gone")
+
+// commit does what the fault says, at its moment. over = true ends the reply.
+func (d *driver) commit() (how ending, over bool) {
+	if d.phase == phaseBody {
+		return d.commitBody()
+	}
+	var err error
+	switch d.fault.Kind {
+	case FaultResetAfter:
+		err = d.writeHead()
+		d.c.reset()
+		over = true
+	case FaultTruncate:
+		err, over = d.writeHead(), true
+	case FaultStall:
+		if err = d.writeHead(); err == nil {
+			<-d.c.wake
+			return endGone, true
+		}
+	case FaultBadJSON:
+		err = d.writeEvent(`data: {"id":"broken","choices":[{"index":0,"te`)
+	case FaultBadChunk:
+		if err = d.writeHead(); err == nil {
+			err = d.write([]byte("zz\r\ndata: nonsense\n\n\r\n"))
+		}
+		over = true
+	case FaultErrorEvent:
+		err = d.writeEvent("data: " + string(appendError(nil, 500, "InternalServerError", "injected fault: error-event")))
+		d.noFinish = true
+		if err == nil {
+			err = d.writeEvent("data: [DONE]")
+		}
+		d.phase = phaseTail
+	case FaultBigEvent:
+		err = d.writeEvent(`data: {"id":"big","choices":[],"padding":"` + string(bytes.Repeat([]byte{'x'}, d.fault.N)) + `"}`)
+	}
+	if err != nil {
+		return endGone, true
+	}
+	return endFault, over
+}
+
+// commitBody is commit for an answer that is not streamed: half of it comes.
+func (d *driver) commitBody() (how ending, over bool) {
+	kind := d.fault.Kind
+	whole := d.compose()
+	switch kind {
+	case FaultBigEvent:
+		if d.write(whole) != nil {
+			return endGone, true
+		}
+		return endDone, true
+	case FaultErrorEvent, FaultBadJSON, FaultBadChunk: // the head is right, the body is not
+		_, body, _ := bytes.Cut(whole, []byte("\r\n\r\n"))
+		clear(body[len(body)/2:])
+	default:
+		head, _, _ := bytes.Cut(whole, []byte("\r\n\r\n"))
+		whole = whole[:(len(head)+len(whole))/2]
+	}
+	if d.write(whole) != nil {
+		return endGone, true
+	}
+	switch kind {
+	case FaultResetAfter:
+		d.c.reset()
+	case FaultStall:
+		<-d.c.wake
+		return endGone, true
+	}
+	return endFault, true
+}
+
+// writeHead sends the head, if it was not sent yet.
+func (d *driver) writeHead() error {
+	if d.headSent {
+		return nil
+	}
+	d.headSent = true
+	return d.write(d.appendHead(nil, 0))
+}
+
+// writeEvent sends one event of any content, framed.
+func (d *driver) writeEvent(text string) error {
+	event := []byte(text + d.srv.eol + d.srv.eol)
+	if d.compress {
+		event = d.deflate(event, false)
+	}
+	return d.write(d.frame(nil, event, false))
+}

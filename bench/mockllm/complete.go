@@ -1,0 +1,188 @@
+package mockllm
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// maxIDBytes bounds the request id that is kept and echoed.
+const maxIDBytes = 256
+
+// maxKeptBuffer bounds the scratch space that a connection keeps between requests.
+const maxKeptBuffer = 64 << 10
+
+// complete answers one completion request. It leads to exactly one end of the connection's reply, now or later.
+func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS int64) {
+	r := &c.reply
+	r.prepare(req, chat, arrivalNS, arrivedNS)
+	if err := r.chooseFault(req.Header.Peek("X-Mock-Fault")); err != nil {
+		r.refuse(badRequest("X-Mock-Fault: %v", err))
+		return
+	}
+	if r.failBefore() {
+		return
+	}
+	if err := r.decode(req); err != nil {
+		r.refuse(err)
+		return
+	}
+	r.plan()
+	srv := c.srv
+	if r.fault.Kind == FaultInterim {
+		if _, err := c.nc.Write(appendInterim(nil, r.fault.N)); err != nil {
+			r.end(endGone)
+			return
+		}
+	}
+	if r.p.stream && !srv.cfg.LateHead && srv.cfg.MaxQueue == 0 { // with a bounded queue it could still become a 503
+		r.headSent = true
+		c.buffer.out = r.appendHead(c.buffer.out[:0], 0)
+		if _, err := c.nc.Write(c.buffer.out); err != nil {
+			r.end(endGone)
+			return
+		}
+	}
+	switch srv.slots.acquire(r) {
+	case admitted:
+		r.begin(arrivedNS)
+	case refused:
+		r.refuse(&requestError{503, "ServiceUnavailableError", "The queue is full, try again later."})
+	}
+}
+
+// prepare clears the reply for a new request.
+func (r *reply) prepare(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS int64) {
+	id := req.Header.Peek("X-Request-Id")
+	number := r.srv.stats.requests.Add(1)
+	seed := number
+	if len(id) > 0 {
+		seed = hashBytes(id)
+	}
+	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
+	oldID, base, pending := r.id[:0], r.base[:0], r.pending[:0]
+	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: oldID, base: base, pending: pending}
+	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
+		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
+	}
+	r.p.chat = chat
+	r.createdS = time.Now().Unix()
+	r.arrivalNS, r.arrivedNS = arrivalNS, arrivedNS
+	r.keepAlive = c.keepAlive
+	r.http10 = !req.Header.IsHTTP11()
+	r.compress = cfg.Gzip && bytes.Contains(req.Header.Peek("Accept-Encoding"), []byte("gzip"))
+	r.draw = rng(finalize(cfg.Seed ^ seed))
+	r.voice = r.draw.next()
+	r.status = 200
+	r.prefill = srv.cache.get()
+	if cap(c.buffer.out) > maxKeptBuffer {
+		c.buffer = eventBuffer{}
+	}
+}
+
+// chooseFault takes the fault of the header, or draws among the configured ones.
+func (r *reply) chooseFault(header []byte) error {
+	if len(header) > 0 && !r.cfg.NoHeaderFaults {
+		f, err := ParseFault(string(header))
+		if err != nil {
+			return err
+		}
+		if f.Probability >= 1 || r.draw.float() < f.Probability {
+			r.fault = f
+		}
+		return nil
+	}
+	for _, f := range r.cfg.Faults {
+		if r.draw.float() < f.Probability {
+			r.fault = f
+			return nil
+		}
+	}
+	return nil
+}
+
+// failBefore commits the faults that come before any regular byte. It reports whether the reply has ended.
+func (r *reply) failBefore() bool {
+	switch r.fault.Kind {
+	case FaultStatus:
+		r.refuse(&requestError{r.fault.N, "InjectedError", "injected fault: status"})
+		return true
+	case FaultResetBefore:
+		r.c.reset()
+	case FaultCloseBefore:
+	case FaultBadStatus:
+		_, _ = r.c.nc.Write([]byte("HTTP/1.1 okay\r\nContent-Length: 0\r\n\r\n")) // the connection ends either way
+	default:
+		return false
+	}
+	r.end(endFault)
+	return true
+}
+
+// refuse answers with an error response.
+func (r *reply) refuse(err error) {
+	var re *requestError
+	if !errors.As(err, &re) {
+		re = badRequest("%v", err)
+	}
+	r.status = re.status
+	r.keepAlive = r.c.respond(errorResponse(re)) && r.keepAlive
+	r.end(endError)
+}
+
+// decode reads the request's body.
+func (r *reply) decode(req *fasthttp.Request) error {
+	media, _, _ := bytes.Cut(req.Header.Peek("Content-Type"), []byte(";"))
+	if !bytes.EqualFold(bytes.TrimSpace(media), []byte("application/json")) {
+		return &requestError{415, "UnsupportedMediaType", "Unsupported Media Type: Only 'application/json' is allowed"}
+	}
+	h := promptHasher{keys: r.prefill.keys[:0]}
+	d := decoder{scanner: scanner{b: req.Body()}, cfg: r.cfg, p: &r.p, hash: &h}
+	err := d.decode()
+	r.prefill.keys = h.keys
+	if err != nil {
+		return err
+	}
+	r.promptTokens = h.tokens
+	if r.cfg.Model == "" {
+		r.p.model = bytes.Clone(r.p.model) // the body's buffer is reused
+	} else {
+		r.p.model = nil
+	}
+	return nil
+}
+
+// plan decides the length and the form of the answer.
+func (r *reply) plan() {
+	r.total = r.p.outputTokens(r.cfg, &r.draw)
+	r.finish = "length"
+	if r.total < int(r.p.maxTokens) {
+		r.finish = "stop"
+	}
+	switch r.fault.Kind {
+	case FaultShort:
+		r.total = min(r.total, r.fault.N)
+		r.finish = "stop"
+	case FaultNoUsage:
+		r.hideUsage = true
+	case FaultNoFinish:
+		r.noFinish = true
+	}
+	switch {
+	case r.fault.Kind == FaultNoLength || r.p.stream && r.http10:
+		r.framing, r.keepAlive = framingClose, false
+	case r.p.stream:
+		r.framing = framingChunked
+	default:
+		r.framing = framingLength
+	}
+}
+
+func appendInterim(dst []byte, status int) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10))
+	return append(dst, " Interim\r\nLink: </style.css>; rel=preload\r\n\r\n"...)
+}

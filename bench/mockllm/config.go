@@ -1,0 +1,143 @@
+package mockllm
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+)
+
+// Limits that no flag changes.
+const (
+	// MaxBodyBytes bounds a request body: eight times the largest prompt of the public traces (16 MB as ids).
+	MaxBodyBytes = 128 << 20
+	// maxOutputTokens bounds max_tokens, so that a typing mistake does not make an endless stream.
+	maxOutputTokens = 1 << 24
+	// defaultMaxTokens is what the OpenAI completions protocol gives a request that names no max_tokens.
+	defaultMaxTokens = 16
+	// defaultModel is the served model's name where none is configured.
+	defaultModel = "mock"
+)
+
+// Config says how a Server behaves. Its zero value is an instant server without a prefix cache that accepts any model.
+type Config struct {
+	// Model is the served model's name; a request for another is refused with 404. "" accepts all.
+	Model string
+	// MaxModelTokens refuses prompts that leave no room for their output. 0 = no limit.
+	MaxModelTokens int
+
+	// TTFT is the time from a request's start (its last byte read, or the moment it gets a slot) to its first token,
+	// before PrefillPerToken for each prompt token that is not cached.
+	TTFT, PrefillPerToken time.Duration
+	// ITL is the time from one token to the next; a chunk of several tokens comes after as many times ITL.
+	ITL time.Duration
+	// Spread draws each latency uniformly from [1-Spread, 1+Spread] times its value. 0 <= Spread <= 1.
+	Spread float64
+	// Seed of every draw. A request's draws depend on the seed and its X-Request-Id (or its number, where it has none).
+	Seed uint64
+
+	// Slots is how many requests run at once; more wait in order of arrival. 0 = no limit.
+	Slots int
+	// MaxQueue is how many may wait; more are refused with 503. 0 = no limit.
+	MaxQueue int
+
+	// CacheTokens is the capacity of the prefix cache. 0 = no cache, negative = no limit.
+	CacheTokens int64
+	// IgnoreSalt makes the prefix cache blind to cache_salt.
+	IgnoreSalt bool
+	// NoFlush answers 404 to /reset_prefix_cache and /flush_cache.
+	NoFlush bool
+	// NoCachedTokens leaves prompt_tokens_details out of the usage; OmitZeroCached only where nothing was cached, as vLLM may.
+	NoCachedTokens, OmitZeroCached bool
+
+	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.
+	TemplateHead, TemplateTail int
+	// BOSTokens is added before the text prompts of completions (never before token ids).
+	BOSTokens int
+
+	// MeanOutput is the mean output length, in tokens, of requests that neither force it nor reach max_tokens first.
+	// 0 = always max_tokens.
+	MeanOutput int
+	// TokensPerChunk puts several tokens into each chunk. 0 = 1.
+	TokensPerChunk int
+	// EmptyChunks is the share of token chunks whose text is empty (special tokens, halves of characters). 0..1.
+	EmptyChunks float64
+	// ReasoningTokens of each chat answer come as reasoning_content before the content.
+	ReasoningTokens int
+	// FinishChunk sends the finish reason in a chunk of its own, without text, instead of with the last token.
+	FinishChunk bool
+	// LateHead sends the response head with the first chunk. Otherwise it is sent when the request has arrived, as
+	// vLLM's server does.
+	LateHead bool
+	// Coalesce writes what is due at one instant in one write instead of one write an event.
+	Coalesce bool
+	// CRLF ends the lines of the event stream with CR LF; Comments sends a comment line before each event.
+	CRLF, Comments bool
+	// Stamp adds "sent_ns" to each chunk: CLOCK_MONOTONIC in ns, read just before the chunk's write.
+	Stamp bool
+	// Gzip compresses responses for clients that accept it.
+	Gzip bool
+	// RefuseExtras answers 400 to the parameters that are not OpenAI's own: min_tokens, ignore_eos, cache_salt, and
+	// prompts of token ids.
+	RefuseExtras bool
+	// APIKey is asked for as a bearer token. "" = none.
+	APIKey string
+
+	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
+	KeepAlive time.Duration
+	// Faults that every request risks, in order; the first that is drawn happens. NoHeaderFaults ignores X-Mock-Fault.
+	Faults         []Fault
+	NoHeaderFaults bool
+
+	// Log gets a JSON line for each completion request. It is written by one goroutine and flushed several times a second.
+	Log io.Writer
+	// TLS serves https. nil = http.
+	TLS *tls.Config
+	// Pacers is the number of goroutines that write events. 0 = half the processors, at least 1, at most 8.
+	Pacers int
+}
+
+// maxPacers: one pacer writes well over 100,000 events/s, and clients need processors too.
+const maxPacers = 8
+
+// Validate reports everything that makes no sense in c.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(c.TTFT >= 0 && c.ITL >= 0 && c.PrefillPerToken >= 0, "latencies must not be negative: ttft %v, itl %v, prefill per token %v",
+		c.TTFT, c.ITL, c.PrefillPerToken)
+	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)
+	check(c.Slots >= 0 && c.MaxQueue >= 0, "slots %d and queue %d must not be negative", c.Slots, c.MaxQueue)
+	check(c.MaxQueue == 0 || c.Slots > 0, "a queue of %d needs a number of slots", c.MaxQueue)
+	check(c.MaxModelTokens >= 0, "model length %d: must not be negative", c.MaxModelTokens)
+	check(c.TemplateHead >= 0 && c.TemplateTail >= 0 && c.BOSTokens >= 0, "template tokens %d,%d and BOS tokens %d must not be negative",
+		c.TemplateHead, c.TemplateTail, c.BOSTokens)
+	check(c.MeanOutput >= 0 && c.TokensPerChunk >= 0 && c.ReasoningTokens >= 0,
+		"mean output %d, tokens per chunk %d and reasoning tokens %d must not be negative", c.MeanOutput, c.TokensPerChunk, c.ReasoningTokens)
+	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
+	check(c.KeepAlive >= 0, "keep-alive %v: must not be negative", c.KeepAlive)
+	check(c.Pacers >= 0, "pacers %d: must not be negative", c.Pacers)
+	for _, f := range c.Faults {
+		if err := f.validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with its zero values filled in.
+func (c Config) withDefaults() Config {
+	if c.TokensPerChunk == 0 {
+		c.TokensPerChunk = 1
+	}
+	if c.Pacers == 0 {
+		c.Pacers = min(max(runtime.NumCPU()/2, 1), maxPacers)
+	}
+	return c
+}

@@ -1,0 +1,131 @@
+package mockllm
+
+import "unicode/utf8"
+
+// What a template's or a BOS's tokens are made of, so that they never equal each other.
+const (
+	specialBOS = iota + 1
+	specialHead
+	specialTail
+)
+
+// maxTokenID bounds a token id; the largest vocabularies have about 2^18 entries.
+const maxTokenID = 1<<31 - 1
+
+// ids reads an array of token ids into h.
+func (s *scanner) ids(h *promptHasher) error {
+	if !s.accept('[') {
+		return s.fail("expected an array of token ids")
+	}
+	if s.accept(']') {
+		return nil
+	}
+	for {
+		more, err := s.plainIDs(h)
+		if err != nil || !more {
+			return err
+		}
+		s.peek() // white space before an id
+		if s.i == len(s.b) || !isDigit(s.b[s.i]) {
+			return s.fail("expected a token id, a whole number of at least 0")
+		}
+	}
+}
+
+// plainIDs reads ids for as long as nothing but commas separates them, and reports whether another must follow. Every
+// prompt of a token-id replay passes through this loop, up to a megabyte each: its state lives in registers.
+func (s *scanner) plainIDs(h *promptHasher) (more bool, err error) {
+	b, i := s.b, s.i
+	chain, tokens := h.chain, h.tokens
+	defer func() { h.chain, h.tokens = chain, tokens }()
+	for i < len(b) && isDigit(b[i]) {
+		start := i
+		v := uint64(b[i] - '0')
+		for i++; i < len(b) && isDigit(b[i]); i++ {
+			if v = v*10 + uint64(b[i]-'0'); v > maxTokenID {
+				s.i = i
+				return false, s.fail("token id out of range")
+			}
+		}
+		if b[start] == '0' && i > start+1 {
+			s.i = start
+			return false, s.fail("a number must not begin with 0")
+		}
+		chain = mix(chain, v)
+		if tokens++; tokens%BlockTokens == 0 {
+			h.keys = append(h.keys, finalize(chain))
+		}
+		if i < len(b) && b[i] == ',' {
+			i++
+			continue
+		}
+		s.i = i
+		if s.accept(']') {
+			return false, nil
+		}
+		if !s.accept(',') {
+			return false, s.fail("expected ',' or ']' after a token id")
+		}
+		return true, nil
+	}
+	s.i = i
+	return true, nil
+}
+
+// words reads a string into h: a token for each run of bytes between white space.
+func (s *scanner) words(h *promptHasher) error {
+	if s.peek() != '"' {
+		return s.fail("expected a string")
+	}
+	s.i++
+	word, inWord := uint64(wordBasis), false
+	b := s.b
+	for i := s.i; i < len(b); {
+		c := b[i]
+		switch {
+		case c > ' ' && c != '"' && c != '\\':
+			word, inWord = (word^uint64(c))*wordMultiplier, true
+			i++
+			continue
+		case c == '\\':
+			s.i = i
+			r, err := s.escape()
+			if err != nil {
+				return err
+			}
+			i = s.i
+			if !isSpace(r) {
+				word, inWord = hashRune(word, r), true
+				continue
+			}
+		case c == '"':
+			s.i = i + 1
+			if inWord {
+				h.add(word)
+			}
+			return nil
+		case c < ' ':
+			s.i = i
+			return s.fail("control character in a string")
+		default:
+			i++
+		}
+		if inWord {
+			h.add(word)
+			word, inWord = wordBasis, false
+		}
+	}
+	s.i = len(b)
+	return s.fail("string without an end")
+}
+
+func isSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }
+
+// hashRune folds a character into a word as its UTF-8 bytes, so that an escaped word equals the plain one.
+func hashRune(word uint64, r rune) uint64 {
+	var buf [utf8.UTFMax]byte
+	for _, c := range buf[:utf8.EncodeRune(buf[:], r)] {
+		word = (word ^ uint64(c)) * wordMultiplier
+	}
+	return word
+}

@@ -1,0 +1,309 @@
+package mockllm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// idsOracle reads token ids with encoding/json.
+func idsOracle(body []byte) ([]uint64, bool) {
+	var raw []json.RawMessage
+	if json.Unmarshal(body, &raw) != nil || raw == nil {
+		return nil, false
+	}
+	ids := []uint64{}
+	for _, r := range raw {
+		v, err := strconv.ParseUint(string(r), 10, 64)
+		if err != nil || v > maxTokenID {
+			return nil, false
+		}
+		ids = append(ids, v)
+	}
+	return ids, true
+}
+
+func hashIDs(ids []uint64) promptHasher {
+	var h promptHasher
+	for _, v := range ids {
+		h.add(v)
+	}
+	return h
+}
+
+func FuzzIDs(f *testing.F) {
+	for _, s := range append(jsonSeeds, "[1,2,3]", "[1, 2 ,\n3]", "[2147483647]", "[2147483648]", "[01]", "[-1]", "[1.0]", "[1e3]", "[null]", "[1,,2]", `["1"]`,
+		"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", "[0]", "[1") {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := scanner{b: body}
+		var got promptHasher
+		err := s.ids(&got)
+		if err == nil {
+			err = s.end()
+		}
+		ids, ok := idsOracle(body)
+		if (err == nil) != ok {
+			t.Fatalf("%q: %v, want accepted %v", body, err, ok)
+		}
+		if want := hashIDs(ids); ok && (got.tokens != len(ids) || got.chain != want.chain || !slices.Equal(got.keys, want.keys)) {
+			t.Fatalf("%q: got %+v, want %+v", body, got, want)
+		}
+	})
+}
+
+// wordsOracle splits a decoded text at ASCII white space.
+func wordsOracle(text string) []uint64 {
+	var ids []uint64
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }) {
+		h := uint64(wordBasis)
+		for _, c := range []byte(w) {
+			h = (h ^ uint64(c)) * wordMultiplier
+		}
+		ids = append(ids, h)
+	}
+	return ids
+}
+
+// FuzzWords: tokens are the words of the text as encoding/json decodes it.
+func FuzzWords(f *testing.F) {
+	for _, s := range append(jsonSeeds, `"one two  three"`, `" lead"`, `"trail "`, `"a\nb\tc\u0020d\u000be"`, `"caf\u00e9 café"`, `"a\\b c\"d"`, `"x`) {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if !utf8.Valid(body) || strings.TrimSpace(string(body)) == "null" {
+			t.Skip()
+		}
+		s := scanner{b: body}
+		var got promptHasher
+		err := s.words(&got)
+		if err == nil {
+			err = s.end()
+		}
+		var text string
+		wantErr := json.Unmarshal(body, &text)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q: %v, want %v", body, err, wantErr)
+		}
+		ids := wordsOracle(text)
+		if want := hashIDs(ids); err == nil && (got.tokens != len(ids) || got.chain != want.chain) {
+			t.Fatalf("%q: got %d tokens, want %d of %q", body, got.tokens, len(ids), text)
+		}
+	})
+}
+
+// decodeBody decodes a request as the server does.
+func decodeBody(cfg Config, chat bool, body string) (params, promptHasher, error) {
+	p := params{chat: chat}
+	var h promptHasher
+	d := decoder{scanner: scanner{b: []byte(body)}, cfg: &cfg, p: &p, hash: &h}
+	err := d.decode()
+	return p, h, err
+}
+
+func TestDecode(t *testing.T) {
+	p, h, err := decodeBody(Config{}, false, `{"stream_options":{"include_usage":true,"continuous_usage_stats":false,"x":[1]},"prompt":[5,6,7],"model":"mé",
+		"max_tokens":9,"min_tokens":4,"ignore_eos":true,"stream":true,"cache_salt":"s","temperature":0.5,"n":1,"messages":"ignored","logit_bias":{"1":[]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.stream || !p.usage || p.continuousUsage || !p.ignoreEOS || p.maxTokens != 9 || p.minTokens != 4 || string(p.model) != "mé" ||
+		p.saltHash != hashBytes([]byte("s")) || h.tokens != 3 {
+		t.Errorf("got %+v with %d tokens", p, h.tokens)
+	}
+}
+
+// TestDecodeCounts checks how many tokens each form of a prompt has.
+func TestDecodeCounts(t *testing.T) {
+	cfg := Config{BOSTokens: 2, TemplateHead: 14, TemplateTail: 5}
+	for _, c := range []struct {
+		chat bool
+		body string
+		want int
+	}{
+		{false, `{"prompt":"one two three"}`, 5},
+		{false, `{"prompt":[1,2,3]}`, 3},
+		{false, `{"prompt":["one two"]}`, 4},
+		{false, `{"prompt":[[1,2]]}`, 2},
+		{true, `{"messages":[{"role":"user","content":"one two three"}]}`, 22},
+		{true, `{"messages":[{"role":"system","content":"be"},{"content":"one two","role":"user","name":"x"}]}`, 22},
+		{true, `{"messages":[{"role":"user","content":[{"type":"text","text":"one two"},{"text":"three","type":"text"}]}]}`, 22},
+		{true, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{}]}]}`, 20},
+	} {
+		if _, h, err := decodeBody(cfg, c.chat, c.body); err != nil || h.tokens != c.want {
+			t.Errorf("%s: got %d tokens, %v; want %d", c.body, h.tokens, err, c.want)
+		}
+	}
+}
+
+func TestDecodeRefusals(t *testing.T) {
+	cfg := Config{Model: "m", MaxModelTokens: 10}
+	for _, c := range []struct {
+		chat   bool
+		body   string
+		status int
+		text   string
+	}{
+		{false, ``, 400, "byte 0: expected an object"},
+		{false, `{"model":"m","prompt":[1,2,3]`, 400, "byte 29: expected ',' or '}'"},
+		{false, `{"model":"m","prompt":[1,x]}`, 400, "byte 25: expected a token id"},
+		{false, `{"model":"m","prompt":[1]} x`, 400, "unexpected bytes after the object"},
+		{false, `{"model":"m"}`, 400, "prompt: field required"},
+		{true, `{"model":"m","prompt":"x"}`, 400, "messages: field required"},
+		{true, `{"model":"m","messages":[]}`, 400, "at least one"},
+		{true, `{"model":"m","messages":[{"content":"x"}]}`, 400, "without a role"},
+		{false, `{"model":"m","prompt":""}`, 400, "empty"},
+		{false, `{"model":"m","prompt":[]}`, 400, "empty"},
+		{false, `{"model":"m","prompt":{"a":1}}`, 400, "expected a string or an array"},
+		{false, `{"model":"m","prompt":["a","b"]}`, 400, "one prompt a request"},
+		{false, `{"model":"m","prompt":"a","prompt":"b"}`, 400, "twice"},
+		{false, `{"model":"other","prompt":"a"}`, 404, "The model `other` does not exist."},
+		{false, `{"prompt":"a"}`, 404, "The model `` does not exist."},
+		{false, `{"model":"m","prompt":"a","max_tokens":0}`, 400, "max_tokens must be at least 1"},
+		{false, `{"model":"m","prompt":"a","max_tokens":-3}`, 400, "max_tokens must be at least 1"},
+		{false, `{"model":"m","prompt":"a","max_tokens":1.5}`, 400, "expected a whole number"},
+		{false, `{"model":"m","prompt":"a","max_tokens":2,"min_tokens":3}`, 400, "min_tokens must be less than or equal to max_tokens=2, got 3."},
+		{false, `{"model":"m","prompt":"a","min_tokens":-5}`, 400, "min_tokens must be greater"},
+		{false, `{"model":"m","prompt":"a b c","max_tokens":8}`, 400, "you requested 11 tokens (3 in the prompt, 8 in the completion)"},
+		{false, `{"model":"m","prompt":"a","n":2}`, 400, "n = 2"},
+		{false, `{"model":"m","prompt":"a","cache_salt":""}`, 400, "cache_salt"},
+		{false, `{"model":"m","prompt":"a","stream":"yes"}`, 400, "expected true or false"},
+	} {
+		_, _, err := decodeBody(cfg, c.chat, c.body)
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %q", c.body, err, c.text)
+		}
+		var re *requestError
+		if e, ok := err.(*requestError); ok {
+			re = e
+		} else {
+			re = badRequest("%v", err)
+		}
+		if re.status != c.status {
+			t.Errorf("%s: status %d, want %d", c.body, re.status, c.status)
+		}
+	}
+}
+
+func TestRefuseExtras(t *testing.T) {
+	cfg := Config{RefuseExtras: true}
+	for body, ok := range map[string]bool{
+		`{"prompt":"a","max_tokens":4,"stream":true,"stream_options":{"include_usage":true}}`: true,
+		`{"prompt":"a","min_tokens":4}`:     false,
+		`{"prompt":"a","ignore_eos":false}`: false,
+		`{"prompt":"a","cache_salt":"x"}`:   false,
+		`{"prompt":[1,2]}`:                  false,
+	} {
+		if _, _, err := decodeBody(cfg, false, body); (err == nil) != ok {
+			t.Errorf("%s: %v, want accepted %v", body, err, ok)
+		}
+	}
+}
+
+// FuzzDecode: no body makes the decoder fail otherwise than by an error, and what it accepts is a JSON object.
+func FuzzDecode(f *testing.F) {
+	for _, s := range append(jsonSeeds, `{"prompt":[1,2],"max_tokens":4,"stream":true,"stream_options":{"include_usage":true}}`,
+		`{"prompt":["a b"],"min_tokens":null,"cache_salt":"x","ignore_eos":true}`, `{"messages":[{"role":"user","content":[{"text":"a"}]}],"n":1}`) {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+		p, h, err := decodeBody(Config{TemplateHead: 2, BOSTokens: 1}, chat, string(body))
+		var object map[string]json.RawMessage
+		if err == nil && json.Unmarshal(body, &object) != nil {
+			t.Fatalf("%q was accepted", body)
+		}
+		if err == nil && (h.tokens < 1 || len(h.keys) != h.tokens/BlockTokens || p.maxTokens < 1 || p.minTokens > p.maxTokens) {
+			t.Fatalf("%q: %+v, %d tokens, %d keys", body, p, h.tokens, len(h.keys))
+		}
+	})
+}
+
+// TestSamePrefixSameKeys: text and ids are other tokens; equal prefixes give equal keys however they are written.
+func TestSamePrefixSameKeys(t *testing.T) {
+	text := strings.Repeat("word other ", 20)
+	plain, _ := json.Marshal(text)
+	var escaped bytes.Buffer
+	for _, c := range text {
+		fmt.Fprintf(&escaped, `\u%04x`, c)
+	}
+	_, a, errA := decodeBody(Config{}, false, `{"prompt":`+string(plain)+`}`)
+	_, b, errB := decodeBody(Config{}, false, `{"prompt":"`+escaped.String()+`"}`)
+	if errA != nil || errB != nil || a.tokens != 40 || len(a.keys) != 2 || !slices.Equal(a.keys, b.keys) {
+		t.Errorf("got %v (%v) and %v (%v)", a, errA, b, errB)
+	}
+	_, c, _ := decodeBody(Config{BOSTokens: 1}, false, `{"prompt":`+string(plain)+`}`)
+	if c.keys[0] == a.keys[0] {
+		t.Error("a BOS token does not change the first block")
+	}
+}
+
+func TestOutputTokens(t *testing.T) {
+	draw := rng(1)
+	forced := params{maxTokens: 100, minTokens: -1, ignoreEOS: true}
+	if n := forced.outputTokens(&Config{MeanOutput: 10}, &draw); n != 100 {
+		t.Errorf("ignore_eos: %d tokens, want 100", n)
+	}
+	equal := params{maxTokens: 70, minTokens: 70}
+	if n := equal.outputTokens(&Config{MeanOutput: 10}, &draw); n != 70 {
+		t.Errorf("min = max: %d tokens, want 70", n)
+	}
+	free := params{maxTokens: 1000, minTokens: 5}
+	if n := free.outputTokens(&Config{}, &draw); n != 1000 {
+		t.Errorf("no mean: %d tokens, want 1000", n)
+	}
+	sum := 0
+	const draws = 20000
+	for range draws {
+		n := free.outputTokens(&Config{MeanOutput: 100}, &draw)
+		if n < 5 || n > 199 {
+			t.Fatalf("%d tokens, want 5..199", n)
+		}
+		sum += n
+	}
+	if mean := float64(sum) / draws; mean < 98 || mean > 102 {
+		t.Errorf("mean %v, want about 100", mean)
+	}
+}
+
+func BenchmarkIDs(b *testing.B) {
+	body := []byte{'['}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 126_195 { // the longest prompt of Mooncake's conversation trace
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = strconv.AppendInt(body, 1024+r.Int64N(30976), 10)
+	}
+	body = append(body, ']')
+	benchmarkPrompt(b, body, 126_195, (*scanner).ids)
+}
+
+func BenchmarkWords(b *testing.B) {
+	body := []byte{'"'}
+	list := words()
+	for i := range 126_195 {
+		body = append(body, list[i*7%len(list)]...)
+	}
+	benchmarkPrompt(b, append(body, '"'), 126_195, (*scanner).words)
+}
+
+func benchmarkPrompt(b *testing.B, body []byte, tokens int, read func(*scanner, *promptHasher) error) {
+	var h promptHasher
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		h.reset()
+		s := scanner{b: body}
+		if err := read(&s, &h); err != nil || h.tokens != tokens {
+			b.Fatalf("%d tokens, %v", h.tokens, err)
+		}
+	}
+}

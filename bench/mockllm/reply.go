@@ -1,0 +1,313 @@
+package mockllm
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// phase is what a reply sends next.
+type phase uint8
+
+const (
+	phaseRole   phase = iota // the role chunk of a chat stream
+	phaseTokens              // token chunks
+	phaseFinish              // a chunk with only the finish reason
+	phaseTail                // usage and [DONE]
+	phaseBody                // the whole of an answer that is not streamed
+	phaseEnd
+)
+
+// reply is the answer to the one completion request in flight on a connection. One goroutine owns it at a time: the
+// connection's reader until it starts, then the pacer or a goroutine of its own until end.
+type reply struct {
+	c   *conn
+	srv *Server
+	cfg *Config
+
+	// The request.
+	p            params
+	id           []byte
+	createdS     int64 // Unix time, s
+	arrivalNS    int64 // CLOCK_MONOTONIC when the first byte was read
+	arrivedNS    int64 // … and the last
+	promptTokens int
+	prefill      *prefill
+	ticket       uint64 // of the prefill's admission
+	fault        Fault  // Kind "" = none
+	keepAlive    bool
+	http10       bool
+	compress     bool
+
+	// The answer.
+	cachedTokens         int
+	total                int // tokens
+	sent                 int
+	finish               string
+	hideUsage            bool
+	noFinish             bool   // no finish reason, usage and [DONE]
+	voice                uint64 // what the words are drawn from
+	draw                 rng
+	base                 []byte // the beginning of each chunk
+	phase                phase
+	framing              framing
+	headSent             bool
+	due                  int64 // when the next event is due
+	firstNS, lastTokenNS int64 // 0 = not yet
+	doneNS               int64
+	status               int
+	begun                bool // it has a slot
+
+	// For the pacer, under its lock.
+	pacer      *pacer
+	prev, next *reply
+	tick       int64
+	inWheel    bool
+
+	gone    atomic.Bool // the client is: whoever owns the reply ends it
+	pending []byte      // bytes of an event that the socket did not take
+}
+
+// framing is how a body's end is marked.
+type framing uint8
+
+const (
+	framingChunked framing = iota
+	framingLength
+	framingClose
+)
+
+// eventBuffer is the scratch space of a goroutine that composes events.
+type eventBuffer struct {
+	event []byte // one event, not framed
+	out   []byte // what is written
+}
+
+// begin starts the model's work at the instant now: r has a slot.
+func (r *reply) begin(now int64) {
+	r.begun = true
+	if r.gone.Load() {
+		r.end(endGone)
+		return
+	}
+	cfg := r.cfg
+	r.cachedTokens = r.srv.cache.lookup(r.prefill, r.promptTokens, r.p.saltHash, now)
+	uncached := time.Duration(r.promptTokens - r.cachedTokens)
+	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken) * r.draw.spread(cfg.Spread)
+	r.due = now + int64(ttft)
+	r.ticket = r.srv.cache.admit(r.prefill, r.due)
+	switch {
+	case !r.p.stream:
+		r.phase = phaseBody
+		for k := 0; k+cfg.TokensPerChunk < r.total; k += cfg.TokensPerChunk {
+			r.due += r.gap(cfg.TokensPerChunk)
+		}
+	case r.p.chat:
+		r.phase = phaseRole
+	default:
+		r.phase = phaseTokens
+	}
+	r.buildBase()
+	if r.c.blocking || r.compress || r.fault.blocking() {
+		go r.drive()
+		return
+	}
+	if r.due > now || r.advance(&r.c.buffer) {
+		r.pacer.add(r)
+	}
+}
+
+// gap draws the time between a chunk and the next one of count tokens.
+func (r *reply) gap(count int) int64 {
+	return int64(float64(r.cfg.ITL) * float64(count) * r.draw.spread(r.cfg.Spread))
+}
+
+// advance writes all events that are due and reports whether there is more to come. Otherwise the reply has ended, or
+// a goroutine of its own goes on with it.
+func (r *reply) advance(buf *eventBuffer) bool {
+	for {
+		now := r.srv.clock.now()
+		if r.due > now {
+			return true
+		}
+		if r.gone.Load() {
+			r.end(endGone)
+			return false
+		}
+		buf.out = r.appendDue(buf, buf.out[:0], now)
+		n, err := r.c.tryWrite(buf.out)
+		switch {
+		case err != nil:
+			r.end(endGone)
+			return false
+		case n < len(buf.out):
+			r.pending = append(r.pending[:0], buf.out[n:]...)
+			r.srv.stats.blockedWrites.Add(1)
+			go r.drive()
+			return false
+		case r.phase == phaseEnd:
+			r.end(endDone)
+			return false
+		}
+	}
+}
+
+// appendDue appends, framed, the next event, or all that are due when they are to share a write.
+func (r *reply) appendDue(buf *eventBuffer, dst []byte, now int64) []byte {
+	for {
+		buf.event = r.appendEvent(buf.event[:0], now)
+		dst = r.frame(dst, buf.event, r.phase == phaseEnd)
+		if !r.cfg.Coalesce || r.phase == phaseEnd || r.due > now {
+			return dst
+		}
+	}
+}
+
+// appendEvent appends the next event without framing and moves on.
+func (r *reply) appendEvent(dst []byte, now int64) []byte {
+	switch r.phase {
+	case phaseRole:
+		r.phase = phaseTokens
+		return r.appendRole(dst, now)
+	case phaseTokens:
+		return r.appendTokens(dst, now)
+	case phaseFinish:
+		r.phase = phaseTail
+		return r.appendFinish(dst, now)
+	case phaseTail:
+		return r.appendTail(dst, now)
+	case phaseBody:
+		r.phase = phaseEnd
+		r.doneNS = now
+		return r.appendWhole(dst, now)
+	}
+	panic("BUG: event after the end of a reply")
+}
+
+func (r *reply) appendTokens(dst []byte, now int64) []byte {
+	if r.firstNS == 0 {
+		r.firstNS = now
+	}
+	r.lastTokenNS = now
+	count := min(r.cfg.TokensPerChunk, r.total-r.sent)
+	last := r.sent+count == r.total
+	dst = r.appendChunk(dst, count, last && !r.cfg.FinishChunk && !r.noFinish, now)
+	r.srv.stats.tokens.Add(int64(count))
+	switch {
+	case !last:
+		r.due += r.gap(min(r.cfg.TokensPerChunk, r.total-r.sent))
+	case r.cfg.FinishChunk && !r.noFinish:
+		r.phase = phaseFinish
+	default:
+		r.phase = phaseTail
+	}
+	return dst
+}
+
+func (r *reply) appendTail(dst []byte, now int64) []byte {
+	r.phase = phaseEnd
+	r.doneNS = now
+	if r.noFinish {
+		return dst
+	}
+	if r.p.usage && !r.hideUsage {
+		dst = r.appendUsageEvent(dst, now)
+	}
+	dst = append(dst, "data: [DONE]"...)
+	dst = append(dst, r.srv.eol...)
+	return append(dst, r.srv.eol...)
+}
+
+// frame appends the head, if it is still to be sent, and the event as the body's framing asks.
+func (r *reply) frame(dst, event []byte, last bool) []byte {
+	if !r.headSent {
+		r.headSent = true
+		dst = r.appendHead(dst, len(event))
+	}
+	if r.framing != framingChunked {
+		return append(dst, event...)
+	}
+	if len(event) > 0 {
+		dst = appendHex(dst, len(event))
+		dst = append(dst, "\r\n"...)
+		dst = append(dst, event...)
+		dst = append(dst, "\r\n"...)
+	}
+	if last {
+		dst = append(dst, "0\r\n\r\n"...)
+	}
+	return dst
+}
+
+// appendHead appends the response head. bodyBytes matters only where the length is sent.
+func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
+	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
+	if r.p.stream {
+		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)
+	} else {
+		dst = append(dst, "Content-Type: application/json\r\n"...)
+	}
+	if r.compress {
+		dst = append(dst, "Content-Encoding: gzip\r\n"...)
+	}
+	switch r.framing {
+	case framingChunked:
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	case framingLength:
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(bodyBytes), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	if !r.keepAlive {
+		dst = append(dst, "Connection: close\r\n"...)
+	} else if r.http10 {
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+func appendHex(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 16) }
+
+// ending says how a reply ended, for the log.
+type ending string
+
+const (
+	endDone     ending = "done"     // all of it was written
+	endFault    ending = "fault"    // a fault cut it off
+	endGone     ending = "gone"     // the client went away
+	endError    ending = "error"    // it was refused with an error response
+	endShutdown ending = "shutdown" // the server was closed
+)
+
+// end settles the accounts of a reply and gives the connection back to its reader. The owner calls it once and does
+// not touch the reply afterwards.
+func (r *reply) end(how ending) {
+	srv := r.srv
+	if how == endGone && srv.closing.Load() {
+		how = endShutdown
+	}
+	switch {
+	case r.ticket == 0:
+		srv.cache.put(r.prefill)
+	case how != endDone:
+		srv.cache.drop(r.prefill, r.ticket, srv.clock.now())
+	}
+	if how != endError && !r.headSent {
+		r.status = 0
+	}
+	if r.begun {
+		srv.releaseSlot()
+	}
+	srv.stats.ended(r, how)
+	if srv.log != nil {
+		srv.log.add(r, how)
+	}
+	c := r.c
+	if (how == endDone || how == endError) && r.keepAlive {
+		c.idle(r.fault)
+	} else {
+		c.over = true
+		c.nc.Close()
+	}
+	c.done <- struct{}{}
+}

@@ -1,0 +1,137 @@
+package mockllm
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+)
+
+// route answers a request that was read whole, or starts its answer. ok = false ends the connection.
+func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFlight, ok bool) {
+	h := &req.Header
+	c.keepAlive, c.bodyless = !h.ConnectionClose(), h.IsHead()
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
+	if bytes.HasPrefix(path, []byte("/v1/")) && !c.authorized(h) {
+		return false, c.answer(response{status: 401, body: []byte(`{"error":"Unauthorized"}`)})
+	}
+	chat := string(path) == "/v1/chat/completions"
+	if h.IsPost() && (chat || string(path) == "/v1/completions") {
+		c.complete(req, chat, arrivalNS, arrivedNS)
+		return true, true
+	}
+	methods := c.srv.methods(string(path))
+	switch {
+	case methods == nil:
+		return false, c.answer(response{status: 404, body: []byte(`{"detail":"Not Found"}`)})
+	case !slices.Contains(methods, string(h.Method())):
+		return false, c.answer(response{status: 405, headers: "Allow: " + methods[0] + "\r\n", body: []byte(`{"detail":"Method Not Allowed"}`)})
+	}
+	return false, c.answer(c.srv.page(string(path)))
+}
+
+func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
+	key := c.srv.cfg.APIKey
+	return key == "" || string(h.Peek("Authorization")) == "Bearer "+key
+}
+
+// methods lists what a path may be asked with; nil = there is no such path.
+func (s *Server) methods(path string) []string {
+	switch path {
+	case "/v1/completions", "/v1/chat/completions":
+		return []string{"POST"}
+	case "/v1/models", "/health", "/ping", "/version", "/metrics":
+		return []string{"GET", "HEAD"}
+	case "/reset_prefix_cache":
+		if !s.cfg.NoFlush {
+			return []string{"POST"}
+		}
+	case "/flush_cache": // SGLang's takes both
+		if !s.cfg.NoFlush {
+			return []string{"POST", "GET"}
+		}
+	}
+	return nil
+}
+
+// page renders everything that is not a completion.
+func (s *Server) page(path string) response {
+	switch path {
+	case "/v1/models":
+		return response{status: 200, body: s.modelList()}
+	case "/version":
+		return response{status: 200, body: []byte(`{"version":"mockllm"}`)}
+	case "/metrics":
+		return response{status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: s.metrics()}
+	case "/reset_prefix_cache", "/flush_cache":
+		s.cache.flush(s.clock.now())
+	}
+	return response{status: 200}
+}
+
+// response is an answer that is ready at once.
+type response struct {
+	status      int
+	contentType string // "" = JSON
+	headers     string // further ones, each with its CR LF
+	body        []byte
+}
+
+// answer sends a response and begins to wait for the next request. It reports whether there can be one.
+func (c *conn) answer(a response) bool {
+	if !c.respond(a) {
+		return false
+	}
+	c.idle(Fault{})
+	return !c.over
+}
+
+// respond sends a response and reports whether the connection can go on.
+func (c *conn) respond(a response) bool {
+	if a.contentType == "" {
+		a.contentType = "application/json"
+	}
+	b := append(c.buffer.out[:0], "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(a.status), 10)
+	b = append(b, ' ')
+	b = append(b, fasthttp.StatusMessage(a.status)...)
+	b = append(b, "\r\nServer: mockllm\r\nContent-Type: "...)
+	b = append(b, a.contentType...)
+	if a.status != 204 && a.status != 304 { // RFC 9110 8.6
+		b = append(b, "\r\nContent-Length: "...)
+		b = strconv.AppendInt(b, int64(len(a.body)), 10)
+	}
+	b = append(b, "\r\n"...)
+	b = append(b, a.headers...)
+	if !c.keepAlive {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	b = append(b, "\r\n"...)
+	if !c.bodyless && a.status != 204 && a.status != 304 {
+		b = append(b, a.body...)
+	}
+	c.buffer.out = b
+	_, err := c.nc.Write(b)
+	return err == nil && c.keepAlive
+}
+
+// errorResponse is an error object as vLLM sends it.
+func errorResponse(e *requestError) response {
+	a := response{status: e.status, body: appendError(nil, e.status, e.kind, e.message)}
+	if e.status == 429 || e.status == 503 {
+		a.headers = "Retry-After: 1\r\n"
+	}
+	return a
+}
+
+// appendError appends an error object.
+func appendError(dst []byte, status int, kind, message string) []byte {
+	dst = append(dst, `{"error":{"message":"`...)
+	dst = appendEscaped(dst, message)
+	dst = append(dst, `","type":"`...)
+	dst = append(dst, kind...)
+	dst = append(dst, `","param":null,"code":`...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	return append(dst, "}}"...)
+}

@@ -1,0 +1,190 @@
+package mockllm
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Server is a running mock. Make it with New, run it with Start, end it with Close.
+type Server struct {
+	cfg               Config
+	model             []byte
+	eol               string
+	words             []string
+	started           int64 // Unix time, s
+	clock             clock
+	cache             *prefixCache
+	slots             slots
+	stats             counters
+	log               *requestLog
+	pacers            []*pacer
+	closing           atomic.Bool
+	connsWG, pacersWG sync.WaitGroup // connsWG counts the acceptor too
+
+	mu    sync.Mutex
+	ln    net.Listener
+	conns map[*conn]struct{}
+}
+
+// New checks cfg and makes a server of it. It has no goroutines until Start.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("mockllm: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), started: time.Now().Unix(), conns: make(map[*conn]struct{})}
+	if cfg.Model == "" {
+		s.model = []byte(defaultModel)
+	}
+	if cfg.CRLF {
+		s.eol = "\r\n"
+	}
+	var err error
+	if s.clock, err = newClock(); err != nil {
+		return nil, fmt.Errorf("mockllm: reading CLOCK_MONOTONIC: %w", err)
+	}
+	s.cache = newPrefixCache(cfg.CacheTokens)
+	s.slots.limit, s.slots.maxQueue = cfg.Slots, cfg.MaxQueue
+	for range cfg.Pacers {
+		s.pacers = append(s.pacers, newPacer(&s.clock))
+	}
+	return s, nil
+}
+
+// Start serves the connections of ln in the background and returns at once. Close closes ln.
+func (s *Server) Start(ln net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ln != nil || s.closing.Load() {
+		return errors.New("mockllm: the server was started before")
+	}
+	s.ln = ln
+	if s.cfg.Log != nil {
+		s.log = newRequestLog(s.cfg.Log)
+	}
+	for _, p := range s.pacers {
+		s.pacersWG.Go(p.run)
+	}
+	s.connsWG.Go(s.accept)
+	return nil
+}
+
+// Addr returns the address that the server listens at.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ln == nil {
+		return nil
+	}
+	return s.ln.Addr()
+}
+
+// URL returns the base URL of the server, without /v1.
+func (s *Server) URL() string {
+	scheme := "http://"
+	if s.cfg.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + s.Addr().String()
+}
+
+// acceptRetry is the pause after a failed accept, usually for want of descriptors.
+const acceptRetry = 5 * time.Millisecond
+
+func (s *Server) accept() {
+	for i := 0; ; i++ {
+		nc, err := s.ln.Accept()
+		if err != nil {
+			if s.closing.Load() || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(acceptRetry)
+			continue
+		}
+		if s.cfg.TLS != nil {
+			nc = tls.Server(nc, s.cfg.TLS)
+		}
+		c := newConn(s, nc, s.pacers[i%len(s.pacers)])
+		if !s.track(c) {
+			nc.Close()
+			return
+		}
+		s.stats.connections.Add(1)
+		s.connsWG.Go(func() {
+			defer s.untrack(c)
+			c.serve()
+		})
+	}
+}
+
+// track remembers c for Close; it fails when the server is closing.
+func (s *Server) track(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// releaseSlot ends a running request and begins the next one that waits.
+func (s *Server) releaseSlot() {
+	if next := s.slots.release(); next != nil {
+		go next.begin(s.clock.now())
+	}
+}
+
+// Close cuts off all connections, waits until every request is accounted for, and writes the rest of the log. It
+// returns the log's write error, if any.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	again := s.closing.Swap(true)
+	started := s.ln != nil
+	if started {
+		s.ln.Close()
+	}
+	for c := range s.conns {
+		c.nc.Close()
+	}
+	s.mu.Unlock()
+	if again || !started {
+		return nil
+	}
+	s.connsWG.Wait()
+	for _, p := range s.pacers {
+		close(p.stop)
+	}
+	s.pacersWG.Wait()
+	if s.log != nil {
+		return s.log.close()
+	}
+	return nil
+}
+
+// modelList is the answer to /v1/models.
+func (s *Server) modelList() []byte {
+	b := append([]byte(nil), `{"object":"list","data":[{"id":"`...)
+	b = appendEscaped(b, s.model)
+	b = append(b, `","object":"model","created":`...)
+	b = strconv.AppendInt(b, s.started, 10)
+	b = append(b, `,"owned_by":"mockllm","max_model_len":`...)
+	if s.cfg.MaxModelTokens > 0 {
+		b = strconv.AppendInt(b, int64(s.cfg.MaxModelTokens), 10)
+	} else {
+		b = append(b, "null"...)
+	}
+	return append(b, "}]}"...)
+}

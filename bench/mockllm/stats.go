@@ -1,0 +1,115 @@
+package mockllm
+
+import (
+	"strconv"
+	"sync/atomic"
+)
+
+// counters are what the server counts while it runs.
+type counters struct {
+	requests                    atomic.Uint64
+	tokens, promptTokens        atomic.Int64
+	done, gone, faulted, failed atomic.Int64
+	stopped, cut                atomic.Int64 // finish reasons of what was done
+	blockedWrites               atomic.Int64
+	connections                 atomic.Int64
+}
+
+// ended counts a reply's end.
+func (s *counters) ended(r *reply, how ending) {
+	s.promptTokens.Add(int64(r.promptTokens))
+	switch how {
+	case endDone:
+		s.done.Add(1)
+		if r.finish == "stop" {
+			s.stopped.Add(1)
+		} else {
+			s.cut.Add(1)
+		}
+	case endGone, endShutdown:
+		s.gone.Add(1)
+	case endFault:
+		s.faulted.Add(1)
+	case endError:
+		s.failed.Add(1)
+	}
+}
+
+// Stats is what a Server has done so far.
+type Stats struct {
+	Requests      int64 // completion requests begun
+	Done          int64 // … answered whole
+	Gone          int64 // … whose client went away, or that the server's end cut off
+	Faulted       int64 // … that a fault cut off
+	Failed        int64 // … answered with an error
+	Running       int   // … in a slot now
+	Waiting       int   // … in the queue now
+	PromptTokens  int64
+	OutputTokens  int64
+	QueriedTokens int64 // prompt tokens that were looked for in the prefix cache
+	CachedTokens  int64 // … and found
+	CachedBlocks  int   // in the prefix cache now
+	BlockedWrites int64 // events that a socket did not take at once
+	Connections   int64 // accepted
+}
+
+// Stats returns the counts of this moment.
+func (s *Server) Stats() Stats {
+	c := s.cache.stats(s.clock.now())
+	running, waiting := s.slots.counts()
+	return Stats{
+		Requests: int64(s.stats.requests.Load()), Done: s.stats.done.Load(), Gone: s.stats.gone.Load(),
+		Faulted: s.stats.faulted.Load(), Failed: s.stats.failed.Load(), Running: running, Waiting: waiting,
+		PromptTokens: s.stats.promptTokens.Load(), OutputTokens: s.stats.tokens.Load(),
+		QueriedTokens: c.queries, CachedTokens: c.hits, CachedBlocks: c.blocks,
+		BlockedWrites: s.stats.blockedWrites.Load(), Connections: s.stats.connections.Load(),
+	}
+}
+
+// metrics renders Prometheus text with the names that vLLM's V1 engine uses.
+func (s *Server) metrics() []byte {
+	st := s.Stats()
+	cache := s.cache.stats(s.clock.now())
+	label := `{engine="0",model_name="` + string(appendEscaped(nil, s.model)) + `"`
+	var b []byte
+	family := func(name, kind, help string) {
+		b = append(b, "# HELP vllm:"+name+" "+help+"\n# TYPE vllm:"+name+" "+kind+"\n"...)
+	}
+	sample := func(name, extra string, v float64) {
+		b = append(b, "vllm:"+name+label+extra+"} "...)
+		b = strconv.AppendFloat(b, v, 'g', -1, 64)
+		b = append(b, '\n')
+	}
+	one := func(name, kind, help string, v float64) {
+		family(name, kind, help)
+		if kind == "counter" {
+			name += "_total"
+		}
+		sample(name, "", v)
+	}
+	one("num_requests_running", "gauge", "Requests in a slot.", float64(st.Running))
+	one("num_requests_waiting", "gauge", "Requests in the queue.", float64(st.Waiting))
+	one("kv_cache_usage_perc", "gauge", "Share of the prefix cache in use, 0 to 1.", cache.used)
+	one("prefix_cache_queries", "counter", "Prompt tokens looked for in the prefix cache.", float64(st.QueriedTokens))
+	one("prefix_cache_hits", "counter", "Prompt tokens found in the prefix cache.", float64(st.CachedTokens))
+	one("prompt_tokens", "counter", "Prompt tokens.", float64(st.PromptTokens))
+	one("generation_tokens", "counter", "Tokens sent.", float64(st.OutputTokens))
+	family("request_success", "counter", "Requests answered whole.")
+	sample("request_success_total", `,finished_reason="stop"`, float64(s.stats.stopped.Load()))
+	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
+	family("cache_config_info", "gauge", "The prefix cache.")
+	blocks := "None"
+	if s.cfg.CacheTokens >= 0 {
+		blocks = strconv.FormatInt(s.cfg.CacheTokens/BlockTokens, 10)
+	}
+	sample("cache_config_info", `,block_size="`+strconv.Itoa(BlockTokens)+`",enable_prefix_caching="`+
+		pythonBool(s.cache.store != nil)+`",num_gpu_blocks="`+blocks+`"`, 1)
+	return b
+}
+
+func pythonBool(v bool) string {
+	if v {
+		return "True"
+	}
+	return "False"
+}

@@ -1,0 +1,256 @@
+package bench
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// chat is a stretch of a bundled sample: shared prefixes, bursts at one instant.
+var chat = []string{"--trace", "samples/mooncake-small.jsonl", "--limit", "60", "--scale", "4"}
+
+// with returns args followed by more.
+func with(args []string, more ...string) []string { return append(slices.Clone(args), more...) }
+
+// TestPaths replays the same stretch in every way that a server may be spoken to.
+func TestPaths(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	https := []string{"--tls-self-signed"}
+	for _, c := range []struct {
+		name  string
+		mock  []string
+		args  []string
+		whole bool // no stream
+	}{
+		{name: "token ids"},
+		{name: "text", mock: []string{"--bos-tokens", "1"}, args: []string{"--prompt", "text"}},
+		{name: "chat", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat"}},
+		{name: "chat, whole", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat", "--no-stream"}, whole: true},
+		{name: "whole", args: []string{"--no-stream"}, whole: true},
+		{name: "gzip", mock: []string{"--gzip"}, args: []string{"-H", "Accept-Encoding: gzip"}},
+		{name: "gzip, whole", mock: []string{"--gzip"}, args: []string{"-H", "Accept-Encoding: gzip", "--no-stream"}, whole: true},
+		{name: "https", mock: append(https, "--tls-ca", ca), args: []string{"--ca-cert", ca}},
+		{name: "https, insecure", mock: https, args: []string{"--insecure"}},
+		{name: "https, whole", mock: https, args: []string{"--insecure", "--no-stream"}, whole: true},
+		{name: "IPv6", mock: []string{"--listen", "[::1]:0"}},
+		{name: "CRLF and comments", mock: []string{"--crlf", "--comments", "--coalesce"}},
+		{name: "late head, finish chunk", mock: []string{"--late-head", "--finish-chunk", "--empty-chunks", "0.5"}},
+		{name: "compressed records", args: []string{"--compress"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if strings.HasPrefix(c.name, "IPv6") && !hasIPv6() {
+				t.Skip("no IPv6 on this machine")
+			}
+			m := startMock(t, c.mock...)
+			r := run(t, with(chat, append(c.args, "--url", m.url)...)...)
+			r.prove(t)
+			r.join(t, m.stop(t))
+			r.only(t, "ok")
+			r.verdict(t)
+			if len(r.lines) != 60 {
+				t.Errorf("%d lines, want 60", len(r.lines))
+			}
+			for _, l := range r.lines {
+				if l.Completion != l.Output || l.TokensFrom != "usage" || l.Finish != "length" || l.Status != 200 || l.Resent != 0 {
+					t.Errorf("row %d: %+v", l.Row, l)
+				}
+				if streamed := l.FirstToken != absent && l.Chunks == l.Output; streamed == c.whole {
+					t.Errorf("row %d: first token at %d, %d chunks", l.Row, l.FirstToken, l.Chunks)
+				}
+			}
+		})
+	}
+}
+
+func hasIPv6() bool {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		return false
+	}
+	_ = ln.Close()
+	return true
+}
+
+// TestRefusedCertificate: a certificate that nobody vouches for is refused with the remedy.
+func TestRefusedCertificate(t *testing.T) {
+	m := startMock(t, "--tls-self-signed")
+	said := refused(t, with(chat, "--url", m.url)...)
+	if !strings.Contains(said, "certificate") {
+		t.Errorf("the message does not name the certificate:\n%s", said)
+	}
+	if log := m.stop(t); len(log) != 0 {
+		t.Errorf("the server was asked %d times", len(log))
+	}
+}
+
+// TestSeveralTargets: requests go round robin, and each target is counted by itself.
+func TestSeveralTargets(t *testing.T) {
+	a, b := startMock(t), startMock(t)
+	r := run(t, with(chat, "--url", a.url, "--url", b.url+"/v1")...)
+	logs := []map[string][]served{a.stop(t), b.stop(t)}
+	r.prove(t)
+	r.only(t, "ok")
+	r.verdict(t)
+	for i, target := range r.summary.Targets {
+		here := &results{summary: r.summary}
+		for _, l := range r.lines {
+			if l.Target == target.URL {
+				here.lines = append(here.lines, l)
+			}
+		}
+		if len(here.lines) != 30 || target.Requests != 30 {
+			t.Errorf("%s got %d lines and counts %d, want 30", target.URL, len(here.lines), target.Requests)
+		}
+		here.join(t, logs[i])
+	}
+}
+
+// TestPlans checks when requests were planned, and how many.
+func TestPlans(t *testing.T) {
+	load := steady(t, 120, 100, 5)
+	planned := func(r *results) []int64 {
+		slices.SortFunc(r.lines, func(a, b line) int { return int(a.Row - b.Row) })
+		var list []int64
+		for _, l := range r.lines {
+			list = append(list, l.Planned)
+		}
+		return list
+	}
+	every := func(n int, gapNS int64) []int64 {
+		list := make([]int64, n)
+		for i := range list {
+			list[i] = int64(i) * gapNS
+		}
+		return list
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []int64
+	}{
+		{"trace times", nil, every(120, 10e6)},
+		{"scale", []string{"--scale", "2.5"}, every(120, 4e6)},
+		{"rate", []string{"--rate", "250"}, every(120, 4e6)},
+		{"limit", []string{"--limit", "7"}, every(7, 10e6)},
+		{"duration", []string{"--duration", "300ms"}, every(30, 10e6)},
+		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},
+		{"from and to", []string{"--from", "200ms", "--to", "400ms"}, every(20, 10e6)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, append(c.args, "--trace", load, "--url", startMock(t).url)...)
+			r.prove(t)
+			r.only(t, "ok")
+			r.verdict(t)
+			if got := planned(r); !slices.Equal(got, c.want) {
+				t.Errorf("planned %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestConcurrency: a closed loop never has more in flight than it may, and uses what it may.
+func TestConcurrency(t *testing.T) {
+	load := steady(t, 120, 1000, 5)
+	m := startMock(t)
+	for _, c := range []struct {
+		name string
+		args []string
+		most int
+	}{
+		{"one by one", []string{"--concurrency", "1", "--limit", "20"}, 1},
+		{"five", []string{"--concurrency", "5"}, 5},
+		{"for a while", []string{"--concurrency", "3", "--duration", "100ms"}, 3},
+		{"more than there are", []string{"--concurrency", "500"}, 120},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
+			r.prove(t)
+			r.only(t, "ok")
+			r.verdict(t)
+			if peak := r.peak(); peak > c.most || c.most <= 5 && peak != c.most {
+				t.Errorf("%d requests in flight, want %d", peak, c.most)
+			}
+		})
+	}
+	r := run(t, "--concurrency", "3", "--duration", "100ms", "--trace", load, "--url", m.url)
+	if n := len(r.lines); n == 0 || n == 120 {
+		t.Errorf("a closed loop of 100 ms made %d of 120 requests", n)
+	}
+}
+
+// peak is the largest number of requests that were in flight at once, by the lines.
+func (r *results) peak() int {
+	type event struct{ at, delta int64 }
+	var events []event
+	for _, l := range r.lines {
+		if l.Sent != absent && l.Done != absent {
+			events = append(events, event{l.Sent, 1}, event{l.Done, -1})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return int(a.delta - b.delta)
+	})
+	now, peak := int64(0), int64(0)
+	for _, e := range events {
+		now += e.delta
+		peak = max(peak, now)
+	}
+	return int(peak)
+}
+
+// TestJSON: the summary on standard output is the one on disk, and nothing else is there.
+func TestJSON(t *testing.T) {
+	m := startMock(t)
+	r := run(t, with(chat, "--url", m.url, "--json")...)
+	onDisk, err := os.ReadFile(filepath.Join(r.dir, "summary.json"))
+	if err != nil || !bytes.Equal(onDisk, []byte(r.stdout)) {
+		t.Errorf("standard output differs from summary.json (%v):\n%s", err, r.stdout)
+	}
+	report := start(t, nil, "report", r.dir)
+	if code := report.wait(t); code != r.code {
+		t.Errorf("report: exit %d, the run's was %d\n%s", code, r.code, report.stderr.String())
+	}
+	if !strings.Contains(report.stdout.String(), "60 planned") {
+		t.Errorf("report shows:\n%s", report.stdout.String())
+	}
+}
+
+// TestDryRun sends nothing and writes nothing.
+func TestDryRun(t *testing.T) {
+	m := startMock(t)
+	r := run(t, with(chat, "--url", m.url, "--dry-run")...)
+	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "60 requests") {
+		t.Errorf("exit %d, %d lines:\n%s", r.code, len(r.lines), r.stderr)
+	}
+	if _, err := os.Stat(r.dir); err == nil {
+		t.Error("an output directory was made")
+	}
+	if log := m.stop(t); len(log) != 0 {
+		t.Errorf("the server was asked %d times", len(log))
+	}
+}
+
+// TestEmbeddedMock: without --url the program brings its own server, and takes it away again.
+func TestEmbeddedMock(t *testing.T) {
+	for _, sample := range []string{"samples/mooncake-small.jsonl", "samples/bailian.jsonl"} {
+		r := run(t, sample, "--limit", "60", "--scale", "4")
+		r.prove(t)
+		r.only(t, "ok")
+		r.verdict(t)
+		_, url, _ := strings.Cut(r.stderr, "embedded mock, http://")
+		address, _, _ := strings.Cut(url, ",")
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			t.Errorf("the embedded mock at %s outlived the run", address)
+		}
+	}
+}

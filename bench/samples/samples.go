@@ -1,0 +1,41 @@
+// Package samples holds small traces, bailian.jsonl, mooncake.jsonl and mooncake-small.jsonl, that look like a chat service:
+// conversations of growing turns behind one system prompt, with a few bursts at one instant. Each replays in under 8 s.
+//
+// It owns the recipes that made them; it does not read them. The traces are synthetic: no recorded request is in them, and
+// they come under this repository's licence. Make them again with:
+//
+//	go test ./bench/samples -update
+package samples
+
+import "github.com/fastreplay/fastreplay/codec/trace"
+
+// Bailian describes bailian.jsonl: 300 requests at 45 a second, prompts of 400 to 2,600 tokens.
+func Bailian() trace.Gen {
+	return trace.Gen{
+		Format: "bailian", Rows: 300, Rate: 45, Burst: 12, BurstEvery: 75,
+		InputTokens: trace.Range{Min: 400, Max: 2600}, OutputTokens: trace.Range{Min: 20, Max: 120}, Reuse: 1,
+		Turns: trace.Range{Min: 1, Max: 6}, TurnTokens: trace.Range{Min: 20, Max: 200}, Active: 60, SystemTokens: 320,
+		Types: []string{"text", "search", "image", "file"}, Seed: 1,
+	}
+}
+
+// Mooncake describes mooncake.jsonl: 1,200 requests at 200 a second, prompts of 1,100 to 8,000 tokens. With so many, a single
+// stall of a busy machine stays within the last percent.
+func Mooncake() trace.Gen {
+	return trace.Gen{
+		Format: "mooncake", Rows: 1200, Rate: 195, Burst: 4, BurstEvery: 60,
+		InputTokens: trace.Range{Min: 1100, Max: 8000}, OutputTokens: trace.Range{Min: 20, Max: 100}, Reuse: 1,
+		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 250, SystemTokens: 1024,
+		Seed: 2,
+	}
+}
+
+// MooncakeSmall describes mooncake-small.jsonl: 240 requests at 35 a second, prompts of 1,100 to 12,000 tokens, larger bursts.
+func MooncakeSmall() trace.Gen {
+	return trace.Gen{
+		Format: "mooncake", Rows: 240, Rate: 35, Burst: 16, BurstEvery: 60,
+		InputTokens: trace.Range{Min: 1100, Max: 12000}, OutputTokens: trace.Range{Min: 20, Max: 150}, Reuse: 1,
+		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 50, SystemTokens: 1024,
+		Seed: 2,
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// info is what the summary says besides the measurements.
+func (r *replay) info(f engine.Facts) metrics.RunInfo {
+	return metrics.RunInfo{
+		Run:      r.runInfo(f),
+		Workload: r.workloadInfo(f),
+		Client: metrics.Client{
+			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: 1, Realtime: f.Placement.FIFO,
+			SpinUS: float64(r.o.spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
+		},
+		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
+		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
+		Limits:      r.o.limits,
+		Planned:     int64(r.work.Requests()) - f.Skipped,
+		Notes:       append(r.notes, placementNotes(f, r.o)...),
+	}
+}
+
+func placementNotes(f engine.Facts, o *options) []string {
+	if f.Placement.FIFO || f.Placement.Refused == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", f.Placement.Refused, f.Placement)}
+}
+
+func (r *replay) runInfo(f engine.Facts) metrics.Run {
+	return metrics.Run{
+		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
+		Scale: r.o.scale, Pace: r.o.pace(), Partial: f.Stopped, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
+	}
+}
+
+// pace says what decides when requests are sent.
+func (o *options) pace() string {
+	switch {
+	case o.concurrency > 0:
+		return fmt.Sprintf("closed loop of %d", o.concurrency)
+	case o.rate > 0:
+		return human.Rate(o.rate) + " requests/s"
+	default:
+		return metrics.TraceTime
+	}
+}
+
+func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
+	t, n := r.trace, r.work.Requests()-int(f.Skipped)
+	w := metrics.Workload{
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), BlockTokens: int64(t.BlockTokens),
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint,
+	}
+	for i := range n {
+		w.InputTokens += int64(t.InputTokens[i])
+		w.OutputTokens += int64(t.OutputTokens[i])
+	}
+	return w
+}
+
+// givenOptions are the flags as given, but for what may be secret.
+func givenOptions(flags *pflag.FlagSet) map[string]any {
+	given := map[string]any{}
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "header", "url": // values may be secret; targets are listed without their queries
+			given[f.Name] = fmt.Sprintf("%d given", len(f.Value.(pflag.SliceValue).GetSlice()))
+		default:
+			given[f.Name] = f.Value.String()
+		}
+	})
+	return given
+}

@@ -1,0 +1,81 @@
+// Command fastreplay replays a trace of LLM requests against serving endpoints, each request at its recorded moment.
+//
+// The package owns what faces people: flags, progress, words on the terminal and exit codes. It holds no logic of
+// measurement. A subcommand is a file.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	exitOK          = 0
+	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
+	exitUsage       = 2   // bad usage, trace or target; nothing was sent
+	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
+)
+
+// version is set by the linker in releases.
+var version = "dev"
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// stdio is what a command reads and writes.
+type stdio struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+}
+
+// exitError carries an exit code that is not that of bad usage. Its text is empty where everything has been said.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+// run is the whole program but for the process.
+func run(ctx context.Context, args []string, std stdio) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := exitUsage
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code = exit.code
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(std.err, "fastreplay: %s\n", strings.TrimSuffix(text, "\n"))
+	}
+	return code
+}
+
+// newRootCommand returns the replay command with the others below it.
+func newRootCommand() *cobra.Command {
+	root := newReplayCommand()
+	root.Use = "fastreplay [--trace] FILE [flags]"
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version
+	root.SetVersionTemplate("fastreplay {{.Version}}\n")
+	root.AddCommand(newMockCommand(), newGenCommand(), newReportCommand(), newVersionCommand())
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.InitDefaultHelpFlag()
+	return root
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm"
+)
+
+// Defaults of the mock that are not its zero values: a small model on a fast machine.
+const (
+	mockTTFT = 25 * time.Millisecond
+	mockITL  = 5 * time.Millisecond
+	// mockSpread keeps streams that began together from beating in step for ever, which no real server's do.
+	mockSpread = 0.1
+)
+
+// mockOptions is what the flags of `fastreplay mock` say.
+type mockOptions struct {
+	cfg           mockllm.Config
+	listen        string
+	logFile       string
+	template      string
+	faults        []string
+	apiKeyFile    string
+	tlsCert       string
+	tlsKey        string
+	tlsSelfSigned bool
+	tlsCA         string
+	dieWithParent bool
+}
+
+func newMockCommand() *cobra.Command {
+	var o mockOptions
+	cmd := &cobra.Command{
+		Use:   "mock",
+		Short: "Run the embedded LLM server, to replay against",
+		Long: `Run an LLM server that speaks OpenAI's completions and chat protocols with the latencies, prefix cache, queue and
+faults of your choice. It prints one line, "listening on URL", to standard output when it is ready.
+
+A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.`,
+		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
+  fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func (o *mockOptions) addFlags(cmd *cobra.Command) {
+	f, c := cmd.Flags(), &o.cfg
+	f.SortFlags = false
+	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen at; port 0 takes a free one")
+	f.StringVar(&c.Model, "model", "", "name of the served model; others are refused (default: any is served, as \"mock\")")
+	f.IntVar(&c.MaxModelTokens, "max-model-len", 0, "refuse prompts that leave no room for their output, in tokens (0 = no limit)")
+	f.DurationVar(&c.TTFT, "ttft", mockTTFT, "time to the first token")
+	f.DurationVar(&c.ITL, "itl", mockITL, "time between tokens")
+	f.DurationVar(&c.PrefillPerToken, "prefill-per-token", 0, "added to --ttft for each prompt token that is not cached")
+	f.Float64Var(&c.Spread, "spread", mockSpread, "draw each latency from 1±`FRACTION` times its value")
+	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
+	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
+	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
+	f.Int64Var(&c.CacheTokens, "cache-tokens", -1, "capacity of the prefix cache in tokens (-1 = no limit, 0 = no cache)")
+	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
+	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")
+	f.BoolVar(&c.NoCachedTokens, "no-cached-tokens", false, "leave prompt_tokens_details out of the usage")
+	f.BoolVar(&c.OmitZeroCached, "omit-zero-cached", false, "leave prompt_tokens_details out where nothing was cached")
+	f.StringVar(&o.template, "template-tokens", "0,0", "tokens that the chat template adds, as `HEAD,TAIL`")
+	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before the text prompts of completions")
+	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
+	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
+	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
+	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0, "tokens of each chat answer that come as reasoning_content")
+	f.BoolVar(&c.FinishChunk, "finish-chunk", false, "send the finish reason in a chunk of its own")
+	f.BoolVar(&c.LateHead, "late-head", false, "send the response head with the first chunk, not when the request has arrived")
+	f.BoolVar(&c.Coalesce, "coalesce", false, "write the events of one instant together, not one by one")
+	f.BoolVar(&c.CRLF, "crlf", false, "end the event stream's lines with CR LF")
+	f.BoolVar(&c.Comments, "comments", false, "send a comment before each event")
+	f.BoolVar(&c.Stamp, "stamp", false, "add \"sent_ns\", CLOCK_MONOTONIC just before the write, to each chunk")
+	f.BoolVar(&c.Gzip, "gzip", false, "compress responses for clients that accept it")
+	f.BoolVar(&c.RefuseExtras, "refuse-extras", false, "answer 400 to min_tokens, ignore_eos, cache_salt and token-id prompts")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token")
+	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
+	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
+	f.BoolVar(&c.NoHeaderFaults, "no-header-faults", false, "ignore X-Mock-Fault")
+	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each completion request (- = standard error)")
+	f.StringVar(&o.tlsCert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
+	f.StringVar(&o.tlsKey, "tls-key", "", "the certificate's private key, `FILE` (PEM)")
+	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
+	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
+	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
+	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when standard input ends, as it does when the parent dies; it must be a pipe")
+}
+
+// run serves until a signal, a cancelled context or the parent's end.
+func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer) (err error) {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	if o.logFile != "" {
+		w, closeLog, err := openMockLog(o.logFile)
+		if err != nil {
+			return err
+		}
+		defer closeLog()
+		o.cfg.Log = w
+	}
+	srv, err := mockllm.New(o.cfg)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("mock: --listen %s: %w", o.listen, err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.dieWithParent {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go watchParent(cancel, stdin)
+	}
+	if err := srv.Start(ln); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	fmt.Fprintf(stdout, "listening on %s\n", srv.URL())
+	<-ctx.Done()
+	if err := srv.Close(); err != nil {
+		return fmt.Errorf("mock: --log %s: %w", o.logFile, err)
+	}
+	return nil
+}
+
+// complete turns the flags that are not plain values into the configuration.
+func (o *mockOptions) complete() error {
+	head, tail, ok := strings.Cut(o.template, ",")
+	var headErr, tailErr error
+	o.cfg.TemplateHead, headErr = strconv.Atoi(strings.TrimSpace(head))
+	o.cfg.TemplateTail, tailErr = strconv.Atoi(strings.TrimSpace(tail))
+	if !ok || headErr != nil || tailErr != nil {
+		return fmt.Errorf("mock: --template-tokens %q: want two numbers, such as 14,5", o.template)
+	}
+	for _, text := range o.faults {
+		fault, err := mockllm.ParseFault(text)
+		if err != nil {
+			return fmt.Errorf("mock: --fault: %w", err)
+		}
+		o.cfg.Faults = append(o.cfg.Faults, fault)
+	}
+	if o.apiKeyFile != "" {
+		key, err := os.ReadFile(o.apiKeyFile)
+		if err != nil {
+			return fmt.Errorf("mock: --api-key-file: %w", err)
+		}
+		if o.cfg.APIKey = strings.TrimSpace(string(key)); o.cfg.APIKey == "" {
+			return fmt.Errorf("mock: --api-key-file %s: the file is empty", o.apiKeyFile)
+		}
+	}
+	return o.completeTLS()
+}
+
+func (o *mockOptions) completeTLS() error {
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return errors.New("mock: --tls-cert and --tls-key go together")
+	}
+	if o.tlsCA != "" && !o.tlsSelfSigned {
+		return errors.New("mock: --tls-ca needs --tls-self-signed")
+	}
+	var cert tls.Certificate
+	var err error
+	switch {
+	case o.tlsSelfSigned && o.tlsCert != "":
+		return errors.New("mock: --tls-self-signed and --tls-cert exclude each other")
+	case o.tlsSelfSigned:
+		var pem []byte
+		host, _, _ := net.SplitHostPort(o.listen)
+		if cert, pem, err = mockllm.SelfSigned(host); err != nil {
+			return err
+		}
+		if o.tlsCA != "" {
+			if err := os.WriteFile(o.tlsCA, pem, 0o644); err != nil {
+				return fmt.Errorf("mock: --tls-ca: %w", err)
+			}
+		}
+	case o.tlsCert != "":
+		if cert, err = tls.LoadX509KeyPair(o.tlsCert, o.tlsKey); err != nil {
+			return fmt.Errorf("mock: --tls-cert %s: %w", o.tlsCert, err)
+		}
+	default:
+		return nil
+	}
+	o.cfg.TLS = mockllm.TLSConfig(cert)
+	return nil
+}
+
+func openMockLog(path string) (io.Writer, func(), error) {
+	if path == "-" {
+		return os.Stderr, func() {}, nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("mock: --log: %w", err)
+	}
+	return f, func() { f.Close() }, nil
+}
+
+// watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe it
+// does nothing.
+func watchParent(cancel context.CancelFunc, stdin io.Reader) {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return
+	}
+	if st, err := f.Stat(); err != nil || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
+		return
+	}
+	_, _ = io.Copy(io.Discard, f) // returns at the end, whatever it is
+	cancel()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startMockCommand runs the command in this process and returns the URL that it prints, and how to end it.
+func startMockCommand(t *testing.T, stdin io.Reader, args ...string) (url string, stop context.CancelFunc, ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	cmd := newMockCommand()
+	cmd.SetArgs(args)
+	cmd.SetIn(stdin)
+	cmd.SetOut(in)
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		in.CloseWithError(err)
+		done <- err
+	}()
+	t.Cleanup(cancel)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("mock %v: %v", args, err)
+	}
+	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
+	if !ok {
+		t.Fatalf("mock %v printed %q", args, line)
+	}
+	return url, cancel, done
+}
+
+// waitMockCommand returns how the command ended.
+func waitMockCommand(t *testing.T, ended <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatal("the mock does not end")
+		return nil
+	}
+}
+
+// askMockCommand sends one completion request.
+func askMockCommand(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	resp, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a b","max_tokens":2,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestMockCommand(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log.jsonl")
+	url, stop, ended := startMockCommand(t, strings.NewReader(""), "--ttft", "1ms", "--itl", "1ms", "--log", log, "--fault", "status:503@0", "--template-tokens", "14, 5")
+	if status, body := askMockCommand(t, http.DefaultClient, url); status != 200 || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("%d %q", status, body)
+	}
+	stop()
+	if err := waitMockCommand(t, ended); err != nil {
+		t.Error(err)
+	}
+	got, err := os.ReadFile(log)
+	if err != nil || bytes.Count(got, []byte("\n")) != 1 || !bytes.Contains(got, []byte(`"completion_tokens":2`)) {
+		t.Errorf("log %q, %v", got, err)
+	}
+}
+
+func TestMockCommandTLS(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	url, _, _ := startMockCommand(t, strings.NewReader(""), "--tls-self-signed", "--tls-ca", ca)
+	pem, err := os.ReadFile(ca)
+	if err != nil || !strings.HasPrefix(url, "https://") {
+		t.Fatal(url, err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	defer client.CloseIdleConnections()
+	if status, _ := askMockCommand(t, client, url); status != 200 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestMockDiesWithParent: the end of a standard input that is a pipe ends the server.
+func TestMockDiesWithParent(t *testing.T) {
+	stdin, parent, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	url, _, ended := startMockCommand(t, stdin, "--die-with-parent")
+	if status, _ := askMockCommand(t, http.DefaultClient, url); status != 200 {
+		t.Errorf("status %d", status)
+	}
+	parent.Close()
+	if err := waitMockCommand(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMockWithoutAPipe: the end of any other standard input means nothing.
+func TestMockWithoutAPipe(t *testing.T) {
+	stdin, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	url, stop, ended := startMockCommand(t, stdin, "--die-with-parent")
+	if status, _ := askMockCommand(t, http.DefaultClient, url); status != 200 {
+		t.Errorf("status %d", status)
+	}
+	stop()
+	if err := waitMockCommand(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMockBadUsage(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--template-tokens 14":              "want two numbers",
+		"--fault nonsense":                  "known are status",
+		"--spread 3":                        "spread 3",
+		"--listen nowhere:http:x":           "--listen",
+		"--tls-cert x":                      "go together",
+		"--tls-ca x":                        "needs --tls-self-signed",
+		"--tls-cert /no/x --tls-key /no/y":  "--tls-cert /no/x",
+		"--api-key-file /no/file":           "--api-key-file",
+		"--api-key-file " + empty:           "is empty",
+		"--log /no/such/directory/log":      "--log",
+		"--max-queue 3":                     "needs a number of slots",
+		"surplus":                           "surplus",
+		"--tls-self-signed --tls-ca /no/ca": "--tls-ca",
+	} {
+		cmd := newMockCommand()
+		cmd.SetArgs(strings.Fields(args))
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("mock %s: %v, want %q", args, err, want)
+		}
+	}
+}

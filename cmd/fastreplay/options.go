@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// options is what the flags of a replay say.
+type options struct {
+	trace    string
+	timeUnit string
+	read     trace.Options
+
+	scale       float64
+	duration    time.Duration
+	rate        float64
+	concurrency int
+
+	urls          []string
+	model         string
+	api           string
+	prompt        string
+	seed          uint64
+	noStream      bool
+	noForceOutput bool
+	extraInputs   []string
+	cold          engine.Cold
+	engineBlock   int
+
+	headers    []string
+	apiKeyFile string
+	caCert     string
+	insecure   bool
+
+	timeout        time.Duration
+	idleTimeout    time.Duration
+	connectTimeout time.Duration
+	grace          time.Duration
+	noProbe        bool
+
+	realtime  sched.Realtime
+	spin      time.Duration
+	maxMemory string
+	dryRun    bool
+
+	output   string
+	compress bool
+	json     bool
+	limits   metrics.Limits
+	maxDrift time.Duration
+}
+
+func (o *options) addFlags(f *pflag.FlagSet) {
+	f.SortFlags = false
+	o.addTraceFlags(f)
+	o.addTargetFlags(f)
+	o.addRequestFlags(f)
+	o.addRunFlags(f)
+	o.addResultFlags(f)
+}
+
+func (o *options) addTraceFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.trace, "trace", "", "trace `FILE` to replay: JSONL, plain, .gz or .zst; - reads standard input")
+	f.StringVar(&o.read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
+	f.StringVar(&o.timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
+	f.IntVar(&o.read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
+	f.BoolVar(&o.read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
+	f.BoolVar(&o.read.Strict, "strict", false, "refuse rows that would be repaired, too")
+	f.IntVar(&o.read.Limit, "limit", 0, "replay the first `N` requests of the selection")
+	f.DurationVar(&o.read.From, "from", 0, "replay from this trace time on, counted from the earliest row")
+	f.DurationVar(&o.read.To, "to", 0, "replay up to this trace time")
+	f.Float64Var(&o.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
+	f.DurationVar(&o.duration, "duration", 0, "release nothing after this much wall time")
+	f.Float64Var(&o.rate, "rate", 0, "send `R` requests per second, equally spaced, instead of at trace times")
+	f.IntVar(&o.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop) instead of sending at trace times")
+}
+
+func (o *options) addTargetFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.urls, "url", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
+	f.StringVar(&o.model, "model", "", "model name (default: asked from /v1/models)")
+	f.StringVar(&o.api, "api", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", "))
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
+	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
+	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
+	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
+}
+
+func (o *options) addRequestFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids for completions, text for chat)")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts: the same seed makes the same bytes")
+	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
+	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
+	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
+	f.StringVar((*string)(&o.cold), "cold", string(engine.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
+	f.IntVar(&o.engineBlock, "engine-block-tokens", 16, "block size of the servers' prefix caches, for the expected hits")
+}
+
+func (o *options) addRunFlags(f *pflag.FlagSet) {
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
+	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
+	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
+	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
+	f.DurationVar(&o.spin, "spin", sched.DefaultSpin, "how long before a deadline the sending thread stops sleeping and spins")
+	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
+}
+
+func (o *options) addResultFlags(f *pflag.FlagSet) {
+	o.limits = metrics.DefaultLimits()
+	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
+	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
+	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
+	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
+	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
+}
+
+// complete checks the flags against each other and fills in what depends on others.
+func (o *options) complete(args []string) error {
+	if len(args) > 0 {
+		if o.trace != "" || len(args) > 1 {
+			return fmt.Errorf("unexpected argument %q: one trace at a time, as `fastreplay FILE` or --trace FILE", args[len(args)-1])
+		}
+		o.trace = args[0]
+	}
+	if o.trace == "" {
+		return errors.New("no trace; give one with `fastreplay --trace FILE`, or see `fastreplay --help`")
+	}
+	var err error
+	if o.read.TimeUnit, err = trace.ParseUnit(o.timeUnit); err != nil {
+		return fmt.Errorf("--time-unit: %w", err)
+	}
+	if o.prompt == "" {
+		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
+	}
+	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
+	return o.check()
+}
+
+// The values of --prompt.
+const (
+	promptTokenIDs = "token-ids"
+	promptText     = "text"
+)
+
+// check refuses what no replay can mean; the options of reading are the trace's own business.
+func (o *options) check() error {
+	switch {
+	case o.prompt != promptTokenIDs && o.prompt != promptText:
+		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
+	case o.prompt == promptTokenIDs && o.api == "chat":
+		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
+	case o.rate != 0 && o.concurrency != 0:
+		return errors.New("--rate and --concurrency exclude each other")
+	case (o.rate != 0 || o.concurrency != 0) && o.scale != 1:
+		return errors.New("--scale is about trace times, which --rate and --concurrency ignore")
+	case o.rate < 0 || o.concurrency < 0 || o.duration < 0:
+		return errors.New("--rate, --concurrency and --duration cannot be negative")
+	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0 || o.spin < 0:
+		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
+	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
+		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
+	case o.engineBlock < 1:
+		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
+	}
+	return errors.Join(o.cold.Validate(), o.realtime.Validate())
+}
+
+// parseBytes reads a size such as 500MB, 8GiB or 1048576.
+func parseBytes(text string) (int64, error) {
+	units := []struct {
+		suffix string
+		bytes  float64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+		{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(v > 0) || v*u.bytes > 1<<62 {
+			break
+		}
+		return int64(v * u.bytes), nil
+	}
+	return 0, fmt.Errorf("size %q; want bytes, or a number with kB, MB, GB, KiB, MiB or GiB", text)
+}

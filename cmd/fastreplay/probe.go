@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// probed is what the servers said before the start.
+type probed struct {
+	model    string
+	overhead int    // tokens that the server adds to each prompt
+	salt     string // "" where none is sent
+	flushed  bool   // the servers can flush; done again just before the start
+}
+
+// unprobedModel is the model's name where nobody gave one and nobody may be asked.
+const unprobedModel = "model"
+
+// probe asks the servers what the run must know: that they live, the model, the overhead, and how to start cold.
+func (r *replay) probe(ctx context.Context) error {
+	r.probed.model = r.o.model
+	if r.o.noProbe || r.o.dryRun {
+		r.skipProbe()
+		return nil
+	}
+	notes, err := r.prober.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		r.note("%s", note)
+	}
+	if r.probed.model == "" {
+		if r.probed.model, err = r.prober.Model(ctx); err != nil {
+			return err
+		}
+		r.say.line("model: %s, from /v1/models", r.probed.model)
+	}
+	r.prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
+	nonce := rand.Uint64() >> 1
+	if r.probed.overhead, err = r.prober.Overhead(ctx, r.source, nonce); err != nil {
+		return err
+	}
+	r.say.line("probe: each prompt token is one token there; the server adds %d to every prompt", r.probed.overhead)
+	return r.chooseCold(ctx, nonce+1<<32)
+}
+
+// skipProbe says what is taken for granted where nobody is asked.
+func (r *replay) skipProbe() {
+	r.note("the servers are not asked: what they add to a prompt is taken as 0 tokens")
+	if r.probed.model == "" {
+		r.probed.model = unprobedModel
+		r.note("the servers are not asked: the model is sent as %q (set --model)", unprobedModel)
+	}
+	if r.o.dryRun {
+		return
+	}
+	switch r.o.cold {
+	case engine.ColdFlush:
+		r.probed.flushed = true // startCold flushes, or fails
+	case engine.ColdSalt:
+		r.probed.salt = engine.NewSalt()
+	default:
+		r.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
+	}
+}
+
+// chooseCold decides how the run starts with a cold cache.
+func (r *replay) chooseCold(ctx context.Context, nonce uint64) error {
+	cold := r.o.cold
+	if cold == engine.ColdFlush || cold == engine.ColdAuto {
+		path, err := r.prober.Flush(ctx)
+		if err == nil {
+			r.probed.flushed = true
+			r.say.line("cold: the servers flush their prefix caches before the start (%s)", path)
+			return nil
+		}
+		if cold == engine.ColdFlush {
+			return err
+		}
+	}
+	if cold == engine.ColdOff {
+		r.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
+		return nil
+	}
+	return r.trySalt(ctx, cold, nonce)
+}
+
+func (r *replay) trySalt(ctx context.Context, cold engine.Cold, nonce uint64) error {
+	works, seen, err := r.prober.SaltWorks(ctx, r.source, nonce)
+	switch {
+	case err != nil && cold == engine.ColdSalt:
+		return fmt.Errorf("--cold salt: %w", err)
+	case err != nil:
+		r.note("cold: the servers neither flush nor take a cache_salt (%v); blocks of earlier runs with this seed may still be cached", err)
+		return nil
+	case seen && !works && cold == engine.ColdSalt:
+		return fmt.Errorf("--cold salt: %s ignores cache_salt: a prompt hits the cache in spite of another salt", r.work.Targets[0].URL)
+	case seen && !works:
+		r.note("cold: the servers cannot flush and ignore cache_salt; blocks of earlier runs with this seed may still be cached")
+		return nil
+	}
+	r.probed.salt = engine.NewSalt()
+	if seen {
+		r.say.line("cold: a cache_salt of this run in every body, proven to work")
+	} else {
+		r.note("cold: a cache_salt of this run is in every body; the server reports no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)")
+	}
+	return nil
+}
+
+// startCold flushes what probes and waiting have left in the caches, at the last moment.
+func (r *replay) startCold(ctx context.Context) error {
+	if !r.probed.flushed {
+		return nil
+	}
+	_, err := r.prober.Flush(ctx)
+	return err
+}

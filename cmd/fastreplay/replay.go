@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+func newReplayCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Short: "Replay a trace of LLM requests against serving endpoints",
+		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
+prefix-cache hits, and every latency is measured at the socket.
+
+Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
+2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
+		Example: `  fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
+  fastreplay chat.jsonl --url gpu1:8000 --url gpu2:8000 --api chat --json > summary.json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(args); err != nil {
+				return err
+			}
+			r := &replay{o: &o, flags: cmd.Flags(), out: cmd.OutOrStdout(), say: newTerminal(cmd.ErrOrStderr())}
+			return r.run(cmd.Context())
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// replay is one invocation of the main command, step by step.
+type replay struct {
+	o     *options
+	flags *pflag.FlagSet
+	out   io.Writer
+	say   *terminal
+
+	trace   *trace.Trace
+	work    *engine.Work
+	recipe  *engine.Recipe
+	source  prompt.Source
+	secrets []http1.Header
+	prober  *engine.Prober
+	probed  probed
+	mock    *embeddedMock
+	runID   string
+	ideal   engine.IdealHits
+	notes   []string
+	loadS   float64
+	buildS  float64
+}
+
+// run takes the steps in order. Whatever fails before the start is an error of usage, trace or target.
+func (r *replay) run(ctx context.Context) error {
+	ctx, interrupts := catchSignals(ctx, func(text string) { r.say.line("%s", text) })
+	defer interrupts.release()
+	defer r.cleanUp()
+	r.runID = fmt.Sprintf("%08x", rand.Uint32())
+	for _, step := range []func(context.Context) error{r.checkOutput, r.load, r.aim, r.probe, r.lay, r.build} {
+		if err := step(ctx); err != nil {
+			if ctx.Err() != nil {
+				return errInterrupted()
+			}
+			return err
+		}
+	}
+	if r.o.dryRun {
+		return nil
+	}
+	return r.send(ctx, interrupts)
+}
+
+func errInterrupted() error {
+	return &exitError{exitInterrupted, "interrupted before the start; nothing was sent"}
+}
+
+func (r *replay) cleanUp() {
+	if r.work != nil && r.work.Images != nil {
+		_ = r.work.Images.Free()
+	}
+	if r.mock != nil {
+		r.mock.stop()
+	}
+}
+
+// checkOutput makes sure that the results will have a place, before servers are probed and requests built for nothing.
+func (r *replay) checkOutput(context.Context) error {
+	if r.o.output == "" || r.o.dryRun {
+		return nil
+	}
+	return report.Vacant(r.o.output)
+}
+
+// load reads the trace and makes the plan.
+func (r *replay) load(context.Context) error {
+	began := time.Now()
+	t, err := trace.Open(r.o.trace, r.o.read)
+	if err != nil {
+		return err
+	}
+	r.trace, r.loadS = t, time.Since(began).Seconds()
+	for _, note := range t.Lint.Notes() {
+		r.note("trace: %s", note)
+	}
+	plan, err := r.o.plan(t)
+	if err != nil {
+		return err
+	}
+	if plan.Requests == 0 {
+		return errors.New("the selection is empty: no request lies within --duration")
+	}
+	r.work = &engine.Work{Trace: t, Plan: plan}
+	r.say.line("trace: %s, read as %s (timestamps in %s, %d tokens a block): %s of %s rows in %s",
+		t.Name, t.Format, trace.UnitName(t.TimeUnit), t.BlockTokens, human.Count(int64(plan.Requests)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	return nil
+}
+
+func (o *options) plan(t *trace.Trace) (sched.Plan, error) {
+	switch {
+	case o.concurrency > 0:
+		return sched.Closed(t.Len(), o.concurrency, o.duration)
+	case o.rate > 0:
+		return sched.Constant(t.Len(), o.rate, o.duration)
+	default:
+		return sched.FromTrace(t.ArrivalNS, o.scale, o.duration)
+	}
+}
+
+// lay decides which instance gets which request and finds the exact memory that the images need.
+func (r *replay) lay(ctx context.Context) error {
+	peers := make([]int, len(r.work.Targets))
+	for i, t := range r.work.Targets {
+		peers[i] = len(t.Peers)
+	}
+	r.work.Places = route.RoundRobin(r.work.Requests(), peers)
+	backend, err := r.o.backend(r.probed.model, r.probed.salt, !r.o.noStream)
+	if err != nil {
+		return err
+	}
+	r.recipe = &engine.Recipe{
+		Backend: backend, Source: r.source, RunID: r.runID, Overhead: r.probed.overhead,
+		Headers: append(r.ownHeaders(), r.secrets...),
+	}
+	if r.work.Images, err = r.recipe.Layout(ctx, r.work); err != nil {
+		return err
+	}
+	r.ideal = r.recipe.IdealHits(r.work, r.o.engineBlock, r.probed.overhead)
+	r.ideal.Bound = r.o.api == "chat" && r.probed.overhead > 0 // of a template only the sum of head and tail is known
+	r.describeWork()
+	if short := r.work.Images.Short; short > 0 {
+		r.note("%s not longer than the %d tokens that the server adds: sent as one token each, counted as other than expected",
+			human.Many(int64(short), "prompt"), r.probed.overhead)
+	}
+	return r.checkMemory()
+}
+
+func (r *replay) ownHeaders() []http1.Header {
+	accept := "text/event-stream"
+	if r.o.noStream {
+		accept = "application/json"
+	}
+	return []http1.Header{
+		{Name: "User-Agent", Value: "fastreplay/" + buildVersion()}, {Name: "Accept", Value: accept}, {Name: "Content-Type", Value: "application/json"},
+	}
+}
+
+// defaultMemoryShare of the free memory may be taken by images: the rest is for sockets, results and the machine.
+const defaultMemoryShare = 0.8
+
+func (r *replay) checkMemory() error {
+	need := r.work.Images.Bytes()
+	limit, origin := int64(0), "--max-memory"
+	if r.o.maxMemory != "" {
+		var err error
+		if limit, err = parseBytes(r.o.maxMemory); err != nil {
+			return fmt.Errorf("--max-memory: %w", err)
+		}
+	} else {
+		free, err := engine.FreeMemory()
+		if err != nil {
+			r.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
+			return nil
+		}
+		limit, origin = int64(defaultMemoryShare*float64(free)), fmt.Sprintf("%d %% of the free memory", int(100*defaultMemoryShare))
+	}
+	if need > limit {
+		return fmt.Errorf("the requests need %s of memory, the limit is %s (%s); replay less with --limit, --from/--to or --duration, or raise --max-memory",
+			human.Bytes(need), human.Bytes(limit), origin)
+	}
+	r.say.line("      memory for them: %s of %s allowed (%s)", human.Bytes(need), human.Bytes(limit), origin)
+	return nil
+}
+
+// build makes every request's bytes.
+func (r *replay) build(ctx context.Context) error {
+	began := time.Now()
+	progress := r.say.watchBuild(r.work.Images.Bytes())
+	err := r.recipe.Fill(ctx, r.work, r.work.Images, &progress.built)
+	progress.end()
+	if err != nil {
+		return err
+	}
+	r.buildS = time.Since(began).Seconds()
+	r.say.line("built: %s in %s, fingerprint %s", human.Bytes(r.work.Images.Bytes()), human.Duration(r.buildS*1e9, 3), r.work.Images.Fingerprint)
+	return nil
+}
+
+// send is the run itself: connections, cold start, replay, results.
+func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
+	dir, err := report.Create(r.o.output, time.Now())
+	if err != nil {
+		return err
+	}
+	res, err := newResults(dir, r)
+	if err != nil {
+		return err
+	}
+	limit, err := engine.RaiseDescriptors(r.descriptorsWanted())
+	if err != nil {
+		return err
+	}
+	if limit < r.descriptorsNeeded() {
+		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), r.descriptorsNeeded())
+	}
+	run := engine.New(r.config(limit), r.work, r.runID, r.ideal, res)
+	interrupts.onRun(run)
+	if err = r.startCold(ctx); err == nil {
+		run.Connect(ctx)
+	}
+	if ctx.Err() != nil {
+		err = errInterrupted()
+	}
+	if err != nil {
+		return errors.Join(err, res.discard())
+	}
+	progress := r.say.watchRun(run, res.collector.DriftP99NS, r.work.Plan.SpanNS())
+	err = run.Do()
+	progress.end()
+	if err != nil {
+		return errors.Join(err, res.discard())
+	}
+	return res.conclude(run)
+}
+
+// descriptorsWanted is room for every request to have a connection, up to what one process can use.
+func (r *replay) descriptorsWanted() int { return min(1<<20, 1<<10+2*r.work.Requests()) }
+
+// longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
+const longAnswer = 2 * time.Second
+
+// descriptorsNeeded is room for the requests in flight if each took longAnswer.
+func (r *replay) descriptorsNeeded() int { return 1<<10 + r.work.Plan.PeakWithin(longAnswer) }
+
+func (r *replay) config(descriptors int) engine.Config {
+	return engine.Config{
+		Backend: r.recipe.Backend, Stream: !r.o.noStream, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Grace: r.o.grace, Realtime: r.o.realtime, Spin: r.o.spin, TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+	}
+}
+
+// note says something worth knowing now and again in the summary.
+func (r *replay) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.notes = append(r.notes, text)
+	r.say.line("note: %s", text)
+}
+
+// describeWork says what is about to happen: the whole of a dry run's answer.
+func (r *replay) describeWork() {
+	plan, t := r.work.Plan, r.trace
+	var input, output, hits int64
+	for i := range plan.Requests {
+		input += int64(t.InputTokens[i])
+		output += int64(t.OutputTokens[i])
+		hits += r.ideal.Tokens[i]
+	}
+	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
+	if plan.Open() {
+		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
+	} else {
+		r.say.line("      in a closed loop of %d", plan.Concurrency)
+	}
+	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
+	most := map[bool]string{true: "at most "}[r.ideal.Bound]
+	r.say.line("      an ideal prefix cache would hold %s%s of the input tokens", most, human.Percent(float64(hits)/float64(max(1, input))))
+}
+
+// meanRate is the mean rate of a plan that spans some time, as a part of a sentence.
+func meanRate(plan sched.Plan) string {
+	if plan.SpanNS() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("mean %s requests/s, ", human.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
+}

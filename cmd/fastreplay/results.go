@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// results takes a run's records to the disk and to the meter. It is the engine's Sink.
+type results struct {
+	r         *replay
+	dir       string
+	collector *metrics.Collector
+	writer    *report.Writer
+}
+
+var _ engine.Sink = (*results)(nil)
+
+func newResults(dir string, r *replay) (*results, error) {
+	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs())}
+	var err error
+	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk})
+	return s, err
+}
+
+// Record implements engine.Sink.
+func (s *results) Record(rec *record.Record, target int) {
+	s.collector.Add(rec, target)
+	s.writer.Append(rec)
+}
+
+// Tick implements engine.Sink: what has gathered goes to disk. A failure is said once, by onDisk, and tried again.
+func (s *results) Tick() { _ = s.writer.Flush() }
+
+// Gaps implements engine.Sink.
+func (s *results) Gaps(target int, gapsNS []int64) { s.collector.AddGaps(target, gapsNS) }
+
+func (s *results) onDisk(err error) {
+	if err != nil {
+		s.r.say.line("results: %v", err)
+		return
+	}
+	s.r.say.line("results: the disk takes records again; none is lost")
+}
+
+// discard takes back an output directory to which nothing was sent.
+func (s *results) discard() error {
+	_, err := s.writer.Close()
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst"} {
+		_ = os.Remove(s.dir + "/" + name)
+	}
+	_ = os.Remove(s.dir) // only if it is empty
+	return err
+}
+
+// conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
+func (s *results) conclude(run *engine.Run) error {
+	facts := run.Facts()
+	unwritten, diskErr := s.writer.Close()
+	info := s.r.info(facts)
+	info.Unwritten = unwritten
+	summary := s.collector.Summary(info)
+	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
+	for _, err := range []error{
+		report.WriteHistograms(s.dir, s.collector, facts.StartedAt, end), report.WriteSummary(s.dir, summary),
+	} {
+		if diskErr == nil {
+			diskErr = err
+		}
+	}
+	if err := s.show(summary); err != nil {
+		return err
+	}
+	switch {
+	case facts.Stopped:
+		return &exitError{code: exitInterrupted}
+	case diskErr != nil:
+		return &exitError{exitInvalid, "results are incomplete on disk: " + diskErr.Error()}
+	case !summary.Verdict.Valid:
+		return &exitError{code: exitInvalid}
+	}
+	return nil
+}
+
+func (s *results) show(summary *metrics.Summary) error {
+	err := s.r.say.summary(summary, s.dir)
+	if err == nil && s.r.o.json {
+		err = report.EncodeSummary(s.r.out, summary)
+	}
+	if err != nil {
+		return &exitError{exitInvalid, "printing the summary: " + err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// interrupts turn signals into the end of a run: before the start the first one cancels and the second one ends the
+// process; during the run the first one stops sending and drains, the second one cuts what is in flight.
+type interrupts struct {
+	cancel  context.CancelFunc
+	signals chan os.Signal
+	done    chan struct{}
+	say     func(text string) // tells people what an interrupt does
+
+	mu    sync.Mutex
+	count int
+	run   *engine.Run
+}
+
+func catchSignals(ctx context.Context, say func(text string)) (context.Context, *interrupts) {
+	ctx, cancel := context.WithCancel(ctx)
+	in := &interrupts{cancel: cancel, signals: make(chan os.Signal, 4), done: make(chan struct{}), say: say}
+	signal.Notify(in.signals, os.Interrupt, syscall.SIGTERM)
+	go in.listen(ctx)
+	return ctx, in
+}
+
+func (in *interrupts) listen(ctx context.Context) {
+	outside := ctx.Done()
+	for {
+		select {
+		case <-in.done:
+			return
+		case <-in.signals:
+		case <-outside: // cancelled by the caller, or by the first signal
+			outside = nil
+			if in.seen() {
+				continue
+			}
+		}
+		in.interrupt()
+	}
+}
+
+func (in *interrupts) interrupt() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.count++
+	if in.run == nil {
+		signal.Stop(in.signals) // whatever does not notice the first one is ended by the next
+	}
+	in.cancel()
+	in.apply()
+}
+
+// apply passes what has been said to the run.
+func (in *interrupts) apply() {
+	if in.run == nil || in.count == 0 {
+		return
+	}
+	switch in.count {
+	case 1:
+		in.say("interrupted: nothing more is sent; what is in flight may end (--grace), and another interrupt cuts it")
+		in.run.Stop()
+	default:
+		in.say("interrupted again: cutting what is in flight")
+		in.run.Abort()
+	}
+}
+
+// onRun tells whom to stop.
+func (in *interrupts) onRun(run *engine.Run) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.run = run
+	in.apply()
+}
+
+// seen reports whether an interrupt came.
+func (in *interrupts) seen() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.count > 0
+}
+
+func (in *interrupts) release() {
+	signal.Stop(in.signals)
+	close(in.done)
+	in.cancel()
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// aim finds out where requests go and with what credentials. Without --url it starts the mock.
+func (r *replay) aim(ctx context.Context) error {
+	backend, err := r.o.backend("", "", true)
+	if err != nil {
+		return err
+	}
+	if r.source, err = r.o.source(); err != nil {
+		return err
+	}
+	urls := r.o.urls
+	if len(urls) == 0 {
+		if r.o.dryRun {
+			urls = []string{"127.0.0.1:8000"}
+		} else if urls, err = r.startMock(ctx); err != nil {
+			return err
+		}
+	}
+	targets := make([]engine.Target, len(urls))
+	for i, url := range urls {
+		if targets[i], err = engine.ParseTarget(url, backend.Path()); err != nil {
+			return err
+		}
+	}
+	if err := engine.Resolve(ctx, targets); err != nil {
+		return err
+	}
+	r.work.Targets = targets
+	trust, err := r.o.tlsConfig()
+	if err != nil {
+		return err
+	}
+	if r.secrets, err = r.o.secretHeaders(); err != nil {
+		return err
+	}
+	r.prober = &engine.Prober{
+		Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
+		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets),
+	}
+	r.sayTargets()
+	return nil
+}
+
+// probeTimeout bounds one answer to a probe: a cold server may load its graphs first.
+const probeTimeout = 2 * time.Minute
+
+func (r *replay) startMock(ctx context.Context) ([]string, error) {
+	var err error
+	if r.mock, err = startMock(ctx); err != nil {
+		return nil, err
+	}
+	r.say.line("no --url: replaying against the embedded mock, %s, in a process of its own", r.mock.url)
+	return []string{r.mock.url}, nil
+}
+
+func (r *replay) sayTargets() {
+	where := strings.Join(r.work.URLs(), ", ")
+	if r.o.dryRun {
+		r.say.line("dry run: no server is asked and nothing is sent")
+		return
+	}
+	r.say.line("target: POST %s at %s", r.work.Targets[0].Path, where)
+	for _, h := range r.secrets {
+		r.say.line("        sending the header %s to %s", h.Name, where)
+	}
+}
+
+// backend makes the bodies of this run.
+func (o *options) backend(model, salt string, stream bool) (api.Backend, error) {
+	extra, err := api.ParseExtra(o.extraInputs)
+	if err != nil {
+		return nil, fmt.Errorf("--extra-inputs: %w", err)
+	}
+	return api.New(o.api, api.Options{
+		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
+	})
+}
+
+func (o *options) source() (prompt.Source, error) {
+	if o.prompt == promptText {
+		return prompt.NewText(o.seed), nil
+	}
+	return prompt.NewTokenIDs(o.seed, prompt.IDRange{})
+}
+
+func (o *options) tlsConfig() (*tls.Config, error) {
+	// Records of full size from the start: a 20 kB request is two writes, not fifteen.
+	cfg := &tls.Config{InsecureSkipVerify: o.insecure, DynamicRecordSizingDisabled: true, NextProtos: []string{"http/1.1"}}
+	if o.caCert == "" {
+		return cfg, nil
+	}
+	pem, err := os.ReadFile(o.caCert)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-cert: %w", err)
+	}
+	cfg.RootCAs = x509.NewCertPool()
+	if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--ca-cert %s: no certificate in it; want PEM", o.caCert)
+	}
+	return cfg, nil
+}
+
+// secretHeaders are the user's headers and the bearer key. Their values never reach a result or the terminal.
+func (o *options) secretHeaders() ([]http1.Header, error) {
+	var headers []http1.Header
+	authorized := false
+	for _, text := range o.headers {
+		name, value, ok := strings.Cut(text, ":")
+		h := http1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		if !ok {
+			return nil, errors.New("--header: one has no colon; want NAME: VALUE")
+		}
+		if err := h.Validate(); err != nil {
+			return nil, fmt.Errorf("--header %s: %w", h.Name, err)
+		}
+		if ownedHeader(h.Name) {
+			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
+		}
+		authorized = authorized || strings.EqualFold(h.Name, "Authorization")
+		headers = append(headers, h)
+	}
+	key, err := o.apiKey()
+	if err != nil || key == "" || authorized {
+		return headers, err
+	}
+	h := http1.Header{Name: "Authorization", Value: "Bearer " + key}
+	if err := h.Validate(); err != nil {
+		return nil, fmt.Errorf("the API key has a character that no header may carry")
+	}
+	return append(headers, h), nil
+}
+
+func ownedHeader(name string) bool {
+	for _, own := range []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"} {
+		if strings.EqualFold(name, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// apiKey comes from --api-key-file or else from the environment.
+func (o *options) apiKey() (string, error) {
+	if o.apiKeyFile == "" {
+		if len(o.urls) == 0 {
+			return "", nil // the embedded mock needs none
+		}
+		return strings.TrimSpace(os.Getenv("OPENAI_API_KEY")), nil
+	}
+	text, err := os.ReadFile(o.apiKeyFile)
+	if err != nil {
+		return "", fmt.Errorf("--api-key-file: %w", err)
+	}
+	key := strings.TrimSpace(string(text))
+	if key == "" {
+		return "", fmt.Errorf("--api-key-file %s: the file is empty", o.apiKeyFile)
+	}
+	return key, nil
+}

@@ -1,0 +1,256 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// build makes a body as the engine does, and checks Size and SaltSpan on the way.
+func build(t *testing.T, name string, o Options, prompt string, outputTokens int) []byte {
+	t.Helper()
+	b, err := New(name, o)
+	if err != nil {
+		t.Fatalf("%s %+v: %v", name, o, err)
+	}
+	body := b.AppendSuffix(append(b.AppendPrefix(nil), prompt...), outputTokens)
+	if got := b.Size(len(prompt), outputTokens); got != len(body) {
+		t.Errorf("%s %+v: Size %d, body has %d bytes: %s", name, o, got, len(body), body)
+	}
+	from, to := b.SaltSpan(body)
+	if got := string(body[from:to]); got != o.CacheSalt && !bytes.Contains(o.Extra, []byte("cache_salt")) {
+		t.Errorf("%s %+v: SaltSpan gives %q in %s", name, o, got, body)
+	}
+	return body
+}
+
+func TestBodies(t *testing.T) {
+	for _, c := range []struct {
+		name, api string
+		o         Options
+		prompt    string
+		tokens    int
+		want      string
+	}{
+		{"zero options", "completions", Options{}, "hello world", 7, `{"prompt":"hello world","max_tokens":7}`},
+		{"token ids, all options", "completions",
+			Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "0f-_A", TokenIDs: true}, "1,2,3", 12,
+			`{"model":"m","prompt":[1,2,3],"max_tokens":12,"min_tokens":12,"ignore_eos":true,"stream":true,` +
+				`"stream_options":{"include_usage":true},"cache_salt":"0f-_A"}`},
+		{"chat, all options", "chat", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, "hi", 1,
+			`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":1,"min_tokens":1,"ignore_eos":true,` +
+				`"stream":true,"stream_options":{"include_usage":true},"cache_salt":"s"}`},
+		{"odd model name", "completions", Options{Model: `a"b\c<é>&` + "\n\u2028"}, "", 0,
+			`{"model":"a\"b\\c<é>&\n\u2028","prompt":"","max_tokens":0}`},
+		{"extras beside ours", "completions", Options{Extra: json.RawMessage(`{"temperature": 0, "a\"b": {"x": [1, 2]}}`)}, "p", 10,
+			`{"prompt":"p","max_tokens":10,"temperature":0,"a\"b":{"x":[1,2]}}`},
+		{"extras win", "completions",
+			Options{Model: "m", ForceOutput: true, CacheSalt: "s",
+				Extra: json.RawMessage(`{"model":"n","max_tokens":5,"min_tokens":null,"ignore_eos":false,"cache_salt":"t"}`)}, "p", 10,
+			`{"prompt":"p","model":"n","max_tokens":5,"min_tokens":null,"ignore_eos":false,"cache_salt":"t"}`},
+		{"own max_tokens, our min_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_tokens":5}`)}, "p", 123,
+			`{"messages":[{"role":"user","content":"p"}],"min_tokens":123,"ignore_eos":true,"max_tokens":5}`},
+	} {
+		got := build(t, c.api, c.o, c.prompt, c.tokens)
+		if string(got) != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+		once(t, got)
+	}
+}
+
+// once checks that a body is JSON in which no key comes twice at the top.
+func once(t *testing.T, body []byte) {
+	t.Helper()
+	var v map[string]json.RawMessage
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Errorf("%s: %v", body, err)
+	}
+	if n := len(order(t, body)); n != len(v) {
+		t.Errorf("%s: %d members, %d keys", body, n, len(v))
+	}
+}
+
+// order returns the keys of an object in order.
+func order(t *testing.T, object []byte) (keys []string) {
+	t.Helper()
+	tree, err := decode(object)
+	if err != nil {
+		t.Fatalf("%s: %v", object, err)
+	}
+	for _, m := range tree.(ordered) {
+		keys = append(keys, m.key)
+	}
+	return keys
+}
+
+// TestBodiesMeanWhatEncodingJSONReads builds every combination of options and decodes it.
+func TestBodiesMeanWhatEncodingJSONReads(t *testing.T) {
+	for bits := range 64 {
+		on := func(i int) bool { return bits>>i&1 == 1 }
+		o := Options{Stream: on(0), ForceOutput: on(1), TokenIDs: on(2)}
+		if on(3) {
+			o.Model = "Qwen/Qwen2.5-7B"
+		}
+		if on(4) {
+			o.CacheSalt = "salt-0123"
+		}
+		if on(5) {
+			o.Extra = json.RawMessage(`{"top_p":0.5,"ignore_eos":false}`)
+		}
+		for _, name := range Names() {
+			if name == "chat" && o.TokenIDs {
+				if _, err := New(name, o); err == nil || !strings.Contains(err.Error(), "token ids") {
+					t.Errorf("chat took token ids: %v", err)
+				}
+				continue
+			}
+			want := map[string]any{"max_tokens": 345.0}
+			if o.Model != "" {
+				want["model"] = o.Model
+			}
+			if o.CacheSalt != "" {
+				want["cache_salt"] = o.CacheSalt
+			}
+			if o.Stream {
+				want["stream"], want["stream_options"] = true, map[string]any{"include_usage": true}
+			}
+			if o.ForceOutput {
+				want["min_tokens"], want["ignore_eos"] = 345.0, true
+			}
+			if o.Extra != nil {
+				want["top_p"], want["ignore_eos"] = 0.5, false
+			}
+			prompt := "11,22"
+			switch {
+			case o.TokenIDs:
+				want["prompt"] = []any{11.0, 22.0}
+			case name == "chat":
+				want["messages"] = []any{map[string]any{"role": "user", "content": prompt}}
+			default:
+				want["prompt"] = prompt
+			}
+			body := build(t, name, o, prompt, 345)
+			once(t, body)
+			var got map[string]any
+			if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s %+v\ngot  %v\nwant %v", name, o, got, want)
+			}
+		}
+	}
+}
+
+func TestSizeForAnyNumberOfTokens(t *testing.T) {
+	for _, tokens := range []int{0, 1, 9, 10, 99, 100, 12_345, 1 << 31} {
+		build(t, "completions", Options{ForceOutput: true, CacheSalt: "x"}, "p", tokens)
+		build(t, "chat", Options{Stream: true}, strings.Repeat("p", tokens%1000), tokens)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want string
+	}{
+		{"grpc", Options{}, `unknown API "grpc": use one of completions, chat`},
+		{"completions", Options{CacheSalt: `a"b`}, "cache salt"},
+		{"completions", Options{Extra: json.RawMessage(`[1]`)}, "not a JSON object"},
+		{"completions", Options{Extra: json.RawMessage(`{"a":}`)}, "not JSON"},
+		{"chat", Options{Extra: json.RawMessage(`{"messages":[]}`)}, `"messages"`},
+	} {
+		if _, err := New(c.name, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %+v: error %v, want one that says %q", c.name, c.o, err, c.want)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for name, want := range map[string]string{"completions": "/v1/completions", "chat": "/v1/chat/completions"} {
+		b, err := New(name, Options{})
+		if err != nil || b.Path() != want {
+			t.Errorf("%s: %v, %v", name, b, err)
+		}
+	}
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	b, err := New("completions", Options{Model: "m", ForceOutput: true, TokenIDs: true, CacheSalt: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 0, 1000)
+	size := 0
+	if n := testing.AllocsPerRun(100, func() {
+		buf = b.AppendSuffix(append(b.AppendPrefix(buf[:0]), "1,2,3"...), 678)
+		size = b.Size(5, 678)
+	}); n != 0 {
+		t.Errorf("%v allocations a body, want 0", n)
+	}
+	if size != len(buf) {
+		t.Errorf("Size %d, body of %d bytes", size, len(buf))
+	}
+}
+
+func TestParseExtra(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"{}"}, ""},
+		{[]string{"temperature:0"}, `{"temperature":0}`},
+		{[]string{"a: 1.50", "b:x y", "c:true", `d:"q"`, "e:http://x:1", "f:", "g:[1, 2]", "h:01"},
+			`{"a":1.50,"b":"x y","c":true,"d":"q","e":"http://x:1","f":"","g":[1,2],"h":"01"}`},
+		{[]string{` {"a": {"b": null}, "c": "<&>"} `, "d:<"}, `{"a":{"b":null},"c":"<&>","d":"<"}`},
+		{[]string{"a:1", `{"b":2,"a":3}`, "b:4"}, `{"a":3,"b":4}`},
+		{[]string{`{"a":1,"a":2}`}, `{"a":2}`},
+		{[]string{`{"n":12345678901234567890.10}`}, `{"n":12345678901234567890.10}`},
+		{[]string{`chat_template_kwargs:{"enable_thinking":false}`}, `{"chat_template_kwargs":{"enable_thinking":false}}`},
+	} {
+		got, err := ParseExtra(c.args)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%q\ngot  %s, error %v\nwant %s", c.args, got, err, c.want)
+		}
+	}
+}
+
+func TestParseExtraRefuses(t *testing.T) {
+	for arg, want := range map[string]string{
+		"prompt:x": "hash ids", `{"messages":[]}`: "hash ids", "stream:false": "--no-stream", "stream_options:{}": "--no-stream",
+		"temperature=0": "key:value", ":1": "key:value", "": "key:value", `{"a":1`: "not JSON", `{"a":1} x`: "not JSON",
+		`{"str\u0065am":true}`: "--no-stream",
+	} {
+		if got, err := ParseExtra([]string{"a:1", arg}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("%q", arg)) {
+			t.Errorf("%q: got %s, error %v, want one that says %q", arg, got, err, want)
+		}
+	}
+}
+
+func FuzzParseExtra(f *testing.F) {
+	for _, s := range []string{"a:1", "a:b", `{"a":[1,{"b":"c"}]}`, "a:{}", "x", `{"a":1,"a":2}`} {
+		f.Add(s, "b:2")
+	}
+	f.Fuzz(func(t *testing.T, one, two string) {
+		got, err := ParseExtra([]string{one, two})
+		if err != nil {
+			return
+		}
+		b, err := New("completions", Options{Model: "m", ForceOutput: true, Extra: got})
+		if err != nil {
+			t.Fatalf("ParseExtra(%q, %q) gave %s, and New says %v", one, two, got, err)
+		}
+		body := b.AppendSuffix(b.AppendPrefix(nil), 5)
+		if b.Size(0, 5) != len(body) {
+			t.Fatalf("Size %d, body %s", b.Size(0, 5), body)
+		}
+		once(t, body)
+	})
+}

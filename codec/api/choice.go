@@ -1,0 +1,138 @@
+package api
+
+// content is what a choice carries: whether a key that counts as a token is there, and whether something is in it.
+type content struct {
+	present, filled bool
+	role            bool
+	tool            bool
+}
+
+// choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat answer.
+func (p *parser) choice() {
+	if !p.object() {
+		return
+	}
+	var c content
+	finished := false
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "text":
+			p.carries(&c)
+		case "delta", "message":
+			p.chatDelta(&c)
+		case "finish_reason":
+			if p.finishReason() {
+				finished = true
+			}
+		default:
+			p.skip()
+		}
+	}
+	p.weighChoice(c, finished)
+}
+
+// weighChoice applies the definition of a token chunk.
+func (p *parser) weighChoice(c content, finished bool) {
+	switch {
+	case c.filled:
+		p.d.Token, p.d.Text = true, true
+	case c.tool:
+		p.d.Token = true
+	case !c.present || c.role:
+	case finished:
+		p.d.EmptyFinish = true
+	default:
+		p.d.Token = true
+	}
+}
+
+// finishReason reports whether there is one.
+func (p *parser) finishReason() bool {
+	raw, escaped, ok := p.text()
+	if !ok || len(raw) == 0 {
+		return false
+	}
+	if escaped {
+		raw = AppendUnescaped(nil, raw)
+	}
+	p.d.Finish = intern(raw)
+	return true
+}
+
+// chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and "reasoning_content"
+// before and in DeepSeek and SGLang.
+func (p *parser) chatDelta(c *content) {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "content", "reasoning_content", "reasoning", "refusal":
+			p.carries(c)
+		case "role":
+			if role, _, ok := p.text(); ok && len(role) > 0 {
+				c.role = true
+			}
+		case "tool_calls":
+			for more := p.array() && p.element(); more; more = p.element() {
+				p.toolCall(c)
+			}
+		case "function_call":
+			p.function(c)
+		default:
+			p.skip()
+		}
+	}
+}
+
+// carries notes a text: a string, or (content parts) a list that is not empty. null and other kinds are absent.
+func (p *parser) carries(c *content) {
+	switch p.peek() {
+	case '"':
+		raw, _ := p.quoted()
+		c.present = true
+		if len(raw) > 0 {
+			c.filled = true
+			p.textFrom, p.textTo = p.i-1-len(raw), p.i-1
+		}
+	case '[':
+		p.array()
+		for p.element() {
+			p.skip()
+			c.present, c.filled = true, true
+		}
+	default:
+		p.skip()
+	}
+}
+
+// toolCall reads one element of tool_calls.
+func (p *parser) toolCall(c *content) {
+	if !p.object() {
+		return
+	}
+	c.present, c.tool = true, true
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		if string(key) == "function" {
+			p.function(c)
+		} else {
+			p.skip()
+		}
+	}
+}
+
+// function reads the name and arguments of a tool call, or of its elder, function_call.
+func (p *parser) function(c *content) {
+	if !p.object() {
+		return
+	}
+	c.present, c.tool = true, true
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "name", "arguments":
+			p.carries(c)
+		default:
+			p.skip()
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package api
+
+// Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it: the chunk
+// before makes the next one cheaper to read.
+type Delta struct {
+	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is role-only, null is
+	// absent, and empty text beside a finish reason is EmptyFinish instead.
+	Token bool
+	// Text: some text, reasoning, tool name or tool arguments is not empty.
+	Text bool
+	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so, others
+	// send no token: usage tells.
+	EmptyFinish bool
+	// Finish is the finish reason of the last choice that has one; "" where none has.
+	Finish string
+
+	// HasUsage: the server told its counts.
+	HasUsage bool
+	// PromptTokens and CompletionTokens are the server's counts; each is -1 where absent.
+	PromptTokens, CompletionTokens int
+	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
+	CachedTokens int
+
+	// Done: the event is [DONE].
+	Done bool
+	// IsError: the server reports an error instead of an answer.
+	IsError bool
+	// Error is the server's message as it stands in the JSON, escapes and all (see AppendUnescaped), or the whole error value
+	// where it has no message. It aliases what was parsed.
+	Error []byte
+
+	last repeat
+}
+
+// Reset makes everything absent.
+func (d *Delta) Reset() {
+	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
+	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.CachedTokens = false, -1, -1, -1
+	d.Done, d.IsError, d.Error = false, false, nil
+}
+
+// plain reports a Delta that says nothing but that there is text.
+func (d *Delta) plain() bool {
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0
+}

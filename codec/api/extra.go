@@ -1,0 +1,137 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// member is one key of a JSON object with its compact value.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members is a JSON object in order, each key once.
+type members []member
+
+func (ms members) find(key string) int {
+	for i := range ms {
+		if ms[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// set adds the key, or replaces its value where it stands.
+func (ms members) set(key string, value json.RawMessage) members {
+	if i := ms.find(key); i >= 0 {
+		ms[i].value = value
+		return ms
+	}
+	return append(ms, member{key, value})
+}
+
+// ParseExtra merges extra inputs, each "key:value" (the value taken as JSON if it is JSON, else as a string) or a JSON
+// object, into one object; a later key replaces an earlier one. It returns nil for no arguments, and refuses keys that the
+// replay owns.
+func ParseExtra(args []string) (json.RawMessage, error) {
+	var all members
+	for _, arg := range args {
+		some, err := parseExtraArg(arg)
+		if err != nil {
+			return nil, fmt.Errorf("extra inputs %q: %w", arg, err)
+		}
+		for _, m := range some {
+			all = all.set(m.key, m.value)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	out := []byte{'{'}
+	for i, m := range all {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(appendString(out, m.key), ':'), m.value...)
+	}
+	return append(out, '}'), nil
+}
+
+func parseExtraArg(arg string) (members, error) {
+	arg = strings.TrimSpace(arg)
+	if strings.HasPrefix(arg, "{") {
+		return parseObject([]byte(arg))
+	}
+	key, value, ok := strings.Cut(arg, ":")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if !ok || key == "" {
+		return nil, errors.New(`write key:value or a JSON object, such as temperature:0 or '{"top_p":0.9}'`)
+	}
+	if err := refuseKey(key); err != nil {
+		return nil, err
+	}
+	raw := json.RawMessage(value)
+	if !json.Valid(raw) {
+		raw = appendString(nil, value)
+	}
+	return members{{key, compact(raw)}}, nil
+}
+
+// parseObject reads an object's members in order and refuses keys that the replay owns. No bytes are no members.
+func parseObject(object []byte) (members, error) {
+	if len(object) == 0 {
+		return nil, nil
+	}
+	if !json.Valid(object) {
+		var v any
+		return nil, fmt.Errorf("not JSON: %w", json.Unmarshal(object, &v))
+	}
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	var ms members
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, ok := t.(string)
+		if !ok {
+			panic("BUG: api: a key that is no string in valid JSON")
+		}
+		if err := refuseKey(key); err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, err
+		}
+		ms = ms.set(key, compact(value))
+	}
+	return ms, nil
+}
+
+// refuseKey tells which flag does what the key would.
+func refuseKey(key string) error {
+	switch key {
+	case "prompt", "messages":
+		return fmt.Errorf("key %q is the trace's: prompts are made from its hash ids", key)
+	case "stream", "stream_options":
+		return fmt.Errorf("key %q decides how answers are read: use --no-stream instead", key)
+	}
+	return nil
+}
+
+func compact(value json.RawMessage) json.RawMessage {
+	var out bytes.Buffer
+	if err := json.Compact(&out, value); err != nil {
+		panic("BUG: api: compacting valid JSON: " + err.Error())
+	}
+	return out.Bytes()
+}

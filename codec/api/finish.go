@@ -1,0 +1,41 @@
+package api
+
+// maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
+const maxFinishBytes = 64
+
+// intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and SGLang's, TGI's,
+// DeepSeek's, and Anthropic's as proxies pass them on.
+func intern(reason []byte) string {
+	switch string(reason) {
+	case "stop":
+		return "stop"
+	case "length":
+		return "length"
+	case "tool_calls":
+		return "tool_calls"
+	case "content_filter":
+		return "content_filter"
+	case "function_call":
+		return "function_call"
+	case "abort":
+		return "abort"
+	case "error":
+		return "error"
+	case "repetition":
+		return "repetition"
+	case "eos_token":
+		return "eos_token"
+	case "stop_sequence":
+		return "stop_sequence"
+	case "insufficient_system_resource":
+		return "insufficient_system_resource"
+	case "end_turn":
+		return "end_turn"
+	case "max_tokens":
+		return "max_tokens"
+	}
+	if len(reason) > maxFinishBytes {
+		reason = reason[:maxFinishBytes]
+	}
+	return string(reason)
+}

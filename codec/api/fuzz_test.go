@@ -1,0 +1,69 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzParse compares with encoding/json and the definitions applied to what it reads.
+func FuzzParse(f *testing.F) {
+	for _, c := range documents {
+		f.Add([]byte(c.in))
+	}
+	f.Add([]byte(`{"a":[{},[],-0.5e-7,true,false,"\u0041\ud83d\ude00\\"]}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var d Delta
+		err := parseBody(in, &d)
+		tree, wrong := decode(in)
+		object, isObject := tree.(ordered)
+		if (err == nil) != (wrong == nil && isObject) {
+			if err != nil && strings.Contains(err.Error(), "nested too deep") {
+				return
+			}
+			t.Fatalf("%q: error %v, encoding/json: %v, object: %v", in, err, wrong, isObject)
+		}
+		if err != nil {
+			return
+		}
+		got, want := saidBy(&d), meaning(object)
+		if !utf8.Valid(in) || len(want.Finish) > maxFinishBytes {
+			got.Finish, want.Finish = "", ""
+		}
+		if got != want {
+			t.Fatalf("%q\ngot  %+v\nwant %+v", in, got, want)
+		}
+		if d.IsError && len(d.Error) > 0 && !bytes.Contains(in, d.Error) {
+			t.Fatalf("%q: error message %q", in, d.Error)
+		}
+	})
+}
+
+// FuzzTwo looks for a chunk that reads otherwise after another one.
+func FuzzTwo(f *testing.F) {
+	f.Add([]byte(completionChunk), []byte(strings.Replace(completionChunk, "hello", "again", 1)))
+	f.Add([]byte(chatChunk), []byte(chatChunk))
+	f.Add([]byte(`{"choices":[{"text":"x"}]}`), []byte(`{"choices":[{"text":"y"}]}`))
+	f.Add([]byte(`{"choices":[{"text":"x","delta":{"content":"y"}}]}`), []byte(`{"choices":[{"text":"x","delta":{"content":""}}]}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) { sameTwice(t, first, second) })
+}
+
+// FuzzUnescape compares with encoding/json.
+func FuzzUnescape(f *testing.F) {
+	for _, s := range []string{``, `abc`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u20ac`, `\ud83d\ude00`, `\ud83d`, `\ud83d\u0041`, `\ude00\ud83d\ude00`, `\uD83D\n`, `\`, `\u12`, `\ud83d\u`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got := AppendUnescaped(nil, raw)
+		quoted := append(append([]byte{'"'}, raw...), '"')
+		var want string
+		if !utf8.Valid(raw) || json.Unmarshal(quoted, &want) != nil {
+			return
+		}
+		if string(got) != want {
+			t.Fatalf("%q: got %q, want %q", raw, got, want)
+		}
+	})
+}

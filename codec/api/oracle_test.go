@@ -1,0 +1,227 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+)
+
+// The oracle reads a document with encoding/json into an ordered tree and applies the definitions to the tree.
+
+type pair struct {
+	key   string
+	value any
+}
+
+// ordered is a JSON object in order, with every member that came, also under a key that came before.
+type ordered []pair
+
+// decode is json.Decoder's reading of one document.
+func decode(data []byte) (any, error) {
+	if !json.Valid(data) {
+		return nil, errors.New("not JSON")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	tree, err := decodeValue(dec)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("more than one document")
+	}
+	return tree, nil
+}
+
+func decodeValue(dec *json.Decoder) (any, error) {
+	t, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		o := ordered{}
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			value, err := decodeValue(dec)
+			if err != nil {
+				return nil, err
+			}
+			o = append(o, pair{key.(string), value})
+		}
+		_, err = dec.Token()
+		return o, err
+	case json.Delim('['):
+		a := []any{}
+		for dec.More() {
+			value, err := decodeValue(dec)
+			if err != nil {
+				return nil, err
+			}
+			a = append(a, value)
+		}
+		_, err = dec.Token()
+		return a, err
+	}
+	return t, nil
+}
+
+// said is a Delta without what aliases or remembers; of an error message it keeps the text, unescaped.
+type said struct {
+	Token, Text, EmptyFinish, Done, HasUsage, IsError bool
+	Finish                                            string
+	Prompt, Completion, Cached                        int
+}
+
+func saidBy(d *Delta) said {
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.CachedTokens}
+}
+
+// all returns the values of a key, in order.
+func (o ordered) all(key string) (values []any) {
+	for _, m := range o {
+		if m.key == key {
+			values = append(values, m.value)
+		}
+	}
+	return values
+}
+
+// last returns the last value of a key, nil where there is none.
+func (o ordered) last(key string) any {
+	if values := o.all(key); len(values) > 0 {
+		return values[len(values)-1]
+	}
+	return nil
+}
+
+// meaning applies the definitions to a document.
+func meaning(o ordered) said {
+	s := said{Prompt: -1, Completion: -1, Cached: -1}
+	for _, choices := range o.all("choices") {
+		list, _ := choices.([]any)
+		for _, c := range list {
+			if choice, ok := c.(ordered); ok {
+				addChoice(&s, choice)
+			}
+		}
+	}
+	s.EmptyFinish = s.EmptyFinish && !s.Token
+	for _, u := range o.all("usage") {
+		if usage, ok := u.(ordered); ok {
+			addUsage(&s, usage)
+		}
+	}
+	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0
+	for _, e := range o.all("error") {
+		s.IsError = s.IsError || truth(e)
+	}
+	s.IsError = s.IsError || o.last("object") == "error" || len(o.all("choices")) == 0 && truth(o.last("detail"))
+	return s
+}
+
+// truth is what counts as something: not null, false or "".
+func truth(v any) bool { return v != nil && v != false && v != "" }
+
+func addChoice(s *said, choice ordered) {
+	present, filled, role, tool, finished := false, false, false, false, false
+	carry := func(v any) {
+		switch v := v.(type) {
+		case string:
+			present, filled = true, filled || v != ""
+		case []any:
+			present, filled = present || len(v) > 0, filled || len(v) > 0
+		}
+	}
+	function := func(v any) {
+		if f, ok := v.(ordered); ok {
+			present, tool = true, true
+			for _, m := range f {
+				if m.key == "name" || m.key == "arguments" {
+					carry(m.value)
+				}
+			}
+		}
+	}
+	message := func(m ordered) {
+		for _, m := range m {
+			switch m.key {
+			case "content", "reasoning_content", "reasoning", "refusal":
+				carry(m.value)
+			case "role":
+				name, _ := m.value.(string)
+				role = role || name != ""
+			case "function_call":
+				function(m.value)
+			case "tool_calls":
+				calls, _ := m.value.([]any)
+				for _, call := range calls {
+					if call, ok := call.(ordered); ok {
+						present, tool = true, true
+						for _, f := range call.all("function") {
+							function(f)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, m := range choice {
+		switch m.key {
+		case "text":
+			carry(m.value)
+		case "delta", "message":
+			if m, ok := m.value.(ordered); ok {
+				message(m)
+			}
+		case "finish_reason":
+			if reason, _ := m.value.(string); reason != "" {
+				finished, s.Finish = true, reason
+			}
+		}
+	}
+	switch {
+	case filled:
+		s.Token, s.Text = true, true
+	case tool, present && !role && !finished:
+		s.Token = true
+	case present && !role:
+		s.EmptyFinish = true
+	}
+}
+
+func addUsage(s *said, usage ordered) {
+	count := func(v any) int {
+		n, ok := v.(json.Number)
+		i, err := strconv.ParseInt(string(n), 10, 32)
+		if !ok || err != nil || i < 0 || string(n) == "-0" {
+			return -1
+		}
+		return int(i)
+	}
+	hit := -1
+	for _, m := range usage {
+		switch m.key {
+		case "prompt_tokens":
+			s.Prompt = count(m.value)
+		case "completion_tokens":
+			s.Completion = count(m.value)
+		case "prompt_cache_hit_tokens":
+			hit = count(m.value)
+		case "prompt_tokens_details":
+			if details, ok := m.value.(ordered); ok {
+				for _, v := range details.all("cached_tokens") {
+					s.Cached = count(v)
+				}
+			}
+		}
+	}
+	if s.Cached < 0 {
+		s.Cached = hit
+	}
+}

@@ -1,0 +1,183 @@
+package api
+
+import "bytes"
+
+// parseEvent reads the data of one server-sent event of the OpenAI family.
+func parseEvent(data []byte, d *Delta) error {
+	if d.last.matches(data) {
+		d.Reset()
+		d.Token, d.Text = true, true
+		return nil
+	}
+	if len(data) < len(`{"object":"error"}`) {
+		switch trimmed := bytes.TrimSpace(data); {
+		case len(trimmed) == 0:
+			d.Reset()
+			return nil
+		case string(trimmed) == "[DONE]":
+			d.Reset()
+			d.Done = true
+			return nil
+		}
+	}
+	p := parser{scanner: scanner{b: data}, d: d}
+	err := p.parse()
+	if err == nil && d.plain() {
+		d.last.remember(data, p.textFrom, p.textTo)
+	}
+	return err
+}
+
+// parseBody reads one whole answer or error object.
+func parseBody(body []byte, d *Delta) error {
+	p := parser{scanner: scanner{b: body}, d: d}
+	return p.parse()
+}
+
+// parser fills a Delta from one document. Values of a type that nobody expects count as absent.
+type parser struct {
+	scanner
+	d       *Delta
+	choices bool   // the key came
+	message []byte // of the top level: vLLM's errors have it there
+	detail  []byte // FastAPI's errors
+	failed  bool   // "object":"error"
+
+	textFrom, textTo int // the last text that was not empty; 0, 0 where it was no single string
+}
+
+func (p *parser) parse() error {
+	p.d.Reset()
+	p.document()
+	return p.finish()
+}
+
+func (p *parser) document() {
+	if p.peek() != '{' {
+		p.fail("no object")
+		return
+	}
+	p.object()
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "choices":
+			p.choices = true
+			for more := p.array() && p.element(); more; more = p.element() {
+				p.choice()
+			}
+		case "usage":
+			p.usage()
+		case "error":
+			p.errorValue()
+		case "object":
+			object, _, _ := p.text()
+			p.failed = string(object) == "error"
+		case "message":
+			p.message, _, _ = p.text()
+		case "detail":
+			p.detail = p.value()
+		default:
+			p.skip()
+		}
+	}
+	p.weighError()
+}
+
+// weighError looks at what only together makes an error.
+func (p *parser) weighError() {
+	d := p.d
+	switch {
+	case d.IsError: // {"error":…}
+		if string(d.Error) == "true" && len(p.message) > 0 {
+			d.Error = p.message
+		}
+	case p.failed: // vLLM: {"object":"error","message":…}
+		d.IsError, d.Error = true, p.message
+	case !p.choices && len(p.detail) > 0: // FastAPI: {"detail":…}
+		d.IsError, d.Error = true, p.detail
+	}
+	if d.EmptyFinish && d.Token {
+		d.EmptyFinish = false
+	}
+}
+
+// value passes over the next value and returns it, a string without its quotes; nil for null, false and "".
+func (p *parser) value() []byte {
+	kind := p.peek()
+	start := p.i
+	p.skip()
+	raw := p.b[start:min(p.i, len(p.b))]
+	switch {
+	case p.bad != "" || kind == 'n' || kind == 'f':
+		return nil
+	case kind == '"':
+		raw = raw[1 : len(raw)-1]
+	}
+	if len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+// errorValue reads {"error":"…"} and {"error":{"message":"…"}}.
+func (p *parser) errorValue() {
+	if p.peek() != '{' {
+		if raw := p.value(); raw != nil {
+			p.d.IsError, p.d.Error = true, raw
+		}
+		return
+	}
+	start := p.i
+	var message []byte
+	p.object()
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		if string(key) == "message" {
+			message, _, _ = p.text()
+		} else {
+			p.skip()
+		}
+	}
+	if len(message) == 0 {
+		message = p.b[start:p.i]
+	}
+	p.d.IsError, p.d.Error = true, message
+}
+
+// usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
+func (p *parser) usage() {
+	if !p.object() {
+		return
+	}
+	hit := -1
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "prompt_tokens":
+			p.d.PromptTokens = p.count()
+		case "completion_tokens":
+			p.d.CompletionTokens = p.count()
+		case "prompt_tokens_details":
+			p.promptDetails()
+		case "prompt_cache_hit_tokens":
+			hit = p.count()
+		default:
+			p.skip()
+		}
+	}
+	if p.d.CachedTokens < 0 {
+		p.d.CachedTokens = hit
+	}
+	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
+}
+
+func (p *parser) promptDetails() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		if string(key) == "cached_tokens" {
+			p.d.CachedTokens = p.count()
+		} else {
+			p.skip()
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package http1
+
+import "math"
+
+// head is what the headers said, before they are weighed against each other.
+type head struct {
+	minor     byte // of HTTP/1.minor
+	length    int64
+	hasLength bool
+	chunked   bool
+	close     bool // Connection: close
+	keepAlive bool // Connection: keep-alive
+}
+
+// statusLine reads "HTTP/1.x SSS reason".
+func (r *Response) statusLine(line []byte) {
+	const version = "HTTP/1."
+	ok := len(line) >= len("HTTP/1.1 200") && string(line[:len(version)]) == version &&
+		isDigit(line[7]) && line[8] == ' ' && isDigit(line[9]) && isDigit(line[10]) && isDigit(line[11]) &&
+		(len(line) == 12 || line[12] == ' ') && isFieldValue(line)
+	if !ok || line[9] == '0' {
+		r.fail(ErrBadHead, "bad status line", line)
+		return
+	}
+	r.Status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
+	r.head = head{minor: line[7] - '0'}
+	r.state = atHeader
+}
+
+// headerLine notes a header that framing depends on, or that is kept. Folded lines (RFC 9112 §5.2, obsolete) are refused.
+func (r *Response) headerLine(line []byte) {
+	name, value, ok := splitHeader(line)
+	if !ok {
+		r.fail(ErrBadHead, "bad header", line)
+		return
+	}
+	r.keep(name, value)
+	var lower [len("transfer-encoding")]byte
+	if len(name) > len(lower) {
+		return
+	}
+	for i, c := range name {
+		lower[i] = toLower(c)
+	}
+	switch string(lower[:len(name)]) {
+	case "content-length":
+		r.contentLength(value)
+	case "transfer-encoding":
+		if r.head.chunked || !equalFold(value, "chunked") {
+			r.fail(ErrUnsupported, "Transfer-Encoding", value)
+		}
+		r.head.chunked = true
+	case "content-encoding":
+		r.contentEncoding(value)
+	case "connection":
+		r.head.close = r.head.close || hasElement(value, "close")
+		r.head.keepAlive = r.head.keepAlive || hasElement(value, "keep-alive")
+	}
+}
+
+// contentLength takes digits only, and a repeated header only if it says the same (RFC 9112 §6.3).
+func (r *Response) contentLength(value []byte) {
+	n := int64(0)
+	for _, c := range value {
+		if !isDigit(c) || n > (math.MaxInt64-9)/10 {
+			r.fail(ErrBadLength, "not a length:", value)
+			return
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if len(value) == 0 || (r.head.hasLength && n != r.head.length) {
+		r.fail(ErrBadLength, "empty, or another one before:", value)
+		return
+	}
+	r.head.length, r.head.hasLength = n, true
+}
+
+// contentEncoding knows gzip (RFC 9110 §8.4.1.3 names x-gzip its equal); requests never ask for anything else.
+func (r *Response) contentEncoding(value []byte) {
+	switch {
+	case len(value) == 0 || equalFold(value, "identity"):
+	case !r.Gzip && (equalFold(value, "gzip") || equalFold(value, "x-gzip")):
+		r.Gzip = true
+	default:
+		r.fail(ErrUnsupported, "Content-Encoding", value)
+	}
+}
+
+// endHead weighs the headers (RFC 9112 §6.3) at the blank line.
+func (r *Response) endHead() {
+	if r.Status < 200 {
+		r.endInterim()
+		return
+	}
+	h := r.head
+	if h.chunked && h.minor == 0 {
+		r.fail(ErrBadHead, "Transfer-Encoding in HTTP/1.0", nil)
+		return
+	}
+	r.headDone = true
+	r.ContentLength = -1
+	// A response with both lengths is chunked, and its connection not to be trusted again (RFC 9112 §6.3 rule 3).
+	r.KeepAlive = !h.close && (h.minor > 0 || h.keepAlive) && !(h.chunked && h.hasLength)
+	switch {
+	case r.Status == 204 || r.Status == 304:
+		r.ContentLength = 0
+		r.state = done
+	case h.chunked:
+		r.state, r.overhead = atChunkSize, 0
+	case !h.hasLength:
+		r.KeepAlive = false
+		r.state = untilClose
+	default:
+		r.ContentLength, r.left = h.length, h.length
+		r.state = inBody
+		if h.length == 0 {
+			r.state = done
+		}
+	}
+}
+
+// endInterim goes on to the head after a 1xx one. 101 would end HTTP on the connection, and nobody asked for that.
+func (r *Response) endInterim() {
+	if r.Status == 101 {
+		r.fail(ErrBadHead, "101 Switching Protocols, not asked for", nil)
+		return
+	}
+	for i := range r.kept {
+		r.kept[i].clear()
+	}
+	r.Status, r.Gzip = 0, false
+	r.state = atStatus
+}

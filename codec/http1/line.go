@@ -1,0 +1,129 @@
+package http1
+
+import "bytes"
+
+// maxChunkLineBytes bounds a chunk-size line with its extensions; net/http takes as much.
+const maxChunkLineBytes = 4096
+
+// scanLine consumes one line of p, or all of p if the line does not end in it, and returns the bytes consumed.
+func (r *Response) scanLine(p []byte) int {
+	r.started = true
+	end := bytes.IndexByte(p, '\n')
+	n := end + 1
+	if end < 0 {
+		n = len(p)
+	}
+	if !r.account(n) {
+		return n
+	}
+	if end < 0 {
+		r.line = append(r.line, p...)
+		return n
+	}
+	line := p[:end]
+	if len(r.line) > 0 {
+		r.line = append(r.line, line...)
+		line, r.line = r.line, r.line[:0]
+	}
+	crlf := len(line) > 0 && line[len(line)-1] == '\r'
+	if crlf {
+		line = line[:len(line)-1]
+	}
+	r.onLine(line, crlf)
+	return n
+}
+
+// account enforces the limit on what the current line belongs to, before n more bytes of it are kept.
+func (r *Response) account(n int) bool {
+	r.overhead += n
+	switch r.state {
+	case atChunkSize:
+		if r.overhead > maxChunkLineBytes {
+			r.fail(ErrBadChunk, "chunk-size line too long, begins", r.line)
+		}
+	case atChunkEnd:
+		if r.overhead > len("\r\n") {
+			r.fail(ErrBadChunk, "chunk longer than its size", nil)
+		}
+	default:
+		if r.overhead > MaxHeadBytes {
+			r.fail(ErrHeadTooLarge, "over 64 KiB, last line begins", r.line)
+		}
+	}
+	return r.err == nil
+}
+
+// onLine handles one whole line, without its end; crlf tells which end it had. RFC 9112 §2.2 allows a lone LF in a head;
+// chunk framing must have CRLF, as in net/http.
+func (r *Response) onLine(line []byte, crlf bool) {
+	switch r.state {
+	case atStatus:
+		r.statusLine(line)
+	case atHeader:
+		if len(line) > 0 {
+			r.headerLine(line)
+		} else {
+			r.endHead()
+		}
+	case atChunkSize:
+		r.chunkSize(line, crlf)
+	case atChunkEnd:
+		if !crlf || len(line) > 0 {
+			r.fail(ErrBadChunk, "no CRLF after a chunk, but", line)
+			return
+		}
+		r.state, r.overhead = atChunkSize, 0
+	case atTrailer:
+		_, _, ok := splitHeader(line)
+		switch {
+		case !crlf || !ok && len(line) > 0:
+			r.fail(ErrBadChunk, "malformed trailer", line)
+		case len(line) == 0:
+			r.state = done
+		}
+	default:
+		panic("BUG: http1: a line in the middle of a body")
+	}
+}
+
+// chunkSize reads "SIZE[;extensions]" (RFC 9112 §7.1).
+func (r *Response) chunkSize(line []byte, crlf bool) {
+	size, digits := int64(0), 0
+	for digits < len(line) && digits < 16 {
+		d := hexDigit(line[digits])
+		if d < 0 {
+			break
+		}
+		if size >= 1<<59 {
+			r.fail(ErrBadChunk, "chunk size out of range", line)
+			return
+		}
+		size = size<<4 | int64(d)
+		digits++
+	}
+	rest := bytes.TrimLeft(line[digits:], " \t")
+	if digits == 0 || !crlf || (len(rest) > 0 && rest[0] != ';') || bytes.IndexByte(rest, '\r') >= 0 {
+		r.fail(ErrBadChunk, "bad chunk size", line)
+		return
+	}
+	r.overhead = 0
+	r.left = size
+	if size == 0 {
+		r.state = atTrailer
+	} else {
+		r.state = inChunk
+	}
+}
+
+// hexDigit returns the value of a hexadecimal digit, or -1.
+func hexDigit(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

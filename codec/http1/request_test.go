@@ -1,0 +1,76 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestRequestHeadExactBytes(t *testing.T) {
+	got := AppendRequestHead([]byte("before|"), "POST", "/v1/completions", "[::1]:8000",
+		[]Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}, 42)
+	want := "before|POST /v1/completions HTTP/1.1\r\nHost: [::1]:8000\r\nContent-Type: application/json\r\n" +
+		"X-Request-Id: r-7\r\nContent-Length: 42\r\n\r\n"
+	if string(got) != want {
+		t.Fatalf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestRequestHeadIsWhatNetHTTPReads(t *testing.T) {
+	for _, c := range []struct{ method, body string }{{"GET", ""}, {"POST", `{"prompt":[1,2,3]}`}} {
+		raw := AppendRequestHead(nil, c.method, "/v1/models?x=1", "example.org", []Header{{"A", "b c"}, {"Empty", ""}}, len(c.body))
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(raw) + c.body)))
+		if err != nil {
+			t.Fatalf("%s: %v", c.method, err)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil || string(body) != c.body {
+			t.Fatalf("%s: body %q, error %v; want %q", c.method, body, err, c.body)
+		}
+		if req.Method != c.method || req.RequestURI != "/v1/models?x=1" || req.Host != "example.org" ||
+			req.Header.Get("A") != "b c" || req.ContentLength != int64(len(c.body)) || req.Proto != "HTTP/1.1" {
+			t.Fatalf("%s: read as %+v", c.method, req)
+		}
+	}
+}
+
+func TestHeaderValidate(t *testing.T) {
+	for _, h := range []Header{{"X-A", "b"}, {"x_1!", ""}, {"Authorization", "Bearer s3cret=="}, {"A", "é\ttab"}} {
+		if err := h.Validate(); err != nil {
+			t.Errorf("%q: %v", h, err)
+		}
+	}
+	for _, h := range []Header{{"", "b"}, {"A B", "b"}, {"A:", "b"}, {"Ä", "b"}, {"A", "s3cret\r\nB: c"}, {"A", "s3cret\x00"}, {"A", "s3cret\x7f"}} {
+		err := h.Validate()
+		if err == nil {
+			t.Errorf("%q: accepted", h)
+		} else if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: the message shows the value: %v", h, err)
+		}
+	}
+}
+
+func TestAppendRequestHeadAllocatesNothing(t *testing.T) {
+	buf := make([]byte, 0, 1024)
+	headers := []Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}
+	if n := testing.AllocsPerRun(100, func() {
+		buf = AppendRequestHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
+	}); n != 0 {
+		t.Fatalf("%v allocations a head, want 0", n)
+	}
+}
+
+func BenchmarkAppendRequestHead(b *testing.B) {
+	buf := make([]byte, 0, 1024)
+	headers := []Header{{"Content-Type", "application/json"}, {"X-Request-Id", "r-7"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendRequestHead(buf[:0], "POST", "/v1/completions", "localhost", headers, 123456)
+	}
+	if !bytes.HasSuffix(buf, []byte("123456\r\n\r\n")) {
+		b.Fatalf("wrong head %q", buf)
+	}
+}

@@ -1,0 +1,220 @@
+package kvcache
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// token is one token as the oracle sees it: made anew for every position, equal
+// exactly where the definition of prompts says so.
+type token struct {
+	kind     string
+	id       uint64
+	position int
+}
+
+// prompt is a request as a server gets it.
+type prompt struct {
+	blocks             []uint64
+	tokens, head, tail int
+}
+
+func (p prompt) total() int { return p.head + p.tokens + p.tail }
+
+// sequence writes the prompt out, token by token; row makes the unique ones.
+func (p prompt) sequence(blockTokens, row int) []token {
+	var all []token
+	for i := range p.head {
+		all = append(all, token{"head", 0, i})
+	}
+	for i := range p.tokens {
+		if block := i / blockTokens; block < len(p.blocks) {
+			all = append(all, token{"block", p.blocks[block], i % blockTokens})
+		} else {
+			all = append(all, token{"unique", uint64(row), i})
+		}
+	}
+	for i := range p.tail {
+		all = append(all, token{"tail", 0, i})
+	}
+	return all
+}
+
+// oracle compares every prompt with every earlier one.
+type oracle struct {
+	blockTokens, engineTokens int
+	earlier                   [][]token
+}
+
+func (o *oracle) expected(p prompt) int {
+	now := p.sequence(o.blockTokens, len(o.earlier))
+	longest := 0
+	for _, then := range o.earlier {
+		n := 0
+		for n < len(now) && n < len(then) && now[n] == then[n] {
+			n++
+		}
+		longest = max(longest, n)
+	}
+	o.earlier = append(o.earlier, now)
+	return max(0, min(longest, len(now)-1)) / o.engineTokens * o.engineTokens
+}
+
+// checkAll shows the prompts to a model and to the oracle.
+func checkAll(t *testing.T, blockTokens, engineTokens int, prompts []prompt) {
+	t.Helper()
+	c := NewInfinite(blockTokens, engineTokens)
+	o := oracle{blockTokens: blockTokens, engineTokens: engineTokens}
+	for i, p := range prompts {
+		got := c.Expected(p.blocks, p.tokens, p.head, p.total())
+		if want := o.expected(p); got != want {
+			t.Fatalf("blocks of %d, engine blocks of %d, prompt %d of %+v: expected %d tokens, want %d",
+				blockTokens, engineTokens, i, prompts[:i+1], got, want)
+		}
+	}
+}
+
+func TestExpected(t *testing.T) {
+	type step struct {
+		prompt
+		want int
+	}
+	cases := []struct {
+		name                      string
+		blockTokens, engineTokens int
+		steps                     []step
+	}{
+		{"chat of two turns", 512, 16, []step{
+			{prompt{[]uint64{1, 2}, 1024, 0, 0}, 0},
+			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 1024},
+			{prompt{[]uint64{1, 9, 3}, 1500, 0, 0}, 512}, // 3 does not count behind 9
+		}},
+		{"never the whole prompt", 16, 16, []step{
+			{prompt{[]uint64{1, 2}, 32, 0, 0}, 0},
+			{prompt{[]uint64{1, 2}, 32, 0, 0}, 16},
+			{prompt{[]uint64{1, 2}, 33, 0, 0}, 32},
+		}},
+		{"a page of one token", 16, 1, []step{
+			{prompt{[]uint64{1, 2}, 32, 0, 0}, 0},
+			{prompt{[]uint64{1, 2}, 32, 0, 0}, 31},
+		}},
+		{"last partial block", 512, 16, []step{
+			{prompt{[]uint64{1, 2}, 512 + 100, 0, 0}, 0},
+			{prompt{[]uint64{1, 2}, 512 + 300, 0, 0}, 608}, // 612 shared
+			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 800},   // 812 shared
+			{prompt{[]uint64{1, 2}, 512 + 50, 0, 0}, 560},  // 562, less one
+			{prompt{[]uint64{1, 2, 3}, 1500, 0, 0}, 1488},  // all but the last token
+		}},
+		{"unique behind the blocks", 16, 16, []step{
+			{prompt{[]uint64{1}, 64, 0, 0}, 0},
+			{prompt{[]uint64{1}, 64, 0, 0}, 16},
+			{prompt{nil, 64, 0, 0}, 0},
+			{prompt{nil, 64, 0, 0}, 0},
+		}},
+		{"surplus ids are ignored", 16, 16, []step{
+			{prompt{[]uint64{1, 2, 3}, 20, 0, 0}, 0},
+			{prompt{[]uint64{1, 2, 3}, 48, 0, 0}, 16},
+		}},
+		{"a template shifts the blocks", 16, 16, []step{
+			{prompt{[]uint64{1}, 16, 14, 5}, 0},
+			{prompt{[]uint64{2}, 16, 14, 5}, 0},     // 14 shared
+			{prompt{[]uint64{1, 3}, 32, 14, 5}, 16}, // 30 shared
+			{prompt{[]uint64{1, 3}, 32, 14, 5}, 48}, // all 51: equal texts share the tail too
+		}},
+		{"a long head is shared by all but the first", 16, 16, []step{
+			{prompt{nil, 10, 40, 0}, 0},
+			{prompt{nil, 10, 40, 0}, 32},
+		}},
+	}
+	for _, c := range cases {
+		cache := NewInfinite(c.blockTokens, c.engineTokens)
+		o := oracle{blockTokens: c.blockTokens, engineTokens: c.engineTokens}
+		for i, s := range c.steps {
+			if want := o.expected(s.prompt); want != s.want {
+				t.Errorf("%s, prompt %d: the oracle says %d, the case %d", c.name, i, want, s.want)
+			}
+			if got := cache.Expected(s.blocks, s.tokens, s.head, s.total()); got != s.want {
+				t.Errorf("%s, prompt %d: expected %d, want %d", c.name, i, got, s.want)
+			}
+		}
+	}
+}
+
+// Few ids and short prompts make every kind of meeting happen often.
+func TestExpectedAgreesWithOracle(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		blockTokens := 1 + chance.IntN(6)
+		engineTokens := 1 + chance.IntN(8)
+		head, tail := chance.IntN(7), chance.IntN(4)
+		var prompts []prompt
+		for range 1 + chance.IntN(25) {
+			blocks := make([]uint64, chance.IntN(5))
+			for i := range blocks {
+				blocks[i] = uint64(chance.IntN(3))
+			}
+			tokens := chance.IntN(len(blocks)*blockTokens + blockTokens + 1)
+			prompts = append(prompts, prompt{blocks, tokens, head, tail})
+		}
+		checkAll(t, blockTokens, engineTokens, prompts)
+	}
+}
+
+// Enough blocks for the table to grow often, with ids of any size.
+func TestExpectedInALargeTree(t *testing.T) {
+	chance := rand.New(rand.NewPCG(3, 4))
+	c := NewInfinite(16, 16)
+	var chains [][]uint64
+	for range 2000 {
+		chain := make([]uint64, 1+chance.IntN(60))
+		for i := range chain {
+			chain[i] = chance.Uint64()
+		}
+		if len(chains) > 0 { // goes on from an earlier chain
+			old := chains[chance.IntN(len(chains))]
+			from := chance.IntN(len(old) + 1)
+			chain = append(append([]uint64(nil), old[:from]...), chain...)
+			if got := c.Expected(chain, 16*len(chain), 0, 16*len(chain)); got != 16*from {
+				t.Fatalf("expected %d tokens, want %d", got, 16*from)
+			}
+		} else {
+			c.Expected(chain, 16*len(chain), 0, 16*len(chain))
+		}
+		chains = append(chains, chain)
+	}
+	for _, chain := range chains {
+		if got := c.Expected(chain, 16*len(chain), 0, 16*len(chain)); got != 16*len(chain)-16 {
+			t.Fatalf("seen again: expected %d tokens, want %d", got, 16*len(chain)-16)
+		}
+	}
+}
+
+func FuzzExpected(f *testing.F) {
+	f.Add(uint8(2), uint8(3), uint8(1), uint8(1), []byte{3, 1, 2, 7, 3, 1, 2, 9})
+	f.Fuzz(func(t *testing.T, blockTokens, engineTokens, head, tail uint8, script []byte) {
+		if len(script) > 400 {
+			return
+		}
+		var prompts []prompt
+		for len(script) > 0 {
+			n := min(int(script[0]%6), len(script)-1)
+			p := prompt{head: int(head % 20), tail: int(tail % 20), tokens: int(script[0] / 6)}
+			for _, id := range script[1 : 1+n] {
+				p.blocks = append(p.blocks, uint64(id%4))
+			}
+			script = script[1+n:]
+			prompts = append(prompts, p)
+		}
+		checkAll(t, 1+int(blockTokens%10), 1+int(engineTokens%20), prompts)
+	})
+}
+
+func TestHeadTotalsOutOfLineDoNotGoNegative(t *testing.T) {
+	c := NewInfinite(16, 16)
+	c.Expected([]uint64{1}, 16, 0, 16)
+	for _, total := range []int{0, -5} {
+		if got := c.Expected([]uint64{1}, 16, 0, total); got != 0 {
+			t.Errorf("total %d: expected %d, want 0", total, got)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package kvcache
+
+import "math"
+
+// tree holds every distinct chain of blocks once. A node is a block in the
+// context of those before it; node 0 is the root. Nodes lie in one slice in the
+// order of their making and are found through an open-addressing hash table of
+// their numbers, so that 20 million blocks are two allocations and not 20
+// million pointers.
+type tree struct {
+	nodes []node
+	table []uint32 // node numbers, 0 = empty; a power of two, at most half full
+}
+
+// node is a block behind its parent.
+type node struct {
+	id      uint64
+	parent  uint32
+	longest uint32 // tokens of the block that were seen, at most
+}
+
+// smallestTable is the number of table slots of an empty tree.
+const smallestTable = 1 << 10
+
+func newTree() *tree {
+	return &tree{nodes: make([]node, 1), table: make([]uint32, smallestTable)}
+}
+
+// extend returns the node of block id behind parent, made now if it is new, and
+// how many tokens of it were seen before (0 = new). Then at least tokens were.
+func (t *tree) extend(parent uint32, id uint64, tokens uint32) (number, seen uint32) {
+	number = t.find(parent, id)
+	if number == 0 {
+		return t.add(parent, id, tokens), 0
+	}
+	n := &t.nodes[number]
+	seen = n.longest
+	n.longest = max(seen, tokens)
+	return number, seen
+}
+
+// find returns the node of block id behind parent, or 0.
+func (t *tree) find(parent uint32, id uint64) uint32 {
+	next := parent + 1
+	if int(next) == len(t.nodes) {
+		return 0 // children are younger than their parent, and this is the youngest
+	}
+	if t.nodes[next].is(parent, id) {
+		return next // a chain seen again mostly follows the one that made it
+	}
+	for slot := t.slot(parent, id); ; slot = t.after(slot) {
+		number := t.table[slot]
+		if number == 0 || t.nodes[number].is(parent, id) {
+			return number
+		}
+	}
+}
+
+// add appends a node that is not there yet.
+func (t *tree) add(parent uint32, id uint64, tokens uint32) uint32 {
+	if 2*len(t.nodes) > len(t.table) {
+		t.grow()
+	}
+	if uint64(len(t.nodes)) == math.MaxUint32 {
+		panic("BUG: kvcache: more than 4 billion distinct blocks")
+	}
+	number := uint32(len(t.nodes))
+	t.nodes = append(t.nodes, node{id: id, parent: parent, longest: tokens})
+	t.link(number)
+	return number
+}
+
+// grow doubles the table.
+func (t *tree) grow() {
+	t.table = make([]uint32, 2*len(t.table))
+	for number := 1; number < len(t.nodes); number++ {
+		t.link(uint32(number))
+	}
+}
+
+// link enters a node into the table.
+func (t *tree) link(number uint32) {
+	n := &t.nodes[number]
+	slot := t.slot(n.parent, n.id)
+	for t.table[slot] != 0 {
+		slot = t.after(slot)
+	}
+	t.table[slot] = number
+}
+
+func (n *node) is(parent uint32, id uint64) bool { return n.parent == parent && n.id == id }
+
+// slot returns where the search for a node begins.
+func (t *tree) slot(parent uint32, id uint64) uint64 {
+	return mix(id^mix(uint64(parent))) & uint64(len(t.table)-1)
+}
+
+func (t *tree) after(slot uint64) uint64 { return (slot + 1) & uint64(len(t.table)-1) }
+
+// mix is the finalizer of MurmurHash3 (Appleby): ids are often small and
+// consecutive, and every bit of them has to reach the slot.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

@@ -1,0 +1,246 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// shapes covers every way in which blocks and tokens can meet.
+func shapes() []Spec {
+	ids := []uint64{7, 0, 1 << 63, ^uint64(0), 7, 8}
+	var all []Spec
+	for _, blockTokens := range []int{-1, 0, 1, 2, 3, 4, 5, 15, 16, 512} {
+		for _, blocks := range []int{0, 1, 2, 6} {
+			full := blocks * max(0, blockTokens)
+			for _, tokens := range []int{-1, 0, 1, 2, 3, 4, 5, 7, 8, 9, full - 1, full, full + 1, full + 2, full + 9} {
+				all = append(all, Spec{Blocks: ids[:blocks], BlockTokens: blockTokens, Tokens: tokens, Unique: 7})
+			}
+		}
+	}
+	return all
+}
+
+func TestAppendAgreesWithOracle(t *testing.T) {
+	for _, seed := range []uint64{0, 1, ^uint64(0)} {
+		for _, p := range pairs(t, seed) {
+			for _, s := range shapes() {
+				checkPrompt(t, p, s)
+			}
+		}
+	}
+}
+
+// checkPrompt appends a prompt between guards: nothing but its bytes may change.
+func checkPrompt(t *testing.T, p pair, s Spec) {
+	t.Helper()
+	want := p.oracle.prompt(s)
+	if size := p.source.Size(s); size != len(want) {
+		t.Fatalf("%s: Size(%+v) = %d, want %d", p.name, s, size, len(want))
+	}
+	guard := strings.Repeat("#", 24)
+	arena := []byte(guard + strings.Repeat("?", len(want)) + guard)
+	got := p.source.Append(arena[:len(guard)], s)
+	if string(got) != guard+want {
+		t.Fatalf("%s: Append(%+v) = %q, want %q", p.name, s, got[len(guard):], want)
+	}
+	if string(arena) != guard+want+guard {
+		t.Fatalf("%s: Append(%+v) wrote outside its bytes: %q", p.name, s, arena)
+	}
+}
+
+func FuzzAppend(f *testing.F) {
+	f.Add(uint64(1), uint64(2), uint64(3), 16, 40, 5)
+	f.Add(uint64(0), uint64(0), uint64(0), 512, 2000, 3)
+	f.Add(uint64(9), uint64(9), uint64(9), 0, 17, 1)
+	f.Fuzz(func(t *testing.T, seed, id, unique uint64, blockTokens, tokens, blocks int) {
+		s := Spec{BlockTokens: blockTokens % 1000, Tokens: tokens % 5000, Unique: unique}
+		for b := range uint64(blocks) % 20 {
+			s.Blocks = append(s.Blocks, id+b)
+		}
+		for _, p := range pairs(t, seed) {
+			checkPrompt(t, p, s)
+		}
+	})
+}
+
+// The first bytes of prompts must never change: results on disk, caches and
+// fingerprints of different versions and machines are compared by them.
+func TestGoldenPrompts(t *testing.T) {
+	s := Spec{Blocks: []uint64{46, 47, 48}, BlockTokens: 4, Tokens: 13, Unique: 5}
+	ids, err := NewTokenIDs(42, IDRange{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := []struct {
+		source Source
+		want   string
+	}{
+		{ids, "15249,30270,22457,23706,10471,23989,19205,19786,19464,12977,30906,25251,28712"},
+		{NewText(42), "ears turns narrow parents area press honest however incl capac vector project synd"},
+	}
+	for _, g := range golden {
+		if got := string(g.source.Append(nil, s)); got != g.want {
+			t.Errorf("%T: got %q, want %q", g.source, got, g.want)
+		}
+	}
+}
+
+// A block reads the same wherever it stands, and a shorter one is its prefix.
+func TestBlockIsPureFunctionOfItsID(t *testing.T) {
+	const n = 37
+	for _, p := range pairs(t, 3) {
+		split := func(s Spec) []string {
+			return strings.Split(string(p.source.Append(nil, s)), p.oracle.separator)
+		}
+		base := split(Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: n, Tokens: 3 * n})
+		moved := split(Spec{Blocks: []uint64{9, 3, 2}, BlockTokens: n, Tokens: 3 * n})
+		if !slices.Equal(base[n:2*n], moved[2*n:]) || !slices.Equal(base[2*n:], moved[n:2*n]) {
+			t.Errorf("%s: blocks change with their place", p.name)
+		}
+		for tokens := 1; tokens <= 3*n; tokens++ {
+			part := split(Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: n, Tokens: tokens, Unique: 8})
+			if !slices.Equal(part, base[:tokens]) {
+				t.Fatalf("%s: %d tokens are no prefix of the whole prompt", p.name, tokens)
+			}
+		}
+		longer := split(Spec{Blocks: []uint64{1}, BlockTokens: 2 * n, Tokens: 2 * n})
+		if !slices.Equal(longer[:n], base[:n]) {
+			t.Errorf("%s: a block's tokens change with the block size", p.name)
+		}
+	}
+}
+
+// What should differ does: at equal positions two runs agree no more often than
+// chance allows.
+func TestDifferentRunsDiffer(t *testing.T) {
+	const n = 4096
+	block := func(id uint64) Spec { return Spec{Blocks: []uint64{id}, BlockTokens: n, Tokens: n} }
+	row := func(key uint64) Spec { return Spec{Tokens: n, Unique: key} }
+	cases := []struct {
+		name string
+		a, b Spec
+		seed uint64 // of b; a has 1
+	}{
+		{"neighbouring ids", block(1), block(2), 1},
+		{"ids a bit apart at the top", block(5), block(5 | 1<<63), 1},
+		{"id and row of one number", block(1), row(1), 1},
+		{"neighbouring rows", row(1), row(2), 1},
+		{"row and probe", row(1), row(1 | 1<<63), 1},
+		{"neighbouring seeds", block(1), block(1), 2},
+		{"id and seed exchanged", block(2), block(1), 2},
+	}
+	for _, c := range cases {
+		as, bs := pairs(t, 1), pairs(t, c.seed)
+		for i, p := range as {
+			a := strings.Split(string(p.source.Append(nil, c.a)), p.oracle.separator)
+			b := strings.Split(string(bs[i].source.Append(nil, c.b)), p.oracle.separator)
+			same := 0
+			for j := range a {
+				if a[j] == b[j] {
+					same++
+				}
+			}
+			if limit := n / 150; same > limit {
+				t.Errorf("%s, %s: %d of %d tokens agree, want at most %d", c.name, p.name, same, n, limit)
+			}
+		}
+	}
+}
+
+// Every token of a table comes as often as its share of the 65,536 draws says.
+func TestTokensAreSpreadEvenly(t *testing.T) {
+	const perToken = 64
+	for _, p := range pairs(t, 11) {
+		for place, list := range p.oracle.byPlace {
+			n := len(list) * perToken
+			s := Spec{Tokens: 4 + 4*n, Unique: uint64(place)}
+			all := strings.Split(string(p.source.Append(nil, s)), p.oracle.separator)
+			counts := make(map[string]int, len(list))
+			for i := 4 + place; i < len(all); i += 4 {
+				counts[all[i]]++
+			}
+			draws := make([]int, len(list))
+			for v := range 65536 {
+				draws[v*len(list)/65536]++
+			}
+			for i, token := range list {
+				want := float64(n) * float64(draws[i]) / 65536
+				if got := float64(counts[token]); math.Abs(got-want) > 6*math.Sqrt(want) {
+					t.Errorf("%s: token %s occurs %v times at place %d, want %.0f within 6 sigma", p.name, token, got, place, want)
+				}
+			}
+		}
+	}
+}
+
+func TestPromptsAreReadyForJSON(t *testing.T) {
+	s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
+	ps := pairs(t, 5)
+	var ids []int
+	if err := json.Unmarshal(fmt.Appendf(nil, "[%s]", ps[0].source.Append(nil, s)), &ids); err != nil {
+		t.Fatal(err)
+	}
+	if len(ids) != 60 || slices.Min(ids) < DefaultFirstID || slices.Max(ids) >= DefaultEndID {
+		t.Errorf("got %d ids from %d to %d, want 60 in [%d, %d)", len(ids), slices.Min(ids), slices.Max(ids), DefaultFirstID, DefaultEndID)
+	}
+	text := ps[2].source.Append(nil, s)
+	if quoted, err := json.Marshal(string(text)); err != nil || string(quoted) != `"`+string(text)+`"` {
+		t.Errorf("text needs escaping: %s, %v", quoted, err)
+	}
+}
+
+func TestAppendKeepsWhatIsThere(t *testing.T) {
+	for _, p := range pairs(t, 5) {
+		s := Spec{Tokens: 100}
+		got := p.source.Append([]byte(`{"prompt":`), s)
+		if want := `{"prompt":` + p.oracle.prompt(s); string(got) != want {
+			t.Errorf("%s: got %q, want %q", p.name, got, want)
+		}
+	}
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
+	for _, p := range pairs(t, 5) {
+		buf := make([]byte, 0, p.source.Size(s))
+		if n := testing.AllocsPerRun(100, func() { buf = p.source.Append(buf[:0], s) }); n != 0 {
+			t.Errorf("%s: %v allocations a prompt, want 0", p.name, n)
+		}
+	}
+}
+
+// Sources are shared by all builders; the race detector watches.
+func TestSourcesAreSafeForConcurrentUse(t *testing.T) {
+	for _, p := range pairs(t, 5) {
+		s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
+		want := []byte(p.oracle.prompt(s))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 50 {
+					if got := p.source.Append(nil, s); !bytes.Equal(got, want) {
+						t.Errorf("%s: got %q, want %q", p.name, got, want)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// randomSpec is a prompt as traces have them.
+func randomSpec(chance *rand.Rand, blockTokens, maxBlocks int) Spec {
+	s := Spec{BlockTokens: blockTokens, Unique: chance.Uint64()}
+	for range chance.IntN(maxBlocks) + 1 {
+		s.Blocks = append(s.Blocks, chance.Uint64())
+	}
+	s.Tokens = 1 + chance.IntN(len(s.Blocks)*blockTokens+blockTokens/2)
+	return s
+}

@@ -1,0 +1,124 @@
+package prompt
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// columns is how many tokens one random number makes: 16 bits choose one token.
+const columns = 4
+
+// drawBits is the share of a random number that one token gets, and so the
+// limit on the tokens of a column.
+const (
+	drawBits  = 64 / columns
+	maxColumn = 1 << drawBits
+)
+
+// slotBytes is the room of one token with its separator in a table.
+const slotBytes = 8
+
+// writer makes prompts from tables of tokens. The token at position p of a run
+// comes from column p mod 4, and all tokens of a column have the same number
+// of bytes: sizes are arithmetic, and no write waits for the one before it.
+// Every token begins with its separator (a comma, a space) of one byte, which
+// the first one of a prompt does without.
+type writer struct {
+	keys    keys
+	columns [columns]column
+	first   column       // what may stand first in a prompt, of column 0's width
+	offset  [columns]int // where column j begins in a group
+	group   int          // bytes of four tokens
+}
+
+// column is a table of tokens of one length. A slot holds separator and token,
+// padded to 8 bytes, little endian.
+type column struct {
+	slots []uint64
+	width int // bytes of a token with its separator
+}
+
+// newWriter makes a writer of four columns and of what may come first.
+func newWriter(seed uint64, all [columns]column, first column) writer {
+	if first.width != all[0].width {
+		panic("BUG: prompt: first tokens differ in width from column 0")
+	}
+	w := writer{keys: newKeys(seed), columns: all, first: first}
+	for j := range all {
+		w.offset[j] = w.group
+		w.group += all[j].width
+	}
+	return w
+}
+
+// newColumn lays out tokens, all of one length.
+func newColumn(tokens []string, separator byte) column {
+	if len(tokens) == 0 || len(tokens) > maxColumn {
+		panic("BUG: prompt: a column without tokens or with too many")
+	}
+	c := column{slots: make([]uint64, len(tokens)), width: 1 + len(tokens[0])}
+	for i, token := range tokens {
+		if 1+len(token) != c.width || c.width > slotBytes {
+			panic("BUG: prompt: token " + token + " does not fit its column")
+		}
+		b := [slotBytes]byte{separator}
+		copy(b[1:], token)
+		c.slots[i] = binary.LittleEndian.Uint64(b[:])
+	}
+	return c
+}
+
+// pick chooses a slot by the 16 bits that belong to place j of a group.
+func (c *column) pick(bits uint64, j int) uint64 {
+	return c.slots[bits>>(j*drawBits)%maxColumn*uint64(len(c.slots))>>drawBits]
+}
+
+// Size returns how many bytes Append adds for s.
+func (w *writer) Size(s Spec) int {
+	blocks, partial, unique := s.split()
+	n := blocks*w.bytes(max(0, s.BlockTokens)) + w.bytes(partial) + w.bytes(unique)
+	return max(0, n-1)
+}
+
+// bytes returns the size of a run's first n tokens.
+func (w *writer) bytes(n int) int {
+	return n/columns*w.group + w.offset[n%columns]
+}
+
+// Append adds the prompt to dst and returns the longer slice.
+func (w *writer) Append(dst []byte, s Spec) []byte {
+	size := w.Size(s)
+	if size == 0 {
+		return dst
+	}
+	start := len(dst)
+	dst = slices.Grow(dst, size)[:start+size]
+	out := dst[start:]
+
+	blocks, partial, unique := s.split()
+	out = w.writeFirst(out, w.firstKey(s, blocks+partial > 0))
+	from := 1 // the first run goes on behind the first token
+	for _, id := range s.Blocks[:blocks] {
+		out = w.fill(out, w.keys.ofBlock(id), from, s.BlockTokens)
+		from = 0
+	}
+	if partial > 0 {
+		out = w.fill(out, w.keys.ofBlock(s.Blocks[blocks]), from, partial)
+		from = 0
+	}
+	if unique > 0 {
+		out = w.fill(out, w.keys.ofUnique(s.Unique), from, unique)
+	}
+	if len(out) != 0 {
+		panic("BUG: prompt: size and bytes disagree")
+	}
+	return dst
+}
+
+// firstKey returns the key of a prompt's first run.
+func (w *writer) firstKey(s Spec, hasBlocks bool) uint64 {
+	if hasBlocks {
+		return w.keys.ofBlock(s.Blocks[0])
+	}
+	return w.keys.ofUnique(s.Unique)
+}

@@ -1,0 +1,196 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+func TestParseIsTheInverse(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 3000 {
+		want := random(rng)
+		line := want.AppendJSON(nil)
+		got := Record{Row: 99, Error: "left over"}
+		if err := Parse(line, &got); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if got != *want {
+			t.Fatalf("line %s\ngot  %+v\nwant %+v", line, got, *want)
+		}
+	}
+}
+
+func TestParseOtherVersions(t *testing.T) {
+	var r, want Record
+	if err := Parse([]byte(`{"outcome":"reset","new_key":[{"a":1}],"row":7}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	want.Clear()
+	want.Row, want.Outcome = 7, Reset
+	want.Chunks, want.Resent, want.BytesSent, want.BytesReceived = None, None, None, None
+	if r != want {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		``:                            "not a record",
+		`{`:                           "not a record",
+		`[]`:                          "not a record",
+		`{}`:                          `"row" or "outcome"`,
+		`{"row":1}`:                   `"row" or "outcome"`,
+		`{"outcome":"ok"}`:            `"row" or "outcome"`,
+		`{"row":1,"outcome":null}`:    `"row" or "outcome"`,
+		`{"row":null,"outcome":"ok"}`: `"row" or "outcome"`,
+		`{"row":1,"outcome":5}`:       "not a record",
+		`{"row":1,"outcome":["ok"]}`:  "not a record",
+		`{"row":1,"outcome":""}`:      `outcome ""`,
+		`{"row":1,"outcome":"so"}`:    `"so"`,
+		`{"row":1.5,"outcome":"ok"}`:  "not a record",
+		`{"row":"1","outcome":"ok"}`:  "not a record",
+		`{"row":1,"outcome":"ok"} x`:  "not a record",
+		`{"row":1,"outcome":"ok","tokens_from":"guesswork"}`: `"guesswork"`,
+	} {
+		if err := Parse([]byte(line), new(Record)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%s) = %v, want an error with %s", line, err, want)
+		}
+	}
+}
+
+// lines returns n records and their lines.
+func lines(n int) ([]Record, []byte) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	var out []byte
+	records := make([]Record, n)
+	for i := range records {
+		records[i] = *random(rng)
+		records[i].Row = int64(i)
+		out = records[i].AppendJSON(out)
+	}
+	return records, out
+}
+
+// readAll returns the records up to the first error, which is nil at the end.
+func readAll(t *testing.T, data []byte) ([]Record, error) {
+	t.Helper()
+	d, err := NewReader(bytes.NewReader(data), "f")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var out []Record
+	for {
+		var r Record
+		switch err := d.Next(&r); {
+		case err == io.EOF:
+			return out, nil
+		case err != nil:
+			return out, err
+		}
+		out = append(out, r)
+	}
+}
+
+func TestReader(t *testing.T) {
+	want, plain := lines(300)
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := bytes.LastIndexByte(plain[:len(plain)/2], '\n') + 1
+	for name, data := range map[string][]byte{
+		"plain":      plain,
+		"blank line": append([]byte("\n"), plain...),
+		"CRLF":       bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n")),
+		"zstd":       z.EncodeAll(plain, nil),
+		"two frames": z.EncodeAll(plain[half:], z.EncodeAll(plain[:half], nil)),
+	} {
+		got, err := readAll(t, data)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %d records and %v, want %d", name, len(got), err, len(want))
+		}
+	}
+	if got, err := readAll(t, nil); err != nil || len(got) != 0 {
+		t.Errorf("empty: %v, %v", got, err)
+	}
+}
+
+// TestReaderOfABrokenFile cuts a file at every byte: the whole records before
+// the cut must come out, and then EOF or ErrUnfinished, never a wrong record.
+func TestReaderOfABrokenFile(t *testing.T) {
+	want, plain := lines(3)
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var framed []byte
+	var frameEnd []int
+	for i := range want {
+		framed = z.EncodeAll(want[i].AppendJSON(nil), framed)
+		frameEnd = append(frameEnd, len(framed))
+	}
+	check := func(kind string, data []byte, n, whole int) {
+		got, err := readAll(t, data[:n])
+		if len(got) != whole || (err != nil && !errors.Is(err, ErrUnfinished)) {
+			t.Fatalf("%s cut at %d: %d records and %v, want %d", kind, n, len(got), err, whole)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%s cut at %d: record %d is %+v, want %+v", kind, n, i, got[i], want[i])
+			}
+		}
+	}
+	for n := range plain {
+		check("plain", plain, n, bytes.Count(plain[:n], []byte("\n")))
+	}
+	for n := range framed {
+		whole := 0
+		for whole < len(frameEnd) && frameEnd[whole] <= n {
+			whole++
+		}
+		if n >= 4 || n == 0 { // with less than the magic number it is a broken plain line
+			check("zstd", framed, n, whole)
+		}
+	}
+}
+
+func TestReaderNamesTheLine(t *testing.T) {
+	_, plain := lines(2)
+	_, err := readAll(t, append(plain, "{\"row\":true}\n"...))
+	if err == nil || !strings.HasPrefix(err.Error(), "f:3: ") || errors.Is(err, ErrUnfinished) {
+		t.Errorf("got %v, want f:3", err)
+	}
+	long := append(append(plain, bytes.Repeat([]byte(" "), MaxLineBytes+(1<<20))...), '\n')
+	if _, err = readAll(t, long); err == nil || !strings.Contains(err.Error(), "f:3: longer than") {
+		t.Errorf("got %v, want f:3: longer than", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 20 {
+		f.Add(random(rng).AppendJSON(nil))
+	}
+	f.Add([]byte(`{"row":1,"outcome":"ok","error":null}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var first, second Record
+		if Parse(line, &first) != nil {
+			return
+		}
+		again := first.AppendJSON(nil)
+		if err := Parse(again, &second); err != nil {
+			t.Fatalf("%q was read, but not %q: %v", line, again, err)
+		}
+		if first != second {
+			t.Fatalf("%q\nfirst  %+v\nsecond %+v", line, first, second)
+		}
+	})
+}

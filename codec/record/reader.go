@@ -1,0 +1,97 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// MaxLineBytes is the longest line that a Reader takes. A record is below
+// 2 kB unless a server's message is in it, and those are bounded too.
+const MaxLineBytes = 16 << 20
+
+// ErrUnfinished is returned for a last line that a killed or full writer left
+// incomplete. All records before it have been read and are good.
+var ErrUnfinished = errors.New("the file ends in the middle of a record")
+
+// Reader reads requests.jsonl, plain or zstd.
+type Reader struct {
+	name  string
+	lines *bufio.Reader
+	zstd  *zstd.Decoder
+	line  int
+	buf   []byte
+}
+
+// NewReader returns a reader; name is used in messages. Compression is
+// recognised by its magic bytes. Close it after use.
+func NewReader(r io.Reader, name string) (*Reader, error) {
+	plain := bufio.NewReaderSize(r, 64<<10)
+	magic, err := plain.Peek(4)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	// RFC 8878 section 3.1.1: magic number of a frame, little endian.
+	if !bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+		return &Reader{name: name, lines: plain}, nil
+	}
+	z, err := zstd.NewReader(plain, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Reader{name: name, lines: bufio.NewReaderSize(z, 64<<10), zstd: z}, nil
+}
+
+// Close releases the decoder; it does not close the underlying reader.
+func (d *Reader) Close() {
+	if d.zstd != nil {
+		d.zstd.Close()
+	}
+}
+
+// Next reads the next record into r. It returns io.EOF after the last one, an
+// error that is ErrUnfinished where the file breaks off, and otherwise an
+// error with file and line. Blank lines are skipped.
+func (d *Reader) Next(r *Record) error {
+	for {
+		line, err := d.next()
+		if err != nil {
+			return err
+		}
+		if len(line) == 0 {
+			continue
+		}
+		if err := Parse(line, r); err != nil {
+			return fmt.Errorf("%s:%d: %w", d.name, d.line, err)
+		}
+		return nil
+	}
+}
+
+// next returns a line without its end, valid until the next call.
+func (d *Reader) next() ([]byte, error) {
+	d.buf = d.buf[:0]
+	d.line++
+	for {
+		part, err := d.lines.ReadSlice('\n')
+		d.buf = append(d.buf, part...)
+		switch {
+		case err == nil:
+			return bytes.TrimRight(d.buf, "\r\n"), nil
+		case errors.Is(err, bufio.ErrBufferFull) && len(d.buf) <= MaxLineBytes:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("%s:%d: longer than %d bytes", d.name, d.line, MaxLineBytes)
+		case err == io.EOF && len(d.buf) == 0:
+			return nil, io.EOF
+		case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("%s:%d: %w", d.name, d.line, ErrUnfinished)
+		default:
+			return nil, fmt.Errorf("%s:%d: %w", d.name, d.line, err)
+		}
+	}
+}

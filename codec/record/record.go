@@ -1,0 +1,114 @@
+// Package record is the result of one request: the Record, its Outcome, and
+// its form as one line of JSON, out and in.
+//
+// It owns the names and units of requests.jsonl and the arithmetic that turns
+// instants into drift, TTFT, TPOT and E2E. It does not know how anything was
+// measured, nor statistics over many records.
+//
+// A Record is plain data: one goroutine at a time. AppendJSON and the
+// accessors allocate nothing; Parse and Reader allocate for each line.
+package record
+
+import "math"
+
+// None stands for an absent instant or number; it is null in JSON, never 0.
+const None = math.MinInt64
+
+// Record is one planned request and what became of it. Instants are
+// nanoseconds since the start of the run on its monotonic clock. Any number
+// may be None and any string "", meaning absent.
+//
+// The zero value is not an empty record: call Clear first. The tags are the
+// keys that Parse reads; AppendJSON writes them and what follows from them.
+type Record struct {
+	Row       int64  `json:"row"`        // position in the trace file, from 0
+	RequestID string `json:"request_id"` // as sent in X-Request-Id
+	Session   int64  `json:"session"`    // conversation in the trace
+	Turn      int64  `json:"turn"`       // turn within the session
+	Type      string `json:"type"`       // kind of request in the trace; its key is left out when ""
+	Target    string `json:"target"`     // URL of the instance
+	Peer      string `json:"peer"`       // address that the connection reached
+
+	PlannedNS         int64 `json:"planned_ns"`          // when the plan releases the request
+	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte (last attempt)
+	ConnWaitNS        int64 `json:"conn_wait_ns"`        // duration: how long the request waited for a connection
+	WrittenNS         int64 `json:"written_ns"`          // the kernel accepted the last byte
+	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
+	AckedNS           int64 `json:"acked_ns"`            // the peer's kernel acknowledged the last byte
+	HeadersNS         int64 `json:"headers_ns"`          // the response head was complete
+	FirstTokenNS      int64 `json:"first_token_ns"`      // first token chunk
+	FirstTextNS       int64 `json:"first_text_ns"`       // first token chunk with text in it
+	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
+	DoneNS            int64 `json:"done_ns"`             // end of the response body
+
+	InputTokens      int64      `json:"input_tokens"`      // recorded prompt length in the trace
+	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it
+	OutputTokens     int64      `json:"output_tokens"`     // recorded completion length in the trace
+	CompletionTokens int64      `json:"completion_tokens"` // completion length, see TokensFrom
+	TokensFrom       TokensFrom `json:"tokens_from"`       // who counted CompletionTokens
+	Chunks           int64      `json:"chunks"`            // token chunks
+	FinishReason     string     `json:"finish_reason"`
+
+	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // what an ideal prefix cache would have had
+	CachedTokens         int64 `json:"cached_tokens"`          // as the server reported
+
+	// MostCachedTokens is what an ideal prefix cache could at most have had,
+	// where the template hides the exact number. It stays in memory.
+	MostCachedTokens int64 `json:"-"`
+
+	Status        int64   `json:"status"` // HTTP status
+	Outcome       Outcome `json:"outcome"`
+	Error         string  `json:"error"`  // the server's message or ours; "" when there is none
+	Resent        int64   `json:"resent"` // how often it was sent again
+	BytesSent     int64   `json:"bytes_sent"`
+	BytesReceived int64   `json:"bytes_received"`
+}
+
+// Clear makes every field absent; the outcome becomes NotSent, which is what
+// a request is until somebody sends it. Counters (Resent, bytes, Chunks)
+// become 0, for they are known from the start.
+func (r *Record) Clear() {
+	*r = Record{
+		Row: None, Session: None, Turn: None,
+		PlannedNS: None, SentNS: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
+		AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
+		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
+		ExpectedCachedTokens: None, CachedTokens: None, MostCachedTokens: None,
+		Status: None, Outcome: NotSent,
+	}
+}
+
+// DriftNS is sent - planned, in ns. It is never clamped: negative means that
+// the request left early, which is a bug. None when it was not sent.
+func (r *Record) DriftNS() int64 { return span(r.PlannedNS, r.SentNS) }
+
+// TTFTNS is the time to first token from the moment of sending, in ns.
+func (r *Record) TTFTNS() int64 { return span(r.SentNS, r.FirstTokenNS) }
+
+// TTFTPlannedNS is the time to first token from the planned moment, in ns. It
+// contains the drift, so no lateness of ours can be left out of it.
+func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS) }
+
+// E2ENS is last token - sent, in ns.
+func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
+
+// E2EPlannedNS is last token - planned, in ns.
+func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
+
+// TPOTNS is the time per output token after the first, in ns, rounded to the
+// nearest. None with fewer than two completion tokens.
+func (r *Record) TPOTNS() int64 {
+	d := span(r.FirstTokenNS, r.LastTokenNS)
+	if d == None || r.CompletionTokens < 2 {
+		return None
+	}
+	return int64(math.Round(float64(d) / float64(r.CompletionTokens-1)))
+}
+
+// span returns to - from, or None when either end is absent.
+func span(from, to int64) int64 {
+	if from == None || to == None {
+		return None
+	}
+	return to - from
+}

@@ -1,0 +1,301 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// example is the record that the documentation of requests.jsonl shows.
+func example() *Record {
+	r := new(Record)
+	r.Clear()
+	r.Row, r.RequestID, r.Session, r.Turn = 0, "run-0", 159, 1
+	r.Target, r.Peer = "http://127.0.0.1:8000", "127.0.0.1:8000"
+	r.PlannedNS, r.SentNS, r.ConnWaitNS, r.WrittenNS, r.WrittenFirstBytes = 0, 412, 0, 15400, 3391
+	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 96000000, 96100000
+	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 521, 521, 132, 132
+	r.TokensFrom, r.Chunks, r.FinishReason = TokensFromUsage, 132, "length"
+	r.ExpectedCachedTokens, r.CachedTokens, r.MostCachedTokens = 512, 512, 512
+	r.Status, r.Outcome, r.Resent, r.BytesSent, r.BytesReceived = 200, OK, 0, 3391, 24310
+	return r
+}
+
+const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","peer":"127.0.0.1:8000",` +
+	`"planned_ns":0,"sent_ns":412,"drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"acked_ns":null,` +
+	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"last_token_ns":96000000,"done_ns":96100000,` +
+	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"input_tokens":521,"prompt_tokens":521,"output_tokens":132,` +
+	`"completion_tokens":132,"tokens_from":"usage","chunks":132,"finish_reason":"length","expected_cached_tokens":512,` +
+	`"cached_tokens":512,"status":200,"outcome":"ok","error":null,"resent":0,"bytes_sent":3391,"bytes_received":24310}` + "\n"
+
+func TestAppendJSONExample(t *testing.T) {
+	if got := string(example().AppendJSON(nil)); got != exampleLine {
+		t.Errorf("got  %swant %s", got, exampleLine)
+	}
+	r := example()
+	r.Type = "text"
+	want := strings.Replace(exampleLine, `"turn":1,`, `"turn":1,"type":"text",`, 1)
+	if got := string(r.AppendJSON([]byte("before "))); got != "before "+want {
+		t.Errorf("with a type: got %swant %s", got, want)
+	}
+}
+
+func TestAppendJSONAbsent(t *testing.T) {
+	var r Record
+	r.Clear()
+	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"peer":null,"planned_ns":null,"sent_ns":null,` +
+		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"acked_ns":null,"headers_ns":null,` +
+		`"first_token_ns":null,"first_text_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"tpot_ms":null,"e2e_ms":null,` +
+		`"input_tokens":null,"prompt_tokens":null,"output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
+		`"finish_reason":null,"expected_cached_tokens":null,"cached_tokens":null,"status":null,"outcome":"not_sent","error":null,` +
+		`"resent":0,"bytes_sent":0,"bytes_received":0}` + "\n"
+	if got := string(r.AppendJSON(nil)); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+}
+
+// random returns a record whose every field is absent now and then.
+func random(rng *rand.Rand) *Record {
+	r := new(Record)
+	v := reflect.ValueOf(r).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int64:
+			switch rng.IntN(4) {
+			case 0:
+				f.SetInt(None)
+			case 1:
+				f.SetInt(rng.Int64N(5))
+			default:
+				f.SetInt(rng.Int64N(4e12) - 1e6)
+			}
+		case reflect.String:
+			f.SetString([]string{"", "plain", "a \"quoted\" \\ line\nwith\ttabs\r\x00\x1f\x7f", "日本語 ünï \u2028 😀"}[rng.IntN(4)])
+		}
+	}
+	if r.Row == None {
+		r.Row = 0
+	}
+	r.MostCachedTokens = r.ExpectedCachedTokens // no line has it
+	r.Outcome = Outcome(rng.IntN(Outcomes))
+	r.TokensFrom = TokensFrom(rng.IntN(3))
+	return r
+}
+
+// ms returns to - from in milliseconds as an exact fraction, rounded half away
+// from zero to the nanosecond after the division.
+func ms(from, to, divisor int64) string {
+	if from == None || to == None || divisor < 1 {
+		return "null"
+	}
+	ns := new(big.Rat).SetFrac64(to-from, divisor)
+	whole, ok := new(big.Int).SetString(ns.FloatString(0), 10)
+	if !ok {
+		panic("not a number")
+	}
+	return new(big.Rat).SetFrac(whole, big.NewInt(1e6)).FloatString(6)
+}
+
+// TestAppendJSONAgainstOracle compares each value with what encoding/json
+// reads, and the derived ones with exact arithmetic.
+func TestAppendJSONAgainstOracle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		r := random(rng)
+		line := r.AppendJSON(nil)
+		var got map[string]json.RawMessage
+		if err := json.Unmarshal(line, &got); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		want := map[string]string{
+			"row": num(r.Row), "request_id": str(r.RequestID), "session": num(r.Session), "turn": num(r.Turn), "target": str(r.Target),
+			"peer": str(r.Peer), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "drift_ns": diff(r.PlannedNS, r.SentNS),
+			"conn_wait_ns": num(r.ConnWaitNS), "written_ns": num(r.WrittenNS), "written_first_bytes": num(r.WrittenFirstBytes),
+			"acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
+			"first_text_ns": num(r.FirstTextNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),
+			"ttft_ms": ms(r.SentNS, r.FirstTokenNS, 1), "e2e_ms": ms(r.SentNS, r.LastTokenNS, 1), "tpot_ms": "null",
+			"input_tokens": num(r.InputTokens), "prompt_tokens": num(r.PromptTokens), "output_tokens": num(r.OutputTokens),
+			"completion_tokens": num(r.CompletionTokens), "tokens_from": str(r.TokensFrom.String()), "chunks": num(r.Chunks),
+			"finish_reason": str(r.FinishReason), "expected_cached_tokens": num(r.ExpectedCachedTokens),
+			"cached_tokens": num(r.CachedTokens), "status": num(r.Status), "outcome": str(r.Outcome.String()), "error": str(r.Error),
+			"resent": num(r.Resent), "bytes_sent": num(r.BytesSent), "bytes_received": num(r.BytesReceived),
+		}
+		if r.CompletionTokens >= 2 {
+			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens-1)
+		}
+		if r.Type != "" {
+			want["type"] = str(r.Type)
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d keys, want %d: %s", len(got), len(want), line)
+		}
+		for key, w := range want {
+			if g := normal(string(got[key])); g != w {
+				t.Fatalf("%s: got %s, want %s in %s", key, g, w, line)
+			}
+		}
+	}
+}
+
+func num(v int64) string {
+	if v == None {
+		return "null"
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+func diff(from, to int64) string {
+	if from == None || to == None {
+		return "null"
+	}
+	return num(to - from)
+}
+
+func str(s string) string {
+	if s == "" {
+		return "null"
+	}
+	return "s:" + s
+}
+
+// normal undoes JSON quoting, so that escapes may differ.
+func normal(raw string) string {
+	var s string
+	if strings.HasPrefix(raw, `"`) && json.Unmarshal([]byte(raw), &s) == nil {
+		return "s:" + s
+	}
+	if raw == "-0.000000" {
+		return "0.000000"
+	}
+	return raw
+}
+
+func TestDerived(t *testing.T) {
+	r := example()
+	r.PlannedNS = 100
+	for _, tt := range []struct {
+		name      string
+		got, want int64
+	}{
+		{"drift", r.DriftNS(), 312},
+		{"TTFT", r.TTFTNS(), 51199588},
+		{"TTFT planned", r.TTFTPlannedNS(), 51199900},
+		{"TPOT", r.TPOTNS(), 341985}, // 44.8 ms / 131 = 341,984.73
+		{"E2E", r.E2ENS(), 95999588},
+		{"E2E planned", r.E2EPlannedNS(), 95999900},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s = %d, want %d", tt.name, tt.got, tt.want)
+		}
+	}
+	r.PlannedNS = 1000
+	if got := r.DriftNS(); got != -588 {
+		t.Errorf("drift of an early request = %d, want -588: it must not be clamped", got)
+	}
+	for tokens, want := range map[int64]int64{None: None, 0: None, 1: None, 2: 44800000, 3: 22400000} {
+		r.CompletionTokens = tokens
+		if got := r.TPOTNS(); got != want {
+			t.Errorf("TPOT of %d tokens = %d, want %d", tokens, got, want)
+		}
+	}
+	r.Clear()
+	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {
+		if got != None {
+			t.Errorf("derived value %d of a cleared record = %d, want None", i, got)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	want := []string{"ok", "http_error", "connect_error", "reset", "timeout", "truncated", "bad_response", "stream_error", "cancelled", "not_sent"}
+	if len(want) != Outcomes {
+		t.Fatalf("%d outcomes, want %d", Outcomes, len(want))
+	}
+	for i, name := range want {
+		if got := Outcome(i).String(); got != name {
+			t.Errorf("Outcome(%d) = %q, want %q", i, got, name)
+		}
+		var got Outcome
+		if err := got.UnmarshalText([]byte(name)); err != nil || got != Outcome(i) {
+			t.Errorf("outcome %q is read as %v, %v", name, got, err)
+		}
+	}
+	for _, bad := range []string{"", "OK", "unknown", "okay"} {
+		var got Outcome
+		if err := got.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("outcome %q is read as %v, want an error", bad, got)
+		}
+	}
+	for i, name := range []string{"", "usage", "chunks"} {
+		var got TokensFrom
+		if err := got.UnmarshalText([]byte(name)); err != nil || got != TokensFrom(i) || got.String() != name {
+			t.Errorf("tokens_from %q is read as %v, %v", name, got, err)
+		}
+	}
+	if err := new(TokensFrom).UnmarshalText([]byte("guess")); err == nil {
+		t.Error("tokens_from guess: want an error")
+	}
+}
+
+func TestAppendJSONAllocatesNothing(t *testing.T) {
+	r := example()
+	r.Error = "a \"bad\" line\n\xff of 日本語"
+	buf := make([]byte, 0, 4096)
+	if n := testing.AllocsPerRun(1000, func() { buf = r.AppendJSON(buf[:0]) }); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"a", "\"", "\\", "\x00\x1f\x7f\x80", "é\xc3", "\xff\xfe", "\u2028", "\xed\xa0\x80", "\U0010ffff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if s == "" {
+			return
+		}
+		quoted := appendString(nil, s)
+		var got, want string
+		if err := json.Unmarshal(quoted, &got); err != nil {
+			t.Fatalf("%q became %s: %v", s, quoted, err)
+		}
+		twin, _ := json.Marshal(s)
+		if err := json.Unmarshal(twin, &want); err != nil || got != want {
+			t.Fatalf("%q became %s and reads as %q, want %q (%v)", s, quoted, got, want, err)
+		}
+		if bytes.ContainsAny(quoted, "\n\r\x00") {
+			t.Fatalf("%q became %q: a line would break", s, quoted)
+		}
+	})
+}
+
+func BenchmarkAppendJSON(b *testing.B) {
+	r, buf := example(), make([]byte, 0, 4096)
+	b.SetBytes(int64(len(exampleLine)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = r.AppendJSON(buf[:0])
+	}
+	if string(buf) != exampleLine {
+		b.Fatal("wrong line")
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	line, r := []byte(exampleLine), new(Record)
+	b.SetBytes(int64(len(line)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Parse(line, r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if *r != *example() {
+		b.Fatalf("wrong record: %+v", r)
+	}
+}

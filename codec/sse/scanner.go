@@ -1,0 +1,197 @@
+// Package sse scans server-sent events (text/event-stream, WHATWG HTML §9.2.6).
+//
+// It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data, and
+// ignores event types, ids and retry times: no LLM server gives them one.
+//
+// A [Scanner] belongs to one goroutine at a time. It copies only an event that a read cut in two or that has several data
+// lines, into buffers that it keeps; an event that lies whole in the input is returned where it lies.
+package sse
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+// MaxEventBytes bounds one event and any line. The largest events are whole bodies sent as one (tool calls, logprobs):
+// hundreds of kilobytes.
+const MaxEventBytes = 8 << 20
+
+// keepBytes is how large a buffer may be to survive Reset, so that one huge event does not stay for every later request.
+const keepBytes = 64 << 10
+
+// ErrTooLong is wrapped by the error for an event above the limit.
+var ErrTooLong = errors.New("server-sent event too long")
+
+// Scanner scans one stream, in pieces of any size. The zero value is ready.
+type Scanner struct {
+	one    []byte // the only data line so far, where it lies
+	joined []byte // data lines so far where there are several or one had to be kept
+	line   []byte // a line whose end has not come yet
+	lines  int    // data lines of the event so far
+	begun  bool   // the first line is over, and with it any byte order mark
+	skipLF bool   // the last line ended in CR: an LF now belongs to it
+	sent   bool   // the event was returned: forget it at the next call
+	err    error
+	most   int // instead of MaxEventBytes, in tests
+}
+
+// Reset makes the scanner ready for another stream.
+func (s *Scanner) Reset() {
+	*s = Scanner{most: s.most, joined: reuse(s.joined), line: reuse(s.line)}
+}
+
+func reuse(b []byte) []byte {
+	if cap(b) > keepBytes {
+		return nil
+	}
+	return b[:0]
+}
+
+// Next consumes bytes of p up to the end of the first event that has data, and returns that data (never nil, perhaps empty),
+// valid until the next call and while p is unchanged, and the number of bytes consumed. Where ok is false, p is used up: call
+// again with what follows it. An error is final.
+func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
+	if s.sent {
+		s.forget()
+	}
+	for n < len(p) && s.err == nil {
+		if s.skipLF {
+			s.skipLF = false
+			if p[n] == '\n' {
+				n++
+				continue
+			}
+		}
+		end := lineEnd(p[n:])
+		if end < 0 {
+			s.hold(p[n:])
+			return nil, len(p), false, s.err
+		}
+		line := s.whole(p[n : n+end])
+		s.skipLF = p[n+end] == '\r'
+		n += end + 1
+		if s.onLine(line) {
+			// An LF here is the second half of the line end: taking it now spares the next call.
+			if s.skipLF && n < len(p) && p[n] == '\n' {
+				s.skipLF = false
+				n++
+			}
+			return s.dispatch(), n, true, nil
+		}
+	}
+	s.spill()
+	return nil, n, false, s.err
+}
+
+// Finish returns, at the end of the stream, the data of a last event that no blank line ended: some servers forget it. The
+// standard would discard that event, and it may be cut short anywhere.
+func (s *Scanner) Finish() (data []byte, ok bool) {
+	if s.sent {
+		s.forget()
+	}
+	if len(s.line) > 0 && s.err == nil {
+		s.onLine(s.whole(nil))
+	}
+	if s.lines == 0 || s.err != nil {
+		return nil, false
+	}
+	return s.dispatch(), true
+}
+
+// whole puts the held first part of a line, if any, before the rest of it.
+func (s *Scanner) whole(rest []byte) []byte {
+	line := rest
+	if len(s.line) > 0 {
+		s.line = append(s.line, rest...)
+		line, s.line = s.line, s.line[:0]
+	}
+	if !s.begun {
+		s.begun = true
+		line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	}
+	return line
+}
+
+// onLine takes one line without its end and reports whether it ended an event that has data.
+func (s *Scanner) onLine(line []byte) bool {
+	if len(line) == 0 {
+		return s.lines > 0
+	}
+	s.limit(len(line))
+	if value, ok := dataValue(line); ok {
+		s.add(value)
+	}
+	return false
+}
+
+// dataValue returns the value of a data field.
+func dataValue(line []byte) (value []byte, ok bool) {
+	const field = "data"
+	if len(line) < len(field) || string(line[:len(field)]) != field {
+		return nil, false
+	}
+	value = line[len(field):]
+	if len(value) == 0 {
+		return value, true
+	}
+	if value[0] != ':' {
+		return nil, false
+	}
+	value = value[1:]
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return value, true
+}
+
+// add appends a data line to the event.
+func (s *Scanner) add(value []byte) {
+	if s.lines == 0 {
+		s.one = value
+	} else {
+		s.spill()
+		s.limit(len(s.joined) + 1 + len(value))
+		if s.err != nil {
+			return
+		}
+		s.joined = append(append(s.joined, '\n'), value...)
+	}
+	s.lines++
+}
+
+// spill moves the only data line, which lies in memory that is about to change, into the scanner's own.
+func (s *Scanner) spill() {
+	if s.one != nil {
+		s.joined = append(s.joined[:0], s.one...)
+		s.one = nil
+	}
+}
+
+// hold keeps the first part of a line.
+func (s *Scanner) hold(part []byte) {
+	s.spill()
+	if s.limit(len(s.line) + len(part)); s.err == nil {
+		s.line = append(s.line, part...)
+	}
+}
+
+func (s *Scanner) dispatch() []byte {
+	s.sent = true
+	if s.one != nil {
+		return s.one
+	}
+	return s.joined
+}
+
+func (s *Scanner) forget() {
+	s.sent, s.one, s.joined, s.lines = false, nil, s.joined[:0], 0
+}
+
+func (s *Scanner) limit(size int) {
+	most := cmp.Or(s.most, MaxEventBytes)
+	if size > most && s.err == nil {
+		s.err = fmt.Errorf("%w: over %d bytes", ErrTooLong, most)
+	}
+}

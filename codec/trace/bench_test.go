@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// benchTrace is a made file of about 3 MB: in Mooncake's format with prompts as long as the conversation trace's, in
+// Bailian's with those of a chat service.
+func benchTrace(tb testing.TB, format string) []byte {
+	tb.Helper()
+	g := Gen{Format: format, Rows: 12_000, Rate: 10, InputTokens: Range{1000, 23_000}, OutputTokens: Range{10, 700}, Reuse: 0.37, Seed: 1}
+	if format == "bailian" {
+		g.Rows, g.InputTokens, g.Turns = 6000, Range{100, 2000}, Range{1, 8}
+	}
+	tr, err := Generate(g)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := Write(&file, tr, format); err != nil {
+		tb.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func benchmarkRead(b *testing.B, file []byte) {
+	rows := bytes.Count(file, []byte("\n"))
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	for b.Loop() {
+		tr, err := Read(bytes.NewReader(file), "bench", Options{})
+		if err != nil || tr.Len() != rows {
+			b.Fatal(tr.Len(), err)
+		}
+	}
+}
+
+func BenchmarkReadConversationTrace(b *testing.B) { benchmarkRead(b, realTrace(b)) }
+func BenchmarkReadMooncake(b *testing.B)          { benchmarkRead(b, benchTrace(b, "mooncake")) }
+func BenchmarkReadBailian(b *testing.B)           { benchmarkRead(b, benchTrace(b, "bailian")) }
+
+// BenchmarkParse is the scanner alone.
+func BenchmarkParse(b *testing.B) {
+	for _, f := range formats() {
+		b.Run(f.name, func(b *testing.B) {
+			file := benchTrace(b, f.name)
+			lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
+			p := newRowParser(f, f.unit)
+			b.SetBytes(int64(len(file)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, line := range lines {
+					if err := p.parse(line); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkStandardLibrary decodes the same rows with encoding/json, for comparison.
+func BenchmarkStandardLibrary(b *testing.B) {
+	file := benchTrace(b, "mooncake")
+	lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
+	b.SetBytes(int64(len(file)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var r struct {
+			Timestamp json.Number `json:"timestamp"`
+			Input     int32       `json:"input_length"`
+			Output    int32       `json:"output_length"`
+			IDs       []uint64    `json:"hash_ids"`
+		}
+		for _, line := range lines {
+			if err := json.Unmarshal(line, &r); err != nil || r.Input == 0 {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	tr, err := Read(bytes.NewReader(benchTrace(b, "mooncake")), "bench", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		var n counter
+		if err := Write(&n, tr, "mooncake"); err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(n))
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}

@@ -1,0 +1,143 @@
+package trace
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// finish judges the whole file, sorts it, and makes the Trace of the selected rows.
+func (l *loader) finish() (*Trace, error) {
+	var roots []int64
+	if f := l.parser.format; f != nil && f.sessions {
+		roots = l.resolveSessions()
+	}
+	if err := l.refuseFaults(); err != nil {
+		return nil, err
+	}
+	order := l.sorted()
+	if err := l.refuseWhole(order); err != nil {
+		return nil, err
+	}
+	order, err := l.selected(order)
+	if err != nil {
+		return nil, err
+	}
+	return l.assemble(order, roots), nil
+}
+
+// refuseFaults is the error for bad rows; with Options.Lenient they are counted instead.
+func (l *loader) refuseFaults() error {
+	if l.faultRows == 0 {
+		return nil
+	}
+	slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.Line - b.Line })
+	if l.o.Lenient {
+		l.lint.Dropped, l.lint.Faults = l.faultRows, l.faults
+		return nil
+	}
+	return &LintError{Faults: l.faults, More: l.faultRows - len(l.faults), Good: l.fileRows - l.faultRows}
+}
+
+// refuseWhole judges the file as a whole.
+func (l *loader) refuseWhole(order []int32) error {
+	if len(order) == 0 {
+		if l.lint.Dropped > 0 {
+			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
+		}
+		return refuse(l.name, "the trace is empty", "it must have at least one row")
+	}
+	if err := l.refuseBlockSize(); err != nil {
+		return err
+	}
+	return l.refuseUnit(l.timeNS[order[len(order)-1]] - l.timeNS[order[0]])
+}
+
+// sorted is the good rows in order of time; equal instants keep file order.
+func (l *loader) sorted() []int32 {
+	order := make([]int32, 0, len(l.timeNS))
+	last := int64(math.MinInt64)
+	for i, at := range l.timeNS {
+		if l.looping[int32(i)] {
+			continue
+		}
+		if at < last {
+			l.lint.Unsorted++
+		}
+		last = at
+		order = append(order, int32(i))
+	}
+	if l.lint.Unsorted > 0 {
+		slices.SortStableFunc(order, func(a, b int32) int {
+			switch x, y := l.timeNS[a], l.timeNS[b]; {
+			case x < y:
+				return -1
+			case x > y:
+				return 1
+			}
+			return 0
+		})
+	}
+	return order
+}
+
+// selected applies From, To and Limit.
+func (l *loader) selected(order []int32) ([]int32, error) {
+	first := l.timeNS[order[0]]
+	span := time.Duration(l.timeNS[order[len(order)-1]] - first)
+	from := 0
+	for from < len(order) && l.timeNS[order[from]]-first < int64(l.o.From) {
+		from++
+	}
+	to := len(order)
+	if l.o.To != 0 {
+		for to > from && l.timeNS[order[to-1]]-first >= int64(l.o.To) {
+			to--
+		}
+	}
+	order = order[from:to]
+	if len(order) == 0 {
+		return nil, refuse(l.name, "no row lies "+l.o.interval(), fmt.Sprintf("the trace goes from 0 to %v", span))
+	}
+	if l.o.Limit > 0 && l.o.Limit < len(order) {
+		order = order[:l.o.Limit]
+	}
+	return order, nil
+}
+
+// assemble gathers the columns in order.
+func (l *loader) assemble(order []int32, roots []int64) *Trace {
+	first := l.timeNS[order[0]]
+	t := &Trace{
+		Name: l.name, Format: l.parser.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
+		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
+		Row: gather(order, l.row), Lint: l.lint,
+	}
+	for i := range t.ArrivalNS {
+		t.ArrivalNS[i] -= first
+	}
+	if roots != nil {
+		t.Session, t.Turn, t.Type, t.Types = gather(order, roots), gather(order, l.turn), gather(order, l.typ), l.types.names
+		t.Chat, t.Parent = gather(order, l.chat), gather(order, l.parent)
+	}
+	t.ids = l.ids.chosen(order, func(row int32) int { return blocksOf(l.input[row], l.blockTokens) })
+	return t
+}
+
+// gather is column[order[0]], column[order[1]], …
+func gather[T any](order []int32, column []T) []T {
+	out := make([]T, len(order))
+	for i, r := range order {
+		out[i] = column[r]
+	}
+	return out
+}
+
+// interval names the selected stretch of trace time.
+func (o *Options) interval() string {
+	if o.To == 0 {
+		return fmt.Sprintf("at or after %v", o.From)
+	}
+	return fmt.Sprintf("between %v and %v", o.From, o.To)
+}

@@ -1,0 +1,156 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Range is the whole numbers from Min to Max, both included; each is equally likely.
+type Range struct{ Min, Max int }
+
+// Gen describes a trace to be made. Rows, Rate, InputTokens and OutputTokens must be given; the zero values of the rest
+// stand for those of [DefaultGen].
+type Gen struct {
+	Format      string  // a name of [Formats]
+	Rows        int     // requests
+	Rate        float64 // mean requests a second
+	Arrival     string  // "poisson" or "constant" spacing
+	Burst       int     // of every BurstEvery requests the first Burst share one instant; 0 = no bursts
+	BurstEvery  int
+	BlockTokens int // tokens a block; 0 = the format's own
+
+	InputTokens  Range // tokens of a conversation's first prompt; Max bounds later prompts too
+	OutputTokens Range // tokens to generate
+	// Reuse is the wanted share of blocks that an earlier request had already, 0..1. Each prompt reuses as much of its
+	// beginning as brings the share so far there; it falls short where the structure below offers less.
+	Reuse float64
+
+	Turns        Range    // requests a conversation has
+	TurnTokens   Range    // tokens that a later turn adds to prompt and answer of the turn before
+	Active       int      // conversations going on at once; 0 = one for every eight rows
+	SystemTokens int      // tokens with which all conversations begin; 0 = a conversation may begin like any earlier one
+	Types        []string // of conversations, in formats that have types
+
+	Seed uint64 // equal descriptions with equal seeds make equal traces
+}
+
+// DefaultGen describes 1,000 unrelated requests of middling length, 10 a second.
+func DefaultGen() Gen {
+	return Gen{
+		Format: mooncake().name, Rows: 1000, Rate: 10, Arrival: "poisson",
+		InputTokens: Range{256, 4096}, OutputTokens: Range{16, 256},
+		Turns: Range{1, 1}, TurnTokens: Range{16, 256}, Types: []string{"text"},
+	}
+}
+
+// maxGenSeconds bounds the length of a made trace so that its instants fit int64 ns with room to spare.
+const maxGenSeconds = 3e9
+
+// withDefaults fills in the zero values and checks the rest.
+func (g Gen) withDefaults() (Gen, *format, error) {
+	usual := DefaultGen()
+	if g.Format == "" {
+		g.Format = usual.Format
+	}
+	f, err := formatByName(g.Format)
+	if err != nil {
+		return g, nil, err
+	}
+	if g.BlockTokens == 0 {
+		g.BlockTokens = f.blockTokens
+	}
+	if g.Arrival == "" {
+		g.Arrival = usual.Arrival
+	}
+	if g.Turns == (Range{}) {
+		g.Turns = usual.Turns
+	}
+	if g.TurnTokens == (Range{}) {
+		g.TurnTokens = usual.TurnTokens
+	}
+	if g.Active == 0 {
+		g.Active = max(1, g.Rows/8)
+	}
+	if g.Types == nil {
+		g.Types = usual.Types
+	}
+	if err := g.check(); err != nil {
+		return g, nil, fmt.Errorf("generating a trace: %w", err)
+	}
+	return g, f, nil
+}
+
+func (g *Gen) check() error {
+	switch {
+	case g.Rows < 1 || g.Rows > math.MaxInt32:
+		return fmt.Errorf("%d rows; at least 1 is needed", g.Rows)
+	case !(g.Rate > 0) || math.IsInf(g.Rate, 0):
+		return fmt.Errorf("a rate of %v requests a second; it must be above 0", g.Rate)
+	case float64(g.Rows)/g.Rate > maxGenSeconds:
+		return fmt.Errorf("%d rows at %v requests a second last longer than %.0e s", g.Rows, g.Rate, maxGenSeconds)
+	case g.Arrival != "poisson" && g.Arrival != "constant":
+		return fmt.Errorf("unknown arrival %q; known are poisson, constant", g.Arrival)
+	case g.Burst < 0 || g.Burst > g.BurstEvery:
+		return fmt.Errorf("bursts of %d in every %d requests", g.Burst, g.BurstEvery)
+	case g.BlockTokens < 1 || g.BlockTokens > maxTokens:
+		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", g.BlockTokens, maxTokens)
+	case !(g.Reuse >= 0 && g.Reuse <= 1):
+		return fmt.Errorf("a reuse of %v; it is a share from 0 to 1", g.Reuse)
+	case g.Active < 1 || g.SystemTokens < 0 || g.SystemTokens > maxTokens:
+		return fmt.Errorf("%d conversations at once, %d system tokens", g.Active, g.SystemTokens)
+	case len(g.Types) == 0 || len(g.Types) > math.MaxUint16:
+		return errors.New("no types, or too many")
+	}
+	return errors.Join(
+		g.InputTokens.check("input tokens", maxTokens), g.OutputTokens.check("output tokens", maxTokens),
+		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", maxTokens))
+}
+
+func (r Range) check(what string, most int) error {
+	if r.Min < 1 || r.Max < r.Min || r.Max > most {
+		return fmt.Errorf("%s from %d to %d; the range must lie within 1 to %d", what, r.Min, r.Max, most)
+	}
+	return nil
+}
+
+// Generate makes a trace. It is the same on every machine for the same description.
+func Generate(g Gen) (*Trace, error) {
+	g, f, err := g.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Trace{
+		Name: "generated", Format: f.name, TimeUnit: f.unit, BlockTokens: g.BlockTokens, FileRows: g.Rows,
+		ArrivalNS: arrivals(g),
+	}
+	m := newMaker(g)
+	for i := range g.Rows {
+		c := m.pick()
+		m.extend(c)
+		t.Row = append(t.Row, int32(i))
+		t.InputTokens = append(t.InputTokens, int32(c.tokens))
+		t.OutputTokens = append(t.OutputTokens, int32(c.output))
+		t.ids.add(c.ids)
+		if f.sessions {
+			t.addTurn(c, int64(i))
+		}
+		c.chat = int64(i)
+	}
+	if f.sessions {
+		t.Types = g.Types
+	}
+	return t, nil
+}
+
+// addTurn appends to the columns of conversations.
+func (t *Trace) addTurn(c *conversation, chat int64) {
+	if c.turn == 1 {
+		c.root = chat
+	}
+	t.Session = append(t.Session, c.root)
+	t.Turn = append(t.Turn, int32(c.turn))
+	t.Chat = append(t.Chat, chat)
+	t.Parent = append(t.Parent, c.chat)
+	t.Type = append(t.Type, c.kind)
+}

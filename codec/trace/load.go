@@ -1,0 +1,249 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// detectRows is how many rows detection looks at: enough to see past a bad first row.
+const detectRows = 10
+
+func (o *Options) validate() error {
+	if o.Format != "" {
+		if _, err := formatByName(o.Format); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.TimeUnit != 0 && unitDigits(o.TimeUnit) < 0:
+		return fmt.Errorf("time unit %v; it must be ns, us, ms or s", o.TimeUnit)
+	case o.BlockTokens < 0 || o.BlockTokens > maxTokens:
+		return fmt.Errorf("%d tokens a block; it must be from 1 to %d", o.BlockTokens, maxTokens)
+	case o.Lenient && o.Strict:
+		return errors.New("lenient and strict exclude each other")
+	case o.Limit < 0:
+		return fmt.Errorf("a limit of %d rows; it must be at least 1", o.Limit)
+	case o.From < 0 || o.To < 0:
+		return fmt.Errorf("selection from %v to %v; trace time starts at 0", o.From, o.To)
+	case o.To != 0 && o.To <= o.From:
+		return fmt.Errorf("selection from %v to %v is empty; the end must be after the start", o.From, o.To)
+	}
+	return nil
+}
+
+// loader collects the rows of a file, in file order, before they are sorted and selected.
+type loader struct {
+	name        string
+	o           Options
+	unit        time.Duration
+	blockTokens int
+	parser      rowParser
+	pending     []pendingLine // seen before the format is known
+
+	fileRows int
+	timeNS   []int64
+	input    []int32
+	output   []int32
+	row      []int32
+	line     []int32
+	ids      idStore
+	chat     []int64
+	parent   []int64
+	turn     []int32
+	typ      []uint16
+	types    typeNames
+	looping  map[int32]bool // rows whose parents lead back to themselves; not usable
+
+	lint      Lint
+	faults    []Fault
+	faultRows int
+	withIDs   int // rows that have hash ids
+}
+
+type pendingLine struct {
+	text []byte
+	line int
+}
+
+func newLoader(name string, o Options) *loader {
+	l := &loader{name: name, o: o}
+	if o.Format != "" {
+		f, err := formatByName(o.Format)
+		if err != nil {
+			panic("BUG: options were not validated: " + err.Error())
+		}
+		l.setFormat(f)
+	}
+	return l
+}
+
+func (l *loader) setFormat(f *format) {
+	l.unit, l.blockTokens = f.unit, f.blockTokens
+	if l.o.TimeUnit != 0 {
+		l.unit = l.o.TimeUnit
+	}
+	if l.o.BlockTokens != 0 {
+		l.blockTokens = l.o.BlockTokens
+	}
+	l.parser = newRowParser(f, l.unit)
+}
+
+// readAll reads to the end of the file. Bad rows become faults; an error means that the file itself cannot be read.
+func (l *loader) readAll(lines *lineReader) error {
+	for {
+		text, err := lines.next()
+		if err == io.EOF {
+			break
+		}
+		if errors.Is(err, errLineTooLong) {
+			l.fileRows++
+			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20), Fix: "a row is one JSON object on one line"})
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: reading: %w; the file is damaged or cut short", l.name, lines.line+1, err)
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if lines.line >= math.MaxInt32 {
+			return fmt.Errorf("%s has more than %d lines; split it", l.name, math.MaxInt32)
+		}
+		if l.parser.format == nil {
+			if err := l.hold(text, lines.line); err != nil {
+				return err
+			}
+			continue
+		}
+		l.take(text, lines.line)
+	}
+	if l.parser.format == nil {
+		return l.settle()
+	}
+	return nil
+}
+
+// hold keeps a line until there are enough to tell the format.
+func (l *loader) hold(text []byte, line int) error {
+	l.pending = append(l.pending, pendingLine{bytes.Clone(text), line})
+	if len(l.pending) < detectRows {
+		return nil
+	}
+	return l.settle()
+}
+
+// settle detects the format and takes the lines held.
+func (l *loader) settle() error {
+	if len(l.pending) == 0 {
+		return nil // finish refuses the empty file
+	}
+	f, err := detect(l.name, l.pending)
+	if err != nil {
+		return err
+	}
+	l.setFormat(f)
+	for _, p := range l.pending {
+		l.take(p.text, p.line)
+	}
+	l.pending = nil
+	return nil
+}
+
+func (l *loader) fault(f Fault) {
+	l.faultRows++
+	if len(l.faults) < maxFaults {
+		l.faults = append(l.faults, f)
+	}
+}
+
+// take decodes a line and appends it to the columns.
+func (l *loader) take(text []byte, line int) {
+	number := l.fileRows
+	l.fileRows++
+	if err := l.parser.parse(text); err != nil {
+		l.fault(faultOf(l.name, line, err))
+		return
+	}
+	r := &l.parser.row
+	if err := l.repair(r); err != nil {
+		l.fault(faultOf(l.name, line, err))
+		return
+	}
+	if l.parser.format.sessions {
+		kind, err := l.types.index(r.typ)
+		if err != nil {
+			l.fault(faultOf(l.name, line, err))
+			return
+		}
+		l.typ = append(l.typ, kind)
+		l.chat = append(l.chat, r.chat)
+		l.parent = append(l.parent, r.parent)
+		l.turn = append(l.turn, r.turn)
+	}
+	l.timeNS = append(l.timeNS, r.timeNS)
+	l.input = append(l.input, r.input)
+	l.output = append(l.output, r.output)
+	l.row = append(l.row, int32(number))
+	l.line = append(l.line, int32(line))
+	l.ids.add(r.ids)
+}
+
+// repair mends what real traces get wrong in a few rows, and counts it; with Options.Strict it is an error.
+func (l *loader) repair(r *row) error {
+	blocks := blocksOf(r.input, l.blockTokens)
+	mismatch := len(r.ids) > 0 && len(r.ids) != blocks
+	if l.o.Strict && mismatch {
+		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input, blocks, l.blockTokens),
+			"fix the row, check --block-tokens, or replay without --strict"}
+	}
+	if l.o.Strict && r.output == 0 {
+		return &rowError{"output_length 0: a server generates at least 1 token", "fix the row, or replay without --strict"}
+	}
+	if len(r.ids) > 0 {
+		l.withIDs++
+	}
+	if len(r.ids) > blocks {
+		l.lint.SurplusIDs++
+	} else if mismatch {
+		l.lint.MissingIDs++
+	}
+	if mismatch || r.output == 0 {
+		l.lint.Repaired++
+	}
+	if r.output == 0 {
+		l.lint.NoOutput++
+		r.output = 1
+	}
+	return nil
+}
+
+// blocksOf is how many blocks a prompt has, the last one perhaps partial.
+func blocksOf(tokens int32, blockTokens int) int {
+	return (int(tokens) + blockTokens - 1) / blockTokens
+}
+
+// typeNames gives each request type a number.
+type typeNames struct {
+	names   []string
+	numbers map[string]uint16
+}
+
+func (t *typeNames) index(name []byte) (uint16, error) {
+	if n, ok := t.numbers[string(name)]; ok {
+		return n, nil
+	}
+	if len(t.names) > math.MaxUint16 {
+		return 0, &rowError{fmt.Sprintf("type %q is one too many", clip(name)), fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
+	}
+	if t.numbers == nil {
+		t.numbers = make(map[string]uint16)
+	}
+	n := uint16(len(t.names))
+	t.names = append(t.names, string(name))
+	t.numbers[string(name)] = n
+	return n, nil
+}

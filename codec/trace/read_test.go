@@ -1,0 +1,303 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const bailianFile = `{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":33,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,1090,1091]}
+{"chat_id":160,"timestamp":62.5,"input_length":16,"output_length":80,"type":"search","hash_ids":[7]}
+
+{"chat_id":161,"parent_chat_id":160,"timestamp":62.5,"input_length":17,"output_length":1,"turn":2,"hash_ids":[7,8]}
+{"chat_id":162,"parent_chat_id":161,"timestamp":63.000000001,"input_length":1,"output_length":1,"type":"text","turn":3}
+`
+
+const mooncakeFile = `{"timestamp": 27482, "input_length": 1025, "output_length": 52, "hash_ids": [46, 47, 18446744073709551615]}
+{"timestamp": 30535.5, "input_length": 512, "output_length": 26, "hash_ids": [46]}
+{"timestamp": 30535.5, "input_length": 7, "output_length": 3}
+`
+
+func read(t *testing.T, file string, o Options) *Trace {
+	t.Helper()
+	tr, err := Read(strings.NewReader(file), "t.jsonl", o)
+	if err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	checkInvariants(t, tr)
+	return tr
+}
+
+// want compares a column.
+func want[T comparable](t *testing.T, name string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s = %v, want %v", name, got, want)
+	}
+}
+
+func TestReadBailian(t *testing.T) {
+	tr := read(t, bailianFile, Options{})
+	if tr.Format != "bailian" || tr.TimeUnit != time.Second || tr.BlockTokens != 16 || tr.FileRows != 4 || tr.Name != "t.jsonl" {
+		t.Errorf("got %s, %v, %d tokens a block, %d rows, %s", tr.Format, tr.TimeUnit, tr.BlockTokens, tr.FileRows, tr.Name)
+	}
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1_386_000_000, 1_386_000_000, 1_886_000_001})
+	want(t, "InputTokens", tr.InputTokens, []int32{33, 16, 17, 1})
+	want(t, "OutputTokens", tr.OutputTokens, []int32{132, 80, 1, 1})
+	want(t, "Row", tr.Row, []int32{0, 1, 2, 3})
+	want(t, "Session", tr.Session, []int64{159, 160, 160, 160})
+	want(t, "Turn", tr.Turn, []int32{2, 1, 2, 3})
+	want(t, "Chat", tr.Chat, []int64{159, 160, 161, 162})
+	want(t, "Parent", tr.Parent, []int64{55, -1, 160, 161})
+	want(t, "Types", tr.Types, []string{"text", "search", ""})
+	want(t, "Type", tr.Type, []uint16{0, 1, 2, 0})
+	want(t, "Blocks(0)", tr.Blocks(0), []uint64{1089, 1090, 1091})
+	want(t, "Blocks(3)", tr.Blocks(3), nil)
+	if n := tr.Lint.Notes(); len(n) != 0 {
+		t.Errorf("notes on a clean trace: %q", n)
+	}
+	if tr.SpanNS() != 1_886_000_001 || tr.BlockRefs() != 6 {
+		t.Errorf("span %d, %d block references; want 1886000001, 6", tr.SpanNS(), tr.BlockRefs())
+	}
+}
+
+func TestReadMooncake(t *testing.T) {
+	tr := read(t, mooncakeFile, Options{})
+	if tr.Format != "mooncake" || tr.TimeUnit != time.Millisecond || tr.BlockTokens != 512 {
+		t.Errorf("got %s, %v, %d tokens a block", tr.Format, tr.TimeUnit, tr.BlockTokens)
+	}
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 3_053_500_000, 3_053_500_000})
+	want(t, "Blocks(0)", tr.Blocks(0), []uint64{46, 47, 1<<64 - 1})
+	want(t, "Blocks(2)", tr.Blocks(2), nil)
+	if tr.Session != nil || tr.Turn != nil || tr.Type != nil || tr.Types != nil {
+		t.Error("Mooncake has neither sessions nor types")
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	tr := read(t, mooncakeFile, Options{TimeUnit: time.Microsecond})
+	want(t, "ArrivalNS in µs", tr.ArrivalNS, []int64{0, 3_053_500, 3_053_500})
+	tr = read(t, bailianFile, Options{Format: "mooncake", BlockTokens: 16})
+	want(t, "ArrivalNS in ms", tr.ArrivalNS, []int64{0, 1_386_000, 1_386_000, 1_886_000})
+	if tr.Session != nil || tr.Format != "mooncake" {
+		t.Errorf("format %s, sessions %v", tr.Format, tr.Session)
+	}
+}
+
+func TestSelection(t *testing.T) {
+	var file strings.Builder
+	for _, at := range []string{"5.5", "3", "3", "9", "4.25", "3", "7"} { // rows 0 to 6
+		file.WriteString(`{"chat_id":1,"timestamp":` + at + `,"input_length":17,"output_length":1,"hash_ids":[1,2]}` + "\n")
+	}
+	for _, c := range []struct {
+		o    Options
+		rows []int32
+		ns   []int64
+	}{
+		{Options{}, []int32{1, 2, 5, 4, 0, 6, 3}, []int64{0, 0, 0, 1_250_000_000, 2_500_000_000, 4_000_000_000, 6_000_000_000}},
+		{Options{Limit: 2}, []int32{1, 2}, []int64{0, 0}},
+		{Options{From: 1250 * time.Millisecond}, []int32{4, 0, 6, 3}, []int64{0, 1_250_000_000, 2_750_000_000, 4_750_000_000}},
+		{Options{To: 4 * time.Second}, []int32{1, 2, 5, 4, 0}, []int64{0, 0, 0, 1_250_000_000, 2_500_000_000}},
+		{Options{From: 1, To: 4*time.Second + 1, Limit: 2}, []int32{4, 0}, []int64{0, 1_250_000_000}},
+		{Options{From: 6 * time.Second}, []int32{3}, []int64{0}},
+	} {
+		tr := read(t, file.String(), c.o)
+		want(t, "Row", tr.Row, c.rows)
+		want(t, "ArrivalNS", tr.ArrivalNS, c.ns)
+		if tr.Lint.Unsorted != 3 || tr.Lint.SameChat != 6 || tr.FileRows != 7 {
+			t.Errorf("%d unsorted, %d repeated chats, %d rows; want 3, 6, 7", tr.Lint.Unsorted, tr.Lint.SameChat, tr.FileRows)
+		}
+		for i := range tr.Len() {
+			want(t, "Blocks", tr.Blocks(i), []uint64{1, 2})
+		}
+	}
+	_, err := Read(strings.NewReader(file.String()), "t.jsonl", Options{From: 7 * time.Second, To: 8 * time.Second})
+	if err == nil || err.Error() != "t.jsonl: no row lies between 7s and 8s; the trace goes from 0 to 6s" {
+		t.Errorf("an empty selection: %v", err)
+	}
+}
+
+func TestRepair(t *testing.T) {
+	var file strings.Builder
+	for range 57 {
+		file.WriteString(`{"timestamp":1,"input_length":513,"output_length":1,"hash_ids":[1,2]}` + "\n")
+	}
+	file.WriteString(`{"timestamp":1,"input_length":1500,"output_length":1,"hash_ids":[1,2]}
+{"timestamp":1,"input_length":512,"output_length":0,"hash_ids":[1,2,3]}
+{"timestamp":1,"input_length":5,"output_length":0,"hash_ids":[9]}
+`)
+	tr := read(t, file.String(), Options{})
+	want(t, "missing", tr.Blocks(57), []uint64{1, 2})
+	want(t, "surplus", tr.Blocks(58), []uint64{1})
+	want(t, "output", tr.OutputTokens[57:], []int32{1, 1, 1})
+	want(t, "notes", tr.Lint.Notes(), []string{
+		"1 row repaired: fewer hash ids than blocks, the missing blocks are unique to the row",
+		"1 row repaired: more hash ids than blocks, the surplus is ignored",
+		"2 rows repaired: output_length 0, replayed as 1",
+	})
+	if tr.Lint.Repaired != 3 {
+		t.Errorf("%d rows repaired, want 3", tr.Lint.Repaired)
+	}
+	_, err := Read(strings.NewReader(file.String()), "t", Options{Strict: true})
+	wantError(t, err, `t:58: 2 hash ids, but input_length 1500 is 3 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --strict
+t:59: 3 hash ids, but input_length 512 is 1 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --strict
+t:60: output_length 0: a server generates at least 1 token; fix the row, or replay without --strict
+3 of 60 rows cannot be replayed; mend them, or leave them out with --lenient`)
+}
+
+// TestMismatchLimit is at and just above 5 %: 3 of 60 rows are repaired, 3 of 59 refused. Rows without ids do not count.
+func TestMismatchLimit(t *testing.T) {
+	good := `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1]}` + "\n"
+	bad := `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1,2]}` + "\n"
+	none := `{"timestamp":1,"input_length":512,"output_length":1}` + "\n"
+	if tr := read(t, strings.Repeat(good, 57)+strings.Repeat(bad, 3), Options{}); tr.Lint.Repaired != 3 {
+		t.Errorf("%d repaired, want 3", tr.Lint.Repaired)
+	}
+	_, err := Read(strings.NewReader(strings.Repeat(good, 56)+strings.Repeat(none, 100)+strings.Repeat(bad, 3)), "t", Options{Lenient: true})
+	wantError(t, err, "t: 3 of 59 rows have a number of hash ids that is not input_length / 512 rounded up, first line 157 (2 ids for 512 tokens); pass the block size of the trace with --block-tokens")
+}
+
+func wantError(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil || err.Error() != want {
+		t.Errorf("error:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestLenient(t *testing.T) {
+	b, err := os.ReadFile("testdata/many-faults.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := read(t, string(b), Options{Lenient: true})
+	want(t, "Row", tr.Row, []int32{0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33})
+	if tr.Lint.Dropped != 24 || len(tr.Lint.Faults) != 10 || tr.FileRows != 36 {
+		t.Errorf("%d dropped, %d faults, %d rows; want 24, 10, 36", tr.Lint.Dropped, len(tr.Lint.Faults), tr.FileRows)
+	}
+	notes := tr.Lint.Notes()
+	if len(notes) != 12 || notes[0] != "24 bad rows dropped" || notes[1] != "dropped t.jsonl:2: input_length -1 is out of range; it must be from 1 to 16777216" || notes[11] != "… and 14 more" {
+		t.Errorf("notes %q", notes)
+	}
+	_, err = Read(strings.NewReader("{}\n{\"timestamp\":-1}\n"), "t", Options{Lenient: true})
+	wantError(t, err, "t: none of the 2 rows is usable, the first because: t:1: missing timestamp, input_length, output_length; every row must have what the format requires; check that this is the right file and --format")
+}
+
+func TestDetection(t *testing.T) {
+	bad := "not json\n"
+	for _, c := range []struct{ file, format string }{
+		{bailianFile, "bailian"}, {mooncakeFile, "mooncake"},
+		{strings.Repeat(bad, 9) + bailianFile, "bailian"},
+		{`{"timestamp":1,"input_length":2,"output_length":3}` + "\n" + bailianFile, "bailian"},
+		{"\xef\xbb\xbf\r\n" + strings.ReplaceAll(mooncakeFile, "\n", "\r\n"), "mooncake"},
+		{strings.TrimSuffix(mooncakeFile, "\n"), "mooncake"},
+	} {
+		tr, err := Read(strings.NewReader(c.file), "t", Options{Lenient: true})
+		if err != nil || tr.Format != c.format {
+			t.Errorf("%.60q…: %v, %v; want %s", c.file, tr, err, c.format)
+		}
+	}
+	if _, err := Read(strings.NewReader(strings.Repeat(bad, 10)+bailianFile), "t", Options{Lenient: true}); err == nil {
+		t.Error("ten bad rows tell no format, but there was no error")
+	}
+}
+
+func TestCompressed(t *testing.T) {
+	var gz, zst bytes.Buffer
+	g := gzip.NewWriter(&gz)
+	z, err := zstd.NewWriter(&zst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, half := range []string{mooncakeFile[:100], mooncakeFile[100:]} { // two gzip members, one after the other
+		if _, err := g.Write([]byte(half)); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		g.Reset(&gz)
+		if _, err := z.Write([]byte(half)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	skippable := []byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc")
+	plain := read(t, mooncakeFile, Options{})
+	for name, data := range map[string][]byte{"gzip": gz.Bytes(), "zstd": zst.Bytes(), "zstd after a skippable frame": append(skippable, zst.Bytes()...)} {
+		path := filepath.Join(t.TempDir(), "any-name")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := Open(path, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		sameTrace(t, tr, plain)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	if _, err := Open("testdata/no-such-file", Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := Open("testdata", Options{}); err == nil || err.Error() != "testdata is a directory; name the trace file in it" {
+		t.Errorf("a directory: %v", err)
+	}
+	for _, magic := range []string{"PK\x03\x04", "BZh91AY", "\xfd7zXZ\x00", "PAR1", "<!DOCTYPE html>", "<html>"} {
+		if _, err := Read(strings.NewReader(magic+strings.Repeat("x", 50)), "t", Options{}); err == nil || !strings.Contains(err.Error(), "; ") {
+			t.Errorf("%q: %v", magic, err)
+		}
+	}
+}
+
+func TestOptionErrors(t *testing.T) {
+	for _, o := range []Options{
+		{Format: "azure"}, {TimeUnit: time.Minute}, {TimeUnit: -1}, {BlockTokens: -1}, {BlockTokens: 1 << 25}, {Lenient: true, Strict: true},
+		{Limit: -1}, {From: -1}, {To: -1}, {From: 2, To: 2},
+	} {
+		if _, err := Read(strings.NewReader(mooncakeFile), "t", o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for _, name := range []string{"ns", "us", "ms", "s"} {
+		u, err := ParseUnit(name)
+		if err != nil || UnitName(u) != name || unitDigits(u) < 0 {
+			t.Errorf("%s: %v, %v", name, u, err)
+		}
+	}
+	if u, err := ParseUnit(""); u != 0 || err != nil {
+		t.Errorf("no unit: %v, %v", u, err)
+	}
+	if _, err := ParseUnit("min"); err == nil {
+		t.Error("min is no unit here")
+	}
+}
+
+func TestTooManyTypes(t *testing.T) {
+	var names typeNames
+	for i := range 1 << 16 {
+		if n, err := names.index([]byte{byte(i), byte(i >> 8)}); err != nil || int(n) != i {
+			t.Fatalf("type %d: %d, %v", i, n, err)
+		}
+	}
+	if _, err := names.index([]byte("one more")); err == nil {
+		t.Error("65,537 types: no error")
+	}
+	if n, err := names.index([]byte{5, 0}); n != 5 || err != nil {
+		t.Errorf("a known type: %d, %v", n, err)
+	}
+}

@@ -1,0 +1,71 @@
+package trace
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// realPath is the Mooncake conversation trace (FAST25-release/traces/conversation_trace.jsonl, packed with zstd), if it
+// is there.
+func realPath(tb testing.TB) string {
+	tb.Helper()
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		tb.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
+	}
+	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
+}
+
+// realTrace is that trace unpacked.
+func realTrace(tb testing.TB) []byte {
+	tb.Helper()
+	packed, err := os.ReadFile(realPath(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	z, err := zstd.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return plain
+}
+
+// TestConversationTrace checks the published trace against numbers that were computed from the file by other means, and
+// against Table 2 of the Mooncake paper (FAST'25), which has them rounded.
+func TestConversationTrace(t *testing.T) {
+	tr, err := Open(realPath(t), Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, tr)
+	var input, output, most int64
+	instants := map[int64]int{}
+	crowd := 0
+	for i := range tr.Len() {
+		input += int64(tr.InputTokens[i])
+		output += int64(tr.OutputTokens[i])
+		most = max(most, int64(tr.InputTokens[i]))
+		instants[tr.ArrivalNS[i]]++
+		crowd = max(crowd, instants[tr.ArrivalNS[i]])
+	}
+	want(t, "rows, input tokens, longest input, block references, instants, requests at one, span", []int64{int64(tr.Len()), input, most, int64(tr.BlockRefs()), int64(len(instants)), int64(crowd), tr.SpanNS()},
+		[]int64{12_031, 144_793_823, 126_195, 288_500, 1_180, 28, 3_536_999_000_000})
+	n := float64(tr.Len())
+	if in, out := float64(input)/n, float64(output)/n; math.Abs(in-12_035.06) > 0.005 || math.Abs(out-342.62) > 0.005 {
+		t.Errorf("means %.3f and %.3f, want 12035.06 and 342.62", in, out)
+	}
+	if share := reuseOf(tr); math.Abs(share-(1-182_790.0/288_500)) > 1e-12 {
+		t.Errorf("%.6f of the blocks were seen before, want %.6f (182,790 distinct)", share, 1-182_790.0/288_500)
+	}
+}

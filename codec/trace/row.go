@@ -1,0 +1,334 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	// maxTokens bounds input_length and output_length. The longest context of a public model is 10M tokens (Llama 4 Scout).
+	maxTokens = 1 << 24
+	// maxTypeBytes bounds the name of a request's type; the published ones are text, search, image and file.
+	maxTypeBytes = 128
+	// noParent is Bailian's parent_chat_id of a conversation's first request.
+	noParent = -1
+)
+
+// row is one decoded line. Its slices are valid until the next line.
+type row struct {
+	met    fieldSet // keys that occurred
+	seen   fieldSet // keys that have a value: null means absent
+	timeNS int64
+	input  int32
+	output int32
+	turn   int32
+	chat   int64
+	parent int64
+	typ    []byte
+	ids    []uint64
+}
+
+// rowParser decodes the lines of one file.
+type rowParser struct {
+	format *format
+	digits int   // log10 of the time unit in ns
+	unitNS int64 // the time unit in ns
+	row    row
+	key    []byte // scratch
+	typ    []byte // scratch
+}
+
+func newRowParser(f *format, unit time.Duration) rowParser {
+	return rowParser{format: f, digits: unitDigits(unit), unitNS: int64(unit)}
+}
+
+// rowError is a line that is well-formed JSON but no row.
+type rowError struct{ what, fix string }
+
+func (e *rowError) Error() string { return e.what }
+
+// parse decodes a line into p.row. It allocates nothing for a good line.
+func (p *rowParser) parse(line []byte) error {
+	p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0]}
+	s := scanner{b: line}
+	err := s.object(&p.key, func(key []byte) error {
+		f := fieldOf(key)
+		if !p.format.fields.has(f) {
+			return s.skip(1)
+		}
+		return p.value(f, &s)
+	})
+	if err != nil {
+		return err
+	}
+	if missing := p.format.required &^ p.row.seen; missing != 0 {
+		return missingFields(missing)
+	}
+	return nil
+}
+
+// value decodes the value of a known key.
+func (p *rowParser) value(f field, s *scanner) error {
+	if p.row.met.has(f) {
+		return &rowError{f.key() + " occurs twice", "keep one of them"}
+	}
+	p.row.met |= 1 << f
+	if s.peek() == 'n' {
+		return s.literal("null")
+	}
+	p.row.seen |= 1 << f
+	switch f {
+	case idsField:
+		return p.ids(s)
+	case typeField:
+		return p.typeName(s)
+	}
+	if c := s.peek(); c != '-' && c-'0' > 9 {
+		return wrongKind(f, s)
+	}
+	from := s.i
+	if v, ok := s.short(); ok && v <= math.MaxInt64 {
+		if f != timestampField {
+			return p.set(f, int64(v), s.b[from:s.i])
+		}
+		if int64(v) <= math.MaxInt64/p.unitNS {
+			p.row.timeNS = int64(v) * p.unitNS
+			return nil
+		}
+	}
+	s.i = from
+	number, err := s.number()
+	if err != nil {
+		return err
+	}
+	if f == timestampField {
+		return p.timestamp(number)
+	}
+	return p.whole(f, number)
+}
+
+// wrongKind says that a value is no number, unless it is no JSON either.
+func wrongKind(f field, s *scanner) error {
+	from := s.i
+	if err := s.skip(1); err != nil {
+		return err
+	}
+	return &rowError{fmt.Sprintf("%s is %s, not a number", f.key(), clip(s.b[from:s.i])), "write it as a JSON number"}
+}
+
+func (p *rowParser) timestamp(number []byte) error {
+	d := parseDecimal(number, p.digits)
+	if d.negative {
+		return &rowError{"timestamp " + clip(number) + " is negative", "times count from the start of the trace"}
+	}
+	if !d.fits || d.abs > math.MaxInt64 {
+		return &rowError{"timestamp " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
+	}
+	p.row.timeNS = int64(d.abs)
+	return nil
+}
+
+// whole decodes a field that counts something. 521.0 and 5e2 are whole too: data frames write counts like that.
+func (p *rowParser) whole(f field, number []byte) error {
+	d := parseDecimal(number, 0)
+	if !d.exact {
+		return &rowError{fmt.Sprintf("%s %s is no whole number", f.key(), clip(number)), "it counts whole things"}
+	}
+	if !d.fits || d.abs > math.MaxInt64 {
+		return outOfRange(f, number)
+	}
+	if d.negative {
+		return p.set(f, -int64(d.abs), number)
+	}
+	return p.set(f, int64(d.abs), number)
+}
+
+// set stores the value of a field that counts something; number is how it was written.
+func (p *rowParser) set(f field, v int64, number []byte) error {
+	if low, high := rangeOf(f); v < low || v > high {
+		return outOfRange(f, number)
+	}
+	switch f {
+	case inputField:
+		p.row.input = int32(v)
+	case outputField:
+		p.row.output = int32(v)
+	case turnField:
+		p.row.turn = int32(v)
+	case chatField:
+		p.row.chat = v
+	case parentField:
+		p.row.parent = v
+	default:
+		panic("BUG: no place for " + f.key())
+	}
+	return nil
+}
+
+func outOfRange(f field, number []byte) error {
+	low, high := rangeOf(f)
+	return &rowError{fmt.Sprintf("%s %s is out of range", f.key(), clip(number)), fmt.Sprintf("it must be from %d to %d", low, high)}
+}
+
+// rangeOf is the smallest and largest value of a whole field.
+func rangeOf(f field) (low, high int64) {
+	switch f {
+	case inputField:
+		return 1, maxTokens
+	case outputField:
+		return 0, maxTokens
+	case turnField:
+		return 0, math.MaxInt32
+	case parentField:
+		return noParent, math.MaxInt64
+	}
+	return 0, math.MaxInt64
+}
+
+func (p *rowParser) typeName(s *scanner) error {
+	if s.peek() != '"' {
+		from := s.i
+		if err := s.skip(1); err != nil {
+			return err
+		}
+		return &rowError{fmt.Sprintf("type is %s, not a string", clip(s.b[from:s.i])), `write it as a string, for example "text"`}
+	}
+	name, err := s.text(&p.typ)
+	if err != nil {
+		return err
+	}
+	if len(name) > maxTypeBytes {
+		return &rowError{fmt.Sprintf("type has %d bytes", len(name)), fmt.Sprintf("%d at most", maxTypeBytes)}
+	}
+	p.row.typ = name
+	return nil
+}
+
+// ids decodes hash_ids.
+func (p *rowParser) ids(s *scanner) error {
+	if s.peek() != '[' {
+		return wrongIDs(s)
+	}
+	s.i++
+	s.space()
+	if s.take(']') {
+		return nil
+	}
+	for {
+		p.row.ids = s.plainIDs(p.row.ids)
+		id, err := anyID(s, len(p.row.ids))
+		if err != nil {
+			return err
+		}
+		p.row.ids = append(p.row.ids, id)
+		s.space()
+		if s.take(',') {
+			s.space()
+			continue
+		}
+		if s.take(']') {
+			return nil
+		}
+		return s.fail("want , or ] after a hash id")
+	}
+}
+
+// plainIDs consumes ids of up to 7 plain digits that a comma and at most one space follow, and appends them. It stops
+// before the first of another kind. This loop is the reader's hot path: nine bytes of ten in a trace are ids.
+func (s *scanner) plainIDs(ids []uint64) []uint64 {
+	b, i := s.b, s.i
+	for i+8 <= len(b) {
+		word := binary.LittleEndian.Uint64(b[i:])
+		v, n := leadingDigits(word)
+		if n == 0 || n == 8 || n > 1 && byte(word) == '0' {
+			break
+		}
+		after := word >> (n * 8)
+		if byte(after) != ',' {
+			break
+		}
+		ids = append(ids, v)
+		i += n + 1
+		if byte(after>>8) == ' ' { // 0 after the seventh digit, where the word ends: the next round sees the space
+			i++
+		}
+	}
+	s.i = i
+	return ids
+}
+
+// anyID consumes an id however it is written. Index is its place in the list.
+func anyID(s *scanner, index int) (uint64, error) {
+	s.space()
+	if v, ok := s.short(); ok {
+		return v, nil
+	}
+	from := s.i
+	if c := s.peek(); c != '-' && c-'0' > 9 {
+		if err := s.skip(2); err != nil {
+			return 0, err
+		}
+		return 0, badID(index, s.b[from:s.i])
+	}
+	number, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	d := parseDecimal(number, 0)
+	if d.negative || !d.exact || !d.fits {
+		return 0, badID(index, number)
+	}
+	return d.abs, nil
+}
+
+func badID(index int, got []byte) error {
+	return &rowError{fmt.Sprintf("hash_ids[%d] is %s", index, clip(got)), "an id is a whole number from 0 to 18446744073709551615"}
+}
+
+func wrongIDs(s *scanner) error {
+	from := s.i
+	if err := s.skip(1); err != nil {
+		return err
+	}
+	return &rowError{fmt.Sprintf("hash_ids is %s, not a list", clip(s.b[from:s.i])), "write [id,id,…] or leave it out"}
+}
+
+func missingFields(missing fieldSet) error {
+	names := ""
+	for f := timestampField; f <= turnField; f++ {
+		if !missing.has(f) {
+			continue
+		}
+		if names != "" {
+			names += ", "
+		}
+		names += f.key()
+	}
+	return &rowError{"missing " + names, "every row must have what the format requires"}
+}
+
+// clip shortens a value for a message.
+func clip(b []byte) string {
+	const most = 40
+	if len(b) > most {
+		return string(b[:most]) + "…"
+	}
+	return string(b)
+}
+
+// faultOf turns a line's error into a fault.
+func faultOf(file string, line int, err error) Fault {
+	f := Fault{File: file, Line: line, What: err.Error()}
+	var bad *rowError
+	if errors.As(err, &bad) {
+		f.Fix = bad.fix
+	}
+	var syntax *syntaxError
+	if errors.As(err, &syntax) {
+		f.Fix = "a row is one JSON object on one line"
+	}
+	return f
+}

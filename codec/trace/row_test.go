@@ -1,0 +1,259 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// oracleRow decodes a line with encoding/json and math/big, knowing nothing of the scanner. Sure is false where the oracle
+// itself would take too long.
+func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
+	values, ok := oracleValues(line, f)
+	if !ok {
+		return row{}, false, true
+	}
+	r = row{parent: noParent, turn: 1}
+	for key, value := range values {
+		if string(value) == "null" {
+			continue
+		}
+		f := fieldOf([]byte(key))
+		r.seen |= setOf(f)
+		good := true
+		switch f {
+		case idsField:
+			r.ids, good, sure = oracleIDs(value)
+		case typeField:
+			var s string
+			good, sure = json.Unmarshal(value, &s) == nil && len(s) <= 128, true
+			r.typ = []byte(s)
+		default:
+			good, sure = oracleNumber(&r, f, value)
+		}
+		if !sure {
+			return row{}, false, false
+		}
+		ok = ok && good
+	}
+	return r, ok && f.required&^r.seen == 0, true
+}
+
+// oracleValues is the values of the known keys; a known key that occurs twice, and anything but one object, is not ok.
+func oracleValues(line []byte, f *format) (map[string]json.RawMessage, bool) {
+	if !json.Valid(line) || bytes.TrimSpace(line)[0] != '{' {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	if _, err := d.Token(); err != nil {
+		return nil, false
+	}
+	values := map[string]json.RawMessage{}
+	for d.More() {
+		key, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil, false
+		}
+		name := key.(string)
+		if !f.fields.has(fieldOf([]byte(name))) {
+			continue
+		}
+		if _, twice := values[name]; twice {
+			return nil, false
+		}
+		values[name] = value
+	}
+	return values, true
+}
+
+func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
+	if strings.ContainsRune(`"[{tfn`, rune(value[0])) {
+		return false, true
+	}
+	if !isPlainNumber(string(value)) {
+		return false, false
+	}
+	v, _ := new(big.Rat).SetString(string(value))
+	if f == timestampField {
+		if v.Sign() < 0 {
+			return false, true
+		}
+		v.Mul(v, big.NewRat(1_000_000_000, 1))
+		if r.timeNS = 0; v.Cmp(big.NewRat(1<<62, 1)) > 0 && !v.IsInt() {
+			return false, false // near the limit only whole numbers are sure
+		}
+		v.Add(v, big.NewRat(1, 2))
+		ns := new(big.Int).Quo(v.Num(), v.Denom())
+		r.timeNS = ns.Int64()
+		return ns.IsInt64(), true
+	}
+	low, high := int64(0), int64(1<<63-1)
+	switch f {
+	case inputField:
+		low, high = 1, 16_777_216
+	case outputField:
+		high = 16_777_216
+	case turnField:
+		high = 1<<31 - 1
+	case parentField:
+		low = -1
+	}
+	if !v.IsInt() || !v.Num().IsInt64() || v.Num().Int64() < low || v.Num().Int64() > high {
+		return false, true
+	}
+	n := v.Num().Int64()
+	switch f {
+	case inputField:
+		r.input = int32(n)
+	case outputField:
+		r.output = int32(n)
+	case turnField:
+		r.turn = int32(n)
+	case chatField:
+		r.chat = n
+	case parentField:
+		r.parent = n
+	}
+	return true, true
+}
+
+func oracleIDs(value []byte) (ids []uint64, good, sure bool) {
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return nil, false, true
+	}
+	for _, v := range list {
+		if strings.ContainsRune(`"[{tfn`, rune(v[0])) {
+			return nil, false, true
+		}
+		if !isPlainNumber(string(v)) {
+			return nil, false, false
+		}
+		n, _ := new(big.Rat).SetString(string(v))
+		if !n.IsInt() || !n.Num().IsUint64() {
+			return nil, false, true
+		}
+		ids = append(ids, n.Num().Uint64())
+	}
+	return ids, true, true
+}
+
+// checkRow compares a line's decoding with the oracle's, in both formats.
+func checkRow(t *testing.T, line []byte) {
+	t.Helper()
+	for _, f := range formats() {
+		want, ok, sure := oracleRow(line, f)
+		if !sure {
+			return
+		}
+		p := newRowParser(f, time.Second)
+		err := p.parse(line)
+		if (err == nil) != ok {
+			t.Fatalf("%s, %q: error %v, but the oracle accepts it: %v", f.name, line, err, ok)
+		}
+		if err != nil {
+			continue
+		}
+		got := p.row
+		if got.timeNS != want.timeNS || got.input != want.input || got.output != want.output || got.turn != want.turn ||
+			got.chat != want.chat || got.parent != want.parent || string(got.typ) != string(want.typ) || !slices.Equal(got.ids, want.ids) {
+			t.Fatalf("%s, %q:\ngot  %+v\nwant %+v", f.name, line, got, want)
+		}
+	}
+}
+
+// rowSeeds covers key order, escapes, unknown values of every kind and every kind of fault.
+func rowSeeds() []string {
+	return []string{
+		`{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":521,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,1090,1091,6326]}`,
+		`{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2, 18446744073709551615]}`,
+		` { "hash_ids" : [ 1 ,2,	3 , 4.0,5e0 ] , "output_length" : 5.0 , "input_length" : 5e2 , "timestamp" : 1.5E-3 , "chat_id" : 1 } `,
+		`{"\u0074imestamp":1,"input_length":2,"output_length":3,"chat_id":4,"type":"a\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\ud83d x"}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"extra":{"a":[1,{"b":null},[]],"c":{}},"x":true,"y":false,"z":"\u1234\"}","w":-1.5e-7}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":null,"type":null,"turn":null,"parent_chat_id":null}`,
+		`{"timestamp":1,"timestamp":2,"input_length":2,"output_length":3,"chat_id":4}`,
+		"{\"timestamp\":1,\"input_length\":2,\"output_length\":3,\"chat_id\":4,\"type\":\"\xff\xc3\x28 long enough for words\"}",
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":[]}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":[01]}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":[1,]}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":[1 2]}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4,"hash_ids":[99999999999999999999,-1]}`,
+		`{"timestamp":-1,"input_length":2,"output_length":3,"chat_id":9223372036854775807}`,
+		`{"timestamp":9223372036.854775807,"input_length":2,"output_length":3,"chat_id":9223372036854775808}`,
+		`{"timestamp":9223372036.854775807,"input_length":16777216,"output_length":0,"chat_id":0}`,
+		`{"timestamp":1.,"input_length":2,"output_length":3,"chat_id":4}`,
+		`{"timestamp":.5,"input_length":2,"output_length":3,"chat_id":4}`,
+		`{"timestamp":1e,"input_length":2,"output_length":3,"chat_id":4}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4}}`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4`,
+		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":nul}`,
+		`{}`, `[]`, `null`, `1`, `"x"`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, "{\"a\":\"\x01\"}",
+	}
+}
+
+func TestRowsMatchOracle(t *testing.T) {
+	for _, s := range rowSeeds() {
+		checkRow(t, []byte(s))
+		for cut := range len(s) { // every prefix, and every line with one byte changed
+			checkRow(t, []byte(s[:cut]))
+			for _, c := range []byte(`0,"\]} e.`) {
+				changed := []byte(s)
+				changed[cut] = c
+				checkRow(t, changed)
+			}
+		}
+	}
+}
+
+func FuzzRow(f *testing.F) {
+	for _, s := range rowSeeds() {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			t.Skip() // the reader skips blank lines
+		}
+		checkRow(t, line)
+	})
+}
+
+func TestNestingLimit(t *testing.T) {
+	for _, depth := range []int{1, 100, 9998, 9999, 10000, 10001} {
+		for _, pair := range []string{"[]", `{}`} {
+			open, shut := pair[:1], pair[1:]
+			inner := "1"
+			if open == "{" {
+				open, inner = `{"a":`, "1"
+			}
+			line := []byte(`{"timestamp":1,"input_length":2,"output_length":3,"x":` + strings.Repeat(open, depth) + inner + strings.Repeat(shut, depth) + `}`)
+			p := newRowParser(mooncake(), time.Second)
+			if err := p.parse(line); (err == nil) != json.Valid(line) {
+				t.Errorf("%d × %s: error %v, encoding/json accepts it: %v", depth, pair, err, json.Valid(line))
+			}
+		}
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	lines := [][]byte{[]byte(rowSeeds()[0]), []byte(rowSeeds()[2]), []byte(rowSeeds()[3])}
+	p := newRowParser(bailian(), time.Second)
+	parse := func() {
+		for _, l := range lines {
+			if err := p.parse(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	parse() // grows the scratch buffers
+	if n := testing.AllocsPerRun(100, parse); n != 0 {
+		t.Errorf("%v allocations for %d rows, want 0", n, len(lines))
+	}
+}

@@ -1,0 +1,87 @@
+package trace
+
+import "fmt"
+
+// The root of a row's conversation while it is being looked for.
+const (
+	rootUnknown = -1 - iota
+	rootOnPath  // the row is on the chain being followed
+)
+
+// resolveSessions follows the parents of every row and returns the chat id of its conversation's first request. A row
+// whose parent is not in the file is a first request. Rows that are their own ancestors become faults.
+func (l *loader) resolveSessions() []int64 {
+	rowOf := l.rowsByChat()
+	roots := make([]int64, len(l.chat))
+	for i := range roots {
+		roots[i] = rootUnknown
+	}
+	var path []int32
+	for i := range roots {
+		path = l.followParents(int32(i), rowOf, roots, path[:0])
+	}
+	return roots
+}
+
+// rowsByChat finds the row of a chat id, the first where several have it.
+func (l *loader) rowsByChat() map[int64]int32 {
+	rowOf := make(map[int64]int32, len(l.chat))
+	for i, chat := range l.chat {
+		if _, taken := rowOf[chat]; taken {
+			l.lint.SameChat++
+			continue
+		}
+		rowOf[chat] = int32(i)
+	}
+	return rowOf
+}
+
+// followParents sets the root of row i and of all rows between it and that root. Path is scratch.
+func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, path []int32) []int32 {
+	for roots[i] == rootUnknown {
+		roots[i] = rootOnPath
+		path = append(path, i)
+		parent, ok := int32(0), false
+		if l.parent[i] != noParent {
+			parent, ok = rowOf[l.parent[i]]
+		}
+		if !ok {
+			roots[i] = l.chat[i]
+			break
+		}
+		i = parent
+	}
+	if roots[i] == rootOnPath {
+		path = l.breakLoop(i, roots, path)
+	}
+	// What is left of the path leads to row i, or begins below a loop, whose rows are gone: then its last row is a root.
+	for at := len(path) - 1; at >= 0; at-- {
+		row := path[at]
+		if roots[row] != rootOnPath {
+			continue
+		}
+		if l.looping[i] {
+			roots[row] = l.chat[row]
+		} else {
+			roots[row] = roots[i]
+		}
+		i = row
+	}
+	return path
+}
+
+// breakLoop makes faults of the rows from the path's end back to row i, and cuts them off the path.
+func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
+	if l.looping == nil {
+		l.looping = make(map[int32]bool)
+	}
+	for at := len(path) - 1; ; at-- {
+		row := path[at]
+		l.looping[row] = true
+		roots[row] = l.chat[row]
+		l.fault(Fault{File: l.name, Line: int(l.line[row]), What: fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), Fix: "parent_chat_id must lead to a conversation's first request, which has -1"})
+		if row == i {
+			return path[:at]
+		}
+	}
+}

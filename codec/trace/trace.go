@@ -1,0 +1,72 @@
+// Package trace turns a file of recorded LLM requests into columns that can be replayed.
+//
+// It owns the trace formats (one file each, named nowhere else), their detection, the linter that refuses a wrong replay
+// before anything is sent, the selection of rows, the writers and the generator. It does not own the time of day, the
+// plan, prompts or sockets.
+//
+// Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
+// any number of goroutines may read it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
+// read, up to twice that.
+package trace
+
+import "time"
+
+// Options say how to read a trace; the zero value detects the format and takes every row.
+type Options struct {
+	Format      string        // "" = detect; otherwise a name of [Formats]
+	TimeUnit    time.Duration // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
+	BlockTokens int           // tokens a hash id stands for; 0 = the format's own
+	Lenient     bool          // drop bad rows and count them
+	Strict      bool          // refuse repairs too
+	Limit       int           // rows, the first of the selection in time order; 0 = all
+	From, To    time.Duration // trace time since the earliest row, From included, To not; To 0 = the end
+}
+
+// Trace holds the selected requests, a column for each property, in order of arrival.
+type Trace struct {
+	Name        string        // file name, for messages
+	Format      string        // a name of [Formats]
+	TimeUnit    time.Duration // unit of the file's timestamps
+	BlockTokens int           // tokens a block id stands for
+	FileRows    int           // data rows in the file, bad ones included
+
+	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
+	InputTokens  []int32 // tokens of the whole prompt, at least 1
+	OutputTokens []int32 // tokens to generate, at least 1
+	Row          []int32 // place in the file, from 0; blank lines take no number, bad rows do
+
+	Session []int64  // chat id of the conversation's first request; nil where the format has none
+	Turn    []int32  // nil where the format has none
+	Chat    []int64  // the request's own chat id; nil where the format has none
+	Parent  []int64  // chat id of the turn before, -1 = none; nil where the format has none
+	Type    []uint16 // index into Types; nil where the format has none
+	Types   []string // kinds of requests, "" for rows that name none
+
+	Lint Lint
+
+	ids idStore
+}
+
+// Len is the number of selected requests.
+func (t *Trace) Len() int { return len(t.ArrivalNS) }
+
+// Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer, the
+// rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
+func (t *Trace) Blocks(i int) []uint64 { return t.ids.row(i) }
+
+// BlockRefs is the number of block ids in the whole selection.
+func (t *Trace) BlockRefs() int {
+	n := 0
+	for _, r := range t.ids.rows {
+		n += int(r.n)
+	}
+	return n
+}
+
+// SpanNS is the time from the first to the last selected request in ns.
+func (t *Trace) SpanNS() int64 {
+	if len(t.ArrivalNS) == 0 {
+		return 0
+	}
+	return t.ArrivalNS[len(t.ArrivalNS)-1]
+}

@@ -1,0 +1,61 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// Write writes the trace as JSONL in a format of [Formats], in order of arrival, with timestamps exact to the ns.
+//
+// Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
+func Write(w io.Writer, t *Trace, format string) error {
+	f, err := formatByName(format)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	var line []byte
+	for i := range t.Len() {
+		line = append(f.appendRow(line[:0], t, i), '\n')
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("writing row %d of the trace: %w", i, err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("writing the trace: %w", err)
+	}
+	return nil
+}
+
+func appendLengths(dst []byte, t *Trace, i int) []byte {
+	dst = append(dst, `,"input_length":`...)
+	dst = strconv.AppendInt(dst, int64(t.InputTokens[i]), 10)
+	dst = append(dst, `,"output_length":`...)
+	return strconv.AppendInt(dst, int64(t.OutputTokens[i]), 10)
+}
+
+// appendIDs writes no key at all for a prompt that shares nothing.
+func appendIDs(dst []byte, ids []uint64) []byte {
+	if len(ids) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"hash_ids":[`...)
+	for i, id := range ids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, id, 10)
+	}
+	return append(dst, ']')
+}
+
+func appendString(dst []byte, s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("BUG: a string has no JSON form: " + err.Error())
+	}
+	return append(dst, b...)
+}

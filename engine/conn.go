@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// The states of a connection. Whoever takes it out of opening or parked by compare-and-swap owns it: a sender claims it,
+// fills in the request and makes it busy; its receiver, finding it closed, makes it dead. The side of a request that ends
+// last takes it from busy to parked or dead.
+const (
+	opening uint32 = iota // just dialled, not yet offered
+	parked                // its receiver waits in a read, no request on it
+	claimed               // about to be busy, for nanoseconds
+	busy                  // it carries a request
+	dead                  // closed and forgotten
+)
+
+// readBuffer holds one read: a few dozen events of a busy stream; 10,000 streams take 160 MB of it.
+const readBuffer = 16 << 10
+
+// conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
+// sides, the writer (lane, late worker or flush) and the reader (the receiver).
+type conn struct {
+	id    uint32 // place in the peer's table
+	peer  *peer
+	run   *Run
+	sock  *socket
+	reply reply
+	buf   []byte
+
+	state   atomic.Uint32
+	request atomic.Int32 // the request it carries, or carried last
+	sides   atomic.Int32 // sides of the request still at work
+	cut     atomic.Int64 // what the watchdog decided: cutCode(request, why); 0 = nothing
+	noFlush atomic.Bool  // the reader's side has found that the rest of the image need not be written
+
+	fresh    bool  // dialled for this very request
+	wantedNS int64 // when that request wanted it
+	outBase  int64 // bytes sent on the connection before this request
+	writeErr error // of the writer's side
+	readErr  error // of the reader's side: the connection's own failure
+	bornNS   int64 // when it was made
+	finished int32 // the receiver's: the request whose reply has ended
+
+	startedNS  atomic.Int64 // when the current request was written; for the watchdog
+	lastReadNS atomic.Int64 // when bytes came last; for the watchdog
+	flushRest  func()       // c.flush, bound once
+}
+
+const noRequest = -1
+
+func newConn(r *Run, p *peer, s *socket) *conn {
+	c := &conn{peer: p, run: r, sock: s, buf: make([]byte, readBuffer), finished: noRequest, bornNS: r.clock.Now()}
+	c.request.Store(noRequest)
+	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
+	c.flushRest = c.flush
+	return c
+}
+
+// start claims the connection, which is in state from, for request i and writes its image, on the calling thread and
+// without blocking. False: somebody else has it, or it died; nothing was sent.
+func (c *conn) start(i int32, from uint32) bool {
+	if !c.state.CompareAndSwap(from, claimed) {
+		return false
+	}
+	r := c.run
+	now := r.clock.Now()
+	c.startedNS.Store(now) // before the request: the watchdog must not hold an earlier one's age against it
+	c.lastReadNS.Store(now)
+	c.request.Store(i)
+	c.sides.Store(2)
+	c.fresh, c.outBase = from == opening, c.sock.bytesOut
+	c.writeErr, c.readErr = nil, nil
+	c.noFlush.Store(false)
+	c.state.Store(busy)
+	c.write(i)
+	return true
+}
+
+// write is the writer's side of request i.
+func (c *conn) write(i int32) {
+	r := c.run
+	rec := &r.records[i]
+	all, err := c.sock.send(r.work.Images.At(int(i)))
+	if c.sock.sentNS != notYet {
+		rec.SentNS = c.sock.sentNS
+		rec.ConnWaitNS = c.waited(rec.SentNS)
+	}
+	rec.WrittenFirstBytes = c.sock.firstOut
+	r.sent.Add(1)
+	switch {
+	case err != nil:
+		c.writeErr = err
+		c.endSide()
+	case all:
+		rec.WrittenNS = r.clock.Now()
+		c.endSide()
+	default:
+		r.partialWrites.Add(1)
+		r.workers.do(c.flushRest)
+	}
+}
+
+// waited is how long the request waited for the connection.
+func (c *conn) waited(sentNS int64) int64 {
+	if !c.fresh {
+		return 0
+	}
+	return sentNS - c.wantedNS
+}
+
+// errUnwanted ends the writer's side of a request whose reply was over before its image was written.
+var errUnwanted = errors.New("the reply ended before the request was written")
+
+// flush writes what the kernel did not take at once. It blocks, on a worker. A deadline that was meant for an earlier
+// request of the connection is ignored.
+func (c *conn) flush() {
+	c.writeErr = errUnwanted
+	for !c.noFlush.Load() {
+		c.writeErr = c.sock.flush()
+		if !errors.Is(c.writeErr, os.ErrDeadlineExceeded) || c.cutReason() != cutNone {
+			break
+		}
+		c.sock.resume()
+	}
+	if c.writeErr == nil {
+		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
+	}
+	c.endSide()
+}
+
+// endSide is called once by each side of a request; the last one completes it.
+func (c *conn) endSide() {
+	if c.sides.Add(-1) == 0 {
+		c.run.complete(c)
+	}
+}
+
+// receive is the receiver: it reads, stamps and parses until the connection ends.
+func (c *conn) receive() {
+	defer c.run.receivers.Done()
+	for {
+		b, now, err := c.read()
+		if !c.awaitsReply() {
+			return
+		}
+		if c.onRead(b, now, err) {
+			c.finished = c.request.Load()
+			reusable := c.reply.reusable
+			if !reusable {
+				c.endFlush()
+			}
+			c.endSide()
+			if !reusable {
+				return
+			}
+		}
+	}
+}
+
+// read returns the next bytes and the instant after the read. A deadline that was meant for an earlier request of the
+// connection is ignored.
+func (c *conn) read() ([]byte, int64, error) {
+	for {
+		n, err := c.sock.Read(c.buf)
+		now := c.run.clock.Now()
+		c.lastReadNS.Store(now)
+		if n > 0 {
+			return c.buf[:n], now, nil // an error comes again with the next read
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutReason() != cutNone || c.state.Load() == dead {
+			return nil, now, err
+		}
+		c.sock.resume()
+	}
+}
+
+// awaitsReply is asked after each read: true if a request on the connection still lacks its reply, false if the
+// connection had none or is over, and is dead now. What comes after a reply means that the connection has ended: the
+// writer's side is told so, and waited for.
+func (c *conn) awaitsReply() bool {
+	for {
+		// The request is read before the state: busy is then that request's, not the one before it.
+		replied := c.request.Load() == c.finished
+		switch state := c.state.Load(); state {
+		case busy:
+			if !replied {
+				return true
+			}
+			if c.request.Load() == c.finished { // still: no later request has begun in between
+				c.endFlush()
+			}
+			runtime.Gosched()
+		case claimed:
+			runtime.Gosched()
+		case dead:
+			return false
+		default:
+			if c.state.CompareAndSwap(state, dead) {
+				c.closedUnused()
+				return false
+			}
+		}
+	}
+}
+
+// closedUnused buries a connection that the server closed while no request was on it.
+func (c *conn) closedUnused() {
+	if c.finished == noRequest && c.run.clock.Now()-c.bornNS < int64(keeperLead) {
+		c.peer.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
+	}
+	c.run.closedIdle.Add(1)
+	c.sock.close()
+	c.peer.forget(c)
+}
+
+// endFlush ends a flush that is still going on: the reply is over, and so is the connection.
+func (c *conn) endFlush() {
+	c.noFlush.Store(true)
+	c.sock.interrupt()
+}
+
+// onRead feeds the reply and reports whether it has ended.
+func (c *conn) onRead(b []byte, now int64, err error) bool {
+	p := &c.reply
+	rec := &c.run.records[c.request.Load()]
+	if p.rec != rec {
+		p.begin(rec)
+	}
+	if err == nil {
+		ended, compressed := p.feed(b, now)
+		if compressed == nil {
+			return ended
+		}
+		now, err = p.readInflated(compressed, c.read)
+		if err == nil || errors.Is(err, errReplyEnded) {
+			return true
+		}
+	}
+	why := c.cutReason()
+	if why == cutNone && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.sock.resume() // the deadline was an earlier request's, whose end came at the same moment
+		return false
+	}
+	c.readErr = err
+	if why != cutNone {
+		p.fail(why.outcome(), why.text(c.run))
+	} else {
+		p.broken(err, now)
+	}
+	return true
+}
+
+// release gives the connection back to its peer, or closes it.
+func (c *conn) release() {
+	if c.reply.reusable && c.writeErr == nil && c.cutReason() == cutNone && c.run.keep() {
+		c.peer.park(c, busy)
+		return
+	}
+	c.state.Store(dead)
+	c.sock.close()
+	c.peer.forget(c)
+}
+
+// serverHadClosed tells whether the request hit a keep-alive connection that the server had closed before, so that it
+// may be sent again: no response byte, and either the kernel took no byte of it, or the connection ended in good order
+// (a FIN) and the peer's kernel acknowledged no byte of it. A reset is no such end: a server may take a request and reset
+// before its kernel, which delays acknowledgements by up to 40 ms, has said so. Where the system cannot tell what was
+// acknowledged, a connection that had been idle gets the benefit of the doubt.
+func (c *conn) serverHadClosed() bool {
+	if c.fresh || c.reply.bytesIn > 0 || c.cutReason() != cutNone {
+		return false
+	}
+	if c.sock.bytesOut == c.outBase {
+		return c.writeErr != nil
+	}
+	ended := errors.Is(c.readErr, io.EOF) || errors.Is(c.readErr, io.ErrUnexpectedEOF)
+	// A reset that the writer met first looks like an end to the reader; after a FIN the writer meets EPIPE instead.
+	if !ended || errors.Is(c.writeErr, syscall.ECONNRESET) {
+		return false
+	}
+	acked, known := c.sock.peerTook()
+	// The kernel counts the SYN as a byte acknowledged.
+	return !known || acked <= c.outBase+1
+}
+
+// countBytes completes the record with what went over the connection.
+func (c *conn) countBytes(rec *record.Record) {
+	rec.BytesSent = c.sock.bytesOut - c.outBase
+	rec.BytesReceived = c.reply.bytesIn
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestIDSet compares with a map, of which the smallest key is taken.
+func TestIDSet(t *testing.T) {
+	const capacity = 200
+	s, twin := newIDSet(capacity), map[uint32]bool{}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		id := rng.Uint32N(capacity)
+		switch rng.IntN(3) {
+		case 0:
+			s.put(id)
+			twin[id] = true
+		case 1:
+			s.drop(id)
+			delete(twin, id)
+		default:
+			want, some := uint32(capacity), len(twin) > 0
+			for id := range twin {
+				want = min(want, id)
+			}
+			got, ok := s.take()
+			if ok != some || some && got != want {
+				t.Fatalf("took %d %v, want %d %v", got, ok, want, some)
+			}
+			delete(twin, want)
+		}
+		if s.len() != int64(len(twin)) {
+			t.Fatalf("%d ids, want %d", s.len(), len(twin))
+		}
+	}
+}
+
+// TestIDSetNeverHandsOutAnIDTwice moves ids between many goroutines; each id must have one owner at a time.
+func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
+	const ids, movers, moves = 70, 8, 20_000
+	s := newIDSet(ids)
+	var owners [ids]atomic.Int32
+	for id := range uint32(ids) {
+		s.put(id)
+	}
+	var wg sync.WaitGroup
+	for range movers {
+		wg.Go(func() {
+			for range moves {
+				id, ok := s.take()
+				if !ok {
+					continue
+				}
+				if owners[id].Add(1) != 1 {
+					t.Errorf("id %d has two owners", id)
+				}
+				owners[id].Add(-1)
+				s.put(id)
+			}
+		})
+	}
+	wg.Wait()
+	if s.len() != ids {
+		t.Errorf("%d ids are left, want %d", s.len(), ids)
+	}
+}
+
+func BenchmarkIDSetTakeFromTheEndOf10000(b *testing.B) {
+	s := newIDSet(10_000)
+	s.put(9_999)
+	b.ReportAllocs()
+	for b.Loop() {
+		id, _ := s.take()
+		s.put(id)
+	}
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// method is that of every request: all inference APIs post.
+const method = "POST"
+
+// Recipe is how the request images of a work are made.
+type Recipe struct {
+	Backend  api.Backend
+	Source   prompt.Source
+	Headers  []http1.Header // besides Host, Content-Length and X-Request-Id
+	RunID    string         // first part of every request id
+	Overhead int            // tokens that the server adds to a prompt; taken from the prompt's end
+}
+
+// Images are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
+type Images struct {
+	Fingerprint string // of the workload, "sha256:…"
+	Short       int    // rows not longer than the overhead: their prompt is one token
+	arena       *arena
+	offsets     []int64 // image i is arena[offsets[i]:offsets[i+1]]
+	largest     int
+}
+
+// At is the image of request i, valid until Free. It must not be written to.
+func (m *Images) At(i int) []byte {
+	return m.arena.bytes[m.offsets[i]:m.offsets[i+1]:m.offsets[i+1]]
+}
+
+// Bytes is the size of all images.
+func (m *Images) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+
+// Largest is the size of the largest image in bytes.
+func (m *Images) Largest() int { return m.largest }
+
+// Free gives the memory back; no image may be used afterwards.
+func (m *Images) Free() error { return m.arena.free() }
+
+// Layout finds where each image of w goes, and with that the exact memory needed, without building any.
+func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
+	n := w.Requests()
+	m := &Images{arena: &arena{}, offsets: make([]int64, n+1)}
+	err := parallel(ctx, n, func(from, to int) {
+		var head []byte
+		for i := from; i < to; i++ {
+			body := r.Backend.Size(r.Source.Size(r.spec(w, i)), int(w.Trace.OutputTokens[i]))
+			head = r.appendHead(head[:0], w, i, body)
+			m.offsets[i+1] = int64(len(head) + body)
+		}
+	})
+	for i := range n {
+		m.largest = max(m.largest, int(m.offsets[i+1]))
+		m.offsets[i+1] += m.offsets[i]
+		if int(w.Trace.InputTokens[i]) <= r.Overhead {
+			m.Short++
+		}
+	}
+	return m, err
+}
+
+// Fill builds every image where Layout put it and computes the workload's fingerprint. built counts finished bytes.
+func (r *Recipe) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+	var err error
+	if m.arena, err = newArena(m.Bytes()); err != nil {
+		return err
+	}
+	digests := make([][sha256.Size]byte, w.Requests())
+	err = parallel(ctx, w.Requests(), func(from, to int) {
+		for i := from; i < to; i++ {
+			digests[i] = r.build(w, i, m.At(i))
+		}
+		built.Add(m.offsets[to] - m.offsets[from])
+	})
+	if err != nil {
+		_ = m.Free()
+		return err
+	}
+	m.Fingerprint = fingerprint(w, digests)
+	return nil
+}
+
+// build writes image i into dst and returns the digest of what it asks.
+func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
+	spec, output := r.spec(w, i), int(w.Trace.OutputTokens[i])
+	b := r.appendHead(dst[:0], w, i, r.Backend.Size(r.Source.Size(spec), output))
+	bodyAt := len(b)
+	b = r.Backend.AppendPrefix(b)
+	b = r.Source.Append(b, spec)
+	b = r.Backend.AppendSuffix(b, output)
+	if len(b) != len(dst) || &b[0] != &dst[0] {
+		panic(fmt.Sprintf("BUG: image %d has %d bytes, %d were laid out", i, len(b), len(dst)))
+	}
+	return r.digest(w.Targets[w.Places[i].Target].Path, b[bodyAt:])
+}
+
+// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
+func (r *Recipe) digest(path string, body []byte) (d [sha256.Size]byte) {
+	h := sha256.New()
+	saltFrom, saltTo := r.Backend.SaltSpan(body)
+	for _, part := range [][]byte{[]byte(method), []byte(path), body[:saltFrom], body[saltTo:]} {
+		var size [8]byte
+		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write(part)
+	}
+	h.Sum(d[:0])
+	return d
+}
+
+// fingerprint is SHA-256 over (planned_ns, digest) in plan order; a closed loop plans no instants.
+func fingerprint(w *Work, digests [][sha256.Size]byte) string {
+	h := sha256.New()
+	for i := range digests {
+		var at [8]byte
+		if w.Plan.Open() {
+			binary.LittleEndian.PutUint64(at[:], uint64(w.Plan.ReleaseNS[i]))
+		}
+		h.Write(at[:])
+		h.Write(digests[i][:])
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+func (r *Recipe) spec(w *Work, i int) prompt.Spec {
+	return prompt.Spec{
+		Blocks:      w.Trace.Blocks(i),
+		BlockTokens: w.Trace.BlockTokens,
+		Tokens:      r.PromptTokens(int(w.Trace.InputTokens[i])),
+		Unique:      uint64(w.Trace.Row[i]),
+	}
+}
+
+// PromptTokens is how many tokens of ours make a prompt that the server counts as inputTokens; at least one.
+func (r *Recipe) PromptTokens(inputTokens int) int { return max(1, inputTokens-r.Overhead) }
+
+func (r *Recipe) appendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
+	t := &w.Targets[w.Places[i].Target]
+	var own [16]http1.Header
+	headers := append(own[:0], r.Headers...)
+	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, i)})
+	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
+}

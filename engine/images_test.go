@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// sampleWork is a trace of n rows over two targets of one and two addresses.
+func sampleWork(t testing.TB, n int) *Work {
+	made, err := trace.Generate(trace.Gen{Rows: n, Rate: 100, InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sched.FromTrace(made.ArrivalNS, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	targets := []Target{
+		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Peers: []netip.AddrPort{a}},
+		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Peers: []netip.AddrPort{a, b}},
+	}
+	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, []int{1, 2})}
+}
+
+func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
+	backend, err := api.New("completions", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := prompt.NewTokenIDs(seed, prompt.IDRange{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Recipe{Backend: backend, Source: source, RunID: runID, Overhead: 3, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
+}
+
+func buildImages(t testing.TB, r *Recipe, w *Work) *Images {
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var built atomic.Int64
+	if err := r.Fill(context.Background(), w, m, &built); err != nil {
+		t.Fatal(err)
+	}
+	if built.Load() != m.Bytes() {
+		t.Errorf("%d bytes reported as built, want %d", built.Load(), m.Bytes())
+	}
+	t.Cleanup(func() { _ = m.Free() })
+	return m
+}
+
+// TestImagesAreRequests reads every image back with net/http and encoding/json.
+func TestImagesAreRequests(t *testing.T) {
+	w := sampleWork(t, 300)
+	r := sampleRecipe(t, "", "run1", 7)
+	m := buildImages(t, r, w)
+	short, largest := 0, 0
+	for i := range w.Requests() {
+		image := m.At(i)
+		largest = max(largest, len(image))
+		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(image)))
+		if err != nil {
+			t.Fatalf("image %d: %v", i, err)
+		}
+		raw, err := io.ReadAll(req.Body)
+		if err != nil || int64(len(raw)) != req.ContentLength || !bytes.HasSuffix(image, raw) {
+			t.Fatalf("image %d: %d body bytes, Content-Length %d, %v", i, len(raw), req.ContentLength, err)
+		}
+		target := w.Targets[i%2]
+		if req.Host != target.Host || req.URL.Path != target.Path || req.Method != "POST" || req.Header.Get("Authorization") != "Bearer k" {
+			t.Fatalf("image %d: %s %s to %s", i, req.Method, req.URL, req.Host)
+		}
+		if got, want := req.Header.Get("X-Request-Id"), fmt.Sprintf("run1-%09d", i); got != want {
+			t.Fatalf("image %d: request id %q, want %q", i, got, want)
+		}
+		var body struct {
+			Prompt    []int
+			MaxTokens int `json:"max_tokens"`
+		}
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Fatalf("image %d: %v", i, err)
+		}
+		input := int(w.Trace.InputTokens[i])
+		if input <= r.Overhead {
+			short++
+		}
+		if want := max(1, input-r.Overhead); len(body.Prompt) != want || body.MaxTokens != int(w.Trace.OutputTokens[i]) {
+			t.Fatalf("image %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
+		}
+	}
+	if m.Short != short || m.Largest() != largest {
+		t.Errorf("%d short rows and largest %d; want %d and %d", m.Short, m.Largest(), short, largest)
+	}
+}
+
+// TestFingerprint recomputes it from its definition, one row after the other.
+func TestFingerprint(t *testing.T) {
+	w := sampleWork(t, 100)
+	m := buildImages(t, sampleRecipe(t, "", "a", 7), w)
+	all := sha256.New()
+	for i := range w.Requests() {
+		_, body, _ := strings.Cut(string(m.At(i)), "\r\n\r\n")
+		row := sha256.New()
+		for _, part := range []string{"POST", "/v1/completions", "", body} {
+			_ = binary.Write(row, binary.LittleEndian, uint64(len(part)))
+			_, _ = io.WriteString(row, part)
+		}
+		_ = binary.Write(all, binary.LittleEndian, w.Plan.ReleaseNS[i])
+		all.Write(row.Sum(nil))
+	}
+	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint != want {
+		t.Errorf("fingerprint %s, want %s", m.Fingerprint, want)
+	}
+}
+
+func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
+	w := sampleWork(t, 50)
+	print := func(salt, runID string, seed uint64) string {
+		return buildImages(t, sampleRecipe(t, salt, runID, seed), w).Fingerprint
+	}
+	if print("", "a", 7) != print("", "b", 7) {
+		t.Error("another run id changed the fingerprint")
+	}
+	if print("salt-1", "a", 7) != print("salt-2", "a", 7) {
+		t.Error("another salt changed the fingerprint")
+	}
+	if print("", "a", 7) == print("", "a", 8) {
+		t.Error("another seed did not change the fingerprint")
+	}
+	keyed := *w
+	keyed.Targets = append([]Target(nil), w.Targets...)
+	keyed.Targets[0].Query = "?key=k"
+	if buildImages(t, sampleRecipe(t, "", "a", 7), &keyed).Fingerprint != print("", "a", 7) {
+		t.Error("a credential in the URL changed the fingerprint")
+	}
+	slow := *w
+	slow.Plan, _ = sched.FromTrace(w.Trace.ArrivalNS, 0.5, 0)
+	if buildImages(t, sampleRecipe(t, "", "a", 7), w).Fingerprint == buildImages(t, sampleRecipe(t, "", "a", 7), &slow).Fingerprint {
+		t.Error("another pace did not change the fingerprint")
+	}
+}
+
+func TestFillStopsWhenToldTo(t *testing.T) {
+	w := sampleWork(t, 500)
+	r := sampleRecipe(t, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Fill(ctx, w, m, new(atomic.Int64)); err != context.Canceled {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
+
+func BenchmarkFill(b *testing.B) {
+	w := sampleWork(b, 2000)
+	r := sampleRecipe(b, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tokens := 0
+	for _, n := range w.Trace.InputTokens {
+		tokens += int(n)
+	}
+	b.SetBytes(m.Bytes())
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.Fill(context.Background(), w, m, new(atomic.Int64)); err != nil {
+			b.Fatal(err)
+		}
+		if err := m.Free(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
+}

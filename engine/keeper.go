@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// keeperLead is how far ahead of their deadlines the keeper has connections ready: many times a round trip between
+	// continents, TLS included.
+	keeperLead = 500 * time.Millisecond
+	// keeperSpare is how many more than that it keeps, for connections that die at the wrong moment.
+	keeperSpare = 4
+	// keeperTick is how often it looks.
+	keeperTick = 5 * time.Millisecond
+	// mostDialling bounds the connections on their way to one peer: listen backlogs of 128 to 4096 are common, and accepting is quick.
+	mostDialling = 256
+	// dialPause keeps the keeper from hammering an address that refuses.
+	dialPause = 250 * time.Millisecond
+	// endlessPause outlasts any wait for connections.
+	endlessPause = 24 * time.Hour
+)
+
+// keeper dials ahead of demand: for each peer it keeps as many connections parked as requests are due to it within the
+// lead. Connections that come back in the meantime only help.
+type keeper struct {
+	run    *Run
+	ahead  int           // requests of the plan counted into due so far
+	pause  time.Duration // how long a peer that refuses is left alone
+	paused []time.Time   // until when each peer is
+}
+
+func newKeeper(r *Run) *keeper {
+	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.peers))}
+}
+
+// keep keeps connections ready until halt is closed or the run stops.
+func (k *keeper) keep(halt <-chan struct{}) {
+	tick := time.NewTicker(keeperTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-halt:
+			return
+		case <-tick.C:
+			if k.run.stop.Load() {
+				return
+			}
+			k.look(k.run.clock.Now())
+		}
+	}
+}
+
+// fillFirst dials what is due within the lead after the start and waits for it. A peer that
+// refuses is not tried again before the start, so that the wait ends.
+func (k *keeper) fillFirst(ctx context.Context) {
+	tick := time.NewTicker(keeperTick)
+	defer tick.Stop()
+	k.pause = endlessPause
+	defer func() {
+		k.pause = dialPause
+		clear(k.paused)
+	}()
+	for k.look(0) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look dials what is missing at nowNS, and reports whether connections are on their way.
+func (k *keeper) look(nowNS int64) (underway bool) {
+	k.advance(nowNS + int64(keeperLead))
+	for i, p := range k.run.peers {
+		if p.refused.Swap(false) {
+			k.paused[i] = time.Now().Add(k.pause)
+		}
+		dialing := p.dialing.Load()
+		if missing := k.missing(p) - dialing; missing > 0 && !k.paused[i].After(time.Now()) {
+			n := min(missing, mostDialling-dialing, p.unused.len()-dialing)
+			for range n {
+				p.dialAhead()
+			}
+			dialing += max(0, n)
+		}
+		underway = underway || dialing > 0
+	}
+	return underway
+}
+
+// missing is how many connections p lacks, those on their way not counted.
+func (k *keeper) missing(p *peer) int64 {
+	if k.run.work.Plan.Open() {
+		return p.due + keeperSpare - p.fired.Load() - p.parked.len()
+	}
+	// In a closed loop any peer may get all of the next requests, but over time each gets its share.
+	share := int64(k.run.work.Plan.Concurrency/len(k.run.peers) + 1)
+	return max(share-p.alive(), min(keeperSpare, share)-p.parked.len())
+}
+
+// advance counts the requests due before horizonNS.
+func (k *keeper) advance(horizonNS int64) {
+	w := k.run.work
+	for k.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[k.ahead] < horizonNS {
+		place := w.Places[k.ahead]
+		k.run.peersOf[place.Target][place.Peer].due++
+		k.ahead++
+	}
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// openFiles counts the descriptors of this process, -1 where the system does not tell.
+func openFiles() int {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return -1
+	}
+	return len(list)
+}
+
+// TestNothingIsLeftBehind: however a run ends, no goroutine, thread-locked or not, and no descriptor outlives it.
+func TestNothingIsLeftBehind(t *testing.T) {
+	closed := func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) }
+	took := func(s *server, c net.Conn) bool {
+		_, err := io.ReadFull(c, make([]byte, s.request))
+		s.served.Add(1)
+		return err == nil
+	}
+	for _, c := range []struct {
+		name   string
+		plan   func([]int64) (sched.Plan, error)
+		handle func(s *server, c net.Conn) // nil: answers
+		end    func(r *Run)                // once a request has been served
+	}{
+		{name: "all answered", plan: openPlan},
+		{name: "closed loop", plan: closed},
+		{name: "stopped", plan: openPlan, end: (*Run).Stop},
+		{name: "stopped closed loop", plan: closed, end: (*Run).Stop},
+		{name: "aborted with answers open", plan: openPlan, end: (*Run).Abort, handle: func(s *server, c net.Conn) {
+			if took(s, c) {
+				_, _ = c.Write(s.answer[:len(s.answer)/2])
+				_, _ = io.Copy(io.Discard, c)
+			}
+		}},
+		{name: "reset", plan: openPlan, handle: func(s *server, c net.Conn) {
+			took(s, c)
+			_ = c.(*net.TCPConn).SetLinger(0)
+		}},
+		{name: "garbage", plan: openPlan, handle: func(s *server, c net.Conn) {
+			took(s, c)
+			_, _ = io.WriteString(c, "220 mail.example.org ESMTP\r\n")
+		}},
+		{name: "refused at once", plan: openPlan, handle: func(*server, net.Conn) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, s := equalWork(t, 300, c.plan)
+			before, files := goleak.IgnoreCurrent(), openFiles()
+			if c.handle != nil {
+				s.handle = func(_ int64, conn net.Conn) {
+					defer func() { _ = conn.Close() }()
+					c.handle(s, conn)
+				}
+			}
+			k := new(sink)
+			r := newRun(t, w, k)
+			serving := make(chan struct{})
+			go func() { defer close(serving); s.run() }()
+			r.Connect(context.Background())
+			if c.end != nil {
+				go func() {
+					for s.served.Load() == 0 {
+						runtime.Gosched()
+					}
+					c.end(r)
+				}()
+			}
+			if err := r.Do(); err != nil {
+				t.Fatal(err)
+			}
+			if len(k.records) != 300 {
+				t.Errorf("%d records, want 300", len(k.records))
+			}
+			_ = s.Close()
+			<-serving
+			goleak.VerifyNone(t, before)
+			// The listener is gone too. The server closes its ends in its own time.
+			for deadline := time.Now().Add(10 * time.Second); files >= 0 && openFiles() != files-1; runtime.Gosched() {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d descriptors, want %d", openFiles(), files-1)
+				}
+			}
+		})
+	}
+}

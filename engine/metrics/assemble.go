@@ -1,0 +1,150 @@
+package metrics
+
+import "github.com/fastreplay/fastreplay/codec/record"
+
+// RunInfo is what the engine knows and the Collector does not. Its parts are
+// copied into the Summary.
+type RunInfo struct {
+	Run         Run
+	Workload    Workload
+	Client      Client
+	Connections Connections
+	Writes      Writes
+	Limits      Limits
+
+	Planned    int64         // requests of the plan
+	Unwritten  int64         // records that could not be written
+	ReceiveLag *Distribution // nil where the kernel gave no stamps
+	Reasons    []string      // further reasons why the run is invalid, a sentence each
+	Notes      []string      // further notes, a sentence each
+}
+
+// Summary returns the result of the run, verdict included. Call it after the
+// last Add and AddGaps; it changes nothing and may be called again.
+func (c *Collector) Summary(info RunInfo) *Summary {
+	all, targets := c.merged()
+	s := &Summary{
+		Schema: Schema, Run: info.Run, Workload: info.Workload, Client: info.Client,
+		Connections: info.Connections, Writes: info.Writes, Limits: info.Limits,
+		Requests: all.requests(), Tokens: all.tokens.summary(),
+		DriftUS: all.drift.Percentiles(1e3), TTFTMS: all.ttft.Percentiles(1e6), TTFTPlannedMS: all.ttftPlanned.Percentiles(1e6),
+		TPOTMS: all.tpot.Percentiles(1e6), ITLMS: all.itl.Percentiles(1e6),
+		E2EMS: all.e2e.Percentiles(1e6), E2EPlannedMS: all.e2ePlanned.Percentiles(1e6),
+		Targets: make([]Target, len(targets)),
+	}
+	s.Requests.Planned = info.Planned
+	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
+	s.Requests.Unwritten = info.Unwritten
+	if info.ReceiveLag != nil {
+		s.Client.ReceiveLagUS = info.ReceiveLag.Percentiles(1e3)
+	}
+	if s.Run.Targets == nil {
+		s.Run.Targets = append([]string{}, c.urls...)
+	}
+	for i := range targets {
+		s.Targets[i] = targets[i].target(c.urls[i])
+	}
+	s.Throughput = throughput(s)
+	s.PrefixCache = prefixCache(&all, targets)
+	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)
+	s.Verdict = Judge(s, info.Reasons...)
+	return s
+}
+
+// merged returns the whole run and every target with its gaps, all copies.
+func (c *Collector) merged() (all series, targets []series) {
+	all = newSeries()
+	all.merge(&c.none)
+	targets = make([]series, len(c.targets))
+	for i := range targets {
+		targets[i] = newSeries()
+		targets[i].merge(&c.targets[i])
+		for j := range c.gaps[i*c.shards:][:c.shards] {
+			g := &c.gaps[i*c.shards+j]
+			g.Lock()
+			targets[i].itl.Merge(g.itl)
+			g.Unlock()
+		}
+		all.merge(&targets[i])
+	}
+	return all, targets
+}
+
+func (s *series) recorded() (n int64) {
+	for _, count := range s.outcomes {
+		n += count
+	}
+	return n
+}
+
+func (s *series) requests() Requests {
+	r := Requests{
+		Sent: s.sent, OK: s.outcomes[record.OK], Resent: s.resent, Early: s.drift.negatives(),
+		ByOutcome: make(map[string]int64, record.Outcomes),
+	}
+	for o, n := range s.outcomes {
+		r.ByOutcome[record.Outcome(o).String()] = n
+	}
+	r.Failed = s.recorded() - r.OK
+	return r
+}
+
+func (s *series) target(url string) Target {
+	ok := s.outcomes[record.OK]
+	t := Target{
+		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok,
+		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
+		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6),
+	}
+	if s.cache.reports > 0 {
+		t.ReportedHitRatio = ratio(s.cache.reported, s.cache.prompt)
+	}
+	return t
+}
+
+func (t *tokenCounts) summary() Tokens {
+	return Tokens{
+		Prompt: t.prompt, Completion: t.completion, FromUsage: t.fromUsage, FromChunks: t.fromChunks,
+		PerChunk: ratio(t.usageTokens, t.chunks), PromptMismatches: t.promptMismatches, CutShort: t.cutShort, OverLong: t.overLong,
+	}
+}
+
+func throughput(s *Summary) Throughput {
+	d := s.Run.DurationS
+	if d <= 0 {
+		return Throughput{}
+	}
+	return Throughput{
+		RequestsPerS:     float64(s.Requests.OK) / d,
+		InputTokensPerS:  float64(s.Tokens.Prompt) / d,
+		OutputTokensPerS: float64(s.Tokens.Completion) / d,
+	}
+}
+
+func prefixCache(all *series, targets []series) PrefixCache {
+	p := PrefixCache{AboveIdealTokens: all.cache.aboveTokens, AboveIdealRequests: all.cache.aboveRequests}
+	if all.cache.ideals > 0 {
+		p.ExpectedTokens = &all.cache.expected
+		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
+	}
+	var prompt int64 // of targets that report
+	for i := range targets {
+		if targets[i].cache.reports > 0 {
+			prompt += targets[i].cache.prompt
+		}
+	}
+	if all.cache.reports > 0 {
+		p.ReportedTokens = &all.cache.reported
+		p.ReportedHitRatio = ratio(all.cache.reported, prompt)
+	}
+	return p
+}
+
+// ratio returns part/whole, or nil when there is no whole.
+func ratio(part, whole int64) *float64 {
+	if whole <= 0 {
+		return nil
+	}
+	r := float64(part) / float64(whole)
+	return &r
+}

@@ -1,0 +1,329 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// measured is one request as the oracle keeps it.
+type measured struct {
+	r      record.Record
+	target int
+	gaps   []int64
+}
+
+// workload returns n requests with every outcome and skewed latencies. Some
+// lack instants, usage or cached tokens; the last target never reports any.
+func workload(seed uint64, n, targets int) []measured {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	all := make([]measured, n)
+	for i := range all {
+		m := &all[i]
+		m.target = rng.IntN(targets)
+		r := &m.r
+		r.Clear()
+		r.Row, r.PlannedNS = int64(i), int64(i)*1e6
+		r.InputTokens, r.OutputTokens = 1+rng.Int64N(9000), 1+rng.Int64N(300)
+		if rng.IntN(6) == 0 {
+			r.Outcome = record.Outcome(1 + rng.IntN(record.Outcomes-1))
+		} else {
+			r.Outcome = record.OK
+		}
+		if r.Outcome == record.NotSent {
+			m.target = -1
+			continue
+		}
+		r.SentNS = r.PlannedNS + int64(math.Exp(rng.NormFloat64()*2+6)) - 20
+		r.Resent = rng.Int64N(40) / 39
+		r.FirstTokenNS = r.SentNS + int64(math.Exp(rng.NormFloat64()+17))
+		r.LastTokenNS = r.FirstTokenNS
+		for range rng.IntN(20) {
+			gap := int64(math.Exp(rng.NormFloat64()*3 + 12))
+			m.gaps = append(m.gaps, gap)
+			r.LastTokenNS += gap
+		}
+		m.tokens(rng, m.target == targets-1)
+	}
+	return all
+}
+
+func (m *measured) tokens(rng *rand.Rand, silent bool) {
+	r := &m.r
+	r.Chunks = int64(len(m.gaps)) + 1
+	r.PromptTokens = r.InputTokens + rng.Int64N(10)/9
+	r.CompletionTokens, r.TokensFrom = r.OutputTokens+rng.Int64N(12)/10-rng.Int64N(12)/11, record.TokensFromUsage
+	r.ExpectedCachedTokens = rng.Int64N(r.InputTokens)
+	r.MostCachedTokens = r.ExpectedCachedTokens + rng.Int64N(3)
+	if !silent && rng.IntN(3) > 0 {
+		r.CachedTokens = max(0, r.ExpectedCachedTokens+rng.Int64N(30)-20)
+	}
+	switch rng.IntN(10) {
+	case 0:
+		r.CompletionTokens, r.TokensFrom, r.PromptTokens = r.Chunks, record.TokensFromChunks, record.None
+	case 1: // not streamed: no tokens were seen
+		r.FirstTokenNS, r.Chunks, m.gaps = record.None, 0, nil
+	}
+}
+
+// samples are the naive distributions of some requests.
+type samples struct{ drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned oracle }
+
+func naive(all []measured, target int) (s samples) {
+	const none = math.MinInt64
+	for _, m := range all {
+		if target >= 0 && m.target != target {
+			continue
+		}
+		r := &m.r
+		if r.SentNS != none {
+			s.drift = append(s.drift, r.SentNS-r.PlannedNS)
+		}
+		if r.Outcome.String() != "ok" {
+			continue
+		}
+		if r.FirstTokenNS != none {
+			s.ttft = append(s.ttft, r.FirstTokenNS-r.SentNS)
+			s.ttftPlanned = append(s.ttftPlanned, r.FirstTokenNS-r.PlannedNS)
+			if r.CompletionTokens > 1 {
+				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
+			}
+		}
+		s.itl = append(s.itl, m.gaps...)
+		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
+		s.e2ePlanned = append(s.e2ePlanned, r.LastTokenNS-r.PlannedNS)
+	}
+	return s
+}
+
+// collect adds the records from one goroutine while four others add the gaps
+// and one reads the drift, as in a run.
+func collect(all []measured, urls []string) *Collector {
+	c := NewCollector(urls)
+	var wg sync.WaitGroup
+	for k := range 4 {
+		wg.Go(func() {
+			for i := k; i < len(all); i += 4 {
+				if all[i].r.Outcome == record.OK {
+					c.AddGaps(all[i].target, all[i].gaps)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 100 {
+			c.DriftP99NS()
+		}
+	})
+	for i := range all {
+		c.Add(&all[i].r, all[i].target)
+	}
+	wg.Wait()
+	return c
+}
+
+func urls(n int) (u []string) {
+	for i := range n {
+		u = append(u, fmt.Sprintf("http://127.0.0.1:%d", 8000+i))
+	}
+	return u
+}
+
+func TestCollectorAgainstOracle(t *testing.T) {
+	for seed, targets := range []int{1, 2, 5} {
+		all := workload(uint64(seed), 3000, targets)
+		c := collect(all, urls(targets))
+		merged, each := c.merged()
+		checkSeries(t, "all", &merged, naive(all, -1))
+		for i := range each {
+			checkSeries(t, c.urls[i], &each[i], naive(all, i))
+		}
+		drifts := naive(all, -1).drift.sorted()
+		want := drifts.quantile(990)
+		if got := c.DriftP99NS(); got < want || got > want+resolution(want) {
+			t.Errorf("DriftP99NS = %d, want %d", got, want)
+		}
+	}
+}
+
+func checkSeries(t *testing.T, name string, s *series, want samples) {
+	t.Helper()
+	for _, m := range s.metrics() {
+		o, ok := map[string]oracle{
+			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "tpot": want.tpot,
+			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned,
+		}[m.name]
+		if !ok || len(o) == 0 {
+			t.Fatalf("%s %s: the oracle has no samples", name, m.name)
+		}
+		check(t, name+" "+m.name, m.dist, o)
+	}
+}
+
+func TestSummaryAgainstOracle(t *testing.T) {
+	const targets = 3
+	all := workload(77, 4000, targets)
+	c := collect(all, urls(targets))
+	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: DefaultLimits()})
+
+	var sent, ok, resent, early, prompt, completion, fromUsage, fromChunks, mismatch, short, long int64
+	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests int64
+	byOutcome := map[string]int64{}
+	for _, m := range all {
+		r := m.r
+		byOutcome[r.Outcome.String()]++
+		if r.SentNS != record.None {
+			sent++
+			if r.SentNS < r.PlannedNS {
+				early++
+			}
+		}
+		resent += min(1, r.Resent)
+		if r.Outcome != record.OK {
+			continue
+		}
+		ok++
+		tokens := r.PromptTokens
+		if tokens == record.None {
+			tokens = r.InputTokens
+		} else if tokens != r.InputTokens {
+			mismatch++
+		}
+		prompt += tokens
+		completion += r.CompletionTokens
+		if r.TokensFrom == record.TokensFromUsage {
+			fromUsage++
+			short += btoi(r.CompletionTokens < r.OutputTokens)
+			long += btoi(r.CompletionTokens > r.OutputTokens)
+			if r.Chunks > 0 {
+				usageTokens += r.CompletionTokens
+				chunks += r.Chunks
+			}
+		} else {
+			fromChunks++
+		}
+		expected += r.ExpectedCachedTokens
+		if m.target != targets-1 {
+			reportingPrompt += tokens
+		}
+		if r.CachedTokens != record.None {
+			reported += r.CachedTokens
+			if d := r.CachedTokens - r.MostCachedTokens; d > 0 {
+				above += d
+				aboveRequests++
+			}
+		}
+	}
+	perChunk := float64(usageTokens) / float64(chunks)
+	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
+	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, ByOutcome: byOutcome})
+	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
+		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long})
+	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio,
+		ExpectedTokens: &expected, ReportedTokens: &reported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
+	equal(t, "throughput", s.Throughput, Throughput{float64(ok) / 8, float64(prompt) / 8, float64(completion) / 8})
+	if early == 0 || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {
+		t.Fatal("the workload does not cover everything")
+	}
+
+	var requests, okSum int64
+	for i, target := range s.Targets {
+		requests += target.Requests
+		okSum += target.OK
+		if target.URL != c.urls[i] || target.OK+target.Failed != target.Requests {
+			t.Errorf("target %d does not add up: %+v", i, target)
+		}
+		if (target.ReportedHitRatio == nil) != (i == targets-1) {
+			t.Errorf("target %d: reported ratio %v", i, target.ReportedHitRatio)
+		}
+	}
+	if requests != 4000-byOutcome["not_sent"] || okSum != ok {
+		t.Errorf("targets have %d requests, %d ok; want %d, %d", requests, okSum, 4000-byOutcome["not_sent"], ok)
+	}
+}
+
+func btoi(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func equal(t *testing.T, name string, got, want any) {
+	t.Helper()
+	if g, w := dump(got), dump(want); g != w {
+		t.Errorf("%s:\ngot  %s\nwant %s", name, g, w)
+	}
+}
+
+func TestSummaryMayBeTakenAgain(t *testing.T) {
+	c := collect(workload(5, 500, 2), urls(2))
+	info := RunInfo{Planned: 500, Run: Run{DurationS: 3}, Limits: DefaultLimits()}
+	equal(t, "second summary", c.Summary(info), c.Summary(info))
+}
+
+func TestAddOfOneTargetOnly(t *testing.T) {
+	c := NewCollector(nil)
+	var r record.Record
+	r.Clear()
+	c.Add(&r, -1)
+	c.Add(&r, 5)
+	c.AddGaps(0, []int64{1})
+	s := c.Summary(RunInfo{Planned: 2, Limits: DefaultLimits()})
+	if s.Requests.ByOutcome["not_sent"] != 2 || s.Requests.Failed != 2 || len(s.Targets) != 0 || s.ITLMS != nil {
+		t.Errorf("got %+v", s.Requests)
+	}
+}
+
+func TestCollectorAllocatesNothing(t *testing.T) {
+	all := workload(1, 200, 2)
+	c := NewCollector(urls(2))
+	c.Add(&record.Record{PlannedNS: 1}, 0) // early: takes its histogram once
+	c.Add(&record.Record{PlannedNS: 1}, 1)
+	i := 0
+	allocs := testing.AllocsPerRun(1000, func() {
+		m := &all[i%len(all)]
+		c.Add(&m.r, m.target)
+		c.AddGaps(m.target, m.gaps)
+		i++
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations, want 0", allocs)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	all := workload(1, 1000, 2)
+	c := NewCollector(urls(2))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		c.Add(&all[i%1000].r, all[i%1000].target)
+		i++
+	}
+	if s := c.Summary(RunInfo{}); s.Requests.OK+s.Requests.Failed != int64(i) {
+		b.Fatal("wrong count")
+	}
+}
+
+func BenchmarkAddGaps(b *testing.B) {
+	c := NewCollector(urls(1))
+	gaps := make([]int64, 256)
+	for i := range gaps {
+		gaps[i] = int64(i) * 100_000
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(gaps))) // MB/s reads as million gaps per second
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			c.AddGaps(0, gaps)
+		}
+	})
+	if s := c.Summary(RunInfo{}); s.ITLMS.Max != 25.5 {
+		b.Fatal("wrong maximum")
+	}
+}

@@ -1,0 +1,211 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The oracle of this file: a sorted slice of all samples.
+type oracle []int64
+
+func (o oracle) sorted() oracle {
+	s := slices.Clone(o)
+	slices.Sort(s)
+	return s
+}
+
+// quantile is the definition of nearest rank, word for word: the smallest
+// sample that at least permille/1000 of the samples do not exceed. o is sorted.
+func (o oracle) quantile(permille int) int64 {
+	for i, v := range o {
+		if (i+1)*1000 >= permille*len(o) {
+			return v
+		}
+	}
+	panic("no sample")
+}
+
+// mean is exact, rounded half away from zero to a whole ns.
+func (o oracle) mean() int64 {
+	sum := new(big.Int)
+	for _, v := range o {
+		sum.Add(sum, big.NewInt(v))
+	}
+	text := new(big.Rat).SetFrac(sum, big.NewInt(int64(len(o)))).FloatString(0)
+	var mean int64
+	if _, err := fmt.Sscan(text, &mean); err != nil {
+		panic(err)
+	}
+	return mean
+}
+
+// resolution is the largest error of a HdrHistogram with three significant
+// digits: 2,048 sub-buckets, so exact below 2,048 and a 1,024th above.
+func resolution(v int64) int64 {
+	if v = max(v, -v); v < 2048 {
+		return 0
+	}
+	return v/1024 + 1
+}
+
+func check(t *testing.T, name string, d *Distribution, all oracle) {
+	t.Helper()
+	o := all.sorted()
+	if got := d.Count(); got != int64(len(o)) {
+		t.Fatalf("%s: count %d, want %d", name, got, len(o))
+	}
+	p := d.Percentiles(1)
+	if len(o) == 0 {
+		if p != nil {
+			t.Fatalf("%s: empty, got %+v, want nil", name, *p)
+		}
+		return
+	}
+	for permille, got := range map[int]float64{500: p.P50, 900: p.P90, 950: p.P95, 990: p.P99, 999: p.P999} {
+		want := o.quantile(permille)
+		slack := resolution(want)
+		low, high := want, min(want+slack, o[len(o)-1])
+		if want < 0 { // the magnitude is rounded up
+			low, high = want-slack, want
+		}
+		if g := int64(got); g < low || g > high {
+			t.Errorf("%s: p%d of %d samples = %d, want %d (up to %d)", name, permille, len(o), g, low, high)
+		}
+	}
+	if want := float64(o[len(o)-1]); p.Max != want {
+		t.Errorf("%s: max %v, want %v", name, p.Max, want)
+	}
+	if want := float64(o.mean()); p.Mean != want {
+		t.Errorf("%s: mean %v, want %v", name, p.Mean, want)
+	}
+}
+
+// weighted repeats each value as often as its weight says.
+func weighted(pairs ...int64) (o oracle) {
+	for i := 0; i < len(pairs); i += 2 {
+		for range pairs[i+1] {
+			o = append(o, pairs[i])
+		}
+	}
+	return o
+}
+
+func TestDistributionWeighted(t *testing.T) {
+	ms := int64(1e6)
+	for name, samples := range map[string]oracle{
+		"empty":                 {},
+		"one":                   {51199588},
+		"zero":                  {0},
+		"two":                   {1, 2},
+		"heavy head":            weighted(1*ms, 9000, 2*ms, 990, 5000*ms, 10),
+		"heavy tail":            weighted(1*ms, 10, 77*ms, 9990),
+		"p99 on the edge":       weighted(1*ms, 990, 2*ms, 10),
+		"p99 over the edge":     weighted(1*ms, 989, 2*ms, 11),
+		"p999 on the edge":      weighted(1*ms, 999, 9*ms, 1),
+		"p999 over the edge":    weighted(1*ms, 998, 9*ms, 2),
+		"half and half":         weighted(3, 500, 1000, 500),
+		"half and one":          weighted(3, 500, 1000, 501),
+		"negative":              {-5, -4, -3, -2, -1},
+		"mostly negative":       weighted(-700, 900, -3, 50, 12, 50),
+		"one early":             weighted(-40, 1, 300, 999),
+		"large negatives":       weighted(-5*ms, 60, -9*ms, 40, 1, 20),
+		"151, p99 rounds wrong": weighted(1, 149, 5, 1, 9, 1), // rank ceil(149.49) = 150, not 149
+	} {
+		d := NewDistribution()
+		for _, v := range samples {
+			d.Add(v)
+		}
+		check(t, name, d, samples)
+	}
+}
+
+// TestDistributionRanks asks for every rank of every small size. Values are
+// their own rank and below 2,048, so the answer must be exact.
+func TestDistributionRanks(t *testing.T) {
+	d := NewDistribution()
+	for n := int64(1); n <= 1200; n++ {
+		d.Add(n)
+		for _, permille := range []int64{1, 10, 250, 500, 900, 950, 990, 999, 1000} {
+			want := int64(math.Ceil(float64(n*permille) / 1000))
+			if got := d.QuantileNS(permille); got != want {
+				t.Fatalf("%d samples 1..%d: quantile %d/1000 = %d, want %d", n, n, permille, got, want)
+			}
+		}
+	}
+}
+
+func TestDistributionRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for round := range 15 {
+		var all oracle
+		parts := []*Distribution{NewDistribution(), NewDistribution(), NewDistribution()}
+		for range 1 + rng.IntN(4000) {
+			v := int64(math.Exp(rng.NormFloat64()*3 + 12)) // log-normal around 0.16 ms
+			if round%3 == 0 && rng.IntN(20) == 0 {
+				v = -v
+			}
+			v = min(v, highestNS)
+			for range 1 + rng.IntN(3) {
+				all = append(all, v)
+				parts[rng.IntN(len(parts))].Add(v)
+			}
+		}
+		sum := NewDistribution()
+		for _, p := range parts {
+			sum.Merge(p)
+		}
+		check(t, fmt.Sprint("round ", round), sum, all)
+	}
+}
+
+func TestDistributionAboveAnHour(t *testing.T) {
+	d := NewDistribution()
+	for range 9 {
+		d.Add(1000)
+	}
+	d.Add(3 * highestNS)
+	p := d.Percentiles(1)
+	if p.P50 != 1000 || p.Max != 3*highestNS || p.Mean != (9*1000+3*highestNS)/10 {
+		t.Errorf("got %+v", *p)
+	}
+	if p.P99 < highestNS || p.P99 > highestNS+float64(resolution(highestNS)) {
+		t.Errorf("p99 = %v, want an hour", p.P99)
+	}
+}
+
+func TestRankOf(t *testing.T) {
+	for _, tt := range [][3]int64{
+		{1, 500, 1}, {2, 500, 1}, {3, 500, 2}, {1000, 999, 999}, {1001, 999, 1000}, {151, 990, 150}, {10, 1000, 10},
+		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 500, math.MaxInt64/2 + 1},
+	} {
+		if got := rankOf(tt[0], tt[1]); got != tt[2] {
+			t.Errorf("rankOf(%d, %d) = %d, want %d", tt[0], tt[1], got, tt[2])
+		}
+	}
+}
+
+func TestPercentilesUnits(t *testing.T) {
+	d := NewDistribution()
+	d.Add(412)
+	want := Percentiles{P50: 0.412, P90: 0.412, P95: 0.412, P99: 0.412, P999: 0.412, Max: 0.412, Mean: 0.412}
+	if got := d.Percentiles(1e3); *got != want {
+		t.Errorf("got %+v, want %+v", *got, want)
+	}
+}
+
+func BenchmarkDistributionAdd(b *testing.B) {
+	d := NewDistribution()
+	v := int64(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		d.Add(v)
+		v = (v*7 + 13) & (1<<30 - 1)
+	}
+	if d.Count() == 0 {
+		b.Fatal("nothing counted")
+	}
+}

@@ -1,0 +1,131 @@
+package metrics
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+func writeLog(t *testing.T, c *Collector) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	start := time.Unix(1_700_000_000, 250e6)
+	if err := c.WriteHistograms(&b, start, start.Add(3*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestHistogramsRoundTrip(t *testing.T) {
+	all := workload(11, 2000, 2)
+	c := collect(all, []string{"http://127.0.0.1:8000", "http://odd,name with%20space/v1"})
+	read, err := ReadHistograms(bytes.NewReader(writeLog(t, c)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*hdrhistogram.Histogram{}
+	for _, h := range read {
+		byName[h.Metric+" "+h.Target] = h.Values
+	}
+	want := 0
+	_, targets := c.merged()
+	for i := range targets {
+		for _, m := range targets[i].metrics() {
+			for suffix, h := range map[string]*hdrhistogram.Histogram{"": m.dist.values, "_early": m.dist.early} {
+				if h == nil || h.TotalCount() == 0 {
+					continue
+				}
+				want++
+				name := m.name + suffix + " " + c.urls[i]
+				got := byName[name]
+				if got == nil || !got.Equals(h) {
+					t.Errorf("%s did not come back", name)
+				} else if got.StartTimeMs() != 1_700_000_000_250 || got.EndTimeMs() != 1_700_000_003_250 {
+					t.Errorf("%s: from %d to %d", name, got.StartTimeMs(), got.EndTimeMs())
+				}
+			}
+		}
+	}
+	if len(read) != want || want < 14 {
+		t.Errorf("%d histograms came back, want %d", len(read), want)
+	}
+	if byName["drift_early http://127.0.0.1:8000"] == nil {
+		t.Error("negative drifts are not in the log")
+	}
+}
+
+// TestHistogramsAgreeWithTheSummary: percentiles read from the log are those
+// of the summary.
+func TestHistogramsAgreeWithTheSummary(t *testing.T) {
+	c := collect(workload(12, 2000, 1), urls(1))
+	s := c.Summary(RunInfo{Planned: 2000})
+	read, err := ReadHistograms(bytes.NewReader(writeLog(t, c)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range read {
+		p := map[string]*Percentiles{"ttft": s.TTFTMS, "itl": s.ITLMS, "tpot": s.TPOTMS, "e2e": s.E2EMS}[h.Metric]
+		if p == nil {
+			continue
+		}
+		rank := rankOf(h.Values.TotalCount(), 990)
+		if got := float64(atRank(h.Values, rank)) / 1e6; got != p.P99 {
+			t.Errorf("%s p99 = %v, summary %v", h.Metric, got, p.P99)
+		}
+	}
+}
+
+func TestHistogramsOfNothing(t *testing.T) {
+	text := writeLog(t, NewCollector(urls(1)))
+	if got, err := ReadHistograms(bytes.NewReader(text)); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if !strings.HasPrefix(string(text), "#[Histogram log format version 1.3]\n") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestReadHistogramsOfABrokenFile(t *testing.T) {
+	c := NewCollector(urls(1))
+	r := answered()
+	c.Add(r, 0)
+	text := writeLog(t, c)
+	whole, err := ReadHistograms(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range text { // every cut: an error or fewer histograms, no panic
+		if got, err := ReadHistograms(bytes.NewReader(text[:n])); err == nil && len(got) >= len(whole) && n < len(text)-1 {
+			t.Errorf("cut at %d of %d: all %d histograms", n, len(text), len(got))
+		}
+	}
+}
+
+func TestWriteHistogramsReportsTheWriter(t *testing.T) {
+	c := NewCollector(urls(1))
+	c.Add(&record.Record{SentNS: 1}, 0)
+	full := errors.New("full")
+	for n := range 12 {
+		if err := c.WriteHistograms(&failing{after: n, err: full}, time.Unix(1, 0), time.Unix(2, 0)); n < 5 && !errors.Is(err, full) {
+			t.Errorf("after %d writes: %v", n, err)
+		}
+	}
+}
+
+// failing is a writer that takes so many writes and no more.
+type failing struct {
+	after int
+	err   error
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after--; f.after < 0 {
+		return 0, f.err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,107 @@
+// Package human prints numbers for people: grouped digits, units that fit,
+// ratios as percent.
+//
+// It owns no meaning, only form; files for machines do not use it. Functions
+// are pure and may be called from anywhere.
+package human
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Count prints n with commas between thousands.
+func Count(n int64) string { return group(strconv.FormatInt(n, 10)) }
+
+// Many prints n and a noun in the right number: "1 request", "12 requests".
+func Many(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return Count(n) + " " + noun
+}
+
+// Percent prints a ratio of 0..1 with up to four significant digits.
+func Percent(ratio float64) string {
+	return group(strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)) + " %"
+}
+
+// Duration prints ns in the unit that fits, with that many significant digits
+// (at least 3), but no fractions of a nanosecond: "412 ns", "51.2 ms".
+func Duration(ns float64, digits int) string {
+	switch abs := math.Abs(ns); {
+	case math.Round(abs) < 1e3:
+		return strconv.FormatFloat(ns, 'f', 0, 64) + " ns"
+	case round(abs/1e3, digits) < 1e3:
+		return Number(ns/1e3, digits) + " µs"
+	case round(abs/1e6, digits) < 1e3:
+		return Number(ns/1e6, digits) + " ms"
+	default:
+		return Number(ns/1e9, digits) + " s"
+	}
+}
+
+// Number prints v with that many significant digits, and always all digits
+// before the point.
+func Number(v float64, digits int) string {
+	v = round(v, digits)
+	before := 1 // digits before the point; 0 and less count zeros behind it
+	if v != 0 {
+		before = int(math.Floor(math.Log10(math.Abs(v)))) + 1
+	}
+	return group(strconv.FormatFloat(v, 'f', max(0, digits-before), 64))
+}
+
+// Rate prints v per second: whole from 100 on, three significant digits below.
+func Rate(v float64) string {
+	if math.Abs(v) >= 99.95 {
+		return group(strconv.FormatFloat(v, 'f', 0, 64))
+	}
+	return Number(v, 3)
+}
+
+// Bytes prints n in decimal units with three significant digits: "1.24 GB".
+func Bytes(n int64) string {
+	v, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		if round(math.Abs(v), 3) < 1000 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	if unit == "B" {
+		return Count(n) + " B"
+	}
+	return Number(v, 3) + " " + unit
+}
+
+// round returns v rounded to that many significant digits.
+func round(v float64, digits int) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
+	}
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
+	if err != nil {
+		panic("BUG: human: " + err.Error())
+	}
+	return r
+}
+
+// group puts commas between thousands of a decimal number.
+func group(s string) string {
+	whole, frac, hasFrac := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	if len(whole) > 0 && whole[0] >= '0' && whole[0] <= '9' { // not Inf, NaN
+		for i := len(whole) - 3; i > 0; i -= 3 {
+			whole = whole[:i] + "," + whole[i:]
+		}
+	}
+	if hasFrac {
+		whole += "." + frac
+	}
+	return sign + whole
+}

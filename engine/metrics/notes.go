@@ -1,0 +1,64 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// perChunkTolerance is how far the mean of tokens per chunk may be from 1
+// before the notes say so.
+const perChunkTolerance = 0.005
+
+// notes says what a reader of the numbers should know, a sentence each.
+func notes(s *Summary, all *series, targets []series, urls []string) []string {
+	out := []string{}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for o, f := range all.failures {
+		if f.text != "" && !(s.Run.Partial && stopped(record.Outcome(o))) {
+			say("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
+		}
+	}
+	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
+		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
+	}
+	if t := all.tokens; t.promptMismatches > 0 {
+		say("row %d is the first whose prompt was counted otherwise: recorded %s tokens, server %s",
+			t.mismatchRow, human.Count(t.mismatchWant), human.Count(t.mismatchGot))
+	}
+	if s.Tokens.FromChunks > 0 {
+		say("the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
+	}
+	if s.Tokens.OverLong > 0 {
+		say("%s longer than recorded", human.Many(s.Tokens.OverLong, "completion"))
+	}
+	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
+		say("%s shorter than recorded, for the output length was not forced", human.Many(s.Tokens.CutShort, "completion"))
+	}
+	if a := s.PrefixCache.AboveIdealTokens; a > 0 {
+		say("%s hit %s above the ideal for the plan's order", requests(s.PrefixCache.AboveIdealRequests), human.Many(a, "token"))
+	}
+	for i := range targets {
+		if c := targets[i].cache; c.reports == 0 && targets[i].outcomes[record.OK] > 0 {
+			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details", urls[i])
+		}
+	}
+	return out
+}
+
+// stopped reports whether an interruption of the run ends requests so.
+func stopped(o record.Outcome) bool { return o == record.Cancelled || o == record.NotSent }
+
+// maxQuoted bounds a server's message in a note, in characters.
+const maxQuoted = 200
+
+// quote makes a message safe and short enough to print.
+func quote(text string) string {
+	if r := []rune(text); len(r) > maxQuoted {
+		text = string(r[:maxQuoted]) + "…"
+	}
+	return strconv.QuoteToGraphic(text)
+}

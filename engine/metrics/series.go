@@ -1,0 +1,217 @@
+package metrics
+
+import "github.com/fastreplay/fastreplay/codec/record"
+
+// series is what is counted for one target, and, merged, for the whole run.
+type series struct {
+	drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned *Distribution
+
+	outcomes [record.Outcomes]int64
+	failures [record.Outcomes]failure // the first of each outcome that has words
+	sent     int64                    // requests with a first byte on the wire
+	resent   int64                    // requests that were sent again
+	maxWait  int64                    // ns; the longest wait for a connection
+	tokens   tokenCounts
+	cache    cacheCounts
+}
+
+// failure is the example that a reader of the notes gets.
+type failure struct {
+	row  int64
+	text string
+}
+
+// tokenCounts is over OK requests.
+type tokenCounts struct {
+	prompt, completion        int64 // as counted by the server, else as recorded or by chunks
+	fromUsage, fromChunks     int64 // requests
+	usageTokens, chunks       int64 // of requests that have both
+	promptMismatches          int64 // requests whose prompt the server counts otherwise
+	cutShort, overLong        int64 // requests, by usage
+	mismatchRow               int64 // the first such request
+	mismatchGot, mismatchWant int64
+}
+
+// cacheCounts is over OK requests.
+type cacheCounts struct {
+	prompt        int64 // tokens
+	expected      int64 // tokens that an ideal cache holds
+	ideals        int64 // requests whose ideal is known
+	reported      int64 // tokens
+	reports       int64 // requests that came with a number
+	aboveRequests int64 // requests above the most that their ideal could be
+	aboveTokens   int64
+}
+
+func newSeries() series {
+	return series{
+		drift: NewDistribution(), ttft: NewDistribution(), ttftPlanned: NewDistribution(), tpot: NewDistribution(),
+		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
+		tokens: tokenCounts{mismatchRow: record.None},
+	}
+}
+
+// metric is a distribution with its name in result files.
+type metric struct {
+	name string
+	dist *Distribution
+}
+
+// metrics lists the distributions in the order of result files.
+func (s *series) metrics() [7]metric {
+	return [7]metric{
+		{"drift", s.drift}, {"ttft", s.ttft}, {"ttft_planned", s.ttftPlanned}, {"tpot", s.tpot},
+		{"itl", s.itl}, {"e2e", s.e2e}, {"e2e_planned", s.e2ePlanned},
+	}
+}
+
+func (s *series) add(r *record.Record) {
+	s.outcomes[r.Outcome]++
+	if r.SentNS != record.None {
+		s.sent++
+	}
+	if r.Resent > 0 {
+		s.resent++
+	}
+	s.maxWait = max(s.maxWait, r.ConnWaitNS)
+	addKnown(s.drift, r.DriftNS())
+	if r.Outcome != record.OK {
+		s.failures[r.Outcome].set(failure{r.Row, r.Error})
+		return
+	}
+	addKnown(s.ttft, r.TTFTNS())
+	addKnown(s.ttftPlanned, r.TTFTPlannedNS())
+	addKnown(s.tpot, r.TPOTNS())
+	addKnown(s.e2e, r.E2ENS())
+	addKnown(s.e2ePlanned, r.E2EPlannedNS())
+	s.tokens.add(r)
+	s.cache.add(r)
+}
+
+// set keeps the first failure with words.
+func (f *failure) set(o failure) {
+	if f.text == "" {
+		*f = o
+	}
+}
+
+func addKnown(d *Distribution, ns int64) {
+	if ns != record.None {
+		d.Add(ns)
+	}
+}
+
+func (t *tokenCounts) add(r *record.Record) {
+	t.prompt += promptTokens(r)
+	t.completion += known(r.CompletionTokens)
+	if r.PromptTokens != record.None && r.InputTokens != record.None && r.PromptTokens != r.InputTokens {
+		if t.promptMismatches == 0 {
+			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.InputTokens
+		}
+		t.promptMismatches++
+	}
+	switch r.TokensFrom {
+	case record.TokensFromChunks:
+		t.fromChunks++
+	case record.TokensFromUsage:
+		t.fromUsage++
+		t.addUsage(r)
+	}
+}
+
+// addUsage compares a completion that the server counted with what was asked
+// for and with the chunks that brought it.
+func (t *tokenCounts) addUsage(r *record.Record) {
+	if r.CompletionTokens == record.None {
+		return
+	}
+	if r.Chunks > 0 {
+		t.usageTokens += r.CompletionTokens
+		t.chunks += r.Chunks
+	}
+	switch {
+	case r.OutputTokens == record.None:
+	case r.CompletionTokens < r.OutputTokens:
+		t.cutShort++
+	case r.CompletionTokens > r.OutputTokens:
+		t.overLong++
+	}
+}
+
+func (c *cacheCounts) add(r *record.Record) {
+	c.prompt += promptTokens(r)
+	if r.ExpectedCachedTokens != record.None {
+		c.ideals++
+		c.expected += r.ExpectedCachedTokens
+	}
+	if r.CachedTokens == record.None {
+		return
+	}
+	c.reports++
+	c.reported += r.CachedTokens
+	if r.MostCachedTokens == record.None {
+		return
+	}
+	if above := r.CachedTokens - r.MostCachedTokens; above > 0 {
+		c.aboveRequests++
+		c.aboveTokens += above
+	}
+}
+
+// promptTokens is the server's count, or the trace's where it gave none.
+func promptTokens(r *record.Record) int64 {
+	if r.PromptTokens != record.None {
+		return r.PromptTokens
+	}
+	return known(r.InputTokens)
+}
+
+// known returns v, or 0 when it is absent.
+func known(v int64) int64 {
+	if v == record.None {
+		return 0
+	}
+	return v
+}
+
+// merge adds all that is in o.
+func (s *series) merge(o *series) {
+	from := o.metrics()
+	for i, m := range s.metrics() {
+		m.dist.Merge(from[i].dist)
+	}
+	for i, n := range o.outcomes {
+		s.outcomes[i] += n
+		s.failures[i].set(o.failures[i])
+	}
+	s.sent += o.sent
+	s.resent += o.resent
+	s.maxWait = max(s.maxWait, o.maxWait)
+	s.tokens.merge(&o.tokens)
+	s.cache.merge(&o.cache)
+}
+
+func (t *tokenCounts) merge(o *tokenCounts) {
+	if t.promptMismatches == 0 {
+		t.mismatchRow, t.mismatchGot, t.mismatchWant = o.mismatchRow, o.mismatchGot, o.mismatchWant
+	}
+	t.prompt += o.prompt
+	t.completion += o.completion
+	t.fromUsage += o.fromUsage
+	t.fromChunks += o.fromChunks
+	t.usageTokens += o.usageTokens
+	t.chunks += o.chunks
+	t.promptMismatches += o.promptMismatches
+	t.cutShort += o.cutShort
+	t.overLong += o.overLong
+}
+
+func (c *cacheCounts) merge(o *cacheCounts) {
+	c.prompt += o.prompt
+	c.expected += o.expected
+	c.reported += o.reported
+	c.reports += o.reports
+	c.ideals += o.ideals
+	c.aboveRequests += o.aboveRequests
+	c.aboveTokens += o.aboveTokens
+}

@@ -1,0 +1,165 @@
+package metrics
+
+import "time"
+
+// Schema is the version of summary.json.
+const Schema = 1
+
+// Summary is summary.json: everything that a run found out, in one object.
+// Units are in the keys, ratios are 0..1, and a distribution or number that
+// does not exist is null, never 0.
+type Summary struct {
+	Schema   int      `json:"schema"`
+	Verdict  Verdict  `json:"verdict"`
+	Run      Run      `json:"run"`
+	Workload Workload `json:"workload"`
+	Requests Requests `json:"requests"`
+
+	DriftUS       *Percentiles `json:"drift_us"`
+	TTFTMS        *Percentiles `json:"ttft_ms"`
+	TTFTPlannedMS *Percentiles `json:"ttft_planned_ms"`
+	TPOTMS        *Percentiles `json:"tpot_ms"`
+	ITLMS         *Percentiles `json:"itl_ms"`
+	E2EMS         *Percentiles `json:"e2e_ms"`
+	E2EPlannedMS  *Percentiles `json:"e2e_planned_ms"`
+
+	Throughput  Throughput  `json:"throughput"`
+	Tokens      Tokens      `json:"tokens"`
+	PrefixCache PrefixCache `json:"prefix_cache"`
+	Connections Connections `json:"connections"`
+	Writes      Writes      `json:"writes"`
+	Targets     []Target    `json:"targets"`
+	Client      Client      `json:"client"`
+	Limits      Limits      `json:"limits"`
+	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
+}
+
+// Run says when, where and how.
+type Run struct {
+	StartedAt        time.Time      `json:"started_at"` // wall clock, UTC
+	MonotonicStartNS int64          `json:"monotonic_start_ns"`
+	DurationS        float64        `json:"duration_s"` // from the start to the end of the last request
+	Scale            float64        `json:"scale"`
+	Pace             string         `json:"pace"`    // "trace time", or what takes its place: "300 requests/s", "closed loop of 8"
+	Partial          bool           `json:"partial"` // interrupted before its end
+	Targets          []string       `json:"targets"`
+	Version          string         `json:"version"`
+	Host             Host           `json:"host"`
+	Options          map[string]any `json:"options"` // flags as given, without secrets
+}
+
+// TraceTime is the pace of a run that sends at the trace's own instants.
+const TraceTime = "trace time"
+
+// Host is the machine that sent the load.
+type Host struct {
+	Name        string `json:"name"`
+	OS          string `json:"os"`
+	Arch        string `json:"arch"`
+	Kernel      string `json:"kernel,omitempty"`
+	CPU         string `json:"cpu,omitempty"` // model
+	CPUs        int    `json:"cpus"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	Go          string `json:"go"` // version of the toolchain
+}
+
+// Workload is what was to be replayed. Tokens are those of the plan, as
+// recorded in the trace.
+type Workload struct {
+	Trace        string `json:"trace"`
+	Format       string `json:"format"`
+	Rows         int64  `json:"rows"`     // in the file
+	Requests     int64  `json:"requests"` // selected
+	InputTokens  int64  `json:"input_tokens"`
+	OutputTokens int64  `json:"output_tokens"`
+	BlockTokens  int64  `json:"block_tokens"`
+	RepairedRows int64  `json:"repaired_rows"`
+	DroppedRows  int64  `json:"dropped_rows"` // bad rows left out by --lenient
+	RefusedRows  int64  `json:"refused_rows"` // selected rows that were not replayed
+	Fingerprint  string `json:"fingerprint"`  // "sha256:…"
+}
+
+// Requests counts requests: planned = ok + failed = the sum of by_outcome.
+type Requests struct {
+	Planned   int64            `json:"planned"`
+	Sent      int64            `json:"sent"` // a first byte left
+	OK        int64            `json:"ok"`
+	Failed    int64            `json:"failed"` // every outcome but ok
+	Resent    int64            `json:"resent"`
+	Early     int64            `json:"early"`     // sent before their time: a bug of ours
+	Unwritten int64            `json:"unwritten"` // records that requests.jsonl lacks
+	ByOutcome map[string]int64 `json:"by_outcome"`
+}
+
+// Throughput is what OK requests made of the run's duration.
+type Throughput struct {
+	RequestsPerS     float64 `json:"requests_per_s"`
+	InputTokensPerS  float64 `json:"input_tokens_per_s"`
+	OutputTokensPerS float64 `json:"output_tokens_per_s"`
+}
+
+// Tokens is over OK requests.
+type Tokens struct {
+	Prompt           int64    `json:"prompt"`     // by the server, or as recorded where it counts none
+	Completion       int64    `json:"completion"` // by the server, or chunks where it counts none
+	FromUsage        int64    `json:"from_usage"` // requests
+	FromChunks       int64    `json:"from_chunks"`
+	PerChunk         *float64 `json:"per_chunk"` // mean; ITL is per chunk
+	PromptMismatches int64    `json:"prompt_mismatches"`
+	CutShort         int64    `json:"cut_short"` // requests with fewer completion tokens than recorded
+	OverLong         int64    `json:"over_long"` // requests with more
+}
+
+// PrefixCache compares the ideal prefix cache with what the servers report,
+// over OK requests. The reported half is about targets that ever reported: of
+// those an absent number is 0, of others it is unknown.
+type PrefixCache struct {
+	ExpectedHitRatio   *float64 `json:"expected_hit_ratio"`
+	ReportedHitRatio   *float64 `json:"reported_hit_ratio"`
+	ExpectedTokens     *int64   `json:"expected_tokens"`
+	ReportedTokens     *int64   `json:"reported_tokens"`
+	AboveIdealTokens   int64    `json:"above_ideal_tokens"` // summed over single requests; above the most that the ideal could be
+	AboveIdealRequests int64    `json:"above_ideal_requests"`
+}
+
+// Connections is what the pools went through.
+type Connections struct {
+	Dialled    int64   `json:"dialled"`
+	NotReady   int64   `json:"not_ready"`   // requests that had to wait for one at their deadline
+	MaxWaitMS  float64 `json:"max_wait_ms"` // the longest wait in any record; found by the Collector
+	ClosedIdle int64   `json:"closed_idle"` // closed by the server between requests
+}
+
+// Writes is how the kernel took the requests.
+type Writes struct {
+	Whole   int64 `json:"whole"`   // taken in one write
+	Partial int64 `json:"partial"` // the rest had to follow
+}
+
+// Target is one instance. Its distributions are as those of the summary.
+type Target struct {
+	URL              string       `json:"url"`
+	Requests         int64        `json:"requests"`
+	OK               int64        `json:"ok"`
+	Failed           int64        `json:"failed"`
+	DriftUS          *Percentiles `json:"drift_us"`
+	TTFTMS           *Percentiles `json:"ttft_ms"`
+	TPOTMS           *Percentiles `json:"tpot_ms"`
+	ITLMS            *Percentiles `json:"itl_ms"`
+	E2EMS            *Percentiles `json:"e2e_ms"`
+	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// Client is what the load generator itself used.
+type Client struct {
+	CPUS         float64      `json:"cpu_s"` // processor time during the replay
+	MaxRSSBytes  int64        `json:"max_rss_bytes"`
+	GCCycles     int64        `json:"gc_cycles"`
+	Lanes        int          `json:"lanes"`
+	Realtime     bool         `json:"realtime"`
+	SpinUS       float64      `json:"spin_us"`
+	LoadS        float64      `json:"load_s"`     // reading the trace
+	PrebuildS    float64      `json:"prebuild_s"` // building the requests
+	WireBytes    int64        `json:"wire_bytes"`
+	ReceiveLagUS *Percentiles `json:"receive_lag_us"` // reader behind the kernel's receive stamp
+}

@@ -1,0 +1,186 @@
+package metrics
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// keys returns the keys of a JSON object in the order of the text.
+func keys(t *testing.T, object []byte) (names []string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(object))
+	depth := 0
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		default:
+			if depth == 1 {
+				names = append(names, token.(string))
+				var value json.RawMessage
+				if err := d.Decode(&value); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestSummaryKeys pins the names that scripts read. Keys may be added, but
+// none of these may go or change.
+func TestSummaryKeys(t *testing.T) {
+	c := collect(workload(1, 300, 2), urls(2))
+	s := c.Summary(RunInfo{Planned: 300, Run: Run{DurationS: 2, StartedAt: time.Unix(1, 5).UTC()}, Limits: DefaultLimits()})
+	var top map[string]json.RawMessage
+	text := []byte(dump(s))
+	if err := json.Unmarshal(text, &top); err != nil {
+		t.Fatal(err)
+	}
+	var target []json.RawMessage
+	if err := json.Unmarshal(top["targets"], &target); err != nil {
+		t.Fatal(err)
+	}
+	percentiles := "p50 p90 p95 p99 p999 max mean"
+	for _, tt := range []struct {
+		name   string
+		object []byte
+		want   string
+	}{
+		{"summary", text, "schema verdict run workload requests drift_us ttft_ms ttft_planned_ms tpot_ms itl_ms e2e_ms e2e_planned_ms throughput prefix_cache targets client"},
+		{"verdict", top["verdict"], "valid reasons"},
+		{"run", top["run"], "started_at monotonic_start_ns duration_s scale targets version host options"},
+		{"workload", top["workload"], "trace format rows requests input_tokens output_tokens block_tokens fingerprint"},
+		{"requests", top["requests"], "planned sent ok failed resent by_outcome"},
+		{"by_outcome", mustObject(t, top["requests"])["by_outcome"], "bad_response cancelled connect_error http_error not_sent ok reset stream_error timeout truncated"},
+		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
+		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
+		{"target", target[0], "url requests ttft_ms"},
+		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles lanes realtime spin_us prebuild_s wire_bytes"},
+		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], percentiles},
+	} {
+		got := keys(t, tt.object)
+		at := 0
+		for _, key := range strings.Fields(tt.want) {
+			i := slices.Index(got[at:], key)
+			if i < 0 {
+				t.Errorf("%s: %q is missing or out of order in %v", tt.name, key, got)
+				break
+			}
+			at += i + 1
+		}
+		if tt.want == percentiles && len(got) != 7 {
+			t.Errorf("%s: %v, want exactly %s", tt.name, got, percentiles)
+		}
+	}
+}
+
+func mustObject(t *testing.T, raw []byte) (m map[string]json.RawMessage) {
+	t.Helper()
+	if err := json.Unmarshal(raw, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestSummaryRoundTrip(t *testing.T) {
+	c := collect(workload(2, 300, 2), urls(2))
+	s := c.Summary(RunInfo{
+		Planned: 300, Run: Run{DurationS: 2, StartedAt: time.Unix(1e9, 123456789).UTC(), Options: map[string]any{"scale": 2.0}},
+		Limits: DefaultLimits(), ReceiveLag: NewDistribution(),
+	})
+	var again Summary
+	if err := json.Unmarshal([]byte(dump(s)), &again); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "round trip", &again, s)
+	if !strings.Contains(dump(s), `"started_at": "2001-09-09T01:46:40.123456789Z"`) {
+		t.Error("started_at is not RFC 3339 in UTC")
+	}
+}
+
+// TestSummaryOfDisaster: when everything failed there still is a summary,
+// with null where there is no number.
+func TestSummaryOfDisaster(t *testing.T) {
+	c := NewCollector(urls(1))
+	var r record.Record
+	for i := range int64(20) {
+		r.Clear()
+		r.Row, r.PlannedNS, r.InputTokens, r.OutputTokens, r.Outcome = i, i*1000, 10, 10, record.ConnectError
+		if i >= 10 { // even with instants, a failure enters no latency
+			r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.Outcome = r.PlannedNS+5, r.PlannedNS+100, r.PlannedNS+900, record.Reset
+			r.CompletionTokens, r.CachedTokens, r.PromptTokens = 5, 5, 10
+		}
+		c.Add(&r, 0)
+	}
+	s := c.Summary(RunInfo{Planned: 20, Run: Run{DurationS: 1}, Limits: DefaultLimits()})
+	if s.Verdict.Valid || len(s.Verdict.Reasons) != 1 || !strings.HasPrefix(s.Verdict.Reasons[0], "none of 20 requests succeeded") {
+		t.Errorf("verdict %+v", s.Verdict)
+	}
+	top := mustObject(t, []byte(dump(s)))
+	for _, key := range []string{"ttft_ms", "ttft_planned_ms", "tpot_ms", "itl_ms", "e2e_ms", "e2e_planned_ms"} {
+		if string(top[key]) != "null" {
+			t.Errorf("%s = %s, want null", key, top[key])
+		}
+	}
+	want := Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005}
+	if s.DriftUS == nil || *s.DriftUS != want {
+		t.Errorf("drift %+v, want %+v", s.DriftUS, want)
+	}
+	equal(t, "prefix cache", s.PrefixCache, PrefixCache{})
+	equal(t, "tokens", s.Tokens, Tokens{})
+	equal(t, "throughput", s.Throughput, Throughput{})
+	if s.Requests.Failed != 20 || s.Requests.Sent != 10 || s.Requests.ByOutcome["connect_error"] != 10 || s.Requests.ByOutcome["reset"] != 10 {
+		t.Errorf("requests %+v", s.Requests)
+	}
+}
+
+// TestSummaryOfNothing: a run that planned nothing has a summary too.
+func TestSummaryOfNothing(t *testing.T) {
+	s := NewCollector(nil).Summary(RunInfo{})
+	text := dump(s)
+	for _, want := range []string{`"valid": true`, `"reasons": []`, `"targets": []`, `"notes": []`, `"drift_us": null`, `"per_chunk": null`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+// TestReportedCacheIsPerTarget: a target that reported once counts as zero
+// where it is silent; one that never did is unknown and left out.
+func TestReportedCacheIsPerTarget(t *testing.T) {
+	c := NewCollector(urls(2))
+	for i, cached := range []int64{record.None, 160, record.None} {
+		r := answered()
+		r.Row, r.CachedTokens = int64(i), cached
+		c.Add(r, 0)
+	}
+	silent := answered()
+	silent.CachedTokens = record.None
+	c.Add(silent, 1)
+	s := c.Summary(RunInfo{Planned: 4, Limits: DefaultLimits()})
+	if got := *s.PrefixCache.ReportedHitRatio; got != 160.0/1500 {
+		t.Errorf("reported hit ratio %v, want 160/1500: the silent target must not dilute it", got)
+	}
+	if got := *s.PrefixCache.ExpectedHitRatio; got != 0.8 {
+		t.Errorf("expected hit ratio %v, want 0.8", got)
+	}
+	if s.Targets[0].ReportedHitRatio == nil || s.Targets[1].ReportedHitRatio != nil {
+		t.Errorf("per target: %v, %v", s.Targets[0].ReportedHitRatio, s.Targets[1].ReportedHitRatio)
+	}
+}

@@ -1,0 +1,174 @@
+package metrics
+
+import (
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// Verdict says whether the numbers of a run may be trusted, and if not, why:
+// a sentence each, with its number and the remedy.
+type Verdict struct {
+	Valid   bool     `json:"valid"`
+	Reasons []string `json:"reasons"`
+}
+
+// Limits is what the verdict measures a run by. DefaultLimits gives the usual.
+type Limits struct {
+	MaxDriftMS      float64 `json:"max_drift_ms"`       // of drift p99
+	MaxReceiveLagMS float64 `json:"max_receive_lag_ms"` // of the 99th percentile
+	MaxErrorRate    float64 `json:"max_error_rate"`     // 0..1
+	AllowWarm       bool    `json:"allow_warm"`
+	ForcedOutput    bool    `json:"forced_output"` // the output length was forced, so it must be exact
+}
+
+// DefaultLimits returns the limits of the command line's defaults.
+func DefaultLimits() Limits {
+	return Limits{MaxDriftMS: 5, MaxReceiveLagMS: 5, MaxErrorRate: 0.01, ForcedOutput: true}
+}
+
+const (
+	// starvedShare of all processors' time used by the client alone means that
+	// readers waited for a processor.
+	starvedShare = 0.95
+	// warmTolerance is the share of prompt tokens that may be hit above the
+	// ideal before the cache counts as warm: requests that leave in the same
+	// instant may overtake each other on their way, and then the one that was
+	// planned first finds what the other one brought.
+	warmTolerance = 0.01
+)
+
+// Judge returns the verdict on s by s.Limits. further are reasons that others
+// found. It looks at nothing else, so the same summary always gets the same
+// verdict.
+func Judge(s *Summary, further ...string) Verdict {
+	reasons := []string{}
+	for _, rule := range []func(*Summary) string{
+		interrupted, unaccounted, unwritten, errorRate, early, drift, connections, receiveLag, starved, prompts, cutShort, warm, refused,
+	} {
+		if reason := rule(s); reason != "" {
+			reasons = append(reasons, reason)
+		}
+	}
+	reasons = append(reasons, further...)
+	return Verdict{Valid: len(reasons) == 0, Reasons: reasons}
+}
+
+func interrupted(s *Summary) string {
+	if !s.Run.Partial {
+		return ""
+	}
+	return fmt.Sprintf("interrupted when %s of %s had been sent", human.Count(s.Requests.Sent), requests(s.Requests.Planned))
+}
+
+func unaccounted(s *Summary) string {
+	recorded := s.Requests.OK + s.Requests.Failed
+	if recorded == s.Requests.Planned {
+		return ""
+	}
+	return fmt.Sprintf("%s planned but %s recorded: please report this as a bug",
+		requests(s.Requests.Planned), human.Count(recorded))
+}
+
+func unwritten(s *Summary) string {
+	if s.Requests.Unwritten == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s could not be written to disk, though this summary counts them: make room and run again",
+		human.Many(s.Requests.Unwritten, "record"))
+}
+
+// errorRate leaves out what the user's own interruption ended.
+func errorRate(s *Summary) string {
+	planned, failed := s.Requests.Planned, s.Requests.Failed
+	if s.Run.Partial {
+		byUser := s.Requests.ByOutcome[record.Cancelled.String()] + s.Requests.ByOutcome[record.NotSent.String()]
+		planned, failed = planned-byUser, failed-byUser
+	}
+	switch {
+	case planned <= 0:
+		return ""
+	case failed == planned:
+		return fmt.Sprintf("none of %s succeeded: see the outcomes, and \"error\" in requests.jsonl", requests(planned))
+	case float64(failed) > s.Limits.MaxErrorRate*float64(planned):
+		return fmt.Sprintf("%s of %s failed (%s, limit %s): see the outcomes, or allow it with --max-error-rate",
+			human.Count(failed), requests(planned), human.Percent(float64(failed)/float64(planned)), human.Percent(s.Limits.MaxErrorRate))
+	}
+	return ""
+}
+
+func early(s *Summary) string {
+	if s.Requests.Early == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s left before the planned instant: please report this as a bug", requests(s.Requests.Early))
+}
+
+func drift(s *Summary) string {
+	if s.DriftUS == nil || s.DriftUS.P99 <= s.Limits.MaxDriftMS*1e3 {
+		return ""
+	}
+	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms: give the client more or idle cores and real-time priority, or lower --scale",
+		human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS)
+}
+
+func connections(s *Summary) string {
+	if s.Connections.NotReady == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s found no connection ready at the deadline (longest wait %s): too few were open ahead of demand; see whether the server accepts slowly, the client lacks cores, or the descriptor limit is low",
+		requests(s.Connections.NotReady), human.Duration(s.Connections.MaxWaitMS*1e6, 3))
+}
+
+func receiveLag(s *Summary) string {
+	lag := s.Client.ReceiveLagUS
+	if lag == nil || lag.P99 <= s.Limits.MaxReceiveLagMS*1e3 {
+		return ""
+	}
+	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so latencies are too long: give it more cores",
+		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS)
+}
+
+func starved(s *Summary) string {
+	capacity := s.Run.DurationS * float64(s.Run.Host.CPUs)
+	if capacity <= 0 || s.Client.CPUS <= starvedShare*capacity {
+		return ""
+	}
+	return fmt.Sprintf("the client was starved of CPU, it used %s of %s: give it more cores, or replay from several machines",
+		human.Percent(s.Client.CPUS/capacity), human.Many(int64(s.Run.Host.CPUs), "core"))
+}
+
+func prompts(s *Summary) string {
+	if s.Tokens.PromptMismatches == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the server counted other prompt tokens than recorded in %s of %s: check --prompt, and the template overhead that the probe found",
+		human.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
+}
+
+func cutShort(s *Summary) string {
+	if s.Tokens.CutShort == 0 || !s.Limits.ForcedOutput {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
+		human.Count(s.Tokens.CutShort), human.Many(s.Requests.OK, "completion"))
+}
+
+func warm(s *Summary) string {
+	above := s.PrefixCache.AboveIdealTokens
+	if s.Limits.AllowWarm || float64(above) <= warmTolerance*float64(s.Tokens.Prompt) {
+		return ""
+	}
+	return fmt.Sprintf("the cache was warm, %s hit %s more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
+		requests(s.PrefixCache.AboveIdealRequests), human.Many(above, "token"))
+}
+
+func refused(s *Summary) string {
+	if s.Workload.RefusedRows == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the selection could not be replayed: see the notes on the trace", human.Many(s.Workload.RefusedRows, "row"))
+}
+
+func requests(n int64) string { return human.Many(n, "request") }

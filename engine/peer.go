@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+)
+
+// ErrNoRoom means that a peer has as many connections as the descriptor limit leaves it.
+var ErrNoRoom = errors.New("no descriptor left for another connection; raise `ulimit -n`")
+
+// peer is one address of a target with its connections. Each has an id below the peer's room.
+type peer struct {
+	run    *Run
+	addr   netip.AddrPort
+	name   string // addr as text, for records
+	target int    // index into the run's targets
+	dial   dialOptions
+
+	table  []atomic.Pointer[conn] // connections that exist, by id
+	parked *idSet                 // ids of connections that wait for a request; now and then one that has just died
+	unused *idSet                 // ids without a connection
+
+	dialing atomic.Int64 // connections on their way, ahead of demand
+	refused atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
+	fired   atomic.Int64 // requests released to this peer so far; compared with due
+	due     int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
+}
+
+func newPeer(r *Run, target int, addr netip.AddrPort, room int, d dialOptions) *peer {
+	p := &peer{
+		run: r, addr: addr, name: addr.String(), target: target, dial: d,
+		table: make([]atomic.Pointer[conn], room), parked: newIDSet(room), unused: newIDSet(room),
+	}
+	for id := range uint32(room) {
+		p.unused.put(id)
+	}
+	return p
+}
+
+// take returns a connection that was parked a moment ago; nil if there is none. Whether it still is, start finds out.
+func (p *peer) take() *conn {
+	for {
+		id, ok := p.parked.take()
+		if !ok {
+			return nil
+		}
+		if c := p.table[id].Load(); c != nil {
+			return c
+		}
+	}
+}
+
+// park offers a connection that is in state from for the next request. Its receiver may find it closed at any moment.
+func (p *peer) park(c *conn, from uint32) {
+	if !c.state.CompareAndSwap(from, parked) {
+		return // closed by the server as soon as it was open
+	}
+	p.parked.put(c.id)
+	if c.state.Load() == dead && p.table[c.id].Load() == c {
+		p.parked.drop(c.id) // it died in between, before it could be withdrawn
+	}
+}
+
+// forget takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
+func (p *peer) forget(c *conn) {
+	p.parked.drop(c.id)
+	p.table[c.id].Store(nil)
+	p.unused.put(c.id)
+}
+
+// alive is how many connections exist.
+func (p *peer) alive() int64 { return int64(len(p.table)) - p.unused.len() }
+
+// connect dials and starts the receiver. The connection belongs to the caller, who parks it or starts a request on it.
+func (p *peer) connect(ctx context.Context) (*conn, error) {
+	id, ok := p.unused.take()
+	if !ok {
+		return nil, ErrNoRoom
+	}
+	s, err := dial(ctx, p.run.clock, p.addr, p.dial)
+	if err != nil {
+		p.unused.put(id)
+		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
+	}
+	p.run.dialled.Add(1)
+	c := newConn(p.run, p, s)
+	c.id = id
+	p.table[id].Store(c)
+	p.run.receivers.Add(1)
+	go c.receive()
+	return c, nil
+}
+
+// dialAhead parks one more connection, soon.
+func (p *peer) dialAhead() {
+	p.dialing.Add(1)
+	p.run.workers.do(func() {
+		defer p.dialing.Add(-1)
+		c, err := p.connect(p.run.ctx)
+		if err != nil {
+			p.refused.Store(true)
+			return
+		}
+		p.park(c, opening)
+	})
+}
+
+// each calls f for every connection of the peer.
+func (p *peer) each(f func(*conn)) {
+	for id := range p.table {
+		if c := p.table[id].Load(); c != nil {
+			f(c)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/bytedance/sonic"
+	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+)
+
+// Prober asks servers what a run needs to know before it starts. It is off the hot path and uses fasthttp.
+type Prober struct {
+	Targets        []Target
+	Headers        []http1.Header // of every request: ours, the user's own and credentials
+	Secrets        []string       // never repeated in an error
+	TLS            *tls.Config
+	ConnectTimeout time.Duration
+	Timeout        time.Duration // of one answer
+	// Backend makes bodies of requests that are answered whole, with the given cache salt ("" = none).
+	Backend func(salt string) (api.Backend, error)
+}
+
+// ErrProbe wraps every answer of a server that makes a run pointless.
+var ErrProbe = errors.New("probe")
+
+// Alive connects to every address of every target. An address that refuses is left out, with a note, as long as another
+// address of the same name accepts; a target without one is an error.
+func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
+	for i := range b.Targets {
+		t := &b.Targets[i]
+		var alive []netip.AddrPort
+		var last error
+		for _, addr := range t.Peers {
+			d := net.Dialer{Timeout: b.ConnectTimeout}
+			c, err := d.DialContext(ctx, "tcp", addr.String())
+			if err != nil {
+				last = err
+				continue
+			}
+			_ = c.Close()
+			alive = append(alive, addr)
+		}
+		if len(alive) == 0 {
+			return notes, fmt.Errorf("%w: target %s does not accept connections: %w; start it, correct --url, or use --no-probe", ErrProbe, t.URL, last)
+		}
+		if left := len(t.Peers) - len(alive); left > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left, len(t.Peers)))
+		}
+		t.Peers = alive
+	}
+	return notes, nil
+}
+
+// Model asks the first target for the name of its model.
+func (b *Prober) Model(ctx context.Context) (string, error) {
+	t := &b.Targets[0]
+	status, body, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
+	if err != nil {
+		return "", fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
+	}
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
+		return "", fmt.Errorf("%w: %s/v1/models names no model (HTTP %d%s); give it with --model", ErrProbe, t.Base, status, credentialsHint(status))
+	}
+	return list.Data[0].ID, nil
+}
+
+func credentialsHint(status int) string {
+	if status == 401 || status == 403 {
+		return ": credentials missing or refused, see OPENAI_API_KEY and --api-key-file"
+	}
+	return ""
+}
+
+// certificateHint is the remedy where a server's certificate was not accepted.
+func certificateHint(err error) string {
+	var refused *tls.CertificateVerificationError
+	if errors.As(err, &refused) {
+		return "; trust it with --ca-cert FILE, or go without with --insecure"
+	}
+	return ""
+}
+
+// ProbeCount is what a server counted for one probe.
+type ProbeCount struct {
+	PromptTokens int
+	CachedTokens int // -1 where not reported
+}
+
+// Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
+func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, prompt []byte, salt string) (ProbeCount, error) {
+	backend, err := b.Backend(salt)
+	if err != nil {
+		return ProbeCount{}, err
+	}
+	body := backend.AppendPrefix(nil)
+	body = append(body, prompt...)
+	body = backend.AppendSuffix(body, 1)
+	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.URL+t.Path+t.Query, body)
+	if err != nil {
+		return ProbeCount{}, fmt.Errorf("%w: %s: %w%s", ErrProbe, t.URL+t.Path, err, certificateHint(err))
+	}
+	var d api.Delta
+	d.Reset()
+	err = backend.ParseBody(answer, &d)
+	if status != 200 || d.IsError {
+		message := redactor(b.Secrets).fromJSON(d.Error)
+		if err != nil || message == "" {
+			message = redactor(b.Secrets).line(string(answer))
+		}
+		return ProbeCount{}, &RefusedError{URL: t.URL + t.Path, Status: status, Message: message}
+	}
+	if err != nil {
+		return ProbeCount{}, fmt.Errorf("%w: %s answers a probe with something that is not a completion: %w", ErrProbe, t.URL+t.Path, err)
+	}
+	if d.PromptTokens < 0 {
+		return ProbeCount{}, fmt.Errorf("%w: %s reports no usage.prompt_tokens, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
+	}
+	return ProbeCount{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
+}
+
+// RefusedError is a server's answer to a probe that it did not accept.
+type RefusedError struct {
+	URL     string
+	Status  int
+	Message string
+}
+
+// Error names the answer and the usual remedies.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("probe: %s refuses a request like those of the run: HTTP %d: %s%s", e.URL, e.Status, e.Message, e.hint())
+}
+
+func (e *RefusedError) hint() string {
+	for _, word := range []string{"ignore_eos", "min_tokens", "extra_forbidden", "Extra inputs", "Unrecognized"} {
+		if strings.Contains(e.Message, word) {
+			return "; --no-force-output leaves out what this server does not know"
+		}
+	}
+	if e.Status == 404 {
+		return "; check --url, --api and --model"
+	}
+	return credentialsHint(e.Status)
+}
+
+// ask makes one exchange with one address, and breaks it off when ctx ends. Redirects are answers like any other.
+func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
+	client := fasthttp.HostClient{
+		Addr: addr.String(), IsTLS: t.TLS, TLSConfig: b.tlsFor(t), MaxIdleConnDuration: time.Second,
+		Dial: func(string) (net.Conn, error) {
+			d := net.Dialer{Timeout: b.ConnectTimeout}
+			c, err := d.DialContext(ctx, "tcp", addr.String())
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = c.Close() })
+			}
+			return c, err
+		},
+	}
+	defer client.CloseIdleConnections()
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(url)
+	req.Header.SetMethod(method)
+	req.Header.Set("Connection", "close")
+	for _, h := range b.Headers {
+		req.Header.Set(h.Name, h.Value)
+	}
+	req.SetBody(body)
+	if err := client.DoTimeout(req, resp, b.Timeout); err != nil {
+		return 0, nil, err
+	}
+	answer, err = resp.BodyUncompressed()
+	return resp.StatusCode(), append([]byte(nil), answer...), err
+}
+
+func (b *Prober) tlsFor(t *Target) *tls.Config {
+	if !t.TLS {
+		return nil
+	}
+	cfg := b.TLS.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = t.Name
+	}
+	return cfg
+}

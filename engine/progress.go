@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Progress is where a run stands. It may be asked for at any time.
+type Progress struct {
+	NowNS     int64 // since the start
+	Sent      int64 // requests, re-sends included
+	OK        int64
+	Failed    int64
+	Left      int64 // requests without a final record
+	TokensOut int64 // completion tokens of requests that ended ok
+}
+
+// Progress reads the run's counters.
+func (r *Run) Progress() Progress {
+	return Progress{
+		NowNS: r.clock.Now(), Sent: r.sent.Load(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Left: r.left.Load(),
+		TokensOut: r.tokensOut.Load(),
+	}
+}
+
+// Requests is how many requests the run has.
+func (r *Run) Requests() int { return r.work.Requests() }
+
+// Facts are what a finished run knows besides its records.
+type Facts struct {
+	StartedAt        time.Time
+	MonotonicStartNS int64
+	EndNS            int64 // when the last request ended
+	Placement        sched.Placement
+	Stopped          bool  // by Stop or Abort, before its end
+	Skipped          int64 // requests of a closed loop that its time left out
+	Dialled          int64
+	NotReady         int64 // requests that found no connection ready at their deadline and were sent late
+	ClosedIdle       int64 // connections closed by the server between requests
+	PartialWrites    int64 // images that the kernel did not take at once
+	Sends            int64 // images sent, re-sends included
+	Usage            Usage
+}
+
+// Facts may be called when Do has returned.
+func (r *Run) Facts() Facts {
+	f := Facts{
+		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
+		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sent.Load(), Usage: r.usage,
+	}
+	return f
+}

@@ -1,0 +1,338 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/sse"
+)
+
+// maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
+const maxWholeBody = 64 << 20
+
+// reply turns the bytes of one response into a record. It belongs to one receiver, which hands in what it read together
+// with the instant after the read; everything found in one read shares that instant.
+type reply struct {
+	backend api.Backend
+	stream  bool     // a stream was asked for
+	secrets redactor // what no record repeats
+
+	head   http1.Response
+	events sse.Scanner
+	delta  api.Delta
+	rec    *record.Record
+	gaps   []int64 // between token chunks, ns; for the collector if the request ends ok
+	whole  []byte  // a body that is not an event stream
+	form   bodyForm
+
+	bytesIn       int64
+	emptyFinishNS int64 // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
+	usageTokens   int64
+	finished      bool // a finish reason or [DONE] was seen
+	streamError   bool
+	reusable      bool // the connection may carry another request
+}
+
+type bodyForm uint8
+
+const (
+	undecided bodyForm = iota
+	eventStream
+	wholeBody
+)
+
+// begin makes the reply ready for the response to rec's request.
+func (p *reply) begin(rec *record.Record) {
+	p.head.Reset()
+	p.events.Reset()
+	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], p.whole[:0]
+	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
+	p.finished, p.streamError, p.reusable = false, false, false
+}
+
+// feed takes what one read returned. ended means the record's outcome is set and the response is over. A body that turns
+// out to be compressed is handed back: its first piece and what follows it in b, for readInflated.
+func (p *reply) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
+	p.bytesIn += int64(len(b))
+	for {
+		headWasDone := p.head.HeadDone()
+		body, n, err := p.head.Scan(b)
+		if p.head.HeadDone() && !headWasDone {
+			p.rec.HeadersNS, p.rec.Status = nowNS, int64(p.head.Status)
+		}
+		if err != nil {
+			return p.fail(record.BadResponse, err.Error()), nil
+		}
+		if len(body) > 0 {
+			if p.head.Gzip {
+				return false, &inflateSource{reply: p, body: body, pending: b[n:], nowNS: nowNS}
+			}
+			if err := p.onBody(body, nowNS); err != nil {
+				return p.fail(record.BadResponse, err.Error()), nil
+			}
+		}
+		b = b[n:]
+		if p.head.Done() {
+			p.reusable = p.head.KeepAlive && len(b) == 0
+			return p.end(nowNS), nil
+		}
+		if len(b) == 0 {
+			return false, nil
+		}
+	}
+}
+
+// onBody takes decompressed body bytes.
+func (p *reply) onBody(body []byte, nowNS int64) error {
+	if p.form == undecided {
+		body = p.decideForm(body)
+	}
+	switch p.form {
+	case eventStream:
+		return p.onEvents(body, nowNS)
+	case wholeBody:
+		if len(p.whole)+len(body) > maxWholeBody {
+			return fmt.Errorf("body larger than %d MiB", maxWholeBody>>20)
+		}
+		p.whole = append(p.whole, body...)
+	}
+	return nil
+}
+
+// decideForm trusts the status and the request first and the Content-Type second: some servers stream as text/plain, and
+// some answer a stream request with one JSON object. It returns body without leading white space.
+func (p *reply) decideForm(body []byte) []byte {
+	if p.head.Status != 200 || !p.stream {
+		p.form = wholeBody
+		return body
+	}
+	body = bytes.TrimLeft(body, " \t\r\n")
+	switch {
+	case len(body) == 0:
+	case body[0] == '{' || body[0] == '[':
+		p.form = wholeBody
+	default:
+		p.form = eventStream
+	}
+	return body
+}
+
+func (p *reply) onEvents(body []byte, nowNS int64) error {
+	for len(body) > 0 {
+		data, n, ok, err := p.events.Next(body)
+		if err != nil {
+			return err
+		}
+		body = body[n:]
+		if ok {
+			if err := p.onEvent(data, nowNS); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *reply) onEvent(data []byte, nowNS int64) error {
+	d := &p.delta
+	d.Reset()
+	if err := p.backend.ParseEvent(data, d); err != nil {
+		return err
+	}
+	if d.Token {
+		p.onToken(d.Text, nowNS)
+	}
+	if d.EmptyFinish {
+		p.emptyFinishNS = nowNS
+	}
+	p.onDelta(d)
+	return nil
+}
+
+// onToken counts a token chunk.
+func (p *reply) onToken(text bool, nowNS int64) {
+	rec := p.rec
+	if rec.FirstTokenNS == record.None {
+		rec.FirstTokenNS = nowNS
+		if cap(p.gaps) < int(rec.OutputTokens) {
+			p.gaps = make([]int64, 0, rec.OutputTokens) // once per connection and size
+		}
+	} else {
+		p.gaps = append(p.gaps, nowNS-rec.LastTokenNS)
+	}
+	if text && rec.FirstTextNS == record.None {
+		rec.FirstTextNS = nowNS
+	}
+	rec.LastTokenNS = nowNS
+	rec.Chunks++
+}
+
+// onDelta takes what an event or a whole body says besides its tokens.
+func (p *reply) onDelta(d *api.Delta) {
+	rec := p.rec
+	if d.Finish != "" {
+		rec.FinishReason, p.finished = d.Finish, true
+	}
+	if d.Done {
+		p.finished = true
+	}
+	if d.HasUsage {
+		keepCount(&p.usageTokens, d.CompletionTokens)
+		keepCount(&rec.PromptTokens, d.PromptTokens)
+		keepCount(&rec.CachedTokens, d.CachedTokens)
+	}
+	if d.IsError && !p.streamError {
+		p.streamError = true
+		if rec.Error = p.secrets.fromJSON(d.Error); rec.Error == "" {
+			rec.Error = "an error without a message"
+		}
+	}
+}
+
+func keepCount(into *int64, count int) {
+	if count >= 0 {
+		*into = int64(count)
+	}
+}
+
+// end sets the outcome of a response that is complete as HTTP.
+func (p *reply) end(nowNS int64) bool {
+	rec := p.rec
+	rec.DoneNS = nowNS
+	if p.form == eventStream {
+		if data, ok := p.events.Finish(); ok {
+			if err := p.onEvent(data, nowNS); err != nil {
+				return p.fail(record.Truncated, "the stream ended inside an event")
+			}
+		}
+		p.endStream()
+		return true
+	}
+	p.endWhole(nowNS)
+	return true
+}
+
+func (p *reply) endStream() {
+	rec := p.rec
+	if p.usageTokens == rec.Chunks+1 && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
+		p.onToken(false, p.emptyFinishNS)
+	}
+	p.countTokens()
+	switch {
+	case p.serverFailed():
+	case !p.finished:
+		rec.Outcome, rec.Error = record.Truncated, "the stream ended without a finish reason or [DONE]"
+	case rec.Chunks == 0:
+		rec.Outcome, rec.Error = record.BadResponse, "the stream carried no token chunk"
+	default:
+		rec.Outcome = record.OK
+	}
+}
+
+// endWhole reads a body that came in one piece. It has no first token; its last is there when the body is.
+func (p *reply) endWhole(nowNS int64) {
+	rec := p.rec
+	p.delta.Reset()
+	err := p.backend.ParseBody(p.whole, &p.delta)
+	if rec.Status != 200 {
+		rec.Outcome, rec.Error = record.HTTPError, p.serverMessage(err)
+		return
+	}
+	if err != nil {
+		rec.Outcome, rec.Error = record.BadResponse, p.secrets.line(err.Error())
+		return
+	}
+	p.onDelta(&p.delta)
+	p.countTokens()
+	switch {
+	case p.serverFailed():
+	case !p.finished:
+		rec.Outcome, rec.Error = record.BadResponse, "the response carries no finish reason"
+	default:
+		rec.Outcome, rec.LastTokenNS = record.OK, nowNS
+	}
+}
+
+// serverFailed sets the outcome of an answer that says itself that it is none, and reports whether it is one.
+func (p *reply) serverFailed() bool {
+	rec := p.rec
+	switch {
+	case p.streamError:
+	case givenUp(rec.FinishReason):
+		rec.Error = "the server gave the request up: finish reason " + rec.FinishReason
+	default:
+		return false
+	}
+	rec.Outcome = record.StreamError
+	return true
+}
+
+// givenUp tells a finish reason by which a server says that it did not finish (vLLM's abort, when it is shut down).
+func givenUp(reason string) bool { return reason == "abort" || reason == "error" }
+
+// serverMessage is what an error response says, whatever its form.
+func (p *reply) serverMessage(parseErr error) string {
+	text := p.secrets.line(string(p.whole[:min(len(p.whole), maxErrorRead)]))
+	if parseErr == nil && len(p.delta.Error) > 0 {
+		text = p.secrets.fromJSON(p.delta.Error)
+	}
+	if text == "" {
+		text = fmt.Sprintf("HTTP %d without a message", p.rec.Status)
+	}
+	return text
+}
+
+// countTokens takes the server's count, or else the chunks, marked so.
+func (p *reply) countTokens() {
+	switch {
+	case p.usageTokens != record.None:
+		p.rec.CompletionTokens, p.rec.TokensFrom = p.usageTokens, record.TokensFromUsage
+	case p.rec.Chunks > 0:
+		p.rec.CompletionTokens, p.rec.TokensFrom = p.rec.Chunks, record.TokensFromChunks
+	}
+}
+
+// broken ends the reply of a connection that failed or was closed with err.
+func (p *reply) broken(err error, nowNS int64) {
+	if errors.Is(err, io.EOF) {
+		err = p.head.EOF()
+		if err == nil { // a body that ends with the connection
+			p.end(nowNS)
+			return
+		}
+		if errors.Is(err, http1.ErrNoResponse) {
+			p.fail(record.Reset, "the server closed the connection before it answered")
+			return
+		}
+		p.fail(record.Truncated, err.Error())
+		return
+	}
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		p.fail(record.Reset, "connection reset by the server")
+	case errors.As(err, &errno): // ETIMEDOUT, EHOSTUNREACH and their like: the network lost the connection
+		p.fail(record.Reset, "connection lost: "+errno.Error())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		p.fail(record.Truncated, err.Error())
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		panic("BUG: a deadline reached the reply; the receiver resolves those")
+	default:
+		p.fail(record.BadResponse, err.Error())
+	}
+}
+
+// fail ends the reply with an outcome of our own finding. The connection is not used again.
+func (p *reply) fail(o record.Outcome, why string) bool {
+	p.countTokens()
+	p.rec.Outcome, p.rec.Error = o, p.secrets.line(why)
+	p.reusable = false
+	return true
+}

@@ -1,0 +1,275 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// events is the body of a completions stream of n tokens.
+func events(n int, rest ...string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `data: {"choices":[{"index":0,"text":" t%d","finish_reason":null}]}`+"\n\n", i)
+	}
+	for _, event := range rest {
+		b.WriteString("data: " + event + "\n\n")
+	}
+	return b.String()
+}
+
+const (
+	finish = `{"choices":[{"index":0,"text":"","finish_reason":"length"}]}`
+	done   = "[DONE]"
+)
+
+func usage(prompt, completion, cached int) string {
+	return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, completion, cached)
+}
+
+func response(status int, headers, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), headers, body)
+}
+
+func chunked(body string) string {
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
+	for len(body) > 0 {
+		n := min(37, len(body))
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", n, body[:n])
+		body = body[n:]
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
+	backend, err := api.New("completions", api.Options{Stream: stream})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &reply{backend: backend, stream: stream, secrets: redactor{"sk-verysecret"}}
+	rec := new(record.Record)
+	rec.Clear()
+	rec.OutputTokens = 4
+	p.begin(rec)
+	return p, rec
+}
+
+// play feeds the pieces at instants 100, 200, … and then what the connection did: nil leaves it open.
+func play(p *reply, pieces [][]byte, end error) (ended bool) {
+	now := int64(0)
+	for i := 0; i < len(pieces); i++ {
+		now += 100
+		var compressed *inflateSource
+		ended, compressed = p.feed(pieces[i], now)
+		if compressed != nil {
+			next := func() ([]byte, int64, error) {
+				i++
+				now += 100
+				if i >= len(pieces) {
+					return nil, now, end
+				}
+				return pieces[i], now, nil
+			}
+			var err error
+			if now, err = p.readInflated(compressed, next); err != nil && err != errReplyEnded {
+				p.broken(err, now)
+			}
+			return true
+		}
+		if ended {
+			return true
+		}
+	}
+	if end != nil {
+		p.broken(end, now+100)
+		return true
+	}
+	return false
+}
+
+func TestReplyOutcomes(t *testing.T) {
+	const sse = "Content-Type: text/event-stream\r\n"
+	cases := []struct {
+		name, raw string
+		end       error
+		outcome   record.Outcome
+		chunks    int64
+		tokens    int64
+		err       string
+		reusable  bool
+	}{
+		{name: "whole stream", raw: chunked(events(3, finish, usage(9, 3, 0), done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
+		{name: "last token is in the finish chunk", raw: chunked(events(3, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 4, tokens: 4, reusable: true},
+		{name: "no usage", raw: chunked(events(3, finish, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
+		{name: "no finish but DONE", raw: chunked(events(3, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
+		{name: "last event lacks its blank line", raw: response(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), outcome: record.OK, chunks: 2, tokens: 2, reusable: true},
+		{name: "ends inside an event", raw: response(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, tokens: 2, err: "inside an event"},
+		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, outcome: record.OK, chunks: 2, tokens: 2},
+		{name: "no finish, no DONE", raw: chunked(events(3)), outcome: record.Truncated, chunks: 3, tokens: 3, err: "without a finish reason", reusable: true},
+		{name: "cut in the body", raw: chunked(events(3, finish, done))[:300], end: io.EOF, outcome: record.Truncated, err: "cut short"},
+		{name: "cut in the head", raw: "HTTP/1.1 200 OK\r\nConte", end: io.EOF, outcome: record.Truncated, err: "head"},
+		{name: "closed without a byte", raw: "", end: io.EOF, outcome: record.Reset, err: "before it answered"},
+		{name: "reset without a byte", raw: "", end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
+		{name: "reset in the body", raw: chunked(events(3))[:200], end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
+		{name: "status 500 with a message", raw: response(500, "", `{"error":{"message":"out of \"blocks\"","code":500}}`), outcome: record.HTTPError, err: `out of "blocks"`, reusable: true},
+		{name: "status 502 with a page", raw: response(502, "Content-Type: text/html\r\n", "<html>bad gateway</html>"), outcome: record.HTTPError, err: "bad gateway", reusable: true},
+		{name: "error in the stream", raw: chunked(events(2, `{"error":{"message":"preempted"}}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "preempted", reusable: true},
+		{name: "JSON error with status 200", raw: response(200, "", `{"error":{"message":"no such model"}}`), outcome: record.StreamError, err: "no such model", reusable: true},
+		{name: "malformed event", raw: chunked(events(1, `{"choices":[{`)), outcome: record.BadResponse, chunks: 1, tokens: 1, err: ""},
+		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2\r\n\r\n", outcome: record.BadResponse, err: ""},
+		{name: "empty stream", raw: chunked("data: [DONE]\n\n"), outcome: record.BadResponse, err: "no token chunk", reusable: true},
+		{name: "given up", raw: chunked(events(2, `{"choices":[{"index":0,"text":"","finish_reason":"abort"}]}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "abort", reusable: true},
+		{name: "credential repeated", raw: response(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***", reusable: true},
+		{name: "network lost", raw: "", end: syscall.ETIMEDOUT, outcome: record.Reset, err: "connection lost"},
+		{name: "finish chunk beside chunks of several tokens", raw: chunked(events(2, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 2, tokens: 4, reusable: true},
+		{name: "close asked for", raw: "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.SplitN(chunked(events(1, finish, done)), "\r\n\r\n", 2)[1], outcome: record.OK, chunks: 1, tokens: 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, size := range []int{1, 7, 1 << 20} {
+				p, rec := newReply(t, true)
+				if !play(p, slices.Collect(slices.Chunk([]byte(c.raw), size)), c.end) {
+					t.Fatalf("pieces of %d: the reply has not ended", size)
+				}
+				if rec.Outcome != c.outcome || !strings.Contains(rec.Error, c.err) {
+					t.Errorf("pieces of %d: %v %q, want %v with %q", size, rec.Outcome, rec.Error, c.outcome, c.err)
+				}
+				if c.chunks > 0 && (rec.Chunks != c.chunks || rec.CompletionTokens != c.tokens) {
+					t.Errorf("pieces of %d: %d chunks, %d tokens; want %d, %d", size, rec.Chunks, rec.CompletionTokens, c.chunks, c.tokens)
+				}
+				if int64(len(p.gaps)) != max(0, rec.Chunks-1) {
+					t.Errorf("pieces of %d: %d gaps between %d chunks", size, len(p.gaps), rec.Chunks)
+				}
+				if p.reusable != c.reusable {
+					t.Errorf("pieces of %d: reusable %v, want %v", size, p.reusable, c.reusable)
+				}
+				if (rec.Outcome == record.OK) != (rec.Error == "") {
+					t.Errorf("pieces of %d: outcome %v with error %q", size, rec.Outcome, rec.Error)
+				}
+			}
+		})
+	}
+}
+
+// TestReplyInstants gives every event a read of its own and expects each instant where its event was read.
+func TestReplyInstants(t *testing.T) {
+	p, rec := newReply(t, true)
+	special := `{"choices":[{"index":0,"text":"","finish_reason":null}]}` // a token without text
+	pieces := [][]byte{
+		[]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"), // 100
+		[]byte("data: " + special + "\n\n"),                    // 200
+		[]byte(events(1)),                                      // 300
+		[]byte(events(2)),                                      // 400: two tokens in one read
+		[]byte(events(0, finish)),                              // 500
+		[]byte(events(0, usage(7, 5, 3), done)),                // 600
+	}
+	play(p, pieces, io.EOF)
+	want := *rec
+	want.HeadersNS, want.FirstTokenNS, want.FirstTextNS, want.LastTokenNS, want.DoneNS = 100, 200, 300, 500, 700
+	want.Chunks, want.CompletionTokens, want.PromptTokens, want.CachedTokens = 5, 5, 7, 3
+	want.TokensFrom, want.FinishReason, want.Status, want.Outcome, want.Error = record.TokensFromUsage, "length", 200, record.OK, ""
+	if *rec != want {
+		t.Errorf("record\n %+v, want\n %+v", *rec, want)
+	}
+	if gaps := []int64{100, 100, 0, 100}; !slices.Equal(p.gaps, gaps) {
+		t.Errorf("gaps %v, want %v", p.gaps, gaps)
+	}
+}
+
+func TestReplyOfAWholeBodyHasNoFirstToken(t *testing.T) {
+	p, rec := newReply(t, false)
+	body := `{"choices":[{"text":"a b","finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
+	play(p, [][]byte{[]byte(response(200, "", body))}, nil)
+	if rec.Outcome != record.OK || rec.FirstTokenNS != record.None || rec.LastTokenNS != 100 || rec.CompletionTokens != 2 || rec.CachedTokens != record.None {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+func TestReplyInflates(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	for range 3 {
+		_, _ = w.Write([]byte(events(1)))
+		_ = w.Flush()
+	}
+	_, _ = w.Write([]byte(events(0, finish, done)))
+	_ = w.Close()
+	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", z.Len())
+	for _, size := range []int{1, 5, 1 << 20} {
+		p, rec := newReply(t, true)
+		play(p, slices.Collect(slices.Chunk(append([]byte(head), z.Bytes()...), size)), io.EOF)
+		if rec.Outcome != record.OK || rec.Chunks != 3 || !p.reusable {
+			t.Errorf("pieces of %d: %v %q, %d chunks, reusable %v", size, rec.Outcome, rec.Error, rec.Chunks, p.reusable)
+		}
+	}
+	p, rec := newReply(t, true)
+	play(p, [][]byte{append([]byte(head), z.Bytes()[:z.Len()/2]...)}, io.EOF)
+	if rec.Outcome != record.Truncated {
+		t.Errorf("half a gzip body: %v %q, want truncated", rec.Outcome, rec.Error)
+	}
+	p, rec = newReply(t, true)
+	play(p, [][]byte{[]byte(head + strings.Repeat("x", z.Len()))}, io.EOF)
+	if rec.Outcome != record.BadResponse {
+		t.Errorf("garbage for gzip: %v %q, want bad_response", rec.Outcome, rec.Error)
+	}
+}
+
+func TestReplyDoesNotAllocate(t *testing.T) {
+	p, rec := newReply(t, true)
+	raw := []byte(chunked(events(64, finish, usage(9, 64, 0), done)))
+	rec.OutputTokens = 64
+	play(p, [][]byte{raw}, nil)
+	pieces := slices.Collect(slices.Chunk(raw, 200))
+	if n := testing.AllocsPerRun(50, func() {
+		rec.Clear()
+		p.begin(rec)
+		for _, piece := range pieces {
+			p.feed(piece, 1)
+		}
+	}); n != 0 || rec.Outcome != record.OK {
+		t.Errorf("%v allocations for a stream of 64 tokens (%v %q), want 0", n, rec.Outcome, rec.Error)
+	}
+}
+
+func FuzzReply(f *testing.F) {
+	f.Add([]byte(chunked(events(2, finish, usage(1, 2, 3), done))), uint8(3), true)
+	f.Add([]byte(response(500, "", `{"error":"x"}`)), uint8(1), false)
+	f.Fuzz(func(t *testing.T, raw []byte, size uint8, stream bool) {
+		p, rec := newReply(t, stream)
+		if !play(p, slices.Collect(slices.Chunk(raw, int(size)+1)), io.EOF) {
+			t.Fatal("the end of the connection did not end the reply")
+		}
+		if rec.Outcome == record.NotSent || (rec.Outcome == record.OK) != (rec.Error == "") {
+			t.Fatalf("outcome %v with error %q", rec.Outcome, rec.Error)
+		}
+		if stream && int64(len(p.gaps)) != max(0, rec.Chunks-1) {
+			t.Fatalf("%d gaps between %d chunks", len(p.gaps), rec.Chunks)
+		}
+	})
+}
+
+func BenchmarkReply(b *testing.B) {
+	p, rec := newReply(b, true)
+	const tokens = 256
+	raw := []byte(chunked(events(tokens, finish, usage(9, tokens, 0), done)))
+	b.ReportAllocs()
+	b.SetBytes(int64(len(raw)))
+	for b.Loop() {
+		rec.Clear()
+		p.begin(rec)
+		p.feed(raw, 1)
+	}
+	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "events/s")
+	if rec.Outcome != record.OK || rec.Chunks != tokens {
+		b.Fatalf("%v %q, %d chunks", rec.Outcome, rec.Error, rec.Chunks)
+	}
+}

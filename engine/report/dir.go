@@ -1,0 +1,71 @@
+// Package report puts a run's results on disk and on the terminal, and reads
+// them back.
+//
+// It owns the output directory: requests.jsonl (or .zst), histograms.hlog and
+// summary.json, and the printed form of a summary. It measures nothing and
+// judges nothing; that is engine/metrics.
+//
+// A Writer belongs to one goroutine. Append allocates only while its buffer
+// grows; everything else here is off the hot path.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// The files of an output directory.
+const (
+	RequestsName   = "requests.jsonl" // with ".zst" behind it when compressed
+	HistogramsName = "histograms.hlog"
+	SummaryName    = "summary.json"
+)
+
+// DefaultRoot is where runs go that name no directory.
+const DefaultRoot = "results"
+
+// ErrExists is returned for an output directory that holds something already.
+var ErrExists = errors.New("the output directory is not empty")
+
+// Create makes the output directory and returns its path. dir "" means
+// results/<UTC time of now>, with a number behind it if that exists already.
+// A given directory may exist if it is empty; results are never overwritten.
+func Create(dir string, now time.Time) (string, error) {
+	if dir != "" {
+		return dir, create(dir)
+	}
+	base := filepath.Join(DefaultRoot, now.UTC().Format("2006-01-02T150405Z"))
+	for n := 1; ; n++ {
+		dir = base
+		if n > 1 {
+			dir = base + "-" + strconv.Itoa(n)
+		}
+		if err := create(dir); !errors.Is(err, ErrExists) {
+			return dir, err
+		}
+	}
+}
+
+func create(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("output directory: %w; choose another with --output", err)
+	}
+	return Vacant(dir)
+}
+
+// Vacant returns nil if dir is empty or does not exist, so that a run knows before its work whether it may write there.
+func Vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("output directory: %w; choose another with --output", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%w: %s holds %q; remove it or choose another with --output", ErrExists, dir, entries[0].Name())
+	}
+	return nil
+}

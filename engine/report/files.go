@@ -1,0 +1,71 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// WriteSummary writes dir/summary.json, all of it or nothing.
+func WriteSummary(dir string, s *metrics.Summary) error {
+	return writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
+}
+
+// EncodeSummary writes the summary as indented JSON, as in summary.json.
+func EncodeSummary(w io.Writer, s *metrics.Summary) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
+}
+
+// WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
+// end are the wall-clock times of the run.
+func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
+	return writeWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
+}
+
+// writeWhole writes a file beside its place and moves it there when it is
+// complete and on disk.
+func writeWhole(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("cannot write results: %w", err)
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot write %s: %w", name, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Load reads the summary of a results directory. A run that was killed left
+// none; then it is rebuilt from the records.
+func Load(dir string) (*metrics.Summary, error) {
+	name := filepath.Join(dir, SummaryName)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return rebuild(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := new(metrics.Summary)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s.Schema != metrics.Schema {
+		return nil, fmt.Errorf("%s: schema %d, but this version reads %d", name, s.Schema, metrics.Schema)
+	}
+	return s, nil
+}

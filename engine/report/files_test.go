@@ -1,0 +1,189 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+func TestCreateDefault(t *testing.T) {
+	t.Chdir(t.TempDir())
+	now := time.Date(2026, 1, 2, 16, 4, 5, 999, time.FixedZone("CET", 3600))
+	for _, want := range []string{"results/2026-01-02T150405Z", "results/2026-01-02T150405Z-2", "results/2026-01-02T150405Z-3"} {
+		got, err := Create("", now)
+		if err != nil || got != filepath.FromSlash(want) {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+		if strings.Contains(got, ":") {
+			t.Errorf("%q has a colon", got)
+		}
+		if err := os.WriteFile(filepath.Join(got, "f"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCreateGiven(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 { // new, then empty
+		if got, err := Create(dir, time.Time{}); got != dir || err != nil {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	file := filepath.Join(dir, "summary.json")
+	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Create(dir, time.Time{})
+	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "summary.json") || !strings.Contains(err.Error(), "--output") {
+		t.Errorf("got %v, want what is there and what to do", err)
+	}
+	if old, _ := os.ReadFile(file); string(old) != "old" {
+		t.Error("the old file was touched")
+	}
+	if _, err := Create(file, time.Time{}); err == nil {
+		t.Error("a file was taken for a directory")
+	}
+}
+
+func TestSummaryFile(t *testing.T) {
+	dir := t.TempDir()
+	want := partialRun()
+	want.Run.Options = map[string]any{"url": "<http://a&b>"}
+	if err := WriteSummary(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil || !json.Valid(text) || !bytes.HasSuffix(text, []byte("}\n")) || !bytes.Contains(text, []byte("<http://a&b>")) {
+		t.Errorf("%v in %s", err, text)
+	}
+	got, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g, w bytes.Buffer
+	if err := errors.Join(Print(&g, got, PrintOptions{}), Print(&w, want, PrintOptions{})); err != nil || g.String() != w.String() {
+		t.Errorf("printed from disk\n%s\nwant\n%s (%v)", g.String(), w.String(), err)
+	}
+	g.Reset()
+	if err := EncodeSummary(&g, got); err != nil || g.String() != string(text) {
+		t.Errorf("encoded again %s\nwant %s (%v)", g.String(), text, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "summary.json")); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestWriteSummaryKeepsTheOldOne(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteSummary(dir, normalRun()); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(filepath.Join(dir, SummaryName))
+	bad := normalRun()
+	bad.Run.Options = map[string]any{"f": func() {}} // cannot be encoded
+	if err := WriteSummary(dir, bad); err == nil {
+		t.Error("want an error")
+	}
+	after, _ := os.ReadFile(filepath.Join(dir, SummaryName))
+	entries, _ := os.ReadDir(dir)
+	if !bytes.Equal(before, after) || len(entries) != 1 {
+		t.Errorf("the old summary is gone or something was left: %v", entries)
+	}
+}
+
+func TestHistogramsFile(t *testing.T) {
+	dir := t.TempDir()
+	c := metrics.NewCollector([]string{"http://a:1"})
+	c.AddGaps(0, []int64{1000, 2000, 3000})
+	if err := WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "histograms.hlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	read, err := metrics.ReadHistograms(f)
+	if err != nil || len(read) != 1 || read[0].Metric != "itl" || read[0].Target != "http://a:1" || read[0].Values.TotalCount() != 3 {
+		t.Errorf("got %+v, %v", read, err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"schema":2}`: "schema 2, but this version reads 1",
+		`{}`:           "schema 0",
+		`nonsense`:     "summary.json: invalid character",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", content, err, want)
+		}
+	}
+	if _, err := Load(t.TempDir()); !errors.Is(err, ErrNoResults) {
+		t.Errorf("an empty directory: %v", err)
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, ErrNoResults) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: %v", err)
+	}
+}
+
+// TestRebuild: a summary made of the records alone has all that is in them.
+func TestRebuild(t *testing.T) {
+	dir := t.TempDir()
+	w, err := NewWriter(dir, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := metrics.NewCollector([]string{"http://a:1", "http://b:2"})
+	for i := range int64(50) {
+		var r record.Record
+		r.Clear()
+		r.Row, r.Outcome, r.PlannedNS, r.InputTokens, r.OutputTokens = i, record.OK, i*1e6, 100+i, 10
+		r.Target = []string{"http://a:1", "http://b:2"}[i%2]
+		r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = i*1e6+i*10, i*1e6+5e6, i*1e6+9e6+i, i*1e6+9.5e6
+		r.PromptTokens, r.CompletionTokens, r.TokensFrom, r.Chunks = 100+i, 10, record.TokensFromUsage, 10
+		r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = i, i, i/2
+		if i == 49 {
+			r.Outcome, r.Target = record.NotSent, ""
+			r.SentNS = record.None
+		}
+		w.Append(&r)
+		live.Add(&r, int(i%2)-2*int(i/49))
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := metrics.DefaultLimits()
+	limits.ForcedOutput = false
+	want := live.Summary(metrics.RunInfo{
+		Planned: 50, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
+		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
+		Reasons:  []string{"the run left no summary.json, so it was killed or goes on: this is made of its 50 records on disk, without ITL, connections and client"},
+	})
+	want.Run.Partial = true
+	var g, x bytes.Buffer
+	if err := errors.Join(EncodeSummary(&g, got), EncodeSummary(&x, want)); err != nil || g.String() != x.String() {
+		t.Errorf("got %s\nwant %s (%v)", g.String(), x.String(), err)
+	}
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+func p[T any](v T) *T { return &v }
+
+func normalRun() *metrics.Summary {
+	return &metrics.Summary{
+		Schema: 1, Verdict: metrics.Verdict{Valid: true, Reasons: []string{}},
+		Run: metrics.Run{StartedAt: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), DurationS: 58.949, Scale: 60,
+			Targets: []string{"http://127.0.0.1:8000"}, Version: "0.1.0", Host: metrics.Host{CPUs: 2}},
+		Workload: metrics.Workload{Trace: "traces/mooncake-conversation.jsonl.zst", Format: "mooncake", Rows: 12031, Requests: 12031,
+			InputTokens: 144793823, OutputTokens: 4122061, BlockTokens: 512, Fingerprint: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},
+		Requests:      metrics.Requests{Planned: 12031, Sent: 12031, OK: 12031, Resent: 3, ByOutcome: map[string]int64{"ok": 12031, "reset": 0}},
+		DriftUS:       &metrics.Percentiles{P50: 0.412, P90: 2.31, P95: 3.07, P99: 12.4, P999: 19.1, Max: 35.77, Mean: 0.981},
+		TTFTMS:        &metrics.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+		TTFTPlannedMS: &metrics.Percentiles{P50: 51.2, P90: 120.4, P95: 180.1, P99: 999.6, P999: 1234.5, Max: 61234.5, Mean: 98.76},
+		TPOTMS:        &metrics.Percentiles{P50: 10.01, P90: 10.2, P95: 10.3, P99: 11.2, P999: 12.9, Max: 14.21, Mean: 10.02},
+		ITLMS:         &metrics.Percentiles{P50: 10, P90: 10.2, P95: 10.9, P99: 13.2, P999: 22.9, Max: 34.21, Mean: 10.02},
+		E2EMS:         &metrics.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+		E2EPlannedMS:  &metrics.Percentiles{P50: 3420, P90: 6120, P95: 8003, P99: 12000, P999: 19012, Max: 61234, Mean: 3512},
+		Throughput:    metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
+		Tokens:        metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
+		PrefixCache: metrics.PrefixCache{ExpectedHitRatio: p(0.3736), ReportedHitRatio: p(0.3641), ExpectedTokens: p(int64(54094972)),
+			ReportedTokens: p(int64(52719431))},
+		Connections: metrics.Connections{Dialled: 1412, ClosedIdle: 3},
+		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
+		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
+		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Lanes: 1, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
+			WireBytes: 870_000_000, ReceiveLagUS: &metrics.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
+		Limits: metrics.DefaultLimits(), Notes: []string{},
+	}
+}
+
+func failedRun() *metrics.Summary {
+	s := normalRun()
+	s.Run.DurationS, s.Client.CPUS = 30.2, 11.7
+	s.Requests = metrics.Requests{Planned: 12031, Sent: 11931, Failed: 12031, ByOutcome: map[string]int64{
+		"ok": 0, "http_error": 11000, "reset": 900, "timeout": 13, "truncated": 9, "bad_response": 5, "stream_error": 4, "connect_error": 60, "not_sent": 40}}
+	s.TTFTMS, s.TTFTPlannedMS, s.TPOTMS, s.ITLMS, s.E2EMS, s.E2EPlannedMS = nil, nil, nil, nil, nil, nil
+	s.Throughput, s.Tokens, s.PrefixCache = metrics.Throughput{}, metrics.Tokens{}, metrics.PrefixCache{}
+	s.Client.ReceiveLagUS = nil
+	s.Client.Realtime = false
+	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
+	s.DriftUS = &metrics.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
+	s.Verdict = metrics.Judge(s)
+	return s
+}
+
+func partialRun() *metrics.Summary {
+	s := normalRun()
+	s.Run.Partial = true
+	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
+	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
+	s.Targets = []metrics.Target{
+		{URL: s.Run.Targets[0], Requests: 1337, OK: 1330, Failed: 7, TTFTMS: s.TTFTMS, ReportedHitRatio: p(0.3741)},
+		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TTFTMS: &metrics.Percentiles{P50: 1204, P99: 61020}},
+		{URL: s.Run.Targets[2], Requests: 1338, Failed: 1338},
+	}
+	s.Notes = []string{"a chunk carries 2.00 tokens on average: ITL is per chunk, TPOT per token",
+		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details"}
+	s.Verdict = metrics.Judge(s)
+	return s
+}
+
+// TestPrint compares with testdata/*.txt. To accept new pages, run
+// go test ./engine/report -run TestPrint -update, and look at them.
+func TestPrint(t *testing.T) {
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.RunInfo{})} {
+		for _, width := range []int{80, 100} {
+			var got bytes.Buffer
+			if err := Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", fmt.Sprintf("%s-%d.txt", name, width))
+			if *update {
+				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != string(want) {
+				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
+			}
+		}
+	}
+}
+
+// TestPrintFits: at no width is a line longer than the page, or ends in a
+// space; colour changes nothing but the colour.
+func TestPrintFits(t *testing.T) {
+	ansi := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun()} {
+		s.Workload.Trace = strings.Repeat("long/", 50) + "trace.jsonl"
+		for width := 0; width <= 200; width++ {
+			var plain, colour bytes.Buffer
+			if err := errors.Join(Print(&plain, s, PrintOptions{Width: width}), Print(&colour, s, PrintOptions{Width: width, Colour: true})); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range strings.Split(plain.String(), "\n") {
+				if n := utf8.RuneCountInString(line); n > min(max(width, 80), 100) || strings.HasSuffix(line, " ") {
+					t.Fatalf("%s at %d: %d columns: %q", name, width, n, line)
+				}
+			}
+			if !strings.Contains(colour.String(), "\x1b[") || ansi.ReplaceAllString(colour.String(), "") != plain.String() {
+				t.Fatalf("%s at %d: colour changes the text", name, width)
+			}
+		}
+	}
+}
+
+func TestPrintOfManyTargets(t *testing.T) {
+	s := normalRun()
+	s.Targets = make([]metrics.Target, 40)
+	var b bytes.Buffer
+	if err := Print(&b, s, PrintOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\n  … and 8 more in summary.json\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// ErrNoResults is returned for a directory that no run wrote to.
+var ErrNoResults = errors.New("no results here")
+
+// rebuild makes a summary out of the records alone. What only the run itself
+// knew is absent: ITL, connections, the client, the limits.
+func rebuild(dir string) (*metrics.Summary, error) {
+	var urls []string
+	_, err := eachRecord(dir, func(r *record.Record) {
+		if r.Target != "" && !slices.Contains(urls, r.Target) {
+			urls = append(urls, r.Target)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := metrics.NewCollector(urls)
+	var endNS int64
+	var w metrics.Workload
+	w.Requests, err = eachRecord(dir, func(r *record.Record) {
+		c.Add(r, slices.Index(urls, r.Target))
+		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
+		w.InputTokens += max(0, r.InputTokens)
+		w.OutputTokens += max(0, r.OutputTokens)
+	})
+	if err != nil {
+		return nil, err
+	}
+	limits := metrics.DefaultLimits()
+	limits.ForcedOutput = false
+	s := c.Summary(metrics.RunInfo{
+		Planned: w.Requests, Limits: limits, Workload: w,
+		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
+		Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
+			SummaryName, human.Many(w.Requests, "record"))},
+	})
+	s.Run.Partial = true
+	return s, nil
+}
+
+// eachRecord calls f with each record of the directory and returns how many
+// there are. A last one that was not finished does not count.
+func eachRecord(dir string, f func(*record.Record)) (n int64, err error) {
+	name := filepath.Join(dir, RequestsName)
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		name += ".zst"
+		file, err = os.Open(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("%w: %s has neither %s nor %s", ErrNoResults, dir, SummaryName, RequestsName)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	in, err := record.NewReader(file, name)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	var r record.Record
+	for {
+		switch err := in.Next(&r); {
+		case err == io.EOF || errors.Is(err, record.ErrUnfinished):
+			return n, nil
+		case err != nil:
+			return n, err
+		}
+		f(&r)
+		n++
+	}
+}

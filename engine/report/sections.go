@@ -1,0 +1,184 @@
+package report
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+func (p *page) verdict(s *metrics.Summary) {
+	word := p.paint("1;32", "VALID")
+	if !s.Verdict.Valid {
+		word = p.paint("1;31", "INVALID")
+	}
+	if s.Run.Partial {
+		word += " (partial run)"
+	}
+	p.line(word)
+	for _, reason := range s.Verdict.Reasons {
+		p.sentence("-", reason)
+	}
+	p.line("")
+}
+
+func (p *page) run(s *metrics.Summary) {
+	pace := s.Run.Pace
+	if (pace == "" || pace == metrics.TraceTime) && s.Run.Scale > 0 {
+		pace = "scale " + strconv.FormatFloat(s.Run.Scale, 'g', -1, 64)
+	}
+	p.field("trace", shorten(s.Workload.Trace, p.width-labelWidth), s.Workload.Format, pace)
+	if len(s.Run.Targets) == 1 {
+		p.field("target", s.Run.Targets[0])
+	}
+	started := ""
+	if !s.Run.StartedAt.IsZero() {
+		started = s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
+	}
+	p.field("run", started, seconds(s.Run.DurationS))
+}
+
+// requests confesses: what failed, was sent twice, waited or was cut in two.
+func (p *page) requests(s *metrics.Summary) {
+	r := s.Requests
+	p.field("requests", count(r.Planned, "planned"), count(r.Sent, "sent"), count(r.OK, "ok"), count(r.Failed, "failed"),
+		count(r.Resent, "resent"), some(r.Unwritten, "not on disk"))
+	p.field("failed", outcomes(r.ByOutcome)...)
+	c := s.Connections
+	wait := ""
+	if c.MaxWaitMS > 0 {
+		wait = "longest wait " + human.Duration(c.MaxWaitMS*1e6, 3)
+	}
+	if c != (metrics.Connections{}) {
+		p.field("connections", count(c.Dialled, "dialled"), count(c.NotReady, "not ready"), wait, some(c.ClosedIdle, "closed by the server"))
+	}
+	if s.Writes != (metrics.Writes{}) {
+		p.field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
+	}
+	p.line("")
+}
+
+// outcomes lists what became of the requests that failed, the most frequent
+// first.
+func outcomes(by map[string]int64) []string {
+	var names []string
+	for name, n := range by {
+		if n > 0 && name != record.OK.String() {
+			names = append(names, name)
+		}
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := names[i], names[j]
+		return by[a] > by[b] || by[a] == by[b] && a < b
+	})
+	for i, name := range names {
+		names[i] = count(by[name], name)
+	}
+	return names
+}
+
+func (p *page) latencies(s *metrics.Summary) {
+	head := right("", labelWidth)
+	for _, name := range []string{"p50", "p90", "p95", "p99", "p99.9", "max", "mean"} {
+		head += right(name, p.column)
+	}
+	p.line(head)
+	p.row("drift", s.DriftUS, 1e3)
+	if s.Client.ReceiveLagUS != nil {
+		p.row("receive lag", s.Client.ReceiveLagUS, 1e3)
+	}
+	p.row("TTFT", s.TTFTMS, 1e6)
+	p.row("TTFT planned", s.TTFTPlannedMS, 1e6)
+	p.row("TPOT", s.TPOTMS, 1e6)
+	p.row("ITL", s.ITLMS, 1e6)
+	p.row("E2E", s.E2EMS, 1e6)
+	p.row("E2E planned", s.E2EPlannedMS, 1e6)
+	p.line("")
+}
+
+// row prints one distribution whose unit is unitNS nanoseconds.
+func (p *page) row(label string, q *metrics.Percentiles, unitNS float64) {
+	line := left("  "+label, labelWidth)
+	if q == nil {
+		p.line(line + "  no samples")
+		return
+	}
+	for _, v := range []float64{q.P50, q.P90, q.P95, q.P99, q.P999, q.Max, q.Mean} {
+		line += right(aligned(v*unitNS, p.digits), p.column)
+	}
+	p.line(line)
+}
+
+func (p *page) totals(s *metrics.Summary) {
+	t := s.Throughput
+	p.field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
+		human.Rate(t.OutputTokensPerS)+" output tok/s")
+	c := s.PrefixCache
+	p.field("prefix cache", hits(c.ReportedHitRatio, "hits"), hits(c.ExpectedHitRatio, "ideal"))
+	p.client(s)
+	p.field("workload", shorten(s.Workload.Fingerprint, p.width-labelWidth))
+	p.field("results", p.o.Dir)
+}
+
+// client prints what the load generator itself took; nothing if unknown.
+func (p *page) client(s *metrics.Summary) {
+	c := s.Client
+	if c == (metrics.Client{}) {
+		return
+	}
+	realtime := "no real-time priority"
+	if c.Realtime {
+		realtime = "real-time priority"
+	}
+	p.field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime)
+	p.field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
+}
+
+func (p *page) notes(s *metrics.Summary) {
+	if len(s.Notes) == 0 {
+		return
+	}
+	p.line("")
+	for _, note := range s.Notes {
+		p.sentence("note:", note)
+	}
+}
+
+const (
+	maxTargets   = 32 // rows; the summary has them all
+	targetColumn = 10
+)
+
+// targets prints a row for each of several instances.
+func (p *page) targets(s *metrics.Summary) {
+	if len(s.Targets) < 2 {
+		return
+	}
+	p.line("")
+	url := p.width - 5*targetColumn
+	p.line(left("  target", url) + p.cells("requests", "failed", "TTFT p50", "TTFT p99", "hit"))
+	for i, t := range s.Targets {
+		if i == maxTargets {
+			p.line(fmt.Sprintf("  … and %d more in %s", len(s.Targets)-i, SummaryName))
+			return
+		}
+		p50, p99, hit := "–   ", "–   ", "–  "
+		if t.TTFTMS != nil {
+			p50, p99 = aligned(t.TTFTMS.P50*1e6, 3), aligned(t.TTFTMS.P99*1e6, 3)
+		}
+		if t.ReportedHitRatio != nil {
+			hit = human.Percent(*t.ReportedHitRatio)
+		}
+		p.line(left("  "+shorten(t.URL, url-3), url) + p.cells(human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit))
+	}
+}
+
+func (p *page) cells(values ...string) (row string) {
+	for _, v := range values {
+		row += right(v, targetColumn)
+	}
+	return row
+}

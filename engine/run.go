@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Config is how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
+type Config struct {
+	Backend        api.Backend
+	Stream         bool // a stream was asked for
+	Timeout        time.Duration
+	IdleTimeout    time.Duration
+	ConnectTimeout time.Duration
+	Grace          time.Duration // how long a stopped run waits for what is in flight
+	Realtime       sched.Realtime
+	Spin           time.Duration
+	TLS            *tls.Config // for https targets
+	Descriptors    int         // how many sockets the process may open
+	Secrets        []string    // never repeated in a record, even where a server does
+}
+
+// Sink takes the records of a run, one at a time, in order of completion.
+type Sink interface {
+	// Record is called by one goroutine, once for each planned request. The record is complete and never changes again.
+	Record(r *record.Record, target int)
+	// Tick is called by the same goroutine about once a second, and once at the end.
+	Tick()
+	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
+	Gaps(target int, gapsNS []int64)
+}
+
+// Run is one replay. Make it with New, call Do once.
+type Run struct {
+	cfg       Config
+	work      *Work
+	sink      Sink
+	clock     *sched.Monotonic
+	records   []record.Record
+	peers     []*peer
+	peersOf   [][]*peer // by target
+	workers   *workers
+	keeper    *keeper
+	receivers sync.WaitGroup
+
+	stop  atomic.Bool        // nothing more is released
+	ctx   context.Context    // ends when what is in flight is cut
+	abort context.CancelFunc // ends ctx
+
+	next    atomic.Int64 // next request of a closed loop
+	left    atomic.Int64 // requests without a final record
+	done    chan int32   // finished requests; room for all, so that sending never blocks
+	allDone chan struct{}
+
+	placement     sched.Placement
+	usage         Usage
+	sent          atomic.Int64
+	finishedOK    atomic.Int64
+	failed        atomic.Int64
+	tokensOut     atomic.Int64
+	dialled       atomic.Int64
+	notReady      atomic.Int64 // requests sent late for want of a connection; a closed loop has no deadlines, so none there
+	closedIdle    atomic.Int64
+	partialWrites atomic.Int64
+	endNS         atomic.Int64 // when the last request ended
+	skipped       atomic.Int64
+}
+
+// New prepares a run of work; without ideal hits its records expect none.
+func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
+	r := &Run{
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
+		records: work.records(runID, ideal),
+		workers: newWorkers(),
+		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
+	}
+	r.left.Store(int64(work.Requests()))
+	r.ctx, r.abort = context.WithCancel(context.Background())
+	r.addPeers()
+	r.keeper = newKeeper(r)
+	return r
+}
+
+// descriptorsKept is what the process keeps for files, probes and the runtime.
+const descriptorsKept = 64
+
+// mostPerPeer bounds a peer's table: a TCP port has no more connections to one address than it has ports.
+const mostPerPeer = math.MaxUint16
+
+func (r *Run) addPeers() {
+	total := 0
+	for _, t := range r.work.Targets {
+		total += len(t.Peers)
+	}
+	room := max(1, min(mostPerPeer, (r.cfg.Descriptors-descriptorsKept)/total))
+	sendBuffer := 0
+	if largest := r.work.Images.Largest(); largest > systemSendBuffer {
+		sendBuffer = largest
+	}
+	for ti, t := range r.work.Targets {
+		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer}
+		if t.TLS {
+			d.tls = r.cfg.TLS
+		}
+		var of []*peer
+		for _, addr := range t.Peers {
+			of = append(of, newPeer(r, ti, addr, room, d))
+		}
+		r.peersOf = append(r.peersOf, of)
+		r.peers = append(r.peers, of...)
+	}
+}
+
+// systemSendBuffer is what a fresh connection takes at once without our asking: 78 kB at MTU 1500, measured over a veth
+// pair. Larger images get a send buffer of their size.
+const systemSendBuffer = 64 << 10
+
+// Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
+// or ctx ended.
+func (r *Run) Connect(ctx context.Context) { r.keeper.fillFirst(ctx) }
+
+// startLead lets every part of the run be in place when its clock reaches zero.
+const startLead = 50 * time.Millisecond
+
+// Do replays the plan and returns when each planned request has its record and the sink has seen them all. Connections are
+// closed when it returns. An error means that nothing was sent.
+func (r *Run) Do() error {
+	restore := quietRuntime()
+	defer restore()
+	before := usageNow()
+	defer func() { r.usage = usageNow().since(before) }()
+	placed := make(chan error, 1)
+	halt := make(chan struct{})
+	var helpers sync.WaitGroup
+	helpers.Go(func() { r.watch(halt) })
+	helpers.Go(func() { r.keeper.keep(halt) })
+	recorded := make(chan struct{})
+	go func() { defer close(recorded); r.recordAll() }()
+	r.clock.Start(startLead)
+	go r.lane(placed)
+	err := <-placed
+	if err != nil {
+		r.left.Store(0)
+		close(r.allDone)
+	}
+	<-r.allDone
+	close(halt)
+	helpers.Wait()
+	r.hangUp()
+	close(r.done)
+	<-recorded
+	return err
+}
+
+// complete is called once for each request that was sent, by the side that ends last.
+func (r *Run) complete(c *conn) {
+	i := c.request.Load()
+	rec := &r.records[i]
+	c.countBytes(rec)
+	if rec.Resent == 0 && c.serverHadClosed() {
+		r.resend(i, c)
+		return
+	}
+	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
+		r.sink.Gaps(c.peer.target, c.reply.gaps)
+	}
+	c.release()
+	r.finish(i)
+	r.releaseNext()
+}
+
+// resend gives the request a connection of its own. What became of the first attempt is forgotten.
+func (r *Run) resend(i int32, c *conn) {
+	rec := &r.records[i]
+	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
+	rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
+	r.closedIdle.Add(1)
+	p := c.peer
+	c.release()
+	r.sendLate(i, p)
+}
+
+// finish hands a final record to the recorder.
+func (r *Run) finish(i int32) {
+	for now := r.clock.Now(); ; {
+		end := r.endNS.Load()
+		if now <= end || r.endNS.CompareAndSwap(end, now) {
+			break
+		}
+	}
+	r.done <- i
+	r.settle(1)
+}
+
+// settle counts requests whose fate is known.
+func (r *Run) settle(n int64) {
+	if n > 0 && r.left.Add(-n) == 0 {
+		close(r.allDone)
+	}
+}
+
+// keep tells whether connections are still of use.
+func (r *Run) keep() bool { return r.left.Load() > 1 }
+
+// recordAll hands finished requests to the sink.
+func (r *Run) recordAll() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	defer r.sink.Tick()
+	for {
+		select {
+		case i, ok := <-r.done:
+			if !ok {
+				return
+			}
+			rec := &r.records[i]
+			if rec.Outcome == record.OK {
+				r.finishedOK.Add(1)
+				r.tokensOut.Add(max(0, rec.CompletionTokens))
+			} else {
+				r.failed.Add(1)
+			}
+			r.sink.Record(rec, r.work.Places[i].Target)
+		case <-tick.C:
+			r.sink.Tick()
+		}
+	}
+}
+
+// hangUp closes every connection and waits for the receivers.
+func (r *Run) hangUp() {
+	r.abort()
+	r.workers.wait()
+	for _, p := range r.peers {
+		p.each(func(c *conn) {
+			if c.state.CompareAndSwap(parked, dead) {
+				c.sock.close()
+			}
+		})
+	}
+	r.receivers.Wait()
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// server answers each request of a known size with the same bytes and allocates nothing while it does.
+type server struct {
+	net.Listener
+	request  int // bytes of each request
+	answer   []byte
+	accepted atomic.Int64
+	served   atomic.Int64
+	// handle, where set, takes a connection over.
+	handle func(n int64, c net.Conn)
+}
+
+func (s *server) run() {
+	for {
+		c, err := s.Accept()
+		if err != nil {
+			return
+		}
+		n := s.accepted.Add(1)
+		if s.handle != nil {
+			go s.handle(n, c)
+		} else {
+			go s.serve(c)
+		}
+	}
+}
+
+func (s *server) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	buf := make([]byte, s.request)
+	for {
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return
+		}
+		s.served.Add(1)
+		if _, err := c.Write(s.answer); err != nil {
+			return
+		}
+	}
+}
+
+// sink keeps the order of completion and the gaps.
+type sink struct {
+	mu      sync.Mutex
+	records []*record.Record
+	gaps    []int64
+}
+
+func (s *sink) Record(r *record.Record, _ int) { s.records = append(s.records, r) }
+func (s *sink) Tick()                          {}
+func (s *sink) Gaps(_ int, gaps []int64) {
+	s.mu.Lock()
+	s.gaps = append(s.gaps, gaps...)
+	s.mu.Unlock()
+}
+
+// equalWork is n requests of equal size, planned by plan.
+func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*Work, *server) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	made, err := trace.Generate(trace.Gen{Rows: n, Rate: 2000, Arrival: "constant", InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan(made.ArrivalNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddrPort(ln.Addr().String())
+	w := &Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, []int{1})}
+	w.Targets = []Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
+	r := sampleRecipe(t, "", "a", 1)
+	w.Images = buildImages(t, r, w)
+	s := &server{Listener: ln, request: w.Images.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}
+	return w, s
+}
+
+func newRun(t testing.TB, w *Work, k Sink) *Run {
+	backend, err := api.New("completions", api.Options{Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Config{
+		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, Descriptors: 4096,
+	}, w, "a", IdealHits{}, k)
+}
+
+func do(t testing.TB, s *server, r *Run) {
+	go s.run()
+	r.Connect(context.Background())
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) }
+
+func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
+	w, s := equalWork(t, 400, openPlan)
+	k := new(sink)
+	do(t, s, newRun(t, w, k))
+	if len(k.records) != 400 || s.served.Load() != 400 {
+		t.Fatalf("%d records of %d served requests, want 400", len(k.records), s.served.Load())
+	}
+	seen := map[int64]bool{}
+	for _, r := range k.records {
+		if seen[r.Row] || r.Outcome != record.OK || r.Chunks != 16 || r.PromptTokens != 64 || r.BytesSent != int64(len(w.Images.At(0))) {
+			t.Fatalf("record %+v", r)
+		}
+		seen[r.Row] = true
+		if r.DriftNS() < 0 || r.WrittenNS < r.SentNS || r.HeadersNS < r.SentNS || r.FirstTokenNS < r.HeadersNS || r.DoneNS < r.LastTokenNS {
+			t.Fatalf("instants out of order: %+v", r)
+		}
+	}
+	if len(k.gaps) != 400*15 {
+		t.Errorf("%d gaps, want %d", len(k.gaps), 400*15)
+	}
+}
+
+// TestHotPathDoesNotAllocate counts every allocation of the process, server included, while thousands of requests pass.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	const n = 4000
+	for name, plan := range map[string]func([]int64) (sched.Plan, error){
+		"open":   openPlan,
+		"closed": func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) },
+	} {
+		w, s := equalWork(t, n, plan)
+		go s.run()
+		k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
+		r := newRun(t, w, k)
+		r.Connect(context.Background())
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := r.Do(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		late := float64(r.notReady.Load() + r.dialled.Load())
+		// What a connection costs is not what a request costs; the run itself starts a few goroutines and timers.
+		const perConnection, perRun = 60, 400
+		if mallocs := float64(after.Mallocs - before.Mallocs); mallocs > perConnection*late+perRun {
+			t.Errorf("%s: %.0f allocations in %d requests over %.0f connections", name, mallocs, n, late)
+		}
+		if n := r.Facts().Usage.GCCycles; n != 0 {
+			t.Errorf("%s: %d collections during the replay", name, n)
+		}
+	}
+}
+
+func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
+	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.01, 0) }) // 50 ms apart
+	s.handle = func(n int64, c net.Conn) {
+		if n <= 8 { // those dialled ahead
+			_ = c.Close()
+			return
+		}
+		s.serve(c)
+	}
+	k := new(sink)
+	do(t, s, newRun(t, w, k))
+	for _, r := range k.records {
+		if r.Outcome != record.OK {
+			t.Errorf("row %d: %v %q", r.Row, r.Outcome, r.Error)
+		}
+	}
+	if len(k.records) != 20 || s.served.Load() != 20 {
+		t.Errorf("%d records, %d served; want 20", len(k.records), s.served.Load())
+	}
+}
+
+func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
+	w, s := equalWork(t, 10, openPlan)
+	s.handle = func(_ int64, c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
+			s.served.Add(1)
+		}
+		_ = c.Close()
+	}
+	k := new(sink)
+	do(t, s, newRun(t, w, k))
+	for _, r := range k.records {
+		if r.Outcome != record.Reset || r.Resent != 0 {
+			t.Errorf("row %d: %v, resent %d; want reset, 0", r.Row, r.Outcome, r.Resent)
+		}
+	}
+	if s.served.Load() != 10 || len(k.records) != 10 {
+		t.Errorf("%d served, %d records; want 10", s.served.Load(), len(k.records))
+	}
+}
+
+func TestStopAbandonsTheRestAndDrains(t *testing.T) {
+	w, s := equalWork(t, 4000, openPlan)
+	k := new(sink)
+	r := newRun(t, w, k)
+	go s.run()
+	r.Connect(context.Background())
+	go func() {
+		for s.served.Load() < 100 {
+			runtime.Gosched()
+		}
+		r.Stop()
+	}()
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	count := map[record.Outcome]int{}
+	for _, rec := range k.records {
+		count[rec.Outcome]++
+	}
+	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.OK]+count[record.NotSent] != 4000 {
+		t.Errorf("outcomes %v of %d records; want at least 100 ok and the rest not sent", count, len(k.records))
+	}
+}
+
+func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
+	w, s := equalWork(t, 1<<16, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, 200*time.Millisecond) })
+	var now, most atomic.Int64
+	s.handle = func(_ int64, c net.Conn) {
+		for {
+			if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
+				return
+			}
+			for n := now.Add(1); n > most.Load(); {
+				most.Store(n)
+			}
+			runtime.Gosched()
+			now.Add(-1)
+			_, _ = c.Write(s.answer)
+		}
+	}
+	k := new(sink)
+	r := newRun(t, w, k)
+	do(t, s, r)
+	if most.Load() > 4 {
+		t.Errorf("%d requests in flight, want at most 4", most.Load())
+	}
+	f := r.Facts()
+	if most := int64(4 + 1 + keeperSpare); f.Dialled > most {
+		t.Errorf("%d connections dialled for 4 requests in flight, want at most %d", f.Dialled, most)
+	}
+	if got := int64(len(k.records)) + f.Skipped; got != 1<<16 || f.Skipped == 0 {
+		t.Errorf("%d records and %d skipped of %d requests", len(k.records), f.Skipped, 1<<16)
+	}
+	for _, rec := range k.records {
+		if rec.PlannedNS >= int64(200*time.Millisecond) || rec.DriftNS() < 0 {
+			t.Fatalf("released at %d ns, drift %d ns", rec.PlannedNS, rec.DriftNS())
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// socket is one TCP connection, plain or TLS, on which writing never blocks: send takes what the kernel takes at once
+// and keeps the rest for flush. Reading blocks, in the receiver's goroutine. Go's own descriptor lock keeps a closed
+// descriptor's number from ever receiving another request's bytes.
+type socket struct {
+	tcp   *net.TCPConn
+	raw   syscall.RawConn
+	tls   *tls.Conn // nil on a plain connection
+	clock sched.Clock
+
+	// The writing side, owned by whoever sends. mu is uncontended but for TLS's own answers to key updates.
+	mu        sync.Mutex
+	shaking   bool   // during the handshake writes block as usual
+	spill     []byte // what the kernel has not taken of the current image
+	writing   []byte // argument of writeOnce
+	wrote     int    // results of writeOnce
+	wroteErr  error
+	writeOnce func(fd uintptr) bool
+	sentNS    int64 // just before the first write of the current image; notYet before it
+	bytesOut  int64 // bytes the kernel has accepted on this connection, TLS framing included
+	firstOut  int64 // bytes of the current image that the kernel took at once
+}
+
+const notYet = math.MinInt64
+
+// dialOptions say how a connection is made.
+type dialOptions struct {
+	timeout    time.Duration
+	tls        *tls.Config // nil for http
+	serverName string
+	sendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
+}
+
+// dial connects, and with TLS shakes hands. The error tells which of the two failed.
+func dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o dialOptions) (*socket, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	d := net.Dialer{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { growSendBuffer(fd, o.sendBuffer) })
+	}}
+	nc, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{tcp: nc.(*net.TCPConn), clock: clock, sentNS: notYet}
+	s.writeOnce = func(fd uintptr) bool {
+		s.wrote, s.wroteErr = writeNow(fd, s.writing)
+		return true
+	}
+	if s.raw, err = s.tcp.SyscallConn(); err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	if o.tls != nil {
+		return s, s.shake(ctx, o)
+	}
+	return s, nil
+}
+
+// shake runs the TLS handshake; on failure the socket is closed.
+func (s *socket) shake(ctx context.Context, o dialOptions) error {
+	cfg := o.tls.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = o.serverName
+	}
+	s.tls, s.shaking = tls.Client(spillConn{s.tcp, s}, cfg), true
+	if err := s.tls.HandshakeContext(ctx); err != nil {
+		_ = s.tcp.Close()
+		return err
+	}
+	s.shaking = false
+	return nil
+}
+
+// Read returns decrypted bytes.
+func (s *socket) Read(p []byte) (int, error) {
+	if s.tls != nil {
+		return s.tls.Read(p)
+	}
+	return s.tcp.Read(p)
+}
+
+// send writes image without blocking and reports whether the kernel took all of it; what it did not take is left for
+// flush. On a plain connection image must stay valid until flush returns.
+func (s *socket) send(image []byte) (all bool, err error) {
+	s.sentNS, s.firstOut, s.spill = notYet, 0, nil
+	if s.tls == nil {
+		return s.push(image)
+	}
+	_, err = s.tls.Write(image) // through spillConn.Write
+	return len(s.spill) == 0, err
+}
+
+// push hands p to the kernel and keeps the rest in spill. It stamps the image's first write.
+func (s *socket) push(p []byte) (all bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.spill) > 0 { // a later TLS record of the same image
+		s.spill = append(s.spill, p...)
+		return false, nil
+	}
+	if s.sentNS == notYet {
+		s.sentNS = s.clock.Now()
+	}
+	s.writing = p
+	for err = s.raw.Write(s.writeOnce); errors.Is(err, os.ErrDeadlineExceeded); err = s.raw.Write(s.writeOnce) {
+		s.resume() // deadlines are for what blocks; this one was an earlier request's
+	}
+	if err == nil {
+		err = s.wroteErr
+	}
+	if errors.Is(err, syscall.EAGAIN) {
+		err, s.wrote = nil, 0
+	}
+	if err != nil {
+		return false, err
+	}
+	s.bytesOut += int64(s.wrote)
+	s.firstOut += int64(s.wrote)
+	s.spill = p[s.wrote:]
+	if s.tls != nil && len(s.spill) > 0 {
+		s.spill = append([]byte(nil), s.spill...) // TLS reuses the buffer it passed
+	}
+	s.writing = nil
+	return len(s.spill) == 0, nil
+}
+
+// flush blocks until the kernel has taken what send left. After interrupt it returns os.ErrDeadlineExceeded and may be
+// called again.
+func (s *socket) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.tcp.Write(s.spill)
+	s.bytesOut += int64(n)
+	s.spill = s.spill[n:]
+	return err
+}
+
+// interrupt makes blocked reads and flushes return os.ErrDeadlineExceeded now; resume undoes it.
+func (s *socket) interrupt() { _ = s.tcp.SetDeadline(time.Unix(1, 0)) }
+func (s *socket) resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
+
+// close ends the connection. TLS's closing alert is left out: nobody waits for it.
+func (s *socket) close() { _ = s.tcp.Close() }
+
+// peerTook reports how many bytes the peer's kernel has acknowledged, and false where the system cannot tell.
+func (s *socket) peerTook() (int64, bool) {
+	var acked int64
+	ok := false
+	err := s.raw.Control(func(fd uintptr) { acked, ok = bytesAcked(fd) })
+	return acked, ok && err == nil
+}
+
+// spillConn is the socket as TLS sees it: reads are plain, writes never block once the handshake is over.
+type spillConn struct {
+	*net.TCPConn
+	s *socket
+}
+
+func (c spillConn) Write(p []byte) (int, error) {
+	if c.s.shaking {
+		n, err := c.TCPConn.Write(p)
+		c.s.bytesOut += int64(n)
+		return n, err
+	}
+	if _, err := c.s.push(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

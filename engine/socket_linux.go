@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// writeNow is send(2) without waiting. It is a raw system call: it returns in microseconds, and a lane that told Go's
+// scheduler about it could find its P gone afterwards.
+func writeNow(fd uintptr, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// growSendBuffer asks the kernel to take bytes at once. The kernel doubles the figure for its own bookkeeping; beyond
+// net.core.wmem_max it needs CAP_NET_ADMIN (SO_SNDBUFFORCE). Refused, the buffer keeps growing by itself, later.
+func growSendBuffer(fd uintptr, bytes int) {
+	if bytes == 0 {
+		return
+	}
+	if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bytes) != nil {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, bytes)
+	}
+}
+
+// bytesAcked reads tcpi_bytes_acked: bytes of ours, and at most the SYN and the FIN, that the peer's kernel acknowledged.
+func bytesAcked(fd uintptr) (int64, bool) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0, false
+	}
+	return int64(info.Bytes_acked), true
+}

@@ -1,0 +1,24 @@
+//go:build unix && !linux
+
+package engine
+
+import "golang.org/x/sys/unix"
+
+// writeNow is write(2) on a descriptor that Go keeps non-blocking.
+func writeNow(fd uintptr, p []byte) (int, error) {
+	for {
+		n, err := unix.Write(int(fd), p)
+		if err != unix.EINTR {
+			return max(n, 0), err
+		}
+	}
+}
+
+func growSendBuffer(fd uintptr, bytes int) {
+	if bytes > 0 {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, bytes)
+	}
+}
+
+// bytesAcked is not to be had portably.
+func bytesAcked(uintptr) (int64, bool) { return 0, false }

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// Stop releases nothing more and lets what is in flight end within the grace period. It may be called at any time.
+func (r *Run) Stop() {
+	if !r.stop.Swap(true) {
+		time.AfterFunc(r.cfg.Grace, r.Abort)
+	}
+}
+
+// Abort releases nothing more and cuts what is in flight, within a tick of the watchdog. It may be called at any time.
+func (r *Run) Abort() {
+	r.stop.Store(true)
+	r.abort()
+}
+
+// aborted tells whether what is in flight is to be cut.
+func (r *Run) aborted() bool { return r.ctx.Err() != nil }
+
+// abandon gives the requests from i on the record of a request that was never released.
+func (r *Run) abandon(i int) {
+	for ; i < r.work.Requests(); i++ {
+		r.unsent(int32(i), "the run was interrupted before its time")
+	}
+}
+
+// unsent ends a request that was not sent.
+func (r *Run) unsent(i int32, why string) {
+	r.records[i].Outcome, r.records[i].Error = record.NotSent, why
+	r.finish(i)
+}
+
+// skip takes the requests from i on out of the run: a closed loop's time is over.
+func (r *Run) skip(i int) {
+	n := int64(r.work.Requests() - i)
+	r.skipped.Store(n)
+	r.settle(n)
+}

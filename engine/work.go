@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Work is what a run sends where and when: request i of the plan is row i of the trace, goes to Places[i] and leaves as
+// Images.At(i). It is immutable once made.
+type Work struct {
+	Trace   *trace.Trace
+	Plan    sched.Plan
+	Targets []Target
+	Places  []route.Place
+	Images  *Images
+}
+
+// Requests is how many requests the work has.
+func (w *Work) Requests() int { return w.Plan.Requests }
+
+// URLs are the targets as results name them.
+func (w *Work) URLs() []string {
+	urls := make([]string, len(w.Targets))
+	for i, t := range w.Targets {
+		urls[i] = t.URL
+	}
+	return urls
+}
+
+// peer is the address that request i goes to.
+func (w *Work) peer(i int) netip.AddrPort {
+	place := w.Places[i]
+	return w.Targets[place.Target].Peers[place.Peer]
+}
+
+// records returns the run's records, each with what is known of it before it is sent.
+func (w *Work) records(runID string, ideal IdealHits) []record.Record {
+	records := make([]record.Record, w.Requests())
+	t := w.Trace
+	for i := range records {
+		r := &records[i]
+		r.Clear()
+		r.Row = int64(t.Row[i])
+		r.RequestID = requestID(runID, i)
+		if t.Session != nil {
+			r.Session = t.Session[i]
+		}
+		if t.Turn != nil {
+			r.Turn = int64(t.Turn[i])
+		}
+		if t.Type != nil {
+			r.Type = t.Types[t.Type[i]]
+		}
+		r.Target = w.Targets[w.Places[i].Target].URL
+		r.Peer = w.peer(i).String()
+		r.InputTokens, r.OutputTokens = int64(t.InputTokens[i]), int64(t.OutputTokens[i])
+		if w.Plan.Open() {
+			r.PlannedNS = w.Plan.ReleaseNS[i]
+		}
+		if ideal.Tokens != nil {
+			r.MostCachedTokens = ideal.Tokens[i]
+		}
+		if !ideal.Bound {
+			r.ExpectedCachedTokens = r.MostCachedTokens
+		}
+	}
+	return records
+}
+
+// requestIDDigits holds any row of a run; the ids of one run are equally long, so that images are.
+const requestIDDigits = 9
+
+func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }

@@ -1,0 +1,122 @@
+package sched
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestMonotonicCountsFromTheStart(t *testing.T) {
+	c := NewMonotonic()
+	before := c.Now()
+	if before < 0 {
+		t.Fatalf("a new clock reads %d, want 0 or more", before)
+	}
+	c.Start(time.Hour)
+	if now := c.Now(); now > -int64(59*time.Minute) {
+		t.Errorf("an hour before the start the clock reads %v", time.Duration(now))
+	}
+	if ahead := time.Until(c.StartedAt()); ahead < 59*time.Minute || ahead > time.Hour {
+		t.Errorf("the start is %v ahead, want just under an hour", ahead)
+	}
+}
+
+func TestMonotonicStartIsOnTheMachinesClock(t *testing.T) {
+	c := NewMonotonic()
+	c.Start(0)
+	before := monotonicNS()
+	now := c.Now() + c.MonotonicStartNS()
+	after := monotonicNS()
+	// The anchor is the tightest of 16 brackets; a microsecond covers its width.
+	const anchorNS = 1000
+	if now < before-anchorNS || now > after+anchorNS {
+		t.Errorf("our reading %d lies outside [%d, %d] of the machine's clock", now, before, after)
+	}
+}
+
+func TestClockReadsWithoutAllocating(t *testing.T) {
+	c := NewMonotonic()
+	var sum int64
+	if n := testing.AllocsPerRun(100, func() { sum += c.Now() }); n != 0 {
+		t.Errorf("%v allocations a reading", n)
+	}
+}
+
+func TestWaitIsNeverEarly(t *testing.T) {
+	c := NewMonotonic()
+	w := NewWaiter(c, DefaultSpin, new(atomic.Bool))
+	for i := range 50 {
+		deadline := c.Now() + int64(i)*20_000
+		if !w.Wait(deadline) || c.Now() < deadline {
+			t.Fatalf("woke before the deadline %d", deadline)
+		}
+	}
+}
+
+func TestWaitGivesUpWhenStopped(t *testing.T) {
+	var stop atomic.Bool
+	w := NewWaiter(NewMonotonic(), DefaultSpin, &stop)
+	woke := make(chan bool)
+	go func() { woke <- w.Wait(int64(time.Hour)) }()
+	stop.Store(true)
+	if <-woke {
+		t.Error("a stopped waiter reported its deadline as reached")
+	}
+}
+
+func TestPlaceLocksAThreadOfItsOwn(t *testing.T) {
+	placed := make(chan Placement)
+	go func() { // ends locked, and so does its thread
+		p, err := Place(RealtimeAuto)
+		if err != nil {
+			t.Error(err)
+		}
+		placed <- p
+	}()
+	p := <-placed
+	t.Logf("placement: %v %+v", p, p)
+	if p.FIFO && p.Refused != "" {
+		t.Errorf("%+v: granted and refused", p)
+	}
+	for _, mode := range []Realtime{"", "yes"} {
+		if mode.Validate() == nil {
+			t.Errorf("mode %q was accepted", mode)
+		}
+	}
+}
+
+func BenchmarkNow(b *testing.B) {
+	c := NewMonotonic()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Now()
+	}
+}
+
+// BenchmarkWait reports how late the waiter is at 1,000 deadlines a second on a placed thread.
+func BenchmarkWait(b *testing.B) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := Place(RealtimeAuto); err != nil {
+			b.Error(err)
+			return
+		}
+		c := NewMonotonic()
+		w := NewWaiter(c, DefaultSpin, new(atomic.Bool))
+		var late, worst int64
+		n := 0
+		deadline := c.Now()
+		for b.Loop() {
+			deadline += int64(time.Millisecond)
+			w.Wait(deadline)
+			d := c.Now() - deadline
+			late += d
+			worst = max(worst, d)
+			n++
+		}
+		b.ReportMetric(float64(late)/float64(n), "ns-late/op")
+		b.ReportMetric(float64(worst), "ns-worst")
+	}()
+	<-done
+}

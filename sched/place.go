@@ -1,0 +1,41 @@
+package sched
+
+import "fmt"
+
+// Realtime says whether a lane's thread asks for SCHED_FIFO.
+type Realtime string
+
+// The values of --realtime.
+const (
+	RealtimeAuto Realtime = "auto" // SCHED_FIFO where the process may, else a short slice
+	RealtimeOn   Realtime = "on"   // SCHED_FIFO or an error
+	RealtimeOff  Realtime = "off"  // the short slice only
+)
+
+// Validate refuses anything but auto, on and off.
+func (r Realtime) Validate() error {
+	switch r {
+	case RealtimeAuto, RealtimeOn, RealtimeOff:
+		return nil
+	}
+	return fmt.Errorf("realtime is %q; want auto, on or off", string(r))
+}
+
+// Placement is how the kernel schedules a placed thread.
+type Placement struct {
+	FIFO       bool   // SCHED_FIFO
+	ShortSlice bool   // SCHED_OTHER with a slice of 100 µs (Linux 6.12 and later)
+	Refused    string // why SCHED_FIFO was not granted; "" where it was or was not asked for
+}
+
+// String names the placement in the words of the terminal.
+func (p Placement) String() string {
+	switch {
+	case p.FIFO:
+		return "SCHED_FIFO"
+	case p.ShortSlice:
+		return "SCHED_OTHER, 100 µs slice"
+	default:
+		return "default scheduling"
+	}
+}

@@ -1,0 +1,46 @@
+package sched
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// fifoPriority is low among real-time priorities: it need only beat every SCHED_OTHER thread.
+	fifoPriority = 10
+	// shortSliceNS is the slice asked of EEVDF: a waking thread with a short slice preempts one with a long slice.
+	// p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
+	shortSliceNS = 100_000
+	// timerSlackNS is the smallest that PR_SET_TIMERSLACK takes; 0 would mean the default of 50 µs.
+	timerSlackNS = 1
+)
+
+// Place locks the calling goroutine to its thread for good and gives the thread the best placement that mode allows. The
+// goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not granted.
+func Place(mode Realtime) (Placement, error) {
+	runtime.LockOSThread()
+	var p Placement
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlackNS, 0, 0, 0) // refused, wake-ups are some 50 µs later
+	if mode != RealtimeOff {
+		err := setAttr(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: fifoPriority})
+		if err == nil {
+			p.FIFO = true
+			return p, nil
+		}
+		p.Refused = err.Error()
+		if mode == RealtimeOn {
+			return p, fmt.Errorf("SCHED_FIFO refused: %w; run as root, grant CAP_SYS_NICE or raise `ulimit -r`, or use --realtime auto", err)
+		}
+	}
+	p.ShortSlice = setAttr(unix.SchedAttr{Policy: unix.SCHED_NORMAL, Runtime: shortSliceNS}) == nil
+	return p, nil
+}
+
+// setAttr applies attr to the calling thread. Threads it starts do not inherit the placement.
+func setAttr(attr unix.SchedAttr) error {
+	attr.Size = unix.SizeofSchedAttr
+	attr.Flags = unix.SCHED_FLAG_RESET_ON_FORK
+	return unix.SchedSetAttr(0, &attr, 0)
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package sched
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// Place is the portable twin: it locks the calling goroutine to its thread and asks for nothing else.
+func Place(mode Realtime) (Placement, error) {
+	runtime.LockOSThread()
+	if mode == RealtimeOn {
+		return Placement{}, fmt.Errorf("SCHED_FIFO is Linux only; use --realtime auto")
+	}
+	return Placement{}, nil
+}

@@ -1,0 +1,103 @@
+package sched
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+)
+
+// Plan says when each request of a run is released. Request i of a plan is row i of the trace it was made from.
+// A plan is open (ReleaseNS) or closed (Concurrency), never both.
+type Plan struct {
+	// ReleaseNS are the planned instants in ns since the run's start, ascending. Nil in a closed loop.
+	ReleaseNS []int64
+	// Requests is how many requests the plan has.
+	Requests int
+	// Concurrency is the number of requests kept in flight by a closed loop; 0 in an open one.
+	Concurrency int
+	// UntilNS ends a closed loop: nothing is released at or after it. math.MaxInt64 where unlimited.
+	UntilNS int64
+}
+
+// FromTrace plans arrivals (ns since the first, ascending) at scale times the recorded speed, and keeps those released
+// before duration (0 = all). Scale 1 keeps the recorded nanoseconds exactly.
+func FromTrace(arrivalNS []int64, scale float64, duration time.Duration) (Plan, error) {
+	if !(scale > 0) || math.IsInf(scale, 0) {
+		return Plan{}, fmt.Errorf("scale is %v; want a number above 0 (2 sends twice as fast)", scale)
+	}
+	release := make([]int64, len(arrivalNS))
+	for i, at := range arrivalNS {
+		release[i] = scaled(at, scale)
+	}
+	return openPlan(release, duration), nil
+}
+
+func scaled(at int64, scale float64) int64 {
+	if scale == 1 {
+		return at
+	}
+	return int64(math.Round(float64(at) / scale))
+}
+
+// Constant plans requests equally spaced at rate per second.
+func Constant(requests int, rate float64, duration time.Duration) (Plan, error) {
+	if !(rate > 0) || math.IsInf(rate, 0) {
+		return Plan{}, fmt.Errorf("rate is %v; want requests per second above 0", rate)
+	}
+	release := make([]int64, requests)
+	for i := range release {
+		release[i] = int64(math.Round(float64(i) * 1e9 / rate))
+	}
+	return openPlan(release, duration), nil
+}
+
+// Closed plans a closed loop: concurrency requests in flight, the next one released when one ends.
+func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
+	if concurrency < 1 {
+		return Plan{}, fmt.Errorf("concurrency is %d; want at least 1", concurrency)
+	}
+	until := int64(math.MaxInt64)
+	if duration > 0 {
+		until = int64(duration)
+	}
+	return Plan{Requests: requests, Concurrency: min(concurrency, requests), UntilNS: until}, nil
+}
+
+func openPlan(release []int64, duration time.Duration) Plan {
+	if duration > 0 {
+		release = release[:dueBefore(release, int64(duration))]
+	}
+	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: math.MaxInt64}
+}
+
+// dueBefore is how many of the ascending instants lie before atNS.
+func dueBefore(release []int64, atNS int64) int {
+	return sort.Search(len(release), func(i int) bool { return release[i] >= atNS })
+}
+
+// Open tells whether the plan releases by the clock alone.
+func (p Plan) Open() bool { return p.Concurrency == 0 }
+
+// SpanNS is the last planned instant.
+func (p Plan) SpanNS() int64 {
+	if len(p.ReleaseNS) == 0 {
+		return 0
+	}
+	return p.ReleaseNS[len(p.ReleaseNS)-1]
+}
+
+// PeakWithin is the largest number of requests released in any window of the given length.
+func (p Plan) PeakWithin(window time.Duration) int {
+	if !p.Open() {
+		return p.Concurrency
+	}
+	peak, from := 0, 0
+	for to, at := range p.ReleaseNS {
+		for at-p.ReleaseNS[from] >= int64(window) {
+			from++
+		}
+		peak = max(peak, to-from+1)
+	}
+	return peak
+}

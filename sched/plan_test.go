@@ -1,0 +1,116 @@
+package sched
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestFromTraceKeepsRecordedNanosecondsAtScaleOne(t *testing.T) {
+	at := []int64{0, 1, 999_999_999_999_999_937} // beyond a float64's 53 bits
+	p, err := FromTrace(at, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(p.ReleaseNS, at) || p.Requests != 3 || !p.Open() || p.SpanNS() != at[2] {
+		t.Fatalf("plan %+v, want the arrivals %v as they are", p, at)
+	}
+}
+
+// TestFromTraceScales compares with exact rational arithmetic.
+func TestFromTraceScales(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, scale := range []float64{0.5, 2, 3, 60, 0.1, 1.0 / 3} {
+		at := make([]int64, 200)
+		for i := range at {
+			at[i] = rng.Int64N(1 << 45)
+		}
+		slices.Sort(at)
+		p, err := FromTrace(at, scale, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range p.ReleaseNS {
+			want, _ := new(big.Rat).Quo(new(big.Rat).SetInt64(at[i]), new(big.Rat).SetFloat64(scale)).Float64()
+			if math.Abs(float64(got)-want) > 0.51 {
+				t.Fatalf("%d ns at scale %v: planned %d, want %v", at[i], scale, got, want)
+			}
+		}
+		if !slices.IsSorted(p.ReleaseNS) {
+			t.Fatalf("scale %v broke the order", scale)
+		}
+	}
+}
+
+func TestPlansRefuseNonsense(t *testing.T) {
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := FromTrace([]int64{0}, bad, 0); err == nil {
+			t.Errorf("scale %v was accepted", bad)
+		}
+		if _, err := Constant(1, bad, 0); err == nil {
+			t.Errorf("rate %v was accepted", bad)
+		}
+	}
+	if _, err := Closed(1, 0, 0); err == nil {
+		t.Error("a closed loop of 0 was accepted")
+	}
+}
+
+func TestDurationLeavesOutWhatIsReleasedAtOrAfterIt(t *testing.T) {
+	p, _ := FromTrace([]int64{0, 5e8, 1e9, 2e9}, 1, time.Second)
+	if p.Requests != 2 || len(p.ReleaseNS) != 2 {
+		t.Errorf("%d requests before 1 s, want 2", p.Requests)
+	}
+	if p, _ = FromTrace([]int64{0, 5e8, 1e9, 2e9}, 2, time.Second); p.Requests != 3 {
+		t.Errorf("%d requests before 1 s at scale 2, want 3", p.Requests)
+	}
+}
+
+func TestConstantSpacingDoesNotAccumulateError(t *testing.T) {
+	const rate = 3.0
+	p, _ := Constant(1_000_000, rate, 0)
+	for _, i := range []int{0, 1, 2, 3, 999_999} {
+		want := new(big.Rat).SetFrac64(int64(i)*1e9, 3)
+		exact, _ := want.Float64()
+		if math.Abs(float64(p.ReleaseNS[i])-exact) > 0.51 {
+			t.Errorf("request %d at %d ns, want %v", i, p.ReleaseNS[i], exact)
+		}
+	}
+}
+
+func TestClosedPlan(t *testing.T) {
+	p, err := Closed(5, 8, 2*time.Second)
+	if err != nil || p.Open() || p.Concurrency != 5 || p.Requests != 5 || p.UntilNS != 2e9 {
+		t.Errorf("plan %+v, %v; want 5 in flight of 5, until 2 s", p, err)
+	}
+}
+
+// TestPeakWithin compares with counting every window that begins at a request.
+func TestPeakWithin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		at := make([]int64, 1+rng.IntN(60))
+		for i := range at {
+			at[i] = rng.Int64N(1000)
+		}
+		slices.Sort(at)
+		p, _ := FromTrace(at, 1, 0)
+		window := 1 + rng.Int64N(300)
+		want := 0
+		for _, from := range at {
+			n := 0
+			for _, x := range at {
+				if x >= from && x < from+window {
+					n++
+				}
+			}
+			want = max(want, n)
+		}
+		if got := p.PeakWithin(time.Duration(window)); got != want {
+			t.Fatalf("peak of %v within %d is %d, want %d", at, window, got, want)
+		}
+	}
+}
