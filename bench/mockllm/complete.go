@@ -46,9 +46,10 @@ func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 			return
 		}
 	}
-	switch srv.slots.acquire(r) {
+	admission, freeSinceNS := srv.slots.acquire(r)
+	switch admission {
 	case admitted:
-		r.begin(arrivedNS)
+		r.begin(max(arrivedNS, freeSinceNS))
 	case refused:
 		r.refuse(&requestError{503, "ServiceUnavailableError", "The queue is full, try again later."})
 	}

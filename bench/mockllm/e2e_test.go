@@ -3,10 +3,13 @@ package mockllm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -667,23 +670,56 @@ func TestSlotsAndQueue(t *testing.T) {
 	eventually(t, "all are gone", func() bool { st := ts.Stats(); return st.Running == 0 && st.Gone == 4 })
 }
 
-// TestQueueOrder: with one slot answers come in the order of arrival, one after the other.
-func TestQueueOrder(t *testing.T) {
-	ts := start(t, Config{Slots: 1, TTFT: 2 * time.Millisecond})
+// TestOneSlot: with one slot answers come one after the other, whenever their requests arrived.
+func TestOneSlot(t *testing.T) {
+	const ttft = 2 * time.Millisecond
+	ts := start(t, Config{Slots: 1, TTFT: ttft})
 	var wg sync.WaitGroup
-	const requests = 20
-	for i := range requests {
+	for i := range 20 {
 		wg.Go(func() { ts.stream(completions, shortStream, "X-Request-Id", jsonNumber(i)) })
-		eventually(t, "request arrives", func() bool { return ts.Stats().Requests == int64(i+1) })
 	}
 	wg.Wait()
-	lines := ts.lines()
-	for i := range requests - 1 {
-		a, b := lines[jsonNumber(i)], lines[jsonNumber(i+1)]
-		if *b.FirstNS-*a.DoneNS < int64(2*time.Millisecond) || *a.ArrivedNS > *b.ArrivedNS {
-			t.Errorf("request %d began %d ns after the end of request %d", i+1, *b.FirstNS-*a.DoneNS, i)
+	lines := slices.Collect(maps.Values(ts.lines()))
+	slices.SortFunc(lines, func(a, b logLine) int { return cmp.Compare(*a.FirstNS, *b.FirstNS) })
+	for i := range len(lines) - 1 {
+		if gap := *lines[i+1].FirstNS - *lines[i].DoneNS; gap < int64(ttft) {
+			t.Errorf("answer %d began %d ns after the end of answer %d, want at least %d", i+1, gap, i, int64(ttft))
 		}
 	}
+}
+
+// TestSlots: those that wait get a slot in order of arrival, and a free slot knows since when it is free.
+func TestSlots(t *testing.T) {
+	s := slots{limit: 2, maxQueue: 2}
+	acquire := func(r *reply, want admission, wantSince int64) {
+		t.Helper()
+		if got, since := s.acquire(r); got != want || since != wantSince {
+			t.Fatalf("admission %d, free since %d; want %d, %d", got, since, want, wantSince)
+		}
+	}
+	var a, b, c, d, e reply
+	acquire(&a, admitted, 0)
+	if s.release(5) != nil {
+		t.Fatal("somebody waits")
+	}
+	acquire(&a, admitted, 0) // the slot that was never used
+	acquire(&b, admitted, 5)
+	acquire(&c, queued, 0)
+	acquire(&d, queued, 0)
+	acquire(&e, refused, 0)
+	if got := s.release(7); got != &c {
+		t.Fatalf("next is %p, want %p", got, &c)
+	}
+	if !s.leave(&d) || s.leave(&d) {
+		t.Fatal("leaving works once")
+	}
+	for _, now := range []int64{8, 9} {
+		if s.release(now) != nil {
+			t.Fatal("somebody waits")
+		}
+	}
+	acquire(&d, admitted, 8)
+	acquire(&e, admitted, 9)
 }
 
 // raw opens a connection and sends a completion request on it.

@@ -142,8 +142,9 @@ func (s *Server) untrack(c *conn) {
 
 // releaseSlot ends a running request and begins the next one that waits.
 func (s *Server) releaseSlot() {
-	if next := s.slots.release(); next != nil {
-		go next.begin(s.clock.now())
+	now := s.clock.now()
+	if next := s.slots.release(now); next != nil {
+		go next.begin(now)
 	}
 }
 

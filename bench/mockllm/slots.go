@@ -9,6 +9,7 @@ type slots struct {
 	maxQueue int // 0 = none
 	running  int
 	queue    []*reply
+	freed    []int64 // when the free slots that were in use before became free, oldest first
 }
 
 // admission is what became of a request that asked for a slot.
@@ -20,26 +21,36 @@ const (
 	refused                   // the queue is full
 )
 
-func (s *slots) acquire(r *reply) admission {
+// acquire gives r a slot, if one is free, and says since when it was: a request that arrived before that, but is only seen
+// now, cannot have begun at its arrival.
+func (s *slots) acquire(r *reply) (a admission, freeSinceNS int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.limit == 0 || s.running < s.limit:
+	case s.limit == 0 || s.running+len(s.freed) < s.limit:
 		s.running++
-		return admitted
+		return admitted, 0
+	case s.running < s.limit:
+		freeSinceNS = s.freed[0]
+		s.freed = s.freed[1:]
+		s.running++
+		return admitted, freeSinceNS
 	case s.maxQueue > 0 && len(s.queue) >= s.maxQueue:
-		return refused
+		return refused, 0
 	}
 	s.queue = append(s.queue, r)
-	return queued
+	return queued, 0
 }
 
-// release ends one running request and returns the next to begin, if any.
-func (s *slots) release() *reply {
+// release ends one running request at the instant now and returns the next to begin, if any.
+func (s *slots) release(now int64) *reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
 		s.running--
+		if s.limit > 0 {
+			s.freed = append(s.freed, now)
+		}
 		return nil
 	}
 	r := s.queue[0]
