@@ -72,18 +72,23 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.trace, "trace", "", "trace `FILE` to replay: JSONL, plain, .gz or .zst; - reads standard input")
-	f.StringVar(&o.read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
-	f.StringVar(&o.timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
-	f.IntVar(&o.read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
-	f.BoolVar(&o.read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
-	f.BoolVar(&o.read.Strict, "strict", false, "refuse rows that would be repaired, too")
-	f.IntVar(&o.read.Limit, "limit", 0, "replay the first `N` requests of the selection")
-	f.DurationVar(&o.read.From, "from", 0, "replay from this trace time on, counted from the earliest row")
-	f.DurationVar(&o.read.To, "to", 0, "replay up to this trace time")
+	addReadFlags(f, &o.read, &o.timeUnit)
 	f.Float64Var(&o.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
 	f.DurationVar(&o.duration, "duration", 0, "release nothing after this much wall time")
 	f.Float64Var(&o.rate, "rate", 0, "send `R` requests per second, equally spaced, instead of at trace times")
 	f.IntVar(&o.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop) instead of sending at trace times")
+}
+
+// addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
+func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
+	f.StringVar(&read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
+	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
+	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
+	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
+	f.BoolVar(&read.Strict, "strict", false, "refuse rows that would be repaired, too")
+	f.IntVar(&read.Limit, "limit", 0, "take the first `N` requests of the selection")
+	f.DurationVar(&read.From, "from", 0, "take rows from this trace time on, counted from the earliest row")
+	f.DurationVar(&read.To, "to", 0, "take rows up to this trace time")
 }
 
 func (o *options) addTargetFlags(f *pflag.FlagSet) {
