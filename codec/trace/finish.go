@@ -27,13 +27,13 @@ func (l *loader) finish() (*Trace, error) {
 	return l.assemble(order, roots), nil
 }
 
-// refuseFaults is the error for bad rows; with Options.Lenient they are counted instead.
+// refuseFaults is the error for bad rows; with Options.Lenient or Options.Collect they are counted instead.
 func (l *loader) refuseFaults() error {
 	if l.faultRows == 0 {
 		return nil
 	}
 	slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.Line - b.Line })
-	if l.o.Lenient {
+	if l.o.Lenient || l.o.Collect {
 		l.lint.Dropped, l.lint.Faults = l.faultRows, l.faults
 		return nil
 	}
@@ -48,10 +48,10 @@ func (l *loader) refuseWhole(order []int32) error {
 		}
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
-	if err := l.refuseBlockSize(); err != nil {
+	if err := l.collect(l.refuseBlockSize()); err != nil {
 		return err
 	}
-	return l.refuseUnit(l.timeNS[order[len(order)-1]] - l.timeNS[order[0]])
+	return l.collect(l.refuseUnit(l.timeNS[order[len(order)-1]] - l.timeNS[order[0]]))
 }
 
 // sorted is the good rows in order of time; equal instants keep file order.

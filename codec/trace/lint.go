@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -58,17 +59,33 @@ func refuse(file, what, fix string) error {
 	return &LintError{Faults: []Fault{{File: file, What: what, Fix: fix}}}
 }
 
+// collect keeps a refusal for whoever only looks at the trace (Options.Collect); otherwise it stays the error.
+func (l *loader) collect(err error) error {
+	var refusal *LintError
+	if !l.o.Collect || !errors.As(err, &refusal) {
+		return err
+	}
+	l.lint.Refusals = append(l.lint.Refusals, refusal.Faults...)
+	return nil
+}
+
 // Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, not the selection.
 type Lint struct {
 	Repaired int     // rows that were repaired
-	Dropped  int     // rows that were dropped (Options.Lenient)
+	Dropped  int     // rows that were dropped (Options.Lenient, Options.Collect)
 	Faults   []Fault // the first ten of the dropped rows
+	Refusals []Fault // why the file as a whole would be refused; only with Options.Collect
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
 	NoOutput   int // repaired: output_length 0, taken as 1
 	Unsorted   int // rows earlier than the row before them; the trace was sorted
 	SameChat   int // rows whose chat id an earlier row has already; parents mean the earlier one
+}
+
+// Refused tells whether a replay with the same options but for Collect would refuse the trace.
+func (l *Lint) Refused(o Options) bool {
+	return len(l.Refusals) > 0 || l.Dropped > 0 && !o.Lenient
 }
 
 // Notes has a line for people on each thing that was repaired, dropped or sorted; nothing for a clean trace.

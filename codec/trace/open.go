@@ -16,7 +16,8 @@ const maxZstdWindow = 1 << 31
 // Open reads the trace in a file, "-" being standard input. Plain, gzip and zstd files are told apart by their first
 // bytes, whatever their names.
 //
-// A trace that must not be replayed is a [*LintError]; other errors are about the file or the options.
+// A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors are
+// about the file or the options.
 func Open(path string, o Options) (*Trace, error) {
 	if path == "-" {
 		return Read(os.Stdin, "stdin", o)
