@@ -18,17 +18,16 @@ const method = "POST"
 
 // Recipe is how the request images of a work are made.
 type Recipe struct {
-	Backend  api.Backend
-	Source   prompt.Source
-	Headers  []http1.Header // besides Host, Content-Length and X-Request-Id
-	RunID    string         // first part of every request id
-	Overhead int            // tokens that the server adds to a prompt; taken from the prompt's end
+	Backend api.Backend
+	Source  prompt.Source
+	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
+	RunID   string         // first part of every request id
 }
 
 // Images are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
 type Images struct {
 	Fingerprint string // of the workload, "sha256:…"
-	Short       int    // rows not longer than the overhead: their prompt is one token
+	Short       []int  // requests not longer than the overhead: their prompt is one token
 	arena       *arena
 	offsets     []int64 // image i is arena[offsets[i]:offsets[i+1]]
 	largest     int
@@ -63,8 +62,8 @@ func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
 	for i := range n {
 		m.largest = max(m.largest, int(m.offsets[i+1]))
 		m.offsets[i+1] += m.offsets[i]
-		if int(w.Trace.InputTokens[i]) <= r.Overhead {
-			m.Short++
+		if int(w.Trace.InputTokens[i]) <= w.Overhead.Tokens() {
+			m.Short = append(m.Short, i)
 		}
 	}
 	return m, err
@@ -137,13 +136,10 @@ func (r *Recipe) spec(w *Work, i int) prompt.Spec {
 	return prompt.Spec{
 		Blocks:      w.Trace.Blocks(i),
 		BlockTokens: w.Trace.BlockTokens,
-		Tokens:      r.PromptTokens(int(w.Trace.InputTokens[i])),
+		Tokens:      w.PromptTokens(i),
 		Unique:      uint64(w.Trace.Row[i]),
 	}
 }
-
-// PromptTokens is how many tokens of ours make a prompt that the server counts as inputTokens; at least one.
-func (r *Recipe) PromptTokens(inputTokens int) int { return max(1, inputTokens-r.Overhead) }
 
 func (r *Recipe) appendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := &w.Targets[w.Places[i].Target]

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,7 @@ func sampleWork(t testing.TB, n int) *Work {
 		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Peers: []netip.AddrPort{a}},
 		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Peers: []netip.AddrPort{a, b}},
 	}
-	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, []int{1, 2})}
+	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, []int{1, 2}), Overhead: Overhead{Head: 2, Tail: 1}}
 }
 
 func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
@@ -50,7 +51,7 @@ func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Recipe{Backend: backend, Source: source, RunID: runID, Overhead: 3, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
+	return &Recipe{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
 }
 
 func buildImages(t testing.TB, r *Recipe, w *Work) *Images {
@@ -74,7 +75,8 @@ func TestImagesAreRequests(t *testing.T) {
 	w := sampleWork(t, 300)
 	r := sampleRecipe(t, "", "run1", 7)
 	m := buildImages(t, r, w)
-	short, largest := 0, 0
+	var short []int
+	largest := 0
 	for i := range w.Requests() {
 		image := m.At(i)
 		largest = max(largest, len(image))
@@ -101,15 +103,15 @@ func TestImagesAreRequests(t *testing.T) {
 			t.Fatalf("image %d: %v", i, err)
 		}
 		input := int(w.Trace.InputTokens[i])
-		if input <= r.Overhead {
-			short++
+		if input <= w.Overhead.Tokens() {
+			short = append(short, i)
 		}
-		if want := max(1, input-r.Overhead); len(body.Prompt) != want || body.MaxTokens != int(w.Trace.OutputTokens[i]) {
+		if want := max(1, input-w.Overhead.Tokens()); len(body.Prompt) != want || body.MaxTokens != int(w.Trace.OutputTokens[i]) {
 			t.Fatalf("image %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
 		}
 	}
-	if m.Short != short || m.Largest() != largest {
-		t.Errorf("%d short rows and largest %d; want %d and %d", m.Short, m.Largest(), short, largest)
+	if !slices.Equal(m.Short, short) || m.Largest() != largest {
+		t.Errorf("%v short rows and largest %d; want %v and %d", m.Short, m.Largest(), short, largest)
 	}
 }
 

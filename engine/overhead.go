@@ -8,38 +8,58 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
+// Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
+type Overhead struct {
+	Head, Tail int  // before and after the prompt; the head shifts every block of the prompt
+	HeadHidden bool // only the sum is known: it stands in Tail, and Head is 0
+}
+
+// Tokens is the sum of head and tail.
+func (o Overhead) Tokens() int { return o.Head + o.Tail }
+
 // probeDomain marks the unique tokens of probes: no row has this bit.
 const probeDomain = 1 << 63
 
-// probeTokens are the lengths of the probes by which the overhead is checked to be constant.
-var probeTokens = [...]int{16, 257, 1024}
+// probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is asked again, to
+// tell a template that changes from words that are not single tokens.
+var probeTokens = [...]int{16, 16, 16, 257, 1024}
 
-// Overhead is how many tokens the servers add to each prompt (a chat template, a BOS), measured with prompts of several
-// lengths on every target. nonce keeps the probes of this run out of the cache of the next. An error says what is not
-// as it must be: a word that is not one token, an overhead that is not constant, targets that differ.
+// Overhead measures how many tokens the servers add to each prompt, with prompts of several lengths on every target. Where
+// they are all in front of the prompt is not known from counts; see Head. nonce keeps the probes of this run out of the
+// cache of the next. An error says what is not as it must be: a word that is not one token, a template that is not
+// constant, targets that differ.
 func (b *Prober) Overhead(ctx context.Context, source prompt.Source, nonce uint64) (tokens int, err error) {
-	first := true
 	for i := range b.Targets {
 		t := &b.Targets[i]
-		probes := b.probes(source, nonce)
-		if text, ok := source.(*prompt.Text); ok {
-			probes = append(probes, probe{prompt: text.AppendWords(nil), tokens: text.Words() + 1, optional: true})
+		added, err := b.overheadOf(ctx, t, source, nonce)
+		if err != nil {
+			return 0, err
 		}
-		for _, p := range probes {
-			usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
-			if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
-				continue // longer than the model's context
-			}
-			if err != nil {
-				return 0, err
-			}
-			added := usage.PromptTokens - p.tokens
-			if first {
-				tokens, first = added, false
-			}
-			if added != tokens || added < 0 {
-				return 0, countError(t, p.tokens, usage.PromptTokens, tokens)
-			}
+		if i > 0 && added != tokens {
+			return 0, fmt.Errorf("%w: %s adds %d tokens to a prompt, %s adds %d: they serve different models or chat templates; replay them one by one",
+				ErrProbe, b.Targets[0].URL, tokens, t.URL, added)
+		}
+		tokens = added
+	}
+	return tokens, nil
+}
+
+// overheadOf is the overhead of one target.
+func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source, nonce uint64) (tokens int, err error) {
+	for i, p := range probes(source, nonce) {
+		usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
+		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
+			continue // longer than the model's context
+		}
+		if err != nil {
+			return 0, err
+		}
+		added := usage.PromptTokens - p.tokens
+		if i == 0 {
+			tokens = added
+		}
+		if added != tokens || added < 0 {
+			return 0, countError(t, p, usage.PromptTokens, tokens)
 		}
 	}
 	return tokens, nil
@@ -51,16 +71,32 @@ type probe struct {
 	optional bool
 }
 
-func (b *Prober) probes(source prompt.Source, nonce uint64) []probe {
+func probes(source prompt.Source, nonce uint64) []probe {
 	var list []probe
 	for i, n := range probeTokens {
+		if i > 0 && n == probeTokens[i-1] {
+			list = append(list, list[i-1]) // the very same prompt
+			continue
+		}
 		spec := prompt.Spec{Tokens: n, Unique: probeDomain | (nonce + uint64(i))}
 		list = append(list, probe{prompt: source.Append(nil, spec), tokens: n})
+	}
+	if text, ok := source.(*prompt.Text); ok {
+		list = append(list, probe{prompt: text.AppendWords(nil), tokens: text.Words() + 1, optional: true})
 	}
 	return list
 }
 
-func countError(t *Target, sent, counted, overhead int) error {
-	return fmt.Errorf("%w: %s counts %d tokens in a probe of %d, and %+d in the first: the built-in words are not single tokens of this model, or its template is not constant; replay with --prompt token-ids on --api completions",
-		ErrProbe, t.URL, counted, sent, overhead)
+// countError says why the server's count cannot be relied on: the same prompt counted twice tells the template's fault from
+// the words'.
+func countError(t *Target, p probe, counted, overhead int) error {
+	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
+		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
+			ErrProbe, t.URL, first, first+overhead, counted)
+	}
+	if overhead < 0 {
+		overhead = 0
+	}
+	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each of our words as one token; give the model's own tokenizer with --tokenizer, or replay token ids (--api completions --prompt token-ids)",
+		ErrProbe, t.URL, counted, p.tokens+overhead)
 }

@@ -13,11 +13,13 @@ import (
 // Work is what a run sends where and when: request i of the plan is row i of the trace, goes to Places[i] and leaves as
 // Images.At(i). It is immutable once made.
 type Work struct {
-	Trace   *trace.Trace
-	Plan    sched.Plan
-	Targets []Target
-	Places  []route.Place
-	Images  *Images
+	Trace    *trace.Trace
+	Plan     sched.Plan
+	Targets  []Target
+	Places   []route.Place
+	Overhead Overhead                       // what the servers add to each prompt; taken from its end
+	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
+	Images   *Images
 }
 
 // Requests is how many requests the work has.
@@ -36,6 +38,25 @@ func (w *Work) URLs() []string {
 func (w *Work) peer(i int) netip.AddrPort {
 	place := w.Places[i]
 	return w.Targets[place.Target].Peers[place.Peer]
+}
+
+// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one.
+func (w *Work) PromptTokens(i int) int {
+	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
+}
+
+// builtTokens is what the server should count: the recorded length, unless what it adds is longer.
+func (w *Work) builtTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
+
+// DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
+const DefaultBlockTokens = 16
+
+// cache is the size of an instance's prefix cache.
+func (w *Work) cache(instance netip.AddrPort) PrefixCache {
+	if c, ok := w.Caches[instance]; ok {
+		return c
+	}
+	return PrefixCache{BlockTokens: DefaultBlockTokens}
 }
 
 // records returns the run's records, each with what is known of it before it is sent.
@@ -58,14 +79,14 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		}
 		r.Target = w.Targets[w.Places[i].Target].URL
 		r.Peer = w.peer(i).String()
-		r.InputTokens, r.OutputTokens = int64(t.InputTokens[i]), int64(t.OutputTokens[i])
+		r.InputTokens, r.OutputTokens, r.BuiltTokens = int64(t.InputTokens[i]), int64(t.OutputTokens[i]), int64(w.builtTokens(i))
 		if w.Plan.Open() {
 			r.PlannedNS = w.Plan.ReleaseNS[i]
 		}
-		if ideal.Tokens != nil {
-			r.MostCachedTokens = ideal.Tokens[i]
+		if ideal.Most != nil {
+			r.LeastCachedTokens, r.MostCachedTokens = ideal.Least[i], ideal.Most[i]
 		}
-		if !ideal.Bound {
+		if ideal.Known {
 			r.ExpectedCachedTokens = r.MostCachedTokens
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -36,7 +37,12 @@ type options struct {
 	noForceOutput bool
 	extraInputs   []string
 	cold          engine.Cold
-	engineBlock   int
+
+	tokenizer    string
+	verify       string
+	chatOverhead string
+	engineBlock  int
+	cacheTokens  string
 
 	headers    []string
 	apiKeyFile string
@@ -66,6 +72,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.addTraceFlags(f)
 	o.addTargetFlags(f)
 	o.addRequestFlags(f)
+	o.addProofFlags(f)
 	o.addRunFlags(f)
 	o.addResultFlags(f)
 }
@@ -109,7 +116,15 @@ func (o *options) addRequestFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
 	f.StringVar((*string)(&o.cold), "cold", string(engine.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
-	f.IntVar(&o.engineBlock, "engine-block-tokens", 16, "block size of the servers' prefix caches, for the expected hits")
+}
+
+// addProofFlags are about the proof that prompts and cache hits are right.
+func (o *options) addProofFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.tokenizer, "tokenizer", "", "the model's `TOKENIZER`: a tokenizer.json or the folder it lies in, "+strings.Join(tokenizer.Names(), " or "))
+	f.StringVar(&o.verify, "verify-prompts", strconv.Itoa(defaultVerified), "with --tokenizer: encode `N` of the built prompts again and count, or all")
+	f.StringVar(&o.chatOverhead, "chat-overhead", "", "`HEAD,TAIL`: tokens that the chat template puts before and after a prompt (default: measured)")
+	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", engine.DefaultBlockTokens))
+	f.StringVar(&o.cacheTokens, "cache-tokens", "", "capacity of each server's prefix cache, such as 3M (default: asked from /metrics)")
 }
 
 func (o *options) addRunFlags(f *pflag.FlagSet) {
@@ -178,8 +193,8 @@ func (o *options) check() error {
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
-	case o.engineBlock < 1:
-		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
+	case o.chatOverhead != "" && o.api != "chat":
+		return errors.New("--chat-overhead: only --api chat has a template")
 	}
 	return errors.Join(o.cold.Validate(), o.realtime.Validate())
 }

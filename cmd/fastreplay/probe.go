@@ -11,10 +11,9 @@ import (
 
 // probed is what the servers said before the start.
 type probed struct {
-	model    string
-	overhead int    // tokens that the server adds to each prompt
-	salt     string // "" where none is sent
-	flushed  bool   // the servers can flush; done again just before the start
+	model   string
+	salt    string // "" where none is sent
+	flushed bool   // the servers can flush; done again just before the start
 }
 
 // unprobedModel is the model's name where nobody gave one and nobody may be asked.
@@ -42,16 +41,21 @@ func (r *replay) probe(ctx context.Context) error {
 	}
 	r.prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
 	nonce := rand.Uint64() >> 1
-	if r.probed.overhead, err = r.prober.Overhead(ctx, r.source, nonce); err != nil {
+	if err := r.measureOverhead(ctx, nonce); err != nil {
 		return err
 	}
-	r.say.line("probe: each prompt token is one token there; the server adds %d to every prompt", r.probed.overhead)
+	caches, engines := r.prober.PrefixCaches(ctx)
+	if engines > 1 {
+		r.note("a server stands for %d engines with a prefix cache each: which of them a request meets is its own choice, so hits below the ideal stay unexplained", engines)
+	}
+	r.sizeCaches(caches)
 	return r.chooseCold(ctx, nonce+1<<32)
 }
 
 // skipProbe says what is taken for granted where nobody is asked.
 func (r *replay) skipProbe() {
-	r.note("the servers are not asked: what they add to a prompt is taken as 0 tokens")
+	r.assumeOverhead()
+	r.sizeCaches(nil)
 	if r.probed.model == "" {
 		r.probed.model = unprobedModel
 		r.note("the servers are not asked: the model is sent as %q (set --model)", unprobedModel)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -52,19 +54,20 @@ type replay struct {
 	out   io.Writer
 	say   *terminal
 
-	trace   *trace.Trace
-	work    *engine.Work
-	recipe  *engine.Recipe
-	source  prompt.Source
-	secrets []http1.Header
-	prober  *engine.Prober
-	probed  probed
-	mock    *embeddedMock
-	runID   string
-	ideal   engine.IdealHits
-	notes   []string
-	loadS   float64
-	buildS  float64
+	trace     *trace.Trace
+	work      *engine.Work
+	recipe    *engine.Recipe
+	source    prompt.Source
+	tokenizer *tokenizer.Tokenizer // nil where none was given
+	secrets   []http1.Header
+	prober    *engine.Prober
+	probed    probed
+	mock      *embeddedMock
+	runID     string
+	ideal     engine.IdealHits
+	notes     []string
+	loadS     float64
+	buildS    float64
 }
 
 // run takes the steps in order. Whatever fails before the start is an error of usage, trace or target.
@@ -73,7 +76,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer interrupts.release()
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
-	for _, step := range []func(context.Context) error{r.checkOutput, r.load, r.aim, r.probe, r.lay, r.build} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.load, r.aim, r.probe, r.lay, r.build, r.verifyPrompts} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errInterrupted()
@@ -155,20 +158,36 @@ func (r *replay) lay(ctx context.Context) error {
 		return err
 	}
 	r.recipe = &engine.Recipe{
-		Backend: backend, Source: r.source, RunID: r.runID, Overhead: r.probed.overhead,
+		Backend: backend, Source: r.source, RunID: r.runID,
 		Headers: append(r.ownHeaders(), r.secrets...),
 	}
 	if r.work.Images, err = r.recipe.Layout(ctx, r.work); err != nil {
 		return err
 	}
-	r.ideal = r.recipe.IdealHits(r.work, r.o.engineBlock, r.probed.overhead)
-	r.ideal.Bound = r.o.api == "chat" && r.probed.overhead > 0 // of a template only the sum of head and tail is known
+	r.ideal = r.work.IdealHits()
 	r.describeWork()
-	if short := r.work.Images.Short; short > 0 {
-		r.note("%s not longer than the %d tokens that the server adds: sent as one token each, counted as other than expected",
-			human.Many(int64(short), "prompt"), r.probed.overhead)
-	}
+	r.noteShort()
 	return r.checkMemory()
+}
+
+// maxNamed is how many rows a note names.
+const maxNamed = 10
+
+// noteShort names the rows that are shorter than what the server adds to them.
+func (r *replay) noteShort() {
+	short := r.work.Images.Short
+	if len(short) == 0 {
+		return
+	}
+	var rows []string
+	for _, i := range short[:min(len(short), maxNamed)] {
+		rows = append(rows, fmt.Sprint(r.trace.Row[i]))
+	}
+	if len(short) > maxNamed {
+		rows = append(rows, "…")
+	}
+	r.note("%s not longer than the %d tokens that the server adds: sent as one token each, which makes more than recorded (rows %s)",
+		human.Many(int64(len(short)), "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 func (r *replay) ownHeaders() []http1.Header {
@@ -285,11 +304,12 @@ func (r *replay) note(format string, args ...any) {
 // describeWork says what is about to happen: the whole of a dry run's answer.
 func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
-	var input, output, hits int64
+	var input, output, least, most int64
 	for i := range plan.Requests {
 		input += int64(t.InputTokens[i])
 		output += int64(t.OutputTokens[i])
-		hits += r.ideal.Tokens[i]
+		least += r.ideal.Least[i]
+		most += r.ideal.Most[i]
 	}
 	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
 	if plan.Open() {
@@ -298,8 +318,11 @@ func (r *replay) describeWork() {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
-	most := map[bool]string{true: "at most "}[r.ideal.Bound]
-	r.say.line("      an ideal prefix cache would hold %s%s of the input tokens", most, human.Percent(float64(hits)/float64(max(1, input))))
+	share := human.Percent(float64(most) / float64(max(1, input)))
+	if !r.ideal.Known {
+		share = human.Percent(float64(least)/float64(max(1, input))) + " to " + share
+	}
+	r.say.line("      an ideal prefix cache would hold %s of the input tokens", share)
 }
 
 // meanRate is the mean rate of a plan that spans some time, as a part of a sentence.

@@ -62,7 +62,7 @@ func (s *results) conclude(run *engine.Run) error {
 	facts := run.Facts()
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
-	info.Unwritten = unwritten
+	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
 	summary := s.collector.Summary(info)
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{

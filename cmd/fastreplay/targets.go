@@ -22,7 +22,7 @@ func (r *replay) aim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.source, err = r.o.source(); err != nil {
+	if err := r.makeSource(); err != nil {
 		return err
 	}
 	urls := r.o.urls
@@ -91,13 +91,6 @@ func (o *options) backend(model, salt string, stream bool) (api.Backend, error) 
 	return api.New(o.api, api.Options{
 		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
 	})
-}
-
-func (o *options) source() (prompt.Source, error) {
-	if o.prompt == promptText {
-		return prompt.NewText(o.seed), nil
-	}
-	return prompt.NewTokenIDs(o.seed, prompt.IDRange{})
 }
 
 func (o *options) tlsConfig() (*tls.Config, error) {

@@ -14,8 +14,9 @@ const missing = Outcome(Outcomes)
 // Unknown keys are ignored and missing ones are absent, so that files of
 // other versions can be read; only "row" and "outcome" must be there. Derived
 // keys (drift_ns, ttft_ms, …) are not read: they follow from the instants.
-// What no line has, MostCachedTokens, becomes ExpectedCachedTokens. r keeps
-// nothing of line. On error r is unspecified.
+// What no line has, LeastCachedTokens and MostCachedTokens, becomes
+// ExpectedCachedTokens, and BuiltTokens InputTokens. r keeps nothing of line.
+// On error r is unspecified.
 func Parse(line []byte, r *Record) error {
 	r.Clear()
 	r.Chunks, r.Resent, r.BytesSent, r.BytesReceived = None, None, None, None
@@ -26,6 +27,7 @@ func Parse(line []byte, r *Record) error {
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
 	}
-	r.MostCachedTokens = r.ExpectedCachedTokens
+	r.BuiltTokens = r.InputTokens
+	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens
 	return nil
 }

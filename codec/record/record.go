@@ -52,9 +52,16 @@ type Record struct {
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // what an ideal prefix cache would have had
 	CachedTokens         int64 `json:"cached_tokens"`          // as the server reported
 
-	// MostCachedTokens is what an ideal prefix cache could at most have had,
-	// where the template hides the exact number. It stays in memory.
-	MostCachedTokens int64 `json:"-"`
+	// BuiltTokens is the prompt length that the request was built for: the
+	// recorded one, or more where the server's template alone is longer. It
+	// stays in memory.
+	BuiltTokens int64 `json:"-"`
+
+	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache
+	// would have had, where the template hides the exact number. They stay in
+	// memory.
+	LeastCachedTokens int64 `json:"-"`
+	MostCachedTokens  int64 `json:"-"`
 
 	Status        int64   `json:"status"` // HTTP status
 	Outcome       Outcome `json:"outcome"`
@@ -73,7 +80,7 @@ func (r *Record) Clear() {
 		PlannedNS: None, SentNS: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
-		ExpectedCachedTokens: None, CachedTokens: None, MostCachedTokens: None,
+		ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
 		Status: None, Outcome: NotSent,
 	}
 }

@@ -21,7 +21,8 @@ func example() *Record {
 	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 96000000, 96100000
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 521, 521, 132, 132
 	r.TokensFrom, r.Chunks, r.FinishReason = TokensFromUsage, 132, "length"
-	r.ExpectedCachedTokens, r.CachedTokens, r.MostCachedTokens = 512, 512, 512
+	r.BuiltTokens = r.InputTokens
+	r.ExpectedCachedTokens, r.CachedTokens, r.LeastCachedTokens, r.MostCachedTokens = 512, 512, 512, 512
 	r.Status, r.Outcome, r.Resent, r.BytesSent, r.BytesReceived = 200, OK, 0, 3391, 24310
 	return r
 }
@@ -81,7 +82,7 @@ func random(rng *rand.Rand) *Record {
 	if r.Row == None {
 		r.Row = 0
 	}
-	r.MostCachedTokens = r.ExpectedCachedTokens // no line has it
+	r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens // no line has them
 	r.Outcome = Outcome(rng.IntN(Outcomes))
 	r.TokensFrom = TokensFrom(rng.IntN(3))
 	return r

@@ -15,6 +15,7 @@ type RunInfo struct {
 	Planned    int64         // requests of the plan
 	Unwritten  int64         // records that could not be written
 	ReceiveLag *Distribution // nil where the kernel gave no stamps
+	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
 	Notes      []string      // further notes, a sentence each
 }
@@ -46,6 +47,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	}
 	s.Throughput = throughput(s)
 	s.PrefixCache = prefixCache(&all, targets)
+	s.PrefixCache.Shortfall = info.Shortfall
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)
 	s.Verdict = Judge(s, info.Reasons...)
 	return s
@@ -126,6 +128,8 @@ func prefixCache(all *series, targets []series) PrefixCache {
 	if all.cache.ideals > 0 {
 		p.ExpectedTokens = &all.cache.expected
 		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
+	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
+		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
 	}
 	var prompt int64 // of targets that report
 	for i := range targets {

@@ -58,7 +58,8 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 	r.PromptTokens = r.InputTokens + rng.Int64N(10)/9
 	r.CompletionTokens, r.TokensFrom = r.OutputTokens+rng.Int64N(12)/10-rng.Int64N(12)/11, record.TokensFromUsage
 	r.ExpectedCachedTokens = rng.Int64N(r.InputTokens)
-	r.MostCachedTokens = r.ExpectedCachedTokens + rng.Int64N(3)
+	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens+rng.Int64N(3)
+	r.BuiltTokens = r.InputTokens
 	if !silent && rng.IntN(3) > 0 {
 		r.CachedTokens = max(0, r.ExpectedCachedTokens+rng.Int64N(30)-20)
 	}
@@ -325,5 +326,27 @@ func BenchmarkAddGaps(b *testing.B) {
 	})
 	if s := c.Summary(RunInfo{}); s.ITLMS.Max != 25.5 {
 		b.Fatal("wrong maximum")
+	}
+}
+
+// TestExpectedRange: where the exact ideal is hidden, its bounds are added up, and the ratio's place stays empty.
+func TestExpectedRange(t *testing.T) {
+	c := NewCollector([]string{"http://a:1"})
+	for _, bounds := range [][2]int64{{0, 16}, {400, 416}, {64, 64}} {
+		r := answered()
+		r.ExpectedCachedTokens, r.LeastCachedTokens, r.MostCachedTokens = record.None, bounds[0], bounds[1]
+		c.Add(r, 0)
+	}
+	got := c.Summary(RunInfo{Shortfall: nil}).PrefixCache
+	if got.ExpectedHitRatio != nil || got.ExpectedTokens != nil || got.Shortfall != nil {
+		t.Errorf("something exact is claimed: %s", dump(got))
+	}
+	if want := [2]float64{464. / 1500, 496. / 1500}; got.ExpectedRange == nil || *got.ExpectedRange != want {
+		t.Errorf("range %v, want %v", got.ExpectedRange, want)
+	}
+	r := answered()
+	c.Add(r, 0)
+	if got := c.Summary(RunInfo{}).PrefixCache; got.ExpectedRange != nil || *got.ExpectedTokens != 400 {
+		t.Errorf("with something exact: %s", dump(got))
 	}
 }

@@ -37,6 +37,8 @@ type cacheCounts struct {
 	prompt        int64 // tokens
 	expected      int64 // tokens that an ideal cache holds
 	ideals        int64 // requests whose ideal is known
+	least, most   int64 // tokens that it holds at least and at most
+	bounds        int64 // requests whose ideal has bounds
 	reported      int64 // tokens
 	reports       int64 // requests that came with a number
 	aboveRequests int64 // requests above the most that their ideal could be
@@ -104,9 +106,9 @@ func addKnown(d *Distribution, ns int64) {
 func (t *tokenCounts) add(r *record.Record) {
 	t.prompt += promptTokens(r)
 	t.completion += known(r.CompletionTokens)
-	if r.PromptTokens != record.None && r.InputTokens != record.None && r.PromptTokens != r.InputTokens {
+	if r.PromptTokens != record.None && r.BuiltTokens != record.None && r.PromptTokens != r.BuiltTokens {
 		if t.promptMismatches == 0 {
-			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.InputTokens
+			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.BuiltTokens
 		}
 		t.promptMismatches++
 	}
@@ -143,6 +145,11 @@ func (c *cacheCounts) add(r *record.Record) {
 	if r.ExpectedCachedTokens != record.None {
 		c.ideals++
 		c.expected += r.ExpectedCachedTokens
+	}
+	if r.MostCachedTokens != record.None {
+		c.bounds++
+		c.least += r.LeastCachedTokens
+		c.most += r.MostCachedTokens
 	}
 	if r.CachedTokens == record.None {
 		return
@@ -212,6 +219,9 @@ func (c *cacheCounts) merge(o *cacheCounts) {
 	c.reported += o.reported
 	c.reports += o.reports
 	c.ideals += o.ideals
+	c.least += o.least
+	c.most += o.most
+	c.bounds += o.bounds
 	c.aboveRequests += o.aboveRequests
 	c.aboveTokens += o.aboveTokens
 }

@@ -74,9 +74,11 @@ type Workload struct {
 	OutputTokens int64  `json:"output_tokens"`
 	BlockTokens  int64  `json:"block_tokens"`
 	RepairedRows int64  `json:"repaired_rows"`
-	DroppedRows  int64  `json:"dropped_rows"` // bad rows left out by --lenient
-	RefusedRows  int64  `json:"refused_rows"` // selected rows that were not replayed
-	Fingerprint  string `json:"fingerprint"`  // "sha256:…"
+	DroppedRows  int64  `json:"dropped_rows"`         // bad rows left out by --lenient
+	RefusedRows  int64  `json:"refused_rows"`         // selected rows that were not replayed
+	ShortRows    int64  `json:"short_rows"`           // rows not longer than what the servers add to a prompt …
+	ShortSurplus int64  `json:"short_surplus_tokens"` // … and how many tokens more than recorded their prompts have in all
+	Fingerprint  string `json:"fingerprint"`          // "sha256:…"
 }
 
 // Requests counts requests: planned = ok + failed = the sum of by_outcome.
@@ -114,12 +116,24 @@ type Tokens struct {
 // over OK requests. The reported half is about targets that ever reported: of
 // those an absent number is 0, of others it is unknown.
 type PrefixCache struct {
-	ExpectedHitRatio   *float64 `json:"expected_hit_ratio"`
-	ReportedHitRatio   *float64 `json:"reported_hit_ratio"`
-	ExpectedTokens     *int64   `json:"expected_tokens"`
-	ReportedTokens     *int64   `json:"reported_tokens"`
-	AboveIdealTokens   int64    `json:"above_ideal_tokens"` // summed over single requests; above the most that the ideal could be
-	AboveIdealRequests int64    `json:"above_ideal_requests"`
+	ExpectedHitRatio   *float64    `json:"expected_hit_ratio"`
+	ExpectedRange      *[2]float64 `json:"expected_hit_ratio_range"` // where the template hides the exact one: at least, at most
+	ReportedHitRatio   *float64    `json:"reported_hit_ratio"`
+	ExpectedTokens     *int64      `json:"expected_tokens"`
+	ReportedTokens     *int64      `json:"reported_tokens"`
+	AboveIdealTokens   int64       `json:"above_ideal_tokens"` // summed over single requests; above the most that the ideal could be
+	AboveIdealRequests int64       `json:"above_ideal_requests"`
+	Shortfall          *Shortfall  `json:"shortfall"` // null where nothing exact was expected
+}
+
+// Shortfall is what the servers had less than expected, summed over the OK
+// requests that had less, and why.
+type Shortfall struct {
+	Tokens            int64 `json:"tokens"`              // the sum of all below
+	InPrefillTokens   int64 `json:"in_prefill_tokens"`   // the earlier request had not brought its first token yet, or failed before
+	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
+	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens
+	UnexplainedTokens int64 `json:"unexplained_tokens"`
 }
 
 // Connections is what the pools went through.

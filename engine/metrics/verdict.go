@@ -37,6 +37,9 @@ const (
 	// instant may overtake each other on their way, and then the one that was
 	// planned first finds what the other one brought.
 	warmTolerance = 0.01
+	// shortTolerance is the share of input tokens that rows shorter than the
+	// template may add.
+	shortTolerance = 0.01
 )
 
 // Judge returns the verdict on s by s.Limits. further are reasons that others
@@ -45,7 +48,7 @@ const (
 func Judge(s *Summary, further ...string) Verdict {
 	reasons := []string{}
 	for _, rule := range []func(*Summary) string{
-		interrupted, unaccounted, unwritten, errorRate, early, drift, connections, receiveLag, starved, prompts, cutShort, warm, refused,
+		interrupted, unaccounted, unwritten, errorRate, early, drift, connections, receiveLag, starved, prompts, shortRows, cutShort, warm, refused,
 	} {
 		if reason := rule(s); reason != "" {
 			reasons = append(reasons, reason)
@@ -143,8 +146,17 @@ func prompts(s *Summary) string {
 	if s.Tokens.PromptMismatches == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the server counted other prompt tokens than recorded in %s of %s: check --prompt, and the template overhead that the probe found",
+	return fmt.Sprintf("the server counted other prompt tokens than were sent in %s of %s: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer",
 		human.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
+}
+
+func shortRows(s *Summary) string {
+	surplus, recorded := s.Workload.ShortSurplus, s.Workload.InputTokens
+	if float64(surplus) <= shortTolerance*float64(recorded) {
+		return ""
+	}
+	return fmt.Sprintf("%s not longer than what the server adds to a prompt: they got %s more than recorded, %s of all; use --api completions, or leave them out",
+		human.Many(s.Workload.ShortRows, "row"), human.Many(surplus, "prompt token"), human.Percent(float64(surplus)/float64(recorded)))
 }
 
 func cutShort(s *Summary) string {

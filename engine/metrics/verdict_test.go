@@ -16,8 +16,9 @@ func sound() *Summary {
 		Run:    Run{DurationS: 10, Host: Host{CPUs: 2}},
 		Requests: Requests{Planned: 1000, Sent: 1000, OK: 990, Failed: 10, Resent: 7,
 			ByOutcome: map[string]int64{"ok": 990, "timeout": 10}},
-		DriftUS: &Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
-		Tokens:  Tokens{Prompt: 100_000, OverLong: 3},
+		DriftUS:  &Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
+		Tokens:   Tokens{Prompt: 100_000, OverLong: 3},
+		Workload: Workload{InputTokens: 100_000, ShortRows: 3, ShortSurplus: 1000},
 		PrefixCache: PrefixCache{
 			AboveIdealTokens: 1000, AboveIdealRequests: 2,
 		},
@@ -49,8 +50,10 @@ func TestJudge(t *testing.T) {
 		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 },
 			[]string{"the client was starved of CPU, it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
 		{"unknown machine", func(s *Summary) { s.Run.Host.CPUs = 0 }, nil},
+		{"short rows", func(s *Summary) { s.Workload.ShortSurplus = 1001 },
+			[]string{"3 rows not longer than what the server adds to a prompt: they got 1,001 prompt tokens more than recorded, 1.001 % of all; use --api completions, or leave them out"}},
 		{"prompts", func(s *Summary) { s.Tokens.PromptMismatches = 1 },
-			[]string{"the server counted other prompt tokens than recorded in 1 of 990 requests: check --prompt, and the template overhead that the probe found"}},
+			[]string{"the server counted other prompt tokens than were sent in 1 of 990 requests: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer"}},
 		{"cut short", func(s *Summary) { s.Tokens.CutShort = 12 },
 			[]string{"12 of 990 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small"}},
 		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, nil},
@@ -130,7 +133,8 @@ func answered() *record.Record {
 	r.Row, r.Outcome, r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS = 7, record.OK, 0, 10, 20, 30
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 500, 500, 100, 100
 	r.TokensFrom, r.Chunks = record.TokensFromUsage, 100
-	r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = 400, 400, 400
+	r.BuiltTokens = 500
+	r.ExpectedCachedTokens, r.LeastCachedTokens, r.MostCachedTokens, r.CachedTokens = 400, 400, 400, 400
 	return r
 }
 
@@ -148,7 +152,7 @@ func TestNotes(t *testing.T) {
 		{name: "a little more", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1006, 1006, 1000 },
 			want: []string{"a chunk carries 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "mismatch", record: func(r *record.Record) { r.PromptTokens = 1519 },
-			want: []string{"row 7 is the first whose prompt was counted otherwise: recorded 500 tokens, server 1,519"}},
+			want: []string{"row 7 is the first whose prompt was counted otherwise: built for 500 tokens, server 1,519"}},
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
 			want: []string{"the server sent no usage in 1 request: their completion tokens are counted chunks"}},
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
@@ -196,7 +200,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"drift p99 is 6.000 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale",
-		"the server counted other prompt tokens than recorded in 1 of 1 request: check --prompt, and the template overhead that the probe found",
+		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer",
 		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
 		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
 	}

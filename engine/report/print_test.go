@@ -38,7 +38,8 @@ func normalRun() *metrics.Summary {
 		Throughput:    metrics.Throughput{RequestsPerS: 204.09, InputTokensPerS: 2456255.1, OutputTokensPerS: 69925.9},
 		Tokens:        metrics.Tokens{Prompt: 144793823, Completion: 4122061, FromUsage: 12031, PerChunk: p(1.0)},
 		PrefixCache: metrics.PrefixCache{ExpectedHitRatio: p(0.3736), ReportedHitRatio: p(0.3641), ExpectedTokens: p(int64(54094972)),
-			ReportedTokens: p(int64(52719431))},
+			ReportedTokens: p(int64(52719431)),
+			Shortfall:      &metrics.Shortfall{Tokens: 1375541, InPrefillTokens: 900000, EvictedTokens: 470000, UnexplainedTokens: 5541}},
 		Connections: metrics.Connections{Dialled: 1412, ClosedIdle: 3},
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
@@ -73,6 +74,7 @@ func partialRun() *metrics.Summary {
 		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TTFTMS: &metrics.Percentiles{P50: 1204, P99: 61020}},
 		{URL: s.Run.Targets[2], Requests: 1338, Failed: 1338},
 	}
+	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641)}
 	s.Notes = []string{"a chunk carries 2.00 tokens on average: ITL is per chunk, TPOT per token",
 		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details"}
 	s.Verdict = metrics.Judge(s)

@@ -117,10 +117,39 @@ func (p *page) totals(s *metrics.Summary) {
 	p.field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
 		human.Rate(t.OutputTokensPerS)+" output tok/s")
 	c := s.PrefixCache
-	p.field("prefix cache", hits(c.ReportedHitRatio, "hits"), hits(c.ExpectedHitRatio, "ideal"))
+	p.field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
+	p.shortfall(c.Shortfall, s.Tokens.Prompt)
 	p.client(s)
 	p.field("workload", shorten(s.Workload.Fingerprint, p.width-labelWidth))
 	p.field("results", p.o.Dir)
+}
+
+// ideal prints the expected hits, or their bounds where only these are known.
+func ideal(c metrics.PrefixCache) string {
+	if r := c.ExpectedRange; r != nil {
+		return human.Percent(r[0]) + " to " + human.Percent(r[1]) + " ideal"
+	}
+	return hits(c.ExpectedHitRatio, "ideal")
+}
+
+// shortfall prints why the servers hit less than the ideal, as shares of all prompt tokens; nothing where they did not.
+func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
+	if s == nil || s.Tokens == 0 || prompt == 0 {
+		return
+	}
+	const leastPercent = 0.01 // printed; less is said to be less
+	share := func(tokens int64, what string) string {
+		percent := 100 * float64(tokens) / float64(prompt)
+		switch {
+		case tokens == 0:
+			return ""
+		case percent < leastPercent:
+			return fmt.Sprintf("<%g %% %s", leastPercent, what)
+		}
+		return fmt.Sprintf("%.2f %% %s", percent, what)
+	}
+	p.field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.EvictedTokens, "evicted"),
+		share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
 }
 
 // client prints what the load generator itself took; nothing if unknown.

@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// exactTrace is 500 rows of the published conversation trace, or of one with the same kind of prompts where this machine
+// does not have it.
+func exactTrace(t *testing.T) []string {
+	t.Helper()
+	if dir := os.Getenv("FASTREPLAY_TRACES"); dir != "" {
+		return []string{"--trace", filepath.Join(dir, "mooncake-conversation.jsonl.zst"), "--limit", "500"}
+	}
+	t.Log("FASTREPLAY_TRACES is not set: a generated trace takes the place of the published one")
+	return []string{"--trace", generate(t, "--rows", "500", "--turns", "1:6", "--turn-tokens", "100:900", "--system-tokens", "1300", "--reuse", "0.7",
+		"--input-tokens", "1400:6000", "--output-tokens", "3")}
+}
+
+// TestExactHits: one at a time and with an unlimited cache, every row's prompt has the recorded tokens, and the server
+// finds exactly those in its cache that an ideal one would: whatever the API, the kind of prompt, what the server adds in
+// front and behind, and the size of its blocks.
+func TestExactHits(t *testing.T) {
+	args := exactTrace(t)
+	for _, c := range []struct {
+		name, says string
+		mock, args []string
+	}{
+		{"token ids", "the server adds none", nil, nil},
+		{"text with a BOS", "adds 1 before and 0 after every prompt (/tokenize)", []string{"--bos-tokens", "1"}, []string{"--prompt", "text"}},
+		{"text with a BOS that nobody tells of", "adds 1 before and 0 after", []string{"--bos-tokens", "1", "--no-tokenize"}, []string{"--prompt", "text"}},
+		{"chat", "adds 21 before and 5 after every prompt (/tokenize)", []string{"--template-tokens", "21,5"}, []string{"--api", "chat"}},
+		{"chat, told", "adds 21 before and 5 after every prompt (--chat-overhead)", []string{"--template-tokens", "21,5", "--no-tokenize"},
+			[]string{"--api", "chat", "--chat-overhead", "21,5"}},
+		{"large blocks", "blocks of 64 tokens", []string{"--template-tokens", "21,5", "--block-tokens", "64"}, []string{"--api", "chat"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := startMock(t, append(c.mock, "--ttft", "0s", "--itl", "0s")...)
+			r := run(t, append(append(c.args, args...), "--url", m.url, "--concurrency", "1")...)
+			r.prove(t)
+			r.verdict(t)
+			r.only(t, "ok")
+			hits, wrong := int64(0), 0
+			for _, l := range r.lines {
+				hits += l.Cached
+				if l.Cached != l.Expected || l.Prompt != l.Input {
+					wrong++
+					if wrong < 5 {
+						t.Errorf("row %d: %d of %d tokens cached; want %d of %d", l.Row, l.Cached, l.Prompt, l.Expected, l.Input)
+					}
+				}
+			}
+			if len(r.lines) != 500 || wrong > 0 || hits == 0 {
+				t.Errorf("%d of %d rows differ, %d tokens were cached", wrong, len(r.lines), hits)
+			}
+			if s := r.summary.PrefixCache.Shortfall; s == nil || s.Tokens != 0 {
+				t.Errorf("shortfall %+v", s)
+			}
+			if !strings.Contains(r.stderr, c.says) {
+				t.Errorf("the run does not say %q:\n%s", c.says, r.stderr)
+			}
+			r.join(t, m.stop(t))
+		})
+	}
+}
+
+// TestHitsByRange: where nobody tells how long the template's head is, the expected hits are a range that holds the real
+// ones, and nothing exact is claimed.
+func TestHitsByRange(t *testing.T) {
+	m := startMock(t, "--template-tokens", "21,5", "--no-tokenize", "--ttft", "0s", "--itl", "0s")
+	r := run(t, append(exactTrace(t), "--url", m.url, "--concurrency", "1", "--api", "chat")...)
+	r.verdict(t)
+	c := r.summary.PrefixCache
+	if c.ExpectedRange == nil || c.ExpectedHitRatio != nil || c.Shortfall != nil {
+		t.Fatalf("%+v", c)
+	}
+	if got := ratio(c.ReportedHitRatio); got < c.ExpectedRange[0] || got > c.ExpectedRange[1] || c.ExpectedRange[0] >= c.ExpectedRange[1] {
+		t.Errorf("reported %v, expected %v", got, *c.ExpectedRange)
+	}
+	if !strings.Contains(r.stderr, "give them with --chat-overhead HEAD,TAIL") {
+		t.Errorf("the run does not say what to do:\n%s", r.stderr)
+	}
+	for _, l := range r.lines {
+		if l.Expected != absent {
+			t.Fatalf("row %d: %d tokens expected", l.Row, l.Expected)
+		}
+	}
+}
+
+// TestShortfall: at speed, against a cache that evicts all the time, what is missing of the ideal is told by cause.
+func TestShortfall(t *testing.T) {
+	path := mooncake(t)
+	for _, c := range []struct {
+		name       string
+		mock, args []string
+	}{
+		{"token ids", nil, nil},
+		{"chat", []string{"--template-tokens", "21,5"}, []string{"--api", "chat"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--cache-tokens", "1500000")...)
+			r := run(t, append(c.args, "--trace", path, "--limit", "3000", "--scale", "60", "--url", m.url)...)
+			r.only(t, "ok")
+			r.verdict(t)
+			p := r.summary.PrefixCache
+			s := p.Shortfall
+			if s == nil || s.InPrefillTokens == 0 || s.EvictedTokens == 0 || s.NotReportedTokens != 0 {
+				t.Fatalf("shortfall %+v", s)
+			}
+			if s.Tokens != s.InPrefillTokens+s.EvictedTokens+s.UnexplainedTokens || s.Tokens != *p.ExpectedTokens-*p.ReportedTokens+p.AboveIdealTokens {
+				t.Errorf("shortfall %+v of %d expected and %d reported does not add up", s, *p.ExpectedTokens, *p.ReportedTokens)
+			}
+			prompt := r.summary.Tokens.Prompt
+			share := float64(s.UnexplainedTokens) / float64(prompt)
+			t.Logf("of %d prompt tokens %d expected, %d reported; %+v, unexplained %.3f %%", prompt, *p.ExpectedTokens, *p.ReportedTokens, *s, 100*share)
+			if share > 0.01 {
+				t.Errorf("unexplained: %.2f %% of the prompt tokens", 100*share)
+			}
+		})
+	}
+}
+
+// TestSuspects: each way in which prompts or hits can be wrong is said in one line, with the right verdict.
+func TestSuspects(t *testing.T) {
+	t.Run("a template that is not constant", func(t *testing.T) {
+		m := startMock(t, "--template-tokens", "21,5", "--template-jitter", "40")
+		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
+		if last := lastLine(said); !strings.Contains(last, "is not constant") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("another vocabulary", func(t *testing.T) {
+		m := startMock(t, "--split-words", "5")
+		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
+		if last := lastLine(said); !strings.Contains(last, "does not take each of our words as one token; give the model's own tokenizer with --tokenizer") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("the wrong overhead", func(t *testing.T) {
+		m := startMock(t, "--template-tokens", "21,5")
+		said := refused(t, with(chat, "--api", "chat", "--url", m.url, "--chat-overhead", "20,5")...)
+		if last := lastLine(said); !strings.Contains(last, "--chat-overhead 20,5: that makes 25 tokens, the servers add 26 to a prompt") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("no cached tokens", func(t *testing.T) {
+		m := startMock(t, "--no-cached-tokens", "--template-tokens", "21,5")
+		r := run(t, with(chat, "--api", "chat", "--url", m.url)...)
+		r.verdict(t)
+		p := r.summary.PrefixCache
+		if p.Shortfall == nil || p.Shortfall.NotReportedTokens != *p.ExpectedTokens || p.Shortfall.Tokens != *p.ExpectedTokens || p.ReportedHitRatio != nil {
+			t.Errorf("%+v", p)
+		}
+		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details") {
+			t.Errorf("notes: %s", notes)
+		}
+	})
+	t.Run("a warm server", func(t *testing.T) {
+		m := startMock(t, "--no-flush", "--ignore-salt", "--template-tokens", "21,5")
+		run(t, with(chat, "--api", "chat", "--url", m.url)...)
+		run(t, with(chat, "--api", "chat", "--url", m.url)...).verdict(t, "the cache was warm")
+	})
+}

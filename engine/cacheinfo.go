@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// PrefixCache is the size of one server's prefix cache.
+type PrefixCache struct {
+	BlockTokens int   // tokens that it caches as one piece
+	Tokens      int64 // capacity; 0 = unlimited, or unknown
+}
+
+// cacheFamily is vLLM's metric whose labels tell the cache's size.
+const cacheFamily = "vllm:cache_config_info{"
+
+// PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not tell are
+// missing in the answer. engines is the largest number of caches that one address said to stand for: with more than one,
+// which of them a request meets is not known here.
+func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]PrefixCache, engines int) {
+	caches = map[netip.AddrPort]PrefixCache{}
+	for i := range b.Targets {
+		t := &b.Targets[i]
+		for _, addr := range t.Peers {
+			status, page, err := b.ask(ctx, t, addr, fasthttp.MethodGet, t.Base+"/metrics", nil)
+			if err != nil || status != 200 {
+				continue
+			}
+			c, n := parsePrefixCache(page)
+			engines = max(engines, n)
+			if n > 0 {
+				caches[addr] = c
+			}
+		}
+	}
+	return caches, engines
+}
+
+// parsePrefixCache reads vLLM's metrics page and returns the cache of one engine, with the capacities of all of them added
+// up, and how many engines there are.
+func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
+	for line := range bytes.Lines(page) {
+		labels, ok := strings.CutPrefix(string(line), cacheFamily)
+		if !ok {
+			continue
+		}
+		size, _ := strconv.Atoi(label(labels, "block_size"))
+		if size < 1 {
+			continue
+		}
+		engines++
+		blocks, _ := strconv.ParseInt(label(labels, "num_gpu_blocks"), 10, 64)
+		c.BlockTokens = size
+		c.Tokens += max(0, blocks) * int64(size)
+	}
+	return c, engines
+}
+
+// label returns the value of a label in `a="1",b="2"} 1`; "" where there is none.
+func label(labels, name string) string {
+	for rest := labels; ; {
+		at := strings.Index(rest, name+`="`)
+		if at < 0 {
+			return ""
+		}
+		value := rest[at+len(name)+2:]
+		if at == 0 || rest[at-1] == ',' {
+			value, _, _ = strings.Cut(value, `"`)
+			return value
+		}
+		rest = value
+	}
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/bytedance/sonic"
+	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// headTokens is the length of the prompts by which the head is found: longer than chance could make alike.
+const headTokens = 64
+
+// Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
+// has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
+// before. An error says why the head stays unknown; none of them makes a run impossible.
+func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, nonce uint64) (Overhead, error) {
+	var found Overhead
+	one, other := unlike(source, nonce)
+	for i := range b.Targets {
+		t := &b.Targets[i]
+		var lists [3][]int64
+		for j, text := range [...][]byte{one, other, one} {
+			var err error
+			if lists[j], err = b.tokenize(ctx, t, text); err != nil {
+				return Overhead{}, err
+			}
+		}
+		o := Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
+		switch {
+		case commonPrefix(lists[0], lists[2]) != len(lists[0]):
+			return Overhead{}, fmt.Errorf("%s/tokenize answers the same prompt differently: the chat template is not constant, and the server's cache cannot hit behind what changes", t.Base)
+		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
+			return Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
+		case i > 0 && o != found:
+			return Overhead{}, fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
+		}
+		found = o
+	}
+	return found, nil
+}
+
+// unlike makes two prompts of headTokens tokens whose first and last words differ.
+func unlike(source prompt.Source, nonce uint64) (one, other []byte) {
+	for attempt := uint64(0); ; attempt++ {
+		one = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | nonce})
+		other = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | (nonce + 1 + attempt)})
+		const separators = " ,"
+		if !bytes.Equal(one[:bytes.IndexAny(one, separators)], other[:bytes.IndexAny(other, separators)]) &&
+			!bytes.Equal(one[bytes.LastIndexAny(one, separators):], other[bytes.LastIndexAny(other, separators):]) {
+			return one, other
+		}
+	}
+}
+
+// tokenize returns the token ids of a prompt as the server's model gets it, template included. The body is that of a
+// completion: what shapes the template is in it, and servers ignore the rest.
+func (b *Prober) tokenize(ctx context.Context, t *Target, text []byte) ([]int64, error) {
+	backend, err := b.Backend("")
+	if err != nil {
+		return nil, err
+	}
+	body := backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1)
+	status, answer, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
+	if err != nil {
+		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)
+	}
+	var list struct {
+		Tokens []int64 `json:"tokens"`
+	}
+	if status != 200 {
+		return nil, fmt.Errorf("%s/tokenize answers HTTP %d", t.Base, status)
+	}
+	if err := sonic.Unmarshal(answer, &list); err != nil || len(list.Tokens) == 0 {
+		return nil, fmt.Errorf("%s/tokenize answers without \"tokens\"", t.Base)
+	}
+	return list.Tokens, nil
+}
+
+func commonPrefix(a, b []int64) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonSuffix(a, b []int64) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}

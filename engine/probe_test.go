@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// wordServer counts a token for each word, and what its template adds.
+type wordServer struct {
+	head, tail  int
+	wordTokens  func(word string) int // nil = one each
+	jitter      bool                  // the template has a token more in every second request
+	noTokenize  bool
+	tokenizeLag int  // tokens by which /tokenize differs
+	shifting    bool // /tokenize names other tokens each time
+	metrics     string
+	asked       atomic.Int64
+}
+
+func (s *wordServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/metrics" && s.metrics != "" {
+		io.WriteString(w, s.metrics)
+		return
+	}
+	var body struct{ Messages []struct{ Content string } }
+	if json.NewDecoder(r.Body).Decode(&body) != nil || len(body.Messages) != 1 {
+		http.Error(w, "no message", 404)
+		return
+	}
+	tokens := s.tokens(body.Messages[0].Content, s.asked.Add(1))
+	switch {
+	case r.URL.Path == "/v1/chat/completions":
+		fmt.Fprintf(w, `{"object":"chat.completion","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, len(tokens))
+	case r.URL.Path == "/tokenize" && !s.noTokenize:
+		for range s.tokenizeLag {
+			tokens = append(tokens, -9)
+		}
+		json.NewEncoder(w).Encode(map[string]any{"count": len(tokens), "tokens": tokens})
+	default:
+		http.Error(w, "not found", 404)
+	}
+}
+
+// tokens are the template's with negative ids, and a word's by its letters.
+func (s *wordServer) tokens(text string, request int64) (ids []int64) {
+	for i := range s.head {
+		ids = append(ids, int64(-1-i))
+	}
+	if s.shifting {
+		ids[0] -= 1000 * request
+	}
+	for word := range strings.FieldsSeq(text) {
+		n := 1
+		if s.wordTokens != nil {
+			n = s.wordTokens(word)
+		}
+		for range n {
+			id := int64(0)
+			for _, c := range []byte(word) {
+				id = id*31 + int64(c)
+			}
+			ids = append(ids, id)
+		}
+	}
+	for i := range s.tail {
+		ids = append(ids, int64(-101-i))
+	}
+	if s.jitter && request%2 == 0 {
+		ids = append(ids, -201)
+	}
+	return ids
+}
+
+func proberOf(t *testing.T, servers ...http.Handler) *Prober {
+	t.Helper()
+	b := &Prober{ConnectTimeout: 10 * time.Second, Timeout: 30 * time.Second}
+	for _, s := range servers {
+		h := httptest.NewServer(s)
+		t.Cleanup(h.Close)
+		target, err := ParseTarget(h.URL, "/v1/chat/completions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Peers = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimPrefix(h.URL, "http://"))}
+		b.Targets = append(b.Targets, target)
+	}
+	b.Backend = func(string) (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
+	return b
+}
+
+func builtInText(t *testing.T) *prompt.Text {
+	t.Helper()
+	text, err := prompt.NewText(0, prompt.BuiltIn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestOverhead(t *testing.T) {
+	twice := func(word string) int { return 1 + len(word)/7 }
+	for name, c := range map[string]struct {
+		servers []http.Handler
+		want    int
+		err     string // a part of the error
+	}{
+		"none":               {[]http.Handler{&wordServer{}}, 0, ""},
+		"constant":           {[]http.Handler{&wordServer{head: 20, tail: 5}}, 25, ""},
+		"targets alike":      {[]http.Handler{&wordServer{head: 3}, &wordServer{tail: 3}}, 3, ""},
+		"targets differ":     {[]http.Handler{&wordServer{head: 3}, &wordServer{head: 4}}, 0, "adds 3 tokens to a prompt, http"},
+		"not constant":       {[]http.Handler{&wordServer{head: 20, jitter: true}}, 0, "template of http"},
+		"another vocabulary": {[]http.Handler{&wordServer{head: 20, wordTokens: twice}}, 0, "does not take each of our words as one token"},
+		"fewer than sent":    {[]http.Handler{&wordServer{wordTokens: func(string) int { return 0 }}}, 0, "does not take each of our words as one token"},
+		"no such endpoint":   {[]http.Handler{http.NotFoundHandler()}, 0, "HTTP 404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := proberOf(t, c.servers...).Overhead(context.Background(), builtInText(t), 77)
+			if c.err == "" && (err != nil || got != c.want) {
+				t.Fatalf("%d, %v; want %d", got, err, c.want)
+			}
+			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Fatalf("error %v, want %q in it", err, c.err)
+			}
+		})
+	}
+}
+
+func TestHead(t *testing.T) {
+	for name, c := range map[string]struct {
+		servers []http.Handler
+		want    Overhead
+		err     string
+	}{
+		"head and tail":     {[]http.Handler{&wordServer{head: 20, tail: 5}}, Overhead{Head: 20, Tail: 5}, ""},
+		"head alone":        {[]http.Handler{&wordServer{head: 25}}, Overhead{Head: 25}, ""},
+		"tail alone":        {[]http.Handler{&wordServer{tail: 25}}, Overhead{Tail: 25}, ""},
+		"two alike":         {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 20, tail: 5}}, Overhead{Head: 20, Tail: 5}, ""},
+		"two that differ":   {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 5, tail: 20}}, Overhead{}, "different tokens in front"},
+		"no such endpoint":  {[]http.Handler{&wordServer{head: 20, tail: 5, noTokenize: true}}, Overhead{}, "/tokenize answers HTTP 404"},
+		"another count":     {[]http.Handler{&wordServer{head: 20, tail: 5, tokenizeLag: 1}}, Overhead{}, "counts 90 tokens where completions count 89"},
+		"a changing prompt": {[]http.Handler{&wordServer{head: 20, tail: 5, shifting: true}}, Overhead{}, "not constant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25, 77)
+			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("%+v, error %v; want %+v, %q", got, err, c.want, c.err)
+			}
+		})
+	}
+}
+
+func TestPrefixCaches(t *testing.T) {
+	const line = `vllm:cache_config_info{block_size="32",cache_dtype="auto",engine="0",num_gpu_blocks="1000",num_gpu_blocks_override="None"} 1.0` + "\n"
+	for page, want := range map[string]struct {
+		cache   PrefixCache
+		engines int
+	}{
+		line: {PrefixCache{32, 32000}, 1},
+		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                   {PrefixCache{32, 32000}, 1},
+		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                         {PrefixCache{32, 64000}, 2},
+		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                   {PrefixCache{16, 0}, 1},
+		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`: {PrefixCache{16, 144}, 1},
+		`vllm:cache_config_info{block_size="None"} 1`:                                       {},
+		`vllm:cache_config_info{hash_block_size="16"} 1`:                                    {},
+		`vllm:cache_config_info{block_size="16`:                                             {PrefixCache{16, 0}, 1},
+		"":                                                                                  {},
+	} {
+		b := proberOf(t, &wordServer{metrics: page}, &wordServer{})
+		caches, engines := b.PrefixCaches(context.Background())
+		if got := caches[b.Targets[0].Peers[0]]; got != want.cache || engines != want.engines {
+			t.Errorf("%q: %+v of %d engines, want %+v", page, got, engines, want)
+		}
+		if _, told := caches[b.Targets[1].Peers[0]]; told {
+			t.Error("a server without metrics told a size")
+		}
+	}
+}

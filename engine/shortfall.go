@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// Shortfall tells why servers had fewer tokens cached than expected: it shows the run, at its own instants, to a model of
+// each instance's cache, once without a limit and once with the instance's capacity. Call it after Do. It is nil where
+// nothing exact was expected.
+func (r *Run) Shortfall() *metrics.Shortfall {
+	if r.work.Overhead.HeadHidden {
+		return nil
+	}
+	a := audit{work: r.work, records: r.records}
+	byInstance := map[netip.AddrPort][]int32{}
+	reports := map[int]bool{}
+	for i := range r.records {
+		if r.records[i].Outcome == record.OK {
+			reports[r.work.Places[i].Target] = reports[r.work.Places[i].Target] || r.records[i].CachedTokens != record.None
+		}
+		byInstance[r.work.peer(i)] = append(byInstance[r.work.peer(i)], int32(i))
+	}
+	for instance, requests := range byInstance {
+		unlimited := a.held(requests, PrefixCache{BlockTokens: r.work.cache(instance).BlockTokens})
+		limited := unlimited
+		if r.work.cache(instance).Tokens > 0 {
+			limited = a.held(requests, r.work.cache(instance))
+		}
+		for j, i := range requests {
+			a.explain(&r.records[i], reports[r.work.Places[i].Target], unlimited[j], limited[j])
+		}
+	}
+	return &a.found
+}
+
+// audit is the examination of one run.
+type audit struct {
+	work    *Work
+	records []record.Record
+	found   metrics.Shortfall
+}
+
+// explain divides what a request lacks among the causes, in the order in which they can be told.
+func (a *audit) explain(rec *record.Record, reports bool, unlimited, limited int64) {
+	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
+		return
+	}
+	cached := max(0, rec.CachedTokens) // once a target has reported, absent is 0
+	short := rec.ExpectedCachedTokens - cached
+	if !reports {
+		a.found.NotReportedTokens += rec.ExpectedCachedTokens
+		a.found.Tokens += rec.ExpectedCachedTokens
+		return
+	}
+	if short <= 0 {
+		return
+	}
+	a.found.Tokens += short
+	inPrefill := min(short, max(0, rec.ExpectedCachedTokens-unlimited))
+	evicted := min(short-inPrefill, max(0, unlimited-limited))
+	a.found.InPrefillTokens += inPrefill
+	a.found.EvictedTokens += evicted
+	a.found.UnexplainedTokens += short - inPrefill - evicted
+}
+
+// moment is when something happened to a request that its server's cache knows of.
+type moment struct {
+	atNS    int64
+	kind    momentKind
+	request int32 // place in the list of requests
+}
+
+type momentKind uint8
+
+// Moments of one instant are taken in this order.
+const (
+	prefilled momentKind = iota
+	ended
+	arrived
+)
+
+// held is what a cache of the given size would have held for each request when it had arrived whole. A prompt can be
+// reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little
+// later than on the server.
+func (a *audit) held(requests []int32, size PrefixCache) []int64 {
+	cache := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)
+	running := make([]kvcache.Running, len(requests))
+	held := make([]int64, len(requests))
+	for _, m := range a.moments(requests) {
+		switch m.kind {
+		case arrived:
+			i := int(requests[m.request])
+			var n int
+			running[m.request], n = cache.Start(a.work.Trace.Blocks(i), a.work.PromptTokens(i), a.work.Overhead.Head, a.work.builtTokens(i), a.outputTokens(i))
+			held[m.request] = int64(n)
+		case prefilled:
+			cache.Prefilled(running[m.request])
+		case ended:
+			cache.Finish(running[m.request])
+		}
+	}
+	return held
+}
+
+// outputTokens is how many tokens a request's answer had, as far as is known.
+func (a *audit) outputTokens(i int) int {
+	if n := a.records[i].CompletionTokens; n != record.None {
+		return int(n)
+	}
+	return int(a.work.Trace.OutputTokens[i])
+}
+
+// moments lists in order of time what the servers' caches saw. A request that a server refused never was in its cache.
+func (a *audit) moments(requests []int32) []moment {
+	list := make([]moment, 0, 3*len(requests))
+	for j, i := range requests {
+		rec := &a.records[i]
+		if rec.SentNS == record.None || rec.Status != 200 {
+			continue
+		}
+		begin := max(rec.SentNS, rec.WrittenNS)
+		end := max(begin+1, rec.HeadersNS, rec.FirstTokenNS, rec.LastTokenNS, rec.DoneNS)
+		list = append(list, moment{begin, arrived, int32(j)})
+		first := rec.FirstTokenNS
+		if first == record.None && rec.Outcome == record.OK {
+			first = end // a whole answer hides when the prefill ended
+		}
+		if first != record.None {
+			list = append(list, moment{max(begin+1, first), prefilled, int32(j)})
+		}
+		list = append(list, moment{end, ended, int32(j)})
+	}
+	slices.SortFunc(list, func(x, y moment) int {
+		return cmp.Or(cmp.Compare(x.atNS, y.atNS), cmp.Compare(x.kind, y.kind), cmp.Compare(x.request, y.request))
+	})
+	return list
+}

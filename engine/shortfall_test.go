@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+func TestExplain(t *testing.T) {
+	for name, c := range map[string]struct {
+		reports                              bool
+		expected, cached, unlimited, limited int64
+		want                                 metrics.Shortfall
+	}{
+		"as expected":             {true, 512, 512, 512, 512, metrics.Shortfall{}},
+		"above":                   {true, 512, 528, 512, 512, metrics.Shortfall{}},
+		"in prefill":              {true, 512, 16, 16, 16, metrics.Shortfall{Tokens: 496, InPrefillTokens: 496}},
+		"evicted":                 {true, 512, 128, 512, 128, metrics.Shortfall{Tokens: 384, EvictedTokens: 384}},
+		"both, and more":          {true, 512, 32, 256, 64, metrics.Shortfall{Tokens: 480, InPrefillTokens: 256, EvictedTokens: 192, UnexplainedTokens: 32}},
+		"less than was explained": {true, 512, 400, 256, 64, metrics.Shortfall{Tokens: 112, InPrefillTokens: 112}},
+		"absent, and 0 therefore": {true, 512, record.None, 512, 512, metrics.Shortfall{Tokens: 512, UnexplainedTokens: 512}},
+		"never reported":          {false, 512, record.None, 0, 0, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
+		"nothing was expected":    {true, record.None, 16, 0, 0, metrics.Shortfall{}},
+	} {
+		var a audit
+		var r record.Record
+		r.Clear()
+		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
+		a.explain(&r, c.reports, c.unlimited, c.limited)
+		if a.found != c.want {
+			t.Errorf("%s: %+v, want %+v", name, a.found, c.want)
+		}
+		a.found, r.Outcome = metrics.Shortfall{}, record.Timeout
+		if a.explain(&r, c.reports, c.unlimited, c.limited); a.found != (metrics.Shortfall{}) {
+			t.Errorf("%s, failed: %+v, want nothing", name, a.found)
+		}
+	}
+}
+
+// TestHeld compares an unlimited cache, shown the instants of a run, with a look at every pair of prompts: a prompt finds
+// what it shares with those whose first token had come.
+func TestHeld(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		w := sampleWork(t, 60)
+		list := make([]int32, w.Requests())
+		records := make([]record.Record, w.Requests())
+		for i := range records {
+			list[i] = int32(i)
+			records[i] = randomFate(rng)
+		}
+		a := audit{work: w, records: records}
+		held := a.held(list, PrefixCache{BlockTokens: 16})
+		for i := range records {
+			if records[i].SentNS == record.None || records[i].Status != 200 {
+				continue
+			}
+			longest := 0
+			for j := range records {
+				if j != i && usable(&records[j], max(records[i].SentNS, records[i].WrittenNS)) {
+					longest = max(longest, w.sharedTokens(i, j))
+				}
+			}
+			want := int64(max(0, min(longest, w.builtTokens(i)-1)) / 16 * 16)
+			if held[i] != want {
+				t.Fatalf("seed %d, request %d: %d tokens held, want %d", seed, i, held[i], want)
+			}
+		}
+	}
+}
+
+// randomFate is what may become of a request, on a scale on which many overlap.
+func randomFate(rng *rand.Rand) record.Record {
+	var r record.Record
+	r.Clear()
+	at := func() int64 { return 1 + rng.Int64N(10_000)*10 }
+	r.SentNS = at()
+	switch rng.IntN(8) {
+	case 0:
+		r.SentNS = record.None
+		return r
+	case 1:
+		r.Outcome, r.Status, r.HeadersNS = record.HTTPError, 503, r.SentNS+7
+		return r
+	case 2:
+		r.Outcome, r.Status, r.HeadersNS = record.Timeout, 200, r.SentNS+7 // no token came
+		return r
+	}
+	r.WrittenNS = r.SentNS + rng.Int64N(20)
+	r.Outcome, r.Status, r.HeadersNS = record.OK, 200, r.WrittenNS+1
+	r.FirstTokenNS = r.HeadersNS + rng.Int64N(5000)
+	r.LastTokenNS = r.FirstTokenNS + rng.Int64N(5000)
+	r.DoneNS = r.LastTokenNS
+	return r
+}
+
+// usable reports whether a prompt could be found in the cache at an instant; nothing is ever evicted.
+func usable(r *record.Record, ns int64) bool {
+	return r.SentNS != record.None && r.Status == 200 && r.FirstTokenNS != record.None && r.FirstTokenNS <= ns
+}
+
+// sharedTokens is the length of the longest common prefix of two requests' prompts as the server sees them.
+func (w *Work) sharedTokens(i, j int) int {
+	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
+	n, size := w.Overhead.Head, w.Trace.BlockTokens
+	left := min(w.PromptTokens(i), w.PromptTokens(j))
+	for k := 0; left > 0; k++ {
+		if k >= len(a) || k >= len(b) || a[k] != b[k] {
+			return n
+		}
+		n += min(left, size)
+		left -= size
+	}
+	if w.PromptTokens(i) == w.PromptTokens(j) {
+		n += w.Overhead.Tail
+	}
+	return n
+}
