@@ -1,0 +1,3 @@
+package tokenizer
+
+type choice struct{}
