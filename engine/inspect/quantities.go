@@ -1,0 +1,223 @@
+package inspect
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// quantity is a line of a table in which traces stand side by side.
+type quantity struct {
+	label string
+	of    func(*Report) string // absent where the trace does not have it
+}
+
+// section is a group of quantities.
+type section struct {
+	title      string
+	quantities []quantity
+}
+
+// sections are the tables of these reports. Lines that no report can fill are left out.
+func sections(reports []*Report) []section {
+	all := []section{fileSection(), arrivalSection(), tokenSection(), typeSection(reports), sessionSection(), blockSection(), lruSection(reports), replaySection()}
+	var filled []section
+	for _, s := range all {
+		s.quantities = slices.DeleteFunc(s.quantities, func(q quantity) bool {
+			return !slices.ContainsFunc(reports, func(r *Report) bool { return q.of(r) != absent })
+		})
+		if len(s.quantities) > 0 {
+			filled = append(filled, s)
+		}
+	}
+	return filled
+}
+
+func fileSection() section {
+	return section{"", []quantity{
+		{"format", func(r *Report) string { return r.Format }},
+		{"timestamps", func(r *Report) string { return r.TimeUnit }},
+		{"tokens a block", func(r *Report) string { return count(int64(r.BlockTokens)) }},
+		{"a replay would", func(r *Report) string {
+			if r.Replayable {
+				return "take it"
+			}
+			return "REFUSE it"
+		}},
+		{"rows", func(r *Report) string { return count(r.Rows) }},
+		{"rows in the file", func(r *Report) string { return count(r.FileRows) }},
+	}}
+}
+
+func arrivalSection() section {
+	number := func(v float64) string { return human.Number(v, 3) }
+	return section{"arrivals", []quantity{
+		{"span", func(r *Report) string { return duration(r.Arrivals.SpanS) }},
+		{"last row at", func(r *Report) string { return inUnit(r.Arrivals.SpanS, r.TimeUnit) }},
+		{"rows/s", func(r *Report) string { return optional(r.Arrivals.RowsPerS, human.Rate) }},
+		{"input tok/s", func(r *Report) string { return optional(r.Arrivals.InputTokensPerS, human.Rate) }},
+		{"output tok/s", func(r *Report) string { return optional(r.Arrivals.OutputTokensPerS, human.Rate) }},
+		{"distinct instants", func(r *Report) string { return count(r.Arrivals.Instants) }},
+		{"most rows at one", func(r *Report) string { return count(r.Arrivals.LargestBurst) }},
+		{"most rows within 1 s", func(r *Report) string { return count(r.Arrivals.PeakRows) }},
+		{"interarrival CV", func(r *Report) string { return optional(r.Arrivals.GapCV, number) }},
+	}}
+}
+
+func tokenSection() section {
+	s := section{title: "tokens"}
+	for _, d := range []struct {
+		label string
+		of    func(*Report) *Distribution
+	}{
+		{"input", func(r *Report) *Distribution { return &r.InputTokens.Distribution }},
+		{"output", func(r *Report) *Distribution { return &r.OutputTokens.Distribution }},
+		{"together", func(r *Report) *Distribution { return r.TotalTokens }},
+	} {
+		for _, name := range []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} {
+			if d.label == "together" && name != "p99" && name != "max" {
+				continue
+			}
+			s.quantities = append(s.quantities, quantity{d.label + " " + name, func(r *Report) string { return tokens(d.of(r).named(name)) }})
+		}
+	}
+	s.quantities = append(s.quantities,
+		quantity{"input total", func(r *Report) string { return count(r.InputTokens.Total) }},
+		quantity{"output total", func(r *Report) string { return count(r.OutputTokens.Total) }},
+		quantity{"rows over the context", func(r *Report) string {
+			if r.Context == nil {
+				return absent
+			}
+			return count(r.Context.RowsOver)
+		}})
+	return s
+}
+
+// typeSection has a line for the rows of each type, the most frequent of the first trace first.
+func typeSection(reports []*Report) section {
+	s := section{title: "types (rows; mean input, output)"}
+	var names []string
+	for _, r := range reports {
+		for _, t := range r.Types {
+			if !slices.Contains(names, t.Name) && len(names) < maxTypesShown {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	for _, name := range names {
+		label := name
+		if name == "" {
+			label = "(none)"
+		}
+		s.quantities = append(s.quantities, quantity{shorten(label, 24), func(r *Report) string {
+			for _, t := range r.Types {
+				if t.Name == name {
+					return percent(t.Share) + "; " + fixed(t.MeanInput, 0) + ", " + fixed(t.MeanOutput, 0)
+				}
+			}
+			return absent
+		}})
+	}
+	return s
+}
+
+func sessionSection() section {
+	of := func(print func(*Sessions) string) func(*Report) string {
+		return func(r *Report) string {
+			if r.Sessions == nil {
+				return absent
+			}
+			return print(r.Sessions)
+		}
+	}
+	times := func(name string, d func(*Sessions) *Distribution) func(*Report) string {
+		return of(func(s *Sessions) string {
+			if d(s) == nil {
+				return absent
+			}
+			return duration(d(s).named(name))
+		})
+	}
+	gaps := func(s *Sessions) *Distribution { return s.GapS }
+	thinks := func(s *Sessions) *Distribution { return s.ThinkS }
+	return section{"sessions", []quantity{
+		{"sessions", of(func(s *Sessions) string { return count(s.Sessions) })},
+		{"of several turns", of(func(s *Sessions) string { return count(s.MultiTurn) })},
+		{"turns a session, mean", of(func(s *Sessions) string { return tokens(s.Turns.Mean) })},
+		{"turns a session, max", of(func(s *Sessions) string { return tokens(s.Turns.Max) })},
+		{"turn to turn p50", times("p50", gaps)},
+		{"turn to turn p99", times("p99", gaps)},
+		{"think time p50", times("p50", thinks)},
+		{"overlapping turns", of(func(s *Sessions) string { return optional(s.OverlapShare, percent) })},
+	}}
+}
+
+func blockSection() section {
+	of := func(print func(*Report) string) func(*Report) string {
+		return func(r *Report) string {
+			if r.Blocks == nil {
+				return absent
+			}
+			return print(r)
+		}
+	}
+	infinite := func(ratio func(*Infinite) float64) func(*Report) string {
+		return of(func(r *Report) string { return percent(ratio(&r.Cache.Infinite)) })
+	}
+	reuse := func(d func(*Reuse) *Distribution, print func(float64) string) func(*Report) string {
+		return of(func(r *Report) string {
+			if d(r.Reuse) == nil {
+				return absent
+			}
+			return print(d(r.Reuse).P50)
+		})
+	}
+	return section{"blocks, and the hits of an unlimited cache", []quantity{
+		{"references", of(func(r *Report) string { return count(r.Blocks.References) })},
+		{"distinct ids", of(func(r *Report) string { return count(r.Blocks.Distinct) })},
+		{"ids name", of(func(r *Report) string { return r.Blocks.Names })},
+		{"of blocks", infinite(func(i *Infinite) float64 { return i.Blocks })},
+		{"of tokens", infinite(func(i *Infinite) float64 { return i.Tokens })},
+		{"of full blocks", infinite(func(i *Infinite) float64 { return i.FullBlocks })},
+		{"mean per request", infinite(func(i *Infinite) float64 { return i.MeanRequest })},
+		{"of blocks by id alone", infinite(func(i *Infinite) float64 { return i.IDs })},
+		{"reused after, p50", reuse(func(u *Reuse) *Distribution { return u.TimeS }, duration)},
+		{"other tokens since, p50", reuse(func(u *Reuse) *Distribution { return u.Tokens }, short)},
+	}}
+}
+
+// lruSection has a line for each capacity of any report.
+func lruSection(reports []*Report) section {
+	var capacities []int64
+	for _, r := range reports {
+		if r.Cache == nil {
+			continue
+		}
+		for _, at := range r.Cache.LRU {
+			capacities = append(capacities, at.Tokens)
+		}
+	}
+	slices.Sort(capacities)
+	s := section{title: "LRU in order: of blocks, of tokens; tail first: of blocks"}
+	for _, tokens := range slices.Compact(capacities) {
+		s.quantities = append(s.quantities, quantity{short(float64(tokens)) + " tokens", func(r *Report) string {
+			if r.Cache == nil {
+				return absent
+			}
+			for _, at := range r.Cache.LRU {
+				if at.Tokens == tokens {
+					return percent(at.BlockRatio) + ", " + percent(at.TokenRatio) + "; " + percent(at.TailFirstBlocks)
+				}
+			}
+			return absent
+		}})
+	}
+	return s
+}
+
+func replaySection() section {
+	return section{"memory of a replay, about", []quantity{
+		{"--prompt token-ids", func(r *Report) string { return human.Bytes(r.Replay.TokenIDs.MemoryBytes) }},
+		{"--prompt text", func(r *Report) string { return human.Bytes(r.Replay.Text.MemoryBytes) }},
+	}}
+}
