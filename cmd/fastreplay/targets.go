@@ -95,7 +95,7 @@ func (o *options) backend(model, salt string, stream bool) (api.Backend, error) 
 
 func (o *options) source() (prompt.Source, error) {
 	if o.prompt == promptText {
-		return prompt.NewText(o.seed), nil
+		return prompt.NewText(o.seed, prompt.BuiltIn())
 	}
 	return prompt.NewTokenIDs(o.seed, prompt.IDRange{})
 }

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Limits of the memory of one encoding: words longer than maxCachedBytes come
 // too seldom twice, and a cache that is full is emptied. 65,536 words are more
@@ -23,6 +26,36 @@ type scratch struct {
 }
 
 type span struct{ from, end int32 }
+
+// pool keeps what was worked with for the next call. Unlike sync.Pool it does
+// not forget at every garbage collection, which would cost the caches.
+type pool struct {
+	mutex sync.Mutex
+	free  []*scratch
+}
+
+// maxPooled is how many are kept; more are in use only with as many goroutines.
+const maxPooled = 64
+
+func (p *pool) take() *scratch {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	n := len(p.free)
+	if n == 0 {
+		return newScratch()
+	}
+	s := p.free[n-1]
+	p.free = p.free[:n-1]
+	return s
+}
+
+func (p *pool) give(s *scratch) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if len(p.free) < maxPooled {
+		p.free = append(p.free, s)
+	}
+}
 
 func newScratch() *scratch { return &scratch{words: make(map[string]span)} }
 

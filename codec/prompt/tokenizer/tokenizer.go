@@ -118,7 +118,7 @@ type hugging struct {
 	preTokenizers []preTokenizer
 	model         model
 	head, tail    []int32
-	pool          sync.Pool // of *scratch
+	pool          pool
 }
 
 // model encodes single words.
@@ -136,16 +136,13 @@ func (h *hugging) pieces(yield func(id int32, piece, text string)) { h.model.eac
 // encode runs the stages: added tokens, normalizing, added tokens of normalized
 // text, pre-tokenizing, the model.
 func (h *hugging) encode(dst []int32, text string) []int32 {
-	s, ok := h.pool.Get().(*scratch)
-	if !ok {
-		s = newScratch()
-	}
+	s := h.pool.take()
 	h.stretches(text, func(stretch string, opens bool) {
 		for _, word := range h.words(stretch, opens, s) {
 			dst = h.model.append(dst, word, s)
 		}
 	}, func(id int32) { dst = append(dst, id) })
-	h.pool.Put(s)
+	h.pool.give(s)
 	return dst
 }
 
