@@ -111,17 +111,17 @@ func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
 		EnoughTokens: inOrder.EnoughTokens(),
 		Definition:   lruDefinition(blockTokens),
 	}
-	at := func(tokens int64) Capacity {
+	c.at = func(tokens int64) Capacity {
 		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
 	}
 	if len(capacities) == 0 {
 		capacities = usualCapacities(c.EnoughTokens, int64(blockTokens))
 	}
 	for _, tokens := range capacities {
-		c.LRU = append(c.LRU, at(tokens))
+		c.LRU = append(c.LRU, c.at(tokens))
 	}
 	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10), max(capacities[len(capacities)-1], c.EnoughTokens), curvePoints) {
-		c.Curve = append(c.Curve, at(tokens))
+		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c
 }
@@ -142,7 +142,9 @@ func usualCapacities(enough, blockTokens int64) []int64 {
 	var all []int64
 	for {
 		for _, digit := range []int64{1, 3, 5} {
-			all = append(all, digit*unit)
+			if digit*unit >= blockTokens {
+				all = append(all, digit*unit)
+			}
 			if digit*unit >= enough {
 				return all
 			}

@@ -12,7 +12,7 @@ func findings(r *Report, lint *trace.Lint, o trace.Options) []Finding {
 	all := []Finding{}
 	add := func(s Severity, text string) { all = append(all, Finding{s, text}) }
 	for _, f := range lint.Refusals {
-		add(Refusal, f.String())
+		add(Refusal, placed(f))
 	}
 	badRows(lint, o, add)
 	mended := *lint
@@ -30,7 +30,7 @@ func findings(r *Report, lint *trace.Lint, o trace.Options) []Finding {
 		}
 	}
 	if c := r.Context; c != nil && c.RowsOver > 0 {
-		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, first row %d: a server with that --max-model-len refuses such requests",
+		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a server with that --max-model-len refuses such requests",
 			number(c.RowsOver, "row needs", "rows need"), human.Count(c.MaxModelLen), *c.FirstRow))
 	}
 	return all
@@ -47,11 +47,23 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	}
 	add(severity, fmt.Sprintf(text, number(int64(lint.Dropped), "bad row cannot", "bad rows cannot")))
 	for _, f := range lint.Faults {
-		add(BadRow, f.String())
+		add(BadRow, placed(f))
 	}
 	if more := lint.Dropped - len(lint.Faults); more > 0 {
 		add(BadRow, fmt.Sprintf("… and %s more", human.Count(int64(more))))
 	}
+}
+
+// placed is a fault without the file's name, which stands above.
+func placed(f trace.Fault) string {
+	text := f.What
+	if f.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", f.Line, text)
+	}
+	if f.Fix != "" {
+		text += "; " + f.Fix
+	}
+	return text
 }
 
 func number(n int64, one, many string) string {

@@ -14,7 +14,10 @@ var pageTemplate string
 type htmlPage struct {
 	Title   string
 	Reports []*Report
-	Columns int
+	Names   []string // heads of the columns, empty for a single report
+	Rem     int      // the width in rem from which tables stand beside each other
+	Least   int      // the least width of a table in rem
+	First   int      // the share of its labels in percent
 	Tables  []htmlTable
 	Notes   []string
 	Plots   []htmlPlot
@@ -27,14 +30,14 @@ type htmlTable struct {
 
 // htmlPlot is one kind of picture, of every report that has it.
 type htmlPlot struct {
-	Title   string
-	Key     bool // two curves
+	Title   string // "" where all kinds stand together
 	Figures []htmlFigure
 }
 
 type htmlFigure struct {
-	Trace string
-	SVG   template.HTML
+	Title  string
+	Curves bool // the two of the LRU caches
+	SVG    template.HTML
 }
 
 // HTML writes the reports as one page that needs nothing else: no scripts, no fonts, no network.
@@ -43,12 +46,14 @@ func HTML(w io.Writer, reports []*Report) error {
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	p := htmlPage{Reports: reports, Columns: len(reports) + 1, Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
-	var names []string
-	for _, r := range reports {
-		names = append(names, r.Trace)
-	}
+	p := htmlPage{Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 7*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
+	names := shortNames(reports)
 	p.Title = strings.Join(names, ", ")
+	if len(reports) > 1 {
+		p.Names = names
+	} else {
+		p.Names = []string{""}
+	}
 	for _, s := range sections(reports) {
 		table := htmlTable{Title: s.title}
 		for _, q := range s.quantities {
@@ -91,33 +96,42 @@ func htmlPlots(reports []*Report) []htmlPlot {
 		draw  func(*Report) string // "" = the trace has no such thing
 	}{
 		{"Rows by time", false, timelineSVG},
-		{"Input tokens", false, func(r *Report) string { return histogramSVG(r.InputTokens.Histogram, short) }},
-		{"Output tokens", false, func(r *Report) string { return histogramSVG(r.OutputTokens.Histogram, short) }},
-		{"Share of tokens that an LRU cache would have held, by its capacity in tokens", true, curveSVG},
+		{"Input tokens", false, func(r *Report) string { return histogramSVG(r.InputTokens.Histogram, whole, lengthRange) }},
+		{"Output tokens", false, func(r *Report) string { return histogramSVG(r.OutputTokens.Histogram, whole, lengthRange) }},
+		{"Tokens that an LRU cache would have held, by capacity in tokens", true, curveSVG},
 		{"Time since the last use of a repeated block", false, func(r *Report) string {
 			if r.Reuse == nil {
 				return ""
 			}
-			return histogramSVG(r.Reuse.TimeHistogram, step)
+			return histogramSVG(r.Reuse.TimeHistogram, step, timeRange)
 		}},
 		{"Tokens of other blocks used since", false, func(r *Report) string {
 			if r.Reuse == nil {
 				return ""
 			}
-			return histogramSVG(r.Reuse.TokensHistogram, short)
+			return histogramSVG(r.Reuse.TokensHistogram, short, tokensRange)
 		}},
 	}
+	names := shortNames(reports)
 	var plots []htmlPlot
 	for _, k := range kinds {
-		p := htmlPlot{Title: k.title, Key: k.key}
-		for _, r := range reports {
+		p := htmlPlot{Title: k.title}
+		for i, r := range reports {
 			if svg := k.draw(r); svg != "" {
-				p.Figures = append(p.Figures, htmlFigure{r.Trace, template.HTML(svg)}) // made of numbers alone
+				p.Figures = append(p.Figures, htmlFigure{names[i], k.key, template.HTML(svg)}) // made of numbers alone
 			}
 		}
 		if len(p.Figures) > 0 {
 			plots = append(plots, p)
 		}
 	}
-	return plots
+	if len(reports) > 1 {
+		return plots
+	}
+	var one htmlPlot
+	for _, p := range plots {
+		p.Figures[0].Title = p.Title
+		one.Figures = append(one.Figures, p.Figures[0])
+	}
+	return []htmlPlot{one}
 }

@@ -29,6 +29,8 @@ func fixed(v float64, decimals int) string {
 	return out
 }
 
+func whole(v float64) string { return fixed(v, 0) }
+
 // tokens prints a number of tokens: whole numbers whole, means with two decimals.
 func tokens(v float64) string {
 	if v == math.Trunc(v) {
@@ -75,6 +77,14 @@ func short(v float64) string {
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// rate prints rows per second, or per hour where those are few.
+func rate(perSecond float64) string {
+	if perSecond < 0.01 {
+		return human.Number(3600*perSecond, 3) + " rows/h"
+	}
+	return human.Rate(perSecond) + " rows/s"
 }
 
 func optional(v *float64, print func(float64) string) string {

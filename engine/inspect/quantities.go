@@ -20,7 +20,10 @@ type section struct {
 
 // sections are the tables of these reports. Lines that no report can fill are left out.
 func sections(reports []*Report) []section {
-	all := []section{fileSection(), arrivalSection(), tokenSection(), typeSection(reports), sessionSection(), blockSection(), lruSection(reports), replaySection()}
+	all := []section{fileSection(), arrivalSection(), tokenSection(), sessionSection(), blockSection()}
+	all = append(all, typeSections(reports)...)
+	all = append(all, lruSections(reports)...)
+	all = append(all, replaySection())
 	var filled []section
 	for _, s := range all {
 		s.quantities = slices.DeleteFunc(s.quantities, func(q quantity) bool {
@@ -34,7 +37,7 @@ func sections(reports []*Report) []section {
 }
 
 func fileSection() section {
-	return section{"", []quantity{
+	return section{"trace", []quantity{
 		{"format", func(r *Report) string { return r.Format }},
 		{"timestamps", func(r *Report) string { return r.TimeUnit }},
 		{"tokens a block", func(r *Report) string { return count(int64(r.BlockTokens)) }},
@@ -54,7 +57,7 @@ func arrivalSection() section {
 	return section{"arrivals", []quantity{
 		{"span", func(r *Report) string { return duration(r.Arrivals.SpanS) }},
 		{"last row at", func(r *Report) string { return inUnit(r.Arrivals.SpanS, r.TimeUnit) }},
-		{"rows/s", func(r *Report) string { return optional(r.Arrivals.RowsPerS, human.Rate) }},
+		{"mean rate", func(r *Report) string { return optional(r.Arrivals.RowsPerS, rate) }},
 		{"input tok/s", func(r *Report) string { return optional(r.Arrivals.InputTokensPerS, human.Rate) }},
 		{"output tok/s", func(r *Report) string { return optional(r.Arrivals.OutputTokensPerS, human.Rate) }},
 		{"distinct instants", func(r *Report) string { return count(r.Arrivals.Instants) }},
@@ -93,9 +96,8 @@ func tokenSection() section {
 	return s
 }
 
-// typeSection has a line for the rows of each type, the most frequent of the first trace first.
-func typeSection(reports []*Report) section {
-	s := section{title: "types (rows; mean input, output)"}
+// typeSections have a line for each type, the most frequent of the first trace first.
+func typeSections(reports []*Report) []section {
 	var names []string
 	for _, r := range reports {
 		for _, t := range r.Types {
@@ -104,21 +106,33 @@ func typeSection(reports []*Report) section {
 			}
 		}
 	}
-	for _, name := range names {
-		label := name
-		if name == "" {
-			label = "(none)"
-		}
-		s.quantities = append(s.quantities, quantity{shorten(label, 24), func(r *Report) string {
-			for _, t := range r.Types {
-				if t.Name == name {
-					return percent(t.Share) + "; " + fixed(t.MeanInput, 0) + ", " + fixed(t.MeanOutput, 0)
+	of := func(title string, print func(Type) string) section {
+		s := section{title: title}
+		for _, name := range names {
+			s.quantities = append(s.quantities, quantity{shorten(typeName(name), quantityWidth-3), func(r *Report) string {
+				for _, t := range r.Types {
+					if t.Name == name {
+						return print(t)
+					}
 				}
-			}
-			return absent
-		}})
+				return absent
+			}})
+		}
+		return s
 	}
-	return s
+	return []section{
+		of("rows of a type", func(t Type) string { return percent(t.Share) }),
+		of("mean input of a type", func(t Type) string { return fixed(t.MeanInput, 2) }),
+		of("mean output of a type", func(t Type) string { return fixed(t.MeanOutput, 2) }),
+	}
+}
+
+// typeName names a kind of requests, also the one without a name.
+func typeName(name string) string {
+	if name == "" {
+		return "(none)"
+	}
+	return name
 }
 
 func sessionSection() section {
@@ -172,22 +186,22 @@ func blockSection() section {
 			return print(d(r.Reuse).P50)
 		})
 	}
-	return section{"blocks, and the hits of an unlimited cache", []quantity{
+	return section{"blocks, unlimited cache", []quantity{
 		{"references", of(func(r *Report) string { return count(r.Blocks.References) })},
 		{"distinct ids", of(func(r *Report) string { return count(r.Blocks.Distinct) })},
 		{"ids name", of(func(r *Report) string { return r.Blocks.Names })},
-		{"of blocks", infinite(func(i *Infinite) float64 { return i.Blocks })},
-		{"of tokens", infinite(func(i *Infinite) float64 { return i.Tokens })},
-		{"of full blocks", infinite(func(i *Infinite) float64 { return i.FullBlocks })},
-		{"mean per request", infinite(func(i *Infinite) float64 { return i.MeanRequest })},
-		{"of blocks by id alone", infinite(func(i *Infinite) float64 { return i.IDs })},
+		{"hits, of blocks", infinite(func(i *Infinite) float64 { return i.Blocks })},
+		{"hits, of tokens", infinite(func(i *Infinite) float64 { return i.Tokens })},
+		{"hits, of full blocks", infinite(func(i *Infinite) float64 { return i.FullBlocks })},
+		{"hits, mean per request", infinite(func(i *Infinite) float64 { return i.MeanRequest })},
+		{"blocks seen, by id alone", infinite(func(i *Infinite) float64 { return i.IDs })},
 		{"reused after, p50", reuse(func(u *Reuse) *Distribution { return u.TimeS }, duration)},
 		{"other tokens since, p50", reuse(func(u *Reuse) *Distribution { return u.Tokens }, short)},
 	}}
 }
 
-// lruSection has a line for each capacity of any report.
-func lruSection(reports []*Report) section {
+// lruSections have a line for each capacity that some report has.
+func lruSections(reports []*Report) []section {
 	var capacities []int64
 	for _, r := range reports {
 		if r.Cache == nil {
@@ -198,25 +212,45 @@ func lruSection(reports []*Report) section {
 		}
 	}
 	slices.Sort(capacities)
-	s := section{title: "LRU in order: of blocks, of tokens; tail first: of blocks"}
-	for _, tokens := range slices.Compact(capacities) {
-		s.quantities = append(s.quantities, quantity{short(float64(tokens)) + " tokens", func(r *Report) string {
-			if r.Cache == nil {
-				return absent
-			}
-			for _, at := range r.Cache.LRU {
-				if at.Tokens == tokens {
-					return percent(at.BlockRatio) + ", " + percent(at.TokenRatio) + "; " + percent(at.TailFirstBlocks)
+	capacities = slices.Compact(capacities)
+	of := func(title string, ratio func(Capacity) float64) section {
+		s := section{title: title}
+		for _, tokens := range capacities {
+			s.quantities = append(s.quantities, quantity{short(float64(tokens)) + " tokens", func(r *Report) string {
+				if r.Cache == nil {
+					return absent
 				}
-			}
-			return absent
-		}})
+				at, known := r.Cache.of(tokens)
+				if !known {
+					return absent
+				}
+				return percent(ratio(at))
+			}})
+		}
+		return s
 	}
-	return s
+	return []section{
+		of("LRU in order, of blocks", func(c Capacity) float64 { return c.BlockRatio }),
+		of("LRU in order, of tokens", func(c Capacity) float64 { return c.TokenRatio }),
+		of("LRU tail first, of blocks", func(c Capacity) float64 { return c.TailFirstBlocks }),
+		of("LRU tail first, of tokens", func(c Capacity) float64 { return c.TailFirstTokens }),
+	}
+}
+
+// of is the hits at a capacity; a report that was read back knows only those that it lists.
+func (c *Cache) of(tokens int64) (Capacity, bool) {
+	if c.at != nil {
+		return c.at(tokens), true
+	}
+	i := slices.IndexFunc(c.LRU, func(at Capacity) bool { return at.Tokens == tokens })
+	if i < 0 {
+		return Capacity{}, false
+	}
+	return c.LRU[i], true
 }
 
 func replaySection() section {
-	return section{"memory of a replay, about", []quantity{
+	return section{"memory to replay, about", []quantity{
 		{"--prompt token-ids", func(r *Report) string { return human.Bytes(r.Replay.TokenIDs.MemoryBytes) }},
 		{"--prompt text", func(r *Report) string { return human.Bytes(r.Replay.Text.MemoryBytes) }},
 	}}

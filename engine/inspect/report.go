@@ -133,6 +133,8 @@ type Cache struct {
 	Curve        []Capacity `json:"lru_curve"`
 	EnoughTokens int64      `json:"lru_enough_tokens"` // the smallest capacity that holds as much as an unlimited one, in order
 	Definition   string     `json:"lru_definition"`
+
+	at func(tokens int64) Capacity // any capacity; nil where the report was not made by Analyse
 }
 
 // Infinite is the hits of an unlimited cache that begins empty.

@@ -8,7 +8,8 @@ import (
 
 // single prints one report.
 func (p *page) single(r *Report) {
-	p.wrap("", "  ", gap, []string{shorten(r.Trace, p.width), r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
+	p.line(shorten(r.Trace, p.width))
+	p.wrap("  ", "  ", gap, []string{r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
 	p.line("")
 	p.findings(r)
 	p.arrivals(r)
@@ -46,34 +47,35 @@ func (p *page) arrivals(r *Report) {
 	p.field("rows", count(r.Rows), other)
 	p.field("span", duration(a.SpanS), "last row at "+inUnit(a.SpanS, r.TimeUnit))
 	if a.RowsPerS != nil {
-		p.field("mean rate", human.Rate(*a.RowsPerS)+" rows/s", human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
+		p.field("mean rate", rate(*a.RowsPerS), human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
 	}
 	p.field("burstiness", count(a.Instants)+" distinct instants", "up to "+human.Many(a.LargestBurst, "row")+" at one", "up to "+count(a.PeakRows)+" within 1 s",
 		"interarrival CV "+optional(a.GapCV, func(v float64) string { return human.Number(v, 3) }))
 	p.line("")
 }
 
-// column is the width of a number in the table of distributions.
-const column = 10
+// The table of distributions: labels, and numbers of 9 columns, so that it just fits into 80.
+const (
+	tableLabel = 17
+	column     = 9
+)
 
 // tables prints the distributions of tokens and times, one a line.
 func (p *page) tables(r *Report) {
-	names := []string{"mean", "p50", "p90", "p99", "p99.9", "max"}
-	if p.width >= labelWidth+8*column {
-		names = []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
-	}
-	head := left("", labelWidth)
+	names := []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
+	width := min(column+2, (p.width-tableLabel)/len(names))
+	head := left("", tableLabel)
 	for _, n := range names {
-		head += right(n, column)
+		head += right(n, width)
 	}
 	p.line(head)
 	row := func(label string, d *Distribution, print func(float64) string) {
 		if d == nil {
 			return
 		}
-		line := left("  "+label, labelWidth)
+		line := left("  "+label, tableLabel)
 		for _, n := range names {
-			line += right(print(d.named(n)), column)
+			line += right(print(d.named(n)), width)
 		}
 		p.line(line)
 	}
@@ -82,13 +84,13 @@ func (p *page) tables(r *Report) {
 	row("together", r.TotalTokens, tokens)
 	row("interarrival", r.Arrivals.GapS, duration)
 	if s := r.Sessions; s != nil {
-		row("turns a session", s.Turns, tokens)
+		row("turns/session", s.Turns, tokens)
 		row("turn to turn", s.GapS, duration)
 		row("think time", s.ThinkS, duration)
 	}
 	if u := r.Reuse; u != nil {
 		row("reused after", u.TimeS, duration)
-		row("– other tokens", u.Tokens, short)
+		row("other tokens", u.Tokens, short)
 	}
 	p.line("")
 	p.field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
@@ -126,18 +128,14 @@ func (p *page) types(types []Type) {
 		return
 	}
 	p.line("")
-	p.line(left("  type", labelWidth) + right("rows", column) + right("share", column) + right("mean input", column+2) + right("mean output", column+3))
+	p.line(left("  type", labelWidth) + right("rows", column) + right("share", column) + right("mean input", column+4) + right("mean output", column+5))
 	for i, t := range types {
 		if i == maxTypesShown {
 			p.line(fmt.Sprintf("  … and %d more", len(types)-i))
 			return
 		}
-		name := t.Name
-		if name == "" {
-			name = "(none)"
-		}
-		p.line(left("  "+shorten(name, labelWidth-3), labelWidth) + right(count(t.Rows), column) + right(percent(t.Share), column) +
-			right(fixed(t.MeanInput, 2), column+2) + right(fixed(t.MeanOutput, 2), column+3))
+		p.line(left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + right(count(t.Rows), column) + right(percent(t.Share), column) +
+			right(fixed(t.MeanInput, 2), column+4) + right(fixed(t.MeanOutput, 2), column+5))
 	}
 }
 
@@ -190,6 +188,10 @@ func (p *page) blocks(r *Report) {
 
 // lru prints the table of capacities with a bar for the hits of each.
 func (p *page) lru(c *Cache) {
+	if c.EnoughTokens == 0 {
+		p.field("", "no block is used twice")
+		return
+	}
 	p.line("")
 	p.line(left("", 16) + left("      in order", 22) + left("     tail first", 22))
 	p.line(left("  LRU of tokens", 16) + right("blocks", 10) + right("tokens", 10) + right("blocks", 12) + right("tokens", 10))
@@ -203,10 +205,11 @@ func (p *page) lru(c *Cache) {
 
 func (p *page) needs(r *Report) {
 	p.line("")
+	p.line(left("  to replay with", 24) + right("prompts", 10) + right("largest", 11) + right("memory, about", 16))
 	for _, m := range []struct {
 		name string
 		v    Volume
 	}{{"token-ids", r.Replay.TokenIDs}, {"text", r.Replay.Text}} {
-		p.field("--prompt "+m.name, human.Bytes(m.v.PromptBytes)+" of prompts", "the largest "+human.Bytes(m.v.LargestBytes), "about "+human.Bytes(m.v.MemoryBytes)+" of memory to replay")
+		p.line(left("  --prompt "+m.name, 24) + right(human.Bytes(m.v.PromptBytes), 10) + right(human.Bytes(m.v.LargestBytes), 11) + right(human.Bytes(m.v.MemoryBytes), 16))
 	}
 }

@@ -69,7 +69,7 @@ func timelineSVG(r *Report) string {
 	return d.close()
 }
 
-func histogramSVG(bins []Bin, edge func(float64) string) string {
+func histogramSVG(bins []Bin, edge func(float64) string, name func(Bin) string) string {
 	if len(bins) == 0 {
 		return ""
 	}
@@ -78,8 +78,8 @@ func histogramSVG(bins []Bin, edge func(float64) string) string {
 	d.scale(func(share float64) string { return short(share * most) })
 	n := float64(len(bins))
 	for i, b := range bins {
-		d.bar(float64(i)/n, float64(i+1)/n, float64(b.Count)/most, binName(b, edge)+": "+count(b.Count))
-		if every := (len(bins) + 9) / 10; i%every == 0 {
+		d.bar(float64(i)/n, float64(i+1)/n, float64(b.Count)/most, name(b)+": "+count(b.Count))
+		if every := (len(bins) + 7) / 8; i%every == 0 {
 			text := edge(b.From)
 			if b.To == timeEdges()[1] {
 				text = "at once"
@@ -88,17 +88,6 @@ func histogramSVG(bins []Bin, edge func(float64) string) string {
 		}
 	}
 	return d.close()
-}
-
-// binName is the range of a bin in words.
-func binName(b Bin, edge func(float64) string) string {
-	switch {
-	case b.To == timeEdges()[1]:
-		return "at once"
-	case b.To > 7*86400*52 && b.To == timeEdges()[len(timeEdges())-1]:
-		return edge(b.From) + " and more"
-	}
-	return edge(b.From) + " to " + edge(b.To)
 }
 
 func curveSVG(r *Report) string {
