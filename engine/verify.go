@@ -17,9 +17,9 @@ type PromptError struct {
 // Error names row, want and got.
 func (e *PromptError) Error() string {
 	if e.Why != nil {
-		return fmt.Sprintf(" row %d: its prompt of %d tokens: %v", e.Row, e.Want, e.Why)
+		return fmt.Sprintf("row %d: its prompt of %d tokens: %v", e.Row, e.Want, e.Why)
 	}
-	return fmt.Sprintf(" row %d: its prompt was to have %d tokens and has %d", e.Row, e.Want, e.Got)
+	return fmt.Sprintf("row %d: its prompt was to have %d tokens and has %d", e.Row, e.Want, e.Got)
 }
 
 func (e *PromptError) Unwrap() error { return e.Why }

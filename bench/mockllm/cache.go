@@ -1,171 +1,88 @@
 package mockllm
 
-import (
-	"container/heap"
-	"sync"
-)
-
-// prefixCache remembers the whole blocks of the prompts whose prefill has ended. Blocks are inserted when somebody next
-// looks, in the order in which the prefills ended: what a lookup at an instant finds depends on instants alone, not on
-// which goroutine came first.
+// prefixCache remembers the whole blocks of prompts: all of them, or as many as a pool of blocks has room for beside the
+// requests that run. It belongs to the scheduler and is used under its lock.
 type prefixCache struct {
-	mu       sync.Mutex
-	store    blockStore // nil = no cache
-	capacity int64      // tokens; negative = no limit
-	pending  prefillHeap
-	recycled []*prefill
-	tickets  uint64
+	blockTokens int
+	all         map[uint64]struct{} // without a limit: 8 bytes a block and the map's slack; nil = limited, or no cache
+	pool        *blockPool          // nil = no limit, or no cache
 	// Counted in tokens, as vLLM's metrics do.
 	queries, hits int64
 }
 
-// prefill is one prompt's blocks on their way into the cache.
-type prefill struct {
-	endNS   int64
-	keys    []uint64
-	dropped bool   // the request ended before its prefill did
-	ticket  uint64 // which admission this is; prefills are reused
-}
-
-// maxRecycled bounds the prefills kept for reuse.
-const maxRecycled = 256
-
-func newPrefixCache(capacityTokens int64) *prefixCache {
-	c := &prefixCache{capacity: capacityTokens}
-	switch blocks := capacityTokens / BlockTokens; {
+func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
+	c := prefixCache{blockTokens: blockTokens}
+	switch blocks := capacityTokens / int64(blockTokens); {
 	case capacityTokens < 0:
-		c.store = make(unboundedStore)
+		c.all = make(map[uint64]struct{})
 	case blocks > 0:
-		c.store = newLRUStore(int(min(blocks, maxLRUBlocks)))
+		c.pool = newBlockPool(int(min(blocks, maxPoolBlocks)))
 	}
 	return c
 }
 
-// get returns an empty prefill to hash a prompt into.
-func (c *prefixCache) get() *prefill {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(c.recycled)
-	if n == 0 {
-		return &prefill{}
-	}
-	p := c.recycled[n-1]
-	c.recycled = c.recycled[:n-1]
-	return p
-}
-
-// put takes back a prefill that was never admitted.
-func (c *prefixCache) put(p *prefill) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.recycle(p)
-}
-
-func (c *prefixCache) recycle(p *prefill) {
-	*p = prefill{keys: p.keys[:0]}
-	if len(c.recycled) < maxRecycled {
-		c.recycled = append(c.recycled, p)
-	}
-}
-
-// lookup returns how many of a prompt's tokens are cached at the instant now: whole blocks, never the whole prompt.
-func (c *prefixCache) lookup(p *prefill, tokens int, salt uint64, now int64) int {
-	for i := range p.keys { // after this a key names its salt too
-		p.keys[i] ^= salt
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(now)
-	c.queries += int64(tokens)
-	if c.store == nil {
-		return 0
-	}
-	found := 0
-	for found < len(p.keys) && c.store.touch(p.keys[found]) {
-		found++
-	}
-	cached := min(found, (tokens-1)/BlockTokens) * BlockTokens
-	c.hits += int64(cached)
-	return cached
-}
-
-// admit hands in a prompt whose prefill ends at endNS. The caller gives p away and may drop it by the ticket.
-func (c *prefixCache) admit(p *prefill, endNS int64) (ticket uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tickets++
-	p.endNS, p.ticket = endNS, c.tickets
-	heap.Push(&c.pending, p)
-	return p.ticket
-}
-
-// drop says at the instant now that the request of a prefill that was admitted is gone. It does nothing when the
-// prefill is over.
-func (c *prefixCache) drop(p *prefill, ticket uint64, now int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.ticket == ticket && p.endNS > now {
-		p.dropped = true
-	}
-}
-
-// settle inserts what was prefilled by now.
-func (c *prefixCache) settle(now int64) {
-	for len(c.pending) > 0 && c.pending[0].endNS <= now {
-		p := heap.Pop(&c.pending).(*prefill)
-		if c.store != nil && !p.dropped {
-			for _, k := range p.keys {
-				c.store.insert(k)
+// begin looks up l's prompt and holds the blocks of the whole request. It returns how many tokens were cached: whole
+// blocks, never the whole prompt. ok = false, and nothing done, when the pool has too few free blocks.
+func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
+	limit := min(len(l.keys), (l.prompt-1)/c.blockTokens)
+	switch {
+	case c.pool != nil:
+		total := (l.prompt + l.output + c.blockTokens - 1) / c.blockTokens
+		if l.found, ok = c.pool.begin(l, limit, total); !ok {
+			return 0, false
+		}
+	case c.all != nil:
+		for l.found = 0; l.found < limit; l.found++ {
+			if _, there := c.all[l.keys[l.found]]; !there {
+				break
 			}
 		}
-		c.recycle(p)
 	}
+	cached = l.found * c.blockTokens
+	c.queries += int64(l.prompt)
+	c.hits += int64(cached)
+	return cached, true
 }
 
-// flush empties the cache. Requests in prefill still enter it when they are done.
-func (c *prefixCache) flush(now int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(now)
-	if c.store != nil {
-		c.store.clear()
-	}
-}
-
-// cacheStats is a moment of the cache, for /metrics. used is 0..1.
-type cacheStats struct {
-	queries, hits int64
-	blocks        int
-	used          float64
-}
-
-func (c *prefixCache) stats(now int64) cacheStats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(now)
-	s := cacheStats{queries: c.queries, hits: c.hits}
-	if c.store != nil {
-		s.blocks = c.store.len()
-		if c.capacity > 0 {
-			s.used = float64(s.blocks) * BlockTokens / float64(c.capacity)
+// prefilled makes l's prompt findable.
+func (c *prefixCache) prefilled(l *lease) {
+	switch {
+	case c.pool != nil:
+		c.pool.prefilled(l)
+	case c.all != nil:
+		for _, key := range l.keys[l.found:] {
+			c.all[key] = struct{}{}
 		}
 	}
+}
+
+// end gives back what l holds.
+func (c *prefixCache) end(l *lease) {
+	if c.pool != nil {
+		c.pool.end(l)
+	}
+}
+
+// clear empties the cache. Requests in prefill still enter it when they are done.
+func (c *prefixCache) clear() {
+	clear(c.all)
+	if c.pool != nil {
+		c.pool.clear()
+	}
+}
+
+// cacheStats is a moment of the cache, for /metrics.
+type cacheStats struct {
+	queries, hits  int64 // tokens
+	findable       int   // different blocks
+	held, capacity int   // blocks; 0 where there is no limit
+}
+
+func (c *prefixCache) stats() cacheStats {
+	s := cacheStats{queries: c.queries, hits: c.hits, findable: len(c.all)}
+	if c.pool != nil {
+		s.findable = len(c.pool.index)
+		s.held, s.capacity = c.pool.capacity-c.pool.free(), c.pool.capacity
+	}
 	return s
-}
-
-// prefillHeap orders prefills by their end, and by their admission where they end together.
-type prefillHeap []*prefill
-
-func (h prefillHeap) Len() int      { return len(h) }
-func (h prefillHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *prefillHeap) Push(x any)   { *h = append(*h, x.(*prefill)) }
-func (h prefillHeap) Less(i, j int) bool {
-	return h[i].endNS < h[j].endNS || h[i].endNS == h[j].endNS && h[i].ticket < h[j].ticket
-}
-func (h *prefillHeap) Pop() any {
-	old := *h
-	p := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return p
 }

@@ -46,10 +46,9 @@ func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 			return
 		}
 	}
-	admission, freeSinceNS := srv.slots.acquire(r)
-	switch admission {
+	switch srv.sched.acquire(r) {
 	case admitted:
-		r.begin(max(arrivedNS, freeSinceNS))
+		r.begin()
 	case refused:
 		r.refuse(&requestError{503, "ServiceUnavailableError", "The queue is full, try again later."})
 	}
@@ -78,7 +77,7 @@ func (r *reply) prepare(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 	r.draw = rng(finalize(cfg.Seed ^ seed))
 	r.voice = r.draw.next()
 	r.status = 200
-	r.prefill = srv.cache.get()
+	r.lease = srv.sched.get()
 	if cap(c.buffer.out) > maxKeptBuffer {
 		c.buffer = eventBuffer{}
 	}
@@ -125,29 +124,49 @@ func (r *reply) failBefore() bool {
 
 // refuse answers with an error response.
 func (r *reply) refuse(err error) {
-	var re *requestError
-	if !errors.As(err, &re) {
-		re = badRequest("%v", err)
-	}
+	re := asRequestError(err)
 	r.status = re.status
 	r.keepAlive = r.c.respond(errorResponse(re)) && r.keepAlive
 	r.end(endError)
 }
 
-// decode reads the request's body.
-func (r *reply) decode(req *fasthttp.Request) error {
+// asRequestError turns what a body's decoder found into an answer.
+func asRequestError(err error) *requestError {
+	var re *requestError
+	if !errors.As(err, &re) {
+		re = badRequest("%v", err)
+	}
+	return re
+}
+
+// isJSON refuses requests whose body says to be something else.
+func isJSON(req *fasthttp.Request) error {
 	media, _, _ := bytes.Cut(req.Header.Peek("Content-Type"), []byte(";"))
 	if !bytes.EqualFold(bytes.TrimSpace(media), []byte("application/json")) {
 		return &requestError{415, "UnsupportedMediaType", "Unsupported Media Type: Only 'application/json' is allowed"}
 	}
-	h := promptHasher{keys: r.prefill.keys[:0]}
+	return nil
+}
+
+// decode reads the request's body.
+func (r *reply) decode(req *fasthttp.Request) error {
+	if err := isJSON(req); err != nil {
+		return err
+	}
+	h := newPromptHasher(r.cfg, r.lease.keys)
 	d := decoder{scanner: scanner{b: req.Body()}, cfg: r.cfg, p: &r.p, hash: &h}
+	if r.p.chat {
+		d.jitter = r.srv.chatJitter.next(r.cfg.TemplateJitter)
+	}
 	err := d.decode()
-	r.prefill.keys = h.keys
+	r.lease.keys = h.keys
 	if err != nil {
 		return err
 	}
 	r.promptTokens = h.tokens
+	for i := range h.keys { // from now on a key names its salt too
+		h.keys[i] ^= r.p.saltHash
+	}
 	if r.cfg.Model == "" {
 		r.p.model = bytes.Clone(r.p.model) // the body's buffer is reused
 	} else {
@@ -172,6 +191,7 @@ func (r *reply) plan() {
 	case FaultNoFinish:
 		r.noFinish = true
 	}
+	r.lease.prompt, r.lease.output = r.promptTokens, r.total
 	switch {
 	case r.fault.Kind == FaultNoLength || r.p.stream && r.http10:
 		r.framing, r.keepAlive = framingClose, false

@@ -43,8 +43,12 @@ type Config struct {
 	// MaxQueue is how many may wait; more are refused with 503. 0 = no limit.
 	MaxQueue int
 
-	// CacheTokens is the capacity of the prefix cache. 0 = no cache, negative = no limit.
+	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room there
+	// is: running requests hold blocks for their prompt and output, and one that finds too few free waits. 0 = no cache
+	// and no such limit, negative = a cache without a limit.
 	CacheTokens int64
+	// BlockTokens is the size of its blocks. 0 = DefaultBlockTokens.
+	BlockTokens int
 	// IgnoreSalt makes the prefix cache blind to cache_salt.
 	IgnoreSalt bool
 	// NoFlush answers 404 to /reset_prefix_cache and /flush_cache.
@@ -54,6 +58,13 @@ type Config struct {
 
 	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.
 	TemplateHead, TemplateTail int
+	// TemplateJitter makes the chat template add between 0 and so many tokens more before its tail: 0, 1, 2 … and from 0
+	// again, one more with each request. 0 = a constant template.
+	TemplateJitter int
+	// SplitWords makes two tokens of each word that has more letters. 0 = no word is too long.
+	SplitWords int
+	// NoTokenize answers 404 to /tokenize.
+	NoTokenize bool
 	// BOSTokens is added before the text prompts of completions (never before token ids).
 	BOSTokens int
 
@@ -114,7 +125,11 @@ func (c *Config) Validate() error {
 		c.TTFT, c.ITL, c.PrefillPerToken)
 	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)
 	check(c.Slots >= 0 && c.MaxQueue >= 0, "slots %d and queue %d must not be negative", c.Slots, c.MaxQueue)
-	check(c.MaxQueue == 0 || c.Slots > 0, "a queue of %d needs a number of slots", c.MaxQueue)
+	check(c.MaxQueue == 0 || c.Slots > 0 || c.CacheTokens > 0, "a queue of %d needs a number of slots or a limited cache", c.MaxQueue)
+	check(c.BlockTokens >= 0, "block of %d tokens: must not be negative", c.BlockTokens)
+	check(c.CacheTokens <= 0 || c.CacheTokens >= int64(c.withDefaults().BlockTokens), "cache of %d tokens: must hold at least one block of %d",
+		c.CacheTokens, c.withDefaults().BlockTokens)
+	check(c.TemplateJitter >= 0 && c.SplitWords >= 0, "template jitter %d and split words %d must not be negative", c.TemplateJitter, c.SplitWords)
 	check(c.MaxModelTokens >= 0, "model length %d: must not be negative", c.MaxModelTokens)
 	check(c.TemplateHead >= 0 && c.TemplateTail >= 0 && c.BOSTokens >= 0, "template tokens %d,%d and BOS tokens %d must not be negative",
 		c.TemplateHead, c.TemplateTail, c.BOSTokens)
@@ -136,8 +151,23 @@ func (c Config) withDefaults() Config {
 	if c.TokensPerChunk == 0 {
 		c.TokensPerChunk = 1
 	}
+	if c.BlockTokens == 0 {
+		c.BlockTokens = DefaultBlockTokens
+	}
 	if c.Pacers == 0 {
 		c.Pacers = min(max(runtime.NumCPU()/2, 1), maxPacers)
 	}
 	return c
+}
+
+// contextTokens is the most tokens, prompt and output together, that a request may have; 0 = no limit. An engine's
+// context never exceeds its cache.
+func (c *Config) contextTokens() int64 {
+	limit := int64(c.MaxModelTokens)
+	if c.CacheTokens > 0 {
+		if room := c.CacheTokens - c.CacheTokens%int64(c.BlockTokens); limit == 0 || room < limit {
+			limit = room
+		}
+	}
+	return limit
 }

@@ -105,7 +105,7 @@ func (c *conn) abandon() {
 	case c.wake <- struct{}{}:
 	default:
 	}
-	if c.srv.slots.leave(r) || r.pacer.cancel(r) {
+	if c.srv.sched.leave(r, c.srv.clock.now()) || r.pacer.cancel(r) {
 		r.end(endGone)
 	}
 }

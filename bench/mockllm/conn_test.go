@@ -204,7 +204,7 @@ func TestLargeBody(t *testing.T) {
 	body := `{"prompt":"` + strings.Repeat("word ", tokens) + `","max_tokens":1,"stream":true,"stream_options":{"include_usage":true}}`
 	for want := range 2 {
 		a := ts.stream(completions, body)
-		if u := a.chunks[1].Usage; u.Prompt != tokens || a.cached() != want*(tokens-BlockTokens) {
+		if u := a.chunks[1].Usage; u.Prompt != tokens || a.cached() != want*(tokens-DefaultBlockTokens) {
 			t.Errorf("request %d: usage %+v, cached %d", want, u, a.cached())
 		}
 	}

@@ -49,7 +49,9 @@ func (d *driver) run() ending {
 			}
 			continue
 		}
-		if err := d.write(d.compose()); err != nil {
+		next := d.compose()
+		d.releaseAtEnd()
+		if err := d.write(next); err != nil {
 			return endGone
 		}
 	}

@@ -76,6 +76,7 @@ type logLine struct {
 	RequestID    string `json:"request_id"`
 	ArrivalNS    *int64 `json:"arrival_ns"`
 	ArrivedNS    *int64 `json:"arrived_ns"`
+	BeginNS      *int64 `json:"begin_ns"`
 	FirstNS      *int64 `json:"first_token_ns"`
 	LastNS       *int64 `json:"last_token_ns"`
 	DoneNS       *int64 `json:"done_ns"`
@@ -464,7 +465,7 @@ func TestCachedTokenReports(t *testing.T) {
 		"left out":    {Config{CacheTokens: -1, NoCachedTokens: true}, [2]int{-1, -1}},
 		"zero hidden": {Config{CacheTokens: -1, OmitZeroCached: true}, [2]int{-1, 32}},
 		"no cache":    {Config{}, [2]int{0, 0}},
-		"one block":   {Config{CacheTokens: 16}, [2]int{0, 0}}, // the second block pushes the first one out
+		"one prompt":  {Config{CacheTokens: 48}, [2]int{0, 32}}, // two whole blocks, and one for the rest and the output
 	} {
 		ts := start(t, c.cfg)
 		if got := [2]int{ts.stream(completions, body).cached(), ts.stream(completions, body).cached()}; got != c.want {
@@ -551,14 +552,14 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`vllm:num_requests_running{engine="0",model_name="mock"} 0`,
 		`vllm:num_requests_waiting{engine="0",model_name="mock"} 0`,
-		`vllm:kv_cache_usage_perc{engine="0",model_name="mock"} 0.02`,
+		`vllm:kv_cache_usage_perc{engine="0",model_name="mock"} 0`,
 		`vllm:prefix_cache_queries_total{engine="0",model_name="mock"} 69`,
 		`vllm:prefix_cache_hits_total{engine="0",model_name="mock"} 32`,
 		`vllm:prompt_tokens_total{engine="0",model_name="mock"} 69`,
 		`vllm:generation_tokens_total{engine="0",model_name="mock"} ` + jsonNumber(out+3),
 		`vllm:request_success_total{engine="0",model_name="mock",finished_reason="stop"} 2`,
 		`vllm:request_success_total{engine="0",model_name="mock",finished_reason="length"} 1`,
-		`vllm:cache_config_info{engine="0",model_name="mock",block_size="16",enable_prefix_caching="True",num_gpu_blocks="100"} 1`,
+		`vllm:cache_config_info{block_size="16",cache_dtype="auto",enable_prefix_caching="True",engine="0",num_gpu_blocks="100",num_gpu_blocks_override="None",sliding_window="None"} 1.0`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("no line %s in\n%s", want, text)
@@ -686,40 +687,6 @@ func TestOneSlot(t *testing.T) {
 			t.Errorf("answer %d began %d ns after the end of answer %d, want at least %d", i+1, gap, i, int64(ttft))
 		}
 	}
-}
-
-// TestSlots: those that wait get a slot in order of arrival, and a free slot knows since when it is free.
-func TestSlots(t *testing.T) {
-	s := slots{limit: 2, maxQueue: 2}
-	acquire := func(r *reply, want admission, wantSince int64) {
-		t.Helper()
-		if got, since := s.acquire(r); got != want || since != wantSince {
-			t.Fatalf("admission %d, free since %d; want %d, %d", got, since, want, wantSince)
-		}
-	}
-	var a, b, c, d, e reply
-	acquire(&a, admitted, 0)
-	if s.release(5) != nil {
-		t.Fatal("somebody waits")
-	}
-	acquire(&a, admitted, 0) // the slot that was never used
-	acquire(&b, admitted, 5)
-	acquire(&c, queued, 0)
-	acquire(&d, queued, 0)
-	acquire(&e, refused, 0)
-	if got := s.release(7); got != &c {
-		t.Fatalf("next is %p, want %p", got, &c)
-	}
-	if !s.leave(&d) || s.leave(&d) {
-		t.Fatal("leaving works once")
-	}
-	for _, now := range []int64{8, 9} {
-		if s.release(now) != nil {
-			t.Fatal("somebody waits")
-		}
-	}
-	acquire(&d, admitted, 8)
-	acquire(&e, admitted, 9)
 }
 
 // raw opens a connection and sends a completion request on it.

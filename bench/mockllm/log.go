@@ -88,6 +88,7 @@ func (l *requestLog) add(r *reply, how ending) {
 	b = append(b, `","arrival_ns":`...)
 	b = strconv.AppendInt(b, r.arrivalNS, 10)
 	b = appendNumber(b, "arrived_ns", r.arrivedNS)
+	b = appendNumber(b, "begin_ns", r.beginNS)
 	b = appendNumber(b, "first_token_ns", r.firstNS)
 	b = appendNumber(b, "last_token_ns", r.lastTokenNS)
 	b = appendNumber(b, "done_ns", r.doneNS)

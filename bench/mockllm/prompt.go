@@ -7,6 +7,7 @@ const (
 	specialBOS = iota + 1
 	specialHead
 	specialTail
+	specialJitter
 )
 
 // maxTokenID bounds a token id; the largest vocabularies have about 2^18 entries.
@@ -36,8 +37,8 @@ func (s *scanner) ids(h *promptHasher) error {
 // prompt of a token-id replay passes through this loop, up to a megabyte each: its state lives in registers.
 func (s *scanner) plainIDs(h *promptHasher) (more bool, err error) {
 	b, i := s.b, s.i
-	chain, tokens := h.chain, h.tokens
-	defer func() { h.chain, h.tokens = chain, tokens }()
+	chain, tokens, left := h.chain, h.tokens, h.left
+	defer func() { h.chain, h.tokens, h.left = chain, tokens, left }()
 	for i < len(b) && isDigit(b[i]) {
 		start := i
 		v := uint64(b[i] - '0')
@@ -52,7 +53,9 @@ func (s *scanner) plainIDs(h *promptHasher) (more bool, err error) {
 			return false, s.fail("a number must not begin with 0")
 		}
 		chain = mix(chain, v)
-		if tokens++; tokens%BlockTokens == 0 {
+		tokens++
+		if left--; left == 0 {
+			left = h.block
 			h.keys = append(h.keys, finalize(chain))
 		}
 		if i < len(b) && b[i] == ',' {
@@ -78,13 +81,16 @@ func (s *scanner) words(h *promptHasher) error {
 		return s.fail("expected a string")
 	}
 	s.i++
-	word, inWord := uint64(wordBasis), false
+	word, letters := uint64(wordBasis), 0
 	b := s.b
 	for i := s.i; i < len(b); {
 		c := b[i]
 		switch {
 		case c > ' ' && c != '"' && c != '\\':
-			word, inWord = (word^uint64(c))*wordMultiplier, true
+			word = (word ^ uint64(c)) * wordMultiplier
+			if c < 0x80 || c >= 0xc0 || letters == 0 { // the first byte of a character
+				letters++
+			}
 			i++
 			continue
 		case c == '\\':
@@ -95,13 +101,14 @@ func (s *scanner) words(h *promptHasher) error {
 			}
 			i = s.i
 			if !isSpace(r) {
-				word, inWord = hashRune(word, r), true
+				word = hashRune(word, r)
+				letters++
 				continue
 			}
 		case c == '"':
 			s.i = i + 1
-			if inWord {
-				h.add(word)
+			if letters > 0 {
+				h.word(word, letters)
 			}
 			return nil
 		case c < ' ':
@@ -110,9 +117,9 @@ func (s *scanner) words(h *promptHasher) error {
 		default:
 			i++
 		}
-		if inWord {
-			h.add(word)
-			word, inWord = wordBasis, false
+		if letters > 0 {
+			h.word(word, letters)
+			word, letters = wordBasis, 0
 		}
 	}
 	s.i = len(b)

@@ -29,8 +29,14 @@ func idsOracle(body []byte) ([]uint64, bool) {
 	return ids, true
 }
 
+// testHasher hashes as a server with the default configuration does.
+func testHasher() promptHasher {
+	cfg := Config{}.withDefaults()
+	return newPromptHasher(&cfg, nil)
+}
+
 func hashIDs(ids []uint64) promptHasher {
-	var h promptHasher
+	h := testHasher()
 	for _, v := range ids {
 		h.add(v)
 	}
@@ -44,7 +50,7 @@ func FuzzIDs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := scanner{b: body}
-		var got promptHasher
+		got := testHasher()
 		err := s.ids(&got)
 		if err == nil {
 			err = s.end()
@@ -67,7 +73,7 @@ func wordsOracle(text string) []uint64 {
 		for _, c := range []byte(w) {
 			h = (h ^ uint64(c)) * wordMultiplier
 		}
-		ids = append(ids, h)
+		ids = append(ids, h&(1<<63-1))
 	}
 	return ids
 }
@@ -82,7 +88,7 @@ func FuzzWords(f *testing.F) {
 			t.Skip()
 		}
 		s := scanner{b: body}
-		var got promptHasher
+		got := testHasher()
 		err := s.words(&got)
 		if err == nil {
 			err = s.end()
@@ -102,7 +108,8 @@ func FuzzWords(f *testing.F) {
 // decodeBody decodes a request as the server does.
 func decodeBody(cfg Config, chat bool, body string) (params, promptHasher, error) {
 	p := params{chat: chat}
-	var h promptHasher
+	cfg = cfg.withDefaults()
+	h := newPromptHasher(&cfg, nil)
 	d := decoder{scanner: scanner{b: []byte(body)}, cfg: &cfg, p: &p, hash: &h}
 	err := d.decode()
 	return p, h, err
@@ -220,7 +227,7 @@ func FuzzDecode(f *testing.F) {
 		if err == nil && json.Unmarshal(body, &object) != nil {
 			t.Fatalf("%q was accepted", body)
 		}
-		if err == nil && (h.tokens < 1 || len(h.keys) != h.tokens/BlockTokens || p.maxTokens < 1 || p.minTokens > p.maxTokens) {
+		if err == nil && (h.tokens < 1 || len(h.keys) != h.tokens/DefaultBlockTokens || p.maxTokens < 1 || p.minTokens > p.maxTokens) {
 			t.Fatalf("%q: %+v, %d tokens, %d keys", body, p, h.tokens, len(h.keys))
 		}
 	})
@@ -296,14 +303,16 @@ func BenchmarkWords(b *testing.B) {
 }
 
 func benchmarkPrompt(b *testing.B, body []byte, tokens int, read func(*scanner, *promptHasher) error) {
-	var h promptHasher
+	var keys []uint64
+	cfg := Config{}.withDefaults()
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		h.reset()
+		h := newPromptHasher(&cfg, keys)
 		s := scanner{b: body}
 		if err := read(&s, &h); err != nil || h.tokens != tokens {
 			b.Fatalf("%d tokens, %v", h.tokens, err)
 		}
+		keys = h.keys
 	}
 }

@@ -32,9 +32,8 @@ type reply struct {
 	arrivalNS    int64 // CLOCK_MONOTONIC when the first byte was read
 	arrivedNS    int64 // … and the last
 	promptTokens int
-	prefill      *prefill
-	ticket       uint64 // of the prefill's admission
-	fault        Fault  // Kind "" = none
+	lease        *lease
+	fault        Fault // Kind "" = none
 	keepAlive    bool
 	http10       bool
 	compress     bool
@@ -56,7 +55,9 @@ type reply struct {
 	firstNS, lastTokenNS int64 // 0 = not yet
 	doneNS               int64
 	status               int
-	begun                bool // it has a slot
+	begun                bool  // it has a slot
+	beginNS              int64 // since then
+	released             bool  // it has given the slot back
 
 	// For the pacer, under its lock.
 	pacer      *pacer
@@ -83,24 +84,26 @@ type eventBuffer struct {
 	out   []byte // what is written
 }
 
-// begin starts the model's work at the instant now: r has a slot.
-func (r *reply) begin(now int64) {
-	r.begun = true
+// start gives r a slot at the instant now and decides when its prefill ends: r.due. The scheduler calls it under its lock.
+func (r *reply) start(now int64, cachedTokens int) {
+	cfg := r.cfg
+	r.begun, r.beginNS, r.cachedTokens = true, now, cachedTokens
+	uncached := time.Duration(r.promptTokens - cachedTokens)
+	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken) * r.draw.spread(cfg.Spread)
+	r.due = now + int64(ttft)
+}
+
+// begin sets r going, which has been started.
+func (r *reply) begin() {
 	if r.gone.Load() {
 		r.end(endGone)
 		return
 	}
-	cfg := r.cfg
-	r.cachedTokens = r.srv.cache.lookup(r.prefill, r.promptTokens, r.p.saltHash, now)
-	uncached := time.Duration(r.promptTokens - r.cachedTokens)
-	ttft := float64(cfg.TTFT+uncached*cfg.PrefillPerToken) * r.draw.spread(cfg.Spread)
-	r.due = now + int64(ttft)
-	r.ticket = r.srv.cache.admit(r.prefill, r.due)
-	switch {
+	switch size := r.cfg.TokensPerChunk; {
 	case !r.p.stream:
 		r.phase = phaseBody
-		for k := 0; k+cfg.TokensPerChunk < r.total; k += cfg.TokensPerChunk {
-			r.due += r.gap(cfg.TokensPerChunk)
+		for k := 0; k+size < r.total; k += size {
+			r.due += r.gap(size)
 		}
 	case r.p.chat:
 		r.phase = phaseRole
@@ -112,7 +115,7 @@ func (r *reply) begin(now int64) {
 		go r.drive()
 		return
 	}
-	if r.due > now || r.advance(&r.c.buffer) {
+	if r.due > r.beginNS || r.advance(&r.c.buffer) {
 		r.pacer.add(r)
 	}
 }
@@ -135,6 +138,7 @@ func (r *reply) advance(buf *eventBuffer) bool {
 			return false
 		}
 		buf.out = r.appendDue(buf, buf.out[:0], now)
+		r.releaseAtEnd()
 		n, err := r.c.tryWrite(buf.out)
 		switch {
 		case err != nil:
@@ -218,6 +222,22 @@ func (r *reply) appendTail(dst []byte, now int64) []byte {
 	return append(dst, r.srv.eol...)
 }
 
+// releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
+// does: a client that has seen the end finds them free.
+func (r *reply) releaseAtEnd() {
+	if r.phase == phaseEnd {
+		r.release(r.doneNS)
+	}
+}
+
+// release gives back what r got from the scheduler, once.
+func (r *reply) release(now int64) {
+	if r.begun && !r.released {
+		r.released = true
+		r.srv.sched.release(r.lease, now)
+	}
+}
+
 // frame appends the head, if it is still to be sent, and the event as the body's framing asks.
 func (r *reply) frame(dst, event []byte, last bool) []byte {
 	if !r.headSent {
@@ -286,17 +306,13 @@ func (r *reply) end(how ending) {
 	if how == endGone && srv.closing.Load() {
 		how = endShutdown
 	}
-	switch {
-	case r.ticket == 0:
-		srv.cache.put(r.prefill)
-	case how != endDone:
-		srv.cache.drop(r.prefill, r.ticket, srv.clock.now())
+	if r.begun {
+		r.release(srv.clock.now())
+	} else {
+		srv.sched.put(r.lease)
 	}
 	if how != endError && !r.headSent {
 		r.status = 0
-	}
-	if r.begun {
-		srv.releaseSlot()
 	}
 	srv.stats.ended(r, how)
 	if srv.log != nil {

@@ -31,9 +31,12 @@ func badRequest(format string, args ...any) *requestError {
 // decoder reads a request body into params and a prompt's hash.
 type decoder struct {
 	scanner
-	cfg  *Config
-	p    *params
-	hash *promptHasher
+	cfg    *Config
+	p      *params
+	hash   *promptHasher
+	jitter int  // tokens that the chat template adds before its tail
+	noBOS  bool // no BOS before a text prompt
+	noTail bool // no tail after a conversation
 }
 
 // decode reads a whole body. The params' model aliases it.
@@ -172,7 +175,9 @@ func (d *decoder) prompt() error {
 }
 
 func (d *decoder) textPrompt() error {
-	d.hash.special(d.cfg.BOSTokens, specialBOS)
+	if !d.noBOS {
+		d.hash.special(d.cfg.BOSTokens, specialBOS)
+	}
 	return d.words(d.hash)
 }
 
@@ -194,7 +199,10 @@ func (d *decoder) messages() error {
 	if count == 0 {
 		return badRequest("messages: at least one is needed")
 	}
-	d.hash.special(d.cfg.TemplateTail, specialTail)
+	d.hash.special(d.jitter, specialJitter)
+	if !d.noTail {
+		d.hash.special(d.cfg.TemplateTail, specialTail)
+	}
 	return nil
 }
 
@@ -246,8 +254,8 @@ func (d *decoder) check() error {
 		return badRequest("prompt: field required")
 	case d.hash.tokens == 0:
 		return badRequest("The prompt is empty: it must hold at least one token.")
-	case cfg.Model != "" && string(p.model) != cfg.Model:
-		return &requestError{404, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", p.model)}
+	case !cfg.serves(p.model):
+		return unknownModel(p.model)
 	case p.maxTokens == 0 || p.maxTokens < -1 || p.maxTokens > maxOutputTokens:
 		return badRequest("max_tokens must be at least 1 and at most %d, got %d.", maxOutputTokens, p.maxTokens)
 	case p.minTokens < -1:
@@ -263,11 +271,18 @@ func (d *decoder) check() error {
 	if p.minTokens > p.maxTokens {
 		return badRequest("min_tokens must be less than or equal to max_tokens=%d, got %d.", p.maxTokens, p.minTokens)
 	}
-	if total := int64(d.hash.tokens) + p.maxTokens; cfg.MaxModelTokens > 0 && total > int64(cfg.MaxModelTokens) {
+	if total, limit := int64(d.hash.tokens)+p.maxTokens, cfg.contextTokens(); limit > 0 && total > limit {
 		return badRequest("This model's maximum context length is %d tokens. However, you requested %d tokens "+
-			"(%d in the prompt, %d in the completion).", cfg.MaxModelTokens, total, d.hash.tokens, p.maxTokens)
+			"(%d in the prompt, %d in the completion).", limit, total, d.hash.tokens, p.maxTokens)
 	}
 	return nil
+}
+
+// serves reports whether a request may name the model.
+func (c *Config) serves(model []byte) bool { return c.Model == "" || string(model) == c.Model }
+
+func unknownModel(model []byte) *requestError {
+	return &requestError{404, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", model)}
 }
 
 // outputTokens decides how many tokens an answer has: all of max_tokens where the request forces it, otherwise a draw

@@ -21,6 +21,9 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 		c.complete(req, chat, arrivalNS, arrivedNS)
 		return true, true
 	}
+	if h.IsPost() && string(path) == "/tokenize" && !c.srv.cfg.NoTokenize {
+		return false, c.answer(c.srv.tokenize(req))
+	}
 	methods := c.srv.methods(string(path))
 	switch {
 	case methods == nil:
@@ -43,6 +46,10 @@ func (s *Server) methods(path string) []string {
 		return []string{"POST"}
 	case "/v1/models", "/health", "/ping", "/version", "/metrics":
 		return []string{"GET", "HEAD"}
+	case "/tokenize":
+		if !s.cfg.NoTokenize {
+			return []string{"POST"}
+		}
 	case "/reset_prefix_cache":
 		if !s.cfg.NoFlush {
 			return []string{"POST"}
@@ -65,7 +72,7 @@ func (s *Server) page(path string) response {
 	case "/metrics":
 		return response{status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: s.metrics()}
 	case "/reset_prefix_cache", "/flush_cache":
-		s.cache.flush(s.clock.now())
+		s.sched.flush(s.clock.now())
 	}
 	return response{status: 200}
 }

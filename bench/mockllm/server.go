@@ -19,9 +19,10 @@ type Server struct {
 	words             []string
 	started           int64 // Unix time, s
 	clock             clock
-	cache             *prefixCache
-	slots             slots
+	sched             scheduler
 	stats             counters
+	chatJitter        jitter // of completions
+	tokenizeJitter    jitter
 	log               *requestLog
 	pacers            []*pacer
 	closing           atomic.Bool
@@ -49,8 +50,9 @@ func New(cfg Config) (*Server, error) {
 	if s.clock, err = newClock(); err != nil {
 		return nil, fmt.Errorf("mockllm: reading CLOCK_MONOTONIC: %w", err)
 	}
-	s.cache = newPrefixCache(cfg.CacheTokens)
-	s.slots.limit, s.slots.maxQueue = cfg.Slots, cfg.MaxQueue
+	s.sched.launch = func(r *reply) { go r.begin() }
+	s.sched.slots, s.sched.maxQueue = cfg.Slots, cfg.MaxQueue
+	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
 	for range cfg.Pacers {
 		s.pacers = append(s.pacers, newPacer(&s.clock))
 	}
@@ -140,14 +142,6 @@ func (s *Server) untrack(c *conn) {
 	delete(s.conns, c)
 }
 
-// releaseSlot ends a running request and begins the next one that waits.
-func (s *Server) releaseSlot() {
-	now := s.clock.now()
-	if next := s.slots.release(now); next != nil {
-		go next.begin(now)
-	}
-}
-
 // Close cuts off all connections, waits until every request is accounted for, and writes the rest of the log. It
 // returns the log's write error, if any.
 func (s *Server) Close() error {
@@ -182,10 +176,14 @@ func (s *Server) modelList() []byte {
 	b = append(b, `","object":"model","created":`...)
 	b = strconv.AppendInt(b, s.started, 10)
 	b = append(b, `,"owned_by":"mockllm","max_model_len":`...)
-	if s.cfg.MaxModelTokens > 0 {
-		b = strconv.AppendInt(b, int64(s.cfg.MaxModelTokens), 10)
-	} else {
-		b = append(b, "null"...)
-	}
+	b = s.appendMaxModelLen(b)
 	return append(b, "}]}"...)
+}
+
+// appendMaxModelLen appends the longest context, in tokens, or null.
+func (s *Server) appendMaxModelLen(dst []byte) []byte {
+	if limit := s.cfg.contextTokens(); limit > 0 {
+		return strconv.AppendInt(dst, limit, 10)
+	}
+	return append(dst, "null"...)
 }

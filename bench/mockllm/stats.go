@@ -48,20 +48,21 @@ type Stats struct {
 	OutputTokens  int64
 	QueriedTokens int64 // prompt tokens that were looked for in the prefix cache
 	CachedTokens  int64 // … and found
-	CachedBlocks  int   // in the prefix cache now
+	CachedBlocks  int   // different ones, in the prefix cache now
+	HeldBlocks    int   // of a limited prefix cache, by requests in a slot now
+	PoolBlocks    int   // of a limited prefix cache, in all; 0 = no limit, or no cache
 	BlockedWrites int64 // events that a socket did not take at once
 	Connections   int64 // accepted
 }
 
 // Stats returns the counts of this moment.
 func (s *Server) Stats() Stats {
-	c := s.cache.stats(s.clock.now())
-	running, waiting := s.slots.counts()
+	running, waiting, c := s.sched.stats(s.clock.now())
 	return Stats{
 		Requests: int64(s.stats.requests.Load()), Done: s.stats.done.Load(), Gone: s.stats.gone.Load(),
 		Faulted: s.stats.faulted.Load(), Failed: s.stats.failed.Load(), Running: running, Waiting: waiting,
 		PromptTokens: s.stats.promptTokens.Load(), OutputTokens: s.stats.tokens.Load(),
-		QueriedTokens: c.queries, CachedTokens: c.hits, CachedBlocks: c.blocks,
+		QueriedTokens: c.queries, CachedTokens: c.hits, CachedBlocks: c.findable, HeldBlocks: c.held, PoolBlocks: c.capacity,
 		BlockedWrites: s.stats.blockedWrites.Load(), Connections: s.stats.connections.Load(),
 	}
 }
@@ -69,7 +70,6 @@ func (s *Server) Stats() Stats {
 // metrics renders Prometheus text with the names that vLLM's V1 engine uses.
 func (s *Server) metrics() []byte {
 	st := s.Stats()
-	cache := s.cache.stats(s.clock.now())
 	label := `{engine="0",model_name="` + string(appendEscaped(nil, s.model)) + `"`
 	var b []byte
 	family := func(name, kind, help string) {
@@ -89,7 +89,11 @@ func (s *Server) metrics() []byte {
 	}
 	one("num_requests_running", "gauge", "Requests in a slot.", float64(st.Running))
 	one("num_requests_waiting", "gauge", "Requests in the queue.", float64(st.Waiting))
-	one("kv_cache_usage_perc", "gauge", "Share of the prefix cache in use, 0 to 1.", cache.used)
+	used := 0.0
+	if st.PoolBlocks > 0 {
+		used = float64(st.HeldBlocks) / float64(st.PoolBlocks)
+	}
+	one("kv_cache_usage_perc", "gauge", "Share of the cache's blocks that running requests hold, 0 to 1.", used)
 	one("prefix_cache_queries", "counter", "Prompt tokens looked for in the prefix cache.", float64(st.QueriedTokens))
 	one("prefix_cache_hits", "counter", "Prompt tokens found in the prefix cache.", float64(st.CachedTokens))
 	one("prompt_tokens", "counter", "Prompt tokens.", float64(st.PromptTokens))
@@ -98,13 +102,24 @@ func (s *Server) metrics() []byte {
 	sample("request_success_total", `,finished_reason="stop"`, float64(s.stats.stopped.Load()))
 	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
 	family("cache_config_info", "gauge", "The prefix cache.")
-	blocks := "None"
-	if s.cfg.CacheTokens >= 0 {
-		blocks = strconv.FormatInt(s.cfg.CacheTokens/BlockTokens, 10)
-	}
-	sample("cache_config_info", `,block_size="`+strconv.Itoa(BlockTokens)+`",enable_prefix_caching="`+
-		pythonBool(s.cache.store != nil)+`",num_gpu_blocks="`+blocks+`"`, 1)
+	b = s.appendCacheConfig(b, st.PoolBlocks)
 	return b
+}
+
+// appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
+// the model's name. The number of blocks is there only where they are limited.
+func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
+	dst = append(dst, `vllm:cache_config_info{block_size="`...)
+	dst = strconv.AppendInt(dst, int64(s.cfg.BlockTokens), 10)
+	dst = append(dst, `",cache_dtype="auto",enable_prefix_caching="`...)
+	dst = append(dst, pythonBool(s.cfg.CacheTokens != 0)...)
+	dst = append(dst, `",engine="0",`...)
+	if poolBlocks > 0 {
+		dst = append(dst, `num_gpu_blocks="`...)
+		dst = strconv.AppendInt(dst, int64(poolBlocks), 10)
+		dst = append(dst, `",`...)
+	}
+	return append(dst, "num_gpu_blocks_override=\"None\",sliding_window=\"None\"} 1.0\n"...)
 }
 
 func pythonBool(v bool) string {

@@ -2,8 +2,8 @@ package mockllm
 
 import "math/bits"
 
-// BlockTokens is the size of a block of the mock's prefix cache, in tokens: vLLM's default.
-const BlockTokens = 16
+// DefaultBlockTokens is the size of a block of the prefix cache, in tokens, that vLLM has by default.
+const DefaultBlockTokens = 16
 
 // Multipliers of the token hash: 2^64 divided by the golden ratio (Knuth, TAOCP 6.4) and the FNV-1a 64-bit prime.
 const (
@@ -18,6 +18,17 @@ type promptHasher struct {
 	keys   []uint64 // one for each whole block
 	tokens int
 	chain  uint64
+	block  int // tokens a block
+	left   int // tokens until the next block's end
+
+	splitOver int      // words of more letters are two tokens; 0 = none
+	keep      bool     // values is wanted
+	values    []uint64 // every token
+}
+
+// newPromptHasher reuses the memory of keys.
+func newPromptHasher(cfg *Config, keys []uint64) promptHasher {
+	return promptHasher{keys: keys[:0], block: cfg.BlockTokens, left: cfg.BlockTokens, splitOver: cfg.SplitWords}
 }
 
 // mix folds the token v into the chain.
@@ -32,23 +43,34 @@ func finalize(h uint64) uint64 {
 	return h ^ h>>31
 }
 
-func (h *promptHasher) reset() {
-	h.keys, h.tokens, h.chain = h.keys[:0], 0, 0
-}
-
 // add appends one token.
 func (h *promptHasher) add(v uint64) {
 	h.chain = mix(h.chain, v)
 	h.tokens++
-	if h.tokens%BlockTokens == 0 {
+	if h.left--; h.left == 0 {
+		h.left = h.block
 		h.keys = append(h.keys, finalize(h.chain))
+	}
+	if h.keep {
+		h.values = append(h.values, v)
 	}
 }
 
-// special appends n tokens of a template or a BOS. Their values cannot be any word's or id's by intent: the top bit.
+// word appends the token, or the two tokens, of a word.
+func (h *promptHasher) word(hash uint64, letters int) {
+	h.add(hash &^ specialBit)
+	if h.splitOver > 0 && letters > h.splitOver {
+		h.add(^hash &^ specialBit)
+	}
+}
+
+// specialBit marks the tokens of a template or a BOS: no word and no id has it.
+const specialBit = 1 << 63
+
+// special appends n tokens of a template or a BOS, each with a value of its own.
 func (h *promptHasher) special(n int, kind uint64) {
 	for i := range n {
-		h.add(1<<63 | kind<<32 | uint64(i))
+		h.add(specialBit | kind<<32 | uint64(i))
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 // sizeCaches settles how large each server's prefix cache is: as the flags say, else as the server told, else blocks of the
 // usual size and a capacity that nobody knows.
 func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
-	tokens, _ := parseTokens(r.o.cacheTokens) // checked with the flags
+	tokens := int64(0)
+	if r.o.cacheTokens != "" {
+		tokens, _ = parseTokens(r.o.cacheTokens) // checked with the flags
+	}
 	caches := map[netip.AddrPort]engine.PrefixCache{}
 	for _, t := range r.work.Targets {
 		for _, addr := range t.Peers {
@@ -57,11 +60,8 @@ func describeCaches(caches map[netip.AddrPort]engine.PrefixCache, told bool) str
 	return strings.Join(kinds, "; ")
 }
 
-// parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G; "" is 0.
+// parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.
 func parseTokens(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
 	number, factor := text, 1.0
 	for suffix, f := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
 		if rest, ok := strings.CutSuffix(text, suffix); ok {

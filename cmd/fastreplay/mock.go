@@ -77,13 +77,17 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
-	f.Int64Var(&c.CacheTokens, "cache-tokens", -1, "capacity of the prefix cache in tokens (-1 = no limit, 0 = no cache)")
+	f.Int64Var(&c.CacheTokens, "cache-tokens", -1, "room for running requests and cached prefixes together, in tokens; who finds too little waits (-1 = no limit, 0 = no cache)")
+	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
 	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")
 	f.BoolVar(&c.NoCachedTokens, "no-cached-tokens", false, "leave prompt_tokens_details out of the usage")
 	f.BoolVar(&c.OmitZeroCached, "omit-zero-cached", false, "leave prompt_tokens_details out where nothing was cached")
 	f.StringVar(&o.template, "template-tokens", "0,0", "tokens that the chat template adds, as `HEAD,TAIL`")
+	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before the text prompts of completions")
+	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
+	f.BoolVar(&c.NoTokenize, "no-tokenize", false, "answer 404 to /tokenize")
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
 	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
@@ -157,6 +161,9 @@ func (o *mockOptions) complete() error {
 	o.cfg.TemplateTail, tailErr = strconv.Atoi(strings.TrimSpace(tail))
 	if !ok || headErr != nil || tailErr != nil {
 		return fmt.Errorf("mock: --template-tokens %q: want two numbers, such as 14,5", o.template)
+	}
+	if o.cfg.BlockTokens < 1 {
+		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
 	}
 	for _, text := range o.faults {
 		fault, err := mockllm.ParseFault(text)

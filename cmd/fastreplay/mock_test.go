@@ -153,6 +153,9 @@ func TestMockBadUsage(t *testing.T) {
 		"--api-key-file " + empty:           "is empty",
 		"--log /no/such/directory/log":      "--log",
 		"--max-queue 3":                     "needs a number of slots",
+		"--block-tokens 0":                  "at least 1 token",
+		"--cache-tokens 15":                 "at least one block of 16",
+		"--template-jitter -1":              "template jitter -1",
 		"surplus":                           "surplus",
 		"--tls-self-signed --tls-ca /no/ca": "--tls-ca",
 	} {

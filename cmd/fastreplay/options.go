@@ -120,7 +120,7 @@ func (o *options) addRequestFlags(f *pflag.FlagSet) {
 
 // addProofFlags are about the proof that prompts and cache hits are right.
 func (o *options) addProofFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.tokenizer, "tokenizer", "", "the model's `TOKENIZER`: a tokenizer.json or the folder it lies in, "+strings.Join(tokenizer.Names(), " or "))
+	f.StringVar(&o.tokenizer, "tokenizer", "", "the model's `TOKENIZER`: a tokenizer.json or the folder it lies in, "+tokenizer.CL100K+" or "+tokenizer.O200K)
 	f.StringVar(&o.verify, "verify-prompts", strconv.Itoa(defaultVerified), "with --tokenizer: encode `N` of the built prompts again and count, or all")
 	f.StringVar(&o.chatOverhead, "chat-overhead", "", "`HEAD,TAIL`: tokens that the chat template puts before and after a prompt (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", engine.DefaultBlockTokens))
@@ -193,10 +193,31 @@ func (o *options) check() error {
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
+	case o.verify != strconv.Itoa(defaultVerified) && o.tokenizer == "":
+		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
+	case o.engineBlock < 0:
+		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	case o.chatOverhead != "" && o.api != "chat":
 		return errors.New("--chat-overhead: only --api chat has a template")
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate())
+	return errors.Join(o.cold.Validate(), o.realtime.Validate(), o.checkProof())
+}
+
+// checkProof reads the flags of addProofFlags once, so that later readers need no error.
+func (o *options) checkProof() error {
+	if _, err := o.verified(); err != nil {
+		return err
+	}
+	if o.cacheTokens != "" {
+		if _, err := parseTokens(o.cacheTokens); err != nil {
+			return fmt.Errorf("--cache-tokens: %w", err)
+		}
+	}
+	if o.chatOverhead != "" {
+		_, err := parseOverhead(o.chatOverhead)
+		return err
+	}
+	return nil
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

@@ -1,19 +1,55 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // makeSource decides what prompts are made of: the tokenizer's own tokens where one is given, else the built-in ones.
-func (r *replay) makeSource(context.Context) (err error) {
+func (r *replay) makeSource() (err error) {
 	if r.o.tokenizer == "" {
 		if r.o.prompt == promptText {
 			r.source, err = prompt.NewText(r.o.seed, prompt.BuiltIn())
-			return err
+		} else {
+			r.source, err = prompt.NewTokenIDs(r.o.seed, prompt.IDRange{})
 		}
-		r.source, err = prompt.NewTokenIDs(r.o.seed, prompt.IDRange{})
 		return err
 	}
+	if r.tokenizer, err = tokenizer.Open(r.o.tokenizer); err != nil {
+		return fmt.Errorf("--tokenizer: %w", err)
+	}
+	if r.o.prompt == promptTokenIDs {
+		return r.takeIDs()
+	}
+	return r.takeWords()
+}
+
+// takeIDs makes prompts of the tokenizer's ordinary ids.
+func (r *replay) takeIDs() error {
+	ids := r.tokenizer.Ordinary()
+	source, err := prompt.NewTokenIDsOf(r.o.seed, ids)
+	if err != nil {
+		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w", r.tokenizer.Name(), human.Count(int64(len(ids))), err)
+	}
+	r.source = source
+	r.say.line("tokenizer: %s, prompts of its ids from %d to %d", r.tokenizer.Name(), source.Range().First, source.Range().End-1)
+	return nil
+}
+
+// takeWords makes prompts of the tokenizer's words.
+func (r *replay) takeWords() error {
+	words, first, err := r.tokenizer.Words()
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	text, err := prompt.NewText(r.o.seed, prompt.Vocabulary{Words: words, First: first})
+	if err != nil {
+		return fmt.Errorf("--tokenizer %s: %w", r.tokenizer.Name(), err)
+	}
+	r.source = text
+	r.say.line("tokenizer: %s, prompts of %s that are single tokens of it in any company", r.tokenizer.Name(), human.Many(int64(text.Words()), "word"))
 	return nil
 }

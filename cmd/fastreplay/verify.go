@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,18 +37,35 @@ func (r *replay) verifyPrompts(ctx context.Context) error {
 	}
 	requests := engine.Sample(r.work.Requests(), n)
 	began := time.Now()
-	check := r.tokenizer.CheckIDs
-	if r.o.prompt == promptText {
-		check = func(prompt []byte) (int, error) { return r.tokenizer.Count(string(prompt), false), nil }
+	check := func(prompt []byte) (int, error) { return r.tokenizer.Count(string(prompt), false), nil }
+	if r.o.prompt == promptTokenIDs {
+		check = countIDs(r.tokenizer.Ordinary())
 	}
 	err := r.recipe.Verify(ctx, r.work, requests, check)
 	if wrong := (*engine.PromptError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%s:%w by %s; replay token ids instead (--api completions --prompt token-ids), and please report this", r.trace.Name, wrong, r.tokenizer.Name())
+		return fmt.Errorf("%s: %w by %s; nothing was sent; replay without --tokenizer, and please report this", r.trace.Name, wrong, r.tokenizer.Name())
 	}
 	if err != nil {
 		return err
 	}
-	r.say.line("verified: %s of %s encoded again with %s, each exact, in %s", human.Count(int64(len(requests))),
+	r.say.line("verified: %s of %s counted again with %s, each exact, in %s", human.Count(int64(len(requests))),
 		human.Many(int64(r.work.Requests()), "prompt"), r.tokenizer.Name(), human.Duration(float64(time.Since(began)), 3))
 	return nil
+}
+
+// countIDs counts the ids of a prompt and refuses those that are none of the vocabulary's ordinary ones.
+func countIDs(ordinary []int) func([]byte) (int, error) {
+	return func(prompt []byte) (n int, err error) {
+		for text := range bytes.SplitSeq(prompt, []byte{','}) {
+			id, err := strconv.Atoi(string(text))
+			if err != nil {
+				return n, err
+			}
+			if _, ok := slices.BinarySearch(ordinary, id); !ok {
+				return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
+			}
+			n++
+		}
+		return n, nil
+	}
 }

@@ -42,7 +42,7 @@ func BenchmarkTokenIDs(b *testing.B) {
 }
 
 func BenchmarkText(b *testing.B) {
-	src := NewText(1)
+	src := newText(b, 1)
 	b.Run("mooncake", func(b *testing.B) { benchSource(b, src, 512) })
 	b.Run("bailian", func(b *testing.B) { benchSource(b, src, 16) })
 }

@@ -111,6 +111,6 @@ func pairs(t testing.TB, seed uint64) []pair {
 	return []pair{
 		{"ids", usual, oracleOfIDs(seed, 10000, 32000)},
 		{"long ids", seven, oracleOfIDs(seed, 1000000, 1001000)},
-		{"text", NewText(seed), oracleOfText(seed)},
+		{"text", newText(t, seed), oracleOfText(seed)},
 	}
 }

@@ -83,7 +83,7 @@ func TestGoldenPrompts(t *testing.T) {
 		want   string
 	}{
 		{ids, "15249,30270,22457,23706,10471,23989,19205,19786,19464,12977,30906,25251,28712"},
-		{NewText(42), "ears turns narrow parents area press honest however incl capac vector project synd"},
+		{newText(t, 42), "ears turns narrow parents area press honest however incl capac vector project synd"},
 	}
 	for _, g := range golden {
 		if got := string(g.source.Append(nil, s)); got != g.want {

@@ -1,64 +1,140 @@
 package prompt
 
-import (
-	_ "embed"
-	"strings"
+import "fmt"
+
+// Lengths of the words that fit a table slot beside their space, in letters.
+const (
+	minLetters = 2
+	maxLetters = slotBytes - 1
 )
 
-// words is the built-in vocabulary, one word a line. A star behind a word says
-// that it is a single token without a leading space too. scripts/vocabulary
-// makes the file and names the vocabularies that it is the intersection of.
-//
-//go:embed words.txt
-var words string
+// What a vocabulary must offer. With fewer, different blocks would begin alike
+// too often for cache hits to be predicted: of a hundred words at a position,
+// two blocks share the first by chance in one case of a hundred, the first two
+// in one of ten thousand. The first word of a prompt matters less, since only
+// the start of a prompt has it.
+const (
+	MinWords = 100 // of one length
+	MinFirst = 64
+)
 
-// wordLetters is the length of the words at positions 0, 1, 2 and 3 (and 4, 5,
-// …) of a run: with fixed lengths a prompt's size follows from its tokens.
-var wordLetters = [columns]int{4, 5, 6, 7}
+// Vocabulary is what text prompts are made of: words of lower-case letters that
+// are single tokens behind a space in any company. Only those of two to seven
+// letters are used.
+type Vocabulary struct {
+	Words []string
+	// First are those of Words that are a single token without a leading space
+	// too, at the start of a prompt or message.
+	First []string
+}
 
-// Text writes prompts of common lower-case words, separated by one space, of
-// which each is exactly one token in every vocabulary that the list was made
-// from, whatever stands beside it. The first word has no leading space and is
-// one that is a single token that way.
+// Text writes prompts of words separated by one space, each exactly one token,
+// whatever stands beside it. The first word has no leading space and is one that
+// is a single token that way.
 type Text struct {
 	writer
-	words [columns][]string
+	words [columns][]string // a length may serve several columns
 	first []string
 }
 
-// NewText makes a source of text from the built-in vocabulary. The seed decides
-// which words a block stands for.
-func NewText(seed uint64) *Text {
-	t := &Text{}
-	for line := range strings.Lines(words) {
-		word, bare := strings.CutSuffix(strings.TrimSpace(line), "*")
-		if word == "" || word[0] == '#' {
-			continue
-		}
-		for j, letters := range wordLetters {
-			if len(word) == letters {
-				t.words[j] = append(t.words[j], word)
-			}
-		}
-		if bare && len(word) == wordLetters[0] {
-			t.first = append(t.first, word)
-		}
+// NewText makes a source of text from a vocabulary. The seed decides which words
+// a block stands for, and so do the words and their order.
+func NewText(seed uint64, v Vocabulary) (*Text, error) {
+	words, err := byLetters(v.Words)
+	if err != nil {
+		return nil, err
 	}
+	first, err := byLetters(v.First)
+	if err != nil {
+		return nil, err
+	}
+	letters := chooseLetters(words, first)
+	t := &Text{first: first[letters[0]]}
 	var all [columns]column
-	for j := range all {
+	for j, n := range letters {
+		t.words[j] = words[n]
+		if len(t.words[j]) < MinWords || len(t.first) < MinFirst {
+			return nil, fmt.Errorf("text prompts: the vocabulary has %d words of %d letters and %d of %d letters to begin with, "+
+				"and %d and %d are needed: use --prompt token-ids", len(t.words[j]), n, len(t.first), letters[0], MinWords, MinFirst)
+		}
 		all[j] = newColumn(t.words[j], ' ')
 	}
 	t.writer = newWriter(seed, all, newColumn(t.first, ' '))
-	return t
+	return t, nil
+}
+
+// lists holds words by their number of letters.
+type lists [maxLetters + 1][]string
+
+// byLetters sorts words into lists, each in the order given.
+func byLetters(words []string) (l lists, err error) {
+	for _, word := range words {
+		for _, c := range []byte(word) {
+			if c < 'a' || c > 'z' {
+				return l, fmt.Errorf("text prompts: %.40q is no word of lower-case letters", word)
+			}
+		}
+		if n := len(word); n >= minLetters && n <= maxLetters && len(l[n]) < maxColumn {
+			l[n] = append(l[n], word)
+		}
+	}
+	return l, nil
+}
+
+// chooseLetters returns how long the words at positions 0, 1, 2 and 3 (and 4, 5,
+// …) of a run are: with fixed lengths a prompt's size follows from its tokens.
+// The first is the length that most words to begin with have. The others go to
+// the lengths with most words, each counted by the columns that it would serve
+// (d'Hondt's rule), so that one with very many words serves twice before one
+// with few serves at all.
+func chooseLetters(words, first lists) (letters [columns]int) {
+	letters[0] = minLetters
+	for n := range first {
+		if len(first[n]) > len(first[letters[0]]) {
+			letters[0] = n
+		}
+	}
+	var serves [maxLetters + 1]int
+	serves[letters[0]] = 1
+	for range columns - 1 {
+		best := minLetters
+		for n := range words {
+			if len(words[n])*(serves[best]+1) > len(words[best])*(serves[n]+1) {
+				best = n
+			}
+		}
+		serves[best]++
+	}
+	serves[letters[0]]--
+	j := 1
+	for n, times := range serves {
+		for range times {
+			letters[j] = n
+			j++
+		}
+	}
+	return letters
 }
 
 // Words returns the number of words that prompts are made of.
 func (t *Text) Words() int {
 	n := 0
-	for _, column := range t.words {
-		n += len(column)
+	for _, list := range t.distinct() {
+		n += len(list)
 	}
 	return n
+}
+
+// distinct returns the words of each length that serves, once.
+func (t *Text) distinct() (all [][]string) {
+	seen := [maxLetters + 1]bool{}
+	for _, list := range t.words {
+		if n := len(list[0]); !seen[n] {
+			seen[n] = true
+			all = append(all, list)
+		}
+	}
+	return all
 }
 
 // AppendWords adds every word once, separated by spaces and led by one that may
@@ -66,8 +142,8 @@ func (t *Text) Words() int {
 // is a single token there.
 func (t *Text) AppendWords(dst []byte) []byte {
 	dst = append(dst, t.first[0]...)
-	for _, column := range t.words {
-		for _, word := range column {
+	for _, list := range t.distinct() {
+		for _, word := range list {
 			dst = append(dst, ' ')
 			dst = append(dst, word...)
 		}

@@ -37,6 +37,16 @@ func eachCodec(t *testing.T, test func(t *testing.T, count func(text string) int
 	}
 }
 
+// newText makes a source from the built-in vocabulary.
+func newText(t testing.TB, seed uint64) *Text {
+	t.Helper()
+	text, err := NewText(seed, BuiltIn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func TestWordList(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]{4,7}\*?$`)
 	var list []string
@@ -53,13 +63,13 @@ func TestWordList(t *testing.T) {
 	if !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) {
 		t.Error("words are not sorted, or one is there twice")
 	}
-	text := NewText(1)
+	text := newText(t, 1)
 	if len(list) != text.Words() || len(list) < 3000 {
 		t.Errorf("%d words in the file, %d in use, want the same and at least 3,000", len(list), text.Words())
 	}
-	for j, column := range text.words {
+	for _, column := range text.words {
 		if len(column) < 500 {
-			t.Errorf("%d words of %d letters, want at least 500", len(column), wordLetters[j])
+			t.Errorf("%d words of %d letters, want at least 500", len(column), len(column[0]))
 		}
 	}
 	if len(text.first) < 200 {
@@ -68,7 +78,7 @@ func TestWordList(t *testing.T) {
 }
 
 func TestEachWordIsOneToken(t *testing.T) {
-	text := NewText(1)
+	text := newText(t, 1)
 	eachCodec(t, func(t *testing.T, count func(string) int) {
 		for _, word := range slices.Concat(text.words[:]...) {
 			if n := count(" " + word); n != 1 {
@@ -97,7 +107,7 @@ func TestStarredWordsAreOneTokenWithoutSpace(t *testing.T) {
 func TestRandomPromptsHaveExactTokens(t *testing.T) {
 	eachCodec(t, func(t *testing.T, count func(string) int) {
 		chance := rand.New(rand.NewPCG(1, 2))
-		text := NewText(chance.Uint64())
+		text := newText(t, chance.Uint64())
 		for range 60 {
 			s := randomSpec(chance, []int{1, 7, 16, 512}[chance.IntN(4)], 6)
 			prompt := string(text.Append(nil, s))
@@ -112,7 +122,7 @@ func TestRandomPromptsHaveExactTokens(t *testing.T) {
 }
 
 func TestAppendWords(t *testing.T) {
-	text := NewText(1)
+	text := newText(t, 1)
 	prompt := string(text.AppendWords([]byte("x")))[1:]
 	fields := strings.Fields(prompt)
 	if len(fields) != text.Words()+1 || !slices.Contains(text.first, fields[0]) {

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -24,9 +25,9 @@ const (
 type IDRange struct{ First, End int }
 
 // TokenIDs writes prompts as arrays of token ids. All its ids have the same
-// number of digits: of the range it was given it uses the ids of the digit
-// count that most of them have, at most 65,536. Of the default range these are
-// the five-digit ids, 10,000 to 31,999.
+// number of digits: of what it was given it uses the ids of the digit count
+// that most of them have, at most 65,536. Of the default range these are the
+// five-digit ids, 10,000 to 31,999.
 type TokenIDs struct {
 	writer
 	ids IDRange
@@ -41,32 +42,54 @@ func NewTokenIDs(seed uint64, r IDRange) (*TokenIDs, error) {
 	if r.First < 0 || r.End <= r.First || r.End > MaxID+1 {
 		return nil, fmt.Errorf("token ids from %d up to %d: need 0 <= first < end <= %d", r.First, r.End, MaxID+1)
 	}
-	used := widest(r)
-	if n := used.End - used.First; n < MinIDs {
-		return nil, fmt.Errorf("token ids from %d up to %d: at most %d of them have the same number of digits, "+
-			"and %d are needed; give a wider range", r.First, r.End, n, MinIDs)
+	ids := make([]int, 0, r.End-r.First)
+	for id := r.First; id < r.End; id++ {
+		ids = append(ids, id)
 	}
-	tokens := make([]string, 0, used.End-used.First)
-	for id := used.First; id < used.End; id++ {
-		tokens = append(tokens, strconv.Itoa(id))
+	t, err := NewTokenIDsOf(seed, ids)
+	if err != nil {
+		return nil, fmt.Errorf("token ids from %d up to %d: %w", r.First, r.End, err)
 	}
-	c := newColumn(tokens, ',')
-	return &TokenIDs{writer: newWriter(seed, [columns]column{c, c, c, c}, c), ids: used}, nil
+	return t, nil
 }
 
-// Range returns the ids that prompts are made of.
-func (t *TokenIDs) Range() IDRange { return t.ids }
-
-// widest returns the part of r with the most ids of one digit count, cut to
-// what a column can hold.
-func widest(r IDRange) IDRange {
-	best := IDRange{}
-	for low, high := 0, 10; low < r.End; low, high = high, high*10 {
-		part := IDRange{First: max(r.First, low), End: min(r.End, high)}
-		if part.End-part.First >= best.End-best.First {
-			best = part
+// NewTokenIDsOf makes a source of some of the given ids, such as a tokenizer's
+// ordinary ones, which may have gaps. They must be sorted and at most MaxID.
+func NewTokenIDsOf(seed uint64, ids []int) (*TokenIDs, error) {
+	for i, id := range ids {
+		if id < 0 || id > MaxID || i > 0 && id <= ids[i-1] {
+			return nil, fmt.Errorf("token id %d: want ids from 0 to %d in order", id, MaxID)
 		}
 	}
-	best.End = min(best.End, best.First+maxColumn)
-	return best
+	used := widest(ids)
+	if len(used) < MinIDs {
+		return nil, fmt.Errorf("at most %d of them have the same number of digits, and %d are needed; "+
+			"give a wider range", len(used), MinIDs)
+	}
+	tokens := make([]string, len(used))
+	for i, id := range used {
+		tokens[i] = strconv.Itoa(id)
+	}
+	c := newColumn(tokens, ',')
+	return &TokenIDs{
+		writer: newWriter(seed, [columns]column{c, c, c, c}, c),
+		ids:    IDRange{First: used[0], End: used[len(used)-1] + 1},
+	}, nil
+}
+
+// Range returns the range that the ids of prompts lie in.
+func (t *TokenIDs) Range() IDRange { return t.ids }
+
+// widest returns the ids of the digit count that most have, cut to what a column
+// can hold.
+func widest(ids []int) []int {
+	var best []int
+	for low, high := 0, 10; low <= MaxID; low, high = high, high*10 {
+		from, _ := slices.BinarySearch(ids, low)
+		end, _ := slices.BinarySearch(ids, high)
+		if end-from >= len(best) {
+			best = ids[from:end]
+		}
+	}
+	return best[:min(len(best), maxColumn)]
 }

@@ -1,0 +1,230 @@
+package mockllm
+
+import "sync"
+
+// scheduler decides when a request begins and what of its prompt is cached then. Requests begin in order of arrival,
+// each as soon as there is a slot for it and room for its blocks: a request that waits is looked at again whenever one
+// ends or leaves the queue.
+//
+// What a request meets depends on instants, not on which goroutine came first: ends of prefills and of requests are
+// events with instants, applied in their order before the next request is looked at.
+type scheduler struct {
+	launch func(*reply) // begins a reply that had to wait; it must not block
+	ends   endList
+
+	mu       sync.Mutex
+	slots    int // how many may run; 0 = no limit
+	maxQueue int // how many may wait; 0 = no limit
+	running  int
+	queue    []*reply
+	cache    prefixCache
+	events   eventHeap
+	unseen   int   // requests' ends among the events
+	lastEnd  int64 // instant of the latest end that was applied
+	spare    []*lease
+	recycled []*lease
+}
+
+// maxRecycled bounds the leases kept for reuse.
+const maxRecycled = 256
+
+// admission is what became of a request that asked for a slot.
+type admission int
+
+const (
+	admitted admission = iota // it runs now
+	queued                    // the scheduler will begin it
+	refused                   // the queue is full
+)
+
+// get returns an empty lease to hash a prompt into.
+func (s *scheduler) get() *lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.recycled)
+	if n == 0 {
+		return &lease{}
+	}
+	l := s.recycled[n-1]
+	s.recycled = s.recycled[:n-1]
+	return l
+}
+
+// put takes back a lease that was never admitted.
+func (s *scheduler) put(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recycle(l)
+}
+
+func (s *scheduler) recycle(l *lease) {
+	if len(s.recycled) < maxRecycled {
+		l.reset()
+		s.recycled = append(s.recycled, l)
+	}
+}
+
+// acquire admits r, lets it wait or refuses it. The caller begins a reply that is admitted.
+func (s *scheduler) acquire(r *reply) admission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collect()
+	s.serveQueue(nil)
+	if len(s.queue) == 0 {
+		s.apply(r.arrivedNS)
+		if s.admit(r, r.arrivedNS) {
+			return admitted
+		}
+	}
+	s.queue = append(s.queue, r)
+	s.serveQueue(r) // what ended after r had arrived, or just now
+	switch {
+	case r.begun:
+		return admitted
+	case s.maxQueue > 0 && len(s.queue) > s.maxQueue:
+		last := len(s.queue) - 1 // nobody came after r
+		s.queue[last] = nil
+		s.queue = s.queue[:last]
+		return refused
+	}
+	return queued
+}
+
+// release ends a request that was admitted, at the instant now. The caller gives the lease away.
+func (s *scheduler) release(l *lease, now int64) {
+	l.endNS = now
+	if s.ends.add(l) {
+		go s.catchUp()
+	}
+}
+
+// leave takes r out of the queue at the instant now. It reports false when r does not wait there.
+func (s *scheduler) leave(r *reply, now int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(now)
+	for i, q := range s.queue {
+		if q == r {
+			s.queue = append(s.queue[:i], s.queue[i+1:]...)
+			s.admitHeads(now, nil) // there may be room for those behind it
+			return true
+		}
+	}
+	return false
+}
+
+// flush empties the prefix cache at the instant now.
+func (s *scheduler) flush(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(now)
+	s.cache.clear()
+}
+
+// stats returns how many run and wait at the instant now, and the cache's state.
+func (s *scheduler) stats(now int64) (running, waiting int, cache cacheStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settle(now)
+	return s.running, len(s.queue), s.cache.stats()
+}
+
+// catchUp begins who can begin now.
+func (s *scheduler) catchUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collect()
+	s.serveQueue(nil)
+}
+
+// settle applies everything until the instant now.
+func (s *scheduler) settle(now int64) {
+	s.collect()
+	s.serveQueue(nil)
+	s.apply(now)
+}
+
+// collect takes over the ends that were reported since, and reports whether there were any.
+func (s *scheduler) collect() bool {
+	list := s.ends.take(s.spare, len(s.queue) > 0)
+	for _, l := range list {
+		s.events.push(event{at: l.endNS, lease: l, end: true})
+	}
+	s.unseen += len(list)
+	clear(list)
+	s.spare = list
+	return len(list) > 0
+}
+
+// serveQueue applies the ends one after the other for as long as somebody waits, and admits those that each makes room
+// for. It launches all of them but own.
+func (s *scheduler) serveQueue(own *reply) {
+	for len(s.queue) > 0 {
+		if s.unseen == 0 && !s.collect() {
+			return // whoever ends from now on sees that somebody waits
+		}
+		for !s.applyNext() {
+		}
+		s.admitHeads(s.lastEnd, own)
+	}
+}
+
+func (s *scheduler) admitHeads(now int64, own *reply) {
+	for len(s.queue) > 0 && s.admit(s.queue[0], now) {
+		r := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		if r != own {
+			s.launch(r)
+		}
+	}
+}
+
+// admit starts r at the instant now, or at the latest end applied if that is later: it cannot have had before what only
+// then became free. It reports false when there is no slot or no room.
+func (s *scheduler) admit(r *reply, now int64) bool {
+	if s.slots > 0 && s.running >= s.slots {
+		return false
+	}
+	cached, ok := s.cache.begin(r.lease)
+	if !ok {
+		return false
+	}
+	if s.slots > 0 || s.cache.pool != nil {
+		now = max(now, s.lastEnd)
+	}
+	s.running++
+	r.start(max(now, r.arrivedNS), cached)
+	r.lease.prefillNS, r.lease.prefills = r.due, true
+	s.events.push(event{at: r.due, lease: r.lease})
+	return true
+}
+
+// apply applies the events until the instant now.
+func (s *scheduler) apply(now int64) {
+	for len(s.events.list) > 0 && s.events.list[0].at <= now {
+		s.applyNext()
+	}
+}
+
+// applyNext applies the next event and reports whether it was the end of a request.
+func (s *scheduler) applyNext() (end bool) {
+	e := s.events.pop()
+	l := e.lease
+	if e.end {
+		l.ended = true
+		s.unseen--
+		s.running--
+		s.lastEnd = max(s.lastEnd, e.at)
+		s.cache.end(l)
+	} else {
+		l.prefills = false
+		if !l.ended { // else it never got so far
+			s.cache.prefilled(l)
+		}
+	}
+	if l.ended && !l.prefills {
+		s.recycle(l)
+	}
+	return e.end
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+)
+
+// The server that inspect assumes to tell when a turn ended: a fast one, so that what overlaps here does so on most servers.
+const (
+	assumedTTFT = 200 * time.Millisecond
+	assumedTPOT = 10 * time.Millisecond
+)
+
+// inspection is what the flags of inspect say.
+type inspection struct {
+	timeUnit    string
+	cacheTokens string
+	html        string
+	json        bool
+	o           inspect.Options
+}
+
+// newInspectCommand prints what is in traces, without traffic.
+func newInspectCommand() *cobra.Command {
+	i := &inspection{}
+	c := &cobra.Command{
+		Use:   "inspect TRACE…",
+		Short: "Print what is in a trace: rates, lengths, conversations, cache hits, faults",
+		Long: `Print what is in a trace, without traffic: rates and bursts, lengths, types,
+conversations, the hits that prefix caches of any size would have had, what a
+replay would need, and everything that is wrong with it. Several traces stand
+side by side.
+
+A trace that a replay would refuse is shown as well, with the reason first. The
+exit code is then 1; it is 2 for a trace that cannot be read at all.`,
+		Example: `  fastreplay inspect conversation.jsonl.zst
+  fastreplay inspect --cache-tokens 3M,10M --max-model-len 131072 chat.jsonl
+  fastreplay inspect --html traces.html monday.jsonl tuesday.jsonl`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return i.run(c, args) },
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	addReadFlags(f, &i.o.Read, &i.timeUnit)
+	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in `TOKENS`, such as 3M,10M (default: by the size of the trace)")
+	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
+	f.DurationVar(&i.o.AssumeTTFT, "assume-ttft", assumedTTFT, "time to the first token, to tell when a turn ended")
+	f.DurationVar(&i.o.AssumeTPOT, "assume-tpot", assumedTPOT, "time for each further token, to tell when a turn ended")
+	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
+	f.StringVar(&i.html, "html", "", "write a page of its own to `FILE` as well")
+	return c
+}
+
+func (i *inspection) run(c *cobra.Command, args []string) error {
+	if err := i.complete(); err != nil {
+		return err
+	}
+	var reports []*inspect.Report
+	var failed error
+	refused := false
+	for _, path := range args {
+		t, err := trace.Open(path, i.o.Read)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		r := inspect.Analyse(t, i.o)
+		refused = refused || !r.Replayable
+		reports = append(reports, r)
+	}
+	if len(reports) > 0 {
+		if err := i.write(c.OutOrStdout(), reports); err != nil {
+			return err
+		}
+	}
+	if failed == nil && refused {
+		return &exitError{code: exitInvalid}
+	}
+	return failed
+}
+
+func (i *inspection) complete() error {
+	var err error
+	if i.o.Read.TimeUnit, err = trace.ParseUnit(i.timeUnit); err != nil {
+		return fmt.Errorf("--time-unit: %w", err)
+	}
+	if i.o.CacheTokens, err = parseTokenList(i.cacheTokens); err != nil {
+		return fmt.Errorf("--cache-tokens: %w", err)
+	}
+	i.o.Read.Collect = true
+	return i.o.Validate()
+}
+
+// parseTokenList reads numbers of tokens such as 500000,3M,1G and sorts them.
+func parseTokenList(list string) ([]int64, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var all []int64
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := parseTokens(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+func (i *inspection) write(out io.Writer, reports []*inspect.Report) error {
+	if i.html != "" {
+		if err := writeFile(i.html, func(w io.Writer) error { return inspect.HTML(w, reports) }); err != nil {
+			return err
+		}
+	}
+	if i.json {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(inspect.Document{Schema: 1, Traces: reports})
+	}
+	return inspect.Print(out, reports, newTerminal(out).width)
+}
+
+// writeFile makes a file, or says which one it could not make.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("cannot write the page: %w", err)
+	}
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return nil
+}

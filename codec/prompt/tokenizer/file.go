@@ -1,0 +1,168 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bytedance/sonic"
+)
+
+// Limits on a file. The largest tokenizer.json of a public model, Gemma 3's,
+// has 33 MB and 262,144 pieces.
+const (
+	maxFileBytes = 256 << 20
+	maxID        = 9999999
+)
+
+// fileName is what a model's folder calls its tokenizer.
+const fileName = "tokenizer.json"
+
+// errUnsupported marks what a file asks for and this package cannot do.
+var errUnsupported = errors.New("not supported; --prompt token-ids needs no tokenizer")
+
+// unsupported names a component and what of it is unknown here.
+func unsupported(component, what string) error {
+	return fmt.Errorf("%s: %s: %w", component, what, errUnsupported)
+}
+
+// file is a tokenizer.json. Its truncation and padding are not applied: they
+// belong to how a caller uses it, and servers use neither.
+type file struct {
+	AddedTokens   []addedToken    `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Model         json.RawMessage `json:"model"`
+}
+
+// readFile returns the bytes of the tokenizer.json at path or in the folder path.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give a tokenizer.json, a folder with one, or %s or %s", err, CL100K, O200K)
+	}
+	if info.IsDir() {
+		path = filepath.Join(path, fileName)
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%w; copy the model's %s there", err, fileName)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(data) > maxFileBytes {
+		err = fmt.Errorf("%s: over %d MB; is it a tokenizer.json?", path, maxFileBytes>>20)
+	}
+	return data, err
+}
+
+// parse builds a tokenizer from the bytes of a tokenizer.json.
+func parse(data []byte) (*hugging, error) {
+	var f file
+	if err := decode(data, &f); err != nil {
+		return nil, err
+	}
+	if isNull(f.Model) {
+		return nil, errors.New("no model in it: want a tokenizer.json as the Hugging Face tokenizers library writes it")
+	}
+	h := &hugging{}
+	var err error
+	if h.normalizer, err = newNormalizer(f.Normalizer); err != nil {
+		return nil, err
+	}
+	if h.preTokenizers, err = newPreTokenizers(f.PreTokenizer); err != nil {
+		return nil, err
+	}
+	if err := h.readModel(f.Model); err != nil {
+		return nil, err
+	}
+	if h.head, h.tail, err = newPostProcessor(f.PostProcessor); err != nil {
+		return nil, err
+	}
+	h.added = newAddedTokens(f.AddedTokens, h.model.find, h.model.size(), h.normalizer)
+	return h, nil
+}
+
+// readModel builds the model. What a last ByteLevel would spell is left to a BPE
+// model's look-up of words, which does it for new words alone.
+func (h *hugging) readModel(raw json.RawMessage) error {
+	kind, err := modelKind(raw)
+	if err != nil {
+		return fmt.Errorf("model: %w", err)
+	}
+	switch kind {
+	case "BPE":
+		var letters *[256]rune
+		if n := len(h.preTokenizers); n > 0 {
+			if last, ok := h.preTokenizers[n-1].(*byteLevel); ok {
+				letters, last.late = &last.letters, true
+			}
+		}
+		m, err := newBPE(raw, letters)
+		h.model = m
+		return err
+	case "Unigram":
+		m, err := newUnigram(raw)
+		h.model = m
+		return err
+	}
+	return unsupported("model", fmt.Sprintf("type %.40q", kind))
+}
+
+// modelKind returns the model's type; old files do not name it.
+func modelKind(raw json.RawMessage) (string, error) {
+	var m struct {
+		Type   string          `json:"type"`
+		Merges json.RawMessage `json:"merges"`
+		Vocab  json.RawMessage `json:"vocab"`
+	}
+	if err := decode(raw, &m); err != nil {
+		return "", err
+	}
+	switch vocab := bytes.TrimSpace(m.Vocab); {
+	case m.Type != "":
+		return m.Type, nil
+	case !isNull(m.Merges):
+		return "BPE", nil
+	case len(vocab) > 0 && vocab[0] == '[':
+		return "Unigram", nil
+	}
+	return "", nil
+}
+
+// kindOf returns a component's type.
+func kindOf(component string, raw json.RawMessage) (string, error) {
+	var c struct {
+		Type string `json:"type"`
+	}
+	if err := decode(raw, &c); err != nil {
+		return "", fmt.Errorf("%s: %w", component, err)
+	}
+	return c.Type, nil
+}
+
+// decode reads JSON; the strings in v do not refer to data.
+func decode(data []byte, v any) error {
+	if err := sonic.ConfigStd.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("no valid JSON of the expected shape: %.200s", firstLine(err.Error()))
+	}
+	return nil
+}
+
+// firstLine cuts off the excerpt that the decoder's messages go on with.
+func firstLine(s string) string {
+	line, _, _ := bytes.Cut([]byte(s), []byte("\n"))
+	return string(line)
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null"
+}

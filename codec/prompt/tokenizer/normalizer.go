@@ -1,0 +1,208 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// normalizer rewrites a text before it is cut. opens says that the text's first
+// character comes from the first of the whole text, which a pre-tokenizer asks
+// for; what normalize returns says it of the new first character.
+type normalizer interface {
+	normalize(text string, opens bool) (string, bool)
+}
+
+// normalizers work one after the other.
+type normalizers []normalizer
+
+func (n normalizers) normalize(text string, opens bool) (string, bool) {
+	for _, each := range n {
+		text, opens = each.normalize(text, opens)
+	}
+	return text, opens
+}
+
+// unicodeForm is one of Unicode's four normalization forms.
+type unicodeForm struct{ form norm.Form }
+
+func (u unicodeForm) normalize(text string, opens bool) (string, bool) {
+	return u.form.String(text), opens
+}
+
+// mapped rewrites each character on its own. A negative one is dropped.
+type mapped func(rune) rune
+
+func (m mapped) normalize(text string, opens bool) (string, bool) {
+	if first, _ := utf8.DecodeRuneInString(text); text != "" && m(first) < 0 {
+		opens = false
+	}
+	return strings.Map(m, text), opens
+}
+
+// lowercase is each character's own lower case, of which one has two.
+type lowercase struct{}
+
+func (lowercase) normalize(text string, opens bool) (string, bool) {
+	if strings.ContainsRune(text, 'İ') {
+		text = strings.ReplaceAll(text, "İ", "i̇")
+	}
+	return strings.Map(unicode.ToLower, text), opens
+}
+
+type prepend string
+
+func (p prepend) normalize(text string, opens bool) (string, bool) {
+	if text == "" {
+		return text, opens
+	}
+	return string(p) + text, opens
+}
+
+type strip struct{ left, right bool }
+
+func (s strip) normalize(text string, opens bool) (string, bool) {
+	if s.left {
+		stripped := strings.TrimLeftFunc(text, unicode.IsSpace)
+		opens = opens && len(stripped) == len(text)
+		text = stripped
+	}
+	if s.right {
+		text = strings.TrimRightFunc(text, unicode.IsSpace)
+	}
+	return text, opens
+}
+
+type replace struct {
+	pattern pattern
+	content string
+}
+
+func (r replace) normalize(text string, opens bool) (string, bool) {
+	if old, ok := r.pattern.(literal); ok && old != "" {
+		if r.content == "" || utf8.RuneCountInString(string(old)) > 1 {
+			opens = opens && !strings.HasPrefix(text, string(old))
+		}
+		return strings.ReplaceAll(text, string(old), r.content), opens
+	}
+	matches := r.pattern.find(text)
+	if len(matches) == 0 {
+		return text, opens
+	}
+	// What is written for a match counts as coming from its last character.
+	if m := matches[0]; m[0] == 0 && (r.content == "" || utf8.RuneCountInString(text[:m[1]]) > 1) {
+		opens = false
+	}
+	var b strings.Builder
+	at := 0
+	for _, m := range matches {
+		b.WriteString(text[at:m[0]])
+		b.WriteString(r.content)
+		at = m[1]
+	}
+	b.WriteString(text[at:])
+	return b.String(), opens
+}
+
+// letterBytes is ByteLevel as a normalizer.
+type letterBytes struct{ letters [256]rune }
+
+func (l *letterBytes) normalize(text string, opens bool) (string, bool) {
+	return byteLetters(&l.letters, text), opens
+}
+
+// withoutMarks drops combining marks.
+func withoutMarks(r rune) rune {
+	if unicode.Is(unicode.M, r) {
+		return -1
+	}
+	return r
+}
+
+// nmt is SentencePiece's treatment of controls and spaces for machine
+// translation.
+func nmt(r rune) rune {
+	switch {
+	case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, 0x200B <= r && r <= 0x200F,
+		r == 0x2028, r == 0x2029, r == 0x2581, r == 0xFEFF, r == 0xFFFD:
+		return ' '
+	case 0x01 <= r && r <= 0x08, r == 0x0B, 0x0E <= r && r <= 0x1F, r == 0x7F, r == 0x8F, r == 0x9F:
+		return -1
+	}
+	return r
+}
+
+// normalizerFile has the fields of every kind.
+type normalizerFile struct {
+	Normalizers []json.RawMessage `json:"normalizers"`
+	Prepend     string            `json:"prepend"`
+	Pattern     json.RawMessage   `json:"pattern"`
+	Content     string            `json:"content"`
+	StripLeft   bool              `json:"strip_left"`
+	StripRight  bool              `json:"strip_right"`
+	Charsmap    []byte            `json:"precompiled_charsmap"`
+}
+
+// newNormalizer reads the chain of normalizers, sequences unrolled.
+func newNormalizer(raw json.RawMessage) (normalizers, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	kind, err := kindOf("normalizer", raw)
+	if err != nil {
+		return nil, err
+	}
+	component := "normalizer " + kind
+	var f normalizerFile
+	if err := decode(raw, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", component, err)
+	}
+	if kind == "Sequence" {
+		var all normalizers
+		for _, raw := range f.Normalizers {
+			some, err := newNormalizer(raw)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	}
+	n, err := newOneNormalizer(component, kind, &f)
+	return normalizers{n}, err
+}
+
+func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, error) {
+	switch kind {
+	case "NFC":
+		return unicodeForm{norm.NFC}, nil
+	case "NFD":
+		return unicodeForm{norm.NFD}, nil
+	case "NFKC":
+		return unicodeForm{norm.NFKC}, nil
+	case "NFKD":
+		return unicodeForm{norm.NFKD}, nil
+	case "Lowercase":
+		return lowercase{}, nil
+	case "Prepend":
+		return prepend(f.Prepend), nil
+	case "Replace":
+		p, err := newPattern(component, f.Pattern)
+		return replace{pattern: p, content: f.Content}, err
+	case "Strip":
+		return strip{left: f.StripLeft, right: f.StripRight}, nil
+	case "StripAccents":
+		return mapped(withoutMarks), nil
+	case "Nmt":
+		return mapped(nmt), nil
+	case "Precompiled":
+		return newCharsmap(component, f.Charsmap)
+	case "ByteLevel":
+		return &letterBytes{byteRunes()}, nil
+	}
+	return nil, unsupported("normalizer", fmt.Sprintf("type %.40q", kind))
+}

@@ -1,0 +1,210 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// preTokenizer cuts a text into words, which a model encodes one by one. opens
+// says that the piece begins where the whole text does.
+type preTokenizer interface {
+	split(dst []string, piece string, opens bool) []string
+}
+
+// plain is a pre-tokenizer that only cuts.
+type plain struct{ splitter }
+
+func (p plain) split(dst []string, piece string, _ bool) []string {
+	return p.splitter.split(dst, piece)
+}
+
+// wordsOrSymbols are runs of word characters and runs of what is neither such
+// nor space.
+type wordsOrSymbols struct{}
+
+func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
+	kind := func(r rune) int {
+		switch {
+		case unicode.IsSpace(r):
+			return 0
+		case isWord(r):
+			return 1
+		}
+		return 2
+	}
+	from, last := 0, 0
+	for at, r := range piece {
+		if k := kind(r); k != last {
+			if last != 0 {
+				dst = append(dst, piece[from:at])
+			}
+			from, last = at, k
+		}
+	}
+	if last != 0 {
+		dst = append(dst, piece[from:])
+	}
+	return dst
+}
+
+// isWord is \w of the reference: Alphabetic, Mark, Decimal_Number,
+// Connector_Punctuation and Join_Control.
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+}
+
+// isPunctuation is the reference's: ASCII's own notion, and category P.
+func isPunctuation(r rune) bool {
+	return unicode.IsPunct(r) || r < utf8.RuneSelf && strings.ContainsRune("$+<=>^`|~", r)
+}
+
+// metaspace writes a mark for each space and cuts before the marks.
+type metaspace struct {
+	mark   string
+	prefix string // "always", "first" or "never" a mark before the text
+	cut    splitter
+	cuts   bool
+}
+
+func (m metaspace) split(dst []string, piece string, opens bool) []string {
+	piece = strings.ReplaceAll(piece, " ", m.mark)
+	if !strings.HasPrefix(piece, m.mark) && (m.prefix == "always" || m.prefix == "first" && opens) {
+		piece = m.mark + piece
+	}
+	if !m.cuts {
+		return append(dst, piece)
+	}
+	return m.cut.split(dst, piece)
+}
+
+// byteLevel writes each byte as a letter, after it has cut by GPT-2's pattern.
+type byteLevel struct {
+	letters [256]rune
+	space   bool // before each piece
+	cut     splitter
+	cuts    bool
+	late    bool // the model writes the letters
+}
+
+// gpt2Pattern is that of OpenAI's encoder.
+const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+
+func (b *byteLevel) split(dst []string, piece string, _ bool) []string {
+	if b.space && !strings.HasPrefix(piece, " ") {
+		piece = " " + piece
+	}
+	from := len(dst)
+	if b.cuts {
+		dst = b.cut.split(dst, piece)
+	} else {
+		dst = append(dst, piece)
+	}
+	if !b.late {
+		for i := from; i < len(dst); i++ {
+			dst[i] = byteLetters(&b.letters, dst[i])
+		}
+	}
+	return dst
+}
+
+// preTokenizerFile has the fields of every kind.
+type preTokenizerFile struct {
+	PreTokenizers    []json.RawMessage `json:"pretokenizers"`
+	Pattern          json.RawMessage   `json:"pattern"`
+	Behaviour        behaviour         `json:"behavior"`
+	Invert           bool              `json:"invert"`
+	AddPrefixSpace   *bool             `json:"add_prefix_space"`
+	UseRegex         *bool             `json:"use_regex"`
+	Replacement      string            `json:"replacement"`
+	PrependScheme    string            `json:"prepend_scheme"`
+	Split            *bool             `json:"split"`
+	IndividualDigits bool              `json:"individual_digits"`
+	Delimiter        string            `json:"delimiter"`
+}
+
+// newPreTokenizers reads the chain of pre-tokenizers, sequences unrolled.
+func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	kind, err := kindOf("pre_tokenizer", raw)
+	if err != nil {
+		return nil, err
+	}
+	component := "pre_tokenizer " + kind
+	f := preTokenizerFile{Behaviour: isolated}
+	if err := decode(raw, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", component, err)
+	}
+	if kind == "Sequence" {
+		var all []preTokenizer
+		for _, raw := range f.PreTokenizers {
+			some, err := newPreTokenizers(raw)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	}
+	p, err := newPreTokenizer(component, kind, &f)
+	return []preTokenizer{p}, err
+}
+
+func newPreTokenizer(component, kind string, f *preTokenizerFile) (preTokenizer, error) {
+	if !f.Behaviour.valid() {
+		return nil, unsupported(component, fmt.Sprintf("behavior %.40q", f.Behaviour))
+	}
+	switch kind {
+	case "ByteLevel":
+		return newByteLevel(f)
+	case "Split":
+		p, err := newPattern(component, f.Pattern)
+		return plain{splitter{p, f.Behaviour, f.Invert}}, err
+	case "Metaspace":
+		return newMetaspace(component, f)
+	case "Whitespace":
+		return wordsOrSymbols{}, nil
+	case "WhitespaceSplit":
+		return plain{splitter{pattern: class{holds: unicode.IsSpace}, behaviour: removed}}, nil
+	case "Digits":
+		return plain{splitter{pattern: class{holds: unicode.IsNumber, runs: !f.IndividualDigits}, behaviour: isolated}}, nil
+	case "Punctuation":
+		return plain{splitter{pattern: class{holds: isPunctuation}, behaviour: f.Behaviour}}, nil
+	case "CharDelimiterSplit":
+		return plain{splitter{pattern: literal(f.Delimiter), behaviour: removed}}, nil
+	}
+	return nil, unsupported("pre_tokenizer", fmt.Sprintf("type %.40q", kind))
+}
+
+func newByteLevel(f *preTokenizerFile) (preTokenizer, error) {
+	e, err := newExpression(gpt2Pattern)
+	return &byteLevel{
+		letters: byteRunes(),
+		space:   f.AddPrefixSpace == nil || *f.AddPrefixSpace,
+		cut:     splitter{pattern: e, behaviour: isolated},
+		cuts:    f.UseRegex == nil || *f.UseRegex,
+	}, err
+}
+
+func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
+	if utf8.RuneCountInString(f.Replacement) != 1 {
+		return nil, fmt.Errorf("%s: replacement %.40q: want one character", component, f.Replacement)
+	}
+	m := metaspace{
+		mark: f.Replacement, prefix: f.PrependScheme, cuts: f.Split == nil || *f.Split,
+		cut: splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
+	}
+	switch {
+	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace:
+		m.prefix = "never"
+	case m.prefix == "":
+		m.prefix = "always"
+	case m.prefix != "always" && m.prefix != "first" && m.prefix != "never":
+		return nil, unsupported(component, fmt.Sprintf("prepend_scheme %.40q", m.prefix))
+	}
+	return m, nil
+}

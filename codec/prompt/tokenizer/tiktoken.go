@@ -1,0 +1,56 @@
+package tokenizer
+
+import (
+	"strings"
+
+	"github.com/tiktoken-go/tokenizer"
+)
+
+// CL100K and O200K name the built-in vocabularies, OpenAI's of GPT-4 and of
+// GPT-4o and gpt-oss.
+const (
+	CL100K = "cl100k_base"
+	O200K  = "o200k_base"
+)
+
+// tiktoken is a built-in vocabulary. Names of special tokens inside a text are
+// ordinary text to it.
+type tiktoken struct {
+	codec tokenizer.Codec
+	size  int
+}
+
+func newTiktoken(name string) (tiktoken, error) {
+	codec, err := tokenizer.Get(tokenizer.Encoding(name))
+	// The sizes of the files that tiktoken reads them from.
+	sizes := map[string]int{CL100K: 100256, O200K: 199998}
+	return tiktoken{codec: codec, size: sizes[name]}, err
+}
+
+func (t tiktoken) encode(dst []int32, text string) []int32 {
+	ids, _, err := t.codec.Encode(text)
+	if err != nil {
+		panic("BUG: tokenizer: a built-in pattern failed: " + err.Error())
+	}
+	for _, id := range ids {
+		dst = append(dst, int32(id))
+	}
+	return dst
+}
+
+func (t tiktoken) special() (head, tail []int32) { return nil, nil }
+func (t tiktoken) addedIDs() []addedToken        { return nil }
+
+func (t tiktoken) pieces(yield func(id int32, piece, text string)) {
+	for id := range t.size {
+		if text, err := t.codec.Decode([]uint{uint(id)}); err == nil {
+			yield(int32(id), text, text)
+		}
+	}
+}
+
+// cut is that of the two patterns on what words are chosen from: lower-case
+// letters and single spaces.
+func (t tiktoken) cut(text string) []string {
+	return strings.SplitAfter(strings.ReplaceAll(text, " ", "\x00 "), "\x00")
+}

@@ -1,0 +1,178 @@
+// Package tokenizer counts a text's tokens as a model's own tokenizer does.
+//
+// It owns the reading of Hugging Face's tokenizer.json, an encoder that gives
+// the ids of their tokenizers library for the same file, and the choice of words
+// that are single tokens in any company. It does not own prompts, nor chat
+// templates, nor decoding.
+//
+// A Tokenizer is immutable but for a pool of caches and may be used by any
+// number of goroutines. It holds the vocabulary, some tens of MB for the largest
+// models; encoding allocates a few bytes a word, and each goroutine that encodes
+// at one time keeps a cache of at most about 8 MB.
+//
+// Two things differ from the reference. Its truncation and padding are not
+// applied. Character classes and normalization forms follow the version of
+// Unicode of Go and golang.org/x/text, so characters that only newer or older
+// versions assign may be cut in another way.
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Tokenizer turns text into token ids.
+type Tokenizer struct {
+	name string
+	encoder
+	once  sync.Once
+	found choice
+}
+
+// encoder is a tokenizer of one kind.
+type encoder interface {
+	// encode adds the ids of a text that is valid UTF-8.
+	encode(dst []int32, text string) []int32
+	// special returns what is put before and behind a text.
+	special() (head, tail []int32)
+	// pieces calls yield for every id of the model with its piece, as the file
+	// spells it, and with the text that it stands for where it stands for one.
+	pieces(yield func(id int32, piece, text string))
+	// addedIDs returns the added tokens.
+	addedIDs() []addedToken
+	// cut returns the words into which pre-tokenizing cuts a text.
+	cut(text string) []string
+}
+
+// Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of
+// the built-in names CL100K and O200K. What it does not know it refuses.
+func Open(name string) (*Tokenizer, error) {
+	if name == CL100K || name == O200K {
+		e, err := newTiktoken(name)
+		return &Tokenizer{name: name, encoder: e}, err
+	}
+	data, err := readFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	h, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+	}
+	return &Tokenizer{name: name, encoder: h}, nil
+}
+
+// Name returns the name that it was opened by.
+func (t *Tokenizer) Name() string { return t.name }
+
+// Append adds the ids of text to dst; special says whether with those that the
+// tokenizer puts before and behind it. Bytes that are no UTF-8 count as U+FFFD.
+func (t *Tokenizer) Append(dst []int32, text string, special bool) []int32 {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if !special {
+		return t.encode(dst, text)
+	}
+	head, tail := t.special()
+	return append(t.encode(append(dst, head...), text), tail...)
+}
+
+// Count returns how many ids Append adds.
+func (t *Tokenizer) Count(text string, special bool) int { return len(t.Append(nil, text, special)) }
+
+// Special returns how many tokens it puts before and behind a text.
+func (t *Tokenizer) Special() (head, tail int) {
+	before, behind := t.special()
+	return len(before), len(behind)
+}
+
+// Ordinary returns the ids of ordinary text, sorted: those of the model's
+// vocabulary that are no added token, no single byte and no name in brackets
+// (<unk>, [PAD], <0x0A>).
+func (t *Tokenizer) Ordinary() []int {
+	added := make(map[int32]bool)
+	for _, a := range t.addedIDs() {
+		added[a.id] = true
+	}
+	var ids []int
+	t.pieces(func(id int32, piece, text string) {
+		if !added[id] && len(text) > 1 && !bracketed(piece) {
+			ids = append(ids, int(id))
+		}
+	})
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// bracketed says whether a piece is the name of something rather than text.
+func bracketed(piece string) bool {
+	n := len(piece)
+	return n > 2 && (piece[0] == '<' && piece[n-1] == '>' || piece[0] == '[' && piece[n-1] == ']')
+}
+
+// hugging is what a tokenizer.json describes.
+type hugging struct {
+	added         addedTokens
+	normalizer    normalizers
+	preTokenizers []preTokenizer
+	model         model
+	head, tail    []int32
+	pool          pool
+}
+
+// model encodes single words.
+type model interface {
+	append(dst []int32, word string, s *scratch) []int32
+	find(piece string) int32 // its id, or none
+	size() int
+	each(yield func(id int32, piece, text string))
+}
+
+func (h *hugging) special() (head, tail []int32)                   { return h.head, h.tail }
+func (h *hugging) addedIDs() []addedToken                          { return h.added.all }
+func (h *hugging) pieces(yield func(id int32, piece, text string)) { h.model.each(yield) }
+
+// encode runs the stages: added tokens, normalizing, added tokens of normalized
+// text, pre-tokenizing, the model.
+func (h *hugging) encode(dst []int32, text string) []int32 {
+	s := h.pool.take()
+	h.stretches(text, func(stretch string, opens bool) {
+		for _, word := range h.words(stretch, opens, s) {
+			dst = h.model.append(dst, word, s)
+		}
+	}, func(id int32) { dst = append(dst, id) })
+	h.pool.give(s)
+	return dst
+}
+
+// stretches finds the added tokens and calls plain for the normalized text
+// between them.
+func (h *hugging) stretches(text string, plain func(stretch string, opens bool), added func(id int32)) {
+	h.added.raw.each(text, func(from, end int) {
+		stretch, opens := h.normalizer.normalize(text[from:end], from == 0)
+		h.added.later.each(stretch, func(from, end int) {
+			plain(stretch[from:end], opens && from == 0)
+		}, added)
+	}, added)
+}
+
+// words pre-tokenizes; the result is valid until the next call with s.
+func (h *hugging) words(stretch string, opens bool, s *scratch) []string {
+	s.now = append(s.now[:0], stretch)
+	for _, p := range h.preTokenizers {
+		s.next = s.next[:0]
+		for i, piece := range s.now {
+			s.next = p.split(s.next, piece, opens && i == 0)
+		}
+		s.now, s.next = s.next, s.now
+	}
+	return s.now
+}
+
+func (h *hugging) cut(text string) (words []string) {
+	h.stretches(text, func(stretch string, opens bool) {
+		words = append(words, h.words(stretch, opens, newScratch())...)
+	}, func(int32) {})
+	return words
+}

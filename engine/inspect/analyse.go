@@ -1,0 +1,119 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// Options say what to look for; the zero value is usable.
+type Options struct {
+	Read        trace.Options // what the trace was read with; Lenient and Strict decide what a replay would refuse
+	CacheTokens []int64       // capacities of the LRU caches, ascending; empty = by the size of the trace
+	MaxModelLen int           // tokens of the model's context; 0 = unknown
+	AssumeTTFT  time.Duration // of every turn, to tell when it ended
+	AssumeTPOT  time.Duration
+}
+
+// Validate refuses what cannot be meant.
+func (o *Options) Validate() error {
+	switch {
+	case o.MaxModelLen < 0:
+		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
+	case o.AssumeTTFT < 0 || o.AssumeTPOT < 0:
+		return errors.New("the assumed TTFT and TPOT cannot be negative")
+	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
+		return fmt.Errorf("cache capacities %v; want them ascending, from 1 token on", o.CacheTokens)
+	}
+	return nil
+}
+
+// Analyse looks at a trace, which was best read with Options.Collect, so that a wrong one is looked at too.
+func Analyse(t *trace.Trace, o Options) *Report {
+	r := &Report{
+		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
+		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
+		Types: types(t), Sessions: sessions(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
+	}
+	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
+	if t.BlockRefs() > 0 {
+		caches(r, t, o.CacheTokens)
+	}
+	r.Findings = findings(r, &t.Lint, o.Read)
+	return r
+}
+
+func lengths(tokens []int32) Lengths {
+	l := Lengths{Histogram: binned(powersOfTwo(), func(count func(float64, int64)) {
+		for _, n := range tokens {
+			count(float64(n), 1)
+		}
+	})}
+	for _, n := range tokens {
+		l.Total += int64(n)
+	}
+	if d := describe(slices.Clone(tokens), 1); d != nil {
+		l.Distribution = *d
+	}
+	return l
+}
+
+func totals(t *trace.Trace) *Distribution {
+	sums := make([]int32, t.Len()) // each of the two is below 2^25
+	for i := range sums {
+		sums[i] = t.InputTokens[i] + t.OutputTokens[i]
+	}
+	return describe(sums, 1)
+}
+
+func types(t *trace.Trace) []Type {
+	if t.Type == nil {
+		return nil
+	}
+	all := make([]Type, len(t.Types))
+	for i, kind := range t.Type {
+		k := &all[kind]
+		k.Rows++
+		k.MeanInput += float64(t.InputTokens[i])
+		k.MeanOutput += float64(t.OutputTokens[i])
+	}
+	var kinds []Type
+	for i, k := range all {
+		if k.Rows == 0 {
+			continue // not in the selection
+		}
+		n := float64(k.Rows)
+		kinds = append(kinds, Type{Name: t.Types[i], Rows: k.Rows, Share: n / float64(t.Len()), MeanInput: k.MeanInput / n, MeanOutput: k.MeanOutput / n})
+	}
+	slices.SortStableFunc(kinds, func(a, b Type) int { return int(b.Rows - a.Rows) })
+	return kinds
+}
+
+func context(t *trace.Trace, most int) *Context {
+	if most == 0 {
+		return nil
+	}
+	c := &Context{MaxModelLen: int64(most)}
+	for i := range t.Len() {
+		if int(t.InputTokens[i])+int(t.OutputTokens[i]) <= most {
+			continue
+		}
+		c.RowsOver++
+		if row := int64(t.Row[i]); c.FirstRow == nil || row < *c.FirstRow {
+			c.FirstRow = &row
+		}
+	}
+	c.Share = share(c.RowsOver, int64(t.Len()))
+	return c
+}
+
+// share is part / all, 0 of nothing.
+func share(part, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(part) / float64(all)
+}

@@ -1,0 +1,187 @@
+package inspect
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// curvePoints is how many capacities a plot of the LRU curve has.
+const curvePoints = 64
+
+// follower gathers what is counted per block reference.
+type follower struct {
+	reuse *kvcache.Reuse
+	ids   *idTable
+
+	blocks, hitBlocks     int64
+	tokens, hitTokens     int64
+	full, hitFull         int64
+	meanSum               float64 // of the rows' shares
+	rows                  int64
+	withoutID, bareRows   int64
+	references, repeatIDs int64
+
+	lastNS  []int64 // by block: when it was used last
+	gapsNS  []int64 // of repeated blocks
+	between []int64 // repeated blocks by the number of other blocks since
+}
+
+// caches fills in all parts of a report that are about blocks.
+func caches(r *Report, t *trace.Trace, capacities []int64) {
+	f := &follower{reuse: kvcache.NewReuse(t.BlockTokens), ids: newIDTable()}
+	for i := range t.Len() {
+		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
+	}
+	r.Blocks = f.summary()
+	r.Cache = f.cache(t.BlockTokens, capacities)
+	r.Reuse = f.distances(t.BlockTokens)
+}
+
+// add follows one row.
+func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
+	if len(ids) == 0 {
+		f.bareRows++
+	}
+	hit := 0
+	for i, u := range f.reuse.Add(ids, tokens) {
+		f.blocks++
+		if u.Tokens == blockTokens {
+			f.full++
+		}
+		if u.Block < 0 {
+			f.withoutID++
+			continue
+		}
+		f.references++
+		if f.ids.see(ids, i, u.Tokens) {
+			f.repeatIDs++
+		}
+		if u.Held > 0 {
+			hit += min(u.Held, u.Tokens)
+			f.repeat(u, blockTokens, atNS)
+		}
+		f.used(u.Block, atNS)
+	}
+	f.rows++
+	f.tokens += int64(tokens)
+	f.hitTokens += int64(hit)
+	f.meanSum += float64(hit) / float64(tokens)
+}
+
+func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
+	f.hitBlocks++
+	if u.Tokens == blockTokens && u.Held == blockTokens {
+		f.hitFull++
+	}
+	f.gapsNS = append(f.gapsNS, atNS-f.lastNS[u.Block])
+	for u.Between >= len(f.between) {
+		f.between = append(f.between, 0)
+	}
+	f.between[u.Between]++
+}
+
+func (f *follower) used(block int, atNS int64) {
+	if block == len(f.lastNS) {
+		f.lastNS = append(f.lastNS, atNS)
+	}
+	f.lastNS[block] = atNS
+}
+
+func (f *follower) summary() *Blocks {
+	b := &Blocks{
+		References: f.references, Distinct: int64(f.ids.len()), DistinctAll: int64(f.reuse.Distinct()),
+		WithoutID: f.withoutID, BareRows: f.bareRows, TwoLengths: f.ids.twoLengths, ManyBefore: f.ids.manyBefore, Names: "prefixes",
+	}
+	if b.ManyBefore > 0 {
+		b.Names = "contents"
+	}
+	return b
+}
+
+func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
+	inOrder, tailFirst := f.reuse.Curve(kvcache.InOrder), f.reuse.Curve(kvcache.TailFirst)
+	c := &Cache{
+		Infinite: Infinite{
+			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull, f.full),
+			MeanRequest: f.meanSum / float64(max(1, f.rows)), IDs: share(f.repeatIDs, f.blocks),
+		},
+		EnoughTokens: inOrder.EnoughTokens(),
+		Definition:   lruDefinition(blockTokens),
+	}
+	c.at = func(tokens int64) Capacity {
+		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
+	}
+	if len(capacities) == 0 {
+		capacities = usualCapacities(c.EnoughTokens, int64(blockTokens))
+	}
+	for _, tokens := range capacities {
+		c.LRU = append(c.LRU, c.at(tokens))
+	}
+	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10), max(capacities[len(capacities)-1], c.EnoughTokens), curvePoints) {
+		c.Curve = append(c.Curve, c.at(tokens))
+	}
+	return c
+}
+
+func lruDefinition(blockTokens int) string {
+	return fmt.Sprintf("An LRU cache of ⌊capacity / %d⌋ slots, a block of %d tokens in each, a last partial one too. Rows count from their arrival, and output takes no room. "+
+		"A block hits only if all before it in its row do. In order: each block is looked up and touched before the next. Tail first: all are looked up when the row arrives, "+
+		"then touched from the last to the first, as vLLM frees them.", blockTokens, blockTokens)
+}
+
+// usualCapacities is 1, 3, 5, 10, … up to what is enough, from 1M or, for a smaller trace, from a tenth of its size.
+func usualCapacities(enough, blockTokens int64) []int64 {
+	enough = max(enough, blockTokens)
+	unit := int64(1)
+	for unit*100 <= enough && unit < 1_000_000 {
+		unit *= 10
+	}
+	var all []int64
+	for {
+		for _, digit := range []int64{1, 3, 5} {
+			if digit*unit >= blockTokens {
+				all = append(all, digit*unit)
+			}
+			if digit*unit >= enough {
+				return all
+			}
+		}
+		unit *= 10
+	}
+}
+
+// spread is n whole numbers from one to another in equal ratios.
+func spread(from, to int64, n int) []int64 {
+	all := make([]int64, n)
+	step := math.Log(float64(to)/float64(from)) / float64(n-1)
+	for i := range all {
+		all[i] = int64(math.Round(float64(from) * math.Exp(step*float64(i))))
+	}
+	return all
+}
+
+// distances describes how far back the last use of repeated blocks lies.
+func (f *follower) distances(blockTokens int) *Reuse {
+	r := &Reuse{References: f.hitBlocks}
+	r.TimeHistogram = binned(timeEdges(), func(count func(float64, int64)) {
+		for _, ns := range f.gapsNS {
+			count(seconds(ns), 1)
+		}
+	})
+	r.TokensHistogram = binned(oneThreeTen(1000, 20), func(count func(float64, int64)) {
+		for blocks, n := range f.between {
+			count(float64(blocks)*float64(blockTokens), n)
+		}
+	})
+	r.TimeS, r.Tokens = describe(f.gapsNS, 1e9), describeCounts(f.between, float64(blockTokens))
+	return r
+}
+
+// timeEdges is steps that people know, in seconds. The first bin is for what happens at once.
+func timeEdges() []float64 {
+	const minute, hour, day, year = 60, 3600, 86400, 31_557_600
+	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour, day, 7 * day, 300 * year}
+}

@@ -1,0 +1,97 @@
+package inspect
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// absent stands where a trace does not have what a number is about.
+const absent = "–"
+
+// fixed prints v with that many decimals and grouped digits.
+func fixed(v float64, decimals int) string {
+	text := strconv.FormatFloat(math.Abs(v), 'f', decimals, 64)
+	whole, rest, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return strconv.FormatFloat(v, 'g', 6, 64) // beyond what a trace can hold
+	}
+	out := human.Count(n)
+	if rest != "" {
+		out += "." + rest
+	}
+	if v < 0 {
+		out = "-" + out
+	}
+	return out
+}
+
+func whole(v float64) string { return fixed(v, 0) }
+
+// tokens prints a number of tokens: whole numbers whole, means with two decimals.
+func tokens(v float64) string {
+	if v == math.Trunc(v) {
+		return fixed(v, 0)
+	}
+	return fixed(v, 2)
+}
+
+// percent prints a ratio with two decimals, so that columns align.
+func percent(ratio float64) string { return fixed(100*ratio, 2) + " %" }
+
+// duration prints seconds in the unit that fits: milliseconds up to days.
+func duration(s float64) string {
+	const minute, hour, day = 60, 3600, 86400
+	switch abs := math.Abs(s); {
+	case s == 0:
+		return "0 s"
+	case abs < 119.5:
+		return human.Duration(s*1e9, 3)
+	case abs < 99.5*minute:
+		return human.Number(s/minute, 3) + " min"
+	case abs < 47.5*hour:
+		return human.Number(s/hour, 3) + " h"
+	default:
+		return human.Number(s/day, 3) + " d"
+	}
+}
+
+// inUnit prints seconds in the unit of the trace's timestamps, to the last digit that it can have.
+func inUnit(s float64, unit string) string {
+	scale := map[string]float64{"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1}[unit]
+	text := fixed(s*scale, 3)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + unit
+}
+
+// short prints a whole number in three digits: 950, 30k, 1.5M.
+func short(v float64) string {
+	for _, u := range []struct {
+		unit string
+		size float64
+	}{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
+		if v >= u.size {
+			return strconv.FormatFloat(v/u.size, 'g', 3, 64) + u.unit
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// rate prints rows per second, or per hour where those are few.
+func rate(perSecond float64) string {
+	if perSecond < 0.01 {
+		return human.Number(3600*perSecond, 3) + " rows/h"
+	}
+	return human.Rate(perSecond) + " rows/s"
+}
+
+func optional(v *float64, print func(float64) string) string {
+	if v == nil {
+		return absent
+	}
+	return print(*v)
+}
+
+func count(n int64) string { return human.Count(n) }

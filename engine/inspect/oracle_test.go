@@ -1,0 +1,318 @@
+package inspect
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// rawRow is a row as the oracle sees it.
+type rawRow struct {
+	ms, in, out  int
+	chat, parent int
+	kind         string
+	ids          []int
+}
+
+const oracleBlock = 16
+
+// randomRows is conversations, bursts, repeated prefixes, rows without ids and rows with too few.
+func randomRows(chance *rand.Rand, n int) []rawRow {
+	rows := make([]rawRow, n)
+	at := 0
+	for i := range rows {
+		r := &rows[i]
+		if chance.IntN(3) > 0 {
+			at += chance.IntN(4000)
+		}
+		*r = rawRow{ms: at, in: 1 + chance.IntN(100), out: 1 + chance.IntN(40), chat: i, parent: -1, kind: []string{"", "text", "image"}[chance.IntN(3)]}
+		if i > 0 && chance.IntN(2) == 0 {
+			r.parent = chance.IntN(i + 2) // some are not there
+			if r.parent >= i {
+				r.parent = 1_000_000
+			}
+		}
+		ids := (r.in + oracleBlock - 1) / oracleBlock
+		if chance.IntN(40) == 0 {
+			ids = chance.IntN(ids)
+		}
+		for range ids {
+			r.ids = append(r.ids, chance.IntN(3))
+		}
+	}
+	return rows
+}
+
+func file(rows []rawRow) string {
+	var b strings.Builder
+	for _, r := range rows {
+		ids := strings.ReplaceAll(fmt.Sprint(r.ids), " ", ",")
+		fmt.Fprintf(&b, `{"chat_id":%d,"parent_chat_id":%d,"timestamp":%d.%03d,"input_length":%d,"output_length":%d,"type":%q,"turn":1,"hash_ids":%s}`+"\n",
+			r.chat, r.parent, r.ms/1000, r.ms%1000, r.in, r.out, r.kind, ids)
+	}
+	return b.String()
+}
+
+func read(t *testing.T, text string, o trace.Options) *trace.Trace {
+	t.Helper()
+	o.Collect = true
+	tr, err := trace.Read(strings.NewReader(text), "t.jsonl", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// naive is a sorted slice.
+func naive(values []float64) *Distribution {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	at := func(share float64) float64 {
+		for i, v := range values {
+			if float64(i+1) >= share*float64(len(values))-1e-9 {
+				return v
+			}
+		}
+		panic("no such rank")
+	}
+	return &Distribution{sum / float64(len(values)), at(0.5), at(0.9), at(0.95), at(0.99), at(0.999), at(1)}
+}
+
+// near compares numbers, pointers to them and distributions.
+func near(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if g, w := flat(got), flat(want); !slices.EqualFunc(g, w, func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }) {
+		t.Errorf("%s: %v, want %v", what, g, w)
+	}
+}
+
+func flat(v any) []float64 {
+	switch v := v.(type) {
+	case float64:
+		return []float64{v}
+	case int64:
+		return []float64{float64(v)}
+	case int:
+		return []float64{float64(v)}
+	case *float64:
+		if v == nil {
+			return nil
+		}
+		return []float64{*v}
+	case *Distribution:
+		if v == nil {
+			return nil
+		}
+		return []float64{v.Mean, v.P50, v.P90, v.P95, v.P99, v.P999, v.Max}
+	case []Bin:
+		var all []float64
+		for _, b := range v {
+			all = append(all, b.From, b.To, float64(b.Count))
+		}
+		return all
+	}
+	panic(fmt.Sprintf("cannot compare %T", v))
+}
+
+func TestAnalyseAgreesWithOracle(t *testing.T) {
+	chance := rand.New(rand.NewPCG(9, 10))
+	for round := range 300 {
+		rows := randomRows(chance, 1+chance.IntN(60))
+		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, MaxModelLen: 90, AssumeTTFT: time.Second, AssumeTPOT: 50 * time.Millisecond,
+			Read: trace.Options{Format: "bailian", TimeUnit: time.Second}}
+		r := Analyse(read(t, file(rows), o.Read), o)
+		checkArrivals(t, rows, &r.Arrivals)
+		checkLengths(t, rows, r)
+		checkSessions(t, rows, r.Sessions)
+		checkCaches(t, rows, r)
+		if t.Failed() {
+			t.Fatalf("round %d:\n%s", round, file(rows))
+		}
+	}
+}
+
+func checkArrivals(t *testing.T, rows []rawRow, a *Arrivals) {
+	t.Helper()
+	first, last := rows[0].ms, rows[len(rows)-1].ms
+	var gaps, in, out []float64
+	instants := map[int]int{}
+	burst, burstAt, peak, peakAt := 0, 0, 0, 0
+	for i, r := range rows {
+		if i > 0 {
+			gaps = append(gaps, float64(r.ms-rows[i-1].ms)/1000)
+		}
+		in, out = append(in, float64(r.in)), append(out, float64(r.out))
+		if instants[r.ms]++; instants[r.ms] > burst {
+			burst, burstAt = instants[r.ms], r.ms
+		}
+		within := 0
+		for _, other := range rows {
+			if other.ms >= r.ms && other.ms < r.ms+1000 {
+				within++
+			}
+		}
+		if within > peak {
+			peak, peakAt = within, r.ms
+		}
+	}
+	near(t, "span", a.SpanS, float64(last-first)/1000)
+	near(t, "instants", a.Instants, len(instants))
+	near(t, "burst", a.LargestBurst, burst)
+	near(t, "burst at", a.LargestBurstAtS, float64(burstAt-first)/1000)
+	near(t, "peak", a.PeakRows, peak)
+	near(t, "peak at", a.PeakAtS, float64(peakAt-first)/1000)
+	near(t, "gaps", a.GapS, naive(slices.Clone(gaps)))
+	if last == first {
+		if a.RowsPerS != nil || a.GapCV != nil || a.Timeline != nil {
+			t.Errorf("a rate without a span: %+v", a)
+		}
+		return
+	}
+	span := float64(last-first) / 1000
+	near(t, "rows/s", a.RowsPerS, float64(len(rows))/span)
+	near(t, "input/s", a.InputTokensPerS, total(in)/span)
+	near(t, "output/s", a.OutputTokensPerS, total(out)/span)
+	mean, squares := total(gaps)/float64(len(gaps)), 0.0
+	for _, g := range gaps {
+		squares += (g - mean) * (g - mean)
+	}
+	near(t, "CV", a.GapCV, math.Sqrt(squares/float64(len(gaps)))/mean)
+	timeline := make([]int64, timelineBins)
+	for _, r := range rows {
+		timeline[min(timelineBins-1, (r.ms-first)*timelineBins/(last-first))]++
+	}
+	if !slices.Equal(timeline, a.Timeline) {
+		t.Errorf("timeline %v, want %v", a.Timeline, timeline)
+	}
+}
+
+func total(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+func checkLengths(t *testing.T, rows []rawRow, r *Report) {
+	t.Helper()
+	var in, out, both []float64
+	bins := map[int]int64{}
+	kinds := map[string]*Type{}
+	over, first := 0, -1
+	for i, row := range rows {
+		in, out, both = append(in, float64(row.in)), append(out, float64(row.out)), append(both, float64(row.in+row.out))
+		low := 1
+		for 2*low <= row.in {
+			low *= 2
+		}
+		bins[low]++
+		if kinds[row.kind] == nil {
+			kinds[row.kind] = &Type{Name: row.kind}
+		}
+		k := kinds[row.kind]
+		k.Rows++
+		k.MeanInput += float64(row.in)
+		k.MeanOutput += float64(row.out)
+		if row.in+row.out > 90 {
+			if over++; first < 0 {
+				first = i
+			}
+		}
+	}
+	near(t, "input total", r.InputTokens.Total, total(in))
+	near(t, "output total", r.OutputTokens.Total, total(out))
+	near(t, "input", &r.InputTokens.Distribution, naive(in))
+	near(t, "output", &r.OutputTokens.Distribution, naive(out))
+	near(t, "together", r.TotalTokens, naive(both))
+	for _, b := range r.InputTokens.Histogram {
+		near(t, "input bin", b.Count, float64(bins[int(b.From)]))
+		near(t, "input bin's end", b.To, 2*b.From)
+		delete(bins, int(b.From))
+	}
+	if len(bins) > 0 {
+		t.Errorf("bins are missing: %v", bins)
+	}
+	if len(r.Types) != len(kinds) || !slices.IsSortedFunc(r.Types, func(a, b Type) int { return int(b.Rows - a.Rows) }) {
+		t.Errorf("types %+v", r.Types)
+	}
+	for _, k := range r.Types {
+		want := kinds[k.Name]
+		near(t, "rows of type", k.Rows, want.Rows)
+		near(t, "share of type", k.Share, float64(want.Rows)/float64(len(rows)))
+		near(t, "input of type", k.MeanInput, want.MeanInput/float64(want.Rows))
+		near(t, "output of type", k.MeanOutput, want.MeanOutput/float64(want.Rows))
+	}
+	near(t, "over the context", r.Context.RowsOver, over)
+	near(t, "share over the context", r.Context.Share, float64(over)/float64(len(rows)))
+	if (r.Context.FirstRow == nil) != (first < 0) || first >= 0 && *r.Context.FirstRow != int64(first) {
+		t.Errorf("first row over the context: %v, want %d", r.Context.FirstRow, first)
+	}
+}
+
+func checkSessions(t *testing.T, rows []rawRow, s *Sessions) {
+	t.Helper()
+	root := func(i int) int {
+		for rows[i].parent >= 0 && rows[i].parent < len(rows) {
+			i = rows[i].parent
+		}
+		return i
+	}
+	turns := map[int]float64{}
+	var gaps, thinks []float64
+	orphans, atOnce, overlaps := 0, 0, 0
+	for i, r := range rows {
+		turns[root(i)]++
+		if r.parent < 0 {
+			continue
+		}
+		if r.parent >= len(rows) {
+			orphans++
+			continue
+		}
+		p := rows[r.parent]
+		gap := float64(r.ms-p.ms) / 1000
+		gaps = append(gaps, gap)
+		if gap <= 0 {
+			atOnce++
+		}
+		if lasts := 1 + 0.05*float64(p.out-1); gap < lasts-1e-9 {
+			overlaps++
+		} else {
+			thinks = append(thinks, gap-lasts)
+		}
+	}
+	var lengths []float64
+	many := 0
+	for _, n := range turns {
+		lengths = append(lengths, n)
+		if n > 1 {
+			many++
+		}
+	}
+	near(t, "sessions", s.Sessions, len(turns))
+	near(t, "of several turns", s.MultiTurn, many)
+	near(t, "turns", s.Turns, naive(lengths))
+	near(t, "follow-ups", s.Followups, len(gaps))
+	near(t, "orphans", s.Orphans, orphans)
+	near(t, "at once", s.AtOnce, atOnce)
+	near(t, "overlaps", s.Overlaps, overlaps)
+	if len(gaps) > 0 {
+		near(t, "share of overlaps", s.OverlapShare, float64(overlaps)/float64(len(gaps)))
+	} else if s.OverlapShare != nil {
+		t.Errorf("a share of no turns: %v", *s.OverlapShare)
+	}
+	near(t, "gaps", s.GapS, naive(gaps))
+	near(t, "thinks", s.ThinkS, naive(thinks))
+}

@@ -1,0 +1,92 @@
+package inspect
+
+import "strings"
+
+// plots prints what is better seen than read.
+func (p *page) plots(r *Report) {
+	p.timeline(r)
+	p.line("")
+	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
+	if u := r.Reuse; u != nil && u.References > 0 {
+		p.line("")
+		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, tokensRange))
+	}
+}
+
+// timelineLines is the height of the plot of arrivals.
+const timelineLines = 4
+
+func (p *page) timeline(r *Report) {
+	a := &r.Arrivals
+	if a.Timeline == nil {
+		return
+	}
+	p.line("")
+	p.line("  rows by time, each column " + duration(a.BinS))
+	for i, line := range skyline(a.Timeline, timelineLines) {
+		label := ""
+		if i == 0 {
+			label = count(peakOf(a.Timeline))
+		} else if i == timelineLines-1 {
+			label = "0"
+		}
+		p.line(right(label, 9) + " ┤" + line)
+	}
+	end := duration(a.SpanS)
+	p.line(left("", 11) + left("0", timelineBins-columns(end)) + end)
+}
+
+// histogram draws bins as lines of half a page.
+func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
+	const label, number = 17, 9
+	cells := p.width/2 - label - number - 2
+	lines := []string{"  " + title}
+	for _, b := range bins {
+		lines = append(lines, right(name(b), label)+" "+left(bar(float64(b.Count)/float64(mostOf(bins)), cells), cells)+right(count(b.Count), number))
+	}
+	return lines
+}
+
+// lengthRange is a bin of whole numbers in words, both ends included.
+func lengthRange(b Bin) string {
+	if b.To == b.From+1 {
+		return fixed(b.From, 0)
+	}
+	return fixed(b.From, 0) + "–" + fixed(b.To-1, 0)
+}
+
+func tokensRange(b Bin) string { return short(b.From) + "–" + short(b.To) }
+
+// timeRange is a bin of seconds in words, in units that people use.
+func timeRange(b Bin) string {
+	edges := timeEdges()
+	switch b.To {
+	case edges[1]:
+		return "at once"
+	case edges[2]:
+		return "below " + step(b.To)
+	case edges[len(edges)-1]:
+		return "above " + step(b.From)
+	}
+	from, to := step(b.From), step(b.To)
+	if number, unit, _ := strings.Cut(from, " "); strings.HasSuffix(to, " "+unit) {
+		from = number
+	}
+	return from + "–" + to
+}
+
+// step prints an edge of the time bins, a whole number of its unit.
+func step(s float64) string {
+	for _, u := range []struct {
+		unit string
+		s    float64
+	}{{" d", 86400}, {" h", 3600}, {" min", 60}} {
+		if s >= u.s {
+			return short(s/u.s) + u.unit
+		}
+	}
+	if s < 1 {
+		return "" // the edge between at once and at all
+	}
+	return short(s) + " s"
+}

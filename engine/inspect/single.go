@@ -1,0 +1,215 @@
+package inspect
+
+import (
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// single prints one report.
+func (p *page) single(r *Report) {
+	p.line(shorten(r.Trace, p.width))
+	p.wrap("  ", "  ", gap, []string{r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
+	p.line("")
+	p.findings(r)
+	p.arrivals(r)
+	p.tables(r)
+	p.types(r.Types)
+	p.sessions(r.Sessions)
+	p.blocks(r)
+	p.needs(r)
+	p.plots(r)
+}
+
+// findings prints what is wrong; a blank line ends it.
+func (p *page) findings(r *Report) {
+	for _, f := range r.Findings {
+		switch f.Severity {
+		case Refusal:
+			p.sentence("  REFUSED: ", f.Text)
+		case BadRow:
+			p.sentence("    ", f.Text)
+		default:
+			p.sentence("  note: ", f.Text)
+		}
+	}
+	if len(r.Findings) > 0 {
+		p.line("")
+	}
+}
+
+func (p *page) arrivals(r *Report) {
+	a := &r.Arrivals
+	other := ""
+	if r.Rows != r.FileRows {
+		other = "of " + count(r.FileRows) + " in the file"
+	}
+	p.field("rows", count(r.Rows), other)
+	p.field("span", duration(a.SpanS), "last row at "+inUnit(a.SpanS, r.TimeUnit))
+	if a.RowsPerS != nil {
+		p.field("mean rate", rate(*a.RowsPerS), human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
+	}
+	p.field("burstiness", count(a.Instants)+" distinct instants", "up to "+human.Many(a.LargestBurst, "row")+" at one", "up to "+count(a.PeakRows)+" within 1 s",
+		"interarrival CV "+optional(a.GapCV, func(v float64) string { return human.Number(v, 3) }))
+	p.line("")
+}
+
+// The table of distributions: labels, and numbers of 9 columns, so that it just fits into 80.
+const (
+	tableLabel = 17
+	column     = 9
+)
+
+// tables prints the distributions of tokens and times, one a line.
+func (p *page) tables(r *Report) {
+	names := []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
+	width := min(column+2, (p.width-tableLabel)/len(names))
+	head := left("", tableLabel)
+	for _, n := range names {
+		head += right(n, width)
+	}
+	p.line(head)
+	row := func(label string, d *Distribution, print func(float64) string) {
+		if d == nil {
+			return
+		}
+		line := left("  "+label, tableLabel)
+		for _, n := range names {
+			line += right(print(d.named(n)), width)
+		}
+		p.line(line)
+	}
+	row("input tokens", &r.InputTokens.Distribution, tokens)
+	row("output tokens", &r.OutputTokens.Distribution, tokens)
+	row("together", r.TotalTokens, tokens)
+	row("interarrival", r.Arrivals.GapS, duration)
+	if s := r.Sessions; s != nil {
+		row("turns/session", s.Turns, tokens)
+		row("turn to turn", s.GapS, duration)
+		row("think time", s.ThinkS, duration)
+	}
+	if u := r.Reuse; u != nil {
+		row("reused after", u.TimeS, duration)
+		row("other tokens", u.Tokens, short)
+	}
+	p.line("")
+	p.field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
+	if c := r.Context; c != nil {
+		p.field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
+	}
+}
+
+// named is a value of a distribution by its name on the page.
+func (d *Distribution) named(name string) float64 {
+	switch name {
+	case "mean":
+		return d.Mean
+	case "p50":
+		return d.P50
+	case "p90":
+		return d.P90
+	case "p95":
+		return d.P95
+	case "p99":
+		return d.P99
+	case "p99.9":
+		return d.P999
+	case "max":
+		return d.Max
+	}
+	panic("BUG: inspect: no percentile " + name)
+}
+
+// maxTypesShown bounds the kinds of requests on a page; the JSON has them all.
+const maxTypesShown = 12
+
+func (p *page) types(types []Type) {
+	if len(types) == 0 {
+		return
+	}
+	p.line("")
+	p.line(left("  type", labelWidth) + right("rows", column) + right("share", column) + right("mean input", column+4) + right("mean output", column+5))
+	for i, t := range types {
+		if i == maxTypesShown {
+			p.line(fmt.Sprintf("  … and %d more", len(types)-i))
+			return
+		}
+		p.line(left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + right(count(t.Rows), column) + right(percent(t.Share), column) +
+			right(fixed(t.MeanInput, 2), column+4) + right(fixed(t.MeanOutput, 2), column+5))
+	}
+}
+
+func (p *page) sessions(s *Sessions) {
+	if s == nil {
+		return
+	}
+	p.line("")
+	p.field("sessions", count(s.Sessions), count(s.MultiTurn)+" of several turns", human.Many(s.Followups, "follow-up turn"), some(s.Orphans, "without their parent here"))
+	if s.Followups == 0 {
+		return
+	}
+	p.field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), percent(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
+	p.sentence(left("", labelWidth), overlapDefinition(s))
+}
+
+// overlapDefinition says what overlap and think time were computed with.
+func overlapDefinition(s *Sessions) string {
+	return fmt.Sprintf("A turn is taken to last %s, and %s for each output token after the first (--assume-ttft, --assume-tpot). "+
+		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
+}
+
+// some is a part of a field about n things, empty for none.
+func some(n int64, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return count(n) + " " + what
+}
+
+func (p *page) blocks(r *Report) {
+	b, c := r.Blocks, r.Cache
+	if b == nil {
+		return
+	}
+	p.line("")
+	others := ""
+	if b.DistinctAll != b.Distinct {
+		others = count(b.DistinctAll) + " distinct with all before them"
+	}
+	p.field("blocks", count(b.References)+" references", count(b.Distinct)+" distinct ids", others, some(b.WithoutID, "without id"), "ids name "+b.Names)
+	i := c.Infinite
+	ids := ""
+	if i.IDs != i.Blocks {
+		ids = percent(i.IDs) + " of blocks whatever precedes them"
+	}
+	p.field("unlimited cache", percent(i.Blocks)+" of blocks", percent(i.Tokens)+" of tokens", percent(i.FullBlocks)+" of full blocks", percent(i.MeanRequest)+" mean per request", ids)
+	p.lru(c)
+}
+
+// lru prints the table of capacities with a bar for the hits of each.
+func (p *page) lru(c *Cache) {
+	if c.EnoughTokens == 0 {
+		p.field("", "no block is used twice")
+		return
+	}
+	p.line("")
+	p.line(left("", 16) + left("      in order", 22) + left("     tail first", 22))
+	p.line(left("  LRU of tokens", 16) + right("blocks", 10) + right("tokens", 10) + right("blocks", 12) + right("tokens", 10))
+	for _, at := range c.LRU {
+		p.line(right(short(float64(at.Tokens)), 15) + " " + right(percent(at.BlockRatio), 10) + right(percent(at.TokenRatio), 10) +
+			right(percent(at.TailFirstBlocks), 12) + right(percent(at.TailFirstTokens), 10) + "  " + bar(at.TokenRatio, p.width-60))
+	}
+	p.line("")
+	p.sentence("  ", c.Definition)
+}
+
+func (p *page) needs(r *Report) {
+	p.line("")
+	p.line(left("  to replay with", 24) + right("prompts", 10) + right("largest", 11) + right("memory, about", 16))
+	for _, m := range []struct {
+		name string
+		v    Volume
+	}{{"token-ids", r.Replay.TokenIDs}, {"text", r.Replay.Text}} {
+		p.line(left("  --prompt "+m.name, 24) + right(human.Bytes(m.v.PromptBytes), 10) + right(human.Bytes(m.v.LargestBytes), 11) + right(human.Bytes(m.v.MemoryBytes), 16))
+	}
+}
