@@ -8,8 +8,9 @@ import "math"
 // their numbers, so that 20 million blocks are two allocations and not 20
 // million pointers.
 type tree struct {
-	nodes []node
-	table []uint32 // node numbers, 0 = empty; a power of two, at most half full
+	nodes  []node
+	table  []uint32 // node numbers, 0 = empty; a power of two, at most half full
+	unused []uint32 // numbers of removed nodes
 }
 
 // node is a block behind its parent.
@@ -18,6 +19,12 @@ type node struct {
 	parent  uint32
 	longest uint32 // tokens of the block that were seen, at most
 }
+
+// gone is the parent of a removed node, and nobody's number.
+const gone = math.MaxUint32
+
+// mostNodes leaves users of the tree a bit to mark a parent with.
+const mostNodes = 1 << 31
 
 // smallestTable is the number of table slots of an empty tree.
 const smallestTable = 1 << 10
@@ -42,10 +49,7 @@ func (t *tree) extend(parent uint32, id uint64, tokens uint32) (number, seen uin
 // find returns the node of block id behind parent, or 0.
 func (t *tree) find(parent uint32, id uint64) uint32 {
 	next := parent + 1
-	if int(next) == len(t.nodes) {
-		return 0 // children are younger than their parent, and this is the youngest
-	}
-	if t.nodes[next].is(parent, id) {
+	if int(next) < len(t.nodes) && t.nodes[next].is(parent, id) {
 		return next // a chain seen again mostly follows the one that made it
 	}
 	for slot := t.slot(parent, id); ; slot = t.after(slot) {
@@ -56,21 +60,51 @@ func (t *tree) find(parent uint32, id uint64) uint32 {
 	}
 }
 
-// add appends a node that is not there yet.
-func (t *tree) add(parent uint32, id uint64, tokens uint32) uint32 {
+// add makes a node that is not there yet.
+func (t *tree) add(parent uint32, id uint64, tokens uint32) (number uint32) {
+	added := node{id: id, parent: parent, longest: tokens}
+	if n := len(t.unused); n > 0 {
+		number = t.unused[n-1]
+		t.unused = t.unused[:n-1]
+		t.nodes[number] = added
+		t.link(number)
+		return number
+	}
 	if 2*len(t.nodes) > len(t.table) {
 		t.grow()
 	}
-	if uint64(len(t.nodes)) == math.MaxUint32 {
-		panic("BUG: kvcache: more than 4 billion distinct blocks")
+	if uint64(len(t.nodes)) == mostNodes {
+		panic("BUG: kvcache: more than 2 billion distinct blocks")
 	}
-	number := uint32(len(t.nodes))
-	t.nodes = append(t.nodes, node{id: id, parent: parent, longest: tokens})
+	number = uint32(len(t.nodes))
+	t.nodes = append(t.nodes, added)
 	t.link(number)
 	return number
 }
 
-// grow doubles the table.
+// remove takes out a node that has no children and returns its parent. Its
+// number is used again.
+func (t *tree) remove(number uint32) (parent uint32) {
+	parent = t.nodes[number].parent
+	hole := t.slot(parent, t.nodes[number].id)
+	for t.table[hole] != number {
+		hole = t.after(hole)
+	}
+	// Whoever stands behind the hole and would not be found past it moves into it.
+	for slot := t.after(hole); t.table[slot] != 0; slot = t.after(slot) {
+		n := &t.nodes[t.table[slot]]
+		if t.distance(t.slot(n.parent, n.id), slot) >= t.distance(hole, slot) {
+			t.table[hole] = t.table[slot]
+			hole = slot
+		}
+	}
+	t.table[hole] = 0
+	t.nodes[number].parent = gone
+	t.unused = append(t.unused, number)
+	return parent
+}
+
+// grow doubles the table. No node is removed at that time.
 func (t *tree) grow() {
 	t.table = make([]uint32, 2*len(t.table))
 	for number := 1; number < len(t.nodes); number++ {
@@ -94,6 +128,9 @@ func (n *node) is(parent uint32, id uint64) bool { return n.parent == parent && 
 func (t *tree) slot(parent uint32, id uint64) uint64 {
 	return mix(id^mix(uint64(parent))) & uint64(len(t.table)-1)
 }
+
+// distance is how many slots a search takes from one slot to another.
+func (t *tree) distance(from, to uint64) uint64 { return (to - from) & uint64(len(t.table)-1) }
 
 func (t *tree) after(slot uint64) uint64 { return (slot + 1) & uint64(len(t.table)-1) }
 

@@ -1,0 +1,202 @@
+package kvcache
+
+// LRU is the prefix cache of one server with room for a number of tokens, by
+// the rules of vLLM's block pool (vllm/v1/core/block_pool.py and
+// kv_cache_manager.py). It is shown what happened in the order of time: Start,
+// Prefilled and Finish of every request.
+//
+// The pool has capacity/engineBlockTokens engine blocks. A request takes the
+// longest prefix of its prompt that the pool has (at most up to the last token,
+// which has to be computed) and allocates a block of its own for everything
+// else, its answer too. It holds all of them until it finishes.
+//
+//   - A block is known by all tokens from the prompt's first to the block's
+//     last. It can be found from the end of its request's prefill on. Requests
+//     that compute the same prefix at the same time have copies of it, which
+//     all take room; the copy that has been known longest is the one found.
+//   - Blocks that nobody holds wait in a queue, where they can still be found.
+//     A request that finishes adds its blocks at the queue's end, those of the
+//     prompt's end first. Who needs room takes from the queue's front.
+//   - Blocks that cannot be found by any tokens are taken before all others:
+//     never used ones, last ones that are not full, and those of requests that
+//     ended before their prefill did. (vLLM does so since pull request 42656;
+//     before, they queued like others.)
+//   - What running requests hold may exceed the capacity; then nothing else is
+//     kept. A real server would let requests wait instead.
+//
+// Two rules are simpler than vLLM's: it makes blocks known when it schedules
+// them, a step before they are computed, and allocates those of the answer as
+// it grows; here they are taken at the start, since a caller knows the answer's
+// length but not its course.
+//
+// Time is linear in the ids shown, however many engine blocks each stands for.
+// An id in the context of those before it takes 60 to 80 bytes while any of its
+// blocks is in the pool; without a limit, that is for ever.
+type LRU struct {
+	blockTokens  int // tokens that one hash id stands for
+	engineTokens int // tokens of an engine block
+	pool         pool
+	requests     []inFlight
+	unused       []Running // requests that have finished
+}
+
+// Running is a request between its Start and its Finish. Numbers are used
+// again.
+type Running uint32
+
+// inFlight is what a running request holds.
+type inFlight struct {
+	runs      []uint32 // in the order of the prompt: runs found, then its own
+	found     int      // runs that were found
+	laid      uint32   // engine blocks of all runs
+	foundTo   uint32   // engine blocks of those found
+	nameless  uint32   // 1 if a last block is not full
+	prefilled bool
+	running   bool
+}
+
+// maxTokens of a prompt or an answer are counted, so that engine blocks fit
+// into 32 bits.
+const maxTokens = 1 << 31
+
+// NewLRU makes an empty cache for hash ids of blockTokens tokens each and a
+// server with engine blocks of engineBlockTokens tokens, both at least 1, and
+// room for capacityTokens tokens (0 = unlimited), of which part of a block is no
+// use. Of the blocks that vLLM reports as num_gpu_blocks, it keeps one back.
+func NewLRU(blockTokens, engineBlockTokens int, capacityTokens int64) *LRU {
+	if blockTokens < 1 || engineBlockTokens < 1 || capacityTokens < 0 {
+		panic("BUG: kvcache: a block of less than one token or a capacity below 0")
+	}
+	return &LRU{
+		blockTokens:  blockTokens,
+		engineTokens: engineBlockTokens,
+		pool:         newPool(capacityTokens/int64(engineBlockTokens), capacityTokens == 0),
+	}
+}
+
+// Start begins a request and returns how many tokens of its prompt the cache
+// has, a multiple of the engine block. The prompt is given as in
+// Infinite.Expected; head, the number of template tokens before the text, has
+// to be the same for all prompts. outputTokens is the length that its answer is
+// going to have.
+func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r Running, cached int) {
+	total = clamp(total, maxTokens)
+	r = c.newRequest()
+	q := &c.requests[r]
+	c.layPrompt(q, blocks, max(0, tokens), clamp(head, total), total)
+
+	all := total + clamp(outputTokens, maxTokens)
+	if whole := uint32(all / c.engineTokens); q.laid < whole {
+		c.layOwn(q, alone, whole)
+	}
+	if all%c.engineTokens != 0 {
+		q.nameless = 1
+	}
+	c.pool.allocate(int64(q.laid-q.foundTo) + int64(q.nameless))
+	return r, int(q.foundTo) * c.engineTokens
+}
+
+// Prefilled says that the request's prompt has been computed: its whole blocks
+// can be found from now on.
+func (c *LRU) Prefilled(r Running) {
+	q := c.request(r)
+	if q.prefilled {
+		return
+	}
+	q.prefilled = true
+	for _, number := range q.runs[q.found:] {
+		c.pool.register(number)
+	}
+}
+
+// Finish ends the request, whose blocks are free unless others hold them too.
+// Without Prefilled, those that it allocated are never found.
+func (c *LRU) Finish(r Running) {
+	q := c.request(r)
+	freed := int64(q.nameless)
+	end := q.laid
+	if !q.prefilled {
+		for _, number := range q.runs[q.found:] {
+			c.pool.discard(number)
+		}
+		freed += int64(q.laid - q.foundTo)
+		end, q.runs = q.foundTo, q.runs[:q.found]
+	}
+	c.pool.vacant += freed
+	for i := len(q.runs) - 1; i >= 0; i-- {
+		from := c.pool.runs[q.runs[i]].from
+		c.pool.release(q.runs[i], end)
+		end = from
+	}
+	c.pool.settle()
+	*q = inFlight{runs: q.runs[:0]}
+	c.unused = append(c.unused, r)
+}
+
+func (c *LRU) newRequest() Running {
+	if n := len(c.unused); n > 0 {
+		r := c.unused[n-1]
+		c.unused = c.unused[:n-1]
+		c.requests[r].running = true
+		return r
+	}
+	c.requests = append(c.requests, inFlight{running: true})
+	return Running(len(c.requests) - 1)
+}
+
+func (c *LRU) request(r Running) *inFlight {
+	if int(r) >= len(c.requests) || !c.requests[r].running {
+		panic("BUG: kvcache: a request that is not running")
+	}
+	return &c.requests[r]
+}
+
+// layPrompt gives the request the blocks of its prompt that other prompts can
+// have too. An engine block belongs to the node in which its last token lies.
+func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
+	known := min(tokens, total-head, len(blocks)*c.blockTokens)
+	common := head + known
+	if known == tokens {
+		common = total // equal texts share the template's tail
+	}
+	last := common / c.engineTokens
+	reach := uint32(max(0, total-1) / c.engineTokens)
+
+	c.lay(q, 0, uint32(head/c.engineTokens), reach)
+	node, at, inNode := uint32(0), 0, 0
+	for i := 0; at < known && head+at < last*c.engineTokens; i++ {
+		inNode = min(c.blockTokens, known-at)
+		at += inNode
+		node = c.pool.node(node, blocks[i])
+		c.lay(q, node, uint32((head+at)/c.engineTokens), reach)
+	}
+	if last > (head+known)/c.engineTokens {
+		c.lay(q, c.pool.node(node|tail, uint64(inNode)), uint32(last), reach)
+	}
+}
+
+// lay gives the request the engine blocks up to block to, which end in node:
+// those found before block reach, and from the first that is not, its own.
+func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
+	for q.foundTo == q.laid && q.laid < min(to, reach) {
+		number, end := c.pool.find(node, q.laid)
+		if number == 0 {
+			break
+		}
+		end = min(end, to, reach)
+		q.runs = append(q.runs, c.pool.hold(number, q.laid, end))
+		q.found++
+		q.laid, q.foundTo = end, end
+	}
+	if q.laid < to {
+		c.layOwn(q, node, to)
+	}
+}
+
+// layOwn gives the request new engine blocks up to block to.
+func (c *LRU) layOwn(q *inFlight, node, to uint32) {
+	q.runs = append(q.runs, c.pool.add(run{node: node, from: q.laid, to: to, holders: 1}))
+	q.laid = to
+}
+
+func clamp(n, most int) int { return max(0, min(n, most)) }
