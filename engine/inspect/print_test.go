@@ -213,8 +213,17 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
+// TestTypeNames: a name that would move the cursor is quoted.
+func TestTypeNames(t *testing.T) {
+	for name, want := range map[string]string{"": "(none)", "text": "text", "搜索": "搜索", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`} {
+		if got := typeName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
-	for _, o := range []Options{{MaxModelLen: -1}, {AssumeTTFT: -1}, {AssumeTPOT: -1}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
+	for _, o := range []Options{{MaxModelLen: -1}, {AssumeTTFT: -1}, {AssumeTPOT: -1}, {AssumeTPOT: time.Hour}, {AssumeTTFT: 1000 * time.Hour}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is valid", o)
 		}
