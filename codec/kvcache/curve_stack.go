@@ -23,16 +23,16 @@ type stack struct {
 
 	used           uint32
 	blocks, tokens int64  // of all uses
-	hits           []hits // by the blocks used since, at most
+	hits           []hits // by the other blocks used since
 }
 
-// hit counts a reference that caches with more than deepest slots hold.
-func (s *stack) hit(deepest, tokens int) {
-	for deepest >= len(s.hits) {
+// hit counts a reference that caches with more slots than that hold.
+func (s *stack) hit(between, tokens int) {
+	for between >= len(s.hits) {
 		s.hits = append(s.hits, hits{})
 	}
-	s.hits[deepest].blocks++
-	s.hits[deepest].tokens += int64(tokens)
+	s.hits[between].blocks++
+	s.hits[between].tokens += int64(tokens)
 }
 
 // miss counts a reference, whether it hits or not.

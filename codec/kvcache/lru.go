@@ -183,11 +183,10 @@ func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 		if number == 0 {
 			break
 		}
-		q.laid = min(end, to, reach)
-		q.foundTo = q.laid
-		c.pool.hold(number, q.laid)
-		q.runs = append(q.runs, number)
+		end = min(end, to, reach)
+		q.runs = append(q.runs, c.pool.hold(number, q.laid, end))
 		q.found++
+		q.laid, q.foundTo = end, end
 	}
 	if q.laid < to {
 		c.layOwn(q, node, to)

@@ -91,8 +91,13 @@ func (p *pool) find(node, at uint32) (number, end uint32) {
 	return 0, 0
 }
 
-// hold adds a holder to the blocks of a run that lie before end.
-func (p *pool) hold(number, end uint32) {
+// hold adds a holder to the blocks from <= i < end of a run, which become a run
+// of their own, and returns its number.
+func (p *pool) hold(number, from, end uint32) uint32 {
+	if p.runs[number].from < from {
+		p.split(number, from)
+		number = p.runs[number].rest
+	}
 	if end < p.runs[number].to {
 		p.split(number, end)
 	}
@@ -101,6 +106,7 @@ func (p *pool) hold(number, end uint32) {
 		p.leaveQueue(r)
 	}
 	r.holders++
+	return number
 }
 
 // split cuts a run that can be found in two. The number stays that of the front.

@@ -18,6 +18,12 @@ type Options struct {
 	AssumeTPOT  time.Duration
 }
 
+// The longest latencies that can be assumed: beyond any server, and the longest output times maxTPOT still fits 64 bits.
+const (
+	maxTTFT = 24 * time.Hour
+	maxTPOT = time.Minute
+)
+
 // Validate refuses what cannot be meant.
 func (o *Options) Validate() error {
 	switch {
@@ -25,6 +31,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
 	case o.AssumeTTFT < 0 || o.AssumeTPOT < 0:
 		return errors.New("the assumed TTFT and TPOT cannot be negative")
+	case o.AssumeTTFT > maxTTFT || o.AssumeTPOT > maxTPOT:
+		return fmt.Errorf("an assumed TTFT of %v and TPOT of %v; want at most %v and %v", o.AssumeTTFT, o.AssumeTPOT, maxTTFT, maxTPOT)
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
 		return fmt.Errorf("cache capacities %v; want them ascending, from 1 token on", o.CacheTokens)
 	}

@@ -46,7 +46,7 @@ func HTML(w io.Writer, reports []*Report) error {
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	p := htmlPage{Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 7*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
+	p := htmlPage{Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 8*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
 	names := shortNames(reports)
 	p.Title = strings.Join(names, ", ")
 	if len(reports) > 1 {

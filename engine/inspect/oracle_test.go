@@ -29,7 +29,7 @@ func randomRows(chance *rand.Rand, n int) []rawRow {
 	for i := range rows {
 		r := &rows[i]
 		if chance.IntN(3) > 0 {
-			at += chance.IntN(4000)
+			at += 250 * chance.IntN(16) // often just a second
 		}
 		*r = rawRow{ms: at, in: 1 + chance.IntN(100), out: 1 + chance.IntN(40), chat: i, parent: -1, kind: []string{"", "text", "image"}[chance.IntN(3)]}
 		if i > 0 && chance.IntN(2) == 0 {

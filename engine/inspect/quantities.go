@@ -2,6 +2,10 @@ package inspect
 
 import (
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
@@ -127,10 +131,13 @@ func typeSections(reports []*Report) []section {
 	}
 }
 
-// typeName names a kind of requests, also the one without a name.
+// typeName is the name of a kind of requests for people: also where there is none, or one that would upset a terminal.
 func typeName(name string) string {
-	if name == "" {
+	switch {
+	case name == "":
 		return "(none)"
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return strconv.Quote(name)
 	}
 	return name
 }

@@ -176,7 +176,7 @@ func (p *page) blocks(r *Report) {
 	if b.DistinctAll != b.Distinct {
 		others = count(b.DistinctAll) + " distinct with all before them"
 	}
-	p.field("blocks", count(b.References)+" references", count(b.Distinct)+" distinct ids", others, some(b.WithoutID, "without id"), "ids name "+b.Names)
+	p.field("blocks", count(b.References)+" references", count(b.Distinct)+" distinct ids", others, some(b.WithoutID, "without id"), some(b.BareRows, "rows without any"), "ids name "+b.Names)
 	i := c.Infinite
 	ids := ""
 	if i.IDs != i.Blocks {

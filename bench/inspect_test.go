@@ -1,0 +1,192 @@
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inspected is what `inspect --json` prints, as far as these tests look.
+type inspected struct {
+	Schema int `json:"schema"`
+	Traces []struct {
+		Trace      string `json:"trace"`
+		Rows       int    `json:"rows"`
+		Replayable bool   `json:"replayable"`
+		Findings   []struct {
+			Severity string `json:"severity"`
+			Text     string `json:"text"`
+		} `json:"findings"`
+		Sessions *struct {
+			Sessions int `json:"sessions"`
+		} `json:"sessions"`
+		Cache *struct {
+			Infinite struct {
+				Tokens float64 `json:"token_ratio"`
+			} `json:"infinite"`
+			LRU []struct {
+				Tokens int64   `json:"capacity_tokens"`
+				Ratio  float64 `json:"token_ratio"`
+			} `json:"lru"`
+		} `json:"prefix_cache"`
+		Replay struct {
+			TokenIDs struct {
+				PromptBytes int64 `json:"prompt_bytes"`
+			} `json:"token_ids"`
+		} `json:"replay"`
+	} `json:"traces"`
+}
+
+// inspect runs the command and returns the exit code and what it said.
+func inspect(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	p := start(t, nil, append([]string{"inspect"}, args...)...)
+	code = p.wait(t)
+	return code, p.stdout.String(), p.stderr.String()
+}
+
+func inspectJSON(t *testing.T, want int, args ...string) inspected {
+	t.Helper()
+	code, out, said := inspect(t, append(args, "--json")...)
+	var d inspected
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != want || d.Schema != 1 {
+		t.Fatalf("%v: exit %d, want %d; %v, schema %d\n%s", args, code, want, err, d.Schema, said)
+	}
+	return d
+}
+
+// TestInspectSamples: the page and the JSON of each bundled trace, alone and side by side.
+func TestInspectSamples(t *testing.T) {
+	all := []string{"samples/bailian.jsonl", "samples/mooncake.jsonl", "samples/mooncake-small.jsonl"}
+	for _, path := range all {
+		code, out, said := inspect(t, path)
+		if code != 0 || said != "" || !strings.HasPrefix(out, path+"\n") || !strings.Contains(out, "unlimited cache") {
+			t.Errorf("%s: exit %d\n%s%s", path, code, out, said)
+		}
+	}
+	if code, out, said := inspect(t, all...); code != 0 || said != "" || strings.Count(out, "input tokens") != len(all) {
+		t.Errorf("side by side: exit %d\n%s%s", code, out, said)
+	}
+	d := inspectJSON(t, 0, append(all, "--cache-tokens", "100k,1M")...)
+	for i, rows := range []int{300, 1200, 240} {
+		r := d.Traces[i]
+		if r.Trace != all[i] || r.Rows != rows || !r.Replayable || len(r.Findings) != 0 || (r.Sessions != nil) != (i == 0) {
+			t.Errorf("%s: %+v", all[i], r)
+		}
+		if len(r.Cache.LRU) != 2 || r.Cache.LRU[1].Tokens != 1_000_000 || r.Cache.LRU[0].Ratio > r.Cache.LRU[1].Ratio || r.Cache.LRU[1].Ratio > r.Cache.Infinite.Tokens {
+			t.Errorf("%s: LRU %+v of %+v", all[i], r.Cache.LRU, r.Cache.Infinite)
+		}
+	}
+}
+
+// TestInspectAgreesWithReplay: the bytes that inspect promises are those that a run lays out, but for what surrounds the
+// prompts.
+func TestInspectAgreesWithReplay(t *testing.T) {
+	d := inspectJSON(t, 0, "samples/mooncake.jsonl")
+	m := startMock(t)
+	res := run(t, "samples/mooncake.jsonl", "--url", m.url, "--scale", "20", "--allow-warm")
+	prompts := d.Traces[0].Replay.TokenIDs.PromptBytes
+	if around := (res.summary.Client.WireBytes - prompts) / 1200; around < 100 || around > 1000 {
+		t.Errorf("%d bytes of prompts and %d of images: %d around each", prompts, res.summary.Client.WireBytes, around)
+	}
+}
+
+// TestInspectRefused: what a replay refuses is shown with the reason first, and the exit code is 1.
+func TestInspectRefused(t *testing.T) {
+	for name, reason := range map[string]string{
+		"wrong-block-size.jsonl":        "pass --block-tokens 16",
+		"seconds-as-milliseconds.jsonl": "pass --time-unit s if",
+		"many-faults.jsonl":             "line 2: input_length -1 is out of range",
+	} {
+		path := "../codec/trace/testdata/" + name
+		code, out, said := inspect(t, path)
+		if words := strings.Join(strings.Fields(out), " "); code != 1 || said != "" || !strings.Contains(words, "REFUSED: ") || !strings.Contains(words, reason) {
+			t.Errorf("%s: exit %d\n%s%s", name, code, out, said)
+		}
+		if lastLine(out) != "A replay would refuse "+path+"." {
+			t.Errorf("%s: the last line is %q", name, lastLine(out))
+		}
+		d := inspectJSON(t, 1, path)
+		if d.Traces[0].Replayable || d.Traces[0].Findings[0].Severity != "refusal" {
+			t.Errorf("%s: %+v", name, d.Traces[0])
+		}
+	}
+	if code, out, _ := inspect(t, "../codec/trace/testdata/many-faults.jsonl", "--lenient"); code != 0 || strings.Contains(out, "REFUSED") {
+		t.Errorf("lenient: exit %d\n%s", code, out)
+	}
+}
+
+// TestInspectUnreadable: exit 2 and one line; the other files are shown nevertheless.
+func TestInspectUnreadable(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "requires at least 1 arg"},
+		{[]string{"nothing.jsonl"}, "nothing.jsonl"},
+		{[]string{"../codec/trace/testdata/empty.jsonl"}, "the trace is empty"},
+		{[]string{"../codec/trace/testdata/damaged.jsonl.zst"}, "damaged or cut short"},
+		{[]string{"samples/mooncake.jsonl", "--cache-tokens", "many"}, `--cache-tokens: "many"`},
+		{[]string{"samples/mooncake.jsonl", "--time-unit", "h"}, "--time-unit"},
+		{[]string{"samples/mooncake.jsonl", "--max-model-len", "-1"}, "a context of -1 tokens"},
+		{[]string{"samples/mooncake.jsonl", "--from", "10h"}, "no row lies"},
+		{[]string{"samples/mooncake.jsonl", "--html", "/nowhere/x.html"}, "cannot write the page"},
+	} {
+		code, out, said := inspect(t, c.args...)
+		if code != 2 || out != "" || !strings.Contains(said, c.says) || !strings.HasPrefix(said, "fastreplay: ") {
+			t.Errorf("%v: exit %d\n%s%s", c.args, code, out, said)
+		}
+	}
+	code, out, said := inspect(t, "nothing.jsonl", "samples/mooncake.jsonl")
+	if code != 2 || !strings.Contains(out, "samples/mooncake.jsonl") || !strings.Contains(said, "nothing.jsonl") {
+		t.Errorf("one of two: exit %d\n%s%s", code, out, said)
+	}
+}
+
+// TestInspectHTML writes a page beside the output.
+func TestInspectHTML(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.html")
+	code, out, said := inspect(t, "--html", path, "samples/bailian.jsonl", "samples/mooncake.jsonl")
+	page, err := os.ReadFile(path)
+	if err != nil || code != 0 || said != "" || out == "" {
+		t.Fatalf("exit %d, %v\n%s", code, err, said)
+	}
+	for _, has := range []string{"<!DOCTYPE html>", "bailian.jsonl", "mooncake.jsonl", "</svg>", "</html>"} {
+		if !strings.Contains(string(page), has) {
+			t.Errorf("the page lacks %s", has)
+		}
+	}
+}
+
+// TestInspectSelection reads with the flags of a replay.
+func TestInspectSelection(t *testing.T) {
+	d := inspectJSON(t, 0, "samples/mooncake.jsonl", "--limit", "100", "--from", "1s")
+	if d.Traces[0].Rows != 100 {
+		t.Errorf("%d rows, want 100", d.Traces[0].Rows)
+	}
+}
+
+// TestInspectConversation prints every published number, and says how long it took.
+func TestInspectConversation(t *testing.T) {
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		t.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
+	}
+	began := time.Now()
+	code, out, said := inspect(t, filepath.Join(dir, "mooncake-conversation.jsonl.zst"), "--cache-tokens", "3M,10M,30M,50M")
+	t.Logf("inspected in %v", time.Since(began))
+	if code != 0 || said != "" {
+		t.Fatalf("exit %d\n%s", code, said)
+	}
+	words := strings.Fields(out)
+	for _, number := range []string{"12,031", "12,035.06", "342.62", "126,195", "144,793,823", "288,500", "182,790", "1,180", "28", "3,536,999", "36.64", "37.36", "38.19", "40.94",
+		"13.55", "28.52", "35.88", "36.35", "13.82", "29.08", "36.58", "37.07", "13.61"} {
+		if !slices.Contains(words, number) {
+			t.Errorf("%s is missing:\n%s", number, out)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+var update = flag.Bool("update", false, "write the golden pages anew")
+
+func printed(t *testing.T, width int, reports ...*Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Print(&b, reports, width); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// sample analyses a bundled trace, or another of this repository.
+func sample(t *testing.T, path string, o Options) *Report {
+	t.Helper()
+	o.Read.Collect = true
+	tr, err := trace.Open(path, o.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.Name = filepath.Base(path)
+	return Analyse(tr, o)
+}
+
+const samples, malformed = "../../bench/samples/", "../../codec/trace/testdata/"
+
+// TestGolden compares whole pages; make them anew with -update and look at the difference.
+func TestGolden(t *testing.T) {
+	assumed := Options{AssumeTTFT: 200 * time.Millisecond, AssumeTPOT: 10 * time.Millisecond}
+	small := assumed
+	small.CacheTokens, small.MaxModelLen = []int64{100_000, 300_000}, 10_000
+	lenient := assumed
+	lenient.Read.Lenient = true
+	reports := map[string][]*Report{
+		"bailian":        {sample(t, samples+"bailian.jsonl", assumed)},
+		"mooncake":       {sample(t, samples+"mooncake.jsonl", assumed)},
+		"mooncake-small": {sample(t, samples+"mooncake-small.jsonl", small)},
+		"three":          {sample(t, samples+"bailian.jsonl", assumed), sample(t, samples+"mooncake.jsonl", assumed), sample(t, samples+"mooncake-small.jsonl", assumed)},
+		"refused":        {sample(t, malformed+"wrong-block-size.jsonl", assumed)},
+		"unit":           {sample(t, malformed+"milliseconds-as-seconds.jsonl", assumed)},
+		"bad-rows":       {sample(t, malformed+"many-faults.jsonl", assumed)},
+		"lenient":        {sample(t, malformed+"many-faults.jsonl", lenient)},
+	}
+	for name, r := range reports {
+		for _, width := range []int{80, 100} {
+			page := printed(t, width, r...)
+			checkWidth(t, name, page, width)
+			path := filepath.Join("testdata", name+map[int]string{80: "-80.txt", 100: "-100.txt"}[width])
+			if *update {
+				if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page != string(want) {
+				t.Errorf("%s differs:\n%s", path, page)
+			}
+		}
+	}
+}
+
+func checkWidth(t *testing.T, name, page string, width int) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(line) > width || strings.HasSuffix(line, " ") {
+			t.Errorf("%s at %d columns: %q", name, width, line)
+		}
+	}
+}
+
+// TestMalformed: whatever can be read is analysed and printed in every form, the reason first.
+func TestMalformed(t *testing.T) {
+	files, err := filepath.Glob(malformed + "*.jsonl")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	looked := 0
+	for _, path := range files {
+		tr, err := trace.Open(path, trace.Options{Collect: true})
+		if err != nil {
+			continue // codec/trace has the tests of what cannot be read
+		}
+		looked++
+		r := Analyse(tr, Options{})
+		if r.Replayable || len(r.Findings) == 0 || r.Findings[0].Severity != Refusal {
+			t.Errorf("%s: findings %+v", path, r.Findings)
+			continue
+		}
+		page := printed(t, 80, r)
+		said := strings.Join(strings.Fields(page), " ")
+		if !strings.Contains(said, "REFUSED: "+r.Findings[0].Text) || !strings.HasSuffix(page, "\nA replay would refuse "+path+".\n") {
+			t.Errorf("%s:\n%s", path, page)
+		}
+		var b bytes.Buffer
+		if err := HTML(&b, []*Report{r}); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if looked < 10 {
+		t.Errorf("only %d could be looked at", looked)
+	}
+}
+
+// TestAbsentIsNull: a trace without ids and conversations has no such parts, on the page and in JSON.
+func TestAbsentIsNull(t *testing.T) {
+	r := Analyse(read(t, `{"timestamp":0,"input_length":5,"output_length":3}`, trace.Options{}), Options{})
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"types", "sessions", "blocks", "prefix_cache", "reuse_distance", "context"} {
+		if !bytes.Contains(text, []byte(`"`+key+`":null`)) {
+			t.Errorf("%s is not null in %s", key, text)
+		}
+	}
+	var arrivals struct {
+		Arrivals map[string]any `json:"arrivals"`
+	}
+	if err := json.Unmarshal(text, &arrivals); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"rows_per_s", "interarrival_s", "interarrival_cv", "timeline_rows_per_bin"} {
+		if v, known := arrivals.Arrivals[key]; !known || v != nil {
+			t.Errorf("%s is %v in %s", key, v, text)
+		}
+	}
+	if !bytes.Contains(text, []byte(`"findings":[]`)) {
+		t.Errorf("findings of a clean trace: %s", text)
+	}
+	page := printed(t, 80, r)
+	for _, word := range []string{"session", "block", "LRU", "type", "NaN", "mean rate"} {
+		if strings.Contains(strings.Replace(page, "tokens a block", "", 1), word) {
+			t.Errorf("the page speaks of %s:\n%s", word, page)
+		}
+	}
+}
+
+// TestHTML: one page, nothing from elsewhere, names of files as text.
+func TestHTML(t *testing.T) {
+	evil := sample(t, samples+"bailian.jsonl", Options{})
+	evil.Trace = `<script>alert("x")</script>&.jsonl`
+	evil.Types[0].Name = "</table><b>"
+	for _, reports := range [][]*Report{{evil}, {evil, sample(t, samples+"mooncake.jsonl", Options{})}} {
+		var b bytes.Buffer
+		if err := HTML(&b, reports); err != nil {
+			t.Fatal(err)
+		}
+		page := b.String()
+		for _, never := range []string{"<script", "http://", "https://", "src=", "href=", "@import", "url(", "</table><b>", "NaN", "ZgotmplZ"} {
+			if strings.Contains(page, never) {
+				t.Errorf("the page has %s", never)
+			}
+		}
+		if n, want := strings.Count(page, "<svg"), 6*len(reports); n != want || strings.Count(page, "</svg>") != want {
+			t.Errorf("%d pictures, want %d", n, want)
+		}
+		for _, has := range []string{"prefers-color-scheme: dark", "58.84 %", "in order", "tail first"} {
+			if !strings.Contains(page, has) {
+				t.Errorf("the page lacks %s", has)
+			}
+		}
+	}
+}
+
+// TestManyFilesInBands: more than fit beside each other stand below.
+func TestManyFilesInBands(t *testing.T) {
+	r := sample(t, samples+"mooncake.jsonl", Options{})
+	page := printed(t, 80, r, r, r, r, r)
+	if n := strings.Count(page, "  interarrival CV"); n != 2 {
+		t.Errorf("%d bands of five files, want 2:\n%s", n, page)
+	}
+	checkWidth(t, "bands", page, 80)
+}
+
+// TestReadBack: a report that comes from JSON prints the same page.
+func TestReadBack(t *testing.T) {
+	r := sample(t, samples+"bailian.jsonl", Options{})
+	text, err := json.Marshal(Document{Schema: 1, Traces: []*Report{r}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Document
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := printed(t, 80, d.Traces...), printed(t, 80, r); got != want {
+		t.Errorf("read back:\n%s\nwant\n%s", got, want)
+	}
+	if got, want := printed(t, 80, d.Traces[0], d.Traces[0]), printed(t, 80, r, r); got != want {
+		t.Errorf("two, read back:\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTypeNames: a name that would move the cursor is quoted.
+func TestTypeNames(t *testing.T) {
+	for name, want := range map[string]string{"": "(none)", "text": "text", "搜索": "搜索", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`} {
+		if got := typeName(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, o := range []Options{{MaxModelLen: -1}, {AssumeTTFT: -1}, {AssumeTPOT: -1}, {AssumeTPOT: time.Hour}, {AssumeTTFT: 1000 * time.Hour}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
+		if o.Validate() == nil {
+			t.Errorf("%+v is valid", o)
+		}
+	}
+	if err := (&Options{CacheTokens: []int64{1, 5}, MaxModelLen: 1}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
