@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,29 +36,33 @@ func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
 	}
 	r.work.Caches = caches
 	if !r.o.dryRun {
-		r.say.line("cache: %s", describeCaches(caches, len(told) > 0))
+		r.say.line("cache: %s", describeCaches(caches, r.cacheOrigin(len(told) > 0)))
 	}
 }
 
+// cacheOrigin says who told the sizes.
+func (r *replay) cacheOrigin(told bool) string {
+	switch {
+	case r.o.engineBlock > 0 || r.o.cacheTokens != "":
+		return "as the flags say"
+	case told:
+		return "from /metrics"
+	}
+	return "assumed"
+}
+
 // describeCaches says what sizes there are, once each.
-func describeCaches(caches map[netip.AddrPort]engine.PrefixCache, told bool) string {
+func describeCaches(caches map[netip.AddrPort]engine.PrefixCache, origin string) string {
 	var kinds []string
-	seen := map[engine.PrefixCache]bool{}
 	for _, c := range caches {
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
-		size := "capacity unknown or unlimited (--cache-tokens)"
+		size := "of unknown or unlimited capacity (--cache-tokens)"
 		if c.Tokens > 0 {
 			size = human.Count(c.Tokens) + " tokens at each server"
 		}
 		kinds = append(kinds, fmt.Sprintf("blocks of %d tokens, %s", c.BlockTokens, size))
 	}
-	if told {
-		return strings.Join(kinds, "; ") + ", from /metrics"
-	}
-	return strings.Join(kinds, "; ")
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), "; ") + ", " + origin
 }
 
 // parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.

@@ -16,12 +16,12 @@ func TestParseTokens(t *testing.T) {
 		{"10M, 3M,3000k", []int64{3_000_000, 10_000_000}},
 		{"1.5G,64K", []int64{64_000, 1_500_000_000}},
 	} {
-		if got, err := parseTokens(c.text); err != nil || !slices.Equal(got, c.want) {
+		if got, err := parseTokenList(c.text); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v; want %v", c.text, got, err, c.want)
 		}
 	}
 	for _, text := range []string{"0", "-1", "M", "3MB", "1,,2", "1e30", "NaN", "0.5", "3 M M"} {
-		if got, err := parseTokens(text); err == nil {
+		if got, err := parseTokenList(text); err == nil {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
 	}
