@@ -199,8 +199,10 @@ func newMetaspace(component string, f *preTokenizerFile) (preTokenizer, error) {
 		cut: splitter{pattern: literal(f.Replacement), behaviour: mergedWithNext},
 	}
 	switch {
-	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace:
+	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace && m.prefix == "": // before prepend_scheme was
 		m.prefix = "never"
+	case f.AddPrefixSpace != nil && !*f.AddPrefixSpace && m.prefix != "never":
+		return nil, fmt.Errorf("%s: add_prefix_space false and prepend_scheme %.40q: want one of them", component, m.prefix)
 	case m.prefix == "":
 		m.prefix = "always"
 	case m.prefix != "always" && m.prefix != "first" && m.prefix != "never":

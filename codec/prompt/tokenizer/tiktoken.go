@@ -49,8 +49,12 @@ func (t tiktoken) pieces(yield func(id int32, piece, text string)) {
 	}
 }
 
-// cut is that of the two patterns on what words are chosen from: lower-case
+// cut is what both patterns do to that which words are chosen from: lower-case
 // letters and single spaces.
 func (t tiktoken) cut(text string) []string {
-	return strings.SplitAfter(strings.ReplaceAll(text, " ", "\x00 "), "\x00")
+	words := strings.Split(text, " ")
+	for i := 1; i < len(words); i++ {
+		words[i] = " " + words[i]
+	}
+	return words
 }

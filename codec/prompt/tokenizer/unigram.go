@@ -19,7 +19,7 @@ type unigram struct {
 	ids      map[string]int32
 	scores   []float64
 	trie     *trie
-	unknown  int32 // none: every character must be in the vocabulary
+	unknown  int32
 	least    float64
 	bytes    [256]int32
 	allBytes bool
@@ -43,15 +43,14 @@ func newUnigram(raw json.RawMessage) (*unigram, error) {
 	if err := decode(raw, &f); err != nil {
 		return nil, fmt.Errorf("model Unigram: %w", err)
 	}
-	u := &unigram{ids: make(map[string]int32, len(f.Vocab)), unknown: none, least: math.Inf(1), allBytes: f.ByteFallback}
-	if f.Unknown != nil {
-		if *f.Unknown < 0 || *f.Unknown >= int64(len(f.Vocab)) {
-			return nil, fmt.Errorf("model Unigram: unk_id %d: the vocabulary has %d pieces", *f.Unknown, len(f.Vocab))
-		}
-		u.unknown = int32(*f.Unknown)
-	}
 	if len(f.Vocab) == 0 || len(f.Vocab) > maxID {
 		return nil, fmt.Errorf("model Unigram: %d pieces: want 1 to %d", len(f.Vocab), maxID)
+	}
+	if f.Unknown == nil || *f.Unknown < 0 || *f.Unknown >= int64(len(f.Vocab)) {
+		return nil, fmt.Errorf("model Unigram: unk_id: want a place among its %d pieces", len(f.Vocab))
+	}
+	u := &unigram{
+		ids: make(map[string]int32, len(f.Vocab)), unknown: int32(*f.Unknown), least: math.Inf(1), allBytes: f.ByteFallback,
 	}
 	for id, raw := range f.Vocab {
 		piece, score, err := scored(raw)
@@ -139,7 +138,7 @@ func (u *unigram) collect(dst []int32, word string, s *scratch) []int32 {
 	for end := int32(len(word)); end > 0; {
 		n := s.nodes[end]
 		from := n.from
-		if u.unknown == none || n.id != u.unknown {
+		if n.id != u.unknown {
 			dst = append(dst, n.id)
 			end = from
 			continue

@@ -113,9 +113,9 @@ func (c *chooser) takeSingle() {
 func (c *chooser) contexts(before bool) []string {
 	all := []string{"\n", "\n\n"}
 	if before {
-		all = append(all, "[INST] ", "[INST]", "user: ")
+		all = append(all, "[INST] ")
 	} else {
-		all = append(all, " [/INST]", "[/INST]")
+		all = append(all, " [/INST]")
 	}
 	kinds := make(map[addedToken]bool)
 	for _, a := range c.t.addedIDs() {

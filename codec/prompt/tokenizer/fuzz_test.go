@@ -1,0 +1,83 @@
+package tokenizer
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzAppend: encoding never fails, keeps what stands before it, says the same
+// twice and counts what it appends. A text in two parts, cut where a word is cut
+// anyway, has the tokens of both.
+func FuzzAppend(f *testing.F) {
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var all []*Tokenizer
+	for _, path := range paths {
+		tok, err := Open(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, tok)
+	}
+	for _, text := range []string{"", "hello  world\n\n", "<s>é e\u0301 漢字👍🏽\x00\xff", "[INST] a [/INST]", "①\u0308\r\n", "İſ'S"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, tok := range all {
+			before := []int32{-7}
+			got := tok.Append(before, text, true)
+			if got[0] != -7 || !slices.Equal(got[1:], tok.Append(nil, text, true)) {
+				t.Fatalf("%s: %q: %v", tok.Name(), text, got)
+			}
+			head, tail := tok.Special()
+			if n := tok.Count(text, false); n != len(got)-1-head-tail {
+				t.Fatalf("%s: %q: %d tokens, with special ones %d", tok.Name(), text, n, len(got)-1)
+			}
+			if n := tok.Count(text, false); n > 4*len(text)+1 && utf8.ValidString(text) {
+				t.Fatalf("%s: %q: %d tokens", tok.Name(), text, n)
+			}
+			if slices.ContainsFunc(got[1:], func(id int32) bool { return id < 0 }) {
+				t.Fatalf("%s: %q: %v", tok.Name(), text, got[1:])
+			}
+		}
+	})
+}
+
+// FuzzParse: whatever a file says, reading it ends with a tokenizer that works
+// or with an error.
+func FuzzParse(f *testing.F) {
+	for _, kind := range []string{"llama2", "t5"} {
+		data, err := os.ReadFile(filepath.Join("testdata", kind+".json"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"model":` + tinyModel + `}`))
+	f.Add([]byte(`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"CAAAAAABAAAAAAAAYQA="},"model":` + tinyModel + `}`))
+	f.Add([]byte(`{"added_tokens":[{"id":7,"content":"<s>","special":true,"lstrip":true}],"pre_tokenizer":{"type":"Sequence","pretokenizers":` +
+		`[{"type":"Digits"},{"type":"Metaspace","replacement":"_"},{"type":"ByteLevel"}]},"model":` + tinyModel + `}`))
+	f.Add([]byte(`{"model":{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["a",-1.5],["ab",-2]]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// A pattern may be written so that it takes for ever, or a Replace so that
+		// texts grow without end: that is the author's to answer for.
+		if strings.Contains(string(data), "Regex") || strings.Count(string(data), "Replace") > 2 {
+			return
+		}
+		h, err := parse(data)
+		if err != nil {
+			return
+		}
+		for _, text := range []string{"", "ab  ba\n", "é漢👍🏽\u200d <s>x</s>"} {
+			if ids := h.encode(nil, text); slices.Contains(ids, none) {
+				t.Fatalf("%q: %v", text, ids)
+			}
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package tokenizer_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+)
+
+// write is for scripts/tokenizers/make.sh.
+var write = flag.String("write", "", "write the prompts that the reference is to count into this directory, and check nothing")
+
+// trained are the tokenizers of testdata, one of each kind.
+func trained() []string { return []string{"qwen2", "llama3", "llama2", "mistral", "unigram", "t5"} }
+
+func open(t testing.TB, name string) *tokenizer.Tokenizer {
+	t.Helper()
+	tok, err := tokenizer.Open(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// The ids are those of the reference implementation, with and without special
+// tokens.
+func TestGoldenVectors(t *testing.T) {
+	var texts []string
+	readJSON(t, "texts", &texts)
+	for _, name := range trained() {
+		var want [][]int32
+		readJSON(t, name, &want)
+		tok := open(t, name)
+		head, tail := tok.Special()
+		for i, text := range texts {
+			if got := tok.Append(nil, text, true); !slices.Equal(got, want[i]) {
+				t.Errorf("%s: %q: got %v, want %v", name, text, got, want[i])
+			}
+			plain := want[i][head : len(want[i])-tail]
+			if got := tok.Append(nil, text, false); !slices.Equal(got, plain) {
+				t.Errorf("%s: %q without special tokens: got %v, want %v", name, text, got, plain)
+			}
+		}
+	}
+}
+
+func readJSON(t *testing.T, name string, v any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "golden", name+".json"))
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Prompts is how many prompts of 1 to maxPrompt tokens the reference counted for
+// each tokenizer.
+const (
+	prompts   = 1000
+	maxPrompt = 20000
+)
+
+// referencePrompts calls each for every prompt that the reference counted.
+func referencePrompts(t *testing.T, tok *tokenizer.Tokenizer, each func(i int, s prompt.Spec, text []byte)) {
+	t.Helper()
+	words, first, err := tok.Words()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := prompt.NewText(7, prompt.Vocabulary{Words: words, First: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chance := rand.New(rand.NewPCG(3, 4))
+	var buf []byte
+	for i := range prompts {
+		s := prompt.Spec{BlockTokens: []int{16, 64, 512}[i%3], Tokens: 1 + chance.IntN(maxPrompt), Unique: uint64(i)}
+		if i < 40 {
+			s.Tokens = i + 1
+		} else if i == 40 {
+			s.Tokens = maxPrompt
+		}
+		for range chance.IntN(1 + s.Tokens/s.BlockTokens) {
+			s.Blocks = append(s.Blocks, chance.Uint64N(1000))
+		}
+		buf = source.Append(buf[:0], s)
+		each(i, s, buf)
+	}
+}
+
+// TestReferenceCountsPrompts: the prompts are, byte for byte, those of which the
+// reference implementation counted as many tokens as were asked for.
+func TestReferenceCountsPrompts(t *testing.T) {
+	for _, name := range trained() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tok := open(t, name)
+			if *write != "" {
+				writePrompts(t, tok, filepath.Join(*write, name+".txt"))
+				return
+			}
+			data, err := os.ReadFile(filepath.Join("testdata", "prompts", name+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+			if len(rows) != prompts {
+				t.Fatalf("the reference counted %d prompts, want %d", len(rows), prompts)
+			}
+			referencePrompts(t, tok, func(i int, s prompt.Spec, text []byte) {
+				sum := sha256.Sum256(text)
+				want := fmt.Sprintf("%d %d %s", s.Tokens, s.Tokens, hex.EncodeToString(sum[:8]))
+				if rows[i] != want {
+					t.Fatalf("prompt %d: asked, counted and digest are %q by the reference, %q here; "+
+						"if the choice of words changed, run scripts/tokenizers/make.sh count", i, rows[i], want)
+				}
+				if i%25 == 0 {
+					if n := tok.Count(string(text), false); n != s.Tokens {
+						t.Errorf("prompt %d: Count %d, want %d", i, n, s.Tokens)
+					}
+				}
+			})
+		})
+	}
+}
+
+func writePrompts(t *testing.T, tok *tokenizer.Tokenizer, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	referencePrompts(t, tok, func(_ int, s prompt.Spec, text []byte) {
+		if bytes.ContainsAny(text, "\n\r") {
+			t.Fatal("a prompt with a line end")
+		}
+		fmt.Fprintf(w, "%d %s\n", s.Tokens, text)
+	})
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,173 @@
+package tokenizer
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// each runs a subtest for every tokenizer at hand.
+func each(t *testing.T, test func(t *testing.T, tok *Tokenizer)) {
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("%d tokenizers in testdata, %v", len(paths), err)
+	}
+	for _, name := range append(paths, CL100K, O200K) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			tok, err := Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, tok)
+		})
+	}
+}
+
+// Every chosen word is one token in every place, and prompts of them have as
+// many tokens as words.
+func TestWordsAreSingleTokens(t *testing.T) {
+	each(t, func(t *testing.T, tok *Tokenizer) {
+		words, first, err := tok.Words()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(words) < minWords || len(first) < minFirst || !slices.IsSorted(words) || !slices.IsSorted(first) {
+			t.Fatalf("%d words, %d first, or they are not sorted", len(words), len(first))
+		}
+		for _, word := range words {
+			beside := first[0]
+			if n := tok.Count(beside+" "+word+" "+beside, false); n != 3 {
+				t.Errorf("%q in the middle: %d tokens in all, want 3", word, n)
+			}
+			if n := tok.Count(beside+" "+word, false); n != 2 {
+				t.Errorf("%q at the end: %d tokens in all, want 2", word, n)
+			}
+		}
+		contexts := []string{"", "\n", "\n\n", "[INST] "}
+		for _, a := range tok.addedIDs() {
+			if a.Special {
+				contexts = append(contexts, a.Content)
+			}
+		}
+		for _, context := range contexts {
+			extra := tok.Count(context+first[0]+" "+words[0], false)
+			for _, word := range first {
+				if n := tok.Count(context+word+" "+words[0], false); n != extra || context == "" && n != 2 {
+					t.Errorf("%q behind %q: %d tokens in all, of the first word %d", word, context, n, extra)
+				}
+			}
+		}
+		chance := rand.New(rand.NewPCG(7, 8))
+		for range 100 {
+			run := []string{first[chance.IntN(len(first))]}
+			for range chance.IntN(1000) {
+				run = append(run, words[chance.IntN(len(words))])
+			}
+			if n := tok.Count(strings.Join(run, " "), false); n != len(run) {
+				t.Fatalf("%d tokens, want %d: %.200s", n, len(run), strings.Join(run, " "))
+			}
+		}
+	})
+}
+
+// crossed makes a Unigram vocabulary of n words that no pre-tokenizer cuts. Each
+// of the crossings words behind the first three has a piece with each of those.
+func crossed(t *testing.T, n, crossings int) (*Tokenizer, []string) {
+	t.Helper()
+	vocabulary := [][2]any{{"<unk>", 0}, {"▁", -10}}
+	for c := 'a'; c <= 'z'; c++ {
+		vocabulary = append(vocabulary, [2]any{string(c), -10})
+	}
+	var words []string
+	for i := range n {
+		word := string([]rune{'a' + rune(i%26), 'a' + rune(i/26%26), 'a' + rune(i/676), 'a' + rune((i*7+3)%26)})
+		words = append(words, word)
+		vocabulary = append(vocabulary, [2]any{"▁" + word, -5})
+	}
+	for i := range crossings {
+		for j := range 3 {
+			vocabulary = append(vocabulary, [2]any{"▁" + words[3+i] + "▁" + words[j], -6})
+		}
+	}
+	data := mustJSON(t, map[string]any{
+		"normalizer":    map[string]any{"type": "Nmt"}, // a line's end is a space
+		"pre_tokenizer": map[string]any{"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": false},
+		"model":         map[string]any{"type": "Unigram", "unk_id": 0, "vocab": vocabulary},
+	})
+	path := filepath.Join(t.TempDir(), fileName)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tok, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok, words
+}
+
+// Where pieces reach across a space, the side with fewer words goes, however
+// seldom chance would bring both together.
+func TestWordsThatMergeAcrossSpacesAreDropped(t *testing.T) {
+	tok, all := crossed(t, 1000, 500)
+	if n := tok.Count(all[0]+" "+all[3]+" "+all[0], false); n != 2 {
+		t.Fatalf("the vocabulary does not join words: %d tokens", n)
+	}
+	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
+	c.takeSingle()
+	if len(c.ids) != len(all) {
+		t.Fatalf("%d of %d words are single tokens alone", len(c.ids), len(all))
+	}
+	c.dropCrossing()
+	left := c.sorted()
+	for _, word := range all[:3] {
+		if slices.Contains(left, word) {
+			t.Errorf("%q is still in, although 500 words merge with it", word)
+		}
+	}
+	if len(left) < 990 {
+		t.Errorf("%d of %d words are left", len(left), len(all))
+	}
+}
+
+// Without the look at pieces, the proof finds words that do not keep to themselves.
+func TestProofFindsWhatMerges(t *testing.T) {
+	tok, all := crossed(t, 500, 400)
+	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
+	c.takeSingle()
+	c.takeFirst()
+	if len(c.first) != len(all) {
+		t.Fatalf("%d of %d words may come first", len(c.first), len(all))
+	}
+	if err := c.proveInRuns(); err == nil && slices.Contains(c.sorted(), all[0]) && slices.Contains(c.sorted(), all[1]) && slices.Contains(c.sorted(), all[2]) {
+		t.Error("the proof went through with words that merge")
+	}
+}
+
+func TestOrdinaryIDs(t *testing.T) {
+	each(t, func(t *testing.T, tok *Tokenizer) {
+		ids := tok.Ordinary()
+		if len(ids) < 1000 || !slices.IsSorted(ids) {
+			t.Fatalf("%d ids, sorted %v", len(ids), slices.IsSorted(ids))
+		}
+		special := tok.Append(nil, "\x00 \x01<s></s><unk><pad><|endoftext|><|im_start|><|begin_of_text|>", true)
+		_, tail := tok.Special()
+		for _, id := range special[len(special)-tail:] {
+			if slices.Contains(ids, int(id)) {
+				t.Errorf("special token %d is ordinary", id)
+			}
+		}
+		words, _, err := tok.Words()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range tok.Append(nil, strings.Join(words[:100], " "), false) {
+			if !slices.Contains(ids, int(id)) {
+				t.Errorf("the token %d of a word is not ordinary", id)
+			}
+		}
+	})
+}
