@@ -3,9 +3,10 @@
 //
 // It owns what a cache would hold for a prompt, in tokens. It does not know how
 // tokens are written, which server caches, or when prompts arrive: a model is
-// shown prompts in the order of their arrival. Models are not safe for
-// concurrent use. They allocate as they grow, with the number of distinct
-// blocks in distinct contexts: 24 to 40 bytes each.
+// shown prompts in the order of their arrival, or what became of them in the
+// order of time. Models are not safe for concurrent use. They allocate as they
+// grow, with the number of distinct blocks in distinct contexts: Infinite 24 to
+// 40 bytes each.
 package kvcache
 
 // Infinite is an ideal prefix cache of unlimited size: what it holds for a

@@ -80,7 +80,7 @@ func (s *server) check(t *testing.T) {
 		return
 	}
 	for _, block := range s.oracle.queue {
-		if block.tokens == "" {
+		if block.name == 0 {
 			worthless++
 		}
 	}
@@ -303,6 +303,23 @@ func TestLRU(t *testing.T) {
 		ran(c, []uint64{8, 9}, 32, 0) // takes what was vacant and the copy of a
 		if got := ran(c, []uint64{1}, 17, 0); got != 16 {
 			t.Errorf("%d tokens found, want those of the second copy", got)
+		}
+	})
+	t.Run("of a copy found in its middle, the end goes first", func(t *testing.T) {
+		c := NewLRU(8, 1, 13)
+		a, _ := c.Start([]uint64{1}, 5, 0, 5, 0)
+		b, _ := c.Start([]uint64{1}, 8, 0, 8, 0)
+		c.Prefilled(a)
+		c.Prefilled(b)
+		c.Finish(a)
+		c.Finish(b)
+		r, got := c.Start([]uint64{1}, 7, 0, 7, 0) // 5 of a, 1 of b, and in the place of b's last one its own
+		if got != 6 {
+			t.Errorf("%d tokens found, want 6", got)
+		}
+		c.Finish(r)
+		if got := ran(c, []uint64{1}, 9, 0); got != 7 {
+			t.Errorf("%d tokens found, want 7", got)
 		}
 	})
 	t.Run("more held than there is room", func(t *testing.T) {

@@ -69,26 +69,23 @@ func (p *pool) node(parent uint32, id uint64) uint32 {
 	return number
 }
 
-// find returns the run in which engine block at is found, which has it until
-// before end; 0 if there is none. Where several have it, it is the one that has
-// been known longest. With n runs known in the node, it looks at n at most;
-// mostly the first is right.
-func (p *pool) find(node, at uint32) (number, end uint32) {
+// find returns the run in which engine block at is found, or 0. Where several
+// have it, it is the one that has been known longest, up to its end: a run that
+// begins behind at and has been known for longer still would be held and left
+// only together with one that has at. With n runs known in the node, it looks at
+// n at most; mostly the first is right.
+func (p *pool) find(node, at uint32) (number uint32) {
 	first := p.shelves[node].first
-	end = math.MaxUint32
 	for number = first; number != 0; {
 		r := &p.runs[number]
 		if r.from <= at && at < r.to {
-			return number, min(end, r.to)
-		}
-		if r.from > at {
-			end = min(end, r.from) // from there on this one is found first
+			return number
 		}
 		if number = r.next; number == first {
 			break
 		}
 	}
-	return 0, 0
+	return 0
 }
 
 // hold adds a holder to the blocks from <= i < end of a run, which become a run

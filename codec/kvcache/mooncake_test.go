@@ -12,9 +12,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The Mooncake conversation trace has shares of reuse that were computed
-// without this package.
-func TestMooncakeConversation(t *testing.T) {
+// mooncakeBlock is how many tokens an id of Mooncake's traces stands for.
+const mooncakeBlock = 512
+
+// mooncakeRow is a request of Mooncake's traces.
+type mooncakeRow struct {
+	Tokens int      `json:"input_length"`
+	Blocks []uint64 `json:"hash_ids"`
+}
+
+// mooncakeConversation reads the conversation trace, where there is one.
+func mooncakeConversation(t *testing.T) (rows []mooncakeRow) {
+	t.Helper()
 	directory := os.Getenv("FASTREPLAY_TRACES")
 	if directory == "" {
 		t.Skip("FASTREPLAY_TRACES names no directory with mooncake-conversation.jsonl.zst")
@@ -29,31 +38,55 @@ func TestMooncakeConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-
-	const blockTokens = 512
-	byToken, byBlock := NewInfinite(blockTokens, 1), NewInfinite(blockTokens, blockTokens)
-	var rows, tokens, fullBlocks, hitTokens, hitBlocks int
-	for rowsIn := json.NewDecoder(plain); ; rows++ {
-		var row struct {
-			Tokens int      `json:"input_length"`
-			Blocks []uint64 `json:"hash_ids"`
-		}
+	tokens := 0
+	for rowsIn := json.NewDecoder(plain); ; {
+		var row mooncakeRow
 		if err := rowsIn.Decode(&row); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		rows = append(rows, row)
 		tokens += row.Tokens
-		fullBlocks += row.Tokens / blockTokens
+	}
+	if len(rows) != 12031 || tokens != 144793823 {
+		t.Fatalf("%d rows with %d tokens, want 12,031 and 144,793,823: another trace?", len(rows), tokens)
+	}
+	return rows
+}
+
+// The Mooncake conversation trace has shares of reuse that were computed
+// without this package.
+func TestMooncakeConversation(t *testing.T) {
+	byToken, byBlock := NewInfinite(mooncakeBlock, 1), NewInfinite(mooncakeBlock, mooncakeBlock)
+	var tokens, fullBlocks, hitTokens, hitBlocks int
+	for _, row := range mooncakeConversation(t) {
+		tokens += row.Tokens
+		fullBlocks += row.Tokens / mooncakeBlock
 		// One token of tail, so that a whole text can be held.
 		hitTokens += byToken.Expected(row.Blocks, row.Tokens, 0, row.Tokens+1)
-		hitBlocks += byBlock.Expected(row.Blocks, row.Tokens, 0, row.Tokens+1) / blockTokens
-	}
-	if rows != 12031 || tokens != 144793823 {
-		t.Fatalf("%d rows with %d tokens, want 12,031 and 144,793,823: another trace?", rows, tokens)
+		hitBlocks += byBlock.Expected(row.Blocks, row.Tokens, 0, row.Tokens+1) / mooncakeBlock
 	}
 	checkShare(t, "tokens", hitTokens, tokens, 0.3736)
 	checkShare(t, "full blocks", hitBlocks, fullBlocks, 0.3819)
+}
+
+// Freed tail first, as vLLM does, a pool of 3M tokens has 13.61 % of the blocks
+// that the trace refers to, when each counts as a whole one, a last partial one
+// too, and whole prompts can be found. For the latter the prompts have one token
+// more, and the pool a block for it.
+func TestMooncakeConversationLRU(t *testing.T) {
+	c := NewLRU(mooncakeBlock, mooncakeBlock, 3_000_000+mooncakeBlock)
+	var references, hits int
+	for _, row := range mooncakeConversation(t) {
+		tokens := len(row.Blocks) * mooncakeBlock
+		r, cached := c.Start(row.Blocks, tokens, 0, tokens+1, 0)
+		c.Prefilled(r)
+		c.Finish(r)
+		references += len(row.Blocks)
+		hits += cached / mooncakeBlock
+	}
+	checkShare(t, "blocks", hits, references, 0.1361)
 }
 
 func checkShare(t *testing.T, of string, hit, all int, want float64) {

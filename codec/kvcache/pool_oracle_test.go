@@ -9,29 +9,35 @@ import (
 // block on its own, known by the tokens before it, the free ones in a slice.
 type poolOracle struct {
 	blockTokens, engineTokens int
-	capacity, blocks          int                       // engine blocks; capacity < 0: unlimited
-	queue                     []*engineBlock            // free blocks, the next one taken first
-	known                     map[string][]*engineBlock // by all tokens up to the last of the block
+	capacity, blocks          int            // engine blocks; capacity < 0: unlimited
+	queue                     []*engineBlock // free blocks, the next one taken first
+	names                     map[content]int
+	known                     map[int][]*engineBlock // by name
 	started                   int
 }
 
 // engineBlock is a piece of the server's memory.
 type engineBlock struct {
-	tokens  string // what is in it and before it; "" = not to be found
+	name    int // of what is in it and before it; 0 = not to be found
 	holders int
+}
+
+// content is all tokens up to the last of a block.
+type content struct {
+	before int // the name of the block before
+	tokens string
 }
 
 // poolRequest is a running request of a poolOracle.
 type poolRequest struct {
-	names  []string // of the whole blocks
-	prompt int      // whole blocks of the prompt
-	held   []*engineBlock
-	found  int
-	named  bool
+	names []int // of the whole blocks
+	held  []*engineBlock
+	found int
+	named bool
 }
 
 func newPoolOracle(blockTokens, engineTokens int, capacityTokens int64) *poolOracle {
-	o := &poolOracle{blockTokens: blockTokens, engineTokens: engineTokens, known: map[string][]*engineBlock{}}
+	o := &poolOracle{blockTokens: blockTokens, engineTokens: engineTokens, names: map[content]int{}, known: map[int][]*engineBlock{}}
 	o.capacity = int(capacityTokens) / engineTokens
 	if capacityTokens == 0 {
 		o.capacity = -1
@@ -54,13 +60,10 @@ func (o *poolOracle) start(p prompt, outputTokens int) (*poolRequest, int) {
 	for i := range outputTokens {
 		all = append(all, token{"output", uint64(o.started), i})
 	}
-	r := &poolRequest{prompt: p.total() / o.engineTokens}
-	name := ""
-	for i, t := range all {
-		name += fmt.Sprint(t)
-		if (i+1)%o.engineTokens == 0 {
-			r.names = append(r.names, name)
-		}
+	r := &poolRequest{}
+	for name := 0; len(all) >= (len(r.names)+1)*o.engineTokens; r.names = append(r.names, name) {
+		from := len(r.names) * o.engineTokens
+		name = o.name(name, all[from:from+o.engineTokens])
 	}
 	for r.found < (p.total()-1)/o.engineTokens && len(o.known[r.names[r.found]]) > 0 {
 		block := o.known[r.names[r.found]][0]
@@ -78,6 +81,15 @@ func (o *poolOracle) start(p prompt, outputTokens int) (*poolRequest, int) {
 	return r, r.found * o.engineTokens
 }
 
+// name numbers what a block has, by all tokens from the prompt's first on.
+func (o *poolOracle) name(before int, tokens []token) int {
+	c := content{before, fmt.Sprint(tokens)}
+	if o.names[c] == 0 {
+		o.names[c] = len(o.names) + 1
+	}
+	return o.names[c]
+}
+
 func (o *poolOracle) allocate() *engineBlock {
 	var block *engineBlock
 	if o.capacity < 0 || len(o.queue) == 0 {
@@ -92,13 +104,13 @@ func (o *poolOracle) allocate() *engineBlock {
 func (o *poolOracle) takeFirst() *engineBlock {
 	block := o.queue[0]
 	o.queue = o.queue[1:]
-	if block.tokens != "" {
-		same := o.known[block.tokens]
+	if block.name != 0 {
+		same := o.known[block.name]
 		at := slices.Index(same, block)
-		if o.known[block.tokens] = slices.Delete(same, at, at+1); len(same) == 1 {
-			delete(o.known, block.tokens)
+		if o.known[block.name] = slices.Delete(same, at, at+1); len(same) == 1 {
+			delete(o.known, block.name)
 		}
-		block.tokens = ""
+		block.name = 0
 	}
 	return block
 }
@@ -106,7 +118,7 @@ func (o *poolOracle) takeFirst() *engineBlock {
 func (o *poolOracle) prefilled(r *poolRequest) {
 	r.named = true
 	for i := r.found; i < len(r.names); i++ { // those of the answer too, which nobody asks for
-		r.held[i].tokens = r.names[i]
+		r.held[i].name = r.names[i]
 		o.known[r.names[i]] = append(o.known[r.names[i]], r.held[i])
 	}
 }
@@ -117,7 +129,7 @@ func (o *poolOracle) finish(r *poolRequest) {
 		if block.holders--; block.holders > 0 {
 			continue
 		}
-		if block.tokens == "" {
+		if block.name == 0 {
 			first = append(first, block)
 		} else {
 			last = append(last, block)
