@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
 )
@@ -18,16 +19,29 @@ type pattern interface {
 // literal matches itself; the empty one nothing.
 type literal string
 
-func (l literal) find(text string) (matches [][]int) {
+func (l literal) find(text string) [][]int {
+	var f found
 	for from := 0; l != ""; {
 		at := strings.Index(text[from:], string(l))
 		if at < 0 {
 			break
 		}
-		matches = append(matches, []int{from + at, from + at + len(l)})
+		f.add(from+at, from+at+len(l))
 		from += at + len(l)
 	}
-	return matches
+	return f.matches
+}
+
+// found collects matches without an allocation for each.
+type found struct {
+	matches [][]int
+	flat    []int
+}
+
+func (f *found) add(from, end int) {
+	f.flat = append(f.flat, from, end)
+	n := len(f.flat)
+	f.matches = append(f.matches, f.flat[n-2:n:n])
 }
 
 // class matches single characters; with runs, runs of them.
@@ -36,19 +50,20 @@ type class struct {
 	runs  bool
 }
 
-func (c class) find(text string) (matches [][]int) {
+func (c class) find(text string) [][]int {
+	var f found
 	for at, r := range text {
 		if !c.holds(r) {
 			continue
 		}
-		end := at + len(string(r))
-		if n := len(matches); c.runs && n > 0 && matches[n-1][1] == at {
-			matches[n-1][1] = end
+		end := at + utf8.RuneLen(r)
+		if n := len(f.matches); c.runs && n > 0 && f.matches[n-1][1] == at {
+			f.matches[n-1][1] = end
 			continue
 		}
-		matches = append(matches, []int{at, end})
+		f.add(at, end)
 	}
-	return matches
+	return f.matches
 }
 
 // expression is a regular expression. Look-ahead, which most models' patterns
