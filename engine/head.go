@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
@@ -31,7 +32,7 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, n
 		}
 		o := Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
 		switch {
-		case commonPrefix(lists[0], lists[2]) != len(lists[0]):
+		case !slices.Equal(lists[0], lists[2]):
 			return Overhead{}, fmt.Errorf("%s/tokenize answers the same prompt differently: the chat template is not constant, and the server's cache cannot hit behind what changes", t.Base)
 		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
 			return Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)

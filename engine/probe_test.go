@@ -25,6 +25,7 @@ type wordServer struct {
 	noTokenize  bool
 	tokenizeLag int  // tokens by which /tokenize differs
 	shifting    bool // /tokenize names other tokens each time
+	growing     bool // /tokenize answers with a token more each time
 	metrics     string
 	asked       atomic.Int64
 }
@@ -44,7 +45,11 @@ func (s *wordServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/chat/completions":
 		fmt.Fprintf(w, `{"object":"chat.completion","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, len(tokens))
 	case r.URL.Path == "/tokenize" && !s.noTokenize:
-		for range s.tokenizeLag {
+		lag := s.tokenizeLag
+		if s.growing {
+			lag += int(s.asked.Load()) - 1
+		}
+		for range lag {
 			tokens = append(tokens, -9)
 		}
 		json.NewEncoder(w).Encode(map[string]any{"count": len(tokens), "tokens": tokens})
@@ -151,6 +156,7 @@ func TestHead(t *testing.T) {
 		"no such endpoint":  {[]http.Handler{&wordServer{head: 20, tail: 5, noTokenize: true}}, Overhead{}, "/tokenize answers HTTP 404"},
 		"another count":     {[]http.Handler{&wordServer{head: 20, tail: 5, tokenizeLag: 1}}, Overhead{}, "counts 90 tokens where completions count 89"},
 		"a changing prompt": {[]http.Handler{&wordServer{head: 20, tail: 5, shifting: true}}, Overhead{}, "not constant"},
+		"a growing tail":    {[]http.Handler{&wordServer{head: 20, tail: 5, growing: true}}, Overhead{}, "not constant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25, 77)
