@@ -47,7 +47,7 @@ func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := prompt.NewTokenIDs(seed, prompt.IDRange{})
+	source, err := prompt.NewTokenIDs(seed, prompt.BuiltInIDs())
 	if err != nil {
 		t.Fatal(err)
 	}
