@@ -17,7 +17,7 @@ type IdealHits struct {
 
 // IdealHits computes them for the instances' block sizes.
 func (w *Work) IdealHits() IdealHits {
-	if w.Overhead.HeadHidden {
+	if w.Overhead.HeadUnknown {
 		return IdealHits{Least: w.idealHits(0), Most: w.idealHits(w.Overhead.Tokens())}
 	}
 	hits := w.idealHits(w.Overhead.Head)

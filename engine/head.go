@@ -18,9 +18,9 @@ const headTokens = 64
 // Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
 // has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
 // before. An error says why the head stays unknown; none of them makes a run impossible.
-func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, nonce uint64) (Overhead, error) {
+func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (Overhead, error) {
 	var found Overhead
-	one, other := unlike(source, nonce)
+	one, other := b.unlike(source)
 	for i := range b.Targets {
 		t := &b.Targets[i]
 		var lists [3][]int64
@@ -45,10 +45,10 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, n
 }
 
 // unlike makes two prompts of headTokens tokens whose first and last words differ.
-func unlike(source prompt.Source, nonce uint64) (one, other []byte) {
-	for attempt := uint64(0); ; attempt++ {
-		one = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | nonce})
-		other = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | (nonce + 1 + attempt)})
+func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
+	one = b.newPrompt(source, headTokens)
+	for {
+		other = b.newPrompt(source, headTokens)
 		const separators = " ,"
 		if !bytes.Equal(one[:bytes.IndexAny(one, separators)], other[:bytes.IndexAny(other, separators)]) &&
 			!bytes.Equal(one[bytes.LastIndexAny(one, separators):], other[bytes.LastIndexAny(other, separators):]) {

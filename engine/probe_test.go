@@ -131,7 +131,7 @@ func TestOverhead(t *testing.T) {
 		"no such endpoint":   {[]http.Handler{http.NotFoundHandler()}, 0, "HTTP 404"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := proberOf(t, c.servers...).Overhead(context.Background(), builtInText(t), 77)
+			got, err := proberOf(t, c.servers...).Overhead(context.Background(), builtInText(t))
 			if c.err == "" && (err != nil || got != c.want) {
 				t.Fatalf("%d, %v; want %d", got, err, c.want)
 			}
@@ -159,7 +159,7 @@ func TestHead(t *testing.T) {
 		"a growing tail":    {[]http.Handler{&wordServer{head: 20, tail: 5, growing: true}}, Overhead{}, "not constant"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25, 77)
+			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25)
 			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("%+v, error %v; want %+v, %q", got, err, c.want, c.err)
 			}

@@ -14,7 +14,7 @@ import (
 // each instance's cache, once without a limit and once with the instance's capacity. Call it after Do. It is nil where
 // nothing exact was expected.
 func (r *Run) Shortfall() *metrics.Shortfall {
-	if r.work.Overhead.HeadHidden {
+	if r.work.Overhead.HeadUnknown {
 		return nil
 	}
 	a := audit{work: r.work, records: r.records}

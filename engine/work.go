@@ -48,6 +48,10 @@ func (w *Work) PromptTokens(i int) int {
 // builtTokens is what the server should count: the recorded length, unless what it adds is longer.
 func (w *Work) builtTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
 
+// SurplusTokens is how many more tokens than recorded the server counts in request i: above 0 where the recorded length is
+// not above what the server adds, so that a prompt of one token is too long.
+func (w *Work) SurplusTokens(i int) int { return w.builtTokens(i) - int(w.Trace.InputTokens[i]) }
+
 // DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
 const DefaultBlockTokens = 16
 

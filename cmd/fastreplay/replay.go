@@ -175,19 +175,23 @@ const maxNamed = 10
 
 // noteShort names the rows that are shorter than what the server adds to them.
 func (r *replay) noteShort() {
-	short := r.work.Images.Short
-	if len(short) == 0 {
+	short, rows := int64(0), []string(nil)
+	for i := range r.work.Requests() {
+		if r.work.SurplusTokens(i) <= 0 {
+			continue
+		}
+		if short++; short <= maxNamed {
+			rows = append(rows, fmt.Sprint(r.trace.Row[i]))
+		}
+	}
+	switch {
+	case short == 0:
 		return
-	}
-	var rows []string
-	for _, i := range short[:min(len(short), maxNamed)] {
-		rows = append(rows, fmt.Sprint(r.trace.Row[i]))
-	}
-	if len(short) > maxNamed {
+	case short > maxNamed:
 		rows = append(rows, "…")
 	}
-	r.note("%s not longer than the %d tokens that the server adds: sent as one token each, which makes more than recorded (rows %s)",
-		human.Many(int64(len(short)), "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
+	r.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
+		human.Many(short, "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 func (r *replay) ownHeaders() []http1.Header {
