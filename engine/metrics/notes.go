@@ -26,7 +26,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
 	if t := all.tokens; t.promptMismatches > 0 {
-		say("row %d is the first whose prompt was counted otherwise: built for %s tokens, server %s",
+		say("row %d is the first whose prompt tokens differ: %s sent, %s counted",
 			t.mismatchRow, human.Count(t.mismatchWant), human.Count(t.mismatchGot))
 	}
 	if s.Tokens.FromChunks > 0 {
