@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// ran sends a request through, from its start to its end, and returns what was found.
+// ran sends a request through, from its start to its end, and returns what was
+// found.
 func ran(c *LRU, blocks []uint64, total, outputTokens int) int {
 	r, cached := c.Start(blocks, total, 0, total, outputTokens)
 	c.Prefilled(r)
@@ -140,7 +141,8 @@ func TestLRURefusesARequestThatEnded(t *testing.T) {
 	c.Finish(r)
 }
 
-// Once its slices have grown, a pool that evicts all the time allocates nothing.
+// Once its slices have grown, a pool that evicts all the time allocates
+// nothing.
 func TestLRUAllocatesNothingOnceGrown(t *testing.T) {
 	c := NewLRU(64, 16, 1000*16)
 	chance := rand.New(rand.NewPCG(9, 10))

@@ -188,7 +188,7 @@ func (p *page) blocks(r *Report) {
 
 // lru prints the table of capacities with a bar for the hits of each.
 func (p *page) lru(c *Cache) {
-	if c.EnoughTokens == 0 {
+	if c.SaturationTokens == 0 {
 		p.Field("", "no block is used twice")
 		return
 	}
