@@ -18,8 +18,10 @@ const (
 	armLead = 40 * time.Millisecond
 	// armTick is how often the armer looks.
 	armTick = 4 * time.Millisecond
-	// lanePatience bounds how long the lane's process may take to be ready.
+	// lanePatience bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
+	// takes it some 0.1 s.
 	lanePatience = 20 * time.Second
+	mapPerByte   = 1 * time.Nanosecond
 )
 
 // errLaneDied ends a run whose lane's process has gone.
@@ -62,7 +64,7 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 	if err := l.spawn(command, places); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience))
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.Bytes())*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -279,15 +281,18 @@ func (l *laneProcess) tell(what byte, key uint64, rights []byte) {
 	_, _, _ = l.link.WriteMsgUnix(m[:], rights, nil) // a lane that is gone needs no telling
 }
 
-// laneWanted says whether a run can have a lane of its own process: requests at instants, over plain connections.
-func laneWanted(cfg *Config, w *Work) bool {
-	if len(cfg.LaneCommand) == 0 || !w.Plan.Open() || w.Images.arena.file == nil {
-		return false
+// errNoLane says why a run cannot have a lane in a process of its own.
+func errNoLane(w *Work) error {
+	if !w.Plan.Open() {
+		return errors.New("a closed loop has no deadlines to keep")
+	}
+	if w.Images.arena.file == nil {
+		return errors.New("this system has no memory for processes to share")
 	}
 	for _, t := range w.Targets {
 		if t.TLS {
-			return false
+			return errors.New("an https connection is this process's own")
 		}
 	}
-	return true
+	return nil
 }

@@ -43,7 +43,6 @@ type Facts struct {
 	EndNS            int64 // when the last request ended
 	Placement        sched.Placement
 	LaneProcess      bool  // the lane had a process of its own
-	LaneErr          error // why it had none, though one was wanted
 	Stopped          bool  // by Stop or Abort, before its end
 	Skipped          int64 // requests of a closed loop that its time left out
 	Dialled          int64
@@ -58,8 +57,8 @@ type Facts struct {
 func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
-		LaneProcess: r.remote != nil, LaneErr: r.remoteErr,
-		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		LaneProcess: r.remote != nil,
+		Stopped:     r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage,
 	}
 	return f

@@ -89,8 +89,10 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.addPeers()
 	r.keeper = newKeeper(r)
-	if laneWanted(&cfg, work) {
-		r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
+	if len(cfg.LaneCommand) > 0 {
+		if r.remoteErr = errNoLane(work); r.remoteErr == nil {
+			r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
+		}
 	}
 	return r
 }
@@ -128,6 +130,9 @@ func (r *Run) addPeers() {
 // systemSendBuffer is what a fresh connection takes at once without our asking: 78 kB at MTU 1500, measured over a veth
 // pair. Larger images get a send buffer of their size.
 const systemSendBuffer = 64 << 10
+
+// LaneErr is why the lane has no process of its own, though Config.LaneCommand is there for one; nil if it has.
+func (r *Run) LaneErr() error { return r.remoteErr }
 
 // Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
 // or ctx ended.

@@ -259,6 +259,9 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), r.descriptorsNeeded())
 	}
 	run := engine.New(r.config(limit), r.work, r.runID, r.ideal, res)
+	if err := run.LaneErr(); err != nil && r.o.lane == laneProcess {
+		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
+	}
 	interrupts.onRun(run)
 	if err = r.startCold(ctx); err == nil {
 		run.Connect(ctx)
