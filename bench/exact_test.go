@@ -1,6 +1,10 @@
 package bench
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,9 +157,46 @@ func TestSuspects(t *testing.T) {
 		if p.Shortfall == nil || p.Shortfall.NotReportedTokens != *p.ExpectedTokens || p.Shortfall.Tokens != *p.ExpectedTokens || p.ReportedHitRatio != nil {
 			t.Errorf("%+v", p)
 		}
-		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details") {
+		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report") {
 			t.Errorf("notes: %s", notes)
 		}
+	})
+	t.Run("a server of smaller blocks that does not tell", func(t *testing.T) {
+		mock := startMock(t, "--block-tokens", "1")
+		hidden := httptest.NewServer(without(t, mock.url, "/metrics"))
+		t.Cleanup(hidden.Close)
+		r := run(t, append(oneByOne(t), "--url", hidden.URL)...)
+		r.verdict(t)
+		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "the server reuses smaller pieces; give their size with --engine-block-tokens") {
+			t.Errorf("notes: %s", notes)
+		}
+		r = run(t, append(oneByOne(t), "--url", hidden.URL, "--engine-block-tokens", "1")...)
+		r.verdict(t)
+		for _, l := range r.lines {
+			if l.Cached != l.Expected {
+				t.Errorf("row %d: %d cached, %d expected", l.Row, l.Cached, l.Expected)
+			}
+		}
+	})
+	t.Run("a server without a cache", func(t *testing.T) {
+		m := startMock(t, "--cache-tokens", "0")
+		r := run(t, append(oneByOne(t), "--url", m.url)...)
+		r.verdict(t)
+		if s := r.summary.PrefixCache.Shortfall; s.CacheOffTokens == 0 || s.CacheOffTokens != s.Tokens || !strings.Contains(r.stderr, "the servers say that prefix caching is off") {
+			t.Errorf("%+v\n%s", s, r.stderr)
+		}
+	})
+	t.Run("a head that the server contradicts", func(t *testing.T) {
+		m := startMock(t, "--template-tokens", "21,5")
+		said := refused(t, with(chat, "--api", "chat", "--url", m.url, "--chat-overhead", "1,25")...)
+		if last := lastLine(said); !strings.Contains(last, "--chat-overhead 1,25: the servers say 21,5 (/tokenize)") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("a context shorter than the probes", func(t *testing.T) {
+		m := startMock(t, "--max-model-len", "900")
+		rows := generate(t, "--rows", "20", "--rate", "200", "--input-tokens", "20:700", "--output-tokens", "2")
+		run(t, "--trace", rows, "--url", m.url).verdict(t)
 	})
 	t.Run("a warm server", func(t *testing.T) {
 		m := startMock(t, "--no-flush", "--ignore-salt", "--template-tokens", "21,5")
@@ -198,7 +239,7 @@ func TestTokenizers(t *testing.T) {
 		m := startMock(t, "--split-words", "5")
 		tokenizer := filepath.Join(folder, "qwen2.json")
 		said := refused(t, "--trace", rows, "--api", "chat", "--url", m.url, "--tokenizer", tokenizer)
-		if last := lastLine(said); !strings.Contains(last, "its model does not take each word of "+tokenizer+" as one token") {
+		if last := lastLine(said); !strings.Contains(last, "its model does not take each word of "+tokenizer+" as one token, so that is not its tokenizer") {
 			t.Errorf("said %q", last)
 		}
 	})
@@ -207,5 +248,23 @@ func TestTokenizers(t *testing.T) {
 		if last := lastLine(said); !strings.Contains(last, "--tokenizer") || !strings.Contains(last, "nowhere.json") {
 			t.Errorf("said %q", last)
 		}
+	})
+}
+
+// without is a server in front of another one that lacks one path.
+func without(t *testing.T, target, path string) http.Handler {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == path {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
 	})
 }

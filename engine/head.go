@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
+// ErrTemplateChanges means that a chat template puts other tokens around the same prompt each time.
+var ErrTemplateChanges = errors.New("the chat template is not constant, so the server's cache cannot hit behind what changes")
+
 // headTokens is the length of the prompts by which the head is found: longer than chance could make alike.
 const headTokens = 64
 
 // Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
 // has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
-// before. An error says why the head stays unknown; none of them makes a run impossible.
+// before. An error says why the head stays unknown. ErrTemplateChanges says that no cache can hit as the trace did.
 func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (Overhead, error) {
 	var found Overhead
 	one, other := b.unlike(source)
@@ -33,7 +37,7 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 		o := Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
 		switch {
 		case !slices.Equal(lists[0], lists[2]):
-			return Overhead{}, fmt.Errorf("%s/tokenize answers the same prompt differently: the chat template is not constant, and the server's cache cannot hit behind what changes", t.Base)
+			return Overhead{}, fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
 		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
 			return Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
 		case i > 0 && o != found:

@@ -45,7 +45,7 @@ func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source
 	for i, p := range b.probes(source) {
 		usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
 		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
-			continue // longer than the model's context
+			continue // longer than the model's context, as rows of the trace need not be
 		}
 		if err != nil {
 			return 0, err
@@ -74,7 +74,7 @@ func (b *Prober) probes(source prompt.Source) []probe {
 			list = append(list, list[i-1]) // the very same prompt
 			continue
 		}
-		list = append(list, probe{prompt: b.newPrompt(source, n), tokens: n})
+		list = append(list, probe{prompt: b.newPrompt(source, n), tokens: n, optional: n > probeTokens[0]})
 	}
 	if text, ok := source.(*prompt.Text); ok {
 		list = append(list, probe{prompt: text.AppendWords(nil), tokens: text.Words() + 1, optional: true})
@@ -89,9 +89,10 @@ func (b *Prober) countError(t *Target, p probe, counted, overhead int) error {
 		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
 			ErrProbe, t.URL, first, first+overhead, counted)
 	}
-	if overhead < 0 {
-		overhead = 0
+	why := "the built-in list as one token; give the model's own tokenizer with --tokenizer"
+	if b.Tokenizer != "" {
+		why = b.Tokenizer + " as one token, so that is not its tokenizer; give its own"
 	}
-	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s as one token; give the model's own tokenizer with --tokenizer, or replay token ids (--api completions --prompt token-ids)",
-		ErrProbe, t.URL, counted, p.tokens+overhead, b.Words)
+	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s, or replay token ids (--api completions --prompt token-ids)",
+		ErrProbe, t.URL, counted, p.tokens+max(0, overhead), why)
 }

@@ -60,7 +60,7 @@ func (w *Work) cache(instance netip.AddrPort) PrefixCache {
 	if c, ok := w.Caches[instance]; ok {
 		return c
 	}
-	return PrefixCache{BlockTokens: DefaultBlockTokens}
+	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
 }
 
 // records returns the run's records, each with what is known of it before it is sent.
@@ -90,8 +90,8 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		if ideal.Most != nil {
 			r.LeastCachedTokens, r.MostCachedTokens = ideal.Least[i], ideal.Most[i]
 		}
-		if ideal.Known {
-			r.ExpectedCachedTokens = r.MostCachedTokens
+		if ideal.Expected != nil {
+			r.ExpectedCachedTokens = ideal.Expected[i]
 		}
 	}
 	return records

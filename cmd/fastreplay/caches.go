@@ -35,12 +35,17 @@ func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, word
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
 	case o.engineBlock > 0:
-		c.BlockTokens, block = o.engineBlock, "--engine-block-tokens"
+		c.BlockTokens, c.Assumed, block = o.engineBlock, false, "--engine-block-tokens"
 	case c.BlockTokens == 0:
-		c.BlockTokens, block = engine.DefaultBlockTokens, "assumed"
+		c.BlockTokens, c.Assumed, block = engine.DefaultBlockTokens, true, "assumed"
+	case c.Assumed:
+		block = "/metrics, uncertain: its capacity is no number of such blocks"
 	}
 	if o.cacheCapacity > 0 {
 		c.Tokens, capacity = o.cacheCapacity, "--cache-tokens"
+	}
+	if c.Off {
+		return c, "the servers say that prefix caching is off"
 	}
 	words = fmt.Sprintf("blocks of %s (%s), ", human.Many(int64(c.BlockTokens), "token"), block)
 	if c.Tokens == 0 {

@@ -70,9 +70,12 @@ func TestSizeCache(t *testing.T) {
 		want  engine.PrefixCache
 		words string
 	}{
-		{options{}, none, engine.PrefixCache{BlockTokens: 16}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
+		{options{}, none, engine.PrefixCache{BlockTokens: 16, Assumed: true}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
 		{options{}, told, told, "blocks of 32 tokens (/metrics), 64,000 tokens per server (/metrics)"},
 		{options{}, untold, untold, "blocks of 32 tokens (/metrics), capacity unknown (give --cache-tokens)"},
+		{options{}, engine.PrefixCache{BlockTokens: 16, Off: true}, engine.PrefixCache{BlockTokens: 16, Off: true}, "the servers say that prefix caching is off"},
+		{options{}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true},
+			"blocks of 4 tokens (/metrics, uncertain: its capacity is no number of such blocks), 900 tokens per server (/metrics)"},
 		{options{cacheCapacity: 3_000_000}, told, engine.PrefixCache{BlockTokens: 32, Tokens: 3_000_000}, "blocks of 32 tokens (/metrics), 3,000,000 tokens per server (--cache-tokens)"},
 		{options{engineBlock: 64}, told, engine.PrefixCache{BlockTokens: 64, Tokens: 64_000}, "blocks of 64 tokens (--engine-block-tokens), 64,000 tokens per server (/metrics)"},
 		{options{engineBlock: 1, cacheCapacity: 100}, none, engine.PrefixCache{BlockTokens: 1, Tokens: 100}, "blocks of 1 token (--engine-block-tokens), 100 tokens per server (--cache-tokens)"},

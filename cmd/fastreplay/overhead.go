@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhea
 		if given.Tokens() != added {
 			return o, "", fmt.Errorf("--chat-overhead %d,%d: that makes %d tokens, the servers add %d to a prompt", given.Head, given.Tail, given.Tokens(), added)
 		}
-		return *given, "--chat-overhead", nil
+		return *given, "--chat-overhead", r.contradict(ctx, *given)
 	}
 	if special, ok := r.specialTokens(); ok {
 		if special.Tokens() == added {
@@ -47,23 +48,34 @@ func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhea
 		r.note("the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
 			human.Many(int64(added), "token"), r.tokenizer.Name(), special.Tokens())
 	}
-	if added > 0 {
-		o, origin = r.askHead(ctx, added)
+	if added == 0 {
+		return o, "", nil
 	}
-	return o, origin, nil
+	return r.askHead(ctx, added)
+}
+
+// contradict is an error if the servers can tell that the given division is wrong.
+func (r *replay) contradict(ctx context.Context, given engine.Overhead) error {
+	told, err := r.prober.Head(ctx, r.source, given.Tokens())
+	if err != nil || told == given {
+		return nil
+	}
+	return fmt.Errorf("--chat-overhead %d,%d: the servers say %d,%d (/tokenize)", given.Head, given.Tail, told.Head, told.Tail)
 }
 
 // askHead asks the servers how many of the tokens that they add come first. Where they do not tell, a template leaves it open.
-func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, origin string) {
-	o, err := r.prober.Head(ctx, r.source, added)
+func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, origin string, err error) {
+	o, err = r.prober.Head(ctx, r.source, added)
 	switch {
 	case err == nil:
-		return o, "/tokenize"
+		return o, "/tokenize", nil
+	case errors.Is(err, engine.ErrTemplateChanges):
+		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
 	case r.o.api != "chat":
-		return engine.Overhead{Head: added}, "without a template they can only come first"
+		return engine.Overhead{Head: added}, "without a template they can only come first", nil
 	}
 	r.note("how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
-	return engine.Overhead{Tail: added, HeadUnknown: true}, ""
+	return engine.Overhead{Tail: added, HeadUnknown: true}, "", nil
 }
 
 // specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.

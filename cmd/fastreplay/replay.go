@@ -311,10 +311,11 @@ func (r *replay) note(format string, args ...any) {
 // describeWork says what is about to happen: the whole of a dry run's answer.
 func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
-	var input, output, least, most int64
+	var input, output, built, least, most int64
 	for i := range plan.Requests {
 		input += int64(t.InputTokens[i])
 		output += int64(t.OutputTokens[i])
+		built += int64(t.InputTokens[i]) + int64(r.work.SurplusTokens(i))
 		least += r.ideal.Least[i]
 		most += r.ideal.Most[i]
 	}
@@ -325,9 +326,9 @@ func (r *replay) describeWork() {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
-	share := human.Percent(float64(most) / float64(max(1, input)))
-	if !r.ideal.Known {
-		share = human.Percent(float64(least)/float64(max(1, input))) + " to " + share
+	share := human.Percent(float64(least) / float64(max(1, built)))
+	if r.ideal.Expected == nil {
+		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
 	r.say.line("      an ideal prefix cache would hold %s of the input tokens", share)
 }

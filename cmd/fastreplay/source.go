@@ -27,14 +27,6 @@ func (r *replay) makeSource() (err error) {
 	return r.takeWords()
 }
 
-// wordsName is what messages call the source of the words.
-func (r *replay) wordsName() string {
-	if r.tokenizer == nil {
-		return "the built-in list"
-	}
-	return r.tokenizer.Name()
-}
-
 // takeIDs makes prompts of the tokenizer's ordinary ids.
 func (r *replay) takeIDs() error {
 	ids := r.tokenizer.Ordinary()

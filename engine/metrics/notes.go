@@ -41,9 +41,12 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	if a := s.PrefixCache.AboveIdealTokens; a > 0 {
 		say("%s hit %s above the ideal for the plan's order", requests(s.PrefixCache.AboveIdealRequests), human.Many(a, "token"))
 	}
+	if n := all.cache.finer; n > 0 {
+		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
+	}
 	for i := range targets {
 		if c := targets[i].cache; c.reports == 0 && targets[i].outcomes[record.OK] > 0 {
-			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details", urls[i])
+			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report", urls[i])
 		}
 	}
 	return out

@@ -163,12 +163,13 @@ func TestNotes(t *testing.T) {
 		{name: "above an ideal of which the most is known", record: func(r *record.Record) {
 			r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = record.None, 400, 416
 		}, want: []string{"1 request hit 16 tokens above the ideal for the plan's order"}},
-		{name: "between the ideal and its most", record: func(r *record.Record) { r.MostCachedTokens, r.CachedTokens = 416, 416 }},
+		{name: "pieces smaller than assumed", record: func(r *record.Record) { r.MostCachedTokens, r.CachedTokens = 415, 407 },
+			want: []string{"1 request hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens"}},
 		{name: "an ideal of which nothing is known", record: func(r *record.Record) {
 			r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = record.None, record.None, 480
 		}},
 		{name: "no cached tokens", record: func(r *record.Record) { r.CachedTokens = record.None },
-			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details"}},
+			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report"}},
 		{name: "a failure", record: func(r *record.Record) { r.Outcome, r.Error = record.HTTPError, "no such \x1b[31mmodel\n" },
 			want: []string{`http_error, for example row 7: "no such \x1b[31mmodel\n"`}},
 		{name: "a long failure", record: func(r *record.Record) { r.Outcome, r.Error = record.Reset, strings.Repeat("é", 201) },

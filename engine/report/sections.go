@@ -149,7 +149,7 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 		return fmt.Sprintf("%.2f %% %s", percent, what)
 	}
 	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.EvictedTokens, "evicted"),
-		share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
+		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
 }
 
 // client prints what the load generator itself took; nothing if unknown.

@@ -131,18 +131,33 @@ func (c *chooser) takeFirst() {
 		}
 	}
 	for _, context := range append(c.contexts(true), "") {
-		added := make(map[string]int, len(c.first))
-		for word, id := range c.first {
-			ids := c.encode(context, word, " ", word)
-			n := len(ids)
-			if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
-				delete(c.first, word)
-				continue
-			}
-			added[word] = n
-		}
-		c.keepUsual(added, c.first)
+		c.first = c.behind(context)
 	}
+	for _, context := range rareContexts {
+		if kept := c.behind(context); len(kept) >= len(c.first)*3/4 {
+			c.first = kept
+		}
+	}
+}
+
+// rareContexts are ends of roles and tags, as few templates have them right
+// before a message. Words that join them are left out where that leaves most.
+var rareContexts = [...]string{"User:", "<user>", "[INST]", "\"", "\t"}
+
+// behind returns the words of first that stay what they are behind a context.
+func (c *chooser) behind(context string) map[string]int32 {
+	kept := make(map[string]int32, len(c.first))
+	added := make(map[string]int, len(c.first))
+	for word, id := range c.first {
+		ids := c.encode(context, word, " ", word)
+		n := len(ids)
+		if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
+			continue
+		}
+		kept[word], added[word] = id, n
+	}
+	c.keepUsual(added, kept)
+	return kept
 }
 
 // keepUsual deletes the words from words whose count is not the commonest.
