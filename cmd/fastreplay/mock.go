@@ -78,7 +78,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
-	f.StringVar(&o.cacheTokens, "cache-tokens", "-1", "room for running requests and cached prefixes together, in tokens, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
+	f.StringVar(&o.cacheTokens, "cache-tokens", "-1", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
 	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")

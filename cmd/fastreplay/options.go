@@ -126,7 +126,7 @@ func (o *options) addProofFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
 	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", engine.DefaultBlockTokens))
-	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache, such as 3M (default: asked from /metrics)")
+	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 }
 
 func (o *options) addRunFlags(f *pflag.FlagSet) {
