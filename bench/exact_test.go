@@ -1,10 +1,7 @@
 package bench
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,15 +159,22 @@ func TestSuspects(t *testing.T) {
 		}
 	})
 	t.Run("a server of smaller blocks that does not tell", func(t *testing.T) {
-		mock := startMock(t, "--block-tokens", "1")
-		hidden := httptest.NewServer(without(t, mock.url, "/metrics"))
-		t.Cleanup(hidden.Close)
-		r := run(t, append(oneByOne(t), "--url", hidden.URL)...)
+		m := startMock(t, "--block-tokens", "1", "--no-metrics")
+		rows := filepath.Join(t.TempDir(), "growing.jsonl") // each prompt is the one before it and 17 tokens more
+		var text strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&text, `{"timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[1,2,3]}`+"\n", 10*i, 1030+17*i)
+		}
+		if err := os.WriteFile(rows, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		one := []string{"--trace", rows, "--concurrency", "1", "--url", m.url}
+		r := run(t, one...)
 		r.verdict(t)
 		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "the server reuses smaller pieces; give their size with --engine-block-tokens") {
 			t.Errorf("notes: %s", notes)
 		}
-		r = run(t, append(oneByOne(t), "--url", hidden.URL, "--engine-block-tokens", "1")...)
+		r = run(t, append(one, "--engine-block-tokens", "1")...)
 		r.verdict(t)
 		for _, l := range r.lines {
 			if l.Cached != l.Expected {
@@ -248,23 +252,5 @@ func TestTokenizers(t *testing.T) {
 		if last := lastLine(said); !strings.Contains(last, "--tokenizer") || !strings.Contains(last, "nowhere.json") {
 			t.Errorf("said %q", last)
 		}
-	})
-}
-
-// without is a server in front of another one that lacks one path.
-func without(t *testing.T, target, path string) http.Handler {
-	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == path {
-			http.NotFound(w, r)
-			return
-		}
-		proxy.ServeHTTP(w, r)
 	})
 }

@@ -88,6 +88,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before the text prompts of completions")
 	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
+	f.BoolVar(&c.NoMetrics, "no-metrics", false, "answer 404 to /metrics")
 	f.BoolVar(&c.NoTokenize, "no-tokenize", false, "answer 404 to /tokenize")
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
