@@ -56,6 +56,7 @@ type options struct {
 	grace          time.Duration
 	noProbe        bool
 
+	lane      string
 	realtime  sched.Realtime
 	spin      time.Duration
 	maxMemory string
@@ -133,6 +134,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
+	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
 	f.DurationVar(&o.spin, "spin", sched.DefaultSpin, "how long before a deadline the sending thread stops sleeping and spins")
 	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
@@ -205,6 +207,8 @@ func (o *options) check() error {
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
+	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
+		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
 	case o.proof.verify != "" && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
