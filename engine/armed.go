@@ -67,6 +67,7 @@ func (c *conn) settleShot(i int32) {
 	if s.state.CompareAndSwap(shotWhole, shotSettled) {
 		c.took(i, s)
 		c.run.records[i].WrittenNS = s.writtenNS
+		c.run.work.Images.wrote(i)
 		c.endSide()
 	}
 }
@@ -87,6 +88,7 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 	c.took(i, s)
 	if failed {
 		c.writeErr = syscall.Errno(s.errno)
+		c.run.work.Images.wrote(i)
 		c.endSide()
 		return
 	}

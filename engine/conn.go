@@ -92,7 +92,7 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 func (c *conn) write(i int32) {
 	r := c.run
 	rec := &r.records[i]
-	all, err := c.sock.send(r.work.Images.At(int(i)))
+	all, err := c.sock.send(r.image(i, c.fresh))
 	if c.sock.sentNS != notYet {
 		rec.SentNS = c.sock.sentNS
 		rec.ConnWaitNS = c.waited(rec.SentNS)
@@ -102,9 +102,11 @@ func (c *conn) write(i int32) {
 	switch {
 	case err != nil:
 		c.writeErr = err
+		r.work.Images.wrote(i)
 		c.endSide()
 	case all:
 		rec.WrittenNS = r.clock.Now()
+		r.work.Images.wrote(i)
 		c.endSide()
 	default:
 		r.partialWrites.Add(1)
@@ -137,6 +139,7 @@ func (c *conn) flush() {
 	if c.writeErr == nil {
 		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
 	}
+	c.run.work.Images.wrote(c.request.Load())
 	c.endSide()
 }
 

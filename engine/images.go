@@ -26,19 +26,44 @@ type Recipe struct {
 
 // Images are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
 type Images struct {
-	Fingerprint string // of the workload, "sha256:…"
-	arena       *arena
-	offsets     []int64 // image i is arena[offsets[i]:offsets[i+1]]
-	largest     int
+	arena   *arena
+	offsets []int64 // image i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
+	largest int
+	window  *window // where not all of them fit into memory; nil = they do
+	digests [][sha256.Size]byte
+	built   atomic.Int64 // images before this one have been built
 }
 
-// At is the image of request i, valid until Free. It must not be written to.
+// At is the image of request i, valid until Free, or with a window until it was written. It must not be written to.
 func (m *Images) At(i int) []byte {
-	return m.arena.bytes[m.offsets[i]:m.offsets[i+1]:m.offsets[i+1]]
+	from, to := m.place(i), m.place(i)+m.Size(i)
+	return m.arena.bytes[from:to:to]
 }
+
+// place is where image i begins in the arena.
+func (m *Images) place(i int) int64 {
+	if m.window != nil {
+		return m.window.places[i]
+	}
+	return m.offsets[i]
+}
+
+// Size is the size of image i in bytes.
+func (m *Images) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
+
+// Ready tells whether image i stands in the arena.
+func (m *Images) Ready(i int) bool { return m.window == nil || m.built.Load() > int64(i) }
 
 // Bytes is the size of all images.
 func (m *Images) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+
+// Fingerprint of the workload, "sha256:…"; "" as long as an image was not built.
+func (m *Images) Fingerprint(w *Work) string {
+	if m.built.Load() < int64(w.Requests()) {
+		return ""
+	}
+	return fingerprint(w, m.digests)
+}
 
 // Largest is the size of the largest image in bytes.
 func (m *Images) Largest() int { return m.largest }
@@ -71,19 +96,26 @@ func (r *Recipe) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int
 	if m.arena, err = newArena(m.Bytes()); err != nil {
 		return err
 	}
-	digests := make([][sha256.Size]byte, w.Requests())
-	err = parallel(ctx, w.Requests(), func(from, to int) {
-		for i := from; i < to; i++ {
-			digests[i] = r.build(w, i, m.At(i))
-		}
-		built.Add(m.offsets[to] - m.offsets[from])
-	})
-	if err != nil {
+	m.digests = make([][sha256.Size]byte, w.Requests())
+	if err := r.fill(ctx, w, m, 0, w.Requests(), built); err != nil {
 		_ = m.Free()
 		return err
 	}
-	m.Fingerprint = fingerprint(w, digests)
 	return nil
+}
+
+// fill builds the images of the requests from from up to to, on all processors.
+func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, built *atomic.Int64) error {
+	err := parallel(ctx, to-from, func(a, b int) {
+		for i := from + a; i < from+b; i++ {
+			m.digests[i] = r.build(w, i, m.At(i))
+		}
+		built.Add(m.offsets[from+b] - m.offsets[from+a])
+	})
+	if err == nil {
+		m.built.Store(int64(to))
+	}
+	return err
 }
 
 // build writes image i into dst and returns the digest of what it asks.

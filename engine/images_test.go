@@ -129,15 +129,15 @@ func TestFingerprint(t *testing.T) {
 		_ = binary.Write(all, binary.LittleEndian, w.Plan.ReleaseNS[i])
 		all.Write(row.Sum(nil))
 	}
-	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint != want {
-		t.Errorf("fingerprint %s, want %s", m.Fingerprint, want)
+	if want := fmt.Sprintf("sha256:%x", all.Sum(nil)); m.Fingerprint(w) != want {
+		t.Errorf("fingerprint %s, want %s", m.Fingerprint(w), want)
 	}
 }
 
 func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 	w := sampleWork(t, 50)
 	print := func(salt, runID string, seed uint64) string {
-		return buildImages(t, sampleRecipe(t, salt, runID, seed), w).Fingerprint
+		return buildImages(t, sampleRecipe(t, salt, runID, seed), w).Fingerprint(w)
 	}
 	if print("", "a", 7) != print("", "b", 7) {
 		t.Error("another run id changed the fingerprint")
@@ -151,12 +151,12 @@ func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 	keyed := *w
 	keyed.Targets = append([]Target(nil), w.Targets...)
 	keyed.Targets[0].Query = "?key=k"
-	if buildImages(t, sampleRecipe(t, "", "a", 7), &keyed).Fingerprint != print("", "a", 7) {
+	if buildImages(t, sampleRecipe(t, "", "a", 7), &keyed).Fingerprint(&keyed) != print("", "a", 7) {
 		t.Error("a credential in the URL changed the fingerprint")
 	}
 	slow := *w
 	slow.Plan, _ = sched.FromTrace(w.Trace.ArrivalNS, 0.5, 0)
-	if buildImages(t, sampleRecipe(t, "", "a", 7), w).Fingerprint == buildImages(t, sampleRecipe(t, "", "a", 7), &slow).Fingerprint {
+	if buildImages(t, sampleRecipe(t, "", "a", 7), w).Fingerprint(w) == buildImages(t, sampleRecipe(t, "", "a", 7), &slow).Fingerprint(&slow) {
 		t.Error("another pace did not change the fingerprint")
 	}
 }

@@ -88,6 +88,10 @@ func (r *Run) releaseNext() {
 func (r *Run) fire(i int32) {
 	p := r.peerOf(i)
 	p.fired.Add(1)
+	if !r.work.Images.Ready(int(i)) {
+		r.sendLate(i, p)
+		return
+	}
 	for {
 		c := p.take()
 		if c == nil {
@@ -100,16 +104,20 @@ func (r *Run) fire(i int32) {
 	}
 }
 
-// sendLate sends request i, for which no connection is ready, on one that a worker dials for it.
+// sendLate sends request i, for which no connection or no image is ready, on a connection that a worker dials for it.
 func (r *Run) sendLate(i int32, p *peer) {
 	wanted := r.clock.Now()
-	r.workers.do(func() { r.dialAndSend(i, p, wanted) })
+	unbuilt := !r.work.Images.Ready(int(i))
+	if unbuilt {
+		r.work.Images.window.late.Add(1)
+	}
+	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
 }
 
 // dialAttempts: a server, or a balancer without one, may close a connection as soon as it is open.
 const dialAttempts = 2
 
-func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64) {
+func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 	for range dialAttempts {
 		if r.aborted() {
 			break
@@ -123,7 +131,7 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64) {
 			return
 		}
 		c.wantedNS = wantedNS
-		late := r.work.Plan.Open() && r.records[i].Resent == 0
+		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt
 		if c.start(i, opening) {
 			if late {
 				r.notReady.Add(1)

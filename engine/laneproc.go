@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// armLead is how long before its instant a request gets its connection. The armer may be late by that much.
-	armLead = 40 * time.Millisecond
+	// armLead is how long before its instant a request gets its connection. The armer, a goroutine like others, may be late
+	// by that much: 40 ms were too few beside a test suite under the race detector on the same 2 cores.
+	armLead = 100 * time.Millisecond
 	// armTick is how often the armer looks.
 	armTick = 4 * time.Millisecond
 	// lanePatience bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
@@ -64,7 +65,7 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 	if err := l.spawn(command, places); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.Bytes())*mapPerByte))
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(len(r.work.Images.arena.bytes))*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -80,7 +81,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), shots: int64(len(l.shots)), arenaBytes: r.work.Images.Bytes(), places: int64(places),
+		spinNS: int64(r.cfg.Spin), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -91,8 +92,7 @@ func (l *laneProcess) fill(places int) {
 	for i := range l.shots {
 		s := &l.shots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
-		s.offset = r.work.Images.offsets[i]
-		s.size = r.work.Images.offsets[i+1] - s.offset
+		s.offset, s.size = r.work.Images.place(i), r.work.Images.Size(i)
 	}
 }
 
@@ -180,6 +180,10 @@ func (l *laneProcess) armOne(i int32) {
 	s := &l.shots[i]
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
+	}
+	if !l.run.work.Images.Ready(int(i)) {
+		l.again = append(l.again, i)
+		return
 	}
 	p := l.run.peerOf(i)
 	for {

@@ -153,6 +153,10 @@ func (r *Run) Do() error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watch(halt) })
 	helpers.Go(func() { r.keeper.keep(halt) })
+	building, endBuilding := context.WithCancel(context.Background())
+	if r.work.Images.window != nil {
+		helpers.Go(func() { r.buildAhead(building) })
+	}
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	r.clock.Start(startLead)
@@ -168,6 +172,7 @@ func (r *Run) Do() error {
 	}
 	<-r.allDone
 	close(halt)
+	endBuilding()
 	helpers.Wait()
 	r.hangUp()
 	close(r.done)
@@ -234,6 +239,7 @@ func (r *Run) resend(i int32, c *conn) {
 
 // finish hands a final record to the recorder.
 func (r *Run) finish(i int32) {
+	r.work.Images.wrote(i)
 	for now := r.clock.Now(); ; {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {

@@ -35,7 +35,7 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt [
 	err = parallel(ctx, n, func(from, to int) {
 		for k := from; k < to; k++ {
 			i := k * w.Requests() / n
-			image, spec := w.Images.At(i), r.spec(w, i)
+			image, spec := w.Images.whole(r, w, i), r.spec(w, i)
 			size := r.Source.Size(spec)
 			body := r.Backend.Size(size, int(w.Trace.OutputTokens[i]))
 			text := image[len(image)-body+before:][:size]

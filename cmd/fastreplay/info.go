@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -20,12 +21,27 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: 1, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
 			SpinUS: float64(r.o.spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
 		},
+		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
 		Limits:      r.o.limits,
 		Planned:     int64(r.work.Requests()) - f.Skipped,
 		Notes:       append(r.notes, placementNotes(f, r.o)...),
 	}
+}
+
+// buildAhead is how building during the run went; nil where all was built before.
+func (r *replay) buildAhead() *metrics.BuildAhead {
+	w, ok := r.work.Images.Window()
+	if !ok {
+		return nil
+	}
+	b := &metrics.BuildAhead{WindowBytes: w.Bytes, Late: w.Late}
+	if w.LeadNS != math.MaxInt64 {
+		lead := float64(w.LeadNS) / 1e6
+		b.LeastLeadMS = &lead
+	}
+	return b
 }
 
 func placementNotes(f engine.Facts, o *options) []string {
@@ -58,7 +74,7 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	t, n := r.trace, r.work.Requests()-int(f.Skipped)
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), BlockTokens: int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint,
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
 	}
 	for i := range n {
 		if surplus := r.work.SurplusTokens(i); surplus > 0 {

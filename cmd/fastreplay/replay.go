@@ -224,8 +224,11 @@ func (r *replay) checkMemory() error {
 		limit, origin = int64(defaultMemoryShare*float64(free)), fmt.Sprintf("%d %% of the free memory", int(100*defaultMemoryShare))
 	}
 	if need > limit {
-		return fmt.Errorf("the requests need %s of memory, the limit is %s (%s); replay less with --limit, --from/--to or --duration, or raise --max-memory",
-			human.Bytes(need), human.Bytes(limit), origin)
+		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(limit), origin)
+		if err := r.recipe.Window(r.work, r.work.Images, limit); err != nil {
+			return fmt.Errorf("%w; replay less with --limit, --from/--to or --duration, or raise --max-memory", err)
+		}
+		return nil
 	}
 	r.say.line("      memory for them: %s of %s allowed (%s)", human.Bytes(need), human.Bytes(limit), origin)
 	return nil
@@ -235,13 +238,23 @@ func (r *replay) checkMemory() error {
 func (r *replay) build(ctx context.Context) error {
 	began := time.Now()
 	progress := r.say.watchBuild(r.work.Images.Bytes())
-	err := r.recipe.Fill(ctx, r.work, r.work.Images, &progress.built)
+	window, ahead := r.work.Images.Window()
+	fill := r.recipe.Fill
+	if ahead {
+		fill = r.recipe.FillWindow
+	}
+	err := fill(ctx, r.work, r.work.Images, &progress.built)
 	progress.end()
 	if err != nil {
 		return err
 	}
 	r.buildS = time.Since(began).Seconds()
-	r.say.line("built: %s in %s, fingerprint %s", human.Bytes(r.work.Images.Bytes()), human.Duration(r.buildS*1e9, 3), r.work.Images.Fingerprint)
+	took := human.Duration(r.buildS*1e9, 3)
+	if ahead {
+		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", human.Bytes(window.Bytes), took)
+		return nil
+	}
+	r.say.line("built: %s in %s, fingerprint %s", human.Bytes(r.work.Images.Bytes()), took, r.work.Images.Fingerprint(r.work))
 	return nil
 }
 

@@ -30,6 +30,7 @@ type Summary struct {
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
 	Client      Client      `json:"client"`
+	BuildAhead  *BuildAhead `json:"build_ahead"` // null where all requests were built before the start
 	Limits      Limits      `json:"limits"`
 	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
 }
@@ -163,6 +164,14 @@ type Target struct {
 	ITLMS            *Percentiles `json:"itl_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// BuildAhead is how requests were built during the run, where memory did not
+// hold all of them.
+type BuildAhead struct {
+	WindowBytes int64    `json:"window_bytes"`  // room for requests at a time
+	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between a request's building and its instant; null in a closed loop
+	Late        int64    `json:"late"`          // requests that were not built at their instant
 }
 
 // Client is what the load generator itself used.

@@ -58,7 +58,20 @@ func (p *page) requests(s *metrics.Summary) {
 	if s.Writes != (metrics.Writes{}) {
 		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
+	p.buildAhead(s.BuildAhead)
 	p.Line("")
+}
+
+// buildAhead prints how requests were built during the run; nothing if before.
+func (p *page) buildAhead(b *metrics.BuildAhead) {
+	if b == nil {
+		return
+	}
+	lead := ""
+	if b.LeastLeadMS != nil {
+		lead = "least lead " + human.Duration(*b.LeastLeadMS*1e6, 3)
+	}
+	p.Field("built ahead", human.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
 }
 
 // outcomes lists what became of the requests that failed, the most frequent

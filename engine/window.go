@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// window is where images are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
+// in plan order, as soon as those that stood there before have been written.
+type window struct {
+	bytes   int64
+	places  []int64       // where image i begins in the ring
+	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
+	written []atomic.Bool // image i is not needed any more
+	kept    int           // images before this one are not needed; the builder's own
+	leadNS  atomic.Int64  // the shortest time between an image's end of building and its deadline
+	late    atomic.Int64  // requests whose image was not there at their deadline
+	recipe  *Recipe
+}
+
+// WindowFacts is how building during a run went.
+type WindowFacts struct {
+	Bytes  int64 // room for images at a time
+	LeadNS int64 // the shortest time between an image's building and its deadline; math.MaxInt64 = all were built before the start
+	Late   int64 // requests whose image was not there at their deadline
+}
+
+// Window is how building during the run went; false where all images fit into memory.
+func (m *Images) Window() (WindowFacts, bool) {
+	if m.window == nil {
+		return WindowFacts{}, false
+	}
+	return WindowFacts{m.window.bytes, m.window.leadNS.Load(), m.window.late.Load()}, true
+}
+
+const (
+	// windowBatch is how many bytes are built before they are handed out: some milliseconds' work.
+	windowBatch = 16 << 20
+	// windowTick is how often a builder without room looks for it.
+	windowTick = 2 * time.Millisecond
+	// leastWindows of the largest image must fit into the window, so that one is built while others are written.
+	leastWindows = 8
+)
+
+// Window prepares m for at most limit bytes of images at a time, in place of Fill's room for all of them.
+func (r *Recipe) Window(w *Work, m *Images, limit int64) error {
+	if limit < leastWindows*int64(m.largest) {
+		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastWindows)
+	}
+	n := w.Requests()
+	v := &window{recipe: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
+	var at int64 // in the endless ring
+	for i := range n {
+		size := m.Size(i)
+		if at%limit+size > limit {
+			at += limit - at%limit
+		}
+		v.places[i] = at % limit
+		at += size
+		v.ends[i] = at
+	}
+	v.leadNS.Store(math.MaxInt64)
+	m.window = v
+	m.digests = make([][sha256.Size]byte, n)
+	var err error
+	m.arena, err = newArena(limit)
+	return err
+}
+
+// room is the first request whose image does not fit beside those that are still needed.
+func (v *window) room(m *Images, needed func(i int) bool) int {
+	for v.kept < int(m.built.Load()) && !needed(v.kept) {
+		v.kept++
+	}
+	to := int(m.built.Load())
+	begin := int64(math.MaxInt64) // of what is needed, in the endless ring
+	if v.kept < to {
+		begin = v.ends[v.kept] - m.Size(v.kept)
+	}
+	for batch := int64(0); to < len(v.ends) && batch < windowBatch; to++ {
+		if begin == math.MaxInt64 {
+			begin = v.ends[to] - m.Size(to)
+		}
+		if v.ends[to]-begin > v.bytes {
+			break
+		}
+		batch += m.Size(to)
+	}
+	return to
+}
+
+// FillWindow builds what fits before the start.
+func (r *Recipe) FillWindow(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+	for {
+		from := int(m.built.Load())
+		to := m.window.room(m, func(int) bool { return true })
+		if to == from {
+			return nil
+		}
+		if err := r.fill(ctx, w, m, from, to, built); err != nil {
+			return err
+		}
+	}
+}
+
+// buildAhead builds the rest during the run, until all are built or ctx ends.
+func (r *Run) buildAhead(ctx context.Context) {
+	m := r.work.Images
+	v := m.window
+	var built atomic.Int64
+	tick := time.NewTicker(windowTick)
+	defer tick.Stop()
+	for from := int(m.built.Load()); from < r.work.Requests(); from = int(m.built.Load()) {
+		to := v.room(m, r.needsImage)
+		if to == from {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				continue
+			}
+		}
+		if v.recipe.fill(ctx, r.work, m, from, to, &built) != nil {
+			return
+		}
+		if r.work.Plan.Open() {
+			v.leadNS.Store(min(v.leadNS.Load(), r.work.Plan.ReleaseNS[from]-r.clock.Now()))
+		}
+	}
+}
+
+// needsImage tells whether the arena must still hold image i.
+func (r *Run) needsImage(i int) bool {
+	if r.work.Images.window.written[i].Load() {
+		return false
+	}
+	return r.remote == nil || r.remote.shots[i].state.Load() != shotWhole
+}
+
+// wrote is told that image i is not needed in the arena any more.
+func (m *Images) wrote(i int32) {
+	if m.window != nil {
+		m.window.written[i].Store(true)
+	}
+}
+
+// whole is image i as it is or will be written: the arena's, or with a window one of its own.
+func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
+	if m.window == nil {
+		return m.At(i)
+	}
+	b := make([]byte, m.Size(i))
+	r.build(w, i, b)
+	return b
+}
+
+// image is what is written for request i: in place for a connection that was ready in time. A late or repeated request
+// gets bytes of its own where the arena's may be gone.
+func (r *Run) image(i int32, fresh bool) []byte {
+	if v := r.work.Images.window; v != nil && fresh {
+		v.written[i].Store(true)
+		return r.work.Images.whole(v.recipe, r.work, int(i))
+	}
+	return r.work.Images.At(int(i))
+}

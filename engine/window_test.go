@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// TestWindowNeverOverwritesWhatIsNeeded: at every moment the images between the oldest that is needed and the newest that
+// is built lie apart in the ring.
+func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m := &Images{offsets: []int64{0}}
+		for range 200 {
+			size := 1 + rng.Int64N(100)
+			m.largest = max(m.largest, int(size))
+			m.offsets = append(m.offsets, m.Bytes()+size)
+		}
+		r := &Recipe{}
+		w := &Work{Plan: sched.Plan{Requests: 200}}
+		if err := r.Window(w, m, int64(leastWindows*m.largest)+rng.Int64N(300)); err != nil {
+			t.Fatal(err)
+		}
+		needed := make([]bool, 200)
+		for m.built.Load() < 200 {
+			from := int(m.built.Load())
+			to := m.window.room(m, func(i int) bool { return needed[i] })
+			for i := from; i < to; i++ {
+				for j := range i {
+					apart := m.place(i)+m.Size(i) <= m.place(j) || m.place(j)+m.Size(j) <= m.place(i)
+					if needed[j] && !apart {
+						t.Fatalf("seed %d: image %d at %d+%d over %d at %d+%d", seed, i, m.place(i), m.Size(i), j, m.place(j), m.Size(j))
+					}
+				}
+				if m.place(i)+m.Size(i) > m.window.bytes {
+					t.Fatalf("seed %d: image %d ends at %d of %d", seed, i, m.place(i)+m.Size(i), m.window.bytes)
+				}
+				needed[i] = true
+			}
+			m.built.Store(int64(to))
+			for i := range to {
+				if rng.IntN(3) == 0 || i == m.window.kept {
+					needed[i] = false
+				}
+			}
+		}
+		_ = m.Free()
+	}
+}
+
+func TestWindowTooSmall(t *testing.T) {
+	w, _ := equalWork(t, 20, openPlan)
+	r := sampleRecipe(t, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Window(w, m, int64(leastWindows*m.Largest())-1); err == nil {
+		t.Error("a window for less than some of the largest")
+	}
+}
+
+// TestWindowSendsTheSameBytes: requests that are built during the run, in a window of a few of them, reach the server byte
+// for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
+func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameBytes) }
+
+func windowSendsTheSameBytes(t *testing.T, lane []string) {
+	const n = 2000
+	w, s := equalWork(t, n, openPlan)
+	whole := w.Images
+	r := sampleRecipe(t, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Window(w, m, int64(60*m.Largest()+17)); err != nil {
+		t.Fatal(err)
+	}
+	var built atomic.Int64
+	if err := r.FillWindow(context.Background(), w, m, &built); err != nil {
+		t.Fatal(err)
+	}
+	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
+		t.Fatal("the window holds other images than the first")
+	}
+	w.Images = m
+	var wrong atomic.Int64
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		buf := make([]byte, s.request)
+		for range 40 { // then it closes, and what is on its way is sent again
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			s.served.Add(1)
+			_, after, _ := bytes.Cut(buf, []byte("X-Request-Id: a-"))
+			i, err := strconv.Atoi(string(after[:requestIDDigits]))
+			if err != nil || !bytes.Equal(buf, whole.At(i)) {
+				wrong.Add(1)
+			}
+			if _, err := c.Write(s.answer); err != nil {
+				return
+			}
+		}
+	}
+	k := new(sink)
+	do(t, s, newRun(t, lane, w, k))
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK {
+			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
+		}
+	}
+	if len(k.records) != n || s.served.Load() != n || wrong.Load() != 0 {
+		t.Errorf("%d records, %d served, %d with other bytes", len(k.records), s.served.Load(), wrong.Load())
+	}
+	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
+		t.Errorf("fingerprint %s, want %s", got, want)
+	}
+	facts, ok := m.Window()
+	t.Logf("window %+v, %v", facts, ok)
+}
