@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	touchSources()
 	binary = filepath.Join(dir, "fastreplay")
 	build := exec.Command("go", append([]string{"build", "-o", binary}, append(raceFlag(), "../cmd/fastreplay")...)...)
 	code := 1
@@ -46,6 +48,18 @@ func TestMain(m *testing.M) {
 	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// touchSources reads what the binary is built from, so that `go test` knows on what a cached result depends.
+func touchSources() {
+	for _, part := range []string{"../cmd", "../engine", "../codec", "../sched", "mockllm"} {
+		_ = filepath.WalkDir(part, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && !strings.HasSuffix(path, "_test.go") {
+				_, _ = os.ReadFile(path)
+			}
+			return nil
+		})
+	}
 }
 
 func raceFlag() []string {

@@ -17,14 +17,30 @@ func (c *conn) arm(i int32, s *shot) bool {
 	}
 	c.carry(i, parked, s.releaseNS)
 	s.conn.Store(c.key)
+	if c.sock.tls != nil && !c.run.remote.put(i, s, c) {
+		c.state.Store(dead) // TLS counts what it has encrypted: it cannot carry anything else
+		c.bury()
+		return false
+	}
 	if !s.state.CompareAndSwap(shotEmpty, shotArmed) {
-		c.request.Store(c.finished) // it carries what it carried before: nothing
-		c.peer.park(c, claimed)
+		c.state.Store(busy)
+		c.takeBack()
 		return false
 	}
 	c.peer.fired.Add(1)
 	c.state.Store(busy)
 	return true
+}
+
+// takeBack frees a busy connection of a request that the lane will not write.
+func (c *conn) takeBack() {
+	c.request.Store(noRequest)
+	if c.sock.tls == nil {
+		c.peer.park(c, busy)
+		return
+	}
+	c.state.Store(dead) // TLS counts what it has encrypted
+	c.bury()
 }
 
 // sent tells whether the connection's request has left, or is leaving: not that it waits for the lane, or was taken back.
@@ -92,7 +108,10 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 		c.endSide()
 		return
 	}
-	c.sock.spill = c.run.work.Images.At(int(i))[s.wrote:]
+	c.sock.spill = c.run.remote.bytesOf(i)[s.wrote:]
+	if c.sock.tls != nil {
+		c.sock.spill = append([]byte(nil), c.sock.spill...) // the stage is used again
+	}
 	c.run.partialWrites.Add(1)
 	c.run.workers.do(c.flushRest)
 }

@@ -38,6 +38,7 @@ type laneProcess struct {
 	memory []byte
 	board  *laneBoard
 	shots  []shot
+	stage  *stage // of https requests; nil = there are none
 
 	mu      sync.Mutex
 	scanned int64   // shots before this one have been looked at
@@ -186,7 +187,7 @@ func (l *laneProcess) armOne(i int32) {
 		return
 	}
 	p := l.run.peerOf(i)
-	for {
+	for s.state.Load() == shotEmpty {
 		c := p.take()
 		if c == nil {
 			l.again = append(l.again, i)
@@ -195,10 +196,36 @@ func (l *laneProcess) armOne(i int32) {
 		if c.arm(i, s) {
 			return
 		}
-		if s.state.Load() != shotEmpty {
-			return
-		}
 	}
+}
+
+// put encrypts request i for its connection and stages it. False: the connection is of no use any more.
+func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
+	sealed, err := c.sock.seal(l.run.image(i, false))
+	if err != nil {
+		return false
+	}
+	place, ok := l.stage.put(i, sealed, l.isStaged)
+	s.offset, s.size = ^place, int64(len(sealed))
+	return ok
+}
+
+// isStaged tells whether what lies at a place of the stage is still to be written for request i.
+func (l *laneProcess) isStaged(i int32, place int64) bool {
+	s := &l.shots[i]
+	switch s.state.Load() {
+	case shotArmed, shotFiring, shotPart:
+		return s.offset == ^place
+	}
+	return false
+}
+
+// bytesOf is what the lane is given to write for request i.
+func (l *laneProcess) bytesOf(i int32) []byte {
+	if s := &l.shots[i]; s.offset < 0 {
+		return l.stage.bytes[^s.offset:][:s.size]
+	}
+	return l.run.work.Images.At(int(i))
 }
 
 // rearm is told that the connection claimed for request i died before its instant.
@@ -248,8 +275,7 @@ func (l *laneProcess) abandon(i int32, why string) {
 	case shotWhole, shotSettled: // the receiver's
 	default:
 		if s.state.CompareAndSwap(shotArmed, shotAbandoned) {
-			c := l.run.connOf(s)
-			c.peer.park(c, busy)
+			l.run.connOf(s).takeBack()
 		}
 		s.state.Store(shotAbandoned)
 		l.run.unsent(i, why)
@@ -293,10 +319,15 @@ func errNoLane(w *Work) error {
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")
 	}
+	return nil
+}
+
+// usesTLS tells whether requests are encrypted.
+func (w *Work) usesTLS() bool {
 	for _, t := range w.Targets {
 		if t.TLS {
-			return errors.New("an https connection is this process's own")
+			return true
 		}
 	}
-	return nil
+	return false
 }

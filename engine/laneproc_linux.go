@@ -29,7 +29,7 @@ func newSharedMemory(name string, size int64) (*os.File, []byte, error) {
 	return f, b, nil
 }
 
-// spawn starts the process with board, arena and link as its descriptors 3, 4 and 5.
+// spawn starts the process with board, arena, link and, for https, stage as its descriptors 3 to 6.
 func (l *laneProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
 	file, memory, err := newSharedMemory("fastreplay-board", boardSize(n))
@@ -39,6 +39,16 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	defer func() { _ = file.Close() }()
 	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
 	l.fill(places)
+	files := []*os.File{file, l.run.work.Images.arena.file, nil}
+	if l.run.work.usesTLS() {
+		stageFile, bytes, err := newSharedMemory("fastreplay-stage", stageSize(l.run.work.Images.Largest()))
+		if err != nil {
+			return fmt.Errorf("shared memory: %w", err)
+		}
+		defer func() { _ = stageFile.Close() }()
+		l.stage, l.board.stageBytes = &stage{bytes: bytes}, int64(len(bytes))
+		files = append(files, stageFile)
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -51,7 +61,8 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	}
 	l.link = link.(*net.UnixConn)
 	l.cmd = exec.Command(command[0], command[1:]...)
-	l.cmd.ExtraFiles = []*os.File{file, l.run.work.Images.arena.file, theirs}
+	files[2] = theirs
+	l.cmd.ExtraFiles = files
 	l.cmd.Stderr = os.Stderr
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the replay, which drains first
 	if err := l.cmd.Start(); err != nil {

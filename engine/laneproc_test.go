@@ -72,7 +72,8 @@ func TestLaneThatIsNone(t *testing.T) {
 }
 
 // TestArmedConnectionThatDiesIsReplaced: the server closes each connection some time after its first answer, so that many
-// die while a request is armed on them, or is just being written. No request is lost, failed or sent twice.
+// die while a request is armed on them, or is just being written. No request is lost or sent twice, and none fails but
+// those that crossed the server's end of the connection on their way: nobody can tell whether the server took them.
 func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 	lane := laneOfItsOwn(t)
 	w, s := equalWork(t, 1500, openPlan)
@@ -93,13 +94,18 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 	k := new(sink)
 	r := newRun(t, lane, w, k)
 	do(t, s, r)
+	ok := int64(0)
 	for _, rec := range k.records {
-		if rec.Outcome != record.OK {
+		switch rec.Outcome {
+		case record.OK:
+			ok++
+		case record.Reset:
+		default:
 			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
 		}
 	}
-	if len(k.records) != 1500 || answered.Load() != 1500 {
-		t.Errorf("%d records, %d answered; want 1,500", len(k.records), answered.Load())
+	if len(k.records) != 1500 || answered.Load() != ok || ok < 1000 {
+		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, answered.Load())
 	}
 	t.Logf("%d connections closed by the server, %d late", r.Facts().ClosedIdle, r.Facts().NotReady)
 }

@@ -22,6 +22,7 @@ const (
 	laneBoardFD = 3
 	laneArenaFD = 4
 	laneLinkFD  = 5
+	laneStageFD = 6
 )
 
 // laneServer is the lane in its own process.
@@ -29,6 +30,7 @@ type laneServer struct {
 	board *laneBoard
 	shots []shot
 	arena []byte
+	stage []byte
 	table []laneConn // connections by place
 	link  *net.UnixConn
 	wake  uintptr // the link's descriptor
@@ -83,7 +85,13 @@ func openLane() (*laneServer, error) {
 	if l.arena, err = unix.Mmap(laneArenaFD, 0, int(l.board.arenaBytes), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, err
 	}
-	l.touchArena()
+	if n := l.board.stageBytes; n > 0 {
+		if l.stage, err = unix.Mmap(laneStageFD, 0, int(n), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+			return nil, err
+		}
+		touch(l.stage)
+	}
+	touch(l.arena)
 	link, err := net.FileConn(os.NewFile(laneLinkFD, "replay"))
 	if err != nil {
 		return nil, err
@@ -99,14 +107,14 @@ func openLane() (*laneServer, error) {
 	return l, raw.Control(func(fd uintptr) { l.wake = fd })
 }
 
-// touchArena maps every page of the images, so that no write meets its first touch.
-func (l *laneServer) touchArena() {
-	if unix.Madvise(l.arena, unix.MADV_POPULATE_READ) == nil {
+// touch maps every page of memory, so that no write meets its first touch.
+func touch(memory []byte) {
+	if unix.Madvise(memory, unix.MADV_POPULATE_READ) == nil {
 		return
 	}
 	sum := byte(0) // kernels before 5.14
-	for i := 0; i < len(l.arena); i += os.Getpagesize() {
-		sum += l.arena[i]
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		sum += memory[i]
 	}
 	runtime.KeepAlive(sum)
 }
@@ -171,7 +179,7 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	if word>>32 != key>>32 {
 		return l.fail(s, syscall.ENOTCONN) // its descriptor is still on the way
 	}
-	n, err := writeNow(uintptr(uint32(word)), l.arena[s.offset:s.offset+s.size])
+	n, err := writeNow(uintptr(uint32(word)), l.bytes(s))
 	s.writtenNS = l.clock.Now()
 	s.wrote = int64(n)
 	l.board.fired.Add(1)
@@ -184,6 +192,14 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	}
 	s.state.Store(shotWhole)
 	return false
+}
+
+// bytes is what a shot writes.
+func (l *laneServer) bytes(s *shot) []byte {
+	if s.offset < 0 {
+		return l.stage[^s.offset:][:s.size]
+	}
+	return l.arena[s.offset:][:s.size]
 }
 
 func (l *laneServer) fail(s *shot, errno syscall.Errno) bool {

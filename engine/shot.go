@@ -9,7 +9,7 @@ import (
 // to be written and on which connection, the lane writes it at its instant and leaves the result.
 type shot struct {
 	releaseNS    int64
-	offset, size int64         // of the image in the arena
+	offset, size int64         // of the bytes in the arena; where offset is below 0, at ^offset in the stage
 	conn         atomic.Uint64 // see connKey; valid while armed
 	state        atomic.Uint32
 	errno        int32
@@ -41,6 +41,7 @@ type laneBoard struct {
 	spinNS                  int64
 	shots                   int64
 	arenaBytes              int64
+	stageBytes              int64 // 0 = there is no stage
 	places                  int64 // of connections
 
 	ready   atomic.Uint32 // laneWaits, lanePlaced or laneRefused
