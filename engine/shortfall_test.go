@@ -102,20 +102,39 @@ func usable(r *record.Record, ns int64) bool {
 	return r.SentNS != record.None && r.Status == 200 && r.FirstTokenNS != record.None && r.FirstTokenNS <= ns
 }
 
-// sharedTokens is the length of the longest common prefix of two requests' prompts as the server sees them.
-func (w *Work) sharedTokens(i, j int) int {
-	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
-	n, size := w.Overhead.Head, w.Trace.BlockTokens
-	left := min(w.PromptTokens(i), w.PromptTokens(j))
-	for k := 0; left > 0; k++ {
-		if k >= len(a) || k >= len(b) || a[k] != b[k] {
-			return n
+// TestOvertaken: what a request found of one that was planned later, but came first, is owed to the order; what it found
+// of one that was sent after its own first token is not.
+func TestOvertaken(t *testing.T) {
+	w := sampleWork(t, 60)
+	first, later := -1, -1
+	for i := range 60 {
+		for j := i + 1; j < 60; j++ {
+			if w.peer(i) == w.peer(j) && w.sharedTokens(i, j) >= w.Overhead.Head+512 && w.builtTokens(i) > 600 {
+				first, later = i, j
+			}
 		}
-		n += min(left, size)
-		left -= size
 	}
-	if w.PromptTokens(i) == w.PromptTokens(j) {
-		n += w.Overhead.Tail
+	if first < 0 {
+		t.Fatal("no two requests share a block")
 	}
-	return n
+	cached := int64(min(w.sharedTokens(first, later), w.builtTokens(first)-1))
+	for _, c := range []struct{ laterSentNS, cached, most, want int64 }{
+		{50, cached, 0, cached},
+		{50, cached, cached - 16, 16},
+		{50, cached, cached, 0},
+		{50, cached + 4096, 0, cached},
+		{500, cached, 0, 0},
+		{record.None, cached, 0, 0},
+	} {
+		r := &Run{work: w, records: make([]record.Record, 60)}
+		for i := range r.records {
+			r.records[i].Clear()
+		}
+		rec := &r.records[first]
+		rec.Outcome, rec.SentNS, rec.FirstTokenNS, rec.CachedTokens, rec.MostCachedTokens = record.OK, 40, 100, c.cached, c.most
+		r.records[later].SentNS = c.laterSentNS
+		if got := r.OvertakenTokens(); got != c.want {
+			t.Errorf("%+v: %d tokens overtaken", c, got)
+		}
+	}
 }

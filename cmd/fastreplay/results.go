@@ -63,6 +63,7 @@ func (s *results) conclude(run *engine.Run) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
 	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
+	info.Overtaken = run.OvertakenTokens()
 	summary := s.collector.Summary(info)
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{

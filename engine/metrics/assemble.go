@@ -15,6 +15,7 @@ type RunInfo struct {
 	Planned    int64         // requests of the plan
 	Unwritten  int64         // records that could not be written
 	ReceiveLag *Distribution // nil where the kernel gave no stamps
+	Overtaken  int64         // tokens above the ideal that the order of arrival explains
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
@@ -48,7 +49,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	}
 	s.Throughput = throughput(s)
 	s.PrefixCache = prefixCache(&all, targets)
-	s.PrefixCache.Shortfall = info.Shortfall
+	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead = info.BuildAhead
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)
 	s.Verdict = Judge(s, info.Reasons...)

@@ -124,7 +124,8 @@ type PrefixCache struct {
 	ReportedTokens     *int64      `json:"reported_tokens"`
 	AboveIdealTokens   int64       `json:"above_ideal_tokens"` // summed over single requests; above the most that the ideal could be
 	AboveIdealRequests int64       `json:"above_ideal_requests"`
-	Shortfall          *Shortfall  `json:"shortfall"` // null where nothing exact was expected
+	OvertakenTokens    int64       `json:"overtaken_tokens"` // of those above the ideal: found because requests overtook each other
+	Shortfall          *Shortfall  `json:"shortfall"`        // null where nothing exact was expected
 }
 
 // Shortfall is what the servers had less than expected, summed over the OK

@@ -33,9 +33,8 @@ const (
 	// readers waited for a processor.
 	starvedShare = 0.95
 	// warmTolerance is the share of prompt tokens that may be hit above the
-	// ideal before the cache counts as warm: requests that leave in the same
-	// instant may overtake each other on their way, and then the one that was
-	// planned first finds what the other one brought.
+	// ideal, without an overtaking to explain it, before the cache counts as
+	// warm: where words are few, different prompts begin alike now and then.
 	warmTolerance = 0.01
 	// shortTolerance is the share of input tokens that rows shorter than the
 	// template may add.
@@ -168,7 +167,7 @@ func cutShort(s *Summary) string {
 }
 
 func warm(s *Summary) string {
-	above := s.PrefixCache.AboveIdealTokens
+	above := s.PrefixCache.AboveIdealTokens - s.PrefixCache.OvertakenTokens
 	if s.Limits.AllowWarm || float64(above) <= warmTolerance*float64(s.Tokens.Prompt) {
 		return ""
 	}

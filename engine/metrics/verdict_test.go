@@ -59,6 +59,9 @@ func TestJudge(t *testing.T) {
 		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, nil},
 		{"warm", func(s *Summary) { s.PrefixCache.AboveIdealTokens = 1001 },
 			[]string{"the cache was warm, 2 requests hit 1,001 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm"}},
+		{"warm, less what overtaking explains", func(s *Summary) {
+			s.PrefixCache.AboveIdealTokens, s.PrefixCache.OvertakenTokens = 50_000, 49_000
+		}, nil},
 		{"warm, but allowed", func(s *Summary) { s.PrefixCache.AboveIdealTokens, s.Limits.AllowWarm = 99_999, true }, nil},
 		{"errors", func(s *Summary) { s.Requests.OK, s.Requests.Failed = 989, 11 },
 			[]string{"11 of 1,000 requests failed (1.1 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},

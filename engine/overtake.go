@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// OvertakenTokens is how many of the tokens that were cached above the ideal are owed to the order: requests of nearly one
+// instant overtake each other on their way, and the one that was planned first then finds what the other one brought. A
+// cache that began cold can have had them. Call it after Do.
+func (r *Run) OvertakenTokens() (tokens int64) {
+	o := overtakers{run: r, alike: map[uint64][]int32{}}
+	for i := range r.records {
+		rec := &r.records[i]
+		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None || rec.CachedTokens <= rec.MostCachedTokens {
+			continue
+		}
+		o.index()
+		above := rec.CachedTokens - rec.MostCachedTokens
+		tokens += min(above, max(0, o.reach(i)-rec.MostCachedTokens))
+	}
+	return tokens
+}
+
+// overtakers finds the requests whose prompts begin alike.
+type overtakers struct {
+	run   *Run
+	alike map[uint64][]int32 // requests by their first block
+}
+
+// index is made once, and only if something was cached above the ideal.
+func (o *overtakers) index() {
+	if len(o.alike) > 0 {
+		return
+	}
+	w := o.run.work
+	for i := range w.Requests() {
+		if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
+			o.alike[blocks[0]] = append(o.alike[blocks[0]], int32(i))
+		}
+	}
+}
+
+// reach is the most that request i could find of prompts that were sent before its own first token came, whatever their
+// order at the server.
+func (o *overtakers) reach(i int) int64 {
+	w, records := o.run.work, o.run.records
+	blocks := w.Trace.Blocks(i)
+	if len(blocks) == 0 {
+		return 0
+	}
+	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
+	longest := 0
+	for _, j := range o.alike[blocks[0]] {
+		sent := records[j].SentNS
+		if int(j) != i && sent != record.None && sent < until && w.peer(i) == w.peer(int(j)) {
+			longest = max(longest, w.sharedTokens(i, int(j)))
+		}
+	}
+	block := w.cache(w.peer(i)).finestBlock()
+	return int64(max(0, min(longest, w.builtTokens(i)-1)) / block * block)
+}
+
+// sharedTokens is the longest common prefix of two requests' prompts as a server sees them; the longest that it can be
+// where the template's head is unknown.
+func (w *Work) sharedTokens(i, j int) int {
+	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
+	n, size := w.Overhead.Head, w.Trace.BlockTokens
+	if w.Overhead.HeadUnknown {
+		n = w.Overhead.Tokens()
+	}
+	left := min(w.PromptTokens(i), w.PromptTokens(j))
+	for k := 0; left > 0; k++ {
+		if k >= len(a) || k >= len(b) || a[k] != b[k] {
+			return n
+		}
+		n += min(left, size)
+		left -= size
+	}
+	if w.PromptTokens(i) == w.PromptTokens(j) {
+		n += w.Overhead.Tail
+	}
+	return n
+}
