@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	TLS            *tls.Config // for https targets
 	Descriptors    int         // how many sockets the process may open
 	Secrets        []string    // never repeated in a record, even where a server does
+	Stamps         Stamps      // as ProbeStamps has found to work
+	Chunks         *ChunkLog   // where each token chunk's instants go; nil: nowhere
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -60,6 +63,9 @@ type Run struct {
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
 
+	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
+	lags lagTotal
+
 	placement     sched.Placement
 	usage         Usage
 	sent          atomic.Int64
@@ -84,6 +90,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	}
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
+	r.lags.lag = metrics.NewDistribution()
 	r.addPeers()
 	r.keeper = newKeeper(r)
 	return r
@@ -106,7 +113,7 @@ func (r *Run) addPeers() {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
-		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer}
+		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps}
 		if t.TLS {
 			d.tls = r.cfg.TLS
 		}
@@ -145,6 +152,10 @@ func (r *Run) Do() error {
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	r.clock.Start(startLead)
+	if r.cfg.Stamps.Receive {
+		r.wall.Store(sched.NewWall(r.clock))
+		helpers.Go(func() { r.keepWall(halt) })
+	}
 	go r.lane(placed)
 	err := <-placed
 	if err != nil {
@@ -169,6 +180,8 @@ func (r *Run) complete(c *conn) {
 		r.resend(i, c)
 		return
 	}
+	c.stampSent(rec)
+	c.reply.chunks.flush()
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
 		r.sink.Gaps(c.peer.target, c.reply.gaps)
 	}
