@@ -216,6 +216,9 @@ const stampPatience = time.Second
 // ProbeStamps finds out on a connection of the machine with itself whether the kernel stamps as s asks. An error says why
 // not.
 func ProbeStamps(s Stamps) error {
+	if s == (Stamps{}) {
+		return nil
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("no loopback to try it on: %w", err)
