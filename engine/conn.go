@@ -174,7 +174,7 @@ func (c *conn) receive() {
 func (c *conn) read() ([]byte, int64, error) {
 	for {
 		n, err := c.sock.Read(c.buf)
-		at, now := c.instants()
+		at, now := c.instants(n)
 		c.lastReadNS.Store(now)
 		if n > 0 {
 			c.reply.readNS = now

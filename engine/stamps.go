@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -37,6 +38,11 @@ type lags struct {
 	ns                 [lagBatch]int32
 	n                  int
 	unstamped, dropped int64
+}
+
+func (l *lags) add(ns int64) {
+	l.ns[l.n] = int32(min(ns, math.MaxInt32))
+	l.n++
 }
 
 // lagTotal gathers those of all receivers.
@@ -90,32 +96,32 @@ func (r *Run) stampFacts() StampFacts {
 	return f
 }
 
-// instants is asked after each read: the instant of its data and that of the read. They differ where the kernel stamped.
-// On one connection the former never descends, nor is it before its request.
-func (c *conn) instants() (dataNS, readNS int64) {
+// instants is asked after each read, which returned n bytes: their instant and that of the read. They differ where the
+// kernel stamped. On one connection the former never descends, nor is it before its request.
+func (c *conn) instants(n int) (dataNS, readNS int64) {
 	in, wall := c.sock.in, c.run.wall.Load()
-	if in == nil || wall == nil {
+	if in == nil || wall == nil || n == 0 {
 		now := c.run.clock.Now()
 		return now, now
 	}
+	fresh := in.took() // or else TLS had the bytes already
 	if in.wallNS == 0 {
-		now := c.run.clock.Now()
-		if in.took() {
+		if fresh {
 			c.lags.unstamped++
 		}
-		c.dataNS = now
-		return now, now
+		c.dataNS = c.run.clock.Now()
+		return c.dataNS, c.dataNS
 	}
 	at, now, ok := wall.At(in.wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
 	c.dataNS = at
 	switch {
-	case !in.took(): // TLS had the data already
+	case !fresh:
 	case !ok:
 		c.lags.dropped++
 	default:
-		c.lags.ns[c.lags.n] = int32(min(now-at, 1<<31-1))
-		if c.lags.n++; c.lags.n == lagBatch {
+		c.lags.add(now - at)
+		if c.lags.n == lagBatch {
 			c.run.lags.take(&c.lags)
 		}
 	}
