@@ -58,8 +58,11 @@ func TestKernelTimestamps(t *testing.T) {
 			r.join(t, log)
 			r.only(t, "ok")
 			k := r.summary.Client.Stamps
-			if k == nil || !k.Received || !k.Sent || k.Reads == 0 || k.ClockSteps != 0 {
+			if k == nil || !k.Received || !k.Sent || k.Reads == 0 {
 				t.Fatalf("%+v", k)
+			}
+			if k.ClockSteps > 0 {
+				t.Skip("this machine's clock was set meanwhile")
 			}
 			if k.Unstamped+k.Dropped > k.Reads/10 {
 				t.Errorf("%d reads without a stamp, %d stamps dropped, %d reads with one", k.Unstamped, k.Dropped, k.Reads)

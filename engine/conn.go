@@ -169,8 +169,8 @@ func (c *conn) receive() {
 	}
 }
 
-// read returns the next bytes and their instant: the kernel's, or that after the read. A deadline that was meant for an earlier request of the
-// connection is ignored.
+// read returns the next bytes and their instant: the kernel's, or else that after the read. A deadline that was meant for
+// an earlier request of the connection is ignored.
 func (c *conn) read() ([]byte, int64, error) {
 	for {
 		n, err := c.sock.Read(c.buf)
