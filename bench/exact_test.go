@@ -134,7 +134,7 @@ func TestSuspects(t *testing.T) {
 	t.Run("another vocabulary", func(t *testing.T) {
 		m := startMock(t, "--split-words", "5")
 		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
-		if last := lastLine(said); !strings.Contains(last, "does not take each of our words as one token; give the model's own tokenizer with --tokenizer") {
+		if last := lastLine(said); !strings.Contains(last, "does not take each word of the built-in list as one token; give the model's own tokenizer with --tokenizer") {
 			t.Errorf("said %q", last)
 		}
 	})
@@ -161,5 +161,51 @@ func TestSuspects(t *testing.T) {
 		m := startMock(t, "--no-flush", "--ignore-salt", "--template-tokens", "21,5")
 		run(t, with(chat, "--api", "chat", "--url", m.url)...)
 		run(t, with(chat, "--api", "chat", "--url", m.url)...).verdict(t, "the cache was warm")
+	})
+}
+
+// TestTokenizers replays prompts made of the words, or the ids, of each kind of tokenizer, every one of them counted again
+// with it before the start; and refuses a tokenizer that is not the server's.
+func TestTokenizers(t *testing.T) {
+	folder := filepath.Join("..", "codec", "prompt", "tokenizer", "testdata")
+	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
+	for _, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {
+		t.Run(name, func(t *testing.T) {
+			tokenizer := name
+			if strings.HasSuffix(name, ".json") {
+				tokenizer = filepath.Join(folder, name)
+			}
+			m := startMock(t, "--template-tokens", "9,4", "--bos-tokens", "1")
+			for _, args := range [][]string{{"--api", "chat"}, {"--prompt", "text"}, {"--prompt", "token-ids"}} {
+				if name == "t5.json" && args[1] == "token-ids" {
+					said := refused(t, append(args, "--trace", rows, "--url", m.url, "--tokenizer", tokenizer)...)
+					if last := lastLine(said); !strings.Contains(last, "have the same number of digits, and 1000 are needed; use --prompt text") {
+						t.Errorf("said %q", last)
+					}
+					continue
+				}
+				r := run(t, append(args, "--trace", rows, "--url", m.url, "--tokenizer", tokenizer, "--verify-prompts", "all")...)
+				r.prove(t)
+				r.verdict(t)
+				r.only(t, "ok")
+				if says := "verified: 60 of 60 prompts counted again with " + tokenizer + ", each exact"; !strings.Contains(r.stderr, says) {
+					t.Errorf("%v: the run does not say %q:\n%s", args, says, r.stderr)
+				}
+			}
+		})
+	}
+	t.Run("of another model", func(t *testing.T) {
+		m := startMock(t, "--split-words", "5")
+		tokenizer := filepath.Join(folder, "qwen2.json")
+		said := refused(t, "--trace", rows, "--api", "chat", "--url", m.url, "--tokenizer", tokenizer)
+		if last := lastLine(said); !strings.Contains(last, "its model does not take each word of "+tokenizer+" as one token") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		said := refused(t, "--trace", rows, "--tokenizer", "nowhere.json")
+		if last := lastLine(said); !strings.Contains(last, "--tokenizer") || !strings.Contains(last, "nowhere.json") {
+			t.Errorf("said %q", last)
+		}
 	})
 }

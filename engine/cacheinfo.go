@@ -19,6 +19,9 @@ type PrefixCache struct {
 // cacheFamily is vLLM's metric whose labels tell the cache's size.
 const cacheFamily = "vllm:cache_config_info{"
 
+// nullBlocks is how many blocks vLLM keeps back for positions that need none (vllm/v1/core/block_pool.py).
+const nullBlocks = 1
+
 // PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not tell are
 // missing in the answer. engines is the largest number of caches that one address said to stand for: with more than one,
 // which of them a request meets is not known here.
@@ -56,7 +59,7 @@ func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
 		engines++
 		blocks, _ := strconv.ParseInt(label(labels, "num_gpu_blocks"), 10, 64)
 		c.BlockTokens = size
-		c.Tokens += max(0, blocks) * int64(size)
+		c.Tokens += max(0, blocks-nullBlocks) * int64(size)
 	}
 	return c, engines
 }

@@ -29,6 +29,7 @@ const readBuffer = 16 << 10
 // sides, the writer (lane, late worker or flush) and the reader (the receiver).
 type conn struct {
 	id    uint32 // place in the peer's table
+	key   uint64 // what the lane's process calls it
 	peer  *peer
 	run   *Run
 	sock  *socket
@@ -73,18 +74,21 @@ func (c *conn) start(i int32, from uint32) bool {
 	if !c.state.CompareAndSwap(from, claimed) {
 		return false
 	}
-	r := c.run
-	now := r.clock.Now()
-	c.startedNS.Store(now) // before the request: the watchdog must not hold an earlier one's age against it
-	c.lastReadNS.Store(now)
+	c.carry(i, from, c.run.clock.Now())
+	c.state.Store(busy)
+	c.write(i)
+	return true
+}
+
+// carry makes a claimed connection ready for request i, to be written at atNS.
+func (c *conn) carry(i int32, from uint32, atNS int64) {
+	c.startedNS.Store(atNS) // before the request: the watchdog must not hold an earlier one's age against it
+	c.lastReadNS.Store(atNS)
 	c.request.Store(i)
 	c.sides.Store(2)
 	c.fresh, c.outBase = from == opening, c.sock.bytesOut
 	c.writeErr, c.readErr = nil, nil
 	c.noFlush.Store(false)
-	c.state.Store(busy)
-	c.write(i)
-	return true
 }
 
 // write is the writer's side of request i.
@@ -157,6 +161,7 @@ func (c *conn) receive() {
 		}
 		if c.onRead(b, now, err) {
 			c.finished = c.request.Load()
+			c.settleShot(c.finished)
 			reusable := c.reply.reusable
 			if !reusable {
 				c.endFlush()
@@ -196,8 +201,15 @@ func (c *conn) awaitsReply() bool {
 		replied := c.request.Load() == c.finished
 		switch state := c.state.Load(); state {
 		case busy:
-			if !replied {
+			if !replied && c.sent() {
 				return true
+			}
+			if !replied {
+				if c.disarm() {
+					return false
+				}
+				runtime.Gosched() // the lane is writing, or the replay takes the request back
+				continue
 			}
 			if c.request.Load() == c.finished { // still: no later request has begun in between
 				c.endFlush()
@@ -222,6 +234,11 @@ func (c *conn) closedUnused() {
 		c.peer.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
 	}
 	c.run.closedIdle.Add(1)
+	c.bury()
+}
+
+// bury closes a dead connection and takes it out of the books.
+func (c *conn) bury() {
 	c.sock.close()
 	c.peer.forget(c)
 }
@@ -270,8 +287,7 @@ func (c *conn) release() {
 		return
 	}
 	c.state.Store(dead)
-	c.sock.close()
-	c.peer.forget(c)
+	c.bury()
 }
 
 // serverHadClosed tells whether the request hit a keep-alive connection that the server had closed before, so that it

@@ -86,8 +86,7 @@ func (r *Run) releaseNext() {
 
 // fire sends request i now: the hot path.
 func (r *Run) fire(i int32) {
-	place := r.work.Places[i]
-	p := r.peersOf[place.Target][place.Peer]
+	p := r.peerOf(i)
 	p.fired.Add(1)
 	for {
 		c := p.take()

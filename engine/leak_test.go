@@ -24,7 +24,9 @@ func openFiles() int {
 }
 
 // TestNothingIsLeftBehind: however a run ends, no goroutine, thread-locked or not, and no descriptor outlives it.
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestNothingIsLeftBehind(t *testing.T) { eachLane(t, nothingIsLeftBehind) }
+
+func nothingIsLeftBehind(t *testing.T, lane []string) {
 	closed := func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) }
 	took := func(s *server, c net.Conn) bool {
 		_, err := io.ReadFull(c, make([]byte, s.request))
@@ -67,7 +69,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				}
 			}
 			k := new(sink)
-			r := newRun(t, w, k)
+			r := newRun(t, lane, w, k)
 			serving := make(chan struct{})
 			go func() { defer close(serving); s.run() }()
 			r.Connect(context.Background())
@@ -88,10 +90,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			_ = s.Close()
 			<-serving
 			goleak.VerifyNone(t, before)
-			// The listener is gone too. The server closes its ends in its own time.
-			for deadline := time.Now().Add(10 * time.Second); files >= 0 && openFiles() != files-1; runtime.Gosched() {
+			// The listener is gone too. Servers, those of earlier tests too, close their ends in their own time.
+			for deadline := time.Now().Add(10 * time.Second); files >= 0 && openFiles() > files-1; runtime.Gosched() {
 				if time.Now().After(deadline) {
-					t.Fatalf("%d descriptors, want %d", openFiles(), files-1)
+					t.Fatalf("%d descriptors, want at most %d", openFiles(), files-1)
 				}
 			}
 		})

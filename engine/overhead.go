@@ -59,7 +59,7 @@ func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source
 			tokens = added
 		}
 		if added != tokens || added < 0 {
-			return 0, countError(t, p, usage.PromptTokens, tokens)
+			return 0, b.countError(t, p, usage.PromptTokens, tokens)
 		}
 	}
 	return tokens, nil
@@ -89,7 +89,7 @@ func probes(source prompt.Source, nonce uint64) []probe {
 
 // countError says why the server's count cannot be relied on: the same prompt counted twice tells the template's fault from
 // the words'.
-func countError(t *Target, p probe, counted, overhead int) error {
+func (b *Prober) countError(t *Target, p probe, counted, overhead int) error {
 	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
 			ErrProbe, t.URL, first, first+overhead, counted)
@@ -97,6 +97,6 @@ func countError(t *Target, p probe, counted, overhead int) error {
 	if overhead < 0 {
 		overhead = 0
 	}
-	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each of our words as one token; give the model's own tokenizer with --tokenizer, or replay token ids (--api completions --prompt token-ids)",
-		ErrProbe, t.URL, counted, p.tokens+overhead)
+	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s as one token; give the model's own tokenizer with --tokenizer, or replay token ids (--api completions --prompt token-ids)",
+		ErrProbe, t.URL, counted, p.tokens+overhead, b.Words)
 }

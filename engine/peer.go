@@ -19,6 +19,8 @@ type peer struct {
 	target int    // index into the run's targets
 	dial   dialOptions
 
+	base   uint32                 // of its connections' places in the lane's process
+	born   []uint32               // how many connections each id has had
 	table  []atomic.Pointer[conn] // connections that exist, by id
 	parked *idSet                 // ids of connections that wait for a request; now and then one that has just died
 	unused *idSet                 // ids without a connection
@@ -32,7 +34,7 @@ type peer struct {
 func newPeer(r *Run, target int, addr netip.AddrPort, room int, d dialOptions) *peer {
 	p := &peer{
 		run: r, addr: addr, name: addr.String(), target: target, dial: d,
-		table: make([]atomic.Pointer[conn], room), parked: newIDSet(room), unused: newIDSet(room),
+		table: make([]atomic.Pointer[conn], room), born: make([]uint32, room), parked: newIDSet(room), unused: newIDSet(room),
 	}
 	for id := range uint32(room) {
 		p.unused.put(id)
@@ -67,6 +69,9 @@ func (p *peer) park(c *conn, from uint32) {
 // forget takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
 func (p *peer) forget(c *conn) {
 	p.parked.drop(c.id)
+	if l := p.run.remote; l != nil {
+		l.forget(c.key) // before the place is free again
+	}
 	p.table[c.id].Store(nil)
 	p.unused.put(c.id)
 }
@@ -88,6 +93,15 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 	p.run.dialled.Add(1)
 	c := newConn(p.run, p, s)
 	c.id = id
+	p.born[id]++
+	c.key = connKey(p.base+id, p.born[id])
+	if l := p.run.remote; l != nil {
+		if err := l.give(c.key, s); err != nil {
+			s.close()
+			p.unused.put(id)
+			return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
+		}
+	}
 	p.table[id].Store(c)
 	p.run.receivers.Add(1)
 	go c.receive()

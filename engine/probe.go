@@ -25,6 +25,7 @@ type Prober struct {
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration // of one answer
+	Words          string        // whose words prompts are made of, for messages: "the built-in list", "qwen.json"
 	// Backend makes bodies of requests that are answered whole, with the given cache salt ("" = none).
 	Backend func(salt string) (api.Backend, error)
 }

@@ -85,7 +85,7 @@ func (s *wordServer) tokens(text string, request int64) (ids []int64) {
 
 func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 	t.Helper()
-	b := &Prober{ConnectTimeout: 10 * time.Second, Timeout: 30 * time.Second}
+	b := &Prober{Words: "the list", ConnectTimeout: 10 * time.Second, Timeout: 30 * time.Second}
 	for _, s := range servers {
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
@@ -121,8 +121,8 @@ func TestOverhead(t *testing.T) {
 		"targets alike":      {[]http.Handler{&wordServer{head: 3}, &wordServer{tail: 3}}, 3, ""},
 		"targets differ":     {[]http.Handler{&wordServer{head: 3}, &wordServer{head: 4}}, 0, "adds 3 tokens to a prompt, http"},
 		"not constant":       {[]http.Handler{&wordServer{head: 20, jitter: true}}, 0, "template of http"},
-		"another vocabulary": {[]http.Handler{&wordServer{head: 20, wordTokens: twice}}, 0, "does not take each of our words as one token"},
-		"fewer than sent":    {[]http.Handler{&wordServer{wordTokens: func(string) int { return 0 }}}, 0, "does not take each of our words as one token"},
+		"another vocabulary": {[]http.Handler{&wordServer{head: 20, wordTokens: twice}}, 0, "does not take each word of the list as one token"},
+		"fewer than sent":    {[]http.Handler{&wordServer{wordTokens: func(string) int { return 0 }}}, 0, "does not take each word of the list as one token"},
 		"no such endpoint":   {[]http.Handler{http.NotFoundHandler()}, 0, "HTTP 404"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -167,11 +167,11 @@ func TestPrefixCaches(t *testing.T) {
 		cache   PrefixCache
 		engines int
 	}{
-		line: {PrefixCache{32, 32000}, 1},
-		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                   {PrefixCache{32, 32000}, 1},
-		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                         {PrefixCache{32, 64000}, 2},
+		line: {PrefixCache{32, 31968}, 1},
+		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                   {PrefixCache{32, 31968}, 1},
+		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                         {PrefixCache{32, 63936}, 2},
 		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                   {PrefixCache{16, 0}, 1},
-		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`: {PrefixCache{16, 144}, 1},
+		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`: {PrefixCache{16, 128}, 1},
 		`vllm:cache_config_info{block_size="None"} 1`:                                       {},
 		`vllm:cache_config_info{hash_block_size="16"} 1`:                                    {},
 		`vllm:cache_config_info{block_size="16`:                                             {PrefixCache{16, 0}, 1},

@@ -19,9 +19,18 @@ type Progress struct {
 // Progress reads the run's counters.
 func (r *Run) Progress() Progress {
 	return Progress{
-		NowNS: r.clock.Now(), Sent: r.sent.Load(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Left: r.left.Load(),
+		NowNS: r.clock.Now(), Sent: r.sends(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Left: r.left.Load(),
 		TokensOut: r.tokensOut.Load(),
 	}
+}
+
+// sends is how many images have been sent, by whichever lane.
+func (r *Run) sends() int64 {
+	n := r.sent.Load()
+	if r.remote != nil {
+		n += r.remote.board.fired.Load()
+	}
+	return n
 }
 
 // Requests is how many requests the run has.
@@ -33,6 +42,7 @@ type Facts struct {
 	MonotonicStartNS int64
 	EndNS            int64 // when the last request ended
 	Placement        sched.Placement
+	LaneProcess      bool  // the lane had a process of its own
 	Stopped          bool  // by Stop or Abort, before its end
 	Skipped          int64 // requests of a closed loop that its time left out
 	Dialled          int64
@@ -48,8 +58,9 @@ type Facts struct {
 func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
-		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
-		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sent.Load(), Usage: r.usage, Stamps: r.stampFacts(),
+		LaneProcess: r.remote != nil,
+		Stopped:     r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	return f
 }

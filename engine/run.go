@@ -25,6 +25,7 @@ type Config struct {
 	Realtime       sched.Realtime
 	Spin           time.Duration
 	TLS            *tls.Config // for https targets
+	LaneCommand    []string    // how to start a process that calls ServeLane; nil = the lane is a thread of this one
 	Descriptors    int         // how many sockets the process may open
 	Secrets        []string    // never repeated in a record, even where a server does
 	Stamps         Stamps      // as ProbeStamps has found to work
@@ -52,6 +53,8 @@ type Run struct {
 	peersOf   [][]*peer // by target
 	workers   *workers
 	keeper    *keeper
+	remote    *laneProcess // the lane in a process of its own; nil = a thread
+	remoteErr error        // why it could not have one
 	receivers sync.WaitGroup
 
 	stop  atomic.Bool        // nothing more is released
@@ -93,6 +96,11 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.lags.lag = metrics.NewDistribution()
 	r.addPeers()
 	r.keeper = newKeeper(r)
+	if len(cfg.LaneCommand) > 0 {
+		if r.remoteErr = errNoLane(work); r.remoteErr == nil {
+			r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
+		}
+	}
 	return r
 }
 
@@ -130,6 +138,9 @@ func (r *Run) addPeers() {
 // pair. Larger images get a send buffer of their size.
 const systemSendBuffer = 64 << 10
 
+// LaneErr is why the lane has no process of its own, though Config.LaneCommand is there for one; nil if it has.
+func (r *Run) LaneErr() error { return r.remoteErr }
+
 // Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
 // or ctx ended.
 func (r *Run) Connect(ctx context.Context) { r.keeper.fillFirst(ctx) }
@@ -156,7 +167,11 @@ func (r *Run) Do() error {
 		r.wall.Store(sched.NewWall(r.clock))
 		helpers.Go(func() { r.keepWall(halt) })
 	}
-	go r.lane(placed)
+	if r.remote == nil {
+		go r.lane(placed)
+	} else {
+		helpers.Go(func() { r.driveRemote(placed) })
+	}
 	err := <-placed
 	if err != nil {
 		r.left.Store(0)
@@ -169,6 +184,35 @@ func (r *Run) Do() error {
 	close(r.done)
 	<-recorded
 	return err
+}
+
+// driveRemote runs the lane in its process.
+func (r *Run) driveRemote(placed chan<- error) {
+	var err error
+	r.placement, err = r.remote.placement()
+	placed <- err
+	if err != nil {
+		r.remote.kill()
+		return
+	}
+	r.remote.drive()
+}
+
+// peerOf is where request i goes.
+func (r *Run) peerOf(i int32) *peer {
+	place := r.work.Places[i]
+	return r.peersOf[place.Target][place.Peer]
+}
+
+// connOf is the connection that a shot was armed with.
+func (r *Run) connOf(s *shot) *conn {
+	place := uint32(s.conn.Load())
+	for _, p := range r.peers {
+		if place-p.base < uint32(len(p.table)) {
+			return p.table[place-p.base].Load()
+		}
+	}
+	panic("BUG: a shot without a connection")
 }
 
 // complete is called once for each request that was sent, by the side that ends last.

@@ -97,15 +97,19 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	return w, s
 }
 
-func newRun(t testing.TB, w *Work, k Sink) *Run {
+func newRun(t testing.TB, lane []string, w *Work, k Sink) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(Config{
+	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, Descriptors: 4096,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, Descriptors: 4096, LaneCommand: lane,
 	}, w, "a", IdealHits{}, k)
+	if lane != nil && w.Plan.Open() && r.remote == nil {
+		t.Fatal("no process for the lane: ", r.remoteErr)
+	}
+	return r
 }
 
 func do(t testing.TB, s *server, r *Run) {
@@ -119,9 +123,13 @@ func do(t testing.TB, s *server, r *Run) {
 func openPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) }
 
 func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
+	eachLane(t, runSendsEveryRequestOnceAndNeverEarly)
+}
+
+func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane []string) {
 	w, s := equalWork(t, 400, openPlan)
 	k := new(sink)
-	do(t, s, newRun(t, w, k))
+	do(t, s, newRun(t, lane, w, k))
 	if len(k.records) != 400 || s.served.Load() != 400 {
 		t.Fatalf("%d records of %d served requests, want 400", len(k.records), s.served.Load())
 	}
@@ -141,7 +149,9 @@ func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
 }
 
 // TestHotPathDoesNotAllocate counts every allocation of the process, server included, while thousands of requests pass.
-func TestHotPathDoesNotAllocate(t *testing.T) {
+func TestHotPathDoesNotAllocate(t *testing.T) { eachLane(t, hotPathDoesNotAllocate) }
+
+func hotPathDoesNotAllocate(t *testing.T, lane []string) {
 	const n = 4000
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){
 		"open":   openPlan,
@@ -150,7 +160,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		w, s := equalWork(t, n, plan)
 		go s.run()
 		k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
-		r := newRun(t, w, k)
+		r := newRun(t, lane, w, k)
 		r.Connect(context.Background())
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -171,6 +181,10 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 }
 
 func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
+	eachLane(t, connectionClosedWhileIdleIsReplacedUnseen)
+}
+
+func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane []string) {
 	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.01, 0) }) // 50 ms apart
 	s.handle = func(n int64, c net.Conn) {
 		if n <= 8 { // those dialled ahead
@@ -180,7 +194,7 @@ func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
 		s.serve(c)
 	}
 	k := new(sink)
-	do(t, s, newRun(t, w, k))
+	do(t, s, newRun(t, lane, w, k))
 	for _, r := range k.records {
 		if r.Outcome != record.OK {
 			t.Errorf("row %d: %v %q", r.Row, r.Outcome, r.Error)
@@ -192,6 +206,10 @@ func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
 }
 
 func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
+	eachLane(t, serverThatTookTheRequestAndClosedIsNotAskedAgain)
+}
+
+func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane []string) {
 	w, s := equalWork(t, 10, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
@@ -200,7 +218,7 @@ func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
 		_ = c.Close()
 	}
 	k := new(sink)
-	do(t, s, newRun(t, w, k))
+	do(t, s, newRun(t, lane, w, k))
 	for _, r := range k.records {
 		if r.Outcome != record.Reset || r.Resent != 0 {
 			t.Errorf("row %d: %v, resent %d; want reset, 0", r.Row, r.Outcome, r.Resent)
@@ -211,10 +229,12 @@ func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-func TestStopAbandonsTheRestAndDrains(t *testing.T) {
+func TestStopAbandonsTheRestAndDrains(t *testing.T) { eachLane(t, stopAbandonsTheRestAndDrains) }
+
+func stopAbandonsTheRestAndDrains(t *testing.T, lane []string) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
-	r := newRun(t, w, k)
+	r := newRun(t, lane, w, k)
 	go s.run()
 	r.Connect(context.Background())
 	go func() {
@@ -252,7 +272,7 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 		}
 	}
 	k := new(sink)
-	r := newRun(t, w, k)
+	r := newRun(t, nil, w, k)
 	do(t, s, r)
 	if most.Load() > 4 {
 		t.Errorf("%d requests in flight, want at most 4", most.Load())

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -169,8 +171,12 @@ func (s *socket) flush() error {
 func (s *socket) interrupt() { _ = s.tcp.SetDeadline(time.Unix(1, 0)) }
 func (s *socket) resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
 
-// close ends the connection. TLS's closing alert is left out: nobody waits for it.
-func (s *socket) close() { _ = s.tcp.Close() }
+// close ends the connection, also where another process has a descriptor of it. TLS's closing alert is left out: nobody
+// waits for it.
+func (s *socket) close() {
+	_ = s.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	_ = s.tcp.Close()
+}
 
 // peerTook reports how many bytes the peer's kernel has acknowledged, and false where the system cannot tell.
 func (s *socket) peerTook() (int64, bool) {

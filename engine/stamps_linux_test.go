@@ -41,6 +41,15 @@ func stamping(t testing.TB, s Stamps) (near *socket, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	for end := time.Now().Add(time.Minute); s.Receive && near.in.wallNS == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the kernel has stopped stamping")
+		}
+		_, _ = c.Write([]byte("x"))
+		if _, err := near.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return near, c.(*net.TCPConn)
 }
 
@@ -232,10 +241,14 @@ func TestRunWithStamps(t *testing.T) {
 	if err := ProbeStamps(Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
+	eachLane(t, testRunWithStamps)
+}
+
+func testRunWithStamps(t *testing.T, lane []string) {
 	const n = 1000
 	w, s := equalWork(t, n, openPlan)
 	k := new(sink)
-	r := newRun(t, w, k)
+	r := newRun(t, lane, w, k)
 	r.cfg.Stamps = Stamps{Receive: true, Send: true}
 	for _, p := range r.peers {
 		p.dial.stamps = r.cfg.Stamps
@@ -269,11 +282,15 @@ func TestHotPathWithStampsDoesNotAllocate(t *testing.T) {
 	if err := ProbeStamps(Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
+	eachLane(t, testHotPathWithStamps)
+}
+
+func testHotPathWithStamps(t *testing.T, lane []string) {
 	const n = 4000
 	w, s := equalWork(t, n, openPlan)
 	go s.run()
 	k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
-	r := newRun(t, w, k)
+	r := newRun(t, lane, w, k)
 	r.cfg.Stamps = Stamps{Receive: true, Send: true}
 	for _, p := range r.peers {
 		p.dial.stamps = r.cfg.Stamps

@@ -11,18 +11,19 @@ import (
 
 // Usage is what the client itself took of the machine.
 type Usage struct {
-	CPU         time.Duration // processor time of all threads during the replay
+	CPU         time.Duration // processor time of all threads during the replay, and of the lane's process
 	MaxRSSBytes int64         // of the process so far
 	GCCycles    int64         // collections during the replay
 }
 
 func usageNow() Usage {
-	var ru unix.Rusage
+	var ru, ended unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &ru) // cannot fail with these arguments
+	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return Usage{
-		CPU:         time.Duration(ru.Utime.Nano() + ru.Stime.Nano()),
+		CPU:         time.Duration(ru.Utime.Nano() + ru.Stime.Nano() + ended.Utime.Nano() + ended.Stime.Nano()),
 		MaxRSSBytes: int64(ru.Maxrss) * maxRSSUnit(),
 		GCCycles:    int64(m.NumGC),
 	}

@@ -39,6 +39,9 @@ func (c *Monotonic) Start(lead time.Duration) {
 	c.originNS.Store(int64(time.Since(c.base) + lead))
 }
 
+// StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has told.
+func (c *Monotonic) StartAt(monotonicNS int64) { c.originNS.Store(monotonicNS - c.baseMono) }
+
 // StartedAt is the wall-clock time of the run's start, as the wall clock stood when the clock was made.
 func (c *Monotonic) StartedAt() time.Time { return c.base.Add(time.Duration(c.originNS.Load())) }
 

@@ -168,3 +168,32 @@ func BenchmarkCompose(b *testing.B) {
 	}
 	b.SetBytes(int64(len(buf.out)))
 }
+
+func BenchmarkCache(b *testing.B) {
+	for name, capacity := range map[string]int64{"unlimited": -1, "pool": 3 << 20} {
+		b.Run(name, func(b *testing.B) {
+			var s scheduler
+			s.cache = newPrefixCache(capacity, DefaultBlockTokens)
+			r := rng(1)
+			const blocks = 750 // the mean prompt of Mooncake's conversation trace: 12,035 tokens
+			now := int64(0)
+			q := &reply{cfg: &Config{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				now++
+				*q = reply{cfg: q.cfg, arrivedNS: now, lease: s.get()}
+				l := q.lease
+				for i := range uint64(blocks) {
+					l.keys = append(l.keys, finalize(i))
+				}
+				for i := blocks / 3; i < blocks; i++ {
+					l.keys[i] = r.next()
+				}
+				l.prompt, l.output = blocks*DefaultBlockTokens, 343 // the trace's mean output
+				s.acquire(q)
+				s.release(l, now)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/blocks, "ns/block")
+		})
+	}
+}

@@ -74,7 +74,7 @@ func newRootCommand() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
 	root.SetVersionTemplate("fastreplay {{.Version}}\n")
-	root.AddCommand(newMockCommand(), newGenCommand(), newReportCommand(), newInspectCommand(), newVersionCommand())
+	root.AddCommand(newMockCommand(), newGenCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
 	return root

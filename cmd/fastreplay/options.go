@@ -56,6 +56,7 @@ type options struct {
 	grace          time.Duration
 	noProbe        bool
 
+	lane      string
 	realtime  sched.Realtime
 	spin      time.Duration
 	stamps    string
@@ -135,6 +136,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
+	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
 	f.DurationVar(&o.spin, "spin", sched.DefaultSpin, "how long before a deadline the sending thread stops sleeping and spins")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
@@ -201,6 +203,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
+	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
+		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
 	case o.verify != strconv.Itoa(defaultVerified) && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:

@@ -265,6 +265,9 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(err, res.discard())
 	}
 	run := engine.New(r.config(limit), r.work, r.runID, r.ideal, res)
+	if err := run.LaneErr(); err != nil && r.o.lane == laneProcess {
+		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
+	}
 	interrupts.onRun(run)
 	if err = r.startCold(ctx); err == nil {
 		run.Connect(ctx)
@@ -297,7 +300,7 @@ func (r *replay) descriptorsNeeded() int { return 1<<10 + r.work.Plan.PeakWithin
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, Realtime: r.o.realtime, Spin: r.o.spin, TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, Realtime: r.o.realtime, Spin: r.o.spin, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks,
 	}
 }

@@ -27,12 +27,20 @@ func (r *replay) makeSource() (err error) {
 	return r.takeWords()
 }
 
+// wordsName is what messages call the source of the words.
+func (r *replay) wordsName() string {
+	if r.tokenizer == nil {
+		return "the built-in list"
+	}
+	return r.tokenizer.Name()
+}
+
 // takeIDs makes prompts of the tokenizer's ordinary ids.
 func (r *replay) takeIDs() error {
 	ids := r.tokenizer.Ordinary()
 	source, err := prompt.NewTokenIDsOf(r.o.seed, ids)
 	if err != nil {
-		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w", r.tokenizer.Name(), human.Count(int64(len(ids))), err)
+		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", r.tokenizer.Name(), human.Count(int64(len(ids))), err)
 	}
 	r.source = source
 	r.say.line("tokenizer: %s, prompts of its ids from %d to %d", r.tokenizer.Name(), source.Range().First, source.Range().End-1)

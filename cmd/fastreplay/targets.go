@@ -51,7 +51,7 @@ func (r *replay) aim(ctx context.Context) error {
 	}
 	r.prober = &engine.Prober{
 		Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
-		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets),
+		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets), Words: r.wordsName(),
 	}
 	r.sayTargets()
 	return nil

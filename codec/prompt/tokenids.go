@@ -48,7 +48,7 @@ func NewTokenIDs(seed uint64, r IDRange) (*TokenIDs, error) {
 	}
 	t, err := NewTokenIDsOf(seed, ids)
 	if err != nil {
-		return nil, fmt.Errorf("token ids from %d up to %d: %w", r.First, r.End, err)
+		return nil, fmt.Errorf("token ids from %d up to %d: %w; give a wider range", r.First, r.End, err)
 	}
 	return t, nil
 }
@@ -63,8 +63,7 @@ func NewTokenIDsOf(seed uint64, ids []int) (*TokenIDs, error) {
 	}
 	used := widest(ids)
 	if len(used) < MinIDs {
-		return nil, fmt.Errorf("at most %d of them have the same number of digits, and %d are needed; "+
-			"give a wider range", len(used), MinIDs)
+		return nil, fmt.Errorf("at most %d of them have the same number of digits, and %d are needed", len(used), MinIDs)
 	}
 	tokens := make([]string, len(used))
 	for i, id := range used {

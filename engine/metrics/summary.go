@@ -172,6 +172,7 @@ type Client struct {
 	MaxRSSBytes  int64        `json:"max_rss_bytes"`
 	GCCycles     int64        `json:"gc_cycles"`
 	Lanes        int          `json:"lanes"`
+	LaneProcess  bool         `json:"lane_process"` // the sending thread had a process of its own
 	Realtime     bool         `json:"realtime"`
 	SpinUS       float64      `json:"spin_us"`
 	LoadS        float64      `json:"load_s"`     // reading the trace

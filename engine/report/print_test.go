@@ -43,7 +43,7 @@ func normalRun() *metrics.Summary {
 		Connections: metrics.Connections{Dialled: 1412, ClosedIdle: 3},
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
-		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Lanes: 1, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
+		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Lanes: 1, LaneProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
 			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &metrics.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
 		Limits: metrics.DefaultLimits(), Notes: []string{},
 	}

@@ -168,7 +168,11 @@ func (p *page) client(s *metrics.Summary) {
 	if c.Realtime {
 		realtime = "real-time priority"
 	}
-	p.field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, stamps(c.Stamps))
+	own := ""
+	if c.LaneProcess {
+		own = "sending process of its own"
+	}
+	p.field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
 	p.field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
 }
 

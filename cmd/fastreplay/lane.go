@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// laneCommand is the name by which a replay starts the process of its lane.
+const laneCommand = "lane"
+
+// newLaneCommand returns the command that a replay starts by itself; nobody else can.
+func newLaneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: laneCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return engine.ServeLane() },
+	}
+}
+
+// The values of --lane.
+const (
+	laneAuto    = "auto"
+	laneProcess = "process"
+	laneThread  = "thread"
+)
+
+// laneCommandLine is how the engine starts the lane's process; nil where it is to be a thread.
+func (o *options) laneCommandLine() []string {
+	self, err := os.Executable()
+	if o.lane == laneThread || err != nil {
+		return nil
+	}
+	return []string{self, laneCommand}
+}

@@ -1,0 +1,298 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+const (
+	// armLead is how long before its instant a request gets its connection. The armer may be late by that much.
+	armLead = 40 * time.Millisecond
+	// armTick is how often the armer looks.
+	armTick = 4 * time.Millisecond
+	// lanePatience bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
+	// takes it some 0.1 s.
+	lanePatience = 20 * time.Second
+	mapPerByte   = 1 * time.Nanosecond
+)
+
+// errLaneDied ends a run whose lane's process has gone.
+var errLaneDied = errors.New("the sending process died")
+
+// laneProcess is the lane in a process of its own, as the replay sees it. There Go's scheduler has nothing but the lane
+// to run, so that a deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for
+// each and says so on the shared board; the lane only waits and writes.
+type laneProcess struct {
+	run    *Run
+	cmd    *exec.Cmd
+	link   *net.UnixConn // to the lane: descriptors and what became of them; from it: wake-ups
+	memory []byte
+	board  *laneBoard
+	shots  []shot
+
+	mu      sync.Mutex
+	scanned int64   // shots before this one have been looked at
+	again   []int32 // requests whose connection died before its time
+	armed   int     // requests before this one have been armed, or are in again
+	died    bool
+}
+
+// linkMessage tells the lane what happens to a connection: a letter and the connection's key.
+type linkMessage [9]byte
+
+const (
+	linkOpen  = 'o' // the descriptor comes along
+	linkClose = 'c'
+)
+
+// startLane starts the lane's process for r and waits until it is placed.
+func startLane(r *Run, command []string) (*laneProcess, error) {
+	l := &laneProcess{run: r}
+	places := 0
+	for _, p := range r.peers {
+		p.base = uint32(places)
+		places += len(p.table)
+	}
+	if err := l.spawn(command, places); err != nil {
+		return nil, err
+	}
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.Bytes())*mapPerByte))
+	_, err := l.link.Read(make([]byte, 1))
+	_ = l.link.SetReadDeadline(time.Time{})
+	if err != nil {
+		l.kill()
+		return nil, fmt.Errorf("the sending process does not start: %w", err)
+	}
+	runtime.AddCleanup(l, func(memory []byte) { _ = unmapMemory(memory) }, l.memory)
+	return l, nil
+}
+
+// fill lays the plan on the board.
+func (l *laneProcess) fill(places int) {
+	r := l.run
+	b := l.board
+	*b = laneBoard{
+		spinNS: int64(r.cfg.Spin), shots: int64(len(l.shots)), arenaBytes: r.work.Images.Bytes(), places: int64(places),
+	}
+	switch r.cfg.Realtime {
+	case sched.RealtimeOn:
+		b.realtimeOn = 1
+	case sched.RealtimeOff:
+		b.realtimeOff = 1
+	}
+	for i := range l.shots {
+		s := &l.shots[i]
+		s.releaseNS = r.work.Plan.ReleaseNS[i]
+		s.offset = r.work.Images.offsets[i]
+		s.size = r.work.Images.offsets[i+1] - s.offset
+	}
+}
+
+// placement is how the lane's thread is scheduled, or why it could not be as asked.
+func (l *laneProcess) placement() (sched.Placement, error) {
+	b := l.board
+	refused := string(b.refused[:])
+	for i, c := range b.refused {
+		if c == 0 {
+			refused = refused[:i]
+			break
+		}
+	}
+	if b.ready.Load() == laneRefused {
+		return sched.Placement{}, errors.New(refused)
+	}
+	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
+}
+
+// drive keeps requests armed and settles what the lane cannot, until the lane has ended.
+func (l *laneProcess) drive() {
+	l.board.startNS.Store(l.run.clock.MonotonicStartNS())
+	listening := make(chan struct{})
+	go func() { defer close(listening); l.listen() }()
+	tick := time.NewTicker(armTick)
+	defer tick.Stop()
+	for l.look() {
+		<-tick.C
+	}
+	l.kill()
+	<-listening
+}
+
+// listen settles shots as soon as the lane says that there is something to settle, until it is gone.
+func (l *laneProcess) listen() {
+	var b [16]byte
+	for {
+		if _, err := l.link.Read(b[:]); err != nil {
+			l.mu.Lock()
+			l.died = true
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Lock()
+		l.scan()
+		l.mu.Unlock()
+	}
+}
+
+// look arms what is due and settles what was missed. It reports whether the lane still runs.
+func (l *laneProcess) look() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run.stop.Load() {
+		l.board.stop.Store(true)
+	}
+	ended := l.board.ended.Load() || l.died
+	l.scan()
+	if ended {
+		l.abandonRest()
+		return false
+	}
+	l.arm(l.run.clock.Now() + int64(armLead))
+	return true
+}
+
+// arm claims connections for the requests released before horizonNS.
+func (l *laneProcess) arm(horizonNS int64) {
+	if l.run.stop.Load() {
+		return
+	}
+	again := l.again
+	l.again = l.again[:0]
+	for _, i := range again {
+		l.armOne(i)
+	}
+	for l.armed < len(l.shots) && l.shots[l.armed].releaseNS < horizonNS {
+		l.armOne(int32(l.armed))
+		l.armed++
+	}
+}
+
+// armOne claims a connection for request i; without one it is tried again at the next look, until its instant.
+func (l *laneProcess) armOne(i int32) {
+	s := &l.shots[i]
+	if s.state.Load() != shotEmpty {
+		return // missed meanwhile
+	}
+	p := l.run.peerOf(i)
+	for {
+		c := p.take()
+		if c == nil {
+			l.again = append(l.again, i)
+			return
+		}
+		if c.arm(i, s) {
+			return
+		}
+		if s.state.Load() != shotEmpty {
+			return
+		}
+	}
+}
+
+// rearm is told that the connection claimed for request i died before its instant.
+func (l *laneProcess) rearm(i int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.again = append(l.again, i)
+}
+
+// scan settles the shots that the lane has passed and that no receiver will settle.
+func (l *laneProcess) scan() {
+	for end := l.board.next.Load(); l.scanned < end; l.scanned++ {
+		i := int32(l.scanned)
+		s := &l.shots[i]
+		switch state := s.state.Load(); state {
+		case shotMissed:
+			s.state.Store(shotSettled)
+			p := l.run.peerOf(i)
+			p.fired.Add(1)
+			l.run.sendLate(i, p)
+		case shotPart, shotFailed:
+			s.state.Store(shotSettled)
+			l.run.connOf(s).tookPart(i, s, state == shotFailed)
+		}
+	}
+}
+
+// abandonRest ends the requests that the lane will not send, and gives their connections back.
+func (l *laneProcess) abandonRest() {
+	why := "the run was interrupted before its time"
+	if !l.board.ended.Load() {
+		l.run.Stop()
+		why = errLaneDied.Error()
+	}
+	for i := l.board.next.Load(); i < int64(len(l.shots)); i++ {
+		l.abandon(int32(i), why)
+	}
+}
+
+func (l *laneProcess) abandon(i int32, why string) {
+	s := &l.shots[i]
+	switch state := s.state.Load(); state {
+	case shotFiring, shotPart, shotFailed: // the lane died over it: whether it was sent, the reply will tell
+		s.errno = int32(syscall.ECONNABORTED)
+		s.state.Store(shotSettled)
+		l.run.connOf(s).tookPart(i, s, true)
+	case shotWhole, shotSettled: // the receiver's
+	default:
+		if s.state.CompareAndSwap(shotArmed, shotAbandoned) {
+			c := l.run.connOf(s)
+			c.peer.park(c, busy)
+		}
+		s.state.Store(shotAbandoned)
+		l.run.unsent(i, why)
+	}
+}
+
+// kill ends the process, if it has not ended, and waits for it.
+func (l *laneProcess) kill() {
+	if l.link != nil {
+		_ = l.link.Close() // the lane takes that for an order to end
+	}
+	if l.cmd != nil {
+		if !l.board.ended.Load() {
+			_ = l.cmd.Process.Kill()
+		}
+		_ = l.cmd.Wait()
+	}
+}
+
+// give hands a connection's descriptor to the lane.
+func (l *laneProcess) give(key uint64, s *socket) error {
+	return s.raw.Control(func(fd uintptr) { l.tell(linkOpen, key, syscall.UnixRights(int(fd))) })
+}
+
+// forget tells the lane that a connection is over.
+func (l *laneProcess) forget(key uint64) { l.tell(linkClose, key, nil) }
+
+func (l *laneProcess) tell(what byte, key uint64, rights []byte) {
+	m := linkMessage{what}
+	for i := range 8 {
+		m[1+i] = byte(key >> (8 * i))
+	}
+	_, _, _ = l.link.WriteMsgUnix(m[:], rights, nil) // a lane that is gone needs no telling
+}
+
+// errNoLane says why a run cannot have a lane in a process of its own.
+func errNoLane(w *Work) error {
+	if !w.Plan.Open() {
+		return errors.New("a closed loop has no deadlines to keep")
+	}
+	if w.Images.arena.file == nil {
+		return errors.New("this system has no memory for processes to share")
+	}
+	for _, t := range w.Targets {
+		if t.TLS {
+			return errors.New("an https connection is this process's own")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// newSharedMemory makes memory that another process can map: zeroed bytes behind a descriptor.
+func newSharedMemory(name string, size int64) (*os.File, []byte, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err := unix.Ftruncate(fd, size); err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, b, nil
+}
+
+// spawn starts the process with board, arena and link as its descriptors 3, 4 and 5.
+func (l *laneProcess) spawn(command []string, places int) error {
+	n := l.run.work.Requests()
+	file, memory, err := newSharedMemory("fastreplay-board", boardSize(n))
+	if err != nil {
+		return fmt.Errorf("shared memory: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
+	l.fill(places)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "lane"), os.NewFile(uintptr(pair[1]), "replay")
+	defer func() { _, _ = ours.Close(), theirs.Close() }()
+	link, err := net.FileConn(ours)
+	if err != nil {
+		return err
+	}
+	l.link = link.(*net.UnixConn)
+	l.cmd = exec.Command(command[0], command[1:]...)
+	l.cmd.ExtraFiles = []*os.File{file, l.run.work.Images.arena.file, theirs}
+	l.cmd.Stderr = os.Stderr
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the replay, which drains first
+	if err := l.cmd.Start(); err != nil {
+		_ = l.link.Close()
+		l.cmd = nil
+		return err
+	}
+	return nil
+}

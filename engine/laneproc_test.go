@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+func laneOfItsOwn(t *testing.T) []string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("a lane in a process of its own needs Linux")
+	}
+	return []string{os.Args[0], laneArgument}
+}
+
+// TestLaneThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
+func TestLaneThatDies(t *testing.T) {
+	lane := laneOfItsOwn(t)
+	w, s := equalWork(t, 4000, openPlan)
+	k := new(sink)
+	r := newRun(t, lane, w, k)
+	go s.run()
+	r.Connect(context.Background())
+	go func() {
+		for s.served.Load() < 100 {
+			runtime.Gosched()
+		}
+		_ = r.remote.cmd.Process.Kill()
+	}()
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	count := map[record.Outcome]int{}
+	for _, rec := range k.records {
+		count[rec.Outcome]++
+		if rec.Outcome == record.NotSent && !strings.Contains(rec.Error, "the sending process died") {
+			t.Fatalf("row %d: %q", rec.Row, rec.Error)
+		}
+	}
+	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !r.Facts().Stopped {
+		t.Errorf("outcomes %v of %d records", count, len(k.records))
+	}
+}
+
+// TestLaneThatIsNone: what cannot be started, or is no lane, leaves the run a thread, and says why.
+func TestLaneThatIsNone(t *testing.T) {
+	laneOfItsOwn(t)
+	for _, command := range [][]string{{"/nonexistent/fastreplay"}, {"/bin/true"}} {
+		w, s := equalWork(t, 20, openPlan)
+		k := new(sink)
+		r := New(Config{
+			Backend: newRun(t, nil, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
+			Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, LaneCommand: command,
+		}, w, "a", IdealHits{}, k)
+		if r.remote != nil || r.LaneErr() == nil {
+			t.Fatalf("%v is a lane", command)
+		}
+		do(t, s, r)
+		if len(k.records) != 20 || s.served.Load() != 20 {
+			t.Errorf("%v: %d records, %d served", command, len(k.records), s.served.Load())
+		}
+	}
+}
+
+// TestArmedConnectionThatDiesIsReplaced: the server closes each connection some time after its first answer, so that many
+// die while a request is armed on them, or is just being written. No request is lost, failed or sent twice.
+func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
+	lane := laneOfItsOwn(t)
+	w, s := equalWork(t, 1500, openPlan)
+	var answered atomic.Int64
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		buf := make([]byte, s.request)
+		for range 3 {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			answered.Add(1)
+			if _, err := c.Write(s.answer); err != nil {
+				return
+			}
+		}
+	}
+	k := new(sink)
+	r := newRun(t, lane, w, k)
+	do(t, s, r)
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK {
+			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
+		}
+	}
+	if len(k.records) != 1500 || answered.Load() != 1500 {
+		t.Errorf("%d records, %d answered; want 1,500", len(k.records), answered.Load())
+	}
+	t.Logf("%d connections closed by the server, %d late", r.Facts().ClosedIdle, r.Facts().NotReady)
+}
+
+// TestLaneTellsErrors: what the kernel tells the lane of a connection reaches the record.
+func TestLaneTellsErrors(t *testing.T) {
+	lane := laneOfItsOwn(t)
+	w, s := equalWork(t, 40, openPlan)
+	s.handle = func(_ int64, c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, s.request/2))
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+	}
+	k := new(sink)
+	do(t, s, newRun(t, lane, w, k))
+	for _, rec := range k.records {
+		if rec.Outcome != record.Reset || rec.SentNS < rec.PlannedNS {
+			t.Errorf("row %d: %v %q, sent %d, planned %d", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.PlannedNS)
+		}
+	}
+	if len(k.records) != 40 {
+		t.Errorf("%d records", len(k.records))
+	}
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// A shot is one request as the lane's process sees it, in memory that both processes share. The replay fills in what is
+// to be written and on which connection, the lane writes it at its instant and leaves the result.
+type shot struct {
+	releaseNS    int64
+	offset, size int64         // of the image in the arena
+	conn         atomic.Uint64 // see connKey; valid while armed
+	state        atomic.Uint32
+	errno        int32
+	sentNS       int64 // just before the write
+	writtenNS    int64 // just after it
+	wrote        int64 // bytes that the kernel took
+}
+
+// The states of a shot. The replay arms and disarms it, the lane takes it from armed or empty, and whoever takes it from
+// whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
+const (
+	shotEmpty     uint32 = iota // no connection is claimed for it
+	shotArmed                   // one is
+	shotFiring                  // the lane is writing
+	shotWhole                   // the kernel took all of it
+	shotPart                    // it took less
+	shotFailed                  // it took nothing, see errno
+	shotMissed                  // its instant came and it was empty
+	shotSettled                 // the result is where it belongs
+	shotAbandoned               // it will not be sent
+)
+
+// connKey names a connection to the lane: its place in the lane's table, and which of the place's connections it is.
+func connKey(place, generation uint32) uint64 { return uint64(generation)<<32 | uint64(place) }
+
+// laneBoard is the head of the shared memory.
+type laneBoard struct {
+	realtimeOn, realtimeOff uint32 // the mode; neither is auto
+	spinNS                  int64
+	shots                   int64
+	arenaBytes              int64
+	places                  int64 // of connections
+
+	ready   atomic.Uint32 // laneWaits, lanePlaced or laneRefused
+	fifo    uint32        // the placement, valid once ready
+	short   uint32
+	refused [160]byte // why SCHED_FIFO was not granted; zero-terminated
+
+	startNS atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
+	stop    atomic.Bool  // nothing more is released
+	ended   atomic.Bool  // the lane releases nothing more
+	next    atomic.Int64 // the first shot that the lane has not passed
+	fired   atomic.Int64 // shots that were written
+}
+
+// The values of laneBoard.ready.
+const (
+	laneWaits uint32 = iota
+	lanePlaced
+	laneRefused
+)
+
+// boardBytes is the room of the board before the first shot: whole cache lines.
+const boardBytes = (unsafe.Sizeof(laneBoard{}) + 63) / 64 * 64
+
+func boardSize(shots int) int64 { return int64(boardBytes) + int64(shots)*int64(unsafe.Sizeof(shot{})) }
+
+// boardOf lays a board over shared memory.
+func boardOf(memory []byte) *laneBoard { return (*laneBoard)(unsafe.Pointer(&memory[0])) }
+
+// shotsOf lays the shots over the memory behind the board.
+func shotsOf(memory []byte, n int) []shot {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*shot)(unsafe.Pointer(&memory[boardBytes])), n)
+}
