@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,9 +154,53 @@ func TestSuspects(t *testing.T) {
 		if p.Shortfall == nil || p.Shortfall.NotReportedTokens != *p.ExpectedTokens || p.Shortfall.Tokens != *p.ExpectedTokens || p.ReportedHitRatio != nil {
 			t.Errorf("%+v", p)
 		}
-		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details") {
+		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report") {
 			t.Errorf("notes: %s", notes)
 		}
+	})
+	t.Run("a server of smaller blocks that does not tell", func(t *testing.T) {
+		m := startMock(t, "--block-tokens", "1", "--no-metrics")
+		rows := filepath.Join(t.TempDir(), "growing.jsonl") // each prompt is the one before it and 17 tokens more
+		var text strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&text, `{"timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[1,2,3]}`+"\n", 10*i, 1030+17*i)
+		}
+		if err := os.WriteFile(rows, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		one := []string{"--trace", rows, "--concurrency", "1", "--url", m.url}
+		r := run(t, one...)
+		r.verdict(t)
+		if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "the server reuses smaller pieces; give their size with --engine-block-tokens") {
+			t.Errorf("notes: %s", notes)
+		}
+		r = run(t, append(one, "--engine-block-tokens", "1")...)
+		r.verdict(t)
+		for _, l := range r.lines {
+			if l.Cached != l.Expected {
+				t.Errorf("row %d: %d cached, %d expected", l.Row, l.Cached, l.Expected)
+			}
+		}
+	})
+	t.Run("a server without a cache", func(t *testing.T) {
+		m := startMock(t, "--cache-tokens", "0")
+		r := run(t, append(oneByOne(t), "--url", m.url)...)
+		r.verdict(t)
+		if s := r.summary.PrefixCache.Shortfall; s.CacheOffTokens == 0 || s.CacheOffTokens != s.Tokens || !strings.Contains(r.stderr, "the servers say that prefix caching is off") {
+			t.Errorf("%+v\n%s", s, r.stderr)
+		}
+	})
+	t.Run("a head that the server contradicts", func(t *testing.T) {
+		m := startMock(t, "--template-tokens", "21,5")
+		said := refused(t, with(chat, "--api", "chat", "--url", m.url, "--chat-overhead", "1,25")...)
+		if last := lastLine(said); !strings.Contains(last, "--chat-overhead 1,25: the servers say 21,5 (/tokenize)") {
+			t.Errorf("said %q", last)
+		}
+	})
+	t.Run("a context shorter than the probes", func(t *testing.T) {
+		m := startMock(t, "--max-model-len", "900")
+		rows := generate(t, "--rows", "20", "--rate", "200", "--input-tokens", "20:700", "--output-tokens", "2")
+		run(t, "--trace", rows, "--url", m.url).verdict(t)
 	})
 	t.Run("a warm server", func(t *testing.T) {
 		m := startMock(t, "--no-flush", "--ignore-salt", "--template-tokens", "21,5")
@@ -198,7 +243,7 @@ func TestTokenizers(t *testing.T) {
 		m := startMock(t, "--split-words", "5")
 		tokenizer := filepath.Join(folder, "qwen2.json")
 		said := refused(t, "--trace", rows, "--api", "chat", "--url", m.url, "--tokenizer", tokenizer)
-		if last := lastLine(said); !strings.Contains(last, "its model does not take each word of "+tokenizer+" as one token") {
+		if last := lastLine(said); !strings.Contains(last, "its model does not take each word of "+tokenizer+" as one token, so that is not its tokenizer") {
 			t.Errorf("said %q", last)
 		}
 	})

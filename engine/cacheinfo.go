@@ -13,7 +13,9 @@ import (
 // PrefixCache is the size of one server's prefix cache.
 type PrefixCache struct {
 	BlockTokens int   // tokens that it caches as one piece
+	Assumed     bool  // BlockTokens is a guess: the server may cache other pieces
 	Tokens      int64 // capacity; 0 = unlimited, or unknown
+	Off         bool  // it caches nothing
 }
 
 // cacheFamily is vLLM's metric whose labels tell the cache's size.
@@ -57,9 +59,17 @@ func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
 			continue
 		}
 		engines++
-		blocks, _ := strconv.ParseInt(label(labels, "num_gpu_blocks"), 10, 64)
 		c.BlockTokens = size
-		c.Tokens += max(0, blocks-nullBlocks) * int64(size)
+		c.Off = c.Off || label(labels, "enable_prefix_caching") == "False"
+		blocks, _ := strconv.ParseInt(label(labels, "num_gpu_blocks"), 10, 64)
+		capacity := max(0, blocks-nullBlocks) * int64(size)
+		// Where it is there, this is right for models with several kinds of layers too, whose blocks are of several sizes;
+		// block_size is then the smallest, and no piece that is cached.
+		if told, _ := strconv.ParseInt(label(labels, "kv_cache_size_tokens"), 10, 64); told > 0 {
+			c.Assumed = c.Assumed || told > capacity+2*int64(size) || told < capacity-2*int64(size)
+			capacity = told
+		}
+		c.Tokens += capacity
 	}
 	return c, engines
 }

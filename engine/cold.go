@@ -73,9 +73,9 @@ const saltProbeTokens = 1024
 
 // SaltWorks finds out whether the first target keeps prompts with different salts apart: the same prompt again with the
 // same salt must be a hit, and with another one a miss. seen is false where the server reports no hits to judge by.
-func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source, nonce uint64) (works, seen bool, err error) {
+func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source) (works, seen bool, err error) {
 	t := &b.Targets[0]
-	text := source.Append(nil, prompt.Spec{Tokens: saltProbeTokens, Unique: probeDomain | nonce})
+	text := b.newPrompt(source, saltProbeTokens)
 	salt := NewSalt()
 	var hits [3]int
 	for i, s := range [...]string{salt, salt, NewSalt()} {

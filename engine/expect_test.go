@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -20,7 +21,36 @@ func TestIdealHitsKeepsOneCacheForEachAddress(t *testing.T) {
 		tokens := max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 		want = append(want, int64(cache.Expected(w.Trace.Blocks(i), tokens, 2, tokens+w.Overhead.Tokens())))
 	}
-	if got := w.IdealHits().Most; !slices.Equal(got, want) {
+	if got := w.IdealHits().Expected; !slices.Equal(got, want) {
 		t.Errorf("ideal hits %v, want %v", got, want)
+	}
+}
+
+// TestIdealBounds: an assumed block size bounds the hits by those of single tokens, an unknown head by both ends.
+func TestIdealBounds(t *testing.T) {
+	w := sampleWork(t, 300)
+	sum := func(hits []int64) (n int64) {
+		for _, h := range hits {
+			n += h
+		}
+		return n
+	}
+	guess := w.IdealHits()
+	if sum(guess.Expected) != sum(guess.Least) || sum(guess.Most) <= sum(guess.Least) {
+		t.Errorf("assumed blocks: %d expected in %d to %d", sum(guess.Expected), sum(guess.Least), sum(guess.Most))
+	}
+	w.Caches = map[netip.AddrPort]PrefixCache{}
+	for _, target := range w.Targets {
+		for _, addr := range target.Peers {
+			w.Caches[addr] = PrefixCache{BlockTokens: 16}
+		}
+	}
+	exact := w.IdealHits()
+	if !slices.Equal(exact.Expected, guess.Expected) || !slices.Equal(exact.Most, exact.Least) {
+		t.Errorf("blocks that were told: %d expected in %d to %d", sum(exact.Expected), sum(exact.Least), sum(exact.Most))
+	}
+	w.Overhead.HeadUnknown = true
+	if hidden := w.IdealHits(); hidden.Expected != nil || sum(hidden.Least) >= sum(hidden.Most) {
+		t.Errorf("unknown head: %v expected in %d to %d", hidden.Expected, sum(hidden.Least), sum(hidden.Most))
 	}
 }

@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
@@ -11,15 +13,18 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
+// ErrTemplateChanges means that a chat template puts other tokens around the same prompt each time.
+var ErrTemplateChanges = errors.New("the chat template is not constant, so the server's cache cannot hit behind what changes")
+
 // headTokens is the length of the prompts by which the head is found: longer than chance could make alike.
 const headTokens = 64
 
 // Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
 // has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
-// before. An error says why the head stays unknown; none of them makes a run impossible.
-func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, nonce uint64) (Overhead, error) {
+// before. An error says why the head stays unknown. ErrTemplateChanges says that no cache can hit as the trace did.
+func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (Overhead, error) {
 	var found Overhead
-	one, other := unlike(source, nonce)
+	one, other := b.unlike(source)
 	for i := range b.Targets {
 		t := &b.Targets[i]
 		var lists [3][]int64
@@ -31,8 +36,8 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, n
 		}
 		o := Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
 		switch {
-		case commonPrefix(lists[0], lists[2]) != len(lists[0]):
-			return Overhead{}, fmt.Errorf("%s/tokenize answers the same prompt differently: the chat template is not constant, and the server's cache cannot hit behind what changes", t.Base)
+		case !slices.Equal(lists[0], lists[2]):
+			return Overhead{}, fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
 		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
 			return Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
 		case i > 0 && o != found:
@@ -44,10 +49,10 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int, n
 }
 
 // unlike makes two prompts of headTokens tokens whose first and last words differ.
-func unlike(source prompt.Source, nonce uint64) (one, other []byte) {
-	for attempt := uint64(0); ; attempt++ {
-		one = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | nonce})
-		other = source.Append(nil, prompt.Spec{Tokens: headTokens, Unique: probeDomain | (nonce + 1 + attempt)})
+func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
+	one = b.newPrompt(source, headTokens)
+	for {
+		other = b.newPrompt(source, headTokens)
 		const separators = " ,"
 		if !bytes.Equal(one[:bytes.IndexAny(one, separators)], other[:bytes.IndexAny(other, separators)]) &&
 			!bytes.Equal(one[bytes.LastIndexAny(one, separators):], other[bytes.LastIndexAny(other, separators):]) {

@@ -27,7 +27,6 @@ type Recipe struct {
 // Images are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
 type Images struct {
 	Fingerprint string // of the workload, "sha256:…"
-	Short       []int  // requests not longer than the overhead: their prompt is one token
 	arena       *arena
 	offsets     []int64 // image i is arena[offsets[i]:offsets[i+1]]
 	largest     int
@@ -62,9 +61,6 @@ func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
 	for i := range n {
 		m.largest = max(m.largest, int(m.offsets[i+1]))
 		m.offsets[i+1] += m.offsets[i]
-		if int(w.Trace.InputTokens[i]) <= w.Overhead.Tokens() {
-			m.Short = append(m.Short, i)
-		}
 	}
 	return m, err
 }

@@ -10,28 +10,24 @@ import (
 
 // Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
 type Overhead struct {
-	Head, Tail int  // before and after the prompt; the head shifts every block of the prompt
-	HeadHidden bool // only the sum is known: it stands in Tail, and Head is 0
+	Head, Tail  int  // before and after the prompt; the head shifts every block of the prompt
+	HeadUnknown bool // only the sum is known: it stands in Tail, and Head is 0
 }
 
 // Tokens is the sum of head and tail.
 func (o Overhead) Tokens() int { return o.Head + o.Tail }
-
-// probeDomain marks the unique tokens of probes: no row has this bit.
-const probeDomain = 1 << 63
 
 // probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is asked again, to
 // tell a template that changes from words that are not single tokens.
 var probeTokens = [...]int{16, 16, 16, 257, 1024}
 
 // Overhead measures how many tokens the servers add to each prompt, with prompts of several lengths on every target. Where
-// they are all in front of the prompt is not known from counts; see Head. nonce keeps the probes of this run out of the
-// cache of the next. An error says what is not as it must be: a word that is not one token, a template that is not
-// constant, targets that differ.
-func (b *Prober) Overhead(ctx context.Context, source prompt.Source, nonce uint64) (tokens int, err error) {
+// they stand is not known from counts; see Head. An error says what is not as it must be: a word that is not one token, a
+// template that is not constant, targets that differ.
+func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int, err error) {
 	for i := range b.Targets {
 		t := &b.Targets[i]
-		added, err := b.overheadOf(ctx, t, source, nonce)
+		added, err := b.overheadOf(ctx, t, source)
 		if err != nil {
 			return 0, err
 		}
@@ -45,11 +41,11 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source, nonce uint6
 }
 
 // overheadOf is the overhead of one target.
-func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source, nonce uint64) (tokens int, err error) {
-	for i, p := range probes(source, nonce) {
+func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source) (tokens int, err error) {
+	for i, p := range b.probes(source) {
 		usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
 		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
-			continue // longer than the model's context
+			continue // longer than the model's context, as rows of the trace need not be
 		}
 		if err != nil {
 			return 0, err
@@ -71,15 +67,14 @@ type probe struct {
 	optional bool
 }
 
-func probes(source prompt.Source, nonce uint64) []probe {
+func (b *Prober) probes(source prompt.Source) []probe {
 	var list []probe
 	for i, n := range probeTokens {
 		if i > 0 && n == probeTokens[i-1] {
 			list = append(list, list[i-1]) // the very same prompt
 			continue
 		}
-		spec := prompt.Spec{Tokens: n, Unique: probeDomain | (nonce + uint64(i))}
-		list = append(list, probe{prompt: source.Append(nil, spec), tokens: n})
+		list = append(list, probe{prompt: b.newPrompt(source, n), tokens: n, optional: n > probeTokens[0]})
 	}
 	if text, ok := source.(*prompt.Text); ok {
 		list = append(list, probe{prompt: text.AppendWords(nil), tokens: text.Words() + 1, optional: true})
@@ -94,9 +89,10 @@ func (b *Prober) countError(t *Target, p probe, counted, overhead int) error {
 		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
 			ErrProbe, t.URL, first, first+overhead, counted)
 	}
-	if overhead < 0 {
-		overhead = 0
+	why := "the built-in list as one token; give the model's own tokenizer with --tokenizer"
+	if b.Tokenizer != "" {
+		why = b.Tokenizer + " as one token, so that is not its tokenizer; give its own"
 	}
-	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s as one token; give the model's own tokenizer with --tokenizer, or replay token ids (--api completions --prompt token-ids)",
-		ErrProbe, t.URL, counted, p.tokens+overhead, b.Words)
+	return fmt.Errorf("%w: %s counts %d tokens in a prompt that was to have %d: its model does not take each word of %s, or replay token ids (--api completions --prompt token-ids)",
+		ErrProbe, t.URL, counted, p.tokens+max(0, overhead), why)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
 // Prober asks servers what a run needs to know before it starts. It is off the hot path and uses fasthttp.
@@ -25,9 +26,20 @@ type Prober struct {
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration // of one answer
-	Words          string        // whose words prompts are made of, for messages: "the built-in list", "qwen.json"
+	Tokenizer      string        // whose words prompts are made of, for messages; "" = the built-in ones
+	Nonce          uint64        // another one in each run keeps its probes out of the caches that earlier runs have filled
 	// Backend makes bodies of requests that are answered whole, with the given cache salt ("" = none).
 	Backend func(salt string) (api.Backend, error)
+	made    uint64 // prompts, which are all different
+}
+
+// probeDomain marks the unique tokens of probes: no row has this bit.
+const probeDomain = 1 << 63
+
+// newPrompt makes a prompt that shares nothing with those before it.
+func (b *Prober) newPrompt(source prompt.Source, tokens int) []byte {
+	b.made++
+	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + b.made)})
 }
 
 // ErrProbe wraps every answer of a server that makes a run pointless.
@@ -102,13 +114,13 @@ type ProbeCount struct {
 }
 
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, prompt []byte, salt string) (ProbeCount, error) {
+func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text []byte, salt string) (ProbeCount, error) {
 	backend, err := b.Backend(salt)
 	if err != nil {
 		return ProbeCount{}, err
 	}
 	body := backend.AppendPrefix(nil)
-	body = append(body, prompt...)
+	body = append(body, text...)
 	body = backend.AppendSuffix(body, 1)
 	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.URL+t.Path+t.Query, body)
 	if err != nil {

@@ -25,6 +25,7 @@ type wordServer struct {
 	noTokenize  bool
 	tokenizeLag int  // tokens by which /tokenize differs
 	shifting    bool // /tokenize names other tokens each time
+	growing     bool // /tokenize answers with a token more each time
 	metrics     string
 	asked       atomic.Int64
 }
@@ -44,7 +45,11 @@ func (s *wordServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/chat/completions":
 		fmt.Fprintf(w, `{"object":"chat.completion","choices":[{"index":0,"message":{"content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":%d,"completion_tokens":1}}`, len(tokens))
 	case r.URL.Path == "/tokenize" && !s.noTokenize:
-		for range s.tokenizeLag {
+		lag := s.tokenizeLag
+		if s.growing {
+			lag += int(s.asked.Load()) - 1
+		}
+		for range lag {
 			tokens = append(tokens, -9)
 		}
 		json.NewEncoder(w).Encode(map[string]any{"count": len(tokens), "tokens": tokens})
@@ -85,7 +90,7 @@ func (s *wordServer) tokens(text string, request int64) (ids []int64) {
 
 func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 	t.Helper()
-	b := &Prober{Words: "the list", ConnectTimeout: 10 * time.Second, Timeout: 30 * time.Second}
+	b := &Prober{ConnectTimeout: 10 * time.Second, Timeout: 30 * time.Second}
 	for _, s := range servers {
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
@@ -121,12 +126,12 @@ func TestOverhead(t *testing.T) {
 		"targets alike":      {[]http.Handler{&wordServer{head: 3}, &wordServer{tail: 3}}, 3, ""},
 		"targets differ":     {[]http.Handler{&wordServer{head: 3}, &wordServer{head: 4}}, 0, "adds 3 tokens to a prompt, http"},
 		"not constant":       {[]http.Handler{&wordServer{head: 20, jitter: true}}, 0, "template of http"},
-		"another vocabulary": {[]http.Handler{&wordServer{head: 20, wordTokens: twice}}, 0, "does not take each word of the list as one token"},
-		"fewer than sent":    {[]http.Handler{&wordServer{wordTokens: func(string) int { return 0 }}}, 0, "does not take each word of the list as one token"},
+		"another vocabulary": {[]http.Handler{&wordServer{head: 20, wordTokens: twice}}, 0, "does not take each word of the built-in list as one token"},
+		"fewer than sent":    {[]http.Handler{&wordServer{wordTokens: func(string) int { return 0 }}}, 0, "does not take each word of the built-in list as one token"},
 		"no such endpoint":   {[]http.Handler{http.NotFoundHandler()}, 0, "HTTP 404"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := proberOf(t, c.servers...).Overhead(context.Background(), builtInText(t), 77)
+			got, err := proberOf(t, c.servers...).Overhead(context.Background(), builtInText(t))
 			if c.err == "" && (err != nil || got != c.want) {
 				t.Fatalf("%d, %v; want %d", got, err, c.want)
 			}
@@ -151,9 +156,10 @@ func TestHead(t *testing.T) {
 		"no such endpoint":  {[]http.Handler{&wordServer{head: 20, tail: 5, noTokenize: true}}, Overhead{}, "/tokenize answers HTTP 404"},
 		"another count":     {[]http.Handler{&wordServer{head: 20, tail: 5, tokenizeLag: 1}}, Overhead{}, "counts 90 tokens where completions count 89"},
 		"a changing prompt": {[]http.Handler{&wordServer{head: 20, tail: 5, shifting: true}}, Overhead{}, "not constant"},
+		"a growing tail":    {[]http.Handler{&wordServer{head: 20, tail: 5, growing: true}}, Overhead{}, "not constant"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25, 77)
+			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25)
 			if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("%+v, error %v; want %+v, %q", got, err, c.want, c.err)
 			}
@@ -167,15 +173,19 @@ func TestPrefixCaches(t *testing.T) {
 		cache   PrefixCache
 		engines int
 	}{
-		line: {PrefixCache{32, 31968}, 1},
-		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                   {PrefixCache{32, 31968}, 1},
-		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                         {PrefixCache{32, 63936}, 2},
-		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                   {PrefixCache{16, 0}, 1},
-		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`: {PrefixCache{16, 128}, 1},
-		`vllm:cache_config_info{block_size="None"} 1`:                                       {},
-		`vllm:cache_config_info{hash_block_size="16"} 1`:                                    {},
-		`vllm:cache_config_info{block_size="16`:                                             {PrefixCache{16, 0}, 1},
-		"":                                                                                  {},
+		line: {PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
+		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                            {PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
+		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                                  {PrefixCache{BlockTokens: 32, Tokens: 63936}, 2},
+		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                            {PrefixCache{BlockTokens: 16, Tokens: 0}, 1},
+		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`:          {PrefixCache{BlockTokens: 16, Tokens: 128}, 1},
+		`vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="3"} 1`: {PrefixCache{BlockTokens: 16, Tokens: 32, Off: true}, 1},
+		// Models with several kinds of layers: the capacity is no number of such blocks.
+		`vllm:cache_config_info{block_size="4",kv_cache_size_tokens="900000",num_gpu_blocks="400000"} 1`: {PrefixCache{BlockTokens: 4, Tokens: 900000, Assumed: true}, 1},
+		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
+		`vllm:cache_config_info{block_size="None"} 1`:                                                    {},
+		`vllm:cache_config_info{hash_block_size="16"} 1`:                                                 {},
+		`vllm:cache_config_info{block_size="16`:                                                          {PrefixCache{BlockTokens: 16, Tokens: 0}, 1},
+		"":                                                                                               {},
 	} {
 		b := proberOf(t, &wordServer{metrics: page}, &wordServer{})
 		caches, engines := b.PrefixCaches(context.Background())

@@ -14,7 +14,7 @@ import (
 // each instance's cache, once without a limit and once with the instance's capacity. Call it after Do. It is nil where
 // nothing exact was expected.
 func (r *Run) Shortfall() *metrics.Shortfall {
-	if r.work.Overhead.HeadHidden {
+	if r.work.Overhead.HeadUnknown {
 		return nil
 	}
 	a := audit{work: r.work, records: r.records}
@@ -33,7 +33,9 @@ func (r *Run) Shortfall() *metrics.Shortfall {
 			limited = a.held(requests, r.work.cache(instance))
 		}
 		for j, i := range requests {
-			a.explain(&r.records[i], reports[r.work.Places[i].Target], unlimited[j], limited[j])
+			a.explain(&r.records[i], evidence{
+				off: r.work.cache(instance).Off, reports: reports[r.work.Places[i].Target], unlimited: unlimited[j], limited: limited[j],
+			})
 		}
 	}
 	return &a.found
@@ -46,27 +48,35 @@ type audit struct {
 	found   metrics.Shortfall
 }
 
+// evidence is what is known of one request's cache.
+type evidence struct {
+	off                bool  // it says that it caches nothing
+	reports            bool  // its target has reported cached tokens
+	unlimited, limited int64 // tokens that the models held for the request
+}
+
 // explain divides what a request lacks among the causes, in the order in which they can be told.
-func (a *audit) explain(rec *record.Record, reports bool, unlimited, limited int64) {
+func (a *audit) explain(rec *record.Record, e evidence) {
 	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
 		return
 	}
-	cached := max(0, rec.CachedTokens) // once a target has reported, absent is 0
-	short := rec.ExpectedCachedTokens - cached
-	if !reports {
-		a.found.NotReportedTokens += rec.ExpectedCachedTokens
-		a.found.Tokens += rec.ExpectedCachedTokens
-		return
-	}
+	short := rec.ExpectedCachedTokens - max(0, rec.CachedTokens) // once a target has reported, absent is 0
 	if short <= 0 {
 		return
 	}
 	a.found.Tokens += short
-	inPrefill := min(short, max(0, rec.ExpectedCachedTokens-unlimited))
-	evicted := min(short-inPrefill, max(0, unlimited-limited))
-	a.found.InPrefillTokens += inPrefill
-	a.found.EvictedTokens += evicted
-	a.found.UnexplainedTokens += short - inPrefill - evicted
+	switch {
+	case e.off:
+		a.found.CacheOffTokens += short
+	case !e.reports:
+		a.found.NotReportedTokens += short
+	default:
+		inPrefill := min(short, max(0, rec.ExpectedCachedTokens-e.unlimited))
+		evicted := min(short-inPrefill, max(0, e.unlimited-e.limited))
+		a.found.InPrefillTokens += inPrefill
+		a.found.EvictedTokens += evicted
+		a.found.UnexplainedTokens += short - inPrefill - evicted
+	}
 }
 
 // moment is when something happened to a request that its server's cache knows of.

@@ -10,30 +10,31 @@ import (
 
 func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
-		reports                              bool
-		expected, cached, unlimited, limited int64
-		want                                 metrics.Shortfall
+		evidence
+		expected, cached int64
+		want             metrics.Shortfall
 	}{
-		"as expected":             {true, 512, 512, 512, 512, metrics.Shortfall{}},
-		"above":                   {true, 512, 528, 512, 512, metrics.Shortfall{}},
-		"in prefill":              {true, 512, 16, 16, 16, metrics.Shortfall{Tokens: 496, InPrefillTokens: 496}},
-		"evicted":                 {true, 512, 128, 512, 128, metrics.Shortfall{Tokens: 384, EvictedTokens: 384}},
-		"both, and more":          {true, 512, 32, 256, 64, metrics.Shortfall{Tokens: 480, InPrefillTokens: 256, EvictedTokens: 192, UnexplainedTokens: 32}},
-		"less than was explained": {true, 512, 400, 256, 64, metrics.Shortfall{Tokens: 112, InPrefillTokens: 112}},
-		"absent, and 0 therefore": {true, 512, record.None, 512, 512, metrics.Shortfall{Tokens: 512, UnexplainedTokens: 512}},
-		"never reported":          {false, 512, record.None, 0, 0, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
-		"nothing was expected":    {true, record.None, 16, 0, 0, metrics.Shortfall{}},
+		"as expected":             {evidence{reports: true, unlimited: 512, limited: 512}, 512, 512, metrics.Shortfall{}},
+		"above":                   {evidence{reports: true, unlimited: 512, limited: 512}, 512, 528, metrics.Shortfall{}},
+		"in prefill":              {evidence{reports: true, unlimited: 16, limited: 16}, 512, 16, metrics.Shortfall{Tokens: 496, InPrefillTokens: 496}},
+		"evicted":                 {evidence{reports: true, unlimited: 512, limited: 128}, 512, 128, metrics.Shortfall{Tokens: 384, EvictedTokens: 384}},
+		"both, and more":          {evidence{reports: true, unlimited: 256, limited: 64}, 512, 32, metrics.Shortfall{Tokens: 480, InPrefillTokens: 256, EvictedTokens: 192, UnexplainedTokens: 32}},
+		"less than was explained": {evidence{reports: true, unlimited: 256, limited: 64}, 512, 400, metrics.Shortfall{Tokens: 112, InPrefillTokens: 112}},
+		"absent, and 0 therefore": {evidence{reports: true, unlimited: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, UnexplainedTokens: 512}},
+		"never reported":          {evidence{reports: false, unlimited: 0, limited: 0}, 512, record.None, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
+		"caching is off":          {evidence{off: true, unlimited: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, CacheOffTokens: 512}},
+		"nothing was expected":    {evidence{reports: true, unlimited: 0, limited: 0}, record.None, 16, metrics.Shortfall{}},
 	} {
 		var a audit
 		var r record.Record
 		r.Clear()
 		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
-		a.explain(&r, c.reports, c.unlimited, c.limited)
+		a.explain(&r, c.evidence)
 		if a.found != c.want {
 			t.Errorf("%s: %+v, want %+v", name, a.found, c.want)
 		}
 		a.found, r.Outcome = metrics.Shortfall{}, record.Timeout
-		if a.explain(&r, c.reports, c.unlimited, c.limited); a.found != (metrics.Shortfall{}) {
+		if a.explain(&r, c.evidence); a.found != (metrics.Shortfall{}) {
 			t.Errorf("%s, failed: %+v, want nothing", name, a.found)
 		}
 	}

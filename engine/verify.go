@@ -17,33 +17,24 @@ type PromptError struct {
 // Error names row, want and got.
 func (e *PromptError) Error() string {
 	if e.Why != nil {
-		return fmt.Sprintf("row %d: its prompt of %d tokens: %v", e.Row, e.Want, e.Why)
+		return fmt.Sprintf("row %d: want %d tokens: %v", e.Row, e.Want, e.Why)
 	}
-	return fmt.Sprintf("row %d: its prompt was to have %d tokens and has %d", e.Row, e.Want, e.Got)
+	return fmt.Sprintf("row %d: want %d tokens, got %d", e.Row, e.Want, e.Got)
 }
 
-func (e *PromptError) Unwrap() error { return e.Why }
-
-// Sample picks n of the requests, evenly; all where n is negative or too large.
-func Sample(requests, n int) []int {
-	if n < 0 || n > requests {
-		n = requests
+// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large), in parallel and
+// as they stand in the images. count is given a prompt as it lies in the body and is called by many goroutines. It returns
+// how many were counted. The error is the PromptError of the first row of them that differs.
+func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
+	if n < 0 || n > w.Requests() {
+		n = w.Requests()
 	}
-	picked := make([]int, n)
-	for k := range picked {
-		picked[k] = k * requests / n
-	}
-	return picked
-}
-
-// Verify counts the tokens of built prompts again, in parallel, as they stand in the images. count is given a prompt as it
-// lies in the body and is called by many goroutines. The error is the PromptError of the first request that differs.
-func (r *Recipe) Verify(ctx context.Context, w *Work, requests []int, count func(prompt []byte) (int, error)) error {
 	var mu sync.Mutex
 	var wrong []*PromptError
 	before := len(r.Backend.AppendPrefix(nil))
-	err := parallel(ctx, len(requests), func(from, to int) {
-		for _, i := range requests[from:to] {
+	err = parallel(ctx, n, func(from, to int) {
+		for k := from; k < to; k++ {
+			i := k * w.Requests() / n
 			image, spec := w.Images.At(i), r.spec(w, i)
 			size := r.Source.Size(spec)
 			body := r.Backend.Size(size, int(w.Trace.OutputTokens[i]))
@@ -56,7 +47,7 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, requests []int, count func
 		}
 	})
 	if err != nil || len(wrong) == 0 {
-		return err
+		return n, err
 	}
-	return slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
+	return n, slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
 }

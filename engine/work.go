@@ -48,6 +48,10 @@ func (w *Work) PromptTokens(i int) int {
 // builtTokens is what the server should count: the recorded length, unless what it adds is longer.
 func (w *Work) builtTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
 
+// SurplusTokens is how many more tokens than recorded the server counts in request i: above 0 where the recorded length is
+// not above what the server adds, so that a prompt of one token is too long.
+func (w *Work) SurplusTokens(i int) int { return w.builtTokens(i) - int(w.Trace.InputTokens[i]) }
+
 // DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
 const DefaultBlockTokens = 16
 
@@ -56,7 +60,7 @@ func (w *Work) cache(instance netip.AddrPort) PrefixCache {
 	if c, ok := w.Caches[instance]; ok {
 		return c
 	}
-	return PrefixCache{BlockTokens: DefaultBlockTokens}
+	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
 }
 
 // records returns the run's records, each with what is known of it before it is sent.
@@ -86,8 +90,8 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		if ideal.Most != nil {
 			r.LeastCachedTokens, r.MostCachedTokens = ideal.Least[i], ideal.Most[i]
 		}
-		if ideal.Known {
-			r.ExpectedCachedTokens = r.MostCachedTokens
+		if ideal.Expected != nil {
+			r.ExpectedCachedTokens = ideal.Expected[i]
 		}
 	}
 	return records

@@ -48,7 +48,7 @@ func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
 func (c *prefixCache) prefilled(l *lease) {
 	switch {
 	case c.pool != nil:
-		c.pool.prefilled(l)
+		c.pool.prefilled(l, (l.prompt+l.output)/c.blockTokens)
 	case c.all != nil:
 		for _, key := range l.keys[l.found:] {
 			c.all[key] = struct{}{}

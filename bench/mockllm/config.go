@@ -63,6 +63,8 @@ type Config struct {
 	TemplateJitter int
 	// SplitWords makes two tokens of each word that has more letters. 0 = no word is too long.
 	SplitWords int
+	// NoMetrics answers 404 to /metrics.
+	NoMetrics bool
 	// NoTokenize answers 404 to /tokenize.
 	NoTokenize bool
 	// BOSTokens is added before the text prompts of completions (never before token ids).

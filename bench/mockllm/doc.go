@@ -8,8 +8,9 @@
 // Where its cache has a limit it is a pool of blocks like that of vLLM's v1 engine: a request begins when there are
 // enough free blocks for its prompt and all of its output, the longest prefix of whole blocks that are there (never the
 // whole prompt) is reused and held, and the rest come from the head of the queue of free blocks. The prompt's whole
-// blocks can be found when its prefill ends. At the request's end its blocks go to the queue's tail, the last one first.
-// Unlike vLLM it takes the blocks of the output at the beginning, so that no request is ever preempted, and looks at who
+// blocks can be found when its prefill ends. At the request's end its full blocks go to the queue's tail, the last one
+// first, and those that hold nothing of use to its head: a last one that is not full, and all that it took if it left
+// before its prefill ended. Unlike vLLM it takes the blocks of the output at the beginning, so that no request is ever preempted, and looks at who
 // waits only when a request ends.
 //
 // Goroutines: one reader for each connection, which parses requests and answers the cheap ones; a few pacers (see

@@ -559,7 +559,7 @@ func TestMetrics(t *testing.T) {
 		`vllm:generation_tokens_total{engine="0",model_name="mock"} ` + jsonNumber(out+3),
 		`vllm:request_success_total{engine="0",model_name="mock",finished_reason="stop"} 2`,
 		`vllm:request_success_total{engine="0",model_name="mock",finished_reason="length"} 1`,
-		`vllm:cache_config_info{block_size="16",cache_dtype="auto",enable_prefix_caching="True",engine="0",num_gpu_blocks="100",num_gpu_blocks_override="None",sliding_window="None"} 1.0`,
+		`vllm:cache_config_info{block_size="16",cache_dtype="auto",enable_prefix_caching="True",engine="0",num_gpu_blocks="101",num_gpu_blocks_override="None",sliding_window="None"} 1.0`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("no line %s in\n%s", want, text)

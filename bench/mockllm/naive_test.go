@@ -22,6 +22,7 @@ type naive struct {
 
 type naiveBlock struct {
 	prefix  []uint64 // what it can be found by; nil = nothing
+	full    bool     // its request has computed all of it
 	entered int
 	holders int
 }
@@ -87,7 +88,7 @@ func (n *naive) tryBegin(r *naiveRequest, now int64) bool {
 		held, free = append(held, free[0]), free[1:]
 	}
 	for _, b := range held[found:] {
-		b.prefix = nil
+		b.prefix, b.full = nil, false
 	}
 	for _, b := range held {
 		b.holders++
@@ -107,21 +108,29 @@ func (n *naive) serve(now int64) {
 func (n *naive) prefill(r *naiveRequest) {
 	r.prefilled = true
 	for i, b := range r.held {
-		if to := (i + 1) * naiveBlockTokens; to <= len(r.tokens) && b.prefix == nil {
+		to := (i + 1) * naiveBlockTokens
+		if to <= len(r.tokens) && b.prefix == nil {
 			n.entered++
 			b.prefix, b.entered = r.tokens[:to], n.entered
 		}
+		b.full = b.full || to <= len(r.tokens)+r.output
 	}
 }
 
 func (n *naive) end(r *naiveRequest, now int64) {
 	n.running = slices.DeleteFunc(n.running, func(q *naiveRequest) bool { return q == r })
-	for i := range slices.Backward(r.held) {
-		b := r.held[i]
-		if b.holders--; b.holders == 0 && !n.unending {
+	var empty []*naiveBlock
+	for _, b := range slices.Backward(r.held) {
+		b.holders--
+		switch {
+		case b.holders > 0 || n.unending:
+		case b.full:
 			n.free = append(n.free, b)
+		default:
+			empty = append(empty, b)
 		}
 	}
+	n.free = slices.Concat(empty, n.free)
 	n.serve(now)
 }
 

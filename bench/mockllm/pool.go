@@ -5,7 +5,8 @@ const maxPoolBlocks = 1<<31 - 2
 
 // blockPool is a fixed number of blocks, as vLLM's v1 engine has them (vllm/v1/core/block_pool.py). A block is held by
 // requests or stands in the queue of free blocks. A free block keeps what it holds, and can be found by its key, until
-// it comes to the queue's head and is given away.
+// it comes to the queue's head and is given away. Those without a hash, which nobody can find, stand before all others
+// (since vLLM's pull request 42656).
 //
 // Blocks are numbers in one slice, so that the garbage collector has nothing to follow. Block 0 is the queue's ends.
 // Blocks that were never used stand before all others and are made only when they are needed.
@@ -23,6 +24,7 @@ type poolBlock struct {
 	prevSame, nextSame int32 // while registered; in the order of registration
 	holders            int32
 	registered         bool
+	hashed             bool // full and computed: registered, or of an output, which nobody looks for here
 }
 
 func newBlockPool(capacity int) *blockPool {
@@ -65,10 +67,13 @@ func (p *blockPool) begin(l *lease, limit, total int) (found int, ok bool) {
 	return found, true
 }
 
-// prefilled makes the blocks of l's prompt findable that were not found.
-func (p *blockPool) prefilled(l *lease) {
+// prefilled makes the blocks of l's prompt findable that were not found. Of all its blocks, so many will be full.
+func (p *blockPool) prefilled(l *lease, full int) {
 	for i := l.found; i < len(l.keys); i++ {
 		p.register(l.blocks[i], l.keys[i])
+	}
+	for _, b := range l.blocks[l.found:full] {
+		p.blocks[b].hashed = true
 	}
 }
 
@@ -76,8 +81,13 @@ func (p *blockPool) prefilled(l *lease) {
 func (p *blockPool) end(l *lease) {
 	for i := len(l.blocks) - 1; i >= 0; i-- {
 		b := l.blocks[i]
-		if p.blocks[b].holders--; p.blocks[b].holders == 0 {
-			p.enqueue(b)
+		if p.blocks[b].holders--; p.blocks[b].holders > 0 {
+			continue
+		}
+		if p.blocks[b].hashed {
+			p.enqueue(b, 0)
+		} else {
+			p.enqueue(b, p.blocks[0].next)
 		}
 	}
 	l.blocks = l.blocks[:0]
@@ -87,7 +97,7 @@ func (p *blockPool) end(l *lease) {
 func (p *blockPool) clear() {
 	clear(p.index)
 	for i := range p.blocks {
-		p.blocks[i].registered = false
+		p.blocks[i].registered, p.blocks[i].hashed = false, false
 	}
 }
 
@@ -100,15 +110,16 @@ func (p *blockPool) take() int32 {
 	b := p.blocks[0].next
 	p.dequeue(b)
 	p.unregister(b)
-	p.blocks[b].holders = 1
+	p.blocks[b].hashed, p.blocks[b].holders = false, 1
 	return b
 }
 
-func (p *blockPool) enqueue(b int32) {
-	last := p.blocks[0].prev
-	p.blocks[b].prev, p.blocks[b].next = last, 0
-	p.blocks[last].next = b
-	p.blocks[0].prev = b
+// enqueue puts b before another free block, or to the queue's end before block 0.
+func (p *blockPool) enqueue(b, next int32) {
+	prev := p.blocks[next].prev
+	p.blocks[b].prev, p.blocks[b].next = prev, next
+	p.blocks[prev].next = b
+	p.blocks[next].prev = b
 	p.queued++
 }
 

@@ -34,9 +34,7 @@ type decoder struct {
 	cfg    *Config
 	p      *params
 	hash   *promptHasher
-	jitter int  // tokens that the chat template adds before its tail
-	noBOS  bool // no BOS before a text prompt
-	noTail bool // no tail after a conversation
+	jitter int // tokens that the chat template adds before its tail
 }
 
 // decode reads a whole body. The params' model aliases it.
@@ -175,9 +173,7 @@ func (d *decoder) prompt() error {
 }
 
 func (d *decoder) textPrompt() error {
-	if !d.noBOS {
-		d.hash.special(d.cfg.BOSTokens, specialBOS)
-	}
+	d.hash.special(d.cfg.BOSTokens, specialBOS)
 	return d.words(d.hash)
 }
 
@@ -200,9 +196,7 @@ func (d *decoder) messages() error {
 		return badRequest("messages: at least one is needed")
 	}
 	d.hash.special(d.jitter, specialJitter)
-	if !d.noTail {
-		d.hash.special(d.cfg.TemplateTail, specialTail)
-	}
+	d.hash.special(d.cfg.TemplateTail, specialTail)
 	return nil
 }
 

@@ -44,8 +44,12 @@ func (s *Server) methods(path string) []string {
 	switch path {
 	case "/v1/completions", "/v1/chat/completions":
 		return []string{"POST"}
-	case "/v1/models", "/health", "/ping", "/version", "/metrics":
+	case "/v1/models", "/health", "/ping", "/version":
 		return []string{"GET", "HEAD"}
+	case "/metrics":
+		if !s.cfg.NoMetrics {
+			return []string{"GET", "HEAD"}
+		}
 	case "/tokenize":
 		if !s.cfg.NoTokenize {
 			return []string{"POST"}

@@ -215,7 +215,7 @@ func TestDuplicateBlocks(t *testing.T) {
 		}
 	}
 	for _, l := range []*lease{two, one, three} {
-		p.prefilled(l)
+		p.prefilled(l, 1)
 	}
 	finds := func(want int32) {
 		t.Helper()

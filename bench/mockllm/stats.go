@@ -107,7 +107,7 @@ func (s *Server) metrics() []byte {
 }
 
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
-// the model's name. The number of blocks is there only where they are limited.
+// the model's name. The number of blocks is there only where they are limited; vLLM counts one that it never gives away.
 func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
 	dst = append(dst, `vllm:cache_config_info{block_size="`...)
 	dst = strconv.AppendInt(dst, int64(s.cfg.BlockTokens), 10)
@@ -116,11 +116,14 @@ func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
 	dst = append(dst, `",engine="0",`...)
 	if poolBlocks > 0 {
 		dst = append(dst, `num_gpu_blocks="`...)
-		dst = strconv.AppendInt(dst, int64(poolBlocks), 10)
+		dst = strconv.AppendInt(dst, int64(poolBlocks)+nullBlocks, 10)
 		dst = append(dst, `",`...)
 	}
 	return append(dst, "num_gpu_blocks_override=\"None\",sliding_window=\"None\"} 1.0\n"...)
 }
+
+// nullBlocks stand for positions that need none (vllm/v1/core/block_pool.py).
+const nullBlocks = 1
 
 func pythonBool(v bool) string {
 	if v {

@@ -34,24 +34,18 @@ func (ts *testServer) tokenized(body string) tokenized {
 
 func TestTokenize(t *testing.T) {
 	ts := start(t, Config{Model: "m", MaxModelTokens: 4096, TemplateHead: 3, TemplateTail: 2, BOSTokens: 1})
-	plain := ts.tokenized(`{"model":"m","prompt":"one two one","add_special_tokens":false}`).Tokens
-	if len(plain) != 3 || plain[0] != plain[2] || plain[0] == plain[1] {
-		t.Fatalf("plain %v", plain)
-	}
 	whole := ts.tokenized(`{"prompt":"one two one","model":"m"}`)
-	if *whole.Max != 4096 || len(whole.Tokens) != 4 || !slices.Equal(whole.Tokens[1:], plain) {
-		t.Errorf("with BOS %+v", whole)
+	if *whole.Max != 4096 || len(whole.Tokens) != 4 {
+		t.Fatalf("with BOS %+v", whole)
+	}
+	plain := whole.Tokens[1:]
+	if plain[0] != plain[2] || plain[0] == plain[1] {
+		t.Fatalf("words %v", plain)
 	}
 	talk := `{"model":"m","messages":[{"role":"user","content":"one two one"}]`
 	full := ts.tokenized(talk + `}`).Tokens
 	if len(full) != 8 || !slices.Equal(full[3:6], plain) {
 		t.Fatalf("conversation %v", full)
-	}
-	if got := ts.tokenized(`{"add_generation_prompt":false,` + talk[1:] + `}`).Tokens; !slices.Equal(got, full[:6]) {
-		t.Errorf("without generation prompt %v, want %v", got, full[:6])
-	}
-	if got := ts.tokenized(talk + `,"add_special_tokens":true}`).Tokens; !slices.Equal(got, append([]uint64{whole.Tokens[0]}, full...)) {
-		t.Errorf("with special tokens %v", got)
 	}
 	seen := map[uint64]bool{}
 	for _, id := range append(slices.Clone(full[:5]), append(full[6:], whole.Tokens[0])...) {
@@ -62,13 +56,14 @@ func TestTokenize(t *testing.T) {
 	}
 	for body, want := range map[string]int{
 		`{"model":"x","prompt":"a"}`: 404, `{"model":"m"}`: 400, `{"model":"m","prompt":[1]}`: 400, `{"model":"m","prompt":"a","messages":[]}`: 400,
-		`{"model":"m","prompt":"a"`: 400, `{"model":"m","messages":[]}`: 400, `{"model":"m","prompt":"a","add_special_tokens":1}`: 400,
+		`{"model":"m","prompt":"a"`: 400, `{"model":"m","messages":[]}`: 400,
+		`{"model":"m","prompt":"a","prompt":"b"}`: 400,
 	} {
 		ts.mustPost(want, "/tokenize", body)
 	}
 	ts.mustPost(415, "/tokenize", `{}`, "Content-Type", "text/plain")
-	if got := ts.tokenized(`{"model":"m","prompt":"","add_special_tokens":false}`); got.Count != 0 {
-		t.Errorf("nothing is %+v", got)
+	if got := ts.tokenized(`{"model":"m","prompt":""}`); got.Count != 1 {
+		t.Errorf("nothing but a BOS is %+v", got)
 	}
 	if n := ts.Stats().Connections; n != 1 {
 		t.Errorf("%d connections, want 1", n)
@@ -118,8 +113,8 @@ func TestSplitWords(t *testing.T) {
 
 // FuzzTokenize: what is accepted is a JSON object, and a text has the tokens that a completion of it has.
 func FuzzTokenize(f *testing.F) {
-	for _, s := range append(jsonSeeds, `{"prompt":"a b c"}`, `{"add_special_tokens":false,"prompt":"a","x":[1]}`, `{"messages":[{"role":"user","content":"a b"}]}`,
-		`{"prompt":"a","prompt":"b"}`, `{"messages":[{"role":"u","content":[{"text":"a"}]}],"add_generation_prompt":false}`) {
+	for _, s := range append(jsonSeeds, `{"prompt":"a b c"}`, `{"x":[1],"prompt":"a"}`, `{"messages":[{"role":"user","content":"a b"}]}`,
+		`{"prompt":"a","prompt":"b"}`, `{"messages":[{"role":"u","content":[{"text":"a"}]}]}`) {
 		f.Add([]byte(s))
 	}
 	srv, err := New(Config{TemplateHead: 2, BOSTokens: 1})

@@ -14,55 +14,44 @@ import (
 // sizeCaches settles how large each server's prefix cache is: as the flags say, else as the server told, else blocks of the
 // usual size and a capacity that nobody knows.
 func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
-	tokens := int64(0)
-	if r.o.cacheTokens != "" {
-		tokens, _ = parseTokens(r.o.cacheTokens) // checked with the flags
-	}
-	caches := map[netip.AddrPort]engine.PrefixCache{}
+	r.work.Caches = map[netip.AddrPort]engine.PrefixCache{}
+	var kinds []string
 	for _, t := range r.work.Targets {
 		for _, addr := range t.Peers {
-			c, ok := told[addr]
-			if !ok {
-				c.BlockTokens = engine.DefaultBlockTokens
-			}
-			if r.o.engineBlock > 0 {
-				c.BlockTokens = r.o.engineBlock
-			}
-			if tokens > 0 {
-				c.Tokens = tokens
-			}
-			caches[addr] = c
+			c, words := r.o.sizeCache(told[addr])
+			r.work.Caches[addr] = c
+			kinds = append(kinds, words)
 		}
 	}
-	r.work.Caches = caches
 	if !r.o.dryRun {
-		r.say.line("cache: %s", describeCaches(caches, r.cacheOrigin(len(told) > 0)))
+		slices.Sort(kinds)
+		r.say.line("cache: %s", strings.Join(slices.Compact(kinds), "; "))
 	}
 }
 
-// cacheOrigin says who told the sizes.
-func (r *replay) cacheOrigin(told bool) string {
+// sizeCache is sizeCaches for one server, of which the zero value was told if nothing was. The words say where each number
+// comes from.
+func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, words string) {
+	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
-	case r.o.engineBlock > 0 || r.o.cacheTokens != "":
-		return "as the flags say"
-	case told:
-		return "from /metrics"
+	case o.engineBlock > 0:
+		c.BlockTokens, c.Assumed, block = o.engineBlock, false, "--engine-block-tokens"
+	case c.BlockTokens == 0:
+		c.BlockTokens, c.Assumed, block = engine.DefaultBlockTokens, true, "assumed"
+	case c.Assumed:
+		block = "/metrics, uncertain: its capacity is no number of such blocks"
 	}
-	return "assumed"
-}
-
-// describeCaches says what sizes there are, once each.
-func describeCaches(caches map[netip.AddrPort]engine.PrefixCache, origin string) string {
-	var kinds []string
-	for _, c := range caches {
-		size := "of unknown or unlimited capacity (--cache-tokens)"
-		if c.Tokens > 0 {
-			size = human.Count(c.Tokens) + " tokens at each server"
-		}
-		kinds = append(kinds, fmt.Sprintf("blocks of %d tokens, %s", c.BlockTokens, size))
+	if o.cacheCapacity > 0 {
+		c.Tokens, capacity = o.cacheCapacity, "--cache-tokens"
 	}
-	slices.Sort(kinds)
-	return strings.Join(slices.Compact(kinds), "; ") + ", " + origin
+	if c.Off {
+		return c, "the servers say that prefix caching is off"
+	}
+	words = fmt.Sprintf("blocks of %s (%s), ", human.Many(int64(c.BlockTokens), "token"), block)
+	if c.Tokens == 0 {
+		return c, words + "capacity unknown (give --cache-tokens)"
+	}
+	return c, words + fmt.Sprintf("%s per server (%s)", human.Many(c.Tokens, "token"), capacity)
 }
 
 // parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.

@@ -68,13 +68,11 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint,
 	}
-	for _, i := range r.work.Images.Short {
-		if i < n {
-			w.ShortRows++
-			w.ShortSurplus += int64(r.work.PromptTokens(i) + r.work.Overhead.Tokens() - int(t.InputTokens[i]))
-		}
-	}
 	for i := range n {
+		if surplus := r.work.SurplusTokens(i); surplus > 0 {
+			w.ShortRows++
+			w.ShortSurplus += int64(surplus)
+		}
 		w.InputTokens += int64(t.InputTokens[i])
 		w.OutputTokens += int64(t.OutputTokens[i])
 	}

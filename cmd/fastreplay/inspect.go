@@ -53,12 +53,12 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f := c.Flags()
 	f.SortFlags = false
 	addReadFlags(f, &i.o.Read, &i.timeUnit)
-	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in `TOKENS`, such as 3M,10M (default: by the size of the trace)")
+	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
 	f.DurationVar(&i.o.AssumeTTFT, "assume-ttft", assumedTTFT, "time to the first token, to tell when a turn ended")
 	f.DurationVar(&i.o.AssumeTPOT, "assume-tpot", assumedTPOT, "time for each further token, to tell when a turn ended")
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
-	f.StringVar(&i.html, "html", "", "write a page of its own to `FILE` as well")
+	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")
 	return c
 }
 

@@ -33,6 +33,7 @@ type mockOptions struct {
 	listen        string
 	logFile       string
 	template      string
+	cacheTokens   string
 	faults        []string
 	apiKeyFile    string
 	tlsCert       string
@@ -77,7 +78,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
-	f.Int64Var(&c.CacheTokens, "cache-tokens", -1, "room for running requests and cached prefixes together, in tokens; who finds too little waits (-1 = no limit, 0 = no cache)")
+	f.StringVar(&o.cacheTokens, "cache-tokens", "-1", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
 	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")
@@ -87,6 +88,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before the text prompts of completions")
 	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
+	f.BoolVar(&c.NoMetrics, "no-metrics", false, "answer 404 to /metrics")
 	f.BoolVar(&c.NoTokenize, "no-tokenize", false, "answer 404 to /tokenize")
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
@@ -165,6 +167,9 @@ func (o *mockOptions) complete() error {
 	if o.cfg.BlockTokens < 1 {
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
 	}
+	if err := o.parseCache(); err != nil {
+		return err
+	}
 	for _, text := range o.faults {
 		fault, err := mockllm.ParseFault(text)
 		if err != nil {
@@ -182,6 +187,21 @@ func (o *mockOptions) complete() error {
 		}
 	}
 	return o.completeTLS()
+}
+
+// parseCache reads a number of tokens, -1 or 0.
+func (o *mockOptions) parseCache() (err error) {
+	switch o.cacheTokens {
+	case "-1":
+		o.cfg.CacheTokens = -1
+	case "0":
+		o.cfg.CacheTokens = 0
+	default:
+		if o.cfg.CacheTokens, err = parseTokens(o.cacheTokens); err != nil {
+			return fmt.Errorf("mock: --cache-tokens: %w; or -1 or 0", err)
+		}
+	}
+	return nil
 }
 
 func (o *mockOptions) completeTLS() error {

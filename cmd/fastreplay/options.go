@@ -39,11 +39,12 @@ type options struct {
 	extraInputs   []string
 	cold          engine.Cold
 
-	tokenizer    string
-	verify       string
-	chatOverhead string
-	engineBlock  int
-	cacheTokens  string
+	tokenizer     string
+	proof         struct{ verify, overhead, capacity string } // as given; what they say is below
+	verifyPrompts int                                         // how many are counted again; -1 = all
+	overhead      *engine.Overhead                            // nil = measured
+	engineBlock   int                                         // tokens; 0 = asked from the servers
+	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
 	headers    []string
 	apiKeyFile string
@@ -124,11 +125,11 @@ func (o *options) addRequestFlags(f *pflag.FlagSet) {
 
 // addProofFlags are about the proof that prompts and cache hits are right.
 func (o *options) addProofFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.tokenizer, "tokenizer", "", "the model's `TOKENIZER`: a tokenizer.json or the folder it lies in, "+tokenizer.CL100K+" or "+tokenizer.O200K)
-	f.StringVar(&o.verify, "verify-prompts", strconv.Itoa(defaultVerified), "with --tokenizer: encode `N` of the built prompts again and count, or all")
-	f.StringVar(&o.chatOverhead, "chat-overhead", "", "`HEAD,TAIL`: tokens that the chat template puts before and after a prompt (default: measured)")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder, or "+tokenizer.CL100K+" or "+tokenizer.O200K)
+	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
+	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", engine.DefaultBlockTokens))
-	f.StringVar(&o.cacheTokens, "cache-tokens", "", "capacity of each server's prefix cache, such as 3M (default: asked from /metrics)")
+	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 }
 
 func (o *options) addRunFlags(f *pflag.FlagSet) {
@@ -174,6 +175,17 @@ func (o *options) complete(args []string) error {
 	if o.prompt == "" {
 		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
 	}
+	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
+		return err
+	}
+	if o.overhead, err = parseOverhead(o.proof.overhead); err != nil {
+		return err
+	}
+	if o.proof.capacity != "" {
+		if o.cacheCapacity, err = parseTokens(o.proof.capacity); err != nil {
+			return fmt.Errorf("--cache-tokens: %w", err)
+		}
+	}
 	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
 	return o.check()
 }
@@ -205,31 +217,14 @@ func (o *options) check() error {
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
 		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
-	case o.verify != strconv.Itoa(defaultVerified) && o.tokenizer == "":
+	case o.proof.verify != "" && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
-	case o.chatOverhead != "" && o.api != "chat":
+	case o.overhead != nil && o.api != "chat":
 		return errors.New("--chat-overhead: only --api chat has a template")
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate(), o.checkProof())
-}
-
-// checkProof reads the flags of addProofFlags once, so that later readers need no error.
-func (o *options) checkProof() error {
-	if _, err := o.verified(); err != nil {
-		return err
-	}
-	if o.cacheTokens != "" {
-		if _, err := parseTokens(o.cacheTokens); err != nil {
-			return fmt.Errorf("--cache-tokens: %w", err)
-		}
-	}
-	if o.chatOverhead != "" {
-		_, err := parseOverhead(o.chatOverhead)
-		return err
-	}
-	return nil
+	return errors.Join(o.cold.Validate(), o.realtime.Validate())
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,12 +12,12 @@ import (
 )
 
 // measureOverhead finds out what the servers add to a prompt, and how much of that precedes it.
-func (r *replay) measureOverhead(ctx context.Context, nonce uint64) error {
-	added, err := r.prober.Overhead(ctx, r.source, nonce)
+func (r *replay) measureOverhead(ctx context.Context) error {
+	added, err := r.prober.Overhead(ctx, r.source)
 	if err != nil {
 		return err
 	}
-	o, origin, err := r.splitOverhead(ctx, added, nonce+1<<31)
+	o, origin, err := r.splitOverhead(ctx, added)
 	if err != nil {
 		return err
 	}
@@ -24,9 +25,8 @@ func (r *replay) measureOverhead(ctx context.Context, nonce uint64) error {
 	switch {
 	case added == 0:
 		r.say.line("probe: each prompt token is one token there, and the server adds none")
-	case o.HeadHidden:
+	case o.HeadUnknown:
 		r.say.line("probe: each prompt token is one token there; the server adds %s to every prompt", human.Many(int64(added), "token"))
-		r.note("how many of the chat template's %d tokens precede a prompt is unknown (%s), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, origin)
 	default:
 		r.say.line("probe: each prompt token is one token there; the server adds %d before and %d after every prompt (%s)", o.Head, o.Tail, origin)
 	}
@@ -34,55 +34,83 @@ func (r *replay) measureOverhead(ctx context.Context, nonce uint64) error {
 }
 
 // splitOverhead divides the tokens that a server adds into head and tail, and says by what.
-func (r *replay) splitOverhead(ctx context.Context, added int, nonce uint64) (o engine.Overhead, origin string, err error) {
-	if r.o.chatOverhead != "" {
-		o, err = parseOverhead(r.o.chatOverhead)
-		if err == nil && o.Tokens() != added {
-			err = fmt.Errorf("--chat-overhead %s: that makes %d tokens, the servers add %d to a prompt", r.o.chatOverhead, o.Tokens(), added)
+func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhead, origin string, err error) {
+	if given := r.o.overhead; given != nil {
+		if given.Tokens() != added {
+			return o, "", fmt.Errorf("--chat-overhead %d,%d: that makes %d tokens, the servers add %d to a prompt", given.Head, given.Tail, given.Tokens(), added)
 		}
-		return o, "--chat-overhead", err
+		return *given, "--chat-overhead", r.contradict(ctx, *given)
 	}
-	if r.tokenizer != nil && r.o.api != "chat" {
-		head, tail := r.tokenizer.Special()
-		if head+tail == added {
-			return engine.Overhead{Head: head, Tail: tail}, "as " + r.tokenizer.Name() + " does", nil
+	if special, ok := r.specialTokens(); ok {
+		if special.Tokens() == added {
+			return special, "as " + r.tokenizer.Name() + " does", nil
 		}
-		r.note("the servers add %s to a prompt where %s adds %d: the prompts are cut by what the servers add", human.Many(int64(added), "token"), r.tokenizer.Name(), head+tail)
+		r.note("the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
+			human.Many(int64(added), "token"), r.tokenizer.Name(), special.Tokens())
 	}
 	if added == 0 {
 		return o, "", nil
 	}
-	o, err = r.prober.Head(ctx, r.source, added, nonce)
+	return r.askHead(ctx, added)
+}
+
+// contradict is an error if the servers can tell that the given division is wrong.
+func (r *replay) contradict(ctx context.Context, given engine.Overhead) error {
+	told, err := r.prober.Head(ctx, r.source, given.Tokens())
+	if err != nil || told == given {
+		return nil
+	}
+	return fmt.Errorf("--chat-overhead %d,%d: the servers say %d,%d (/tokenize)", given.Head, given.Tail, told.Head, told.Tail)
+}
+
+// askHead asks the servers how many of the tokens that they add come first. Where they do not tell, a template leaves it open.
+func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, origin string, err error) {
+	o, err = r.prober.Head(ctx, r.source, added)
 	switch {
 	case err == nil:
 		return o, "/tokenize", nil
+	case errors.Is(err, engine.ErrTemplateChanges):
+		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
 	case r.o.api != "chat":
 		return engine.Overhead{Head: added}, "without a template they can only come first", nil
 	}
-	return engine.Overhead{Tail: added, HeadHidden: true}, err.Error(), nil
+	r.note("how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
+	return engine.Overhead{Tail: added, HeadUnknown: true}, "", nil
+}
+
+// specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
+func (r *replay) specialTokens() (o engine.Overhead, ok bool) {
+	if r.tokenizer == nil || r.o.api == "chat" || r.o.prompt != promptText {
+		return o, false
+	}
+	o.Head, o.Tail = r.tokenizer.Special()
+	return o, true
 }
 
 // assumeOverhead is for a run that asks no server.
 func (r *replay) assumeOverhead() {
-	if r.o.chatOverhead != "" {
-		r.work.Overhead, _ = parseOverhead(r.o.chatOverhead) // checked with the flags
+	if r.o.overhead != nil {
+		r.work.Overhead = *r.o.overhead
 		return
 	}
-	if r.tokenizer != nil && r.o.api != "chat" && r.o.prompt == promptText {
-		r.work.Overhead.Head, r.work.Overhead.Tail = r.tokenizer.Special()
-		r.note("the servers are not asked: they are taken to add %s to a prompt, as %s does", human.Many(int64(r.work.Overhead.Tokens()), "token"), r.tokenizer.Name())
+	if special, ok := r.specialTokens(); ok {
+		r.work.Overhead = special
+		r.note("the servers are not asked: they are taken to add %s to a prompt, as %s does", human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
 		return
 	}
 	r.note("the servers are not asked: what they add to a prompt is taken as 0 tokens")
 }
 
-// parseOverhead reads HEAD,TAIL.
-func parseOverhead(text string) (engine.Overhead, error) {
+// parseOverhead reads HEAD,TAIL; nil of nothing.
+func parseOverhead(text string) (*engine.Overhead, error) {
+	if text == "" {
+		return nil, nil
+	}
 	head, tail, ok := strings.Cut(text, ",")
 	h, err1 := strconv.ParseUint(strings.TrimSpace(head), 10, 20)
 	t, err2 := strconv.ParseUint(strings.TrimSpace(tail), 10, 20)
 	if !ok || err1 != nil || err2 != nil {
-		return engine.Overhead{}, fmt.Errorf("--chat-overhead %q: want HEAD,TAIL in tokens, such as 20,5", text)
+		return nil, fmt.Errorf("--chat-overhead %q: want HEAD,TAIL in tokens, such as 20,5", text)
 	}
-	return engine.Overhead{Head: int(h), Tail: int(t)}, nil
+	return &engine.Overhead{Head: int(h), Tail: int(t)}, nil
 }

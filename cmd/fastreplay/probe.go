@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine"
@@ -40,8 +39,7 @@ func (r *replay) probe(ctx context.Context) error {
 		r.say.line("model: %s, from /v1/models", r.probed.model)
 	}
 	r.prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
-	nonce := rand.Uint64() >> 1
-	if err := r.measureOverhead(ctx, nonce); err != nil {
+	if err := r.measureOverhead(ctx); err != nil {
 		return err
 	}
 	caches, engines := r.prober.PrefixCaches(ctx)
@@ -49,7 +47,7 @@ func (r *replay) probe(ctx context.Context) error {
 		r.note("a server stands for %d engines with a prefix cache each: which of them a request meets is its own choice, so hits below the ideal stay unexplained", engines)
 	}
 	r.sizeCaches(caches)
-	return r.chooseCold(ctx, nonce+1<<32)
+	return r.chooseCold(ctx)
 }
 
 // skipProbe says what is taken for granted where nobody is asked.
@@ -74,7 +72,7 @@ func (r *replay) skipProbe() {
 }
 
 // chooseCold decides how the run starts with a cold cache.
-func (r *replay) chooseCold(ctx context.Context, nonce uint64) error {
+func (r *replay) chooseCold(ctx context.Context) error {
 	cold := r.o.cold
 	if cold == engine.ColdFlush || cold == engine.ColdAuto {
 		path, err := r.prober.Flush(ctx)
@@ -91,11 +89,11 @@ func (r *replay) chooseCold(ctx context.Context, nonce uint64) error {
 		r.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	}
-	return r.trySalt(ctx, cold, nonce)
+	return r.trySalt(ctx, cold)
 }
 
-func (r *replay) trySalt(ctx context.Context, cold engine.Cold, nonce uint64) error {
-	works, seen, err := r.prober.SaltWorks(ctx, r.source, nonce)
+func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
+	works, seen, err := r.prober.SaltWorks(ctx, r.source)
 	switch {
 	case err != nil && cold == engine.ColdSalt:
 		return fmt.Errorf("--cold salt: %w", err)

@@ -177,19 +177,23 @@ const maxNamed = 10
 
 // noteShort names the rows that are shorter than what the server adds to them.
 func (r *replay) noteShort() {
-	short := r.work.Images.Short
-	if len(short) == 0 {
+	short, rows := int64(0), []string(nil)
+	for i := range r.work.Requests() {
+		if r.work.SurplusTokens(i) <= 0 {
+			continue
+		}
+		if short++; short <= maxNamed {
+			rows = append(rows, fmt.Sprint(r.trace.Row[i]))
+		}
+	}
+	switch {
+	case short == 0:
 		return
-	}
-	var rows []string
-	for _, i := range short[:min(len(short), maxNamed)] {
-		rows = append(rows, fmt.Sprint(r.trace.Row[i]))
-	}
-	if len(short) > maxNamed {
+	case short > maxNamed:
 		rows = append(rows, "…")
 	}
-	r.note("%s not longer than the %d tokens that the server adds: sent as one token each, which makes more than recorded (rows %s)",
-		human.Many(int64(len(short)), "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
+	r.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
+		human.Many(short, "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 func (r *replay) ownHeaders() []http1.Header {
@@ -315,10 +319,11 @@ func (r *replay) note(format string, args ...any) {
 // describeWork says what is about to happen: the whole of a dry run's answer.
 func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
-	var input, output, least, most int64
+	var input, output, built, least, most int64
 	for i := range plan.Requests {
 		input += int64(t.InputTokens[i])
 		output += int64(t.OutputTokens[i])
+		built += int64(t.InputTokens[i]) + int64(r.work.SurplusTokens(i))
 		least += r.ideal.Least[i]
 		most += r.ideal.Most[i]
 	}
@@ -329,9 +334,9 @@ func (r *replay) describeWork() {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
-	share := human.Percent(float64(most) / float64(max(1, input)))
-	if !r.ideal.Known {
-		share = human.Percent(float64(least)/float64(max(1, input))) + " to " + share
+	share := human.Percent(float64(least) / float64(max(1, built)))
+	if r.ideal.Expected == nil {
+		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
 	r.say.line("      an ideal prefix cache would hold %s of the input tokens", share)
 }

@@ -14,12 +14,12 @@ func (r *replay) makeSource() (err error) {
 		if r.o.prompt == promptText {
 			r.source, err = prompt.NewText(r.o.seed, prompt.BuiltIn())
 		} else {
-			r.source, err = prompt.NewTokenIDs(r.o.seed, prompt.IDRange{})
+			r.source, err = prompt.NewTokenIDs(r.o.seed, prompt.BuiltInIDs())
 		}
 		return err
 	}
 	if r.tokenizer, err = tokenizer.Open(r.o.tokenizer); err != nil {
-		return fmt.Errorf("--tokenizer: %w", err)
+		return fmt.Errorf("--tokenizer %s: %w", r.o.tokenizer, err)
 	}
 	if r.o.prompt == promptTokenIDs {
 		return r.takeIDs()
@@ -27,23 +27,16 @@ func (r *replay) makeSource() (err error) {
 	return r.takeWords()
 }
 
-// wordsName is what messages call the source of the words.
-func (r *replay) wordsName() string {
-	if r.tokenizer == nil {
-		return "the built-in list"
-	}
-	return r.tokenizer.Name()
-}
-
 // takeIDs makes prompts of the tokenizer's ordinary ids.
 func (r *replay) takeIDs() error {
 	ids := r.tokenizer.Ordinary()
-	source, err := prompt.NewTokenIDsOf(r.o.seed, ids)
+	source, err := prompt.NewTokenIDs(r.o.seed, ids)
 	if err != nil {
 		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", r.tokenizer.Name(), human.Count(int64(len(ids))), err)
 	}
 	r.source = source
-	r.say.line("tokenizer: %s, prompts of its ids from %d to %d", r.tokenizer.Name(), source.Range().First, source.Range().End-1)
+	first, last := source.Range()
+	r.say.line("tokenizer: %s, prompts of its ids from %d to %d", r.tokenizer.Name(), first, last)
 	return nil
 }
 
@@ -51,7 +44,7 @@ func (r *replay) takeIDs() error {
 func (r *replay) takeWords() error {
 	words, first, err := r.tokenizer.Words()
 	if err != nil {
-		return fmt.Errorf("--%w", err)
+		return fmt.Errorf("--tokenizer %s: %w", r.tokenizer.Name(), err)
 	}
 	text, err := prompt.NewText(r.o.seed, prompt.Vocabulary{Words: words, First: first})
 	if err != nil {

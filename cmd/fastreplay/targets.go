@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (r *replay) aim(ctx context.Context) error {
 	}
 	r.prober = &engine.Prober{
 		Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
-		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets), Words: r.wordsName(),
+		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	r.sayTargets()
 	return nil

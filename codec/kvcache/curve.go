@@ -1,19 +1,25 @@
 package kvcache
 
-// Reuse follows the blocks of prompts that arrive one after another, and finds for each how far back its last use lies.
-// From that follows what LRU caches of every capacity would have held, in one pass (Mattson et al., "Evaluation
-// techniques for storage hierarchies", IBM Systems Journal 9(2), 1970): a block is held by every cache with more slots
-// than other blocks were used since.
+// StackDistances follows the blocks of prompts that arrive one after another,
+// and finds for each how far back its last use lies. From that follows what LRU
+// caches of every capacity would have held, in one pass (Mattson et al.,
+// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
+// 1970): a block is held by every cache with more slots than other blocks were
+// used since.
 //
-// A block is an id together with all ids before it, as a server's cache knows it. Each block takes a slot of its own,
-// a last partial one and one without an id too; a capacity of n tokens has ⌊n / tokens a block⌋ slots. Prompts count
-// from their arrival, and what is generated takes no room. A reference hits only where all blocks before it in its
-// prompt hit, which needs no rule of its own: whoever used a block used all before it in the same prompt, so that these lie
-// no deeper, in either order. A hit is worth those of its tokens that some earlier prompt had there.
+// A block is an id together with all ids before it, as a server's cache knows
+// it. Each block takes a slot of its own, a last partial one and one without an
+// id too; a capacity of n tokens has ⌊n / tokens a block⌋ slots. Prompts count
+// from their arrival, and what is generated takes no room. A reference hits
+// only where all blocks before it in its prompt hit, which needs no rule of its
+// own: whoever used a block used all before it in the same prompt, so that
+// these lie no deeper, in either order. A hit is worth those of its tokens that
+// some earlier prompt had there.
 //
-// One goroutine uses a Reuse. For n block references of which d are distinct it takes about 70 bytes for each of d
-// and a quarter of a byte for each of n, and O(n log n) time.
-type Reuse struct {
+// One goroutine uses a StackDistances. For n block references of which d are
+// distinct it takes about 70 bytes for each of d and a quarter of a byte for
+// each of n, and O(n log n) time.
+type StackDistances struct {
 	blockTokens int
 	prefixes    *tree
 	inOrder     stack
@@ -21,92 +27,100 @@ type Reuse struct {
 	uses        []Use // scratch
 }
 
-// Order is the order in which a prompt's blocks become the most recently used ones.
+// Order is the order in which a prompt's blocks become the most recently used
+// ones.
 type Order int
 
-// The orders that [Reuse.Curve] knows.
+// The orders that [StackDistances.Curve] knows.
 const (
-	// InOrder looks a block up and touches it before the next one: the last block is the most recent.
+	// InOrder looks a block up and touches it before the next one: the last
+	// block is the most recent.
 	InOrder Order = iota
-	// TailFirst looks all blocks up when the prompt arrives, then touches them from the last to the first, as vLLM
-	// frees them: the first block is the most recent, and a prompt's tail is evicted before its head.
+	// TailFirst looks all blocks up when the prompt arrives, then touches them
+	// from the last to the first, as vLLM frees them: the first block is the
+	// most recent, and a prompt's tail is evicted before its head.
 	TailFirst
 )
 
 // Use is one block of a prompt.
 type Use struct {
-	// Block numbers the distinct blocks from 0 in order of their first use; -1 is one without an id, unique to its prompt.
+	// Block numbers the distinct blocks from 0 in order of their first use; -1
+	// is one without an id, unique to its prompt.
 	Block int
-	// Tokens that the prompt has of it, and Held the most that an earlier prompt had of it, 0 = a new block.
+	// Tokens that the prompt has of it, and Held the most that an earlier
+	// prompt had of it, 0 = a new block.
 	Tokens, Held int
-	// Between is how many other blocks were used, in order, since its last use; -1 = a new block.
-	Between int
+	// StackDistance is how many other blocks were used, in order, since its
+	// last use; -1 = a new block.
+	StackDistance int
 }
 
-// NewReuse makes a Reuse of blocks of so many tokens, at least 1.
-func NewReuse(blockTokens int) *Reuse {
+// NewStackDistances makes a StackDistances of blocks of so many tokens, at
+// least 1.
+func NewStackDistances(blockTokens int) *StackDistances {
 	if blockTokens < 1 {
 		panic("BUG: kvcache: a block of less than one token")
 	}
-	return &Reuse{blockTokens: blockTokens, prefixes: newTree()}
+	return &StackDistances{blockTokens: blockTokens, prefixes: newTree()}
 }
 
-// Add shows the next prompt, tokens long and beginning with the blocks of those ids; what lies beyond them is unique to
-// it, ids beyond its length are ignored. It returns the prompt's blocks, valid until the next call.
-func (r *Reuse) Add(ids []uint64, tokens int) []Use {
-	r.uses = r.uses[:0]
+// Add shows the next prompt, tokens long and beginning with the blocks of those
+// ids; what lies beyond them is unique to it, ids beyond its length are
+// ignored. It returns the prompt's blocks, valid until the next call.
+func (d *StackDistances) Add(ids []uint64, tokens int) []Use {
+	d.uses = d.uses[:0]
 	parent := uint32(0)
-	for i := 0; i*r.blockTokens < tokens; i++ {
-		n := min(r.blockTokens, tokens-i*r.blockTokens)
+	for i := 0; i*d.blockTokens < tokens; i++ {
+		n := min(d.blockTokens, tokens-i*d.blockTokens)
 		if i >= len(ids) {
-			r.uses = append(r.uses, Use{Block: -1, Tokens: n, Between: -1})
+			d.uses = append(d.uses, Use{Block: -1, Tokens: n, StackDistance: -1})
 			continue
 		}
-		node, seen := r.prefixes.extend(parent, ids[i], uint32(n))
-		r.uses = append(r.uses, Use{Block: int(node) - 1, Tokens: n, Held: int(seen), Between: -1})
+		node, seen := d.prefixes.extend(parent, ids[i], uint32(n))
+		d.uses = append(d.uses, Use{Block: int(node) - 1, Tokens: n, Held: int(seen), StackDistance: -1})
 		parent = node
 	}
-	r.touchInOrder()
-	r.touchTailFirst()
-	return r.uses
+	d.touchInOrder()
+	d.touchTailFirst()
+	return d.uses
 }
 
-func (r *Reuse) touchInOrder() {
-	s := &r.inOrder
-	for i := range r.uses {
-		u := &r.uses[i]
+func (d *StackDistances) touchInOrder() {
+	s := &d.inOrder
+	for i := range d.uses {
+		u := &d.uses[i]
 		if u.Held > 0 {
-			u.Between = s.above(u.Block)
-			s.hit(u.Between, min(u.Tokens, u.Held))
+			u.StackDistance = s.above(u.Block)
+			s.hit(u.StackDistance, min(u.Tokens, u.Held))
 		}
 		s.miss(u.Tokens)
 		s.touch(u.Block)
 	}
 }
 
-func (r *Reuse) touchTailFirst() {
-	s := &r.tailFirst
-	for _, u := range r.uses {
+func (d *StackDistances) touchTailFirst() {
+	s := &d.tailFirst
+	for _, u := range d.uses {
 		if u.Held > 0 {
 			s.hit(s.above(u.Block), min(u.Tokens, u.Held))
 		}
 		s.miss(u.Tokens)
 	}
-	for i := len(r.uses) - 1; i >= 0; i-- {
-		s.touch(r.uses[i].Block)
+	for i := len(d.uses) - 1; i >= 0; i-- {
+		s.touch(d.uses[i].Block)
 	}
 }
 
 // Distinct is the number of distinct blocks with an id.
-func (r *Reuse) Distinct() int { return len(r.prefixes.nodes) - 1 }
+func (d *StackDistances) Distinct() int { return len(d.prefixes.nodes) - 1 }
 
 // Curve is what LRU caches would have held of the prompts so far.
-func (r *Reuse) Curve(o Order) *Curve {
-	s := &r.inOrder
+func (d *StackDistances) Curve(o Order) *Curve {
+	s := &d.inOrder
 	if o == TailFirst {
-		s = &r.tailFirst
+		s = &d.tailFirst
 	}
-	c := &Curve{blockTokens: int64(r.blockTokens), blocks: s.blocks, tokens: s.tokens, hits: make([]hits, len(s.hits)+1)}
+	c := &Curve{blockTokens: int64(d.blockTokens), blocks: s.blocks, tokens: s.tokens, hits: make([]hits, len(s.hits)+1)}
 	for between, h := range s.hits {
 		sum := c.hits[between]
 		c.hits[between+1] = hits{sum.blocks + h.blocks, sum.tokens + h.tokens}
@@ -114,7 +128,8 @@ func (r *Reuse) Curve(o Order) *Curve {
 	return c
 }
 
-// Curve is the hits of LRU caches by capacity; see [Reuse] for what a hit is. Any number of goroutines may use it.
+// Curve is the hits of LRU caches by capacity; see [StackDistances] for what a
+// hit is. Any number of goroutines may use it.
 type Curve struct {
 	blockTokens    int64
 	blocks, tokens int64  // of all prompts
@@ -130,18 +145,21 @@ func (c *Curve) at(capacityTokens int64) hits {
 	return c.hits[slots]
 }
 
-// BlockRatio is the share 0..1 of all blocks that a cache of so many tokens would have held; 0 without blocks.
+// BlockRatio is the share 0..1 of all blocks that a cache of so many tokens
+// would have held; 0 without blocks.
 func (c *Curve) BlockRatio(capacityTokens int64) float64 {
 	return ratio(c.at(capacityTokens).blocks, c.blocks)
 }
 
-// TokenRatio is the share 0..1 of all prompt tokens that a cache of so many tokens would have held; 0 without tokens.
+// TokenRatio is the share 0..1 of all prompt tokens that a cache of so many
+// tokens would have held; 0 without tokens.
 func (c *Curve) TokenRatio(capacityTokens int64) float64 {
 	return ratio(c.at(capacityTokens).tokens, c.tokens)
 }
 
-// EnoughTokens is the smallest capacity in tokens that holds as much as an unlimited one.
-func (c *Curve) EnoughTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
+// SaturationTokens is the smallest capacity in tokens that holds as much as an
+// unlimited one.
+func (c *Curve) SaturationTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
 
 func ratio(part, all int64) float64 {
 	if all == 0 {

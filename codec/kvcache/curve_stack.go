@@ -6,15 +6,17 @@ import (
 )
 
 const (
-	// groupWords is how many words of marks one count stands for: with 8 the counts of 20 million uses fit a
-	// second-level cache, and the words of a group one line of it.
+	// groupWords is how many words of marks one count stands for: with 8 the
+	// counts of 20 million uses fit a second-level cache, and the words of a
+	// group one line of it.
 	groupWords = 8
 	groupUses  = 64 * groupWords
 )
 
-// stack is an LRU stack that tells the depth of a block in O(log n). Every use has a place in the order of uses; a mark
-// says that it is the latest of its block. What lies above a block are the marks behind its own: they are counted by a
-// Fenwick tree of whole groups, and bit by bit inside the group.
+// stack is an LRU stack that tells the depth of a block in O(log n). Every use
+// has a place in the order of uses; a mark says that it is the latest of its
+// block. What lies above a block are the marks behind its own: they are counted
+// by a Fenwick tree of whole groups, and bit by bit inside the group.
 type stack struct {
 	last   []uint32 // by block: place of its latest use, from 1; 0 = none
 	marks  []uint64 // a bit for each use
@@ -41,7 +43,8 @@ func (s *stack) miss(tokens int) {
 	s.tokens += int64(tokens)
 }
 
-// above is the number of blocks that were used after the latest use of this one.
+// above is the number of blocks that were used after the latest use of this
+// one.
 func (s *stack) above(block int) int {
 	place := s.last[block] - 1
 	group := place / groupUses
@@ -57,7 +60,8 @@ func (s *stack) above(block int) int {
 	return s.marked - upTo
 }
 
-// touch makes a block the most recently used one; -1 is a block that is never used again.
+// touch makes a block the most recently used one; -1 is a block that is never
+// used again.
 func (s *stack) touch(block int) {
 	if s.used == math.MaxUint32 {
 		panic("BUG: kvcache: more than 4 billion block references")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// request is a prompt of a naive cache: the names of its blocks and how long each is.
+// request is a prompt of a naive cache: the names of its blocks and how long
+// each is.
 type request struct {
 	names   []string
 	lengths []int
@@ -55,7 +56,8 @@ func replayNaive(requests []request, slots int, o Order) (blocks, tokens int) {
 	return blocks, tokens
 }
 
-// named writes a prompt's blocks as the definition says: an id with all before it, or something unique.
+// named writes a prompt's blocks as the definition says: an id with all before
+// it, or something unique.
 func named(ids []uint64, tokens, blockTokens, row int) request {
 	var r request
 	for i := 0; i*blockTokens < tokens; i++ {
@@ -69,10 +71,11 @@ func named(ids []uint64, tokens, blockTokens, row int) request {
 	return r
 }
 
-// checkCurve compares the curves of prompts with lists of every capacity that matters.
+// checkCurve compares the curves of prompts with lists of every capacity that
+// matters.
 func checkCurve(t *testing.T, blockTokens int, ids [][]uint64, tokens []int) {
 	t.Helper()
-	r := NewReuse(blockTokens)
+	r := NewStackDistances(blockTokens)
 	var requests []request
 	blocks, all := 0, 0
 	for i := range ids {
@@ -93,14 +96,15 @@ func checkCurve(t *testing.T, blockTokens int, ids [][]uint64, tokens []int) {
 				}
 			}
 		}
-		unlimited, enough := c.TokenRatio(math.MaxInt64), c.EnoughTokens()
+		unlimited, enough := c.TokenRatio(math.MaxInt64), c.SaturationTokens()
 		if c.TokenRatio(enough) != unlimited || enough > 0 && c.BlockRatio(enough-1) == c.BlockRatio(enough) {
 			t.Fatalf("order %d: %d tokens are not just enough", o, enough)
 		}
 	}
 }
 
-// checkUses compares what Add returns with a search through all earlier requests.
+// checkUses compares what Add returns with a search through all earlier
+// requests.
 func checkUses(t *testing.T, earlier []request, q request, ids []uint64, uses []Use) {
 	t.Helper()
 	if len(uses) != len(q.names) {
@@ -117,7 +121,7 @@ func checkUses(t *testing.T, earlier []request, q request, ids []uint64, uses []
 	}
 	for i, name := range q.names {
 		list = c.list
-		want := Use{Block: uses[i].Block, Tokens: q.lengths[i], Held: longest[name], Between: slices.Index(list, name)}
+		want := Use{Block: uses[i].Block, Tokens: q.lengths[i], Held: longest[name], StackDistance: slices.Index(list, name)}
 		if uses[i] != want || (uses[i].Block < 0) != (i >= len(ids)) {
 			t.Fatalf("block %d: %+v, want %+v", i, uses[i], want)
 		}
@@ -146,7 +150,7 @@ func TestCurveAgreesWithLists(t *testing.T) {
 // Many groups of marks: depths against a list, over some ten thousand uses.
 func TestDepthsInALongStack(t *testing.T) {
 	chance := rand.New(rand.NewPCG(7, 8))
-	r := NewReuse(16)
+	r := NewStackDistances(16)
 	c := naiveLRU{slots: math.MaxInt}
 	for i := range 30_000 {
 		id := uint64(chance.IntN(1 + chance.IntN(700)))
@@ -157,7 +161,7 @@ func TestDepthsInALongStack(t *testing.T) {
 			c.touch(fmt.Sprint("unique ", i))
 			continue
 		}
-		if got := r.Add([]uint64{id}, 16)[0].Between; got != want {
+		if got := r.Add([]uint64{id}, 16)[0].StackDistance; got != want {
 			t.Fatalf("use %d of block %d: %d blocks between, want %d", i, id, got, want)
 		}
 		c.touch(name)
@@ -165,15 +169,15 @@ func TestDepthsInALongStack(t *testing.T) {
 }
 
 func TestCurveOfNothing(t *testing.T) {
-	c := NewReuse(16).Curve(InOrder)
-	if c.BlockRatio(1e6) != 0 || c.TokenRatio(1e6) != 0 || c.EnoughTokens() != 0 {
+	c := NewStackDistances(16).Curve(InOrder)
+	if c.BlockRatio(1e6) != 0 || c.TokenRatio(1e6) != 0 || c.SaturationTokens() != 0 {
 		t.Errorf("an empty curve: %+v", c)
 	}
 }
 
 // What Add needs per prompt is kept between prompts.
 func TestAddAllocatesOnlyToGrow(t *testing.T) {
-	r := NewReuse(16)
+	r := NewStackDistances(16)
 	ids := []uint64{1, 2, 3, 4}
 	for range 10_000 {
 		r.Add(ids, 64)
@@ -204,9 +208,9 @@ func FuzzCurve(f *testing.F) {
 	})
 }
 
-// BenchmarkReuse shows 20 million block references in chats: each prompt goes on from a random earlier one for about half
-// of its length.
-func BenchmarkReuse(b *testing.B) {
+// BenchmarkStackDistances shows 20 million block references in chats: each
+// prompt goes on from a random earlier one for about half of its length.
+func BenchmarkStackDistances(b *testing.B) {
 	const prompts, references = 100_000, 20_000_000
 	chance := rand.New(rand.NewPCG(1, 2))
 	chains := make([][]uint64, prompts)
@@ -223,7 +227,7 @@ func BenchmarkReuse(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		r := NewReuse(512)
+		r := NewStackDistances(512)
 		for _, chain := range chains {
 			r.Add(chain, 512*len(chain))
 		}

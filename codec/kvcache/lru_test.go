@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// ran sends a request through, from its start to its end, and returns what was found.
+// ran sends a request through, from its start to its end, and returns what was
+// found.
 func ran(c *LRU, blocks []uint64, total, outputTokens int) int {
 	r, cached := c.Start(blocks, total, 0, total, outputTokens)
 	c.Prefilled(r)
@@ -13,92 +14,103 @@ func ran(c *LRU, blocks []uint64, total, outputTokens int) int {
 	return cached
 }
 
-func TestLRU(t *testing.T) {
-	t.Run("the end of a prompt goes first", func(t *testing.T) {
-		c := NewLRU(16, 16, 4*16)
-		ran(c, []uint64{1, 2, 3, 4}, 64, 0)
-		ran(c, []uint64{9}, 16, 0) // takes the room of 4
-		if got := ran(c, []uint64{1, 2, 3, 4}, 64, 0); got != 48 {
-			t.Errorf("%d tokens found, want 48", got)
-		}
-	})
-	t.Run("an answer takes room", func(t *testing.T) {
-		c := NewLRU(16, 16, 4*16)
-		ran(c, []uint64{1, 2, 3}, 48, 0)
-		ran(c, []uint64{9}, 16, 17) // 33 tokens, 3 blocks
-		if got := ran(c, []uint64{1, 2, 3}, 48, 0); got != 16 {
-			t.Errorf("%d tokens found, want 16", got)
-		}
-	})
-	t.Run("found from the end of the prefill on, even when all have finished", func(t *testing.T) {
-		c := NewLRU(16, 16, 0)
-		a, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
-		if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 0 {
-			t.Errorf("%d tokens found during the prefill, want 0", got)
-		}
-		c.Prefilled(a)
-		if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
-			t.Errorf("%d tokens found behind the prefill, want 32", got)
-		}
-		c.Finish(a)
-		if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
-			t.Errorf("%d tokens found behind the end, want 32", got)
-		}
-	})
-	t.Run("what failed in its prefill is never found", func(t *testing.T) {
-		c := NewLRU(16, 16, 0)
-		r, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
-		c.Finish(r)
-		if got := ran(c, []uint64{1, 2}, 33, 0); got != 0 {
-			t.Errorf("%d tokens found, want 0", got)
-		}
-	})
-	t.Run("a copy takes room, and is found when the first is gone", func(t *testing.T) {
-		c := NewLRU(16, 16, 3*16)
-		a, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
-		b, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
-		c.Prefilled(a)
-		c.Prefilled(b)
-		c.Finish(a)
-		c.Finish(b)
-		ran(c, []uint64{8, 9}, 32, 0) // takes what was vacant and the copy of a
-		if got := ran(c, []uint64{1}, 17, 0); got != 16 {
-			t.Errorf("%d tokens found, want those of the second copy", got)
-		}
-	})
-	t.Run("of a copy found in its middle, the end goes first", func(t *testing.T) {
-		c := NewLRU(8, 1, 13)
-		a, _ := c.Start([]uint64{1}, 5, 0, 5, 0)
-		b, _ := c.Start([]uint64{1}, 8, 0, 8, 0)
-		c.Prefilled(a)
-		c.Prefilled(b)
-		c.Finish(a)
-		c.Finish(b)
-		r, got := c.Start([]uint64{1}, 7, 0, 7, 0) // 5 of a, 1 of b, and in the place of b's last one its own
-		if got != 6 {
-			t.Errorf("%d tokens found, want 6", got)
-		}
-		c.Finish(r)
-		if got := ran(c, []uint64{1}, 9, 0); got != 7 {
-			t.Errorf("%d tokens found, want 7", got)
-		}
-	})
-	t.Run("more held than there is room", func(t *testing.T) {
-		c := NewLRU(16, 16, 2*16)
-		ran(c, []uint64{7}, 16, 0)
-		r, _ := c.Start([]uint64{1, 2, 3, 4}, 64, 0, 64, 100)
-		c.Prefilled(r)
-		if got := ran(c, []uint64{7}, 17, 0); got != 0 {
-			t.Errorf("%d tokens found beside a request that needs more than all, want 0", got)
-		}
-		if got := ran(c, []uint64{1, 2}, 32, 0); got != 16 {
-			t.Errorf("%d tokens of the running request found, want 16", got)
-		}
-		c.Finish(r)
-		if got := ran(c, []uint64{1, 2, 3, 4}, 65, 0); got != 32 {
-			t.Errorf("%d tokens found in a pool of 32, want all", got)
-		}
-	})
+// The end of a prompt goes first.
+func TestLRUEvictsTheEndFirst(t *testing.T) {
+	c := NewLRU(16, 16, 4*16)
+	ran(c, []uint64{1, 2, 3, 4}, 64, 0)
+	ran(c, []uint64{9}, 16, 0) // takes the room of 4
+	if got := ran(c, []uint64{1, 2, 3, 4}, 64, 0); got != 48 {
+		t.Errorf("%d tokens found, want 48", got)
+	}
+}
+
+// An answer takes room.
+func TestLRUHoldsAnswers(t *testing.T) {
+	c := NewLRU(16, 16, 4*16)
+	ran(c, []uint64{1, 2, 3}, 48, 0)
+	ran(c, []uint64{9}, 16, 17) // 33 tokens, 3 blocks
+	if got := ran(c, []uint64{1, 2, 3}, 48, 0); got != 16 {
+		t.Errorf("%d tokens found, want 16", got)
+	}
+}
+
+// Blocks are found from the end of the prefill on, even when all have finished.
+func TestLRUFindsWhatIsPrefilled(t *testing.T) {
+	c := NewLRU(16, 16, 0)
+	a, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
+	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 0 {
+		t.Errorf("%d tokens found during the prefill, want 0", got)
+	}
+	c.Prefilled(a)
+	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
+		t.Errorf("%d tokens found behind the prefill, want 32", got)
+	}
+	c.Finish(a)
+	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
+		t.Errorf("%d tokens found behind the end, want 32", got)
+	}
+}
+
+// What failed in its prefill is never found.
+func TestLRUNeverFindsWhatFailed(t *testing.T) {
+	c := NewLRU(16, 16, 0)
+	r, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
+	c.Finish(r)
+	if got := ran(c, []uint64{1, 2}, 33, 0); got != 0 {
+		t.Errorf("%d tokens found, want 0", got)
+	}
+}
+
+// A copy takes room, and is found when the first is gone.
+func TestLRUHoldsCopies(t *testing.T) {
+	c := NewLRU(16, 16, 3*16)
+	a, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
+	b, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
+	c.Prefilled(a)
+	c.Prefilled(b)
+	c.Finish(a)
+	c.Finish(b)
+	ran(c, []uint64{8, 9}, 32, 0) // takes what was vacant and the copy of a
+	if got := ran(c, []uint64{1}, 17, 0); got != 16 {
+		t.Errorf("%d tokens found, want those of the second copy", got)
+	}
+}
+
+// Of a copy found in its middle, the end goes first.
+func TestLRUSplitsCopies(t *testing.T) {
+	c := NewLRU(8, 1, 13)
+	a, _ := c.Start([]uint64{1}, 5, 0, 5, 0)
+	b, _ := c.Start([]uint64{1}, 8, 0, 8, 0)
+	c.Prefilled(a)
+	c.Prefilled(b)
+	c.Finish(a)
+	c.Finish(b)
+	r, got := c.Start([]uint64{1}, 7, 0, 7, 0) // 5 of a, 1 of b, and in the place of b's last one its own
+	if got != 6 {
+		t.Errorf("%d tokens found, want 6", got)
+	}
+	c.Finish(r)
+	if got := ran(c, []uint64{1}, 9, 0); got != 7 {
+		t.Errorf("%d tokens found, want 7", got)
+	}
+}
+
+// Running requests may hold more than there is room.
+func TestLRUBeyondItsRoom(t *testing.T) {
+	c := NewLRU(16, 16, 2*16)
+	ran(c, []uint64{7}, 16, 0)
+	r, _ := c.Start([]uint64{1, 2, 3, 4}, 64, 0, 64, 100)
+	c.Prefilled(r)
+	if got := ran(c, []uint64{7}, 17, 0); got != 0 {
+		t.Errorf("%d tokens found beside a request that needs more than all, want 0", got)
+	}
+	if got := ran(c, []uint64{1, 2}, 32, 0); got != 16 {
+		t.Errorf("%d tokens of the running request found, want 16", got)
+	}
+	c.Finish(r)
+	if got := ran(c, []uint64{1, 2, 3, 4}, 65, 0); got != 32 {
+		t.Errorf("%d tokens found in a pool of 32, want all", got)
+	}
 }
 
 // Nodes and runs are of the living, not of all that ever were.
@@ -140,7 +152,8 @@ func TestLRURefusesARequestThatEnded(t *testing.T) {
 	c.Finish(r)
 }
 
-// Once its slices have grown, a pool that evicts all the time allocates nothing.
+// Once its slices have grown, a pool that evicts all the time allocates
+// nothing.
 func TestLRUAllocatesNothingOnceGrown(t *testing.T) {
 	c := NewLRU(64, 16, 1000*16)
 	chance := rand.New(rand.NewPCG(9, 10))

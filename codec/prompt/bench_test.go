@@ -33,7 +33,7 @@ func reportTokens(b *testing.B) {
 }
 
 func BenchmarkTokenIDs(b *testing.B) {
-	src, err := NewTokenIDs(1, IDRange{})
+	src, err := NewTokenIDs(1, BuiltInIDs())
 	if err != nil {
 		b.Fatal(err)
 	}

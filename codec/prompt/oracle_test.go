@@ -100,11 +100,11 @@ type pair struct {
 
 func pairs(t testing.TB, seed uint64) []pair {
 	t.Helper()
-	usual, err := NewTokenIDs(seed, IDRange{})
+	usual, err := NewTokenIDs(seed, BuiltInIDs())
 	if err != nil {
 		t.Fatal(err)
 	}
-	seven, err := NewTokenIDs(seed, IDRange{First: 1000000, End: 1001000})
+	seven, err := NewTokenIDs(seed, span(1000000, 1000999))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,47 +5,59 @@ import (
 	"testing"
 )
 
-func TestIDRanges(t *testing.T) {
-	cases := []struct{ given, used IDRange }{
-		{IDRange{}, IDRange{10000, 32000}},
-		{IDRange{1024, 32000}, IDRange{10000, 32000}},
-		{IDRange{0, 50257}, IDRange{10000, 50257}},
-		{IDRange{0, 10000}, IDRange{1000, 10000}},
-		{IDRange{5000, 12000}, IDRange{5000, 10000}},
-		{IDRange{5000, 15000}, IDRange{10000, 15000}},          // the longer of two equals
-		{IDRange{256, 128000}, IDRange{10000, 75536}},          // no more than a column holds
-		{IDRange{90000, 900000}, IDRange{100000, 165536}},      //
-		{IDRange{1000000, 1001000}, IDRange{1000000, 1001000}}, // the fewest that will do
-		{IDRange{9999000, 10000000}, IDRange{9999000, 10000000}},
+// span is the ids from first to last.
+func span(first, last int) (ids []int) {
+	for id := first; id <= last; id++ {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func TestIDsThatAreUsed(t *testing.T) {
+	cases := []struct {
+		given       []int
+		first, last int
+	}{
+		{BuiltInIDs(), 10000, 31999},
+		{span(1024, 31999), 10000, 31999},
+		{span(0, 50256), 10000, 50256},
+		{span(0, 9999), 1000, 9999},
+		{span(5000, 11999), 5000, 9999},
+		{span(5000, 14999), 10000, 14999},          // the longer of two equals
+		{span(256, 127999), 10000, 75535},          // no more than a column holds
+		{span(90000, 899999), 100000, 165535},      //
+		{span(1000000, 1000999), 1000000, 1000999}, // the fewest that will do
+		{span(9999000, 9999999), 9999000, 9999999},
 	}
 	for _, c := range cases {
 		source, err := NewTokenIDs(1, c.given)
 		if err != nil {
-			t.Errorf("%v: %v", c.given, err)
+			t.Errorf("%d ids from %d: %v", len(c.given), c.given[0], err)
 			continue
 		}
-		if got := source.Range(); got != c.used {
-			t.Errorf("%v: uses %v, want %v", c.given, got, c.used)
+		if first, last := source.Range(); first != c.first || last != c.last {
+			t.Errorf("%d ids from %d: uses %d to %d, want %d to %d", len(c.given), c.given[0], first, last, c.first, c.last)
 		}
 	}
 }
 
-func TestIDRangesThatCannotWork(t *testing.T) {
+func TestIDsThatCannotWork(t *testing.T) {
 	cases := []struct {
-		given IDRange
+		given []int
 		says  string
 	}{
-		{IDRange{-1, 5000}, "0 <= first < end <= 10000000"},
-		{IDRange{5000, 5000}, "0 <= first < end"},
-		{IDRange{5000, 4000}, "0 <= first < end"},
-		{IDRange{5000, 10000001}, "0 <= first < end"},
-		{IDRange{5000, 5999}, "at most 999 of them"},
-		{IDRange{9001, 10999}, "at most 999 of them"},
-		{IDRange{0, 1}, "at most 1 of them"},
+		{nil, "at most 0 of them"},
+		{span(-1, 4999), "token id -1: want ids from 0 to 9999999 in order"},
+		{span(9000000, 10000000), "token id 10000000: want"},
+		{[]int{1, 1}, "token id 1: want"},
+		{[]int{5, 4}, "token id 4: want"},
+		{span(5000, 5998), "at most 999 of them have the same number of digits, and 1000 are needed"},
+		{span(9001, 10998), "at most 999 of them"},
+		{span(0, 0), "at most 1 of them"},
 	}
 	for _, c := range cases {
 		if _, err := NewTokenIDs(1, c.given); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%v: got error %v, want one with %q", c.given, err, c.says)
+			t.Errorf("%d ids: got error %v, want one with %q", len(c.given), err, c.says)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Options struct {
 	BlockTokens int           // tokens a hash id stands for; 0 = the format's own
 	Lenient     bool          // drop bad rows and count them
 	Strict      bool          // refuse repairs too
-	Collect     bool          // note in Lint.Refusals why a replay must not be, and leave out bad rows, instead of an error
+	Collect     bool          // for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
 	Limit       int           // rows, the first of the selection in time order; 0 = all
 	From, To    time.Duration // trace time since the earliest row, From included, To not; To 0 = the end
 }

@@ -39,7 +39,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Analyse looks at a trace, which was best read with Options.Collect, so that a wrong one is looked at too.
+// Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.
 func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),

@@ -13,7 +13,7 @@ const curvePoints = 64
 
 // follower gathers what is counted per block reference.
 type follower struct {
-	reuse *kvcache.Reuse
+	stack *kvcache.StackDistances
 	ids   *idTable
 
 	blocks, hitBlocks     int64
@@ -31,7 +31,7 @@ type follower struct {
 
 // caches fills in all parts of a report that are about blocks.
 func caches(r *Report, t *trace.Trace, capacities []int64) {
-	f := &follower{reuse: kvcache.NewReuse(t.BlockTokens), ids: newIDTable()}
+	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: newIDTable()}
 	for i := range t.Len() {
 		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
 	}
@@ -46,7 +46,7 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 		f.bareRows++
 	}
 	hit := 0
-	for i, u := range f.reuse.Add(ids, tokens) {
+	for i, u := range f.stack.Add(ids, tokens) {
 		f.blocks++
 		if u.Tokens == blockTokens {
 			f.full++
@@ -77,10 +77,10 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 		f.hitFull++
 	}
 	f.gapsNS = append(f.gapsNS, atNS-f.lastNS[u.Block])
-	for u.Between >= len(f.between) {
+	for u.StackDistance >= len(f.between) {
 		f.between = append(f.between, 0)
 	}
-	f.between[u.Between]++
+	f.between[u.StackDistance]++
 }
 
 func (f *follower) used(block int, atNS int64) {
@@ -92,7 +92,7 @@ func (f *follower) used(block int, atNS int64) {
 
 func (f *follower) summary() *Blocks {
 	b := &Blocks{
-		References: f.references, Distinct: int64(f.ids.len()), DistinctAll: int64(f.reuse.Distinct()),
+		References: f.references, Distinct: int64(f.ids.len()), DistinctAll: int64(f.stack.Distinct()),
 		WithoutID: f.withoutID, BareRows: f.bareRows, TwoLengths: f.ids.twoLengths, ManyBefore: f.ids.manyBefore, Names: "prefixes",
 	}
 	if b.ManyBefore > 0 {
@@ -102,25 +102,25 @@ func (f *follower) summary() *Blocks {
 }
 
 func (f *follower) cache(blockTokens int, capacities []int64) *Cache {
-	inOrder, tailFirst := f.reuse.Curve(kvcache.InOrder), f.reuse.Curve(kvcache.TailFirst)
+	inOrder, tailFirst := f.stack.Curve(kvcache.InOrder), f.stack.Curve(kvcache.TailFirst)
 	c := &Cache{
 		Infinite: Infinite{
 			Blocks: share(f.hitBlocks, f.blocks), Tokens: share(f.hitTokens, f.tokens), FullBlocks: share(f.hitFull, f.full),
 			MeanRequest: f.meanSum / float64(max(1, f.rows)), IDs: share(f.repeatIDs, f.blocks),
 		},
-		EnoughTokens: inOrder.EnoughTokens(),
-		Definition:   lruDefinition(blockTokens),
+		SaturationTokens: inOrder.SaturationTokens(),
+		Definition:       lruDefinition(blockTokens),
 	}
 	c.at = func(tokens int64) Capacity {
 		return Capacity{tokens, inOrder.BlockRatio(tokens), inOrder.TokenRatio(tokens), tailFirst.BlockRatio(tokens), tailFirst.TokenRatio(tokens)}
 	}
 	if len(capacities) == 0 {
-		capacities = usualCapacities(c.EnoughTokens, int64(blockTokens))
+		capacities = usualCapacities(c.SaturationTokens, int64(blockTokens))
 	}
 	for _, tokens := range capacities {
 		c.LRU = append(c.LRU, c.at(tokens))
 	}
-	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10), max(capacities[len(capacities)-1], c.EnoughTokens), curvePoints) {
+	for _, tokens := range spread(min(capacities[0], int64(blockTokens)*10), max(capacities[len(capacities)-1], c.SaturationTokens), curvePoints) {
 		c.Curve = append(c.Curve, c.at(tokens))
 	}
 	return c

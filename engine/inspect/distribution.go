@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Distribution describes exact values. Percentiles are by nearest rank: the smallest value that at least that share of
+// Distribution describes exact values, with the keys of a replay's summary. Percentiles are by nearest rank: the smallest value that at least that share of
 // the values do not exceed.
 type Distribution struct {
-	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
 	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
 }
 
 // perMille are the percentiles of a Distribution, in order.
@@ -35,7 +35,7 @@ func describe[T int32 | int64](values []T, unit float64) *Distribution {
 	for i, share := range perMille() {
 		p[i] = at(rank(len(values), share) - 1)
 	}
-	return &Distribution{Mean: sum / float64(len(values)) / unit, P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: at(len(values) - 1)}
+	return &Distribution{P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: at(len(values) - 1), Mean: sum / float64(len(values)) / unit}
 }
 
 // describeCounts is describe for values that were counted: counts[v] times v. The unit is what a value of 1 stands for.
@@ -61,7 +61,7 @@ func describeCounts(counts []int64, unit float64) *Distribution {
 			next++
 		}
 	}
-	return &Distribution{Mean: sum / float64(n) * unit, P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: float64(most) * unit}
+	return &Distribution{P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: float64(most) * unit, Mean: sum / float64(n) * unit}
 }
 
 // rank is the place, from 1, of the percentile among n sorted values.

@@ -87,7 +87,7 @@ func naive(values []float64) *Distribution {
 		}
 		panic("no such rank")
 	}
-	return &Distribution{sum / float64(len(values)), at(0.5), at(0.9), at(0.95), at(0.99), at(0.999), at(1)}
+	return &Distribution{at(0.5), at(0.9), at(0.95), at(0.99), at(0.999), at(1), sum / float64(len(values))}
 }
 
 // near compares numbers, pointers to them and distributions.

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -20,10 +21,7 @@ func bar(share float64, cells int) string {
 
 // skyline draws counts as columns of that many lines, the highest first.
 func skyline(counts []int64, lines int) []string {
-	most := int64(1)
-	for _, n := range counts {
-		most = max(most, n)
-	}
+	most := max(1, slices.Max(counts))
 	drawn := make([]string, lines)
 	for line := range drawn {
 		var b strings.Builder
@@ -44,15 +42,6 @@ func mostOf(bins []Bin) int64 {
 	most := int64(1)
 	for _, b := range bins {
 		most = max(most, b.Count)
-	}
-	return most
-}
-
-// peakOf is the highest count of a timeline.
-func peakOf(counts []int64) int64 {
-	most := int64(0)
-	for _, n := range counts {
-		most = max(most, n)
 	}
 	return most
 }

@@ -1,14 +1,19 @@
 package inspect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
 
 // plots prints what is better seen than read.
 func (p *page) plots(r *Report) {
 	p.timeline(r)
-	p.line("")
+	p.Line("")
 	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
 	if u := r.Reuse; u != nil && u.References > 0 {
-		p.line("")
+		p.Line("")
 		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, tokensRange))
 	}
 }
@@ -21,28 +26,28 @@ func (p *page) timeline(r *Report) {
 	if a.Timeline == nil {
 		return
 	}
-	p.line("")
-	p.line("  rows by time, each column " + duration(a.BinS))
+	p.Line("")
+	p.Line("  rows by time, each column " + duration(a.BinS))
 	for i, line := range skyline(a.Timeline, timelineLines) {
 		label := ""
 		if i == 0 {
-			label = count(peakOf(a.Timeline))
+			label = count(slices.Max(a.Timeline))
 		} else if i == timelineLines-1 {
 			label = "0"
 		}
-		p.line(right(label, 9) + " ┤" + line)
+		p.Line(human.Right(label, 9) + " ┤" + line)
 	}
 	end := duration(a.SpanS)
-	p.line(left("", 11) + left("0", timelineBins-columns(end)) + end)
+	p.Line(human.Left("", 11) + human.Left("0", timelineBins-human.Columns(end)) + end)
 }
 
 // histogram draws bins as lines of half a page.
 func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
 	const label, number = 17, 9
-	cells := p.width/2 - label - number - 2
+	cells := p.Width/2 - label - number - 2
 	lines := []string{"  " + title}
 	for _, b := range bins {
-		lines = append(lines, right(name(b), label)+" "+left(bar(float64(b.Count)/float64(mostOf(bins)), cells), cells)+right(count(b.Count), number))
+		lines = append(lines, human.Right(name(b), label)+" "+human.Left(bar(float64(b.Count)/float64(mostOf(bins)), cells), cells)+human.Right(count(b.Count), number))
 	}
 	return lines
 }

@@ -227,11 +227,7 @@ func lruSections(reports []*Report) []section {
 				if r.Cache == nil {
 					return absent
 				}
-				at, known := r.Cache.of(tokens)
-				if !known {
-					return absent
-				}
-				return percent(ratio(at))
+				return percent(ratio(r.Cache.at(tokens)))
 			}})
 		}
 		return s
@@ -242,18 +238,6 @@ func lruSections(reports []*Report) []section {
 		of("LRU tail first, of blocks", func(c Capacity) float64 { return c.TailFirstBlocks }),
 		of("LRU tail first, of tokens", func(c Capacity) float64 { return c.TailFirstTokens }),
 	}
-}
-
-// of is the hits at a capacity; a report that was read back knows only those that it lists.
-func (c *Cache) of(tokens int64) (Capacity, bool) {
-	if c.at != nil {
-		return c.at(tokens), true
-	}
-	i := slices.IndexFunc(c.LRU, func(at Capacity) bool { return at.Tokens == tokens })
-	if i < 0 {
-		return Capacity{}, false
-	}
-	return c.LRU[i], true
 }
 
 func replaySection() section {

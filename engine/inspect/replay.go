@@ -11,7 +11,7 @@ const aroundPrompt = 350
 
 // replay adds up the prompts. No content is needed for that: their sizes follow from the lengths.
 func replay(t *trace.Trace) Replay {
-	ids, err := prompt.NewTokenIDs(0, prompt.IDRange{})
+	ids, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}

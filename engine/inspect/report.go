@@ -129,12 +129,12 @@ type Blocks struct {
 type Cache struct {
 	Infinite Infinite `json:"infinite"`
 	// LRU is a row for each capacity asked for, Curve the same at many, for a plot. Definition says what a hit is.
-	LRU          []Capacity `json:"lru"`
-	Curve        []Capacity `json:"lru_curve"`
-	EnoughTokens int64      `json:"lru_enough_tokens"` // the smallest capacity that holds as much as an unlimited one, in order
-	Definition   string     `json:"lru_definition"`
+	LRU              []Capacity `json:"lru"`
+	Curve            []Capacity `json:"lru_curve"`
+	SaturationTokens int64      `json:"lru_saturation_tokens"` // the smallest capacity that holds as much as an unlimited one, in order
+	Definition       string     `json:"lru_definition"`
 
-	at func(tokens int64) Capacity // any capacity; nil where the report was not made by Analyse
+	at func(tokens int64) Capacity // any capacity
 }
 
 // Infinite is the hits of an unlimited cache that begins empty.

@@ -1,6 +1,10 @@
 package inspect
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
 
 const (
 	quantityWidth = 26 // of the labels
@@ -11,15 +15,15 @@ const (
 func (p *page) sideBySide(reports []*Report) {
 	for _, r := range reports {
 		if len(r.Findings) > 0 {
-			p.line(shorten(r.Trace, p.width))
+			p.Line(shorten(r.Trace, p.Width))
 			p.findings(r)
 		}
 	}
-	perBand := (p.width - quantityWidth) / reportWidth
+	perBand := (p.Width - quantityWidth) / reportWidth
 	all, names := sections(reports), shortNames(reports)
 	for from := 0; from < len(reports); from += perBand {
 		if from > 0 {
-			p.line("")
+			p.Line("")
 		}
 		to := min(len(reports), from+perBand)
 		p.band(all, reports[from:to], names[from:to])
@@ -29,22 +33,22 @@ func (p *page) sideBySide(reports []*Report) {
 // band prints as many reports as fit beside each other.
 func (p *page) band(all []section, reports []*Report, names []string) {
 	for i, s := range all {
-		head := left(s.title, quantityWidth)
+		head := human.Left(s.title, quantityWidth)
 		if i > 0 {
-			p.line("")
+			p.Line("")
 		}
 		for _, name := range names {
 			if i == 0 {
-				head += right(shorten(name, reportWidth-2), reportWidth)
+				head += human.Right(shorten(name, reportWidth-2), reportWidth)
 			}
 		}
-		p.line(head)
+		p.Line(head)
 		for _, q := range s.quantities {
-			line := left("  "+q.label, quantityWidth)
+			line := human.Left("  "+q.label, quantityWidth)
 			for _, r := range reports {
-				line += right(q.of(r), reportWidth)
+				line += human.Right(q.of(r), reportWidth)
 			}
-			p.line(line)
+			p.Line(line)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 
 // single prints one report.
 func (p *page) single(r *Report) {
-	p.line(shorten(r.Trace, p.width))
-	p.wrap("  ", "  ", gap, []string{r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
-	p.line("")
+	p.Line(shorten(r.Trace, p.Width))
+	p.Wrap("  ", "  ", human.Gap, []string{r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
+	p.Line("")
 	p.findings(r)
 	p.arrivals(r)
 	p.tables(r)
@@ -26,15 +26,15 @@ func (p *page) findings(r *Report) {
 	for _, f := range r.Findings {
 		switch f.Severity {
 		case Refusal:
-			p.sentence("  REFUSED: ", f.Text)
+			p.Sentence("  REFUSED: ", f.Text)
 		case BadRow:
-			p.sentence("    ", f.Text)
+			p.Sentence("    ", f.Text)
 		default:
-			p.sentence("  note: ", f.Text)
+			p.Sentence("  note: ", f.Text)
 		}
 	}
 	if len(r.Findings) > 0 {
-		p.line("")
+		p.Line("")
 	}
 }
 
@@ -44,14 +44,14 @@ func (p *page) arrivals(r *Report) {
 	if r.Rows != r.FileRows {
 		other = "of " + count(r.FileRows) + " in the file"
 	}
-	p.field("rows", count(r.Rows), other)
-	p.field("span", duration(a.SpanS), "last row at "+inUnit(a.SpanS, r.TimeUnit))
+	p.Field("rows", count(r.Rows), other)
+	p.Field("span", duration(a.SpanS), "last row at "+inUnit(a.SpanS, r.TimeUnit))
 	if a.RowsPerS != nil {
-		p.field("mean rate", rate(*a.RowsPerS), human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
+		p.Field("mean rate", rate(*a.RowsPerS), human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
 	}
-	p.field("burstiness", count(a.Instants)+" distinct instants", "up to "+human.Many(a.LargestBurst, "row")+" at one", "up to "+count(a.PeakRows)+" within 1 s",
+	p.Field("burstiness", count(a.Instants)+" distinct instants", "up to "+human.Many(a.LargestBurst, "row")+" at one", "up to "+count(a.PeakRows)+" within 1 s",
 		"interarrival CV "+optional(a.GapCV, func(v float64) string { return human.Number(v, 3) }))
-	p.line("")
+	p.Line("")
 }
 
 // The table of distributions: labels, and numbers of 9 columns, so that it just fits into 80.
@@ -63,21 +63,21 @@ const (
 // tables prints the distributions of tokens and times, one a line.
 func (p *page) tables(r *Report) {
 	names := []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"}
-	width := min(column+2, (p.width-tableLabel)/len(names))
-	head := left("", tableLabel)
+	width := min(column+2, (p.Width-tableLabel)/len(names))
+	head := human.Left("", tableLabel)
 	for _, n := range names {
-		head += right(n, width)
+		head += human.Right(n, width)
 	}
-	p.line(head)
+	p.Line(head)
 	row := func(label string, d *Distribution, print func(float64) string) {
 		if d == nil {
 			return
 		}
-		line := left("  "+label, tableLabel)
+		line := human.Left("  "+label, tableLabel)
 		for _, n := range names {
-			line += right(print(d.named(n)), width)
+			line += human.Right(print(d.named(n)), width)
 		}
-		p.line(line)
+		p.Line(line)
 	}
 	row("input tokens", &r.InputTokens.Distribution, tokens)
 	row("output tokens", &r.OutputTokens.Distribution, tokens)
@@ -92,10 +92,10 @@ func (p *page) tables(r *Report) {
 		row("reused after", u.TimeS, duration)
 		row("other tokens", u.Tokens, short)
 	}
-	p.line("")
-	p.field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
+	p.Line("")
+	p.Field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
 	if c := r.Context; c != nil {
-		p.field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
+		p.Field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
 	}
 }
 
@@ -127,15 +127,15 @@ func (p *page) types(types []Type) {
 	if len(types) == 0 {
 		return
 	}
-	p.line("")
-	p.line(left("  type", labelWidth) + right("rows", column) + right("share", column) + right("mean input", column+4) + right("mean output", column+5))
+	p.Line("")
+	p.Line(human.Left("  type", labelWidth) + human.Right("rows", column) + human.Right("share", column) + human.Right("mean input", column+4) + human.Right("mean output", column+5))
 	for i, t := range types {
 		if i == maxTypesShown {
-			p.line(fmt.Sprintf("  … and %d more", len(types)-i))
+			p.Line(fmt.Sprintf("  … and %d more", len(types)-i))
 			return
 		}
-		p.line(left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + right(count(t.Rows), column) + right(percent(t.Share), column) +
-			right(fixed(t.MeanInput, 2), column+4) + right(fixed(t.MeanOutput, 2), column+5))
+		p.Line(human.Left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + human.Right(count(t.Rows), column) + human.Right(percent(t.Share), column) +
+			human.Right(fixed(t.MeanInput, 2), column+4) + human.Right(fixed(t.MeanOutput, 2), column+5))
 	}
 }
 
@@ -143,13 +143,13 @@ func (p *page) sessions(s *Sessions) {
 	if s == nil {
 		return
 	}
-	p.line("")
-	p.field("sessions", count(s.Sessions), count(s.MultiTurn)+" of several turns", human.Many(s.Followups, "follow-up turn"), some(s.Orphans, "without their parent here"))
+	p.Line("")
+	p.Field("sessions", count(s.Sessions), count(s.MultiTurn)+" of several turns", human.Many(s.Followups, "follow-up turn"), some(s.Orphans, "without their parent here"))
 	if s.Followups == 0 {
 		return
 	}
-	p.field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), percent(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
-	p.sentence(left("", labelWidth), overlapDefinition(s))
+	p.Field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), percent(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
+	p.Sentence(human.Left("", labelWidth), overlapDefinition(s))
 }
 
 // overlapDefinition says what overlap and think time were computed with.
@@ -171,45 +171,45 @@ func (p *page) blocks(r *Report) {
 	if b == nil {
 		return
 	}
-	p.line("")
+	p.Line("")
 	others := ""
 	if b.DistinctAll != b.Distinct {
 		others = count(b.DistinctAll) + " distinct with all before them"
 	}
-	p.field("blocks", count(b.References)+" references", count(b.Distinct)+" distinct ids", others, some(b.WithoutID, "without id"), some(b.BareRows, "rows without any"), "ids name "+b.Names)
+	p.Field("blocks", count(b.References)+" references", count(b.Distinct)+" distinct ids", others, some(b.WithoutID, "without id"), some(b.BareRows, "rows without any"), "ids name "+b.Names)
 	i := c.Infinite
 	ids := ""
 	if i.IDs != i.Blocks {
 		ids = percent(i.IDs) + " of blocks whatever precedes them"
 	}
-	p.field("unlimited cache", percent(i.Blocks)+" of blocks", percent(i.Tokens)+" of tokens", percent(i.FullBlocks)+" of full blocks", percent(i.MeanRequest)+" mean per request", ids)
+	p.Field("unlimited cache", percent(i.Blocks)+" of blocks", percent(i.Tokens)+" of tokens", percent(i.FullBlocks)+" of full blocks", percent(i.MeanRequest)+" mean per request", ids)
 	p.lru(c)
 }
 
 // lru prints the table of capacities with a bar for the hits of each.
 func (p *page) lru(c *Cache) {
-	if c.EnoughTokens == 0 {
-		p.field("", "no block is used twice")
+	if c.SaturationTokens == 0 {
+		p.Field("", "no block is used twice")
 		return
 	}
-	p.line("")
-	p.line(left("", 16) + left("      in order", 22) + left("     tail first", 22))
-	p.line(left("  LRU of tokens", 16) + right("blocks", 10) + right("tokens", 10) + right("blocks", 12) + right("tokens", 10))
+	p.Line("")
+	p.Line(human.Left("", 16) + human.Left("      in order", 22) + human.Left("     tail first", 22))
+	p.Line(human.Left("  LRU of tokens", 16) + human.Right("blocks", 10) + human.Right("tokens", 10) + human.Right("blocks", 12) + human.Right("tokens", 10))
 	for _, at := range c.LRU {
-		p.line(right(short(float64(at.Tokens)), 15) + " " + right(percent(at.BlockRatio), 10) + right(percent(at.TokenRatio), 10) +
-			right(percent(at.TailFirstBlocks), 12) + right(percent(at.TailFirstTokens), 10) + "  " + bar(at.TokenRatio, p.width-60))
+		p.Line(human.Right(short(float64(at.Tokens)), 15) + " " + human.Right(percent(at.BlockRatio), 10) + human.Right(percent(at.TokenRatio), 10) +
+			human.Right(percent(at.TailFirstBlocks), 12) + human.Right(percent(at.TailFirstTokens), 10) + "  " + bar(at.TokenRatio, p.Width-60))
 	}
-	p.line("")
-	p.sentence("  ", c.Definition)
+	p.Line("")
+	p.Sentence("  ", c.Definition)
 }
 
 func (p *page) needs(r *Report) {
-	p.line("")
-	p.line(left("  to replay with", 24) + right("prompts", 10) + right("largest", 11) + right("memory, about", 16))
+	p.Line("")
+	p.Line(human.Left("  to replay with", 24) + human.Right("prompts", 10) + human.Right("largest", 11) + human.Right("memory, about", 16))
 	for _, m := range []struct {
 		name string
 		v    Volume
 	}{{"token-ids", r.Replay.TokenIDs}, {"text", r.Replay.Text}} {
-		p.line(left("  --prompt "+m.name, 24) + right(human.Bytes(m.v.PromptBytes), 10) + right(human.Bytes(m.v.LargestBytes), 11) + right(human.Bytes(m.v.MemoryBytes), 16))
+		p.Line(human.Left("  --prompt "+m.name, 24) + human.Right(human.Bytes(m.v.PromptBytes), 10) + human.Right(human.Bytes(m.v.LargestBytes), 11) + human.Right(human.Bytes(m.v.MemoryBytes), 16))
 	}
 }

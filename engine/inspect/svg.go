@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -57,7 +58,7 @@ func timelineSVG(r *Report) string {
 	if a.Timeline == nil {
 		return ""
 	}
-	most := float64(max(1, peakOf(a.Timeline)))
+	most := float64(max(1, slices.Max(a.Timeline)))
 	d := newDrawing()
 	d.scale(func(share float64) string { return short(share * most) })
 	n := float64(len(a.Timeline))

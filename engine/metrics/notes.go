@@ -26,7 +26,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
 	if t := all.tokens; t.promptMismatches > 0 {
-		say("row %d is the first whose prompt was counted otherwise: built for %s tokens, server %s",
+		say("row %d is the first whose prompt tokens differ: %s sent, %s counted",
 			t.mismatchRow, human.Count(t.mismatchWant), human.Count(t.mismatchGot))
 	}
 	if s.Tokens.FromChunks > 0 {
@@ -45,9 +45,12 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
 			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
 	}
+	if n := all.cache.finer; n > 0 {
+		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
+	}
 	for i := range targets {
 		if c := targets[i].cache; c.reports == 0 && targets[i].outcomes[record.OK] > 0 {
-			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details", urls[i])
+			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report", urls[i])
 		}
 	}
 	return out

@@ -44,6 +44,7 @@ type cacheCounts struct {
 	reports       int64 // requests that came with a number
 	aboveRequests int64 // requests above the most that their ideal could be
 	aboveTokens   int64
+	finer         int64 // requests above their ideal, but not above the most: pieces smaller than assumed
 }
 
 func newSeries() series {
@@ -166,6 +167,8 @@ func (c *cacheCounts) add(r *record.Record) {
 	if above := r.CachedTokens - r.MostCachedTokens; above > 0 {
 		c.aboveRequests++
 		c.aboveTokens += above
+	} else if r.ExpectedCachedTokens != record.None && r.CachedTokens > r.ExpectedCachedTokens {
+		c.finer++
 	}
 }
 
@@ -228,4 +231,5 @@ func (c *cacheCounts) merge(o *cacheCounts) {
 	c.bounds += o.bounds
 	c.aboveRequests += o.aboveRequests
 	c.aboveTokens += o.aboveTokens
+	c.finer += o.finer
 }

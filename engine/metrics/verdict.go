@@ -146,7 +146,7 @@ func prompts(s *Summary) string {
 	if s.Tokens.PromptMismatches == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the server counted other prompt tokens than were sent in %s of %s: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer",
+	return fmt.Sprintf("in %s of %s the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
 		human.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
 }
 
@@ -155,7 +155,7 @@ func shortRows(s *Summary) string {
 	if float64(surplus) <= shortTolerance*float64(recorded) {
 		return ""
 	}
-	return fmt.Sprintf("%s not longer than what the server adds to a prompt: they got %s more than recorded, %s of all; use --api completions, or leave them out",
+	return fmt.Sprintf("%s (no longer than what the server adds to a prompt) got %s more than recorded, %s of all: use --api completions, or leave them out",
 		human.Many(s.Workload.ShortRows, "row"), human.Many(surplus, "prompt token"), human.Percent(float64(surplus)/float64(recorded)))
 }
 

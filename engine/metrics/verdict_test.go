@@ -51,9 +51,9 @@ func TestJudge(t *testing.T) {
 			[]string{"the client was starved of CPU, it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
 		{"unknown machine", func(s *Summary) { s.Run.Host.CPUs = 0 }, nil},
 		{"short rows", func(s *Summary) { s.Workload.ShortSurplus = 1001 },
-			[]string{"3 rows not longer than what the server adds to a prompt: they got 1,001 prompt tokens more than recorded, 1.001 % of all; use --api completions, or leave them out"}},
+			[]string{"3 rows (no longer than what the server adds to a prompt) got 1,001 prompt tokens more than recorded, 1.001 % of all: use --api completions, or leave them out"}},
 		{"prompts", func(s *Summary) { s.Tokens.PromptMismatches = 1 },
-			[]string{"the server counted other prompt tokens than were sent in 1 of 990 requests: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer"}},
+			[]string{"in 1 of 990 requests the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer"}},
 		{"cut short", func(s *Summary) { s.Tokens.CutShort = 12 },
 			[]string{"12 of 990 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small"}},
 		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, nil},
@@ -152,7 +152,7 @@ func TestNotes(t *testing.T) {
 		{name: "a little more", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1006, 1006, 1000 },
 			want: []string{"a chunk carries 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "mismatch", record: func(r *record.Record) { r.PromptTokens = 1519 },
-			want: []string{"row 7 is the first whose prompt was counted otherwise: built for 500 tokens, server 1,519"}},
+			want: []string{"row 7 is the first whose prompt tokens differ: 500 sent, 1,519 counted"}},
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
 			want: []string{"the server sent no usage in 1 request: their completion tokens are counted chunks"}},
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
@@ -163,12 +163,13 @@ func TestNotes(t *testing.T) {
 		{name: "above an ideal of which the most is known", record: func(r *record.Record) {
 			r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = record.None, 400, 416
 		}, want: []string{"1 request hit 16 tokens above the ideal for the plan's order"}},
-		{name: "between the ideal and its most", record: func(r *record.Record) { r.MostCachedTokens, r.CachedTokens = 416, 416 }},
+		{name: "pieces smaller than assumed", record: func(r *record.Record) { r.MostCachedTokens, r.CachedTokens = 415, 407 },
+			want: []string{"1 request hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens"}},
 		{name: "an ideal of which nothing is known", record: func(r *record.Record) {
 			r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = record.None, record.None, 480
 		}},
 		{name: "no cached tokens", record: func(r *record.Record) { r.CachedTokens = record.None },
-			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details"}},
+			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report"}},
 		{name: "a failure", record: func(r *record.Record) { r.Outcome, r.Error = record.HTTPError, "no such \x1b[31mmodel\n" },
 			want: []string{`http_error, for example row 7: "no such \x1b[31mmodel\n"`}},
 		{name: "a long failure", record: func(r *record.Record) { r.Outcome, r.Error = record.Reset, strings.Repeat("é", 201) },
@@ -200,7 +201,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"drift p99 is 6.000 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale",
-		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its model splits our words; see the notes, and --tokenizer",
+		"in 1 of 1 request the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
 		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
 		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
 	}

@@ -26,6 +26,6 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p.totals(s)
 	p.targets(s)
 	p.notes(s)
-	_, err := w.Write(p.out)
+	_, err := w.Write(p.Bytes())
 	return err
 }

@@ -79,7 +79,7 @@ func partialRun() *metrics.Summary {
 	}
 	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641)}
 	s.Notes = []string{"a chunk carries 2.00 tokens on average: ITL is per chunk, TPOT per token",
-		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details"}
+		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report"}
 	s.Verdict = metrics.Judge(s)
 	return s
 }

@@ -18,11 +18,11 @@ func (p *page) verdict(s *metrics.Summary) {
 	if s.Run.Partial {
 		word += " (partial run)"
 	}
-	p.line(word)
+	p.Line(word)
 	for _, reason := range s.Verdict.Reasons {
-		p.sentence("-", reason)
+		p.Sentence("  - ", reason)
 	}
-	p.line("")
+	p.Line("")
 }
 
 func (p *page) run(s *metrics.Summary) {
@@ -30,35 +30,35 @@ func (p *page) run(s *metrics.Summary) {
 	if (pace == "" || pace == metrics.TraceTime) && s.Run.Scale > 0 {
 		pace = "scale " + strconv.FormatFloat(s.Run.Scale, 'g', -1, 64)
 	}
-	p.field("trace", shorten(s.Workload.Trace, p.width-labelWidth), s.Workload.Format, pace)
+	p.Field("trace", shorten(s.Workload.Trace, p.Width-labelWidth), s.Workload.Format, pace)
 	if len(s.Run.Targets) == 1 {
-		p.field("target", s.Run.Targets[0])
+		p.Field("target", s.Run.Targets[0])
 	}
 	started := ""
 	if !s.Run.StartedAt.IsZero() {
 		started = s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	p.field("run", started, seconds(s.Run.DurationS))
+	p.Field("run", started, seconds(s.Run.DurationS))
 }
 
 // requests confesses: what failed, was sent twice, waited or was cut in two.
 func (p *page) requests(s *metrics.Summary) {
 	r := s.Requests
-	p.field("requests", count(r.Planned, "planned"), count(r.Sent, "sent"), count(r.OK, "ok"), count(r.Failed, "failed"),
+	p.Field("requests", count(r.Planned, "planned"), count(r.Sent, "sent"), count(r.OK, "ok"), count(r.Failed, "failed"),
 		count(r.Resent, "resent"), some(r.Unwritten, "not on disk"))
-	p.field("failed", outcomes(r.ByOutcome)...)
+	p.Field("failed", outcomes(r.ByOutcome)...)
 	c := s.Connections
 	wait := ""
 	if c.MaxWaitMS > 0 {
 		wait = "longest wait " + human.Duration(c.MaxWaitMS*1e6, 3)
 	}
 	if c != (metrics.Connections{}) {
-		p.field("connections", count(c.Dialled, "dialled"), count(c.NotReady, "not ready"), wait, some(c.ClosedIdle, "closed by the server"))
+		p.Field("connections", count(c.Dialled, "dialled"), count(c.NotReady, "not ready"), wait, some(c.ClosedIdle, "closed by the server"))
 	}
 	if s.Writes != (metrics.Writes{}) {
-		p.field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
+		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
-	p.line("")
+	p.Line("")
 }
 
 // outcomes lists what became of the requests that failed, the most frequent
@@ -81,11 +81,11 @@ func outcomes(by map[string]int64) []string {
 }
 
 func (p *page) latencies(s *metrics.Summary) {
-	head := right("", labelWidth)
+	head := human.Right("", labelWidth)
 	for _, name := range []string{"p50", "p90", "p95", "p99", "p99.9", "max", "mean"} {
-		head += right(name, p.column)
+		head += human.Right(name, p.column)
 	}
-	p.line(head)
+	p.Line(head)
 	p.row("drift", s.DriftUS, 1e3)
 	if s.WireDriftUS != nil {
 		p.row("wire drift", s.WireDriftUS, 1e3)
@@ -102,32 +102,32 @@ func (p *page) latencies(s *metrics.Summary) {
 	p.row("ITL", s.ITLMS, 1e6)
 	p.row("E2E", s.E2EMS, 1e6)
 	p.row("E2E planned", s.E2EPlannedMS, 1e6)
-	p.line("")
+	p.Line("")
 }
 
 // row prints one distribution whose unit is unitNS nanoseconds.
 func (p *page) row(label string, q *metrics.Percentiles, unitNS float64) {
-	line := left("  "+label, labelWidth)
+	line := human.Left("  "+label, labelWidth)
 	if q == nil {
-		p.line(line + "  no samples")
+		p.Line(line + "  no samples")
 		return
 	}
 	for _, v := range []float64{q.P50, q.P90, q.P95, q.P99, q.P999, q.Max, q.Mean} {
-		line += right(aligned(v*unitNS, p.digits), p.column)
+		line += human.Right(aligned(v*unitNS, p.digits), p.column)
 	}
-	p.line(line)
+	p.Line(line)
 }
 
 func (p *page) totals(s *metrics.Summary) {
 	t := s.Throughput
-	p.field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
+	p.Field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
 		human.Rate(t.OutputTokensPerS)+" output tok/s")
 	c := s.PrefixCache
-	p.field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
+	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
 	p.client(s)
-	p.field("workload", shorten(s.Workload.Fingerprint, p.width-labelWidth))
-	p.field("results", p.o.Dir)
+	p.Field("workload", shorten(s.Workload.Fingerprint, p.Width-labelWidth))
+	p.Field("results", p.o.Dir)
 }
 
 // ideal prints the expected hits, or their bounds where only these are known.
@@ -154,8 +154,8 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 		}
 		return fmt.Sprintf("%.2f %% %s", percent, what)
 	}
-	p.field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.EvictedTokens, "evicted"),
-		share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
+	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.EvictedTokens, "evicted"),
+		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
 }
 
 // client prints what the load generator itself took; nothing if unknown.
@@ -170,10 +170,10 @@ func (p *page) client(s *metrics.Summary) {
 	}
 	own := ""
 	if c.LaneProcess {
-		own = "sending process of its own"
+		own = "sent by a process of its own"
 	}
-	p.field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
-	p.field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
+	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
+	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
 }
 
 // stamps says whose clock stamped what came; "" if unknown.
@@ -192,9 +192,9 @@ func (p *page) notes(s *metrics.Summary) {
 	if len(s.Notes) == 0 {
 		return
 	}
-	p.line("")
+	p.Line("")
 	for _, note := range s.Notes {
-		p.sentence("note:", note)
+		p.Sentence("  note: ", note)
 	}
 }
 
@@ -208,12 +208,12 @@ func (p *page) targets(s *metrics.Summary) {
 	if len(s.Targets) < 2 {
 		return
 	}
-	p.line("")
-	url := p.width - 5*targetColumn
-	p.line(left("  target", url) + p.cells("requests", "failed", "TTFT p50", "TTFT p99", "hit"))
+	p.Line("")
+	url := p.Width - 5*targetColumn
+	p.Line(human.Left("  target", url) + p.cells("requests", "failed", "TTFT p50", "TTFT p99", "hit"))
 	for i, t := range s.Targets {
 		if i == maxTargets {
-			p.line(fmt.Sprintf("  … and %d more in %s", len(s.Targets)-i, SummaryName))
+			p.Line(fmt.Sprintf("  … and %d more in %s", len(s.Targets)-i, SummaryName))
 			return
 		}
 		p50, p99, hit := "–   ", "–   ", "–  "
@@ -223,13 +223,13 @@ func (p *page) targets(s *metrics.Summary) {
 		if t.ReportedHitRatio != nil {
 			hit = human.Percent(*t.ReportedHitRatio)
 		}
-		p.line(left("  "+shorten(t.URL, url-3), url) + p.cells(human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit))
+		p.Line(human.Left("  "+shorten(t.URL, url-3), url) + p.cells(human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit))
 	}
 }
 
 func (p *page) cells(values ...string) (row string) {
 	for _, v := range values {
-		row += right(v, targetColumn)
+		row += human.Right(v, targetColumn)
 	}
 	return row
 }

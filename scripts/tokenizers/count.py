@@ -1,11 +1,12 @@
 """Counts generated prompts with the reference implementation.
 
-    count.py DIR PROMPTS     reads DIR/*.json and PROMPTS/*.txt, writes DIR/prompts/*.txt
+    count.py DIR PROMPTS     reads DIR/*.json and PROMPTS/*.txt, writes DIR/prompts.txt
 
 A line of PROMPTS/NAME.txt is a prompt made for the tokenizer NAME: the number of
-tokens asked for, a space, the text. The line that is written for it has the
-number asked for, the reference's count and the start of the text's SHA-256. A
-count that is not what was asked for ends the program with status 1.
+tokens asked for, a space, the text. DIR/prompts.txt gets a line for each
+tokenizer: its name, the number of prompts and of their tokens, and the SHA-256
+of PROMPTS/NAME.txt. It is written only if the reference counts in every prompt
+what was asked for; otherwise the status is 1.
 """
 
 import hashlib
@@ -18,26 +19,26 @@ from tokenizers import Tokenizer
 
 def main() -> None:
     directory, prompts = map(Path, sys.argv[1:])
-    (directory / "prompts").mkdir(exist_ok=True)
-    wrong = sum(count(directory, path) for path in sorted(prompts.glob("*.txt")))
-    sys.exit(1 if wrong else 0)
+    rows = [count(directory, path) for path in sorted(prompts.glob("*.txt"))]
+    if not rows or None in rows:
+        sys.exit("the reference counts otherwise: nothing was written")
+    (directory / "prompts.txt").write_text("".join(rows))
 
 
-def count(directory: Path, path: Path) -> int:
+def count(directory: Path, path: Path) -> str | None:
+    """The line for a tokenizer, or None where a count is not what was asked for."""
     tokenizer = Tokenizer.from_file(str(directory / f"{path.stem}.json"))
     around = tokenizer.num_special_tokens_to_add(False)
-    rows, wrong, tokens = [], 0, 0
-    with path.open(encoding="utf-8") as lines:
+    digest, prompts, tokens, wrong = hashlib.sha256(), 0, 0, 0
+    with path.open("rb") as lines:
         for batch in batches(lines, 50):
-            asked, texts = zip(*(line.rstrip("\n").split(" ", 1) for line in batch))
-            for want, text, encoding in zip(asked, texts, tokenizer.encode_batch_fast(list(texts))):
+            digest.update(b"".join(batch))
+            asked, texts = zip(*(line.decode().removesuffix("\n").split(" ", 1) for line in batch))
+            for want, encoding in zip(asked, tokenizer.encode_batch_fast(list(texts))):
                 got = len(encoding.ids) - around
-                wrong += got != int(want)
-                tokens += got
-                rows.append(f"{want} {got} {hashlib.sha256(text.encode()).hexdigest()[:16]}\n")
-    (directory / "prompts" / path.name).write_text("".join(rows))
-    print(f"{path.stem}: {len(rows)} prompts, {tokens} tokens, {wrong} prompts with another count than asked for")
-    return wrong
+                prompts, tokens, wrong = prompts + 1, tokens + got, wrong + (got != int(want))
+    print(f"{path.stem}: {prompts} prompts, {tokens} tokens, {wrong} prompts with another count than asked for")
+    return None if wrong else f"{path.stem} {prompts} {tokens} {digest.hexdigest()}\n"
 
 
 def batches(lines, size):

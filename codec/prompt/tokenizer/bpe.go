@@ -308,7 +308,7 @@ func (m *bpe) each(yield func(id int32, piece, text string)) {
 	for piece, id := range m.vocabulary {
 		text := piece
 		if m.letters != nil {
-			text, _ = read(piece)
+			text = read(piece)
 		}
 		yield(id, piece, text)
 	}

@@ -29,22 +29,22 @@ func byteLetters(table *[256]rune, s string) string {
 	return b.String()
 }
 
-// byteReader returns the reverse of byteLetters. It says false of a text that
+// byteReader returns the reverse of byteLetters. It makes nothing of a text that
 // holds a letter which stands for no byte.
-func byteReader() func(s string) (string, bool) {
+func byteReader() func(s string) string {
 	reverse := make(map[rune]byte, 256)
 	for b, r := range byteRunes() {
 		reverse[r] = byte(b)
 	}
-	return func(s string) (string, bool) {
+	return func(s string) string {
 		out := make([]byte, 0, len(s))
 		for _, r := range s {
 			b, ok := reverse[r]
 			if !ok {
-				return "", false
+				return ""
 			}
 			out = append(out, b)
 		}
-		return string(out), true
+		return string(out)
 	}
 }

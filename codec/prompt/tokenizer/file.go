@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bytedance/sonic"
 )
@@ -44,24 +45,32 @@ type file struct {
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give a tokenizer.json, a folder with one, or %s or %s", err, CL100K, O200K)
+		return nil, fmt.Errorf("%w; give a tokenizer.json, a folder with one, or %s or %s", withoutPath(err), CL100K, O200K)
 	}
 	if info.IsDir() {
 		path = filepath.Join(path, fileName)
 		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("%w; copy the model's %s there", err, fileName)
+			return nil, fmt.Errorf("no %s in it (%w); copy the model's there", fileName, withoutPath(err))
 		}
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(data) > maxFileBytes {
-		err = fmt.Errorf("%s: over %d MB; is it a tokenizer.json?", path, maxFileBytes>>20)
+		err = fmt.Errorf("over %d MB; is it a tokenizer.json?", maxFileBytes>>20)
 	}
 	return data, err
+}
+
+// withoutPath is what went wrong with a file, for callers that name the file.
+func withoutPath(err error) error {
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // parse builds a tokenizer from the bytes of a tokenizer.json.
@@ -159,8 +168,20 @@ func decode(data []byte, v any) error {
 
 // firstLine cuts off the excerpt that the decoder's messages go on with.
 func firstLine(s string) string {
-	line, _, _ := bytes.Cut([]byte(s), []byte("\n"))
-	return string(line)
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+// unroll reads the parts of a sequence, which may be sequences themselves.
+func unroll[T any](parts []json.RawMessage, read func(json.RawMessage) ([]T, error)) (all []T, err error) {
+	for _, raw := range parts {
+		some, err := read(raw)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func isNull(raw json.RawMessage) bool {

@@ -148,7 +148,7 @@ type normalizerFile struct {
 }
 
 // newNormalizer reads the chain of normalizers, sequences unrolled.
-func newNormalizer(raw json.RawMessage) (normalizers, error) {
+func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
@@ -162,18 +162,10 @@ func newNormalizer(raw json.RawMessage) (normalizers, error) {
 		return nil, fmt.Errorf("%s: %w", component, err)
 	}
 	if kind == "Sequence" {
-		var all normalizers
-		for _, raw := range f.Normalizers {
-			some, err := newNormalizer(raw)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
-		return all, nil
+		return unroll(f.Normalizers, newNormalizer)
 	}
 	n, err := newOneNormalizer(component, kind, &f)
-	return normalizers{n}, err
+	return []normalizer{n}, err
 }
 
 func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, error) {

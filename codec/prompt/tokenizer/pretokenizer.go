@@ -140,15 +140,7 @@ func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 		return nil, fmt.Errorf("%s: %w", component, err)
 	}
 	if kind == "Sequence" {
-		var all []preTokenizer
-		for _, raw := range f.PreTokenizers {
-			some, err := newPreTokenizers(raw)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, some...)
-		}
-		return all, nil
+		return unroll(f.PreTokenizers, newPreTokenizers)
 	}
 	p, err := newPreTokenizer(component, kind, &f)
 	return []preTokenizer{p}, err

@@ -3,7 +3,7 @@ package tokenizer
 import (
 	"strings"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // CL100K and O200K name the built-in vocabularies, OpenAI's of GPT-4 and of
@@ -16,15 +16,15 @@ const (
 // tiktoken is a built-in vocabulary. Names of special tokens inside a text are
 // ordinary text to it.
 type tiktoken struct {
-	codec tokenizer.Codec
-	size  int
+	codec *codec.Codec
+	size  int // ids in the file that tiktoken reads it from
 }
 
-func newTiktoken(name string) (tiktoken, error) {
-	codec, err := tokenizer.Get(tokenizer.Encoding(name))
-	// The sizes of the files that tiktoken reads them from.
-	sizes := map[string]int{CL100K: 100256, O200K: 199998}
-	return tiktoken{codec: codec, size: sizes[name]}, err
+func newTiktoken(name string) tiktoken {
+	if name == CL100K {
+		return tiktoken{codec: codec.NewCl100kBase(), size: 100256}
+	}
+	return tiktoken{codec: codec.NewO200kBase(), size: 199998}
 }
 
 func (t tiktoken) encode(dst []int32, text string) []int32 {

@@ -17,7 +17,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -47,19 +46,19 @@ type encoder interface {
 }
 
 // Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of
-// the built-in names CL100K and O200K. What it does not know it refuses.
+// the built-in names CL100K and O200K. What it does not know it refuses; errors
+// do not repeat the name.
 func Open(name string) (*Tokenizer, error) {
 	if name == CL100K || name == O200K {
-		e, err := newTiktoken(name)
-		return &Tokenizer{name: name, encoder: e}, err
+		return &Tokenizer{name: name, encoder: newTiktoken(name)}, nil
 	}
 	data, err := readFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
+		return nil, err
 	}
 	h, err := parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer %s: %w", name, err)
+		return nil, err
 	}
 	return &Tokenizer{name: name, encoder: h}, nil
 }

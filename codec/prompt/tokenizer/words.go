@@ -1,21 +1,14 @@
 package tokenizer
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// What a vocabulary must offer. Four columns of words make a prompt, of a
-// hundred words each at least: then two blocks that differ begin with the same
-// word in one case of a hundred, and with the same two in one of ten thousand.
-const (
-	minWords = 400
-	minFirst = 64
-	maxWords = 8192 // more make prompts no better, and take longer to prove
-)
+// maxWords are chosen: more make prompts no better, and take longer to prove.
+const maxWords = 8192
 
 // choice is the outcome of choosing words.
 type choice struct {
@@ -32,8 +25,8 @@ type choice struct {
 //
 // It proves the choice by encoding: each word alone in every place, and random
 // runs of at least 100,000 words. It takes about a second, once; the slices are
-// shared. Where the vocabulary has too few such words, it returns an error that
-// says how many there are.
+// shared. Where no word may come first, there are none at all. An error says that
+// the proof came to no end.
 func (t *Tokenizer) Words() (words, first []string, err error) {
 	t.once.Do(func() { t.found = t.choose() })
 	return t.found.words, t.found.first, t.found.err
@@ -48,12 +41,10 @@ func (t *Tokenizer) choose() choice {
 	if err := c.proveInRuns(); err != nil {
 		return choice{err: err}
 	}
-	words, first := c.sorted(), slices.Sorted(maps.Keys(c.first))
-	if len(words) < minWords || len(first) < minFirst {
-		return choice{err: fmt.Errorf("tokenizer %s: %d of its words stay single tokens, %d of them at the start of a message too; "+
-			"prompts of text need %d and %d: use --prompt token-ids", t.name, len(words), len(first), minWords, minFirst)}
+	if len(c.first) == 0 {
+		return choice{}
 	}
-	return choice{words: words, first: first}
+	return choice{words: c.sorted(), first: slices.Sorted(maps.Keys(c.first))}
 }
 
 // chooser narrows down the words.
@@ -140,18 +131,33 @@ func (c *chooser) takeFirst() {
 		}
 	}
 	for _, context := range append(c.contexts(true), "") {
-		added := make(map[string]int, len(c.first))
-		for word, id := range c.first {
-			ids := c.encode(context, word, " ", word)
-			n := len(ids)
-			if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
-				delete(c.first, word)
-				continue
-			}
-			added[word] = n
-		}
-		c.keepUsual(added, c.first)
+		c.first = c.behind(context)
 	}
+	for _, context := range rareContexts {
+		if kept := c.behind(context); len(kept) >= len(c.first)*3/4 {
+			c.first = kept
+		}
+	}
+}
+
+// rareContexts are ends of roles and tags, as few templates have them right
+// before a message. Words that join them are left out where that leaves most.
+var rareContexts = [...]string{"User:", "<user>", "[INST]", "\"", "\t"}
+
+// behind returns the words of first that stay what they are behind a context.
+func (c *chooser) behind(context string) map[string]int32 {
+	kept := make(map[string]int32, len(c.first))
+	added := make(map[string]int, len(c.first))
+	for word, id := range c.first {
+		ids := c.encode(context, word, " ", word)
+		n := len(ids)
+		if n < 2 || ids[n-1] != c.ids[word] || c.word[ids[n-2]] != word || context == "" && (n != 2 || ids[0] != id) {
+			continue
+		}
+		kept[word], added[word] = id, n
+	}
+	c.keepUsual(added, kept)
+	return kept
 }
 
 // keepUsual deletes the words from words whose count is not the commonest.

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// given parses a command line of a replay.
+func given(t *testing.T, line string) (*options, error) {
+	t.Helper()
+	var o options
+	f := pflag.NewFlagSet("replay", pflag.ContinueOnError)
+	o.addFlags(f)
+	if err := f.Parse(strings.Fields(line)); err != nil {
+		t.Fatal(err)
+	}
+	return &o, o.complete(f.Args())
+}
+
+func TestProofFlags(t *testing.T) {
+	for line, want := range map[string]struct {
+		verify   int
+		overhead engine.Overhead
+		capacity int64
+	}{
+		"":                                   {defaultVerified, engine.Overhead{}, 0},
+		"--tokenizer x --verify-prompts all": {-1, engine.Overhead{}, 0},
+		"--tokenizer x --verify-prompts 0":   {0, engine.Overhead{}, 0},
+		"--api chat --chat-overhead 20,5":    {defaultVerified, engine.Overhead{Head: 20, Tail: 5}, 0},
+		"--cache-tokens 1.5M":                {defaultVerified, engine.Overhead{}, 1_500_000},
+	} {
+		o, err := given(t, "trace.jsonl "+line)
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		overhead := engine.Overhead{}
+		if o.overhead != nil {
+			overhead = *o.overhead
+		}
+		if o.verifyPrompts != want.verify || overhead != want.overhead || o.cacheCapacity != want.capacity {
+			t.Errorf("%q: %d, %+v, %d; want %+v", line, o.verifyPrompts, overhead, o.cacheCapacity, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"--verify-prompts 64":                 "--verify-prompts: give the model's own tokenizer with --tokenizer", // the default, but without what it is about
+		"--tokenizer x --verify-prompts many": `--verify-prompts "many": want a number of prompts, or all`,
+		"--tokenizer x --verify-prompts -1":   `--verify-prompts "-1"`,
+		"--chat-overhead 20,5":                "only --api chat has a template",
+		"--api chat --chat-overhead 25":       `--chat-overhead "25": want HEAD,TAIL`,
+		"--cache-tokens -1":                   `--cache-tokens: "-1" is no number of tokens`,
+		"--engine-block-tokens -1":            "--engine-block-tokens -1: want at least 1",
+	} {
+		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", line, err, want)
+		}
+	}
+}
+
+func TestSizeCache(t *testing.T) {
+	none, told := engine.PrefixCache{}, engine.PrefixCache{BlockTokens: 32, Tokens: 64_000}
+	untold := engine.PrefixCache{BlockTokens: 32}
+	for _, c := range []struct {
+		o     options
+		told  engine.PrefixCache
+		want  engine.PrefixCache
+		words string
+	}{
+		{options{}, none, engine.PrefixCache{BlockTokens: 16, Assumed: true}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
+		{options{}, told, told, "blocks of 32 tokens (/metrics), 64,000 tokens per server (/metrics)"},
+		{options{}, untold, untold, "blocks of 32 tokens (/metrics), capacity unknown (give --cache-tokens)"},
+		{options{}, engine.PrefixCache{BlockTokens: 16, Off: true}, engine.PrefixCache{BlockTokens: 16, Off: true}, "the servers say that prefix caching is off"},
+		{options{}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true},
+			"blocks of 4 tokens (/metrics, uncertain: its capacity is no number of such blocks), 900 tokens per server (/metrics)"},
+		{options{cacheCapacity: 3_000_000}, told, engine.PrefixCache{BlockTokens: 32, Tokens: 3_000_000}, "blocks of 32 tokens (/metrics), 3,000,000 tokens per server (--cache-tokens)"},
+		{options{engineBlock: 64}, told, engine.PrefixCache{BlockTokens: 64, Tokens: 64_000}, "blocks of 64 tokens (--engine-block-tokens), 64,000 tokens per server (/metrics)"},
+		{options{engineBlock: 1, cacheCapacity: 100}, none, engine.PrefixCache{BlockTokens: 1, Tokens: 100}, "blocks of 1 token (--engine-block-tokens), 100 tokens per server (--cache-tokens)"},
+	} {
+		if got, words := c.o.sizeCache(c.told); got != c.want || words != c.words {
+			t.Errorf("%+v, told %+v: %+v, %q; want %+v, %q", c.o, c.told, got, words, c.want, c.words)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package human
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	minWidth = 80  // narrower terminals wrap; the tables need this much
+	maxWidth = 100 // longer lines are hard to read
+
+	// Gap stands between the parts of a field.
+	Gap = "   "
+)
+
+// Page gathers the lines of a page for a terminal. One goroutine uses it.
+type Page struct {
+	Width int // columns
+	label int
+	out   []byte
+}
+
+// NewPage makes a page for a terminal of so many columns (0 = 80; lines have at
+// most 100, and fit into 80) whose fields have labels of so many columns.
+func NewPage(width, label int) Page {
+	return Page{Width: min(max(width, minWidth), maxWidth), label: label}
+}
+
+// Bytes returns what was printed, valid until more is.
+func (p *Page) Bytes() []byte { return p.out }
+
+// Line ends a line; trailing spaces are not printed.
+func (p *Page) Line(text string) {
+	p.out = append(append(p.out, strings.TrimRight(text, " ")...), '\n')
+}
+
+// Field prints a label and its parts, wrapped between parts. Empty parts are
+// left out; without any, nothing is printed.
+func (p *Page) Field(label string, parts ...string) {
+	p.Wrap(Left("  "+label, p.label), strings.Repeat(" ", p.label), Gap, parts)
+}
+
+// Sentence prints text behind a mark, wrapped between words.
+func (p *Page) Sentence(mark, text string) {
+	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", strings.Fields(text))
+}
+
+// Wrap prints first and the parts, and starts a new line behind indent where the
+// next part would not fit.
+func (p *Page) Wrap(first, indent, between string, parts []string) {
+	line, fresh := first, true
+	for _, part := range parts {
+		if part == "" {
+			continue
+		}
+		if !fresh && Columns(line)+Columns(between)+Columns(part) > p.Width {
+			p.Line(line)
+			line, fresh = indent, true
+		}
+		if !fresh {
+			line += between
+		}
+		line += part
+		fresh = false
+	}
+	if !fresh {
+		p.Line(line)
+	}
+}
+
+// Left aligns s within n columns.
+func Left(s string, n int) string { return s + strings.Repeat(" ", max(0, n-Columns(s))) }
+
+// Right aligns s within n columns.
+func Right(s string, n int) string { return strings.Repeat(" ", max(0, n-Columns(s))) + s }
+
+// Columns is the width of s on a terminal; all that is printed here has one
+// column for each character.
+func Columns(s string) int { return utf8.RuneCountInString(s) }
