@@ -49,6 +49,8 @@ type conn struct {
 	readErr  error // of the reader's side: the connection's own failure
 	bornNS   int64 // when it was made
 	finished int32 // the receiver's: the request whose reply has ended
+	dataNS   int64 // the receiver's: the instant of what it read last
+	lags     lags  // the receiver's
 
 	startedNS  atomic.Int64 // when the current request was written; for the watchdog
 	lastReadNS atomic.Int64 // when bytes came last; for the watchdog
@@ -61,6 +63,7 @@ func newConn(r *Run, p *peer, s *socket) *conn {
 	c := &conn{peer: p, run: r, sock: s, buf: make([]byte, readBuffer), finished: noRequest, bornNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
+	c.reply.chunks.log = r.cfg.Chunks
 	c.flushRest = c.flush
 	return c
 }
@@ -153,6 +156,7 @@ func (c *conn) endSide() {
 // receive is the receiver: it reads, stamps and parses until the connection ends.
 func (c *conn) receive() {
 	defer c.run.receivers.Done()
+	defer c.run.lags.take(&c.lags)
 	for {
 		b, now, err := c.read()
 		if !c.awaitsReply() {
@@ -173,15 +177,16 @@ func (c *conn) receive() {
 	}
 }
 
-// read returns the next bytes and the instant after the read. A deadline that was meant for an earlier request of the
-// connection is ignored.
+// read returns the next bytes and their instant: the kernel's, or else that after the read. A deadline that was meant for
+// an earlier request of the connection is ignored.
 func (c *conn) read() ([]byte, int64, error) {
 	for {
 		n, err := c.sock.Read(c.buf)
-		now := c.run.clock.Now()
+		at, now := c.instants(n)
 		c.lastReadNS.Store(now)
 		if n > 0 {
-			return c.buf[:n], now, nil // an error comes again with the next read
+			c.reply.readNS = now
+			return c.buf[:n], at, nil // an error comes again with the next read
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutReason() != cutNone || c.state.Load() == dead {
 			return nil, now, err

@@ -51,6 +51,7 @@ type Facts struct {
 	PartialWrites    int64 // images that the kernel did not take at once
 	Sends            int64 // images sent, re-sends included
 	Usage            Usage
+	Stamps           StampFacts
 }
 
 // Facts may be called when Do has returned.
@@ -59,7 +60,7 @@ func (r *Run) Facts() Facts {
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
 		LaneProcess: r.remote != nil,
 		Stopped:     r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
-		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage,
+		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	return f
 }

@@ -32,6 +32,9 @@ type reply struct {
 	whole  []byte  // a body that is not an event stream
 	form   bodyForm
 
+	chunks chunkLines // for the chunk log
+	readNS int64      // the instant after the read
+
 	bytesIn       int64
 	emptyFinishNS int64 // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
 	usageTokens   int64
@@ -147,6 +150,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 		return err
 	}
 	if d.Token {
+		p.chunks.add(p, nowNS, data)
 		p.onToken(d.Text, nowNS)
 	}
 	if d.EmptyFinish {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	LaneCommand    []string    // how to start a process that calls ServeLane; nil = the lane is a thread of this one
 	Descriptors    int         // how many sockets the process may open
 	Secrets        []string    // never repeated in a record, even where a server does
+	Stamps         Stamps      // as ProbeStamps has found to work
+	Chunks         *ChunkLog   // where each token chunk's instants go; nil: nowhere
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -63,6 +66,9 @@ type Run struct {
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
 
+	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
+	lags lagTotal
+
 	placement     sched.Placement
 	usage         Usage
 	sent          atomic.Int64
@@ -87,6 +93,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	}
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
+	r.lags.lag = metrics.NewDistribution()
 	r.addPeers()
 	r.keeper = newKeeper(r)
 	if len(cfg.LaneCommand) > 0 {
@@ -114,7 +121,7 @@ func (r *Run) addPeers() {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
-		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer}
+		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps}
 		if t.TLS {
 			d.tls = r.cfg.TLS
 		}
@@ -160,6 +167,10 @@ func (r *Run) Do() error {
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	r.clock.Start(startLead)
+	if r.cfg.Stamps.Receive {
+		r.wall.Store(sched.NewWall(r.clock))
+		helpers.Go(func() { r.keepWall(halt) })
+	}
 	if r.remote == nil {
 		go r.lane(placed)
 	} else {
@@ -218,6 +229,8 @@ func (r *Run) complete(c *conn) {
 		r.resend(i, c)
 		return
 	}
+	c.stampSent(rec)
+	c.reply.chunks.flush()
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
 		r.sink.Gaps(c.peer.target, c.reply.gaps)
 	}

@@ -23,7 +23,8 @@ import (
 type socket struct {
 	tcp   *net.TCPConn
 	raw   syscall.RawConn
-	tls   *tls.Conn // nil on a plain connection
+	tls   *tls.Conn      // nil on a plain connection
+	in    *stampedReader // nil where the kernel does not stamp
 	clock sched.Clock
 
 	// The writing side, owned by whoever sends. mu is uncontended but for TLS's own answers to key updates.
@@ -49,6 +50,7 @@ type dialOptions struct {
 	tls        *tls.Config // nil for http
 	serverName string
 	sendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
+	stamps     Stamps
 }
 
 // dial connects, and with TLS shakes hands. The error tells which of the two failed.
@@ -67,7 +69,10 @@ func dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o dialOptio
 		s.wrote, s.wroteErr = writeNow(fd, s.writing)
 		return true
 	}
-	if s.raw, err = s.tcp.SyscallConn(); err != nil {
+	if s.raw, err = s.tcp.SyscallConn(); err == nil {
+		s.in, err = newStampedReader(s.raw, o.stamps)
+	}
+	if err != nil {
 		_ = nc.Close()
 		return nil, err
 	}
@@ -96,6 +101,14 @@ func (s *socket) shake(ctx context.Context, o dialOptions) error {
 func (s *socket) Read(p []byte) (int, error) {
 	if s.tls != nil {
 		return s.tls.Read(p)
+	}
+	return s.readRaw(p)
+}
+
+// readRaw returns what comes over the wire.
+func (s *socket) readRaw(p []byte) (int, error) {
+	if s.in != nil {
+		return s.in.Read(p)
 	}
 	return s.tcp.Read(p)
 }
@@ -206,6 +219,8 @@ type spillConn struct {
 	*net.TCPConn
 	s *socket
 }
+
+func (c spillConn) Read(p []byte) (int, error) { return c.s.readRaw(p) }
 
 func (c spillConn) Write(p []byte) (int, error) {
 	if c.s.shaking {

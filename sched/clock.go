@@ -28,6 +28,12 @@ func NewMonotonic() *Monotonic {
 // Now implements Clock.
 func (c *Monotonic) Now() int64 { return int64(time.Since(c.base)) - c.originNS.Load() }
 
+// Pair implements PairClock.
+func (c *Monotonic) Pair() (nowNS, wallNS int64) {
+	t := time.Now() // reads both clocks
+	return int64(t.Sub(c.base)) - c.originNS.Load(), t.UnixNano()
+}
+
 // Start moves the clock's zero to lead from now: the run's start.
 func (c *Monotonic) Start(lead time.Duration) {
 	c.originNS.Store(int64(time.Since(c.base) + lead))

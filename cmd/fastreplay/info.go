@@ -20,11 +20,13 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Client: metrics.Client{
 			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: 1, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
 			SpinUS: float64(r.o.spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
+			Stamps: stampInfo(f.Stamps),
 		},
 		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
 		Limits:      r.o.limits,
+		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()) - f.Skipped,
 		Notes:       append(r.notes, placementNotes(f, r.o)...),
 	}
@@ -42,6 +44,12 @@ func (r *replay) buildAhead() *metrics.BuildAhead {
 		b.LeastLeadMS = &lead
 	}
 	return b
+}
+
+func stampInfo(f engine.StampFacts) *metrics.Stamps {
+	return &metrics.Stamps{
+		Received: f.Receive, Sent: f.Send, Reads: f.Reads, Unstamped: f.Unstamped, Dropped: f.Dropped, ClockSteps: f.ClockSteps, StepMS: float64(f.StepNS) / 1e6,
+	}
 }
 
 func placementNotes(f engine.Facts, o *options) []string {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,7 @@ type options struct {
 	lane      string
 	realtime  sched.Realtime
 	spin      time.Duration
+	stamps    string
 	maxMemory string
 	dryRun    bool
 
@@ -67,6 +69,7 @@ type options struct {
 	json     bool
 	limits   metrics.Limits
 	maxDrift time.Duration
+	chunkLog string
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -137,6 +140,9 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
 	f.DurationVar(&o.spin, "spin", sched.DefaultSpin, "how long before a deadline the sending thread stops sleeping and spins")
+	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
+	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
+	_ = f.MarkHidden("chunk-log")
 	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
 	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
 }
@@ -205,6 +211,8 @@ func (o *options) check() error {
 		return errors.New("--rate, --concurrency and --duration cannot be negative")
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0 || o.spin < 0:
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
+	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
+		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:

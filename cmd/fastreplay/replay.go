@@ -65,6 +65,8 @@ type replay struct {
 	mock      *embeddedMock
 	runID     string
 	ideal     engine.IdealHits
+	stamps    engine.Stamps
+	chunks    *engine.ChunkLog // nil where none is written
 	notes     []string
 	loadS     float64
 	buildS    float64
@@ -76,7 +78,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer interrupts.release()
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
-	for _, step := range []func(context.Context) error{r.checkOutput, r.load, r.aim, r.probe, r.lay, r.build, r.verifyPrompts} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.lay, r.build, r.verifyPrompts} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errInterrupted()
@@ -275,6 +277,10 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	if limit < r.descriptorsNeeded() {
 		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), r.descriptorsNeeded())
 	}
+	endChunkLog, err := r.openChunkLog()
+	if err != nil {
+		return errors.Join(err, res.discard())
+	}
 	run := engine.New(r.config(limit), r.work, r.runID, r.ideal, res)
 	if err := run.LaneErr(); err != nil && r.o.lane == laneProcess {
 		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
@@ -292,6 +298,7 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	progress := r.say.watchRun(run, res.collector.DriftP99NS, r.work.Plan.SpanNS())
 	err = run.Do()
 	progress.end()
+	endChunkLog()
 	if err != nil {
 		return errors.Join(err, res.discard())
 	}
@@ -311,6 +318,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, Realtime: r.o.realtime, Spin: r.o.spin, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Stamps: r.stamps, Chunks: r.chunks,
 	}
 }
 

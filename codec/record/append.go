@@ -40,6 +40,7 @@ func (r *Record) appendInstants(dst []byte) []byte {
 	dst = appendInt(append(dst, `,"conn_wait_ns":`...), r.ConnWaitNS)
 	dst = appendInt(append(dst, `,"written_ns":`...), r.WrittenNS)
 	dst = appendInt(append(dst, `,"written_first_bytes":`...), r.WrittenFirstBytes)
+	dst = appendInt(append(dst, `,"departed_ns":`...), r.DepartedNS)
 	dst = appendInt(append(dst, `,"acked_ns":`...), r.AckedNS)
 	dst = appendInt(append(dst, `,"headers_ns":`...), r.HeadersNS)
 	dst = appendInt(append(dst, `,"first_token_ns":`...), r.FirstTokenNS)

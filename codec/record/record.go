@@ -34,6 +34,7 @@ type Record struct {
 	ConnWaitNS        int64 `json:"conn_wait_ns"`        // duration: how long the request waited for a connection
 	WrittenNS         int64 `json:"written_ns"`          // the kernel accepted the last byte
 	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
+	DepartedNS        int64 `json:"departed_ns"`         // the kernel sent the last byte of the first write, where that fits one flight
 	AckedNS           int64 `json:"acked_ns"`            // the peer's kernel acknowledged the last byte
 	HeadersNS         int64 `json:"headers_ns"`          // the response head was complete
 	FirstTokenNS      int64 `json:"first_token_ns"`      // first token chunk
@@ -78,7 +79,7 @@ func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None,
 		PlannedNS: None, SentNS: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
-		AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
+		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
 		ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
 		Status: None, Outcome: NotSent,
@@ -88,6 +89,13 @@ func (r *Record) Clear() {
 // DriftNS is sent - planned, in ns. It is never clamped: negative means that
 // the request left early, which is a bug. None when it was not sent.
 func (r *Record) DriftNS() int64 { return span(r.PlannedNS, r.SentNS) }
+
+// WireDriftNS is departed - planned, in ns.
+func (r *Record) WireDriftNS() int64 { return span(r.PlannedNS, r.DepartedNS) }
+
+// UploadNS is acked - sent, in ns: until the peer's kernel had said that it has
+// the whole request. A peer may delay that by up to 40 ms.
+func (r *Record) UploadNS() int64 { return span(r.SentNS, r.AckedNS) }
 
 // TTFTNS is the time to first token from the moment of sending, in ns.
 func (r *Record) TTFTNS() int64 { return span(r.SentNS, r.FirstTokenNS) }

@@ -28,7 +28,7 @@ func example() *Record {
 }
 
 const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","peer":"127.0.0.1:8000",` +
-	`"planned_ns":0,"sent_ns":412,"drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"acked_ns":null,` +
+	`"planned_ns":0,"sent_ns":412,"drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"departed_ns":null,"acked_ns":null,` +
 	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"last_token_ns":96000000,"done_ns":96100000,` +
 	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"input_tokens":521,"prompt_tokens":521,"output_tokens":132,` +
 	`"completion_tokens":132,"tokens_from":"usage","chunks":132,"finish_reason":"length","expected_cached_tokens":512,` +
@@ -50,7 +50,7 @@ func TestAppendJSONAbsent(t *testing.T) {
 	var r Record
 	r.Clear()
 	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"peer":null,"planned_ns":null,"sent_ns":null,` +
-		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"acked_ns":null,"headers_ns":null,` +
+		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"departed_ns":null,"acked_ns":null,"headers_ns":null,` +
 		`"first_token_ns":null,"first_text_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"tpot_ms":null,"e2e_ms":null,` +
 		`"input_tokens":null,"prompt_tokens":null,"output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
 		`"finish_reason":null,"expected_cached_tokens":null,"cached_tokens":null,"status":null,"outcome":"not_sent","error":null,` +
@@ -117,7 +117,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			"row": num(r.Row), "request_id": str(r.RequestID), "session": num(r.Session), "turn": num(r.Turn), "target": str(r.Target),
 			"peer": str(r.Peer), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "drift_ns": diff(r.PlannedNS, r.SentNS),
 			"conn_wait_ns": num(r.ConnWaitNS), "written_ns": num(r.WrittenNS), "written_first_bytes": num(r.WrittenFirstBytes),
-			"acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
+			"departed_ns": num(r.DepartedNS), "acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
 			"first_text_ns": num(r.FirstTextNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),
 			"ttft_ms": ms(r.SentNS, r.FirstTokenNS, 1), "e2e_ms": ms(r.SentNS, r.LastTokenNS, 1), "tpot_ms": "null",
 			"input_tokens": num(r.InputTokens), "prompt_tokens": num(r.PromptTokens), "output_tokens": num(r.OutputTokens),

@@ -33,6 +33,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 		DriftUS: all.drift.Percentiles(1e3), TTFTMS: all.ttft.Percentiles(1e6), TTFTPlannedMS: all.ttftPlanned.Percentiles(1e6),
 		TPOTMS: all.tpot.Percentiles(1e6), ITLMS: all.itl.Percentiles(1e6),
 		E2EMS: all.e2e.Percentiles(1e6), E2EPlannedMS: all.e2ePlanned.Percentiles(1e6),
+		WireDriftUS: all.wireDrift.Percentiles(1e3), UploadMS: all.upload.Percentiles(1e6),
 		Targets: make([]Target, len(targets)),
 	}
 	s.Requests.Planned = info.Planned

@@ -40,6 +40,10 @@ func workload(seed uint64, n, targets int) []measured {
 		}
 		r.SentNS = r.PlannedNS + int64(math.Exp(rng.NormFloat64()*2+6)) - 20
 		r.Resent = rng.Int64N(40) / 39
+		if rng.IntN(8) > 0 { // the kernel stamps most
+			r.DepartedNS = r.SentNS + rng.Int64N(9000)
+			r.AckedNS = r.DepartedNS + rng.Int64N(90_000)
+		}
 		r.FirstTokenNS = r.SentNS + int64(math.Exp(rng.NormFloat64()+17))
 		r.LastTokenNS = r.FirstTokenNS
 		for range rng.IntN(20) {
@@ -72,7 +76,7 @@ func (m *measured) tokens(rng *rand.Rand, silent bool) {
 }
 
 // samples are the naive distributions of some requests.
-type samples struct{ drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned oracle }
+type samples struct{ drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned, wireDrift, upload oracle }
 
 func naive(all []measured, target int) (s samples) {
 	const none = math.MinInt64
@@ -84,6 +88,9 @@ func naive(all []measured, target int) (s samples) {
 		if r.SentNS != none {
 			s.drift = append(s.drift, r.SentNS-r.PlannedNS)
 		}
+		if r.DepartedNS != none {
+			s.wireDrift = append(s.wireDrift, r.DepartedNS-r.PlannedNS)
+		}
 		if r.Outcome.String() != "ok" {
 			continue
 		}
@@ -93,6 +100,9 @@ func naive(all []measured, target int) (s samples) {
 			if r.CompletionTokens > 1 {
 				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
 			}
+		}
+		if r.AckedNS != none {
+			s.upload = append(s.upload, r.AckedNS-r.SentNS)
 		}
 		s.itl = append(s.itl, m.gaps...)
 		s.e2e = append(s.e2e, r.LastTokenNS-r.SentNS)
@@ -156,7 +166,7 @@ func checkSeries(t *testing.T, name string, s *series, want samples) {
 	for _, m := range s.metrics() {
 		o, ok := map[string]oracle{
 			"drift": want.drift, "ttft": want.ttft, "ttft_planned": want.ttftPlanned, "tpot": want.tpot,
-			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned,
+			"itl": want.itl, "e2e": want.e2e, "e2e_planned": want.e2ePlanned, "wire_drift": want.wireDrift, "upload": want.upload,
 		}[m.name]
 		if !ok || len(o) == 0 {
 			t.Fatalf("%s %s: the oracle has no samples", name, m.name)

@@ -41,6 +41,10 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	if a := s.PrefixCache.AboveIdealTokens; a > 0 {
 		say("%s hit %s above the ideal for the plan's order", requests(s.PrefixCache.AboveIdealRequests), human.Many(a, "token"))
 	}
+	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
+		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
+			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
+	}
 	if n := all.cache.finer; n > 0 {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}

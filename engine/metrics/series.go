@@ -5,6 +5,7 @@ import "github.com/fastreplay/fastreplay/codec/record"
 // series is what is counted for one target, and, merged, for the whole run.
 type series struct {
 	drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned *Distribution
+	wireDrift, upload                                    *Distribution // by the kernel's stamps
 
 	outcomes [record.Outcomes]int64
 	failures [record.Outcomes]failure // the first of each outcome that has words
@@ -50,6 +51,7 @@ func newSeries() series {
 	return series{
 		drift: NewDistribution(), ttft: NewDistribution(), ttftPlanned: NewDistribution(), tpot: NewDistribution(),
 		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
+		wireDrift: NewDistribution(), upload: NewDistribution(),
 		tokens: tokenCounts{mismatchRow: record.None},
 	}
 }
@@ -61,10 +63,10 @@ type metric struct {
 }
 
 // metrics lists the distributions in the order of result files.
-func (s *series) metrics() [7]metric {
-	return [7]metric{
+func (s *series) metrics() [9]metric {
+	return [9]metric{
 		{"drift", s.drift}, {"ttft", s.ttft}, {"ttft_planned", s.ttftPlanned}, {"tpot", s.tpot},
-		{"itl", s.itl}, {"e2e", s.e2e}, {"e2e_planned", s.e2ePlanned},
+		{"itl", s.itl}, {"e2e", s.e2e}, {"e2e_planned", s.e2ePlanned}, {"wire_drift", s.wireDrift}, {"upload", s.upload},
 	}
 }
 
@@ -78,6 +80,7 @@ func (s *series) add(r *record.Record) {
 	}
 	s.maxWait = max(s.maxWait, r.ConnWaitNS)
 	addKnown(s.drift, r.DriftNS())
+	addKnown(s.wireDrift, r.WireDriftNS())
 	if r.Outcome != record.OK {
 		s.failures[r.Outcome].set(failure{r.Row, r.Error})
 		return
@@ -87,6 +90,7 @@ func (s *series) add(r *record.Record) {
 	addKnown(s.tpot, r.TPOTNS())
 	addKnown(s.e2e, r.E2ENS())
 	addKnown(s.e2ePlanned, r.E2EPlannedNS())
+	addKnown(s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
 }

@@ -22,6 +22,8 @@ type Summary struct {
 	ITLMS         *Percentiles `json:"itl_ms"`
 	E2EMS         *Percentiles `json:"e2e_ms"`
 	E2EPlannedMS  *Percentiles `json:"e2e_planned_ms"`
+	WireDriftUS   *Percentiles `json:"wire_drift_us"` // departed - planned, by the kernel's stamps
+	UploadMS      *Percentiles `json:"upload_ms"`     // acked - sent
 
 	Throughput  Throughput  `json:"throughput"`
 	Tokens      Tokens      `json:"tokens"`
@@ -188,4 +190,16 @@ type Client struct {
 	PrebuildS    float64      `json:"prebuild_s"` // building the requests
 	WireBytes    int64        `json:"wire_bytes"`
 	ReceiveLagUS *Percentiles `json:"receive_lag_us"` // reader behind the kernel's receive stamp
+	Stamps       *Stamps      `json:"kernel_timestamps"`
+}
+
+// Stamps says how far the kernel's timestamps were what instants come from.
+type Stamps struct {
+	Received   bool    `json:"received"`        // of what came
+	Sent       bool    `json:"sent"`            // of what left and was acknowledged
+	Reads      int64   `json:"reads"`           // that the kernel stamped
+	Unstamped  int64   `json:"unstamped_reads"` // their instants are the reader's
+	Dropped    int64   `json:"dropped"`         // stamps not used, since the wall clock had just been set
+	ClockSteps int64   `json:"clock_steps"`     // how often it was
+	StepMS     float64 `json:"largest_step_ms"`
 }

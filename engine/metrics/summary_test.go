@@ -184,3 +184,34 @@ func TestReportedCacheIsPerTarget(t *testing.T) {
 		t.Errorf("per target: %v, %v", s.Targets[0].ReportedHitRatio, s.Targets[1].ReportedHitRatio)
 	}
 }
+
+// TestStampsInSummary: what the kernel stamped is counted, and a clock that was set is noted.
+func TestStampsInSummary(t *testing.T) {
+	r := record.Record{}
+	r.Clear()
+	r.Outcome, r.PlannedNS, r.SentNS, r.DepartedNS, r.AckedNS = record.OK, 1000, 3000, 6000, 5_003_000
+	c := NewCollector(urls(1))
+	c.Add(&r, 0)
+	for _, tt := range []struct {
+		stamps *Stamps
+		note   string
+	}{
+		{nil, ""}, {&Stamps{}, ""}, {&Stamps{Received: true, Reads: 9, Unstamped: 3}, ""},
+		{&Stamps{Received: true, ClockSteps: 1, StepMS: -1500, Dropped: 12},
+			"the wall clock was set 1 time during the run (by -1.50 s at most): 12 kernel timestamps around it not used, those instants are the reader's"},
+	} {
+		s := c.Summary(RunInfo{Planned: 1, Limits: DefaultLimits(), Client: Client{Stamps: tt.stamps}})
+		if s.WireDriftUS == nil || s.WireDriftUS.Max != 5 || s.UploadMS == nil || s.UploadMS.Max != 5 {
+			t.Errorf("wire drift %+v, upload %+v; want 5 µs and 5 ms", s.WireDriftUS, s.UploadMS)
+		}
+		got := ""
+		for _, note := range s.Notes {
+			if strings.Contains(note, "wall clock") {
+				got = note
+			}
+		}
+		if got != tt.note {
+			t.Errorf("%+v: note %q, want %q", tt.stamps, got, tt.note)
+		}
+	}
+}

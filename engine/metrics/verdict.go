@@ -128,7 +128,7 @@ func receiveLag(s *Summary) string {
 	if lag == nil || lag.P99 <= s.Limits.MaxReceiveLagMS*1e3 {
 		return ""
 	}
-	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so latencies are too long: give it more cores",
+	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: give it more cores",
 		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS)
 }
 

@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 		{"connections", func(s *Summary) { s.Connections = Connections{NotReady: 3, MaxWaitMS: 12.3456} },
 			[]string{"3 requests found no connection ready at the deadline (longest wait 12.3 ms): too few were open ahead of demand; see whether the server accepts slowly, the client lacks cores, or the descriptor limit is low"}},
 		{"receive lag", func(s *Summary) { s.Client.ReceiveLagUS.P99 = 7200 },
-			[]string{"the client read late, at p99 7.200 ms after the kernel had received (limit 5 ms), so latencies are too long: give it more cores"}},
+			[]string{"the client read late, at p99 7.200 ms after the kernel had received (limit 5 ms), so tokens that came apart may share one instant: give it more cores"}},
 		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, nil},
 		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 },
 			[]string{"the client was starved of CPU, it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},

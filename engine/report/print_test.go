@@ -44,7 +44,7 @@ func normalRun() *metrics.Summary {
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
 		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Lanes: 1, LaneProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
-			WireBytes: 870_000_000, ReceiveLagUS: &metrics.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
+			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &metrics.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
 		Limits: metrics.DefaultLimits(), Notes: []string{},
 	}
 }
@@ -56,7 +56,7 @@ func failedRun() *metrics.Summary {
 		"ok": 0, "http_error": 11000, "reset": 900, "timeout": 13, "truncated": 9, "bad_response": 5, "stream_error": 4, "connect_error": 60, "not_sent": 40}}
 	s.TTFTMS, s.TTFTPlannedMS, s.TPOTMS, s.ITLMS, s.E2EMS, s.E2EPlannedMS = nil, nil, nil, nil, nil, nil
 	s.Throughput, s.Tokens, s.PrefixCache = metrics.Throughput{}, metrics.Tokens{}, metrics.PrefixCache{}
-	s.Client.ReceiveLagUS = nil
+	s.Client.ReceiveLagUS, s.Client.Stamps = nil, &metrics.Stamps{}
 	s.Client.Realtime = false
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
 	s.DriftUS = &metrics.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
@@ -67,6 +67,9 @@ func failedRun() *metrics.Summary {
 func partialRun() *metrics.Summary {
 	s := normalRun()
 	s.Run.Partial = true
+	s.Client.Stamps.Sent = true
+	s.WireDriftUS = &metrics.Percentiles{P50: 5.41, P90: 8.2, P95: 9.9, P99: 31.7, P999: 60.2, Max: 88.1, Mean: 6.02}
+	s.UploadMS = &metrics.Percentiles{P50: 0.078, P90: 0.231, P95: 1.71, P99: 14.04, P999: 40.3, Max: 43.1, Mean: 0.572}
 	s.Requests = metrics.Requests{Planned: 12031, Sent: 4012, OK: 3990, Failed: 8041, Resent: 1, ByOutcome: map[string]int64{"ok": 3990, "cancelled": 22, "not_sent": 8019}}
 	s.Run.Targets = []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "https://a-very-long-name.of-a-cluster.example.com:30443/v1"}
 	s.Targets = []metrics.Target{

@@ -100,6 +100,12 @@ func (p *page) latencies(s *metrics.Summary) {
 	}
 	p.Line(head)
 	p.row("drift", s.DriftUS, 1e3)
+	if s.WireDriftUS != nil {
+		p.row("wire drift", s.WireDriftUS, 1e3)
+	}
+	if s.UploadMS != nil {
+		p.row("upload", s.UploadMS, 1e6)
+	}
 	if s.Client.ReceiveLagUS != nil {
 		p.row("receive lag", s.Client.ReceiveLagUS, 1e3)
 	}
@@ -179,8 +185,20 @@ func (p *page) client(s *metrics.Summary) {
 	if c.LaneProcess {
 		own = "sent by a process of its own"
 	}
-	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own)
+	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
 	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
+}
+
+// stamps says whose clock stamped what came; "" if unknown.
+func stamps(s *metrics.Stamps) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Received:
+		return "kernel timestamps"
+	default:
+		return "no kernel timestamps"
+	}
 }
 
 func (p *page) notes(s *metrics.Summary) {

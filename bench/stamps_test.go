@@ -1,0 +1,230 @@
+//go:build linux
+
+package bench
+
+import (
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine"
+)
+
+// stamped is what a line has beside the rest where the kernel stamps.
+type stamped struct {
+	ID       string `json:"request_id"`
+	Departed *int64 `json:"departed_ns"`
+	Acked    *int64 `json:"acked_ns"`
+}
+
+// chunkInstants is a line of the chunk log.
+type chunkInstants struct{ instant, read, sent int64 }
+
+// clocksAgree is how far instants of client and server may seem out of order, ns: each converts the kernel's wall-clock
+// stamps by readings of its own, bracketed to ±50 ns on an idle machine, and the mock reads both of its clocks one after the other.
+const clocksAgree = 2_000
+
+// needStamps skips where the kernel does not stamp.
+func needStamps(t *testing.T) {
+	t.Helper()
+	if err := engine.ProbeStamps(engine.Stamps{Receive: true, Send: true}); err != nil {
+		t.Skip(err)
+	}
+}
+
+// TestKernelTimestamps joins what client and server know of each request: it is sent, departs, arrives and is acknowledged,
+// and each chunk arrives after it was sent and before it was read.
+func TestKernelTimestamps(t *testing.T) {
+	needStamps(t)
+	load := steady(t, 600, 400, 12)
+	for _, c := range []struct {
+		name       string
+		mock, args []string
+	}{
+		{"http", nil, nil},
+		{"https", []string{"--tls-self-signed"}, []string{"--insecure"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := startMock(t, append(c.mock, "--stamp")...)
+			chunks := filepath.Join(t.TempDir(), "chunks.csv")
+			r := run(t, append(c.args, "--trace", load, "--url", m.url, "--kernel-timestamps", "sent", "--chunk-log", chunks)...)
+			r.prove(t)
+			log := m.stop(t)
+			r.join(t, log)
+			r.only(t, "ok")
+			k := r.summary.Client.Stamps
+			if k == nil || !k.Received || !k.Sent || k.Reads == 0 {
+				t.Fatalf("%+v", k)
+			}
+			if k.ClockSteps > 0 {
+				t.Skip("this machine's clock was set meanwhile")
+			}
+			if k.Unstamped+k.Dropped > k.Reads/10 {
+				t.Errorf("%d reads without a stamp, %d stamps dropped, %d reads with one", k.Unstamped, k.Dropped, k.Reads)
+			}
+			r.proveSending(t, log)
+			r.proveChunks(t, chunks)
+		})
+	}
+}
+
+func (r *results) proveSending(t *testing.T, log map[string][]served) {
+	t.Helper()
+	origin := r.summary.Run.MonotonicStartNS
+	lines := map[string]*line{}
+	for i := range r.lines {
+		lines[r.lines[i].ID] = &r.lines[i]
+	}
+	var left, upload []float64
+	for _, s := range readLines[stamped](t, requestsFile(r.dir)) {
+		l := lines[s.ID]
+		arrival := log[s.ID][0].Arrival - origin
+		if s.Departed != nil {
+			left = append(left, float64(*s.Departed-l.Sent)/1e3)
+			if *s.Departed < l.Sent-clocksAgree || arrival < *s.Departed-clocksAgree {
+				t.Errorf("row %d: sent %d, departed %d, arrived %d", l.Row, l.Sent, *s.Departed, arrival)
+			}
+		}
+		if s.Acked != nil {
+			upload = append(upload, float64(*s.Acked-l.Sent)/1e3)
+			if *s.Acked < l.Sent-clocksAgree || s.Departed != nil && *s.Acked < *s.Departed-clocksAgree {
+				t.Errorf("row %d: sent %d, departed %v, acknowledged %d", l.Row, l.Sent, s.Departed, *s.Acked)
+			}
+		}
+	}
+	logQuantiles(t, "departed after sent, µs", left)
+	logQuantiles(t, "acknowledged after sent, µs", upload)
+	for _, half := range []int{len(left), len(upload)} {
+		if 2*half < len(r.lines) {
+			t.Errorf("%d departures and %d acknowledgements of %d requests are known", len(left), len(upload), len(r.lines))
+		}
+	}
+	if w := r.summary.WireDriftUS; w == nil || math.IsNaN(w.P50) || r.summary.UploadMS == nil {
+		t.Errorf("wire drift %+v, upload %+v", w, r.summary.UploadMS)
+	}
+}
+
+// proveChunks: every chunk of every row is in the log, sent, then received by the kernel, then read.
+func (r *results) proveChunks(t *testing.T, path string) {
+	t.Helper()
+	rows := readChunks(t, path)
+	origin := r.summary.Run.MonotonicStartNS
+	var kernel, user []float64
+	for i := range r.lines {
+		l := &r.lines[i]
+		list := rows[l.Row]
+		if int64(len(list)) != l.Chunks || list[0].instant != l.FirstToken || list[len(list)-1].instant != l.LastToken {
+			t.Fatalf("row %d: %+v in the log of chunks; the record has %d from %d to %d", l.Row, list, l.Chunks, l.FirstToken, l.LastToken)
+		}
+		for k, c := range list {
+			if c.sent-origin > c.instant+clocksAgree || c.instant > c.read || k > 0 && c.instant < list[k-1].instant {
+				t.Errorf("row %d, chunk %d: sent %d, received %d, read %d", l.Row, k, c.sent-origin, c.instant, c.read)
+			}
+		}
+		kernel = append(kernel, float64(list[0].instant-(list[0].sent-origin))/1e3)
+		user = append(user, float64(list[0].read-(list[0].sent-origin))/1e3)
+	}
+	logQuantiles(t, "first token by the kernel after it was sent, µs", kernel)
+	logQuantiles(t, "first token by the reader after it was sent, µs", user)
+}
+
+func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+	if err != nil || len(table) == 0 || strings.Join(table[0], ",") != "row,chunk,instant_ns,read_ns,sent_ns" {
+		t.Fatalf("%v: %v", table[:min(1, len(table))], err)
+	}
+	rows := map[int64][]chunkInstants{}
+	for _, cells := range table[1:] {
+		var v [5]int64
+		for i, cell := range cells {
+			if v[i], err = strconv.ParseInt(cell, 10, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if int64(len(rows[v[0]])) != v[1] {
+			t.Fatalf("row %d: chunk %d after %d others", v[0], v[1], len(rows[v[0]]))
+		}
+		rows[v[0]] = append(rows[v[0]], chunkInstants{v[2], v[3], v[4]})
+	}
+	return rows
+}
+
+// TestKernelTimestampsOff: nothing is stamped, nothing is claimed.
+func TestKernelTimestampsOff(t *testing.T) {
+	m := startMock(t)
+	r := run(t, "--trace", steady(t, 100, 400, 4), "--url", m.url, "--kernel-timestamps", "off")
+	r.prove(t)
+	r.verdict(t)
+	s := &r.summary
+	if k := s.Client.Stamps; k == nil || k.Received || k.Sent || k.Reads != 0 || s.Client.ReceiveLagUS != nil || s.WireDriftUS != nil || s.UploadMS != nil {
+		t.Errorf("%+v, lag %v, wire drift %v, upload %v", k, s.Client.ReceiveLagUS, s.WireDriftUS, s.UploadMS)
+	}
+	for _, l := range readLines[stamped](t, requestsFile(r.dir)) {
+		if l.Departed != nil || l.Acked != nil {
+			t.Fatalf("%+v", l)
+		}
+	}
+	if !strings.Contains(r.stderr, "no kernel timestamps") {
+		t.Errorf("the run does not say that it goes by its own clock:\n%s", r.stderr)
+	}
+}
+
+// TestKernelTimestampsRefused: where the kernel cannot show that it stamps, auto says so and goes on, on does not start.
+func TestKernelTimestampsRefused(t *testing.T) {
+	asRoot(t, "unshare")
+	prefix := []string{"unshare", "--net", "--"} // a network without even loopback
+	command(t, with(prefix, "true")...)
+	for mode, want := range map[string]string{
+		"on":   "--kernel-timestamps on: no loopback to try it on",
+		"sent": "--kernel-timestamps sent: no loopback to try it on",
+		"auto": "no kernel timestamps (no loopback to try it on",
+	} {
+		dir := filepath.Join(t.TempDir(), mode)
+		r := startReplayIn(t, prefix, dir, "--trace", steady(t, 10, 100, 2), "--url", "127.0.0.1:9", "--kernel-timestamps", mode)
+		code, said := r.wait(t), r.stderr.String() // auto fails later, at the server
+		if code != 2 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit %d, want 2 and %q:\n%s", mode, code, want, said)
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s: results were written (%v)", mode, err)
+		}
+	}
+	if said := refused(t, "--trace", steady(t, 10, 100, 2), "--kernel-timestamps", "maybe"); !strings.Contains(said, `--kernel-timestamps "maybe"`) {
+		t.Error(said)
+	}
+}
+
+// TestKernelTimestampsOfPartialWrites: over Ethernet with buffers that may not grow, stamps of what leaves come while
+// nothing can be written. The answers are read all the same, and the whole upload is known.
+func TestKernelTimestampsOfPartialWrites(t *testing.T) {
+	needStamps(t)
+	w := newWire(t)
+	client := with(w.client, withoutNetAdmin(t)...)
+	tokens := largerThanAnyBuffer(t)
+	load := generate(t, "--rows", "4", "--rate", "20", "--arrival", "constant", "--input-tokens", fmt.Sprint(tokens), "--output-tokens", "4")
+	m := startMockIn(t, w.server, filepath.Join(t.TempDir(), "mock.jsonl"), "--listen", w.address+":0")
+	command(t, append(append([]string(nil), w.client...), "ip", "link", "set", "lo", "up")...)
+	r := startReplayIn(t, client, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", m.url, "--kernel-timestamps", "sent").finish(t)
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	r.verdict(t)
+	if r.summary.Writes.Partial == 0 || r.summary.UploadMS == nil {
+		t.Errorf("%+v, upload %+v", r.summary.Writes, r.summary.UploadMS)
+	}
+	for _, l := range readLines[stamped](t, requestsFile(r.dir)) {
+		if l.Acked == nil || l.Departed != nil { // it was longer than a flight
+			t.Errorf("departed %v, acknowledged %v", l.Departed, l.Acked)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestSentIn(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"choices":[],"sent_ns":4079431566747}`: "4079431566747", `{"sent_ns":0,"choices":[]}`: "0",
+		`{"choices":[]}`: "", `{"sent_ns":null}`: "", `{"sent_ns":`: "", `{"sent_ns":12`: "12", "": "",
+	} {
+		if got := string(sentIn([]byte(data))); got != want {
+			t.Errorf("%s: %q, want %q", data, got, want)
+		}
+	}
+}
+
+func TestChunkLogHasALineForEachTokenChunk(t *testing.T) {
+	var file strings.Builder
+	p, rec := newReply(t, true)
+	rec.Row = 7
+	p.chunks.log = NewChunkLog(&file)
+	p.readNS = 150
+	body := `data: {"choices":[{"index":0,"text":"a","finish_reason":null}],"sent_ns":90}` + "\n\n" + events(1, finish, usage(1, 2, 0), done)
+	if _, compressed := p.feed([]byte(chunked(body)), 100); compressed != nil {
+		t.Fatal("compressed")
+	}
+	p.chunks.flush()
+	p.chunks.flush()
+	if want := "row,chunk,instant_ns,read_ns,sent_ns\n7,0,100,150,90\n7,1,100,150,\n"; file.String() != want {
+		t.Errorf("got  %q\nwant %q", file.String(), want)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+func TestChunkLogKeepsItsFirstError(t *testing.T) {
+	p, _ := newReply(t, true)
+	p.chunks.log = NewChunkLog(full{})
+	p.chunks.add(p, 1, nil)
+	p.chunks.flush()
+	if err := p.chunks.log.Err(); err == nil || err.Error() != "no room" {
+		t.Errorf("error %v", err)
+	}
+}

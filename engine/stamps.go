@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// Stamps says what the kernel stamps on a run's connections.
+//
+// With Receive, the instant of what a read returns is when the kernel received the last segment of it, so that the
+// reader's own lateness is inside no latency. Bytes that the kernel joined before they were read bear the stamp of the last
+// of them: it is never earlier than an event's true arrival and never later than the read. With Send, the kernel tells when
+// a request left and when its peer had acknowledged it.
+type Stamps struct {
+	Receive, Send bool
+}
+
+// StampFacts are what the stamps of a run came to.
+type StampFacts struct {
+	Stamps
+	Lag        *metrics.Distribution // of reads behind the kernel's stamp; nil without Receive
+	Reads      int64                 // with a stamp that counts
+	Unstamped  int64                 // reads without a stamp: the instant is the reader's
+	Dropped    int64                 // stamps not converted, since the wall clock had been set
+	ClockSteps int64                 // how often it was set
+	StepNS     int64                 // the largest of these
+}
+
+// lagBatch is how many readings a receiver keeps before it hands them over.
+const lagBatch = 64
+
+// lags are a receiver's latest delays between stamp and read, ns; what int32 cannot hold is at its most, two seconds.
+type lags struct {
+	ns                 [lagBatch]int32
+	n                  int
+	unstamped, dropped int64
+}
+
+func (l *lags) add(ns int64) {
+	l.ns[l.n] = int32(min(ns, math.MaxInt32))
+	l.n++
+}
+
+// lagTotal gathers those of all receivers.
+type lagTotal struct {
+	sync.Mutex
+	lag                *metrics.Distribution
+	unstamped, dropped int64
+}
+
+func (t *lagTotal) take(l *lags) {
+	t.Lock()
+	defer t.Unlock()
+	for _, ns := range l.ns[:l.n] {
+		t.lag.Add(int64(ns))
+	}
+	t.unstamped += l.unstamped
+	t.dropped += l.dropped
+	*l = lags{}
+}
+
+// wallTick is how often the wall clock is compared with the run's.
+const wallTick = time.Second
+
+// keepWall compares the clocks until halt is closed.
+func (r *Run) keepWall(halt <-chan struct{}) {
+	tick := time.NewTicker(wallTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-halt:
+			r.wall.Load().Sample()
+			return
+		case <-tick.C:
+			r.wall.Load().Sample()
+		}
+	}
+}
+
+func (r *Run) stampFacts() StampFacts {
+	f := StampFacts{Stamps: r.cfg.Stamps}
+	if !f.Receive {
+		return f
+	}
+	r.lags.Lock()
+	defer r.lags.Unlock()
+	f.Lag, f.Unstamped, f.Dropped = r.lags.lag, r.lags.unstamped, r.lags.dropped
+	f.Reads = f.Lag.Count()
+	if w := r.wall.Load(); w != nil {
+		f.ClockSteps, f.StepNS = w.Steps()
+	}
+	return f
+}
+
+// instants is asked after each read, which returned n bytes: their instant and that of the read. They differ where the
+// kernel stamped. On one connection the former never descends, nor is it before its request.
+func (c *conn) instants(n int) (dataNS, readNS int64) {
+	in, wall := c.sock.in, c.run.wall.Load()
+	if in == nil || wall == nil || n == 0 {
+		now := c.run.clock.Now()
+		return now, now
+	}
+	fresh := in.took() // or else TLS had the bytes already
+	if in.wallNS == 0 {
+		if fresh {
+			c.lags.unstamped++
+		}
+		c.dataNS = c.run.clock.Now()
+		return c.dataNS, c.dataNS
+	}
+	at, now, ok := wall.At(in.wallNS)
+	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
+	c.dataNS = at
+	switch {
+	case !fresh:
+	case !ok:
+		c.lags.dropped++
+	default:
+		c.lags.add(now - at)
+		if c.lags.n == lagBatch {
+			c.run.lags.take(&c.lags)
+		}
+	}
+	return at, now
+}
+
+// sentStamp is one message of the kernel about what was sent: when the byte of that number, counted on the connection
+// from 0 and modulo 2³², left the machine or was acknowledged.
+type sentStamp struct {
+	acked  bool
+	key    uint32
+	wallNS int64
+}
+
+// initialWindow segments may leave at once on a connection that has rested (RFC 6928).
+const initialWindow = 10
+
+// stampSent fills in what the kernel says of the request's sending. It is called when both sides of it have ended; the
+// answer has brought the acknowledgement with it at the latest.
+//
+// There is one stamp for each write, that of its last byte. The request has departed when that of its first write has, and
+// only where that write fits the first flight: the rest of a longer one waits for acknowledgements.
+func (c *conn) stampSent(rec *record.Record) {
+	in, wall := c.sock.in, c.run.wall.Load()
+	if in == nil || wall == nil || !c.run.cfg.Stamps.Send {
+		return
+	}
+	first := uint32(c.outBase)
+	length := uint32(c.sock.bytesOut - c.outBase)
+	nearest := uint32(initialWindow * in.segment)
+	in.sent(func(s sentStamp) {
+		at, _, ok := wall.At(s.wallNS)
+		offset := s.key - first // of the byte within the request
+		switch {
+		case !ok || offset >= length:
+		case s.acked && offset == length-1:
+			rec.AckedNS = at
+		case !s.acked && offset < nearest:
+			nearest, rec.DepartedNS = offset, at
+		}
+	})
+}

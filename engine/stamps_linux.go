@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is asked of SO_TIMESTAMPING (Documentation/networking/timestamping.rst). The stamps of sent data carry no copy of
+// it (TSONLY) but the number of its last byte, counted from the moment of asking (ID).
+const (
+	stampReceived = unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE
+	stampSent     = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_TX_ACK | unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
+)
+
+// Room for control messages: a stamp takes 64 bytes, the error that comes with one of sent data up to 64 (IPv6).
+const (
+	controlBytes = 192
+	sentAtOnce   = 4 // stamps of sent data that one system call fetches: a write makes two
+	// mostSent bounds what is kept of one request: a request of 64 MB written in pieces of 64 kB.
+	mostSent = 2048
+)
+
+// stampedReader reads a connection together with the kernel's stamps. It belongs to the receiver, but for sent.
+type stampedReader struct {
+	raw     syscall.RawConn
+	try     func(fd uintptr) bool // bound once
+	msg     unix.Msghdr
+	iov     unix.Iovec
+	control [controlBytes]byte
+	n       int
+	errno   syscall.Errno
+	wallNS  int64 // when the last of what was read last had arrived; 0 = no stamp
+	isNew   bool  // nobody has asked took since then
+	segment int64 // bytes of the connection's largest segment
+
+	errors *errorQueue // where sending is stamped
+}
+
+// errorQueue fetches the stamps of sent data from a socket's error queue.
+type errorQueue struct {
+	sync.Mutex
+	fetch   func(fd uintptr) // bound once
+	msgs    [sentAtOnce]unix.Mmsghdr
+	control [sentAtOnce][controlBytes]byte
+	got     []sentStamp
+}
+
+// newStampedReader makes the kernel stamp what comes on the connection from now on; nil for the zero Stamps.
+func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
+	if !s.Receive {
+		return nil, nil
+	}
+	flags := stampReceived
+	r := &stampedReader{raw: raw}
+	if s.Send {
+		flags |= stampSent
+		q := &errorQueue{got: make([]sentStamp, 0, 2*sentAtOnce)}
+		q.fetch, r.errors = q.fetchAll, q
+	}
+	var refused error
+	err := raw.Control(func(fd uintptr) {
+		refused = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
+		mss, _ := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
+		r.segment = int64(mss)
+	})
+	if err = errors.Join(err, refused); err != nil {
+		return nil, err
+	}
+	r.msg.Iov, r.msg.Control = &r.iov, &r.control[0]
+	r.msg.SetIovlen(1)
+	r.try = r.receive
+	return r, nil
+}
+
+// Read implements io.Reader and keeps the stamp of what it returns.
+func (r *stampedReader) Read(p []byte) (int, error) {
+	r.iov.Base = &p[0]
+	r.iov.SetLen(len(p))
+	for {
+		err := r.raw.Read(r.try)
+		switch {
+		case err == nil && r.errno != 0:
+			return 0, os.NewSyscallError("recvmsg", r.errno)
+		case err == nil && r.n == 0:
+			return 0, io.EOF
+		case err == nil:
+			return r.n, nil
+		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || r.errors == nil:
+			return 0, err
+		}
+		if err := r.waitReadable(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// receive is one recvmsg(2); false: nothing is there yet.
+func (r *stampedReader) receive(fd uintptr) bool {
+	for {
+		r.msg.SetControllen(controlBytes)
+		n, _, errno := syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
+		switch errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		r.n, r.errno, r.wallNS, r.isNew = int(n), errno, 0, errno == 0 && n > 0
+		if r.isNew {
+			r.wallNS, _ = parseStamp(r.control[:r.msg.Controllen])
+		}
+		return true
+	}
+}
+
+// took reports whether data has been read since it was asked before.
+func (r *stampedReader) took() bool {
+	was := r.isNew
+	r.isNew = false
+	return was
+}
+
+// pollWait bounds one wait outside Go's poller, so that closing and deadlines are noticed.
+const pollWait = 10 // ms
+
+// waitReadable takes the place of Go's poller, which refuses to wait on a descriptor whose last event was an error alone:
+// a stamp that arrives while the send buffer is full looks so. It lasts until the socket is readable, pollWait at most.
+func (r *stampedReader) waitReadable() error {
+	return r.raw.Control(func(fd uintptr) {
+		r.errors.Lock()
+		r.errors.fetchAll(fd) // or poll would return at once
+		r.errors.Unlock()
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, pollWait)
+	})
+}
+
+// sent calls f with what the kernel has said of sent data since the last call. Anybody may call it.
+func (r *stampedReader) sent(f func(sentStamp)) {
+	q := r.errors
+	if q == nil {
+		return
+	}
+	q.Lock()
+	defer q.Unlock()
+	_ = r.raw.Control(q.fetch) // closed already: what was fetched before counts
+	for _, s := range q.got {
+		f(s)
+	}
+	q.got = q.got[:0]
+}
+
+// fetchAll empties the socket's error queue.
+func (q *errorQueue) fetchAll(fd uintptr) {
+	for {
+		for i := range q.msgs {
+			q.msgs[i].Hdr.Control = &q.control[i][0]
+			q.msgs[i].Hdr.SetControllen(controlBytes)
+		}
+		n, _, errno := syscall.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&q.msgs)), sentAtOnce,
+			unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT, 0, 0)
+		if errno == unix.EINTR {
+			continue
+		}
+		if errno != 0 {
+			return
+		}
+		for i := range int(n) {
+			at, e := parseStamp(q.control[i][:q.msgs[i].Hdr.Controllen])
+			if at != 0 && e != nil && e.Origin == unix.SO_EE_ORIGIN_TIMESTAMPING && len(q.got) < mostSent {
+				q.got = append(q.got, sentStamp{acked: e.Info == unix.SCM_TSTAMP_ACK, key: e.Data, wallNS: at})
+			}
+		}
+		if n < sentAtOnce {
+			return
+		}
+	}
+}
+
+// parseStamp finds the software stamp among control messages, 0 if there is none, and the error that comes with one of
+// sent data.
+func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
+	const head = unix.SizeofCmsghdr
+	for len(b) >= head {
+		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+		size := int(h.Len)
+		if size < head || size > len(b) {
+			break
+		}
+		room := size - head
+		switch {
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING && room >= int(unsafe.Sizeof(unix.Timespec{})):
+			wallNS = (*unix.Timespec)(unsafe.Pointer(&b[head])).Nano()
+		case (h.Level == unix.SOL_IP && h.Type == unix.IP_RECVERR || h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_RECVERR) &&
+			room >= int(unsafe.Sizeof(unix.SockExtendedErr{})):
+			e = (*unix.SockExtendedErr)(unsafe.Pointer(&b[head]))
+		}
+		b = b[min(len(b), unix.CmsgSpace(room)):]
+	}
+	return wallNS, e
+}
+
+// stampPatience is how long ProbeStamps waits for the first stamp: the kernel begins to stamp a moment after the first
+// socket asks for it (a work item of its own), on a busy machine milliseconds later.
+const stampPatience = time.Second
+
+// ProbeStamps finds out on a connection of the machine with itself whether the kernel stamps as s asks. An error says why
+// not.
+func ProbeStamps(s Stamps) error {
+	if s == (Stamps{}) {
+		return nil
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("no loopback to try it on: %w", err)
+	}
+	defer ln.Close()
+	far, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		return fmt.Errorf("no loopback to try it on: %w", err)
+	}
+	defer far.Close()
+	near, err := ln.Accept()
+	if err != nil {
+		return fmt.Errorf("no loopback to try it on: %w", err)
+	}
+	defer near.Close()
+	raw, err := near.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	r, err := newStampedReader(raw, s)
+	if err != nil {
+		return fmt.Errorf("the kernel refuses SO_TIMESTAMPING: %w", err)
+	}
+	return r.probe(near, far, s)
+}
+
+// probe sends a byte to and fro until it bears every stamp.
+func (r *stampedReader) probe(near, far net.Conn, s Stamps) error {
+	received, departed, acked := false, !s.Send, !s.Send
+	b := make([]byte, 1)
+	for end := time.Now().Add(stampPatience); time.Now().Before(end); runtime.Gosched() {
+		_ = far.SetDeadline(end)
+		_ = near.SetDeadline(end)
+		for _, step := range []func([]byte) (int, error){near.Write, far.Read, far.Write, r.Read} {
+			if _, err := step(b); err != nil {
+				return fmt.Errorf("no loopback to try it on: %w", err)
+			}
+		}
+		received = received || r.wallNS != 0
+		r.sent(func(sent sentStamp) {
+			acked = acked || sent.acked
+			departed = departed || !sent.acked
+		})
+		if received && departed && acked {
+			return nil
+		}
+	}
+	return errors.New("the kernel takes SO_TIMESTAMPING but stamps nothing")
+}
