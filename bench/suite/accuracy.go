@@ -74,10 +74,8 @@ func (r *round) measureAccuracy(who string, client func(url string) (*outcome, e
 		return err
 	}
 	r.putPercentiles(who, firstError, e.first)
-	r.put(who, gapError+" p50", nanoseconds, percentile(e.gaps, 0.5))
-	r.put(who, gapError+" p99", nanoseconds, percentile(e.gaps, 0.99))
-	r.put(who, spanError+" p50", nanoseconds, percentile(e.span, 0.5))
-	r.put(who, spanError+" p99", nanoseconds, percentile(e.span, 0.99))
+	r.putPercentiles(who, gapError, e.gaps)
+	r.putPercentiles(who, spanError, e.span)
 	r.putDrift(who, o)
 	return nil
 }

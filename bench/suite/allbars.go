@@ -49,9 +49,11 @@ func accuracyBars() []bar {
 
 func capacityBars() []bar {
 	lane := us(mode{name: fifo})
+	rate := func(scenario string) bar {
+		return bar{of: key{scenario, usOnOneCore, requestRate}, by: key{scenario, wrkOnOneCore, requestRate}, limit: 0.9, atLeast: true}
+	}
 	return []bar{
-		{of: key{throughputName, usOnOneCore, requestRate}, by: key{throughputName, wrkOnOneCore, requestRate}, limit: 0.9, atLeast: true},
-		{of: key{throughputName, usOnOneCore, requestsPerCPU}, by: key{throughputName, wrkOnOneCore, requestsPerCPU}, limit: 0.9, atLeast: true},
+		rate(throughputMock), rate(throughputBare),
 		{of: key{sseLiveName, usOnOneCore, eventsPerCPU}, limit: 150_000, atLeast: true},
 		{of: key{sseMemoryName, "engine", "Reply"}, limit: 5e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadConversationTrace"}, limit: 400e6, atLeast: true},

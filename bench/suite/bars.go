@@ -36,7 +36,9 @@ func (r *results) judge(all []bar) []judged {
 		} else if m := r.byKey[b.of]; m != nil {
 			j.values, j.unit = m.values(r.runs), m.unit
 		}
-		j.missing = len(j.values) == 0
+		if j.missing = len(j.values) == 0; j.missing && r.byKey[b.beside] != nil {
+			j.unit = r.byKey[b.beside].unit
+		}
 		j.spread = spreadOf(j.values)
 		out = append(out, j)
 	}
@@ -55,19 +57,24 @@ func (b *bar) text(u unit) string {
 	return fmt.Sprintf("%s %s that of %s", sign, u.text(b.limit), b.by.Who)
 }
 
-// besideText is what stands beside the bar in the same runs, and how many times ours that is.
+// besideText is what stands beside the bar in the same runs, and how many times that ours is.
 func (r *results) besideText(b *bar) string {
-	other := b.beside
-	if other == (key{}) {
-		other = b.by
+	measured := func(k key) string {
+		m := r.byKey[k]
+		if m == nil {
+			return ""
+		}
+		return m.unit.spread(spreadOf(m.values(r.runs)))
 	}
-	m := r.byKey[other]
-	if m == nil || other == (key{}) {
+	if b.by != (key{}) {
+		return fmt.Sprintf("%s against %s", measured(b.of), measured(b.by))
+	}
+	beside := measured(b.beside)
+	if beside == "" {
 		return ""
 	}
-	text := fmt.Sprintf("%s: %s", other.Who, m.unit.spread(spreadOf(m.values(r.runs))))
-	if times := r.over(other, b.of); len(times) > 0 {
-		text += fmt.Sprintf(", %s ours", ratio.text(median(times)))
+	if times := r.over(b.of, b.beside); len(times) > 0 {
+		return fmt.Sprintf("%s that of %s, %s", ratio.text(median(times)), b.beside.Who, beside)
 	}
-	return text
+	return fmt.Sprintf("%s: %s", b.beside.Who, beside)
 }

@@ -13,7 +13,7 @@ type cut struct {
 }
 
 func conversationCuts() []cut {
-	return []cut{{1, 20 * time.Second, 0}, {10, 8 * time.Second, 0}, {60, 25 * time.Second, 8 * time.Second}}
+	return []cut{{1, 20 * time.Second, 0}, {10, 8 * time.Second, 0}, {60, 25 * time.Second, 6 * time.Second}}
 }
 
 func (c cut) name() string { return fmt.Sprintf("punctuality/conversation-x%d", c.scale) }
@@ -32,7 +32,7 @@ func (c cut) measure(r *round) error {
 		r.skip(noConversation)
 		return nil
 	}
-	m, err := r.serve(nil)
+	m, err := r.serve(nil, "--itl", "2ms") // the longest answer takes 4 s
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type goBenchmark struct {
 
 // benchmarks runs Go benchmarks of a package on one processor.
 func (r *round) benchmarks(pkg, pattern string) ([]goBenchmark, error) {
-	benchtime := "1s"
+	benchtime := "300ms"
 	if r.quick {
 		benchtime = "1x"
 	}

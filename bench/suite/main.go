@@ -33,6 +33,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return rivalMain(args[1:])
 		case waitCommand:
 			return wait(args[1:], stdout)
+		case answerCommand:
+			return answerAll(os.Stdin, stdout)
 		case refuseCommand:
 			return refuse(args[1:])
 		}
@@ -191,11 +193,16 @@ func measureAll(l *lab, q request, r *results, m machine, stderr io.Writer) (fai
 			if l.ctx.Err() != nil {
 				return failed
 			}
-			if err := s.run(&round{lab: l, scenario: s.name, number: run, results: r}); err != nil && l.ctx.Err() == nil {
+			start, times := time.Now(), readCPUTimes()
+			a := &round{lab: l, scenario: s.name, number: run, results: r}
+			err := s.run(a)
+			a.putSteal(times)
+			if err != nil && l.ctx.Err() == nil {
 				fmt.Fprintf(stderr, "%s: %v\n", s.name, err)
 				r.skip(s.name, fmt.Sprintf("run %d failed: %s", run+1, firstLine(err.Error())))
 				failed++
 			}
+			fmt.Fprintf(stderr, "%s, run %d: %.1f s\n", s.name, run+1, time.Since(start).Seconds())
 		}
 		fmt.Fprintf(stderr, "run %d of %d done after %v\n", run+1, q.runs, time.Since(began).Round(time.Second))
 		if err := save(r, m, q.output); err != nil {

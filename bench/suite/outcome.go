@@ -118,11 +118,15 @@ func (o *outcome) drifts() []int64 {
 	return out
 }
 
-// putPercentiles notes p50, p99 and p99.9 of ascending values.
+// putPercentiles notes p50, and p99 and p99.9 where at least one of the ascending values lies above.
 func (r *round) putPercentiles(who, of string, sorted []int64) {
 	r.put(who, of+" p50", nanoseconds, percentile(sorted, 0.5))
-	r.put(who, of+" p99", nanoseconds, percentile(sorted, 0.99))
-	r.put(who, of+" p99.9", nanoseconds, percentile(sorted, 0.999))
+	if len(sorted) > 100 {
+		r.put(who, of+" p99", nanoseconds, percentile(sorted, 0.99))
+	}
+	if len(sorted) > 1000 {
+		r.put(who, of+" p99.9", nanoseconds, percentile(sorted, 0.999))
+	}
 }
 
 // putDrift notes the drift and, where there are any, failed requests.

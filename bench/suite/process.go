@@ -77,9 +77,18 @@ type server struct {
 
 // serve starts a mock behind a prefix such as `taskset -c 1`. It ends when this process does.
 func (l *lab) serve(prefix []string, args ...string) (*server, error) {
-	s := &server{log: filepath.Join(l.work, fmt.Sprintf("mock-%d.jsonl", time.Now().UnixNano()))}
-	line := append(append([]string{}, prefix...), l.fastreplay, "mock", "--die-with-parent", "--log", s.log)
-	line = append(line, args...)
+	log := filepath.Join(l.work, fmt.Sprintf("mock-%d.jsonl", time.Now().UnixNano()))
+	line := append(append([]string{}, prefix...), l.fastreplay, "mock", "--die-with-parent", "--log", log)
+	s, err := l.listen(append(line, args...)...)
+	if err == nil {
+		s.log = log
+	}
+	return s, err
+}
+
+// listen starts a program that prints where it listens.
+func (l *lab) listen(line ...string) (*server, error) {
+	s := &server{}
 	s.cmd = exec.CommandContext(l.ctx, line[0], line[1:]...)
 	s.cmd.Stderr = l.log
 	stdin, err := s.cmd.StdinPipe()

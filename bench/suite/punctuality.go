@@ -28,7 +28,7 @@ var mainLoad = load{rate: 2000, arrival: "constant", tokens: 3300, seconds: 6, r
 // otherLoads vary rate, spacing and size. 200 kB go with 100 requests/s: 20 MB/s is what the mock reads beside the rest.
 func otherLoads() []load {
 	return []load{
-		{rate: 100, arrival: "poisson", tokens: 33_000, seconds: 3},
+		{rate: 100, arrival: "poisson", tokens: 33_300, seconds: 3},
 		{rate: 1000, arrival: "constant", tokens: 3300, seconds: 2},
 		{rate: 1000, arrival: "poisson", tokens: 300, seconds: 2},
 		{rate: 2000, arrival: "poisson", tokens: 3300, seconds: 2},
@@ -44,11 +44,16 @@ func (l load) name() string {
 // streams is how many answers are live on average.
 func (l load) streams() int { return l.rate / 5 }
 
-func (l load) gen(b *lab) []string {
-	rows := l.rate * l.seconds
-	if b.quick {
-		rows = max(rows/10, 20)
+// rows is how many requests a full run has; a quick one has a tenth.
+func (l load) rows(b *lab) int {
+	if n := l.rate * l.seconds; !b.quick {
+		return n
+	} else {
+		return max(n/10, 20)
 	}
+}
+
+func (l load) gen(rows int) []string {
 	return []string{"--rows", strconv.Itoa(rows), "--rate", strconv.Itoa(l.rate), "--arrival", l.arrival,
 		"--input-tokens", strconv.Itoa(l.tokens), "--output-tokens", strconv.Itoa(answerTokens), "--seed", "1"}
 }
@@ -75,7 +80,7 @@ func (l load) scenario() scenario {
 
 // measure replays the load in each mode, and lets the rivals send it, all to one mock.
 func (l load) measure(r *round) error {
-	path, err := r.trace(l.gen(r.lab)...)
+	path, err := r.trace(l.gen(l.rows(r.lab))...)
 	if err != nil {
 		return err
 	}

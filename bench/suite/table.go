@@ -20,20 +20,26 @@ func (r *results) markdown(m machine, all []bar) string {
 	return b.String()
 }
 
-// barTable has a row for each bar that was measured.
+// barTable has a row for each bar of the scenarios that ran; what could not be measured in them is left open.
 func (r *results) barTable(b *strings.Builder, all []bar) {
 	judgements := r.judge(all)
+	ran := map[string]bool{}
+	for _, m := range r.order {
+		ran[m.Scenario] = true
+	}
 	shown := 0
 	for i := range judgements {
 		j := &judgements[i]
-		if j.missing {
+		if !ran[j.of.Scenario] {
 			continue
 		}
 		if shown++; shown == 1 {
 			fmt.Fprintf(b, "\n| scenario | who | measure | bar | median of %s (min–max) | | in the same runs |\n|---|---|---|---|---|---|---|\n", plural(r.runs, "run"))
 		}
 		mark := "✗"
-		if j.met() {
+		if j.missing {
+			mark = "–"
+		} else if j.met() {
 			mark = "✓"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", j.of.Scenario, j.of.Who, j.of.Name, j.text(j.unit), j.unit.spread(j.spread), mark, r.besideText(&j.bar))

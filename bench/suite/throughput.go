@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	throughputName = "throughput/closed-loop"
+	throughputMock = "throughput/mock"
+	throughputBare = "throughput/bare-server"
 	requestRate    = "requests"
 	requestsPerCPU = "requests a CPU second"
 	usOnOneCore    = "fastreplay, one core"
@@ -19,7 +20,19 @@ const (
 const throughputConnections = 64
 
 func throughputScenarios() []scenario {
-	return []scenario{{throughputName, "64 connections at full speed, 300-byte requests, whole answers; client on one core, mock on another; wrk beside it", runThroughput}}
+	const about = "64 connections at full speed, 300-byte requests, whole answers, client and server on a core each, wrk beside it; "
+	return []scenario{
+		{throughputMock, about + "the mock", func(r *round) error {
+			return runThroughput(r, func(prefix []string) (*server, error) {
+				return r.serve(prefix, "--ttft", "0s", "--itl", "0s", "--cache-tokens", "0", "--log", "/dev/null")
+			})
+		}},
+		{throughputBare, about + "a server that does next to nothing", func(r *round) error {
+			return runThroughput(r, func(prefix []string) (*server, error) {
+				return r.listen(append(append([]string{}, prefix...), r.self, answerCommand)...)
+			})
+		}},
+	}
 }
 
 // pins are the prefixes that put the client on the first core and the server on the second.
@@ -31,7 +44,7 @@ func (r *round) pins() (client, server []string, ok bool) {
 	return []string{"taskset", "-c", "0"}, []string{"taskset", "-c", "1"}, true
 }
 
-func runThroughput(r *round) error {
+func runThroughput(r *round, serve func(prefix []string) (*server, error)) error {
 	client, server, ok := r.pins()
 	if !ok {
 		return nil
@@ -44,7 +57,7 @@ func runThroughput(r *round) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(server, "--ttft", "0s", "--itl", "0s", "--log", "/dev/null")
+	m, err := serve(server)
 	if err != nil {
 		return err
 	}
@@ -72,7 +85,7 @@ func (r *round) measureWrk(prefix []string, url, path string, d time.Duration) e
 	if err != nil {
 		return err
 	}
-	perS, used, err := r.wrk(prefix, url+w.path, w.bodies[0], throughputConnections, d)
+	perS, failed, used, err := r.wrk(prefix, url+w.path, w.bodies[0], throughputConnections, d)
 	if err == errNoWrk {
 		r.skip("%v", err)
 		return nil
@@ -81,6 +94,9 @@ func (r *round) measureWrk(prefix []string, url, path string, d time.Duration) e
 		return err
 	}
 	r.put(wrkOnOneCore, requestRate, perSecond, perS)
+	if failed > 0 {
+		r.put(wrkOnOneCore, "failed requests", count, float64(failed))
+	}
 	r.put(wrkOnOneCore, requestsPerCPU, perSecond, perS*d.Seconds()/used.cpu.Seconds())
 	return nil
 }

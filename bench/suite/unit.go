@@ -80,6 +80,8 @@ func number(v float64) string {
 		return "0"
 	case a >= 100 || v == math.Trunc(v):
 		return grouped(int64(math.Round(v)))
+	case a < 0.1:
+		return strconv.FormatFloat(v, 'g', 2, 64)
 	case a >= 10:
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	default:
