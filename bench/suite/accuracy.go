@@ -12,8 +12,18 @@ const (
 	gapError   = "gaps' error"
 )
 
+// The flags by which client and mock note the instant of every token chunk, as "chunk_ns" in each request's line. Without
+// them, the error of a gap is estimated by the error of the time from the first to the last token.
+const (
+	chunkFlag    = "--chunk-times"
+	chunkLogFlag = "--log-chunks"
+)
+
 // Streams answer with TTFT 50 ms and ITL 10 ms: 100 tokens take 1.04 s.
-const accuracyTokens = 100
+const (
+	accuracyTokens  = 100
+	accuracySeconds = 4
+)
 
 func accuracyScenarios() []scenario {
 	var all []scenario
@@ -27,23 +37,26 @@ func accuracyScenarios() []scenario {
 func accuracyName(streams int) string { return fmt.Sprintf("accuracy/%d-streams", streams) }
 
 func runAccuracy(r *round, streams int) error {
-	const seconds = 4
 	rate := streams * 100 / 104 // a stream lasts 1.04 s
-	rows := rate * seconds
+	rows, tokens := rate*accuracySeconds, accuracyTokens
 	if r.quick {
-		rows /= 10
+		rows, tokens = rows/10, tokens/10
 	}
 	path, err := r.trace("--rows", strconv.Itoa(rows), "--rate", strconv.Itoa(rate), "--arrival", "constant",
-		"--input-tokens", "300", "--output-tokens", strconv.Itoa(accuracyTokens), "--seed", "1")
+		"--input-tokens", "300", "--output-tokens", strconv.Itoa(tokens), "--seed", "1")
 	if err != nil {
 		return err
 	}
 	best := r.best()
 	subjects := []subject{{us(best), func() error {
 		return r.measureAccuracy(us(best), func(url string) (*outcome, error) {
-			return r.replay(best.prefix, url, "--trace", path, "--realtime", best.realtime)
+			args := []string{"--trace", path, "--realtime", best.realtime}
+			return r.replay(best.prefix, url, append(args, r.flagIf(chunkFlag)...)...)
 		})
 	}}}
+	if !r.has(chunkFlag) || !r.has(chunkLogFlag) {
+		r.skip("%s of fastreplay: needs its %s and the mock's %s", gapError, chunkFlag, chunkLogFlag)
+	}
 	for _, kind := range rivalKinds() {
 		subjects = append(subjects, subject{rivalName(kind), func() error {
 			return r.measureAccuracy(rivalName(kind), func(url string) (*outcome, error) { return r.rival(kind, url, path) })
@@ -54,7 +67,7 @@ func runAccuracy(r *round, streams int) error {
 
 // measureAccuracy runs a client against a mock of its own and joins what both noted.
 func (r *round) measureAccuracy(who string, client func(url string) (*outcome, error)) error {
-	m, err := r.serve(nil, "--ttft", "50ms", "--itl", "10ms", "--stamp")
+	m, err := r.serve(nil, append([]string{"--ttft", "50ms", "--itl", "10ms", "--stamp"}, r.flagIf(chunkLogFlag)...)...)
 	if err != nil {
 		return err
 	}
@@ -82,9 +95,10 @@ func (r *round) measureAccuracy(who string, client func(url string) (*outcome, e
 
 // servedLine is what the suite reads of the mock's log. Its instants are CLOCK_MONOTONIC, just before each write.
 type servedLine struct {
-	RequestID    string `json:"request_id"`
-	FirstTokenNS int64  `json:"first_token_ns"`
-	LastTokenNS  int64  `json:"last_token_ns"`
+	RequestID    string  `json:"request_id"`
+	FirstTokenNS int64   `json:"first_token_ns"`
+	LastTokenNS  int64   `json:"last_token_ns"`
+	ChunkNS      []int64 `json:"chunk_ns"`
 }
 
 // errorsOf are differences between a client's stamps and the server's, ascending, ns.
@@ -115,6 +129,12 @@ func join(o *outcome, served []servedLine) (errorsOf, error) {
 		e.first = append(e.first, first)
 		e.span = append(e.span, max(last-first, first-last))
 		e.gaps = append(e.gaps, l.GapErrorNS...)
+		if n := len(l.ChunkNS); n > 0 && n == len(s.ChunkNS) {
+			for c := 1; c < n; c++ {
+				off := l.ChunkNS[c] - l.ChunkNS[c-1] - (s.ChunkNS[c] - s.ChunkNS[c-1])
+				e.gaps = append(e.gaps, max(off, -off))
+			}
+		}
 	}
 	slices.Sort(e.first)
 	slices.Sort(e.span)

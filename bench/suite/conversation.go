@@ -32,7 +32,7 @@ func (c cut) measure(r *round) error {
 		r.skip(noConversation)
 		return nil
 	}
-	m, err := r.serve(nil, "--itl", "2ms") // the longest answer takes 4 s
+	m, err := r.serve(nil, "--itl", r.lasting(2*time.Millisecond).String()) // the longest answer takes 4 s
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c cut) measure(r *round) error {
 		if i > 0 {
 			d = c.others
 		}
-		if d > 0 {
+		if d > 0 && (i == 0 || !r.quick) {
 			subjects = append(subjects, subject{us(mode), func() error { return c.replay(r, mode, m.url, path, r.lasting(d)) }})
 		}
 	}

@@ -31,7 +31,7 @@ func runFloor(r *round) error {
 	modes := r.modes()
 	each := r.lasting(floorTime)
 	load := mainLoad
-	lasting := time.Duration(len(modes)+1)*each + floorSlack
+	lasting := time.Duration(len(modes)+1)*each + floorSlack/2 + r.lasting(floorSlack)/2
 	path, err := r.trace(load.gen(load.rate * int(lasting/time.Second))...)
 	if err != nil {
 		return err

@@ -20,8 +20,9 @@ type lab struct {
 	traces     string // FASTREPLAY_TRACES; "" = not given
 	quick      bool   // short versions, to see that everything works
 	log        io.Writer
-	help       string // of fastreplay: which flags it has
-	made       map[string]string
+	help       string            // of fastreplay and its mock: which flags they have
+	made       map[string]string // traces by their arguments
+	known      []mode            // found once
 }
 
 // scenario is one load with all who are measured under it.
@@ -73,9 +74,17 @@ func (l *lab) lasting(d time.Duration) time.Duration {
 	return d
 }
 
-// has tells whether fastreplay knows a flag.
+// has tells whether fastreplay, or its mock, knows a flag.
 func (l *lab) has(flag string) bool {
 	return strings.Contains(l.help, " "+flag+" ")
+}
+
+// flagIf is the flag where it is known, else nothing.
+func (l *lab) flagIf(flag string) []string {
+	if l.has(flag) {
+		return []string{flag}
+	}
+	return nil
 }
 
 // trace makes a trace with `fastreplay gen`, once for equal arguments.

@@ -172,16 +172,20 @@ func newLab(ctx context.Context, q request, log io.Writer) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	help, err := exec.CommandContext(ctx, binary, "--help").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s --help: %w", binary, err)
+	help := ""
+	for _, args := range [][]string{{"--help"}, {"mock", "--help"}} {
+		out, err := exec.CommandContext(ctx, binary, args...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", binary, strings.Join(args, " "), err)
+		}
+		help += string(out)
 	}
 	work, err := os.MkdirTemp("", "fastreplay-bench-")
 	if err != nil {
 		return nil, err
 	}
 	return &lab{ctx: ctx, fastreplay: binary, self: self, work: work, traces: os.Getenv("FASTREPLAY_TRACES"), quick: q.quick, log: log,
-		help: string(help), made: map[string]string{}}, nil
+		help: help, made: map[string]string{}}, nil
 }
 
 // measureAll runs every scenario once, then again; what is there is saved after each run. It returns how many failed: a

@@ -17,21 +17,21 @@ func memoryScenarios() []scenario {
 }
 
 func runMemory(r *round) error {
-	streams := 10_000
+	streams, rate, ttft := 10_000, 4000, "5s" // all are sent within 2.5 s
 	if r.quick {
-		streams = 500
+		streams, rate, ttft = 500, 2000, "500ms"
 	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max < uint64(streams)+1000 {
 		r.skip("a process may open %d files here; raise `ulimit -n`", limit.Max)
 		return nil
 	}
-	path, err := r.trace("--rows", strconv.Itoa(streams), "--rate", strconv.Itoa(streams*2/5), "--arrival", "constant", // all within 2.5 s
+	path, err := r.trace("--rows", strconv.Itoa(streams), "--rate", strconv.Itoa(rate), "--arrival", "constant",
 		"--input-tokens", "32", "--output-tokens", "3", "--seed", "1")
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, "--ttft", "5s", "--itl", "100ms")
+	m, err := r.serve(nil, "--ttft", ttft, "--itl", "100ms")
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,13 @@ const (
 // modes are the placements that this machine can be asked for. Nobody can tell fastreplay not to ask for a short slice:
 // for "neither" a filter refuses the system call that asks for it, as a kernel before 6.12 would.
 func (l *lab) modes() []mode {
+	if l.known == nil {
+		l.known = l.findModes()
+	}
+	return l.known
+}
+
+func (l *lab) findModes() []mode {
 	if runtime.GOOS != "linux" {
 		return []mode{{neither, "off", nil}}
 	}

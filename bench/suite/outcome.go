@@ -20,7 +20,8 @@ type line struct {
 	LastTokenNS  *int64  `json:"last_token_ns"`
 	Chunks       int64   `json:"chunks"`
 	Outcome      string  `json:"outcome"`
-	GapErrorNS   []int64 `json:"gap_error_ns"` // a rival's own; see stamps
+	ChunkNS      []int64 `json:"chunk_ns"`     // each token chunk's instant, with chunkFlag
+	GapErrorNS   []int64 `json:"gap_error_ns"` // what a rival finds itself from the stamps inside the chunks
 }
 
 // summary is what the suite reads of summary.json; rivals write the run and requests parts.

@@ -114,14 +114,14 @@ func TestLiveStreams(t *testing.T) {
 // TestJoin: the client counts from its start, the server by the machine's clock.
 func TestJoin(t *testing.T) {
 	o := &outcome{lines: []line{
-		{RequestID: "b", FirstTokenNS: at(100), LastTokenNS: at(200)},
+		{RequestID: "b", FirstTokenNS: at(100), LastTokenNS: at(200), ChunkNS: []int64{100, 150, 200}},
 		{RequestID: "a", FirstTokenNS: at(300), LastTokenNS: at(410), GapErrorNS: []int64{7, 3}},
 		{RequestID: "failed"},
 	}}
 	o.summary.Run.MonotonicStartNS = 1000
-	served := []servedLine{{"a", 1290, 1395}, {"b", 1080, 1199}, {"other", 1, 2}}
+	served := []servedLine{{"a", 1290, 1395, nil}, {"b", 1080, 1199, []int64{1080, 1142, 1199}}, {"other", 1, 2, nil}}
 	e, err := join(o, served)
-	if err != nil || !slices.Equal(e.first, []int64{10, 20}) || !slices.Equal(e.span, []int64{5, 19}) || !slices.Equal(e.gaps, []int64{3, 7}) {
+	if err != nil || !slices.Equal(e.first, []int64{10, 20}) || !slices.Equal(e.span, []int64{5, 19}) || !slices.Equal(e.gaps, []int64{3, 7, 7, 12}) {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	if _, err := join(o, served[1:]); err == nil {

@@ -90,7 +90,11 @@ func (l load) measure(r *round) error {
 	}
 	defer func() { _ = m.stop() }()
 	var subjects []subject
-	for _, mode := range r.modes() {
+	modes := r.modes()
+	if r.quick && !l.rivals {
+		modes = modes[:1]
+	}
+	for _, mode := range modes {
 		subjects = append(subjects, subject{us(mode), func() error { return r.measureDrift(mode, m.url, "--trace", path) }})
 	}
 	if l.rivals {

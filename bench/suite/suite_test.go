@@ -17,16 +17,27 @@ import (
 	"testing"
 )
 
-// build builds the suite and the program under test, as scripts/bench.sh does.
-func build(t *testing.T) (suite, fastreplay string) {
-	t.Helper()
-	dir := t.TempDir()
+// binaries are the suite and the program under test, built once by TestMain.
+var binaries struct{ suite, fastreplay string }
+
+// TestMain builds as scripts/bench.sh does.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "fastreplay-suite-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binaries.suite, binaries.fastreplay = filepath.Join(dir, "suite"), filepath.Join(dir, "fastreplay")
 	cmd := exec.Command("go", "build", "-o", dir, "./cmd/fastreplay", "./bench/suite")
 	cmd.Dir = filepath.Join("..", "..")
+	code := 1
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "building: %v\n%s", err, out)
+	} else {
+		code = m.Run()
 	}
-	return filepath.Join(dir, "suite"), filepath.Join(dir, "fastreplay")
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // TestQuick runs every scenario in its short version. It asserts no time: each scenario measures something, or says what
@@ -35,7 +46,7 @@ func TestQuick(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the quick suite takes most of a minute")
 	}
-	suite, fastreplay := build(t)
+	suite, fastreplay := binaries.suite, binaries.fastreplay
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), suite, "--fastreplay", fastreplay, "--quick", "--output", dir, "1")
 	cmd.Dir = filepath.Join("..", "..")
@@ -85,7 +96,7 @@ func readReport(t *testing.T, dir string) jsonReport {
 
 // TestRivalsSendTheSame: the rivals' bodies and instants have the fingerprint that fastreplay prints.
 func TestRivalsSendTheSame(t *testing.T) {
-	_, fastreplay := build(t)
+	fastreplay := binaries.fastreplay
 	path := filepath.Join("..", "samples", "mooncake.jsonl")
 	out, err := exec.Command(fastreplay, "--trace", path, "--dry-run", "--model", "mock").CombinedOutput()
 	if err != nil {
@@ -121,7 +132,7 @@ func TestRefused(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("system call filters are Linux's")
 	}
-	suite, _ := build(t)
+	suite := binaries.suite
 	run := func(line ...string) (waited, error) {
 		var w waited
 		out, err := exec.Command(line[0], line[1:]...).Output()
@@ -147,7 +158,7 @@ func TestRefused(t *testing.T) {
 
 // TestRivals: both send everything, and note every chunk.
 func TestRivals(t *testing.T) {
-	suite, fastreplay := build(t)
+	suite, fastreplay := binaries.suite, binaries.fastreplay
 	l := &lab{ctx: t.Context(), self: suite, fastreplay: fastreplay, work: t.TempDir(), made: map[string]string{}, log: os.Stderr}
 	path, err := l.trace("--rows", "40", "--rate", "400", "--input-tokens", "50", "--output-tokens", "5")
 	if err != nil {
