@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,10 @@ func runFloor(r *round) error {
 		return err
 	}
 	defer func() { _ = m.stop() }()
-	stop, gone := r.background(m.url, "--trace", path, "--realtime", "off", "--spin", "0s")
+	stop, gone, err := r.background(m.url, "--trace", path, "--realtime", "off", "--spin", "0s")
+	if err != nil {
+		return err
+	}
 	defer stop()
 	if err := m.untilRunning(r.ctx, load.streams()/2, gone); err != nil {
 		return err
@@ -63,19 +67,24 @@ func runFloor(r *round) error {
 }
 
 // background starts a replay that stop ends; gone is closed when it has ended.
-func (l *lab) background(url string, args ...string) (stop func(), gone <-chan struct{}) {
+func (l *lab) background(url string, args ...string) (stop func(), gone <-chan struct{}, err error) {
+	dir, remove, err := l.scratch()
+	if err != nil {
+		return nil, nil, err
+	}
 	ended := make(chan struct{})
-	cmd := exec.CommandContext(l.ctx, l.fastreplay, append([]string{"--url", url, "--output", l.work + "/background", "--model", "mock", "--no-probe", "--cold", "off"}, args...)...)
+	line := []string{"--url", url, "--output", filepath.Join(dir, "results"), "--model", "mock", "--no-probe", "--cold", "off"}
+	cmd := exec.CommandContext(l.ctx, l.fastreplay, append(line, args...)...)
 	if err := cmd.Start(); err != nil {
-		close(ended)
-		return func() {}, ended
+		remove()
+		return nil, nil, err
 	}
 	go func() { _ = cmd.Wait(); close(ended) }()
 	return func() {
 		_ = cmd.Process.Kill()
 		<-ended
-		_ = exec.Command("rm", "-rf", l.work+"/background").Run()
-	}, ended
+		remove()
+	}, ended, nil
 }
 
 func (r *round) measureWaiter(m mode, each time.Duration) error {

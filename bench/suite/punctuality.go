@@ -46,11 +46,11 @@ func (l load) streams() int { return l.rate / 5 }
 
 // rows is how many requests a full run has; a quick one has a tenth.
 func (l load) rows(b *lab) int {
-	if n := l.rate * l.seconds; !b.quick {
-		return n
-	} else {
-		return max(n/10, 20)
+	all := l.rate * l.seconds
+	if b.quick {
+		return max(all/10, 20)
 	}
+	return all
 }
 
 func (l load) gen(rows int) []string {
@@ -94,8 +94,14 @@ func (l load) measure(r *round) error {
 	if r.quick && !l.rivals {
 		modes = modes[:1]
 	}
+	add := func(who string, in mode, args ...string) {
+		subjects = append(subjects, subject{who, func() error { return r.measureDrift(who, in, m.url, append(args, "--trace", path)...) }})
+	}
 	for _, mode := range modes {
-		subjects = append(subjects, subject{us(mode), func() error { return r.measureDrift(mode, m.url, "--trace", path) }})
+		add(us(mode), mode)
+	}
+	if l.rivals && r.has("--lane") {
+		add(us(modes[0])+", lane in a thread", modes[0], "--lane", "thread")
 	}
 	if l.rivals {
 		for _, kind := range rivalKinds() {
@@ -112,12 +118,12 @@ func (l load) measure(r *round) error {
 }
 
 // measureDrift replays in a mode and notes the drift.
-func (r *round) measureDrift(m mode, url string, args ...string) error {
+func (r *round) measureDrift(who string, m mode, url string, args ...string) error {
 	o, err := r.replay(m.prefix, url, append([]string{"--realtime", m.realtime}, args...)...)
 	if err != nil {
 		return err
 	}
-	r.putDrift(us(m), o)
-	r.putClient(us(m), o)
+	r.putDrift(who, o)
+	r.putClient(who, o)
 	return nil
 }
