@@ -66,8 +66,11 @@ func (r *results) besideText(b *bar) string {
 		}
 		return m.unit.spread(spreadOf(m.values(r.runs)))
 	}
-	if b.by != (key{}) {
-		return fmt.Sprintf("%s against %s", measured(b.of), measured(b.by))
+	if of, by := measured(b.of), measured(b.by); b.by != (key{}) {
+		if of == "" || by == "" {
+			return ""
+		}
+		return of + " against " + by
 	}
 	beside := measured(b.beside)
 	if beside == "" {
