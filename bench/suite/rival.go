@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	gobytes "bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// rivalCommand sends a trace as most load generators do: time.Sleep until the instant, then a goroutine of its own, then
+// an HTTP client.
+const rivalCommand = "rival"
+
+func rivalKinds() []string { return []string{"fasthttp", "net/http"} }
+
+func rivalName(kind string) string { return "time.Sleep + " + kind }
+
+// rival runs one in a process of its own.
+func (l *lab) rival(kind, url, trace string) (*outcome, error) {
+	dir, remove, err := l.scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	_, used, err := l.finish(nil, l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir)
+	if err != nil {
+		return nil, err
+	}
+	return readOutcome(dir, used)
+}
+
+// client sends one body and returns the stream of the answer, which the caller closes.
+type client func(body []byte, requestID string) (io.ReadCloser, error)
+
+func newClient(kind, url string) (client, error) {
+	switch kind {
+	case "fasthttp":
+		return fasthttpClient(url)
+	case "net/http":
+		return netHTTPClient(url), nil
+	}
+	return nil, fmt.Errorf("no rival %q", kind)
+}
+
+func rivalMain(args []string) error {
+	f := flag.NewFlagSet(rivalCommand, flag.ContinueOnError)
+	kind := f.String("kind", "fasthttp", "fasthttp or net/http")
+	url := f.String("url", "", "of the mock")
+	trace := f.String("trace", "", "trace to send")
+	dir := f.String("output", "", "directory for requests.jsonl and summary.json")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	w, err := openWorkload(*trace, true)
+	if err != nil {
+		return err
+	}
+	send, err := newClient(*kind, *url+w.path)
+	if err != nil {
+		return err
+	}
+	clock := sched.NewMonotonic()
+	lines := sendAll(w, send, clock)
+	return writeRival(*dir, lines, clock)
+}
+
+// rivalLead is what is left to the start, as in fastreplay.
+const rivalLead = 50 * time.Millisecond
+
+// sendAll releases every body at its instant and returns when all have been answered.
+func sendAll(w *workload, send client, clock *sched.Monotonic) []line {
+	lines := make([]line, len(w.bodies))
+	var all sync.WaitGroup
+	clock.Start(rivalLead)
+	for i, at := range w.releaseNS {
+		time.Sleep(time.Duration(at - clock.Now()))
+		all.Go(func() { sendOne(&lines[i], i, at, w.bodies[i], send, clock) })
+	}
+	all.Wait()
+	return lines
+}
+
+func sendOne(l *line, i int, at int64, body []byte, send client, clock *sched.Monotonic) {
+	l.RequestID, l.PlannedNS = "rival-"+strconv.Itoa(i), at
+	now := clock.Now()
+	drift := now - at
+	l.SentNS, l.DriftNS = &now, &drift
+	stream, err := send(body, l.RequestID)
+	if err == nil {
+		err = readStream(stream, l, clock)
+		err = errors.Join(err, stream.Close())
+	}
+	if l.Outcome = "ok"; err != nil {
+		l.Outcome = err.Error()
+	}
+}
+
+// readStream stamps each token chunk. Where the server says in the chunk when it sent it, the gaps' errors are noted.
+func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
+	r := bufio.NewReader(stream)
+	previous, previousSent := int64(0), int64(0)
+	for {
+		text, err := r.ReadSlice('\n')
+		now := clock.Now()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !gobytes.Contains(text, []byte(`"choices":[{`)) {
+			continue // the usage, the end, an empty line
+		}
+		sent := sentIn(text)
+		if l.Chunks == 0 {
+			l.FirstTokenNS = &now
+		} else if sent > 0 && previousSent > 0 {
+			off := now - previous - (sent - previousSent)
+			l.GapErrorNS = append(l.GapErrorNS, max(off, -off))
+		}
+		l.LastTokenNS = &now
+		l.Chunks++
+		previous, previousSent = now, sent
+	}
+}
+
+// sentIn is the server's stamp in a chunk; 0 = none.
+func sentIn(text []byte) int64 {
+	_, after, found := gobytes.Cut(text, []byte(`"sent_ns":`))
+	if !found {
+		return 0
+	}
+	n := int64(0)
+	for _, c := range after {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n
+}
+
+func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
+	var s summary
+	s.Run.MonotonicStartNS = clock.MonotonicStartNS()
+	s.Requests.Planned = int64(len(lines))
+	var out gobytes.Buffer
+	for i := range lines {
+		if lines[i].Outcome == "ok" && lines[i].Chunks > 0 {
+			s.Requests.OK++
+		}
+		text, err := json.Marshal(&lines[i])
+		if err != nil {
+			return err
+		}
+		out.Write(append(text, '\n'))
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "requests.jsonl"), out.Bytes(), 0o644))
+}
