@@ -69,6 +69,7 @@ type options struct {
 	json     bool
 	limits   metrics.Limits
 	maxDrift time.Duration
+	maxLag   time.Duration
 	chunkLog string
 }
 
@@ -153,6 +154,7 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
+	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 }
@@ -186,6 +188,7 @@ func (o *options) complete(args []string) error {
 			return fmt.Errorf("--cache-tokens: %w", err)
 		}
 	}
+	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6
 	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
 	return o.check()
 }
