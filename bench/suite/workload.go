@@ -18,7 +18,7 @@ func openWorkload(path string, stream bool) (*workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := prompt.NewTokenIDs(0, prompt.IDRange{})
+	source, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
 	if err != nil {
 		return nil, err
 	}
