@@ -41,8 +41,7 @@ func accuracyBars() []bar {
 		of := func(who, name string) key { return key{accuracyName(c.streams), who, name} }
 		all = append(all,
 			bar{of: of(lane, firstError+" p99"), limit: c.first, beside: of(rival, firstError+" p99")},
-			bar{of: of(lane, gapError+" p99"), limit: c.gaps, beside: of(rival, gapError+" p99")},
-			bar{of: of(lane, spanError+" p99"), limit: c.gaps, beside: of(rival, spanError+" p99")})
+			bar{of: of(lane, gapError+" p99"), limit: c.gaps, beside: of(rival, gapError+" p99")})
 	}
 	return all
 }

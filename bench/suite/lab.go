@@ -79,14 +79,6 @@ func (l *lab) has(flag string) bool {
 	return strings.Contains(l.help, " "+flag+" ")
 }
 
-// flagIf is the flag where it is known, else nothing.
-func (l *lab) flagIf(flag string) []string {
-	if l.has(flag) {
-		return []string{flag}
-	}
-	return nil
-}
-
 // trace makes a trace with `fastreplay gen`, once for equal arguments.
 func (l *lab) trace(args ...string) (string, error) {
 	line := strings.Join(args, " ")

@@ -11,17 +11,16 @@ import (
 
 // line is what the suite reads of a line of requests.jsonl; rivals write the same keys.
 type line struct {
-	RequestID    string  `json:"request_id"`
-	PlannedNS    int64   `json:"planned_ns"`
-	SentNS       *int64  `json:"sent_ns"`
-	DriftNS      *int64  `json:"drift_ns"`
-	WrittenNS    *int64  `json:"written_ns"`
-	FirstTokenNS *int64  `json:"first_token_ns"`
-	LastTokenNS  *int64  `json:"last_token_ns"`
-	Chunks       int64   `json:"chunks"`
-	Outcome      string  `json:"outcome"`
-	ChunkNS      []int64 `json:"chunk_ns"`     // each token chunk's instant, with chunkFlag
-	GapErrorNS   []int64 `json:"gap_error_ns"` // what a rival finds itself from the stamps inside the chunks
+	RequestID   string `json:"request_id"`
+	PlannedNS   int64  `json:"planned_ns"`
+	SentNS      *int64 `json:"sent_ns"`
+	DriftNS     *int64 `json:"drift_ns"`
+	WrittenNS   *int64 `json:"written_ns"`
+	LastTokenNS *int64 `json:"last_token_ns"`
+	Chunks      int64  `json:"chunks"`
+	Outcome     string `json:"outcome"`
+
+	stamped []chunk // a rival's chunks that the server stamped
 }
 
 // summary is what the suite reads of summary.json; rivals write the run and requests parts.
@@ -43,6 +42,11 @@ type summary struct {
 	Tokens struct {
 		Completion int64 `json:"completion"`
 	} `json:"tokens"`
+	BuildAhead *struct {
+		WindowBytes int64    `json:"window_bytes"`
+		LeastLeadMS *float64 `json:"least_lead_ms"`
+		Late        int64    `json:"late"`
+	} `json:"build_ahead"`
 	Client struct {
 		CPUS        float64 `json:"cpu_s"`
 		MaxRSSBytes int64   `json:"max_rss_bytes"`
@@ -50,6 +54,15 @@ type summary struct {
 		LoadS       float64 `json:"load_s"`
 		PrebuildS   float64 `json:"prebuild_s"`
 		WireBytes   int64   `json:"wire_bytes"`
+		LaneProcess bool    `json:"lane_process"`
+		ReceiveLag  *struct {
+			P50 float64 `json:"p50"`
+			P99 float64 `json:"p99"`
+		} `json:"receive_lag_us"`
+		Stamps *struct {
+			Reads     int64 `json:"reads"`
+			Unstamped int64 `json:"unstamped_reads"`
+		} `json:"kernel_timestamps"`
 	} `json:"client"`
 }
 
@@ -141,4 +154,12 @@ func (r *round) putDrift(who string, o *outcome) {
 // putClient notes what fastreplay itself used.
 func (r *round) putClient(who string, o *outcome) {
 	r.put(who, "collections", count, float64(o.summary.Client.GCCycles))
+}
+
+// putReceiveLag notes how far the client's reads were behind the kernel, where the kernel stamped.
+func (r *round) putReceiveLag(who string, o *outcome) {
+	if lag := o.summary.Client.ReceiveLag; lag != nil {
+		r.put(who, "receive lag p50", nanoseconds, lag.P50*µs)
+		r.put(who, "receive lag p99", nanoseconds, lag.P99*µs)
+	}
 }

@@ -111,25 +111,43 @@ func TestLiveStreams(t *testing.T) {
 	}
 }
 
-// TestJoin: the client counts from its start, the server by the machine's clock.
-func TestJoin(t *testing.T) {
-	o := &outcome{lines: []line{
-		{RequestID: "b", FirstTokenNS: at(100), LastTokenNS: at(200), ChunkNS: []int64{100, 150, 200}},
-		{RequestID: "a", FirstTokenNS: at(300), LastTokenNS: at(410), GapErrorNS: []int64{7, 3}},
-		{RequestID: "failed"},
-	}}
-	o.summary.Run.MonotonicStartNS = 1000
-	served := []servedLine{{"a", 1290, 1395, nil}, {"b", 1080, 1199, []int64{1080, 1142, 1199}}, {"other", 1, 2, nil}}
-	e, err := join(o, served)
-	if err != nil || !slices.Equal(e.first, []int64{10, 20}) || !slices.Equal(e.span, []int64{5, 19}) || !slices.Equal(e.gaps, []int64{3, 7, 7, 12}) {
-		t.Errorf("got %+v, %v", e, err)
+// TestErrorsOf: the client counts from its start, the server by the machine's clock.
+func TestErrorsOf(t *testing.T) {
+	chunks, err := parseChunks(strings.NewReader(chunkHead+"\n"+
+		"7,0,100,130,1080\n7,1,150,160,1142\n7,2,200,260,1199\n3,0,300,310,1290\n"), "log")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := join(o, served[1:]); err == nil {
-		t.Error("no error for a request that the server does not know")
+	for _, c := range []struct {
+		instant     func(chunk) int64
+		first, gaps []int64
+	}{
+		{func(c chunk) int64 { return c.instantNS }, []int64{10, 20}, []int64{7, 12}},
+		{func(c chunk) int64 { return c.readNS }, []int64{20, 50}, []int64{32, 43}},
+	} {
+		if e := errorsOf(chunks, 1000, c.instant); !slices.Equal(e.first, c.first) || !slices.Equal(e.gaps, c.gaps) {
+			t.Errorf("got %+v, want %v and %v", e, c.first, c.gaps)
+		}
 	}
 }
 
-// TestReadStream: token chunks count, the usage and the end do not; a gap's error is the client's gap less the server's.
+func TestParseChunksRefuses(t *testing.T) {
+	for what, text := range map[string]string{
+		"nothing":             "",
+		"another head":        "row,chunk\n",
+		"a chunk not stamped": chunkHead + "\n1,0,2,3,\n",
+		"too few cells":       chunkHead + "\n1,0,2,3\n",
+		"no first chunk":      chunkHead + "\n1,1,2,3,4\n",
+		"a gap":               chunkHead + "\n1,0,2,3,4\n1,2,2,3,4\n",
+		"mixed rows":          chunkHead + "\n1,0,2,3,4\n2,1,2,3,4\n",
+	} {
+		if got, err := parseChunks(strings.NewReader(text), "log"); err == nil {
+			t.Errorf("%s: %+v and no error", what, got)
+		}
+	}
+}
+
+// TestReadStream: token chunks count, the usage and the end do not; each has the server's stamp beside the reader's.
 func TestReadStream(t *testing.T) {
 	var stream strings.Builder
 	for i := range 3 {
@@ -140,11 +158,12 @@ func TestReadStream(t *testing.T) {
 	if err := readStream(strings.NewReader(stream.String()), &l, sched.NewMonotonic()); err != nil {
 		t.Fatal(err)
 	}
-	if l.Chunks != 3 || len(l.GapErrorNS) != 2 || l.FirstTokenNS == nil || *l.FirstTokenNS > *l.LastTokenNS {
+	if l.Chunks != 3 || len(l.stamped) != 3 || l.LastTokenNS == nil || *l.LastTokenNS != l.stamped[2].instantNS {
 		t.Fatalf("got %+v", l)
 	}
-	read := *l.LastTokenNS - *l.FirstTokenNS
-	if sum := l.GapErrorNS[0] + l.GapErrorNS[1]; read < 1_000_000 && sum != 2_000_000-read {
-		t.Errorf("the gaps' errors are %v in %d ns of reading", l.GapErrorNS, read)
+	for i, c := range l.stamped {
+		if c.number != int64(i) || c.sentNS != 1_000_000*int64(i+1) || c.readNS != c.instantNS || i > 0 && c.instantNS < l.stamped[i-1].instantNS {
+			t.Errorf("chunk %d is %+v", i, c)
+		}
 	}
 }

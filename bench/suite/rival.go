@@ -26,13 +26,14 @@ func rivalKinds() []string { return []string{"fasthttp", "net/http"} }
 func rivalName(kind string) string { return "time.Sleep + " + kind }
 
 // rival runs one in a process of its own.
-func (l *lab) rival(kind, url, trace string) (*outcome, error) {
+func (l *lab) rival(kind, url, trace string, args ...string) (*outcome, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	_, used, err := l.finish(nil, l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir)
+	command := []string{l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir}
+	_, used, err := l.finish(nil, append(command, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,7 @@ func rivalMain(args []string) error {
 	url := f.String("url", "", "of the mock")
 	trace := f.String("trace", "", "trace to send")
 	dir := f.String("output", "", "directory for requests.jsonl and summary.json")
+	chunkLog := f.String("chunk-log", "", "as fastreplay's")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func rivalMain(args []string) error {
 	}
 	clock := sched.NewMonotonic()
 	lines := sendAll(w, send, clock)
-	return writeRival(*dir, lines, clock)
+	return errors.Join(writeRival(*dir, lines, clock), writeChunks(*chunkLog, lines))
 }
 
 // rivalLead is what is left to the start, as in fastreplay.
@@ -105,10 +107,9 @@ func sendOne(l *line, i int, at int64, body []byte, send client, clock *sched.Mo
 	}
 }
 
-// readStream stamps each token chunk. Where the server says in the chunk when it sent it, the gaps' errors are noted.
+// readStream stamps each token chunk, and notes the server's own stamp in it if there is one.
 func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 	r := bufio.NewReader(stream)
-	previous, previousSent := int64(0), int64(0)
 	for {
 		text, err := r.ReadSlice('\n')
 		now := clock.Now()
@@ -121,16 +122,11 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 		if !gobytes.Contains(text, []byte(`"choices":[{`)) {
 			continue // the usage, the end, an empty line
 		}
-		sent := sentIn(text)
-		if l.Chunks == 0 {
-			l.FirstTokenNS = &now
-		} else if sent > 0 && previousSent > 0 {
-			off := now - previous - (sent - previousSent)
-			l.GapErrorNS = append(l.GapErrorNS, max(off, -off))
+		if sent := sentIn(text); sent > 0 {
+			l.stamped = append(l.stamped, chunk{number: l.Chunks, instantNS: now, readNS: now, sentNS: sent})
 		}
 		l.LastTokenNS = &now
 		l.Chunks++
-		previous, previousSent = now, sent
 	}
 }
 
@@ -170,4 +166,19 @@ func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
 		return err
 	}
 	return errors.Join(os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "requests.jsonl"), out.Bytes(), 0o644))
+}
+
+// writeChunks writes the log of chunks; without a path, nothing.
+func writeChunks(path string, lines []line) error {
+	if path == "" {
+		return nil
+	}
+	var out gobytes.Buffer
+	fmt.Fprintln(&out, chunkHead)
+	for row := range lines {
+		for _, c := range lines[row].stamped {
+			fmt.Fprintf(&out, "%d,%d,%d,%d,%d\n", row, c.number, c.instantNS, c.readNS, c.sentNS)
+		}
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
 }

@@ -156,36 +156,42 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRivals: both send everything, and note every chunk.
-func TestRivals(t *testing.T) {
-	suite, fastreplay := binaries.suite, binaries.fastreplay
-	l := &lab{ctx: t.Context(), self: suite, fastreplay: fastreplay, work: t.TempDir(), made: map[string]string{}, log: os.Stderr}
+// TestChunkLogs: fastreplay and both rivals send everything, and log every chunk.
+func TestChunkLogs(t *testing.T) {
+	l := &lab{ctx: t.Context(), self: binaries.suite, fastreplay: binaries.fastreplay, work: t.TempDir(), made: map[string]string{}, log: os.Stderr}
 	path, err := l.trace("--rows", "40", "--rate", "400", "--input-tokens", "50", "--output-tokens", "5")
 	if err != nil {
 		t.Fatal(err)
 	}
+	log := filepath.Join(t.TempDir(), "chunks.csv")
+	clients := map[string]func(url string) (*outcome, error){"fastreplay": func(url string) (*outcome, error) {
+		return l.replay(nil, url, "--trace", path, "--chunk-log", log)
+	}}
 	for _, kind := range rivalKinds() {
+		clients[kind] = func(url string) (*outcome, error) { return l.rival(kind, url, path, "--chunk-log", log) }
+	}
+	for who, client := range clients {
 		m, err := l.serve(nil, "--ttft", "2ms", "--itl", "1ms", "--stamp")
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := l.rival(kind, m.url, path)
+		o, err := client(m.url)
 		if stopped := m.stop(); err == nil {
 			err = stopped
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		served, err := readLines[servedLine](m.log)
+		chunks, err := readChunks(log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := join(o, served)
-		if err != nil || o.summary.Requests.OK != 40 || len(o.drifts()) != 40 || len(e.first) != 40 || len(e.gaps) != 40*4 {
-			t.Errorf("%s: %d ok, %d drifts, %d first tokens, %d gaps, %v", kind, o.summary.Requests.OK, len(o.drifts()), len(e.first), len(e.gaps), err)
+		e := errorsOf(chunks, o.summary.Run.MonotonicStartNS, func(c chunk) int64 { return c.readNS })
+		if o.summary.Requests.OK != 40 || len(o.drifts()) != 40 || len(e.first) != 40 || len(e.gaps) != 40*4 {
+			t.Errorf("%s: %d ok, %d drifts, %d first tokens, %d gaps", who, o.summary.Requests.OK, len(o.drifts()), len(e.first), len(e.gaps))
 		}
 		if slices.Min(o.drifts()) < 0 || slices.Min(e.first) < 0 {
-			t.Errorf("%s: drift of %d ns, first token %d ns after it was sent; neither can be negative", kind, slices.Min(o.drifts()), slices.Min(e.first))
+			t.Errorf("%s: drift of %d ns, first token read %d ns after it was sent; neither can be negative", who, slices.Min(o.drifts()), slices.Min(e.first))
 		}
 	}
 }
