@@ -182,7 +182,7 @@ func (l *laneProcess) armOne(i int32) {
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Images.Ready(int(i)) {
+	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(sealedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
 		l.again = append(l.again, i)
 		return
 	}
@@ -205,9 +205,8 @@ func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
 	if err != nil {
 		return false
 	}
-	place, ok := l.stage.put(i, sealed, l.isStaged)
-	s.offset, s.size = ^place, int64(len(sealed))
-	return ok
+	s.offset, s.size = ^l.stage.put(i, sealed), int64(len(sealed))
+	return true
 }
 
 // isStaged tells whether what lies at a place of the stage is still to be written for request i.

@@ -22,10 +22,10 @@ const (
 
 func stageSize(largest int) int64 { return max(leastStage, stageOfLargest*int64(largest)) }
 
-// put copies p into the ring and returns where it lies; false if there is no room. needed tells whether the bytes at a
-// place that was returned for a request are still to be written.
-func (g *stage) put(request int32, p []byte, needed func(request int32, place int64) bool) (place int64, ok bool) {
-	limit, size := int64(len(g.bytes)), int64(len(p))
+// fits tells whether there is room for size bytes. needed tells whether the bytes at a place that put has returned for a
+// request are still to be written.
+func (g *stage) fits(size int64, needed func(request int32, place int64) bool) bool {
+	limit := int64(len(g.bytes))
 	for len(g.staged) > 0 && !needed(g.staged[0].request, g.staged[0].begin%limit) {
 		g.staged = g.staged[1:]
 	}
@@ -33,15 +33,28 @@ func (g *stage) put(request int32, p []byte, needed func(request int32, place in
 	if len(g.staged) > 0 {
 		begin = g.staged[0].begin
 	}
-	at := g.end
-	if at%limit+size > limit {
-		at += limit - at%limit // not across the ring's end
-	}
-	if at+size-begin > limit {
-		return 0, false
-	}
-	copy(g.bytes[at%limit:], p)
-	g.staged = append(g.staged, stagedShot{request, at})
-	g.end = at + size
-	return at % limit, true
+	return g.next(size)+size-begin <= limit
 }
+
+// next is where size bytes go in an endless ring: not across the end of the real one.
+func (g *stage) next(size int64) int64 {
+	limit := int64(len(g.bytes))
+	if over := g.end % limit; over+size > limit {
+		return g.end + limit - over
+	}
+	return g.end
+}
+
+// put copies p, for which fits has found room, into the ring and returns where it lies.
+func (g *stage) put(request int32, p []byte) (place int64) {
+	at := g.next(int64(len(p)))
+	place = at % int64(len(g.bytes))
+	copy(g.bytes[place:], p)
+	g.staged = append(g.staged, stagedShot{request, at})
+	g.end = at + int64(len(p))
+	return place
+}
+
+// sealedSize is the most that TLS makes of size bytes: records of 16 kB, each with at most 5 bytes before and 256 behind
+// (RFC 8446, section 5.2).
+func sealedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }

@@ -20,8 +20,8 @@ func TestStage(t *testing.T) {
 		refused := 0
 		for i := range int32(500) {
 			p := bytes.Repeat([]byte{byte(i)}, 1+rng.IntN(200))
-			if place, ok := g.put(i, p, needed); ok {
-				held[i] = put{place, p}
+			if g.fits(int64(len(p)), needed) {
+				held[i] = put{g.put(i, p), p}
 			} else if refused++; len(held) == 0 {
 				t.Fatalf("seed %d: an empty stage refuses %d bytes", seed, len(p))
 			}
