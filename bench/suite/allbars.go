@@ -1,8 +1,10 @@
 package main
 
+import "slices"
+
 // allBars are what a run on 2 cores with the server beside it must reach.
 func allBars() []bar {
-	return append(append(punctualityBars(), accuracyBars()...), capacityBars()...)
+	return slices.Concat(punctualityBars(), besideBars(), accuracyBars(), capacityBars())
 }
 
 const (
@@ -31,6 +33,19 @@ func punctualityBars() []bar {
 	}
 }
 
+// besideBars are of the same load twice.
+func besideBars() []bar {
+	twice := func(scenario, of, by, p string) bar {
+		lane := us(mode{name: fifo})
+		return bar{of: key{scenario, lane + of, "drift " + p}, by: key{scenario, lane + by, "drift " + p}, limit: 2}
+	}
+	return []bar{
+		twice(httpsName, overHTTPS, overHTTP, "p50"),
+		twice(httpsName, overHTTPS, overHTTP, "p99"),
+		twice(windowName, quarterBuilt, allPrebuilt, "p99"),
+	}
+}
+
 func accuracyBars() []bar {
 	var all []bar
 	lane, rival := us(mode{name: fifo}), rivalName("fasthttp")
@@ -53,7 +68,7 @@ func capacityBars() []bar {
 	}
 	return []bar{
 		rate(throughputMock), rate(throughputBare),
-		{of: key{sseLiveName, usOnOneCore, eventsPerCPU}, limit: 150_000, atLeast: true},
+		{of: key{sseLiveName, usOnOneCore, readsPerCPU}, limit: 150_000, atLeast: true},
 		{of: key{sseMemoryName, "engine", "Reply"}, limit: 5e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadConversationTrace"}, limit: 400e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadMooncake"}, limit: 400e6, atLeast: true},

@@ -36,13 +36,27 @@ func (r *results) judge(all []bar) []judged {
 		} else if m := r.byKey[b.of]; m != nil {
 			j.values, j.unit = m.values(r.runs), m.unit
 		}
-		if j.missing = len(j.values) == 0; j.missing && r.byKey[b.beside] != nil {
-			j.unit = r.byKey[b.beside].unit
+		if j.missing = len(j.values) == 0; j.missing && b.by == (key{}) {
+			j.unit = r.unitOf(b.of, b.beside)
 		}
 		j.spread = spreadOf(j.values)
 		out = append(out, j)
 	}
 	return out
+}
+
+// unitOf is the unit that a missing measure would have: that of what stands beside it, else of any measure so named; without
+// either, plain numbers.
+func (r *results) unitOf(missing, beside key) unit {
+	if m := r.byKey[beside]; m != nil {
+		return m.unit
+	}
+	for _, m := range r.order {
+		if m.Name == missing.Name {
+			return m.unit
+		}
+	}
+	return count
 }
 
 // text is the bar in words.

@@ -46,7 +46,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 func allScenarios() []scenario {
 	var all []scenario
 	for _, family := range [][]scenario{
-		floorScenarios(), punctualityScenarios(), burstScenarios(), accuracyScenarios(), throughputScenarios(), sseScenarios(),
+		floorScenarios(), punctualityScenarios(), burstScenarios(), besideScenarios(), accuracyScenarios(), throughputScenarios(), sseScenarios(),
 		readinessScenarios(), memoryScenarios(), hotpathScenarios(),
 	} {
 		all = append(all, family...)

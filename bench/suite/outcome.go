@@ -153,7 +153,11 @@ func (r *round) putDrift(who string, o *outcome) {
 
 // putClient notes what fastreplay itself used.
 func (r *round) putClient(who string, o *outcome) {
-	r.put(who, "collections", count, float64(o.summary.Client.GCCycles))
+	c := &o.summary.Client
+	if n := o.summary.Requests.OK; n > 0 {
+		r.put(who, "CPU time a request", nanoseconds, c.CPUS*1e9/float64(n))
+	}
+	r.put(who, "collections", count, float64(c.GCCycles))
 }
 
 // putReceiveLag notes how far the client's reads were behind the kernel, where the kernel stamped.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 type load struct {
 	rate    int    // requests/s
 	arrival string // constant or poisson
-	tokens  int    // of each prompt; 6 bytes each
+	tokens  int    // of each prompt; bytesPerToken each
 	seconds int
 	rivals  bool
 }
@@ -21,6 +22,12 @@ const (
 	answerTTFT   = 20 * time.Millisecond
 	answerITL    = 9500 * time.Microsecond
 )
+
+// laneThread is the value of --lane for a lane in fastreplay's own process.
+const laneThread = "thread"
+
+// bytesPerToken is what the built-in token ids take in a body, comma included.
+const bytesPerToken = 6
 
 // mainLoad is the one of the bars.
 var mainLoad = load{rate: 2000, arrival: "constant", tokens: 3300, seconds: 6, rivals: true}
@@ -38,7 +45,7 @@ func otherLoads() []load {
 }
 
 func (l load) name() string {
-	return fmt.Sprintf("punctuality/%d-%s-%dkB", l.rate, l.arrival, (6*l.tokens+500)/1000)
+	return fmt.Sprintf("punctuality/%d-%s-%dkB", l.rate, l.arrival, (bytesPerToken*l.tokens+500)/1000)
 }
 
 // streams is how many answers are live on average.
@@ -95,13 +102,16 @@ func (l load) measure(r *round) error {
 		modes = modes[:1]
 	}
 	add := func(who string, in mode, args ...string) {
-		subjects = append(subjects, subject{who, func() error { return r.measureDrift(who, in, m.url, append(args, "--trace", path)...) }})
+		subjects = append(subjects, subject{who, func() error {
+			_, err := r.measureDrift(who, in, m.url, append(args, "--trace", path)...)
+			return err
+		}})
 	}
 	for _, mode := range modes {
 		add(us(mode), mode)
 	}
 	if l.rivals && r.has("--lane") {
-		add(us(modes[0])+", lane in a thread", modes[0], "--lane", "thread")
+		add(us(modes[0])+", lane in a thread", modes[0], "--lane", laneThread)
 	}
 	if l.rivals {
 		for _, kind := range rivalKinds() {
@@ -118,12 +128,15 @@ func (l load) measure(r *round) error {
 }
 
 // measureDrift replays in a mode and notes the drift.
-func (r *round) measureDrift(who string, m mode, url string, args ...string) error {
+func (r *round) measureDrift(who string, m mode, url string, args ...string) (*outcome, error) {
 	o, err := r.replay(m.prefix, url, append([]string{"--realtime", m.realtime}, args...)...)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if !o.summary.Client.LaneProcess && !slices.Contains(args, laneThread) {
+		r.skip("%s: its lane got no process of its own, only a thread", who)
 	}
 	r.putDrift(who, o)
 	r.putClient(who, o)
-	return nil
+	return o, nil
 }

@@ -10,6 +10,7 @@ const (
 	sseLiveName   = "sse/live"
 	eventsRate    = "events"
 	eventsPerCPU  = "events a CPU second"
+	readsPerCPU   = "reads a CPU second"
 )
 
 func sseScenarios() []scenario {
@@ -34,7 +35,8 @@ func runSSEMemory(r *round) error {
 }
 
 // runSSELive measures what an event costs the client in CPU time, which does not depend on how fast the mock can write. A
-// client that has to wait for its core reads several events at once, which is cheaper: on a busy machine the number flatters.
+// client that has to wait for its core reads several events at once, which is cheaper: events that shared a read count as
+// one in readsPerCPU.
 func runSSELive(r *round) error {
 	client, server, ok := r.pins()
 	if !ok {
@@ -66,6 +68,14 @@ func runSSELive(r *round) error {
 		}
 		r.put(usOnOneCore, eventsRate, perSecond, float64(chunks)/s.Run.DurationS)
 		r.put(usOnOneCore, eventsPerCPU, perSecond, float64(chunks)/s.Client.CPUS)
+		if stamps := s.Client.Stamps; stamps != nil && stamps.Reads > 0 {
+			reads := stamps.Reads + stamps.Unstamped
+			r.put(usOnOneCore, readsPerCPU, perSecond, float64(min(reads, chunks))/s.Client.CPUS)
+			r.put(usOnOneCore, "events a read", ratio, float64(chunks)/float64(reads))
+		} else {
+			r.skip("%s: the kernel does not stamp what comes, so that reads are not counted", readsPerCPU)
+		}
+		r.putReceiveLag(usOnOneCore, o)
 		r.putDrift(usOnOneCore, o)
 		return nil
 	}})

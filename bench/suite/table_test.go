@@ -32,12 +32,14 @@ func TestJudge(t *testing.T) {
 		{of: other, by: ours, limit: 125, atLeast: true}, // 100 and 150, within the runs that have both
 		{of: other, by: ours, limit: 126, atLeast: true},
 		{of: key{"s", "nobody", "x"}, limit: 1, beside: other},
+		{of: key{"t", "nobody", "drift p50"}, limit: 1},
+		{of: key{"s", "nobody", "x"}, limit: 1},
 	})
 	for i, want := range []struct {
 		met, missing bool
 		median       float64
 		unit         unit
-	}{{true, false, 2000, nanoseconds}, {false, false, 2000, nanoseconds}, {true, false, 125, ratio}, {false, false, 125, ratio}, {false, true, math.NaN(), nanoseconds}} {
+	}{{true, false, 2000, nanoseconds}, {false, false, 2000, nanoseconds}, {true, false, 125, ratio}, {false, false, 125, ratio}, {false, true, math.NaN(), nanoseconds}, {false, true, math.NaN(), nanoseconds}, {false, true, math.NaN(), count}} {
 		j := got[i]
 		same := j.spread.Median == want.median || math.IsNaN(j.spread.Median) && math.IsNaN(want.median)
 		if j.met() != want.met || j.missing != want.missing || !same || j.unit != want.unit {
