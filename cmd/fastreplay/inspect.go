@@ -47,7 +47,12 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 		Example: `  fastreplay inspect conversation.jsonl.zst
   fastreplay inspect --cache-tokens 3M,10M --max-model-len 131072 chat.jsonl
   fastreplay inspect --html traces.html monday.jsonl tuesday.jsonl`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("no trace; give one or more, as `fastreplay inspect FILE…`")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error { return i.run(c, args) },
 	}
 	f := c.Flags()

@@ -160,10 +160,16 @@ func kindOf(component string, raw json.RawMessage) (string, error) {
 
 // decode reads JSON; the strings in v do not refer to data.
 func decode(data []byte, v any) error {
-	if err := sonic.ConfigStd.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("no valid JSON of the expected shape: %.200s", firstLine(err.Error()))
+	err := sonic.ConfigStd.Unmarshal(data, v)
+	switch {
+	case err == nil:
+		return nil
+	case len(data) == 0:
+		return errors.New("the file is empty")
+	case !sonic.Valid(data):
+		return errors.New("no valid JSON: want a tokenizer.json as the Hugging Face tokenizers library writes it")
 	}
-	return nil
+	return fmt.Errorf("no tokenizer.json: %.200s", firstLine(err.Error()))
 }
 
 // firstLine cuts off the excerpt that the decoder's messages go on with.

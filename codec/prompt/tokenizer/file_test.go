@@ -23,8 +23,8 @@ const tinyModel = `{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 
 func TestFilesThatCannotWork(t *testing.T) {
 	cases := []struct{ file, says string }{
-		{``, "no valid JSON"},
-		{`[]`, "no valid JSON"},
+		{``, "the file is empty"},
+		{`[]`, "no tokenizer.json"},
 		{`{`, "no valid JSON"},
 		{`{}`, "no model in it"},
 		{`{"model":null}`, "no model in it"},
