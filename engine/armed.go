@@ -18,13 +18,11 @@ func (c *conn) arm(i int32, s *shot) bool {
 	c.carry(i, parked, s.releaseNS)
 	s.conn.Store(c.key)
 	if c.sock.tls != nil && !c.run.remote.put(i, s, c) {
-		c.state.Store(dead) // TLS counts what it has encrypted: it cannot carry anything else
-		c.bury()
+		c.drop() // it is broken
 		return false
 	}
 	if !s.state.CompareAndSwap(shotEmpty, shotArmed) {
-		c.state.Store(busy)
-		c.takeBack()
+		c.unclaim()
 		return false
 	}
 	c.peer.fired.Add(1)
@@ -32,34 +30,46 @@ func (c *conn) arm(i int32, s *shot) bool {
 	return true
 }
 
-// takeBack frees a busy connection of a request that the lane will not write.
-func (c *conn) takeBack() {
+// unclaim gives back a claimed connection that has nothing to send after all.
+func (c *conn) unclaim() {
 	c.request.Store(noRequest)
-	if c.sock.tls == nil {
-		c.peer.park(c, busy)
+	if c.sock.tls != nil {
+		c.drop() // TLS counts what it has encrypted, so it can carry nothing else
 		return
 	}
-	c.state.Store(dead) // TLS counts what it has encrypted
+	c.peer.park(c, claimed)
+}
+
+// drop ends a claimed connection.
+func (c *conn) drop() {
+	c.state.Store(dead)
 	c.bury()
 }
 
-// sent tells whether the connection's request has left, or is leaving: not that it waits for the lane, or was taken back.
-func (c *conn) sent() bool {
+// takeBack frees the busy connection of a request that the lane will not write. Its shot is abandoned, so nobody else
+// touches it.
+func (c *conn) takeBack() {
+	c.state.Store(claimed)
+	c.unclaim()
+}
+
+// sent tells whether request i of a busy connection has left, or is leaving: not that it waits for the lane, or is being
+// taken back.
+func (c *conn) sent(i int32) bool {
 	l := c.run.remote
 	if l == nil {
 		return true
 	}
-	switch l.shots[c.request.Load()].state.Load() {
+	switch l.shots[i].state.Load() {
 	case shotEmpty, shotArmed, shotAbandoned:
 		return false
 	}
 	return true
 }
 
-// disarm is for a receiver that has found its connection over. If the lane has not written the request yet, the request
+// disarm is for a receiver that has found its connection over. If the lane has not written request i yet, the request
 // gets another connection and this one is buried; true then.
-func (c *conn) disarm() bool {
-	i := c.request.Load()
+func (c *conn) disarm(i int32) bool {
 	if !c.run.remote.shots[i].state.CompareAndSwap(shotArmed, shotEmpty) {
 		return false
 	}

@@ -200,15 +200,18 @@ func (c *conn) read() ([]byte, int64, error) {
 // writer's side is told so, and waited for.
 func (c *conn) awaitsReply() bool {
 	for {
-		// The request is read before the state: busy is then that request's, not the one before it.
-		replied := c.request.Load() == c.finished
+		// The request is read before the state, and again after it: busy is then that request's, not another one's.
+		i := c.request.Load()
 		switch state := c.state.Load(); state {
 		case busy:
-			if !replied && c.sent() {
-				return true
+			if c.request.Load() != i {
+				continue
 			}
-			if !replied {
-				if c.disarm() {
+			if i != c.finished {
+				if c.sent(i) {
+					return true
+				}
+				if c.disarm(i) {
 					return false
 				}
 				runtime.Gosched() // the lane is writing, or the replay takes the request back

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -42,7 +43,8 @@ type laneProcess struct {
 
 	mu      sync.Mutex
 	scanned int64   // shots before this one have been looked at
-	again   []int32 // requests whose connection died before its time
+	again   []int32 // requests that found no connection yet, or whose connection died before its time
+	spare   []int32 // room for the next list of them
 	armed   int     // requests before this one have been armed, or are in again
 	died    bool
 }
@@ -118,6 +120,7 @@ func (l *laneProcess) drive() {
 	l.board.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
 	go func() { defer close(listening); l.listen() }()
+	defer l.endWith(l.run.ctx)()
 	tick := time.NewTicker(armTick)
 	defer tick.Stop()
 	for l.look() {
@@ -166,13 +169,24 @@ func (l *laneProcess) arm(horizonNS int64) {
 		return
 	}
 	again := l.again
-	l.again = l.again[:0]
+	l.again = l.spare[:0]
 	for _, i := range again {
 		l.armOne(i)
+		l.breathe()
 	}
+	l.spare = again
 	for l.armed < len(l.shots) && l.shots[l.armed].releaseNS < horizonNS {
 		l.armOne(int32(l.armed))
 		l.armed++
+		l.breathe()
+	}
+}
+
+// breathe lets others settle shots between two that are armed: encrypting a long prompt takes milliseconds.
+func (l *laneProcess) breathe() {
+	if l.stage != nil {
+		l.mu.Unlock()
+		l.mu.Lock()
 	}
 }
 
@@ -239,15 +253,18 @@ func (l *laneProcess) scan() {
 	for end := l.board.next.Load(); l.scanned < end; l.scanned++ {
 		i := int32(l.scanned)
 		s := &l.shots[i]
-		switch state := s.state.Load(); state {
+		switch s.state.Load() {
 		case shotMissed:
 			s.state.Store(shotSettled)
-			p := l.run.peerOf(i)
-			p.fired.Add(1)
-			l.run.sendLate(i, p)
-		case shotPart, shotFailed:
+			l.run.fire(i)
+		case shotPart:
 			s.state.Store(shotSettled)
-			l.run.connOf(s).tookPart(i, s, state == shotFailed)
+			l.run.connOf(s).tookPart(i, s, false)
+		case shotFailed:
+			s.state.Store(shotSettled)
+			c := l.run.connOf(s)
+			c.sock.shut() // the reader's side ends too, if it has not
+			c.tookPart(i, s, true)
 		}
 	}
 }
@@ -266,11 +283,16 @@ func (l *laneProcess) abandonRest() {
 
 func (l *laneProcess) abandon(i int32, why string) {
 	s := &l.shots[i]
-	switch state := s.state.Load(); state {
-	case shotFiring, shotPart, shotFailed: // the lane died over it: whether it was sent, the reply will tell
+	switch s.state.Load() {
+	case shotPart:
+		s.state.Store(shotSettled)
+		l.run.connOf(s).tookPart(i, s, false)
+	case shotFiring, shotFailed: // the lane died over it: whether it was sent, the reply will tell
 		s.errno = int32(syscall.ECONNABORTED)
 		s.state.Store(shotSettled)
-		l.run.connOf(s).tookPart(i, s, true)
+		c := l.run.connOf(s)
+		c.fresh = true // never sent again: the server may have it
+		c.tookPart(i, s, true)
 	case shotWhole, shotSettled: // the receiver's
 	default:
 		if s.state.CompareAndSwap(shotArmed, shotAbandoned) {
@@ -279,6 +301,20 @@ func (l *laneProcess) abandon(i int32, why string) {
 		s.state.Store(shotAbandoned)
 		l.run.unsent(i, why)
 	}
+}
+
+// killGrace is how long a lane may take to end when the run is aborted: one that was stopped or frozen never does.
+const killGrace = time.Second
+
+// endWith kills the lane some time after ctx has ended, unless it has ended by then.
+func (l *laneProcess) endWith(ctx context.Context) (cancel func() bool) {
+	return context.AfterFunc(ctx, func() {
+		time.AfterFunc(killGrace, func() {
+			if !l.board.ended.Load() {
+				_ = l.cmd.Process.Kill()
+			}
+		})
+	})
 }
 
 // kill ends the process, if it has not ended, and waits for it.
@@ -296,18 +332,26 @@ func (l *laneProcess) kill() {
 
 // give hands a connection's descriptor to the lane.
 func (l *laneProcess) give(key uint64, s *socket) error {
-	return s.raw.Control(func(fd uintptr) { l.tell(linkOpen, key, syscall.UnixRights(int(fd))) })
+	var err error
+	if failed := s.raw.Control(func(fd uintptr) { err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+		return failed
+	}
+	if err != nil && l.board.ended.Load() {
+		return nil // it needs no more connections
+	}
+	return err
 }
 
-// forget tells the lane that a connection is over.
-func (l *laneProcess) forget(key uint64) { l.tell(linkClose, key, nil) }
+// forget tells the lane that a connection is over. A lane that is gone needs no telling.
+func (l *laneProcess) forget(key uint64) { _ = l.tell(linkClose, key, nil) }
 
-func (l *laneProcess) tell(what byte, key uint64, rights []byte) {
+func (l *laneProcess) tell(what byte, key uint64, rights []byte) error {
 	m := linkMessage{what}
 	for i := range 8 {
 		m[1+i] = byte(key >> (8 * i))
 	}
-	_, _, _ = l.link.WriteMsgUnix(m[:], rights, nil) // a lane that is gone needs no telling
+	_, _, err := l.link.WriteMsgUnix(m[:], rights, nil)
+	return err
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.

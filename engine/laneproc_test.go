@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -48,6 +49,29 @@ func TestLaneThatDies(t *testing.T) {
 	}
 	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !r.Facts().Stopped {
 		t.Errorf("outcomes %v of %d records", count, len(k.records))
+	}
+}
+
+// TestLaneThatIsFrozen: a lane that does not run any more cannot keep an aborted run from ending.
+func TestLaneThatIsFrozen(t *testing.T) {
+	lane := laneOfItsOwn(t)
+	w, s := equalWork(t, 4000, openPlan)
+	k := new(sink)
+	r := newRun(t, lane, w, k)
+	go s.run()
+	r.Connect(context.Background())
+	go func() {
+		for s.served.Load() < 100 {
+			runtime.Gosched()
+		}
+		_ = r.remote.cmd.Process.Signal(syscall.SIGSTOP)
+		r.Abort()
+	}()
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.records) != 4000 {
+		t.Errorf("%d records", len(k.records))
 	}
 }
 

@@ -25,6 +25,13 @@ const (
 	laneStageFD = 6
 )
 
+// descriptorPatience is how long the lane spins for a connection's descriptor, ns. Connections are dialled and armed a tenth of
+// a second ahead, so that it hardly ever does.
+const descriptorPatience = 1_000_000
+
+// laneHeap bounds the heap, whose collector is off until then.
+const laneHeap = 256 << 20
+
 // laneServer is the lane in its own process.
 type laneServer struct {
 	board *laneBoard
@@ -43,7 +50,8 @@ type laneConn struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = n
 // ServeLane is the whole of a lane's process: it waits for each request's instant and writes it on the connection that
 // the replay has armed. The command line hands it the descriptors; it ends when the replay does.
 func ServeLane() error {
-	debug.SetGCPercent(-1) // it allocates nothing while it sends
+	debug.SetGCPercent(-1) // connections that come and go are all that it allocates
+	debug.SetMemoryLimit(laneHeap)
 	l, err := openLane()
 	if err != nil {
 		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
@@ -175,9 +183,12 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	}
 	key := s.conn.Load()
 	word := l.table[uint32(key)].word.Load()
+	for began := l.clock.Now(); word>>32 != key>>32 && l.clock.Now()-began < descriptorPatience; { // it is still on the way
+		word = l.table[uint32(key)].word.Load()
+	}
 	s.sentNS = l.clock.Now()
 	if word>>32 != key>>32 {
-		return l.fail(s, syscall.ENOTCONN) // its descriptor is still on the way
+		return l.fail(s, syscall.ENOTCONN)
 	}
 	n, err := writeNow(uintptr(uint32(word)), l.bytes(s))
 	s.writtenNS = l.clock.Now()

@@ -55,6 +55,9 @@ func (o *overtakers) reach(i int) int64 {
 		if int(j) != i && sent != record.None && sent < until && w.peer(i) == w.peer(int(j)) {
 			longest = max(longest, w.sharedTokens(i, int(j)))
 		}
+		if int64(longest) > records[i].CachedTokens {
+			break // more explains no more
+		}
 	}
 	block := w.cache(w.peer(i)).finestBlock()
 	return int64(max(0, min(longest, w.builtTokens(i)-1)) / block * block)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -127,6 +128,7 @@ func (s *socket) send(image []byte) (all bool, err error) {
 // seal encrypts image into bytes that another process will send, in place of send. They are valid until the next call.
 func (s *socket) seal(image []byte) ([]byte, error) {
 	s.setSealing(true)
+	s.sealed = slices.Grow(s.sealed, int(sealedSize(int64(len(image)))))
 	_, err := s.tls.Write(image) // through spillConn.Write
 	s.setSealing(false)
 	return s.sealed, err
@@ -202,8 +204,13 @@ func (s *socket) resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
 // close ends the connection, also where another process has a descriptor of it. TLS's closing alert is left out: nobody
 // waits for it.
 func (s *socket) close() {
-	_ = s.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	s.shut()
 	_ = s.tcp.Close()
+}
+
+// shut ends both directions; reads and writes, also those that wait, end soon.
+func (s *socket) shut() {
+	_ = s.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
 // peerTook reports how many bytes the peer's kernel has acknowledged, and false where the system cannot tell.

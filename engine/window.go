@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -119,18 +120,38 @@ func (r *Run) buildAhead(ctx context.Context) {
 		if to == from {
 			select {
 			case <-ctx.Done():
+				r.digestRest(v.recipe)
 				return
 			case <-tick.C:
 				continue
 			}
 		}
 		if v.recipe.fill(ctx, r.work, m, from, to, &built) != nil {
+			r.digestRest(v.recipe)
 			return
 		}
 		if r.work.Plan.Open() {
 			v.leadNS.Store(min(v.leadNS.Load(), r.work.Plan.ReleaseNS[from]-r.clock.Now()))
 		}
 	}
+}
+
+// digestRest finds out what the images had in them that were never built in the window, because the run ended while it was
+// full or late: the fingerprint is of all that was sent.
+func (r *Run) digestRest(recipe *Recipe) {
+	m := r.work.Images
+	from := int(m.built.Load())
+	if r.stop.Load() {
+		return // not all were sent
+	}
+	_ = parallel(context.Background(), r.work.Requests()-from, func(a, b int) {
+		var scratch []byte
+		for i := from + a; i < from+b; i++ {
+			scratch = slices.Grow(scratch[:0], int(m.Size(i)))[:m.Size(i)]
+			m.digests[i] = recipe.build(r.work, i, scratch)
+		}
+	})
+	m.built.Store(int64(r.work.Requests()))
 }
 
 // needsImage tells whether the arena must still hold image i.
