@@ -126,7 +126,7 @@ func TestInspectUnreadable(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "requires at least 1 arg"},
+		{nil, "no trace; give one or more"},
 		{[]string{"nothing.jsonl"}, "nothing.jsonl"},
 		{[]string{"../codec/trace/testdata/empty.jsonl"}, "the trace is empty"},
 		{[]string{"../codec/trace/testdata/damaged.jsonl.zst"}, "damaged or cut short"},
