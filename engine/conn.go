@@ -28,13 +28,14 @@ const readBuffer = 16 << 10
 // conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
 // sides, the writer (lane, late worker or flush) and the reader (the receiver).
 type conn struct {
-	id    uint32 // place in the peer's table
-	key   uint64 // what the lane's process calls it
-	peer  *peer
-	run   *Run
-	sock  *socket
-	reply reply
-	buf   []byte
+	id      uint32 // place in the peer's table
+	key     uint64 // what the lane's process calls it
+	linkSeq int64  // how many messages that process has to have taken before it knows it
+	peer    *peer
+	run     *Run
+	sock    *socket
+	reply   reply
+	buf     []byte
 
 	state   atomic.Uint32
 	request atomic.Int32 // the request it carries, or carried last

@@ -41,6 +41,9 @@ type laneProcess struct {
 	shots  []shot
 	stage  *stage // of https requests; nil = there are none
 
+	linkMu sync.Mutex
+	told   int64 // messages on the link
+
 	mu      sync.Mutex
 	scanned int64   // shots before this one have been looked at
 	again   []int32 // requests that found no connection yet, or whose connection died before its time
@@ -207,6 +210,11 @@ func (l *laneProcess) armOne(i int32) {
 			l.again = append(l.again, i)
 			return
 		}
+		if c.linkSeq > l.board.taken.Load() {
+			p.putBack(c) // the lane has not got its descriptor yet
+			l.again = append(l.again, i)
+			return
+		}
 		if c.arm(i, s) {
 			return
 		}
@@ -330,28 +338,32 @@ func (l *laneProcess) kill() {
 	}
 }
 
-// give hands a connection's descriptor to the lane.
-func (l *laneProcess) give(key uint64, s *socket) error {
-	var err error
-	if failed := s.raw.Control(func(fd uintptr) { err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
-		return failed
+// give hands a connection's descriptor to the lane. It can be armed when the lane has taken as many messages as returned.
+func (l *laneProcess) give(key uint64, s *socket) (seq int64, err error) {
+	if failed := s.raw.Control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+		return 0, failed
 	}
 	if err != nil && l.board.ended.Load() {
-		return nil // it needs no more connections
+		err = nil // it needs no more connections
 	}
-	return err
+	return seq, err
 }
 
 // forget tells the lane that a connection is over. A lane that is gone needs no telling.
-func (l *laneProcess) forget(key uint64) { _ = l.tell(linkClose, key, nil) }
+func (l *laneProcess) forget(key uint64) { _, _ = l.tell(linkClose, key, nil) }
 
-func (l *laneProcess) tell(what byte, key uint64, rights []byte) error {
+// tell sends a message and returns how many there have been.
+func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err error) {
+	l.linkMu.Lock()
+	defer l.linkMu.Unlock()
 	m := linkMessage{what}
 	for i := range 8 {
 		m[1+i] = byte(key >> (8 * i))
 	}
-	_, _, err := l.link.WriteMsgUnix(m[:], rights, nil)
-	return err
+	if _, _, err = l.link.WriteMsgUnix(m[:], rights, nil); err == nil {
+		l.told++
+	}
+	return l.told, err
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.

@@ -236,12 +236,10 @@ func (l *laneServer) takeConnections() {
 		if old := c.word.Swap(0); old != 0 {
 			_ = unix.Close(int(uint32(old)))
 		}
-		if m[0] != linkOpen {
-			continue
-		}
-		if fd, ok := oneRight(rights[:oobn]); ok {
+		if fd, ok := oneRight(rights[:oobn]); ok && m[0] == linkOpen {
 			c.word.Store(key>>32<<32 | uint64(fd))
 		}
+		l.board.taken.Add(1)
 	}
 }
 

@@ -55,15 +55,20 @@ func (p *peer) take() *conn {
 	}
 }
 
+// putBack offers a connection again that was taken and is still parked.
+func (p *peer) putBack(c *conn) {
+	p.parked.put(c.id)
+	if c.state.Load() == dead && p.table[c.id].Load() == c {
+		p.parked.drop(c.id) // it died in between, before it could be withdrawn
+	}
+}
+
 // park offers a connection that is in state from for the next request. Its receiver may find it closed at any moment.
 func (p *peer) park(c *conn, from uint32) {
 	if !c.state.CompareAndSwap(from, parked) {
 		return // closed by the server as soon as it was open
 	}
-	p.parked.put(c.id)
-	if c.state.Load() == dead && p.table[c.id].Load() == c {
-		p.parked.drop(c.id) // it died in between, before it could be withdrawn
-	}
+	p.putBack(c)
 }
 
 // forget takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
@@ -96,7 +101,7 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 	p.born[id]++
 	c.key = connKey(p.base+id, p.born[id])
 	if l := p.run.remote; l != nil {
-		if err := l.give(c.key, s); err != nil {
+		if c.linkSeq, err = l.give(c.key, s); err != nil {
 			s.close()
 			p.unused.put(id)
 			return nil, fmt.Errorf("connecting to %s: %w", p.name, err)

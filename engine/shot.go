@@ -54,6 +54,7 @@ type laneBoard struct {
 	ended   atomic.Bool  // the lane releases nothing more
 	next    atomic.Int64 // the first shot that the lane has not passed
 	fired   atomic.Int64 // shots that were written
+	taken   atomic.Int64 // messages on the link that the lane has acted on
 }
 
 // The values of laneBoard.ready.

@@ -114,17 +114,22 @@ func windowSendsTheSameBytes(t *testing.T, lane []string) {
 	}
 	k := new(sink)
 	do(t, s, newRun(t, lane, w, k))
+	ok := int64(0)
 	for _, rec := range k.records {
-		if rec.Outcome != record.OK {
+		switch rec.Outcome {
+		case record.OK:
+			ok++
+		case record.Reset: // crossed the server's end of the connection on its way
+		default:
 			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
 		}
 	}
-	if len(k.records) != n || s.served.Load() != n || wrong.Load() != 0 {
-		t.Errorf("%d records, %d served, %d with other bytes", len(k.records), s.served.Load(), wrong.Load())
+	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
+		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
 	}
 	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
-	facts, ok := m.Window()
-	t.Logf("window %+v, %v", facts, ok)
+	facts, _ := m.Window()
+	t.Logf("window %+v", facts)
 }
