@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -40,6 +42,7 @@ type laneProcess struct {
 	board  *laneBoard
 	shots  []shot
 	stage  *stage // of https requests; nil = there are none
+	sealed []byte // the armer's: one of them on its way to the stage
 
 	linkMu sync.Mutex
 	told   int64 // messages on the link
@@ -105,13 +108,8 @@ func (l *laneProcess) fill(places int) {
 // placement is how the lane's thread is scheduled, or why it could not be as asked.
 func (l *laneProcess) placement() (sched.Placement, error) {
 	b := l.board
-	refused := string(b.refused[:])
-	for i, c := range b.refused {
-		if c == 0 {
-			refused = refused[:i]
-			break
-		}
-	}
+	text, _, _ := bytes.Cut(b.refused[:], []byte{0})
+	refused := string(text)
 	if b.ready.Load() == laneRefused {
 		return sched.Placement{}, errors.New(refused)
 	}
@@ -223,11 +221,11 @@ func (l *laneProcess) armOne(i int32) {
 
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
 func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
-	sealed, err := c.sock.seal(l.run.image(i, false))
-	if err != nil {
+	var err error
+	if l.sealed, err = c.sock.seal(l.sealed[:0], l.run.image(i, false)); err != nil {
 		return false
 	}
-	s.offset, s.size = ^l.stage.put(i, sealed), int64(len(sealed))
+	s.offset, s.size = ^l.stage.put(i, l.sealed), int64(len(l.sealed))
 	return true
 }
 
@@ -357,9 +355,7 @@ func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err
 	l.linkMu.Lock()
 	defer l.linkMu.Unlock()
 	m := linkMessage{what}
-	for i := range 8 {
-		m[1+i] = byte(key >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(m[1:], key)
 	if _, _, err = l.link.WriteMsgUnix(m[:], rights, nil); err == nil {
 		l.told++
 	}

@@ -31,12 +31,7 @@ func TestLaneThatDies(t *testing.T) {
 	r := newRun(t, lane, w, k)
 	go s.run()
 	r.Connect(context.Background())
-	go func() {
-		for s.served.Load() < 100 {
-			runtime.Gosched()
-		}
-		_ = r.remote.cmd.Process.Kill()
-	}()
+	go s.after(100, func() { _ = r.remote.cmd.Process.Kill() })
 	if err := r.Do(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +55,10 @@ func TestLaneThatIsFrozen(t *testing.T) {
 	r := newRun(t, lane, w, k)
 	go s.run()
 	r.Connect(context.Background())
-	go func() {
-		for s.served.Load() < 100 {
-			runtime.Gosched()
-		}
+	go s.after(100, func() {
 		_ = r.remote.cmd.Process.Signal(syscall.SIGSTOP)
 		r.Abort()
-	}()
+	})
 	if err := r.Do(); err != nil {
 		t.Fatal(err)
 	}

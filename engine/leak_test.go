@@ -74,12 +74,7 @@ func nothingIsLeftBehind(t *testing.T, lane []string) {
 			go func() { defer close(serving); s.run() }()
 			r.Connect(context.Background())
 			if c.end != nil {
-				go func() {
-					for s.served.Load() == 0 {
-						runtime.Gosched()
-					}
-					c.end(r)
-				}()
+				go s.after(1, func() { c.end(r) })
 			}
 			if err := r.Do(); err != nil {
 				t.Fatal(err)

@@ -58,6 +58,14 @@ func (s *server) serve(c net.Conn) {
 	}
 }
 
+// after calls f when n requests have been served.
+func (s *server) after(n int64, f func()) {
+	for s.served.Load() < n {
+		runtime.Gosched()
+	}
+	f()
+}
+
 // sink keeps the order of completion and the gaps.
 type sink struct {
 	mu      sync.Mutex
@@ -237,12 +245,7 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane []string) {
 	r := newRun(t, lane, w, k)
 	go s.run()
 	r.Connect(context.Background())
-	go func() {
-		for s.served.Load() < 100 {
-			runtime.Gosched()
-		}
-		r.Stop()
-	}()
+	go s.after(100, r.Stop)
 	if err := r.Do(); err != nil {
 		t.Fatal(err)
 	}

@@ -125,21 +125,19 @@ func (s *socket) send(image []byte) (all bool, err error) {
 	return len(s.spill) == 0, err
 }
 
-// seal encrypts image into bytes that another process will send, in place of send. They are valid until the next call.
-func (s *socket) seal(image []byte) ([]byte, error) {
-	s.setSealing(true)
-	s.sealed = slices.Grow(s.sealed, int(sealedSize(int64(len(image)))))
+// seal appends image, encrypted, to dst, for another process to send in place of send.
+func (s *socket) seal(dst, image []byte) ([]byte, error) {
+	s.setSealing(true, slices.Grow(dst, int(sealedSize(int64(len(image))))))
 	_, err := s.tls.Write(image) // through spillConn.Write
-	s.setSealing(false)
-	return s.sealed, err
+	return s.setSealing(false, nil), err
 }
 
-func (s *socket) setSealing(on bool) {
+// setSealing begins to gather in sealed, or ends it; it returns what has been gathered.
+func (s *socket) setSealing(on bool, sealed []byte) (gathered []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sealing = on; on {
-		s.sealed = s.sealed[:0]
-	}
+	gathered, s.sealed, s.sealing = s.sealed, sealed, on
+	return gathered
 }
 
 // keepSealed takes what TLS writes while an image is sealed.
