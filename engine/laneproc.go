@@ -90,7 +90,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
+		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -256,7 +256,7 @@ func (l *laneProcess) rearm(i int32) {
 
 // scan settles the shots that the lane has passed and that no receiver will settle.
 func (l *laneProcess) scan() {
-	for end := l.board.next.Load(); l.scanned < end; l.scanned++ {
+	for end := l.board.passed(); l.scanned < end; l.scanned++ {
 		i := int32(l.scanned)
 		s := &l.shots[i]
 		switch s.state.Load() {
@@ -277,12 +277,12 @@ func (l *laneProcess) scan() {
 
 // abandonRest ends the requests that the lane will not send, and gives their connections back.
 func (l *laneProcess) abandonRest() {
-	why := "the run was interrupted before its time"
+	why := notItsTime
 	if !l.board.ended.Load() {
 		l.run.Stop()
 		why = errLaneDied.Error()
 	}
-	for i := l.board.next.Load(); i < int64(len(l.shots)); i++ {
+	for i := l.board.passed(); i < int64(len(l.shots)); i++ {
 		l.abandon(int32(i), why)
 	}
 }

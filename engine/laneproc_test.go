@@ -75,7 +75,7 @@ func TestLaneThatIsNone(t *testing.T) {
 		k := new(sink)
 		r := New(Config{
 			Backend: newRun(t, nil, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
-			Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, LaneCommand: command,
+			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: 1, LaneCommand: command,
 		}, w, "a", IdealHits{}, k)
 		if r.remote != nil || r.LaneErr() == nil {
 			t.Fatalf("%v is a lane", command)

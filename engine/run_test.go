@@ -112,7 +112,7 @@ func newRun(t testing.TB, lane []string, w *Work, k Sink) *Run {
 	}
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, Descriptors: 4096, LaneCommand: lane,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: 1, Descriptors: 4096, LaneCommand: lane,
 	}, w, "a", IdealHits{}, k)
 	if lane != nil && w.Plan.Open() && r.remote == nil {
 		t.Fatal("no process for the lane: ", r.remoteErr)

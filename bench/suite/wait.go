@@ -23,7 +23,7 @@ type waited struct {
 func wait(args []string, stdout io.Writer) error {
 	f := flag.NewFlagSet(waitCommand, flag.ContinueOnError)
 	realtime := f.String("realtime", "auto", "as fastreplay's")
-	spin := f.Duration("spin", sched.DefaultSpin, "as fastreplay's")
+	spin := f.Duration("spin", sched.AutoSpin, "as fastreplay's")
 	rate := f.Float64("rate", 2000, "instants per second")
 	duration := f.Duration("duration", time.Second, "for how long")
 	if err := f.Parse(args); err != nil {
