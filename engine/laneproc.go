@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -116,16 +117,17 @@ func (l *laneProcess) placement() (sched.Placement, error) {
 	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
 }
 
-// drive keeps requests armed and settles what the lane cannot, until the lane has ended.
+// drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
+// can only be as punctual as its requests are armed. Beside six busy loops on 2 cores drift p99 was 19 µs to 190 ms with an
+// ordinary goroutine, 27 to 44 µs with this.
 func (l *laneProcess) drive() {
+	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the lane has been granted the same
 	l.board.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
 	go func() { defer close(listening); l.listen() }()
 	defer l.endWith(l.run.ctx)()
-	tick := time.NewTicker(armTick)
-	defer tick.Stop()
-	for l.look() {
-		<-tick.C
+	for tick := sched.NewWaiter(l.run.clock, 0, new(atomic.Bool)); l.look(); {
+		tick.Wait(l.run.clock.Now() + int64(armTick))
 	}
 	l.kill()
 	<-listening
@@ -262,7 +264,9 @@ func (l *laneProcess) scan() {
 		switch s.state.Load() {
 		case shotMissed:
 			s.state.Store(shotSettled)
-			l.run.fire(i)
+			if l.run.fire(i) {
+				l.run.notReady.Add(1) // there was a connection, but it was not armed in time
+			}
 		case shotPart:
 			s.state.Store(shotSettled)
 			l.run.connOf(s).tookPart(i, s, false)

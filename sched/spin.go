@@ -13,10 +13,10 @@ const (
 )
 
 // A sleep that ends later than the window allows for widens it by 1/widenBy, every other narrows it by 1/narrowBy. The
-// two balance where one in narrowBy/widenBy sleeps is too late: the window follows the 99th percentile of lateness.
+// two balance where one in narrowBy/widenBy sleeps is too late: one in 300.
 const (
 	widenBy  = 4
-	narrowBy = 100 * widenBy
+	narrowBy = 300 * widenBy
 )
 
 // spinWindow is how long before a deadline a Waiter stops sleeping: as long as sleeps have lately ended late.
