@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,7 +64,6 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	l.cmd.ExtraFiles = files
 	l.cmd.Env = append(os.Environ(), "GODEBUG="+noPreemption(os.Getenv("GODEBUG")))
 	l.cmd.Stderr = os.Stderr
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the replay, which drains first
 	if err := l.cmd.Start(); err != nil {
 		_ = l.link.Close()
 		l.cmd = nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -36,7 +37,8 @@ type laneServer struct {
 // ServeLane is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
 // that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
 func ServeLane() error {
-	debug.SetGCPercent(-1) // the world cannot be stopped while a lane runs
+	signal.Ignore(os.Interrupt, unix.SIGTERM) // they are for the replay, which drains first
+	debug.SetGCPercent(-1)                    // the world cannot be stopped while a lane runs
 	l, err := openLane()
 	if err != nil {
 		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
