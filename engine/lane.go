@@ -40,6 +40,7 @@ func (r *Run) startLanes() error {
 	for range lanes { // they are placed alike
 		p := <-placed
 		r.placement = p.Placement
+		r.senders = append(r.senders, p.thread)
 		failed = cmp.Or(failed, p.err)
 	}
 	for range lanes {
@@ -51,13 +52,14 @@ func (r *Run) startLanes() error {
 // lanePlacing is what became of a thread's placement.
 type lanePlacing struct {
 	sched.Placement
-	err error
+	thread int
+	err    error
 }
 
 // lane is a thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
 	p, err := sched.Place(r.cfg.Realtime)
-	placed <- lanePlacing{p, err}
+	placed <- lanePlacing{p, threadID(), err}
 	if !<-start {
 		return
 	}

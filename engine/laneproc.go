@@ -117,6 +117,14 @@ func (l *laneProcess) placement() (sched.Placement, error) {
 	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
 }
 
+// threads are the lanes', once they are placed.
+func (l *laneProcess) threads() (ids []int) {
+	for i := range l.board.lanes {
+		ids = append(ids, int(l.board.lane[i].thread))
+	}
+	return ids
+}
+
 // drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
 // can only be as punctual as its requests are armed. Beside six busy loops on 2 cores drift p99 was 19 µs to 190 ms with an
 // ordinary goroutine, 27 to 44 µs with this.

@@ -76,6 +76,7 @@ func (l *laneServer) lane(s *laneState, placed chan<- sched.Placement, refused c
 		refused <- err
 		return
 	}
+	s.thread = int64(threadID())
 	placed <- p
 	for l.board.startNS.Load() == 0 {
 		if l.board.stop.Load() {

@@ -71,7 +71,9 @@ type Run struct {
 	lags lagTotal
 
 	placement     sched.Placement
-	spinNS        atomic.Int64 // of the lanes' windows the largest
+	spinNS        atomic.Int64  // of the lanes' windows the largest
+	senders       []int         // the lanes' threads, where they are of this process
+	machine       *machineWatch // nil before Do, and where that sent nothing
 	usage         Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
@@ -183,6 +185,9 @@ func (r *Run) Do() error {
 	if err != nil {
 		r.left.Store(0)
 		close(r.allDone)
+	} else {
+		r.machine = newMachineWatch(r.clock, r.soleSenders())
+		helpers.Go(func() { r.machine.watch(halt) })
 	}
 	<-r.allDone
 	close(halt)

@@ -64,7 +64,8 @@ type laneBoard struct {
 type laneState struct {
 	at     atomic.Int64 // it has passed those of its shots that come before this one
 	spinNS atomic.Int64 // how long before an instant it stopped sleeping, in the end
-	_      [48]byte     // to a cache line
+	thread int64        // its id, once the board is ready
+	_      [40]byte     // to a cache line
 }
 
 // passed is the first shot that some lane has not passed, or may yet claim.
