@@ -13,18 +13,28 @@ var errEnoughKeys = errors.New("enough keys")
 // maxKeysShown bounds the keys that a message about an unknown format lists.
 const maxKeysShown = 12
 
-// detect tells the format from the keys of the first rows. The formats share most keys, so the first format in the list
-// of which some row has every required key wins; Bailian, which needs chat_id as well, comes before Mooncake.
-func detect(name string, lines []pendingLine) (*format, error) {
-	if bytes.TrimSpace(lines[0].text)[0] == '[' {
+// detect tells the format from the keys of the first rows, or from the head of a CSV file. The formats share most keys, so the
+// first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well, comes before
+// Mooncake.
+func detect(name string, lines []pendingLine, renamed map[string]string) (*format, error) {
+	first := bytes.TrimSpace(lines[0].text)
+	if first[0] == '[' {
 		return nil, undetected(name, lines[0])
 	}
-	known := formats()
+	var known []*format
+	for _, f := range formats() {
+		known = append(known, f.renamed(renamed))
+	}
+	head := headOf(first)
 	best := -1
 	for _, l := range lines {
-		keys := knownKeys(l.text)
+		keys := keysOf(l.text, 0)
 		for i, f := range known {
-			if f.required&^keys == 0 && (best < 0 || i < best) {
+			names := keys
+			if f.csv {
+				names = head
+			}
+			if f.required&^f.fieldsOf(names) == 0 && (best < 0 || i < best) {
 				best = i
 			}
 		}
@@ -32,25 +42,28 @@ func detect(name string, lines []pendingLine) (*format, error) {
 	if best >= 0 {
 		return known[best], nil
 	}
-	// No row is whole: let the keys of its own that a format has decide, so that the linter can say what is missing.
-	for _, l := range lines {
-		switch keys := knownKeys(l.text); {
-		case keys.has(chatField) || keys.has(parentField):
-			return bailian(), nil
-		case keys.has(timestampField) || keys.has(inputField):
-			return mooncake(), nil
-		}
+	if f := ownKey(known, lines); f != nil {
+		return f, nil
 	}
 	return nil, undetected(name, lines[0])
 }
 
-// knownKeys is the set of keys with a meaning in a line's object, as far as the line is valid.
-func knownKeys(line []byte) fieldSet {
-	var keys fieldSet
-	for _, k := range keysOf(line, 0) {
-		keys |= setOf(fieldOf([]byte(k)))
+// ownKey is the format for rows of which none is whole: the keys of its own that a format has decide, so that the linter can
+// say what is missing.
+func ownKey(known []*format, lines []pendingLine) *format {
+	for _, l := range lines {
+		keys := keysOf(l.text, 0)
+		for _, f := range known {
+			own := f.required
+			if f.has(chatField) {
+				own = setOf(chatField, parentField)
+			}
+			if !f.csv && f.fieldsOf(keys)&own&^setOf(outputField) != 0 {
+				return f
+			}
+		}
 	}
-	return keys &^ setOf(unknownField)
+	return nil
 }
 
 // keysOf lists the keys of a line's object as far as the line is valid, at most most of them if that is not 0.
@@ -70,14 +83,15 @@ func keysOf(line []byte, most int) []string {
 
 // undetected says what the first row looks like and what was expected.
 func undetected(name string, first pendingLine) error {
-	fix := "a trace is JSONL, one object with timestamp, input_length and output_length on each line; known formats: " + strings.Join(Formats(), ", ")
+	fix := "a trace is JSONL, one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
+		strings.Join(Formats(), ", ")
 	fault := Fault{File: name, Line: first.line, Fix: fix}
 	text := bytes.TrimSpace(first.text)
 	keys := keysOf(text, maxKeysShown)
 	switch {
 	case len(keys) > 0:
 		fault.What = "unknown format: a row with the keys " + strings.Join(keys, ", ")
-		fault.Fix = "name the format with --format if you know it; " + fix
+		fault.Fix = "name its keys with --fields, as in --fields timestamp=" + keys[0] + "; " + fix
 	case text[0] == '[':
 		fault.What = "a JSON array, not JSONL"
 		fault.Fix = "write one object a line, for example with: jq -c '.[]'"
@@ -89,10 +103,22 @@ func undetected(name string, first pendingLine) error {
 			break
 		}
 		fault.What = err.Error()
-	case bytes.IndexByte(text, ',') > 0:
-		fault.What = fmt.Sprintf("%q looks like CSV, not JSONL", clip(text))
+	case len(headOf(text)) > 1:
+		fault.What = "unknown format: CSV with the columns " + strings.Join(headOf(text), ", ")
+		fault.Fix = "known heads have " + strings.Join(knownHeads(), "; or ") + "; other names can be given with --format and --fields"
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", clip(text))
 	}
 	return &LintError{Faults: []Fault{fault}}
+}
+
+// knownHeads says which columns each CSV format must have.
+func knownHeads() []string {
+	var heads []string
+	for _, f := range formats() {
+		if f.csv {
+			heads = append(heads, f.list(f.required)+" ("+f.name+")")
+		}
+	}
+	return heads
 }

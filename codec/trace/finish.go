@@ -9,8 +9,8 @@ import (
 
 // finish judges the whole file, sorts it, and makes the Trace of the selected rows.
 func (l *loader) finish() (*Trace, error) {
-	var roots []int64
-	if f := l.parser.format; f != nil && f.sessions {
+	roots := l.session
+	if f := l.parser.format; f != nil && f.has(chatField) {
 		roots = l.resolveSessions()
 	}
 	if err := l.refuseFaults(); err != nil {
@@ -43,6 +43,9 @@ func (l *loader) refuseFaults() error {
 // refuseWhole judges the file as a whole.
 func (l *loader) refuseWhole(order []int32) error {
 	if len(order) == 0 {
+		if l.lint.Failed > 0 && l.lint.Failed == l.fileRows {
+			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows), "a replay needs requests with response tokens")
+		}
 		if l.lint.Dropped > 0 {
 			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
 		}
@@ -118,8 +121,11 @@ func (l *loader) assemble(order []int32, roots []int64) *Trace {
 		t.ArrivalNS[i] -= first
 	}
 	if roots != nil {
-		t.Session, t.Turn, t.Type, t.Types = gather(order, roots), gather(order, l.turn), gather(order, l.typ), l.types.names
+		t.Session, t.Turn = gather(order, roots), gather(order, l.turn)
 		t.Chat, t.Parent = gather(order, l.chat), gather(order, l.parent)
+	}
+	if l.types.names != nil {
+		t.Type, t.Types = gather(order, l.typ), l.types.names
 	}
 	t.ids = l.ids.chosen(order, func(row int32) int { return blocksOf(l.input[row], l.blockTokens) })
 	return t

@@ -2,6 +2,8 @@ package trace
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +21,7 @@ const (
 	parentField
 	typeField
 	turnField
+	sessionField // a conversation's own name, where rows do not name their parents
 )
 
 // fieldSet is a set of fields, one bit each.
@@ -34,64 +37,104 @@ func setOf(fields ...field) fieldSet {
 	return s
 }
 
-// key is the field's name in a file. Bailian and Mooncake agree on the names that they share.
-func (f field) key() string {
-	switch f {
-	case timestampField:
-		return "timestamp"
-	case inputField:
-		return "input_length"
-	case outputField:
-		return "output_length"
-	case idsField:
-		return "hash_ids"
-	case chatField:
-		return "chat_id"
-	case parentField:
-		return "parent_chat_id"
-	case typeField:
-		return "type"
-	case turnField:
-		return "turn"
-	}
-	return ""
+// fieldNames is what the fields are called in a file; "" for one that it does not have.
+type fieldNames [sessionField + 1]string
+
+// format is what the reader and the writer must know of a format. A line is a JSON object, or after a line with the names of
+// the columns a row of CSV.
+type format struct {
+	name        string
+	csv         bool
+	unit        time.Duration // of timestamps
+	dates       bool          // timestamps are dates, read to the ns
+	surely      bool          // no file of the format has another unit
+	failures    bool          // a row without output is a request that failed when it was recorded
+	blockTokens int
+	names       fieldNames // others are skipped unseen
+	required    fieldSet
+	head        string                                   // what Write puts before the first row
+	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
 }
 
-func fieldOf(key []byte) field {
-	switch string(key) {
-	case "timestamp":
-		return timestampField
-	case "input_length":
-		return inputField
-	case "output_length":
-		return outputField
-	case "hash_ids":
-		return idsField
-	case "chat_id":
-		return chatField
-	case "parent_chat_id":
-		return parentField
-	case "type":
-		return typeField
-	case "turn":
-		return turnField
+func (f *format) has(d field) bool { return f.names[d] != "" }
+
+// sessions tells whether rows name their conversation.
+func (f *format) sessions() bool { return f.has(chatField) || f.has(sessionField) }
+
+// checkUnit refuses a unit for dates.
+func (f *format) checkUnit(unit time.Duration) error {
+	if f.dates && unit != 0 {
+		return fmt.Errorf("timestamps of %s are dates, which have no unit; leave --time-unit out", f.name)
+	}
+	return nil
+}
+
+// field is the one with a name.
+func (f *format) field(name []byte) field {
+	for d := timestampField; int(d) < len(f.names); d++ {
+		if f.names[d] == string(name) && len(name) > 0 {
+			return d
+		}
 	}
 	return unknownField
 }
 
-// format is what the reader and the writer must know of a JSONL format.
-type format struct {
-	name        string
-	unit        time.Duration // of timestamps
-	blockTokens int
-	fields      fieldSet // known ones; others are skipped unseen
-	required    fieldSet
-	sessions    bool                                     // rows name their conversation
-	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
+// fieldsOf is the set of fields with these names.
+func (f *format) fieldsOf(names []string) fieldSet {
+	var s fieldSet
+	for _, n := range names {
+		s |= setOf(f.field([]byte(n)))
+	}
+	return s &^ setOf(unknownField)
+}
+
+// list is the names of a set of fields.
+func (f *format) list(s fieldSet) string {
+	var names []string
+	for d, n := range f.names {
+		if s.has(field(d)) {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// renamed is the format with other names for some fields, by the names that Bailian has for them.
+func (f *format) renamed(names map[string]string) *format {
+	if len(names) == 0 {
+		return f
+	}
+	g := *f
+	for usual, name := range names {
+		if d := bailian().field([]byte(usual)); g.has(d) {
+			g.names[d] = name
+		}
+	}
+	return &g
+}
+
+// checkNames refuses names for fields that no format has, and one name for two.
+func checkNames(names map[string]string) error {
+	known := bailian()
+	taken := map[string]string{}
+	for _, usual := range slices.Sorted(maps.Keys(names)) {
+		name := names[usual]
+		if known.field([]byte(usual)) == unknownField {
+			return fmt.Errorf("unknown field %q; known are %s", usual, strings.Join(known.names[timestampField:sessionField], ", "))
+		}
+		if name == "" {
+			return fmt.Errorf("field %s has no name", usual)
+		}
+		if other, twice := taken[name]; twice {
+			return fmt.Errorf("%s is both %s and %s", name, other, usual)
+		}
+		taken[name] = usual
+	}
+	return nil
 }
 
 // formats lists every format, the most telling first: detection takes the first that fits.
-func formats() []*format { return []*format{bailian(), mooncake()} }
+func formats() []*format { return []*format{bailian(), mooncake(), azure(), burstGPT()} }
 
 // Formats lists the names that [Options].Format and [Write] take.
 func Formats() []string {

@@ -75,7 +75,7 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 	if g.Types == nil {
 		g.Types = usual.Types
 	}
-	if err := g.check(); err != nil {
+	if err := errors.Join(g.check(), g.checkFormat(f)); err != nil {
 		return g, nil, fmt.Errorf("generating a trace: %w", err)
 	}
 	return g, f, nil
@@ -107,6 +107,14 @@ func (g *Gen) check() error {
 		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", maxTokens))
 }
 
+// checkFormat refuses what the format cannot say.
+func (g *Gen) checkFormat(f *format) error {
+	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.has(idsField) {
+		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
+	}
+	return nil
+}
+
 func (r Range) check(what string, most int) error {
 	if r.Min < 1 || r.Max < r.Min || r.Max > most {
 		return fmt.Errorf("%s from %d to %d; the range must lie within 1 to %d", what, r.Min, r.Max, most)
@@ -131,13 +139,16 @@ func Generate(g Gen) (*Trace, error) {
 		t.Row = append(t.Row, int32(i))
 		t.InputTokens = append(t.InputTokens, int32(c.tokens))
 		t.OutputTokens = append(t.OutputTokens, int32(c.output))
+		if !f.has(idsField) {
+			c.ids = nil
+		}
 		t.ids.add(c.ids)
-		if f.sessions {
+		if f.sessions() {
 			t.addTurn(c, int64(i))
 		}
 		c.chat = int64(i)
 	}
-	if f.sessions {
+	if f.sessions() {
 		t.Types = g.Types
 	}
 	return t, nil

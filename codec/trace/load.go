@@ -14,9 +14,16 @@ const detectRows = 10
 
 func (o *Options) validate() error {
 	if o.Format != "" {
-		if _, err := formatByName(o.Format); err != nil {
+		f, err := formatByName(o.Format)
+		if err != nil {
 			return err
 		}
+		if err := f.checkUnit(o.TimeUnit); err != nil {
+			return err
+		}
+	}
+	if err := checkNames(o.Fields); err != nil {
+		return err
 	}
 	switch {
 	case o.TimeUnit != 0 && unitDigits(o.TimeUnit) < 0:
@@ -56,6 +63,8 @@ type loader struct {
 	turn     []int32
 	typ      []uint16
 	types    typeNames
+	session  []int64        // of named conversations
+	turns    map[int64]turn // of named conversations, the latest
 	looping  map[int32]bool // rows whose parents lead back to themselves; not usable
 
 	lint      Lint
@@ -76,7 +85,7 @@ func newLoader(name string, o Options) *loader {
 		if err != nil {
 			panic("BUG: options were not validated: " + err.Error())
 		}
-		l.setFormat(f)
+		l.setFormat(f.renamed(o.Fields))
 	}
 	return l
 }
@@ -119,7 +128,9 @@ func (l *loader) readAll(lines *lineReader) error {
 			}
 			continue
 		}
-		l.take(text, lines.line)
+		if err := l.takeLine(text, lines.line); err != nil {
+			return err
+		}
 	}
 	if l.parser.format == nil {
 		return l.settle()
@@ -141,15 +152,32 @@ func (l *loader) settle() error {
 	if len(l.pending) == 0 {
 		return nil // finish refuses the empty file
 	}
-	f, err := detect(l.name, l.pending)
+	f, err := detect(l.name, l.pending, l.o.Fields)
 	if err != nil {
 		return err
 	}
+	if err := f.checkUnit(l.o.TimeUnit); err != nil {
+		return fmt.Errorf("%s: %w", l.name, err)
+	}
 	l.setFormat(f)
 	for _, p := range l.pending {
-		l.take(p.text, p.line)
+		if err := l.takeLine(p.text, p.line); err != nil {
+			return err
+		}
 	}
 	l.pending = nil
+	return nil
+}
+
+// takeLine takes the head of a CSV file or a row; only the head can be so wrong that the file cannot be read.
+func (l *loader) takeLine(text []byte, line int) error {
+	if !l.parser.format.csv || l.parser.columns != nil {
+		l.take(text, line)
+		return nil
+	}
+	if err := l.parser.head(text); err != nil {
+		return &LintError{Faults: []Fault{faultOf(l.name, line, err)}}
+	}
 	return nil
 }
 
@@ -164,7 +192,10 @@ func (l *loader) fault(f Fault) {
 func (l *loader) take(text []byte, line int) {
 	number := l.fileRows
 	l.fileRows++
-	if err := l.parser.parse(text); err != nil {
+	if err := l.parser.parse(text); err == errFailed && !l.o.Strict {
+		l.lint.Failed++
+		return
+	} else if err != nil {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
@@ -173,13 +204,20 @@ func (l *loader) take(text []byte, line int) {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
-	if l.parser.format.sessions {
+	f := l.parser.format
+	if f.has(typeField) {
 		kind, err := l.types.index(r.typ)
 		if err != nil {
 			l.fault(faultOf(l.name, line, err))
 			return
 		}
 		l.typ = append(l.typ, kind)
+	}
+	if f.has(sessionField) {
+		l.link(r, number)
+		l.session = append(l.session, r.session)
+	}
+	if f.sessions() {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)
 		l.turn = append(l.turn, r.turn)

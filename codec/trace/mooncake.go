@@ -13,7 +13,7 @@ func mooncake() *format {
 		name:        "mooncake",
 		unit:        time.Millisecond,
 		blockTokens: 512,
-		fields:      setOf(timestampField, inputField, outputField, idsField),
+		names:       fieldNames{timestampField: "timestamp", inputField: "input_length", outputField: "output_length", idsField: "hash_ids"},
 		required:    setOf(timestampField, inputField, outputField),
 		appendRow:   appendMooncake,
 	}

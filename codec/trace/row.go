@@ -29,6 +29,8 @@ type row struct {
 	parent int64
 	typ    []byte
 	ids    []uint64
+
+	session int64 // of a named conversation; its rows get chat, parent and turn from their order
 }
 
 // rowParser decodes the lines of one file.
@@ -40,31 +42,49 @@ type rowParser struct {
 	shape  shape  // of the row before
 	key    []byte // scratch
 	typ    []byte // scratch
+
+	columns []field  // of a CSV file, once its head is known
+	cells   [][]byte // scratch
+	quoted  []byte   // scratch
 }
 
 func newRowParser(f *format, unit time.Duration) rowParser {
 	return rowParser{format: f, digits: unitDigits(unit), unitNS: int64(unit)}
 }
 
-// rowError is a line that is well-formed JSON but no row.
+// rowError is a line that is well-formed but no row.
 type rowError struct{ what, fix string }
 
 func (e *rowError) Error() string { return e.what }
 
+// errFailed is a row of a request that failed when it was recorded, which cannot be replayed as recorded.
+var errFailed = errors.New("the request failed when it was recorded")
+
 // parse decodes a line into p.row. It allocates nothing for a good line.
 func (p *rowParser) parse(line []byte) error {
 	p.empty()
-	if !p.sameShape(line) {
-		p.empty()
-		if err := p.anyShape(line); err != nil {
-			p.shape.forget()
-			return err
-		}
+	if err := p.decode(line); err != nil {
+		return err
 	}
 	if missing := p.format.required &^ p.row.seen; missing != 0 {
-		return missingFields(missing)
+		return &rowError{"missing " + p.format.list(missing), "every row must have what the format requires"}
 	}
 	return nil
+}
+
+func (p *rowParser) decode(line []byte) error {
+	if p.format.csv {
+		return p.csvRow(line)
+	}
+	if p.sameShape(line) {
+		return nil
+	}
+	p.empty()
+	err := p.anyShape(line)
+	if err != nil {
+		p.shape.forget()
+	}
+	return err
 }
 
 func (p *rowParser) empty() { p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0]} }
@@ -75,7 +95,7 @@ func (p *rowParser) anyShape(line []byte) error {
 	s := scanner{b: line}
 	end := 0 // of the value before
 	err := s.object(&p.key, func(key []byte) error {
-		f := fieldOf(key)
+		f := p.format.field(key)
 		p.shape.addLead(line[end:s.i], f)
 		err := p.member(f, &s)
 		end = s.i
@@ -89,7 +109,7 @@ func (p *rowParser) anyShape(line []byte) error {
 
 // member decodes the value of a key.
 func (p *rowParser) member(f field, s *scanner) error {
-	if !p.format.fields.has(f) {
+	if f == unknownField {
 		return s.skip(1)
 	}
 	return p.value(f, s)
@@ -98,7 +118,7 @@ func (p *rowParser) member(f field, s *scanner) error {
 // value decodes the value of a known key.
 func (p *rowParser) value(f field, s *scanner) error {
 	if p.row.met.has(f) {
-		return &rowError{f.key() + " occurs twice", "keep one of them"}
+		return &rowError{p.format.names[f] + " occurs twice", "keep one of them"}
 	}
 	p.row.met |= 1 << f
 	if s.peek() == 'n' {
@@ -112,7 +132,7 @@ func (p *rowParser) value(f field, s *scanner) error {
 		return p.typeName(s)
 	}
 	if c := s.peek(); c != '-' && c-'0' > 9 {
-		return wrongKind(f, s)
+		return p.wrongKind(f, s)
 	}
 	from := s.i
 	if v, ok := s.short(); ok && v <= math.MaxInt64 {
@@ -136,12 +156,12 @@ func (p *rowParser) value(f field, s *scanner) error {
 }
 
 // wrongKind says that a value is no number, unless it is no JSON either.
-func wrongKind(f field, s *scanner) error {
+func (p *rowParser) wrongKind(f field, s *scanner) error {
 	from := s.i
 	if err := s.skip(1); err != nil {
 		return err
 	}
-	return &rowError{fmt.Sprintf("%s is %s, not a number", f.key(), clip(s.b[from:s.i])), "write it as a JSON number"}
+	return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], clip(s.b[from:s.i])), "write it as a JSON number"}
 }
 
 func (p *rowParser) timestamp(number []byte) error {
@@ -160,10 +180,10 @@ func (p *rowParser) timestamp(number []byte) error {
 func (p *rowParser) whole(f field, number []byte) error {
 	d := parseDecimal(number, 0)
 	if !d.exact {
-		return &rowError{fmt.Sprintf("%s %s is no whole number", f.key(), clip(number)), "it counts whole things"}
+		return &rowError{fmt.Sprintf("%s %s is no whole number", p.format.names[f], clip(number)), "it counts whole things"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
-		return outOfRange(f, number)
+		return p.outOfRange(f, number)
 	}
 	if d.negative {
 		return p.set(f, -int64(d.abs), number)
@@ -174,7 +194,7 @@ func (p *rowParser) whole(f field, number []byte) error {
 // set stores the value of a field that counts something; number is how it was written.
 func (p *rowParser) set(f field, v int64, number []byte) error {
 	if low, high := rangeOf(f); v < low || v > high {
-		return outOfRange(f, number)
+		return p.outOfRange(f, number)
 	}
 	switch f {
 	case inputField:
@@ -188,14 +208,14 @@ func (p *rowParser) set(f field, v int64, number []byte) error {
 	case parentField:
 		p.row.parent = v
 	default:
-		panic("BUG: no place for " + f.key())
+		panic("BUG: no place for " + p.format.names[f])
 	}
 	return nil
 }
 
-func outOfRange(f field, number []byte) error {
+func (p *rowParser) outOfRange(f field, number []byte) error {
 	low, high := rangeOf(f)
-	return &rowError{fmt.Sprintf("%s %s is out of range", f.key(), clip(number)), fmt.Sprintf("it must be from %d to %d", low, high)}
+	return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[f], clip(number)), fmt.Sprintf("it must be from %d to %d", low, high)}
 }
 
 // rangeOf is the smallest and largest value of a whole field.
@@ -225,8 +245,12 @@ func (p *rowParser) typeName(s *scanner) error {
 	if err != nil {
 		return err
 	}
+	return p.setType(name)
+}
+
+func (p *rowParser) setType(name []byte) error {
 	if len(name) > maxTypeBytes {
-		return &rowError{fmt.Sprintf("type has %d bytes", len(name)), fmt.Sprintf("%d at most", maxTypeBytes)}
+		return &rowError{fmt.Sprintf("%s has %d bytes", p.format.names[typeField], len(name)), fmt.Sprintf("%d at most", maxTypeBytes)}
 	}
 	p.row.typ = name
 	return nil
@@ -323,20 +347,6 @@ func wrongIDs(s *scanner) error {
 		return err
 	}
 	return &rowError{fmt.Sprintf("hash_ids is %s, not a list", clip(s.b[from:s.i])), "write [id,id,…] or leave it out"}
-}
-
-func missingFields(missing fieldSet) error {
-	names := ""
-	for f := timestampField; f <= turnField; f++ {
-		if !missing.has(f) {
-			continue
-		}
-		if names != "" {
-			names += ", "
-		}
-		names += f.key()
-	}
-	return &rowError{"missing " + names, "every row must have what the format requires"}
 }
 
 // clip shortens a value for a message.

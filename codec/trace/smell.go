@@ -7,9 +7,9 @@ import (
 
 // Thresholds of the linter's judgement on a whole file. They refuse a replay that would be wrong by the factor of 1,000
 // between seconds and milliseconds, and let pass what a real server has seen. An explicit Options.TimeUnit silences
-// those about time, an explicit Options.BlockTokens none: it is what the ids are checked against.
+// those about time, as does a format that has only one, an explicit Options.BlockTokens none: it is what the ids are checked against.
 const (
-	// maxSpan is longer than any public trace (Azure 2024: 7 days).
+	// maxSpan is longer than the public traces whose unit may be mistaken.
 	maxSpan = 31 * 24 * time.Hour
 	// maxMeanGap is the mean time between requests from which a trace of slowRows rows or more is refused. Mooncake's conversation
 	// trace has 0.29 s; its milliseconds taken for seconds would make 294 s.
@@ -28,7 +28,7 @@ const (
 
 // refuseUnit is the error for a span in ns that smells of the wrong time unit.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.o.TimeUnit != 0 || spanNS == 0 {
+	if l.o.TimeUnit != 0 || l.parser.format.surely || spanNS == 0 {
 		return nil
 	}
 	rows := len(l.timeNS) - len(l.looping)

@@ -13,14 +13,15 @@ import "time"
 
 // Options say how to read a trace; the zero value detects the format and takes every row.
 type Options struct {
-	Format      string        // "" = detect; otherwise a name of [Formats]
-	TimeUnit    time.Duration // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
-	BlockTokens int           // tokens a hash id stands for; 0 = the format's own
-	Lenient     bool          // drop bad rows and count them
-	Strict      bool          // refuse repairs too
-	Collect     bool          // for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
-	Limit       int           // rows, the first of the selection in time order; 0 = all
-	From, To    time.Duration // trace time since the earliest row, From included, To not; To 0 = the end
+	Format      string            // "" = detect; otherwise a name of [Formats]
+	Fields      map[string]string // what fields are called in the file, such as timestamp: ts, where not as the format has it
+	TimeUnit    time.Duration     // 0 = the format's own; Nanosecond, Microsecond, Millisecond or Second
+	BlockTokens int               // tokens a hash id stands for; 0 = the format's own
+	Lenient     bool              // drop bad rows and count them
+	Strict      bool              // refuse repairs too
+	Collect     bool              // for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
+	Limit       int               // rows, the first of the selection in time order; 0 = all
+	From, To    time.Duration     // trace time since the earliest row, From included, To not; To 0 = the end
 }
 
 // Trace holds the selected requests, a column for each property, in order of arrival.
@@ -34,9 +35,9 @@ type Trace struct {
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
 	InputTokens  []int32 // tokens of the whole prompt, at least 1
 	OutputTokens []int32 // tokens to generate, at least 1
-	Row          []int32 // place in the file, from 0; blank lines take no number, bad rows do
+	Row          []int32 // place in the file, from 0; blank lines and a CSV head take no number, bad rows do
 
-	Session []int64  // chat id of the conversation's first request; nil where the format has none
+	Session []int64  // the conversation's own number, or the chat id of its first request; nil where the format has none
 	Turn    []int32  // nil where the format has none
 	Chat    []int64  // the request's own chat id; nil where the format has none
 	Parent  []int64  // chat id of the turn before, -1 = none; nil where the format has none

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// Write writes the trace as JSONL in a format of [Formats], in order of arrival, with timestamps exact to the ns.
+// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the format has
+// no place for is left out: see [Lost].
 //
 // Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
 func Write(w io.Writer, t *Trace, format string) error {
@@ -17,7 +18,10 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return err
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
-	var line []byte
+	line := []byte(f.head)
+	if _, err := out.Write(line); err != nil {
+		return fmt.Errorf("writing the head of the trace: %w", err)
+	}
 	for i := range t.Len() {
 		line = append(f.appendRow(line[:0], t, i), '\n')
 		if _, err := out.Write(line); err != nil {
@@ -28,6 +32,25 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// Lost names what of the trace a format has no place for, in words: block ids, conversations, types.
+func Lost(t *Trace, format string) ([]string, error) {
+	f, err := formatByName(format)
+	if err != nil {
+		return nil, err
+	}
+	var lost []string
+	if t.BlockRefs() > 0 && !f.has(idsField) {
+		lost = append(lost, "block ids")
+	}
+	if t.Session != nil && !f.sessions() {
+		lost = append(lost, "conversations")
+	}
+	if t.Type != nil && !f.has(typeField) {
+		lost = append(lost, "types")
+	}
+	return lost, nil
 }
 
 func appendLengths(dst []byte, t *Trace, i int) []byte {

@@ -1,0 +1,216 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// maxColumns bounds the columns of a CSV file.
+const maxColumns = 1000
+
+// splitCSV appends the values of a line to cells, as RFC 4180 writes them but for quoted line ends: a row is one line. White
+// space around a value does not count. Quoted holds values with quotes inside; the cells alias it and the line.
+func splitCSV(cells [][]byte, quoted *[]byte, line []byte) ([][]byte, error) {
+	if need := len(line); cap(*quoted) < need {
+		*quoted = make([]byte, 0, need) // once and for all: cells alias it
+	}
+	*quoted = (*quoted)[:0]
+	for {
+		if len(cells) == maxColumns {
+			return cells, &rowError{fmt.Sprintf("more than %d columns", maxColumns), "check that this is the right file"}
+		}
+		line = bytes.TrimLeft(line, " \t")
+		if len(line) > 0 && line[0] == '"' {
+			from := len(*quoted)
+			rest, err := unquote(quoted, line[1:])
+			if err != nil {
+				return cells, err
+			}
+			cells, line = append(cells, (*quoted)[from:]), bytes.TrimLeft(rest, " \t")
+			if len(line) > 0 && line[0] != ',' {
+				return cells, &rowError{"text after a closing quote: " + clip(line), `write a quote inside a value as ""`}
+			}
+		} else {
+			end := bytes.IndexByte(line, ',')
+			if end < 0 {
+				end = len(line)
+			}
+			cells, line = append(cells, bytes.TrimRight(line[:end], " \t")), line[end:]
+		}
+		if len(line) == 0 {
+			return cells, nil
+		}
+		line = line[1:]
+	}
+}
+
+// unquote appends a value up to its closing quote and returns what follows that.
+func unquote(dst *[]byte, line []byte) (rest []byte, err error) {
+	for {
+		end := bytes.IndexByte(line, '"')
+		if end < 0 {
+			return nil, &rowError{"a quoted value does not end", `close it with ", on the same line`}
+		}
+		*dst = append(*dst, line[:end]...)
+		if line = line[end+1:]; len(line) == 0 || line[0] != '"' {
+			return line, nil
+		}
+		*dst, line = append(*dst, '"'), line[1:]
+	}
+}
+
+// headOf is the names in a line that may be the head of a CSV file.
+func headOf(line []byte) []string {
+	if len(line) == 0 || line[0] == '{' {
+		return nil
+	}
+	var quoted []byte
+	cells, err := splitCSV(nil, &quoted, line)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, c := range cells {
+		names = append(names, clip(c))
+	}
+	return names
+}
+
+// head takes the line that names the columns. Fields without a column are unknown from then on.
+func (p *rowParser) head(line []byte) error {
+	names := headOf(bytes.TrimSpace(line))
+	f := *p.format
+	var seen fieldSet
+	for _, n := range names {
+		d := f.field([]byte(n))
+		if d != unknownField && seen.has(d) {
+			return &rowError{"two columns are named " + n, "keep one of them"}
+		}
+		seen |= setOf(d)
+		p.columns = append(p.columns, d)
+	}
+	if missing := f.required &^ seen; missing != 0 {
+		return &rowError{"no column " + f.list(missing), "the first line names the columns; rename them with --fields, or check --format"}
+	}
+	for d := range f.names {
+		if !seen.has(field(d)) {
+			f.names[d] = ""
+		}
+	}
+	p.format = &f
+	return nil
+}
+
+// csvRow decodes a row into an empty p.row.
+func (p *rowParser) csvRow(line []byte) (err error) {
+	if p.cells, err = splitCSV(p.cells[:0], &p.quoted, line); err != nil {
+		return err
+	}
+	if len(p.cells) != len(p.columns) {
+		return &rowError{fmt.Sprintf("%d values under %d columns", len(p.cells), len(p.columns)), "a row has a value for each column, with commas between"}
+	}
+	if p.failed() {
+		return errFailed
+	}
+	for i, cell := range p.cells {
+		f := p.columns[i]
+		if f == unknownField || len(cell) == 0 {
+			continue
+		}
+		p.row.seen |= setOf(f)
+		if err := p.cell(f, cell); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failed tells whether the row is of a request that failed when it was recorded; the rest of it may be anything.
+func (p *rowParser) failed() bool {
+	if !p.format.failures {
+		return false
+	}
+	for i, cell := range p.cells {
+		if p.columns[i] == outputField {
+			n, err := strconv.ParseFloat(string(cell), 64)
+			return err == nil && n == 0
+		}
+	}
+	return false
+}
+
+// cell decodes a value that is there.
+func (p *rowParser) cell(f field, cell []byte) error {
+	switch {
+	case f == typeField:
+		return p.setType(cell)
+	case f == sessionField:
+		p.row.session = sessionNumber(cell)
+		return nil
+	case f == timestampField && p.format.dates:
+		return p.date(cell)
+	}
+	s := scanner{b: cell}
+	number, err := s.number()
+	if err != nil || s.i != len(cell) {
+		return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], quote(cell)), "write it in digits"}
+	}
+	if f == timestampField {
+		return p.timestamp(number)
+	}
+	return p.whole(f, number)
+}
+
+// quote shows a value of a cell, which may be anything.
+func quote(cell []byte) string { return strconv.Quote(clip(cell)) }
+
+// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10 00:00:00.009930+00:00. Without a zone it is UTC.
+func (p *rowParser) date(cell []byte) error {
+	const day, clock = "2006-01-02", "15:04:05" // what time.Parse reads may have a fraction of a second, too
+	between := " "
+	if len(cell) > len(day) && cell[len(day)] == 'T' {
+		between = "T"
+	}
+	zone := ""
+	if bytes.LastIndexAny(cell, "Z+-") > len(day) {
+		zone = "Z07:00"
+	}
+	at, err := time.Parse(day+between+clock+zone, string(cell))
+	switch {
+	case err != nil:
+		return &rowError{fmt.Sprintf("%s is %s, not a date", p.format.names[timestampField], quote(cell)), "write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00"}
+	case at.Year() < 1970 || at.Year() > 2261: // what int64 ns hold
+		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)), "it must be from 1970 to 2261"}
+	}
+	p.row.timeNS = max(at.UnixNano(), 0)
+	return nil
+}
+
+// sessionNumber is the number of a conversation: its name if that is one, else a hash of it (FNV-1a, 63 bits).
+func sessionNumber(name []byte) int64 {
+	if n, err := strconv.ParseInt(string(name), 10, 64); err == nil && n >= 0 {
+		return n
+	}
+	h := uint64(14695981039346656037)
+	for _, c := range name {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return int64(h >> 1)
+}
+
+// appendCell appends a value, quoted where it must be.
+func appendCell(dst []byte, value string) []byte {
+	if !bytes.ContainsAny([]byte(value), "\",\n\r") && value == string(bytes.TrimSpace([]byte(value))) {
+		return append(dst, value...)
+	}
+	dst = append(dst, '"')
+	for _, c := range []byte(value) {
+		if c == '"' {
+			dst = append(dst, '"')
+		}
+		dst = append(dst, c)
+	}
+	return append(dst, '"')
+}
