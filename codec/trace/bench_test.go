@@ -3,14 +3,18 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"testing"
 )
 
 // benchTrace is a made file of about 3 MB: in Mooncake's format with prompts as long as the conversation trace's, in
-// Bailian's with those of a chat service.
+// Bailian's with those of a chat service, in the others without blocks.
 func benchTrace(tb testing.TB, format string) []byte {
 	tb.Helper()
 	g := Gen{Format: format, Rows: 12_000, Rate: 10, InputTokens: Range{1000, 23_000}, OutputTokens: Range{10, 700}, Reuse: 0.37, Seed: 1}
+	if format == "azure" || format == "burstgpt" {
+		g.Rows, g.Reuse = 80_000, 0
+	}
 	if format == "bailian" {
 		g.Rows, g.InputTokens, g.Turns = 6000, Range{100, 2000}, Range{1, 8}
 	}
@@ -27,6 +31,9 @@ func benchTrace(tb testing.TB, format string) []byte {
 
 func benchmarkRead(b *testing.B, file []byte) {
 	rows := bytes.Count(file, []byte("\n"))
+	if file[0] != '{' {
+		rows-- // the head of a CSV file
+	}
 	b.SetBytes(int64(len(file)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -41,6 +48,14 @@ func BenchmarkReadConversationTrace(b *testing.B) { benchmarkRead(b, realTrace(b
 func BenchmarkReadMooncake(b *testing.B)          { benchmarkRead(b, benchTrace(b, "mooncake")) }
 func BenchmarkReadBailian(b *testing.B)           { benchmarkRead(b, benchTrace(b, "bailian")) }
 
+func BenchmarkReadAzureCode(b *testing.B) {
+	file, err := os.ReadFile(publishedPath(b, "azure-code.csv"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchmarkRead(b, file)
+}
+
 // BenchmarkParse is the scanner alone.
 func BenchmarkParse(b *testing.B) {
 	for _, f := range formats() {
@@ -48,6 +63,12 @@ func BenchmarkParse(b *testing.B) {
 			file := benchTrace(b, f.name)
 			lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
 			p := newRowParser(f, f.unit)
+			if f.csv {
+				if err := p.head(lines[0]); err != nil {
+					b.Fatal(err)
+				}
+				lines = lines[1:]
+			}
 			b.SetBytes(int64(len(file)))
 			b.ReportAllocs()
 			for b.Loop() {

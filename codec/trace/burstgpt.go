@@ -43,30 +43,3 @@ func appendBurstGPT(dst []byte, t *Trace, i int) []byte {
 	}
 	return dst
 }
-
-// turn is the latest of a named conversation.
-type turn struct {
-	chat   int64
-	number int32
-}
-
-// noSession counts down from -1 for rows that are no part of a conversation: each is one of its own, by a number that no
-// conversation has.
-func noSession(row int64) int64 { return -1 - row }
-
-// link gives a row of a named conversation the place that it has there by its order in the file: its chat id is its place
-// in the file, its parent the row before.
-func (l *loader) link(r *row, number int) {
-	r.chat, r.parent, r.turn = int64(number), noParent, 1
-	if !r.seen.has(sessionField) {
-		r.session = noSession(r.chat)
-		return
-	}
-	if before, ok := l.turns[r.session]; ok {
-		r.parent, r.turn = before.chat, before.number+1
-	}
-	if l.turns == nil {
-		l.turns = make(map[int64]turn)
-	}
-	l.turns[r.session] = turn{r.chat, r.turn}
-}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // maxColumns bounds the columns of a CSV file.
@@ -165,28 +164,6 @@ func (p *rowParser) cell(f field, cell []byte) error {
 
 // quote shows a value of a cell, which may be anything.
 func quote(cell []byte) string { return strconv.Quote(clip(cell)) }
-
-// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10 00:00:00.009930+00:00. Without a zone it is UTC.
-func (p *rowParser) date(cell []byte) error {
-	const day, clock = "2006-01-02", "15:04:05" // what time.Parse reads may have a fraction of a second, too
-	between := " "
-	if len(cell) > len(day) && cell[len(day)] == 'T' {
-		between = "T"
-	}
-	zone := ""
-	if bytes.LastIndexAny(cell, "Z+-") > len(day) {
-		zone = "Z07:00"
-	}
-	at, err := time.Parse(day+between+clock+zone, string(cell))
-	switch {
-	case err != nil:
-		return &rowError{fmt.Sprintf("%s is %s, not a date", p.format.names[timestampField], quote(cell)), "write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00"}
-	case at.Year() < 1970 || at.Year() > 2261: // what int64 ns hold
-		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)), "it must be from 1970 to 2261"}
-	}
-	p.row.timeNS = max(at.UnixNano(), 0)
-	return nil
-}
 
 // sessionNumber is the number of a conversation: its name if that is one, else a hash of it (FNV-1a, 63 bits).
 func sessionNumber(name []byte) int64 {

@@ -20,6 +20,9 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
+	if l.session != nil {
+		l.linkSessions(order)
+	}
 	order, err := l.selected(order)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,6 @@ type loader struct {
 	typ      []uint16
 	types    typeNames
 	session  []int64        // of named conversations
-	turns    map[int64]turn // of named conversations, the latest
 	looping  map[int32]bool // rows whose parents lead back to themselves; not usable
 
 	lint      Lint
@@ -214,10 +213,12 @@ func (l *loader) take(text []byte, line int) {
 		l.typ = append(l.typ, kind)
 	}
 	if f.has(sessionField) {
-		l.link(r, number)
+		if !r.seen.has(sessionField) {
+			r.session = noSession(number)
+		}
 		l.session = append(l.session, r.session)
 	}
-	if f.sessions() {
+	if f.has(chatField) {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)
 		l.turn = append(l.turn, r.turn)

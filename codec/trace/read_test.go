@@ -193,7 +193,8 @@ func TestLenient(t *testing.T) {
 func TestDetection(t *testing.T) {
 	bad := "not json\n"
 	for _, c := range []struct{ file, format string }{
-		{bailianFile, "bailian"}, {mooncakeFile, "mooncake"},
+		{bailianFile, "bailian"}, {mooncakeFile, "mooncake"}, {azureFile, "azure"}, {burstFile, "burstgpt"}, {oldBurstFile, "burstgpt"},
+		{"\xef\xbb\xbf\r\n" + azureFile, "azure"},
 		{strings.Repeat(bad, 9) + bailianFile, "bailian"},
 		{`{"timestamp":1,"input_length":2,"output_length":3}` + "\n" + bailianFile, "bailian"},
 		{"\xef\xbb\xbf\r\n" + strings.ReplaceAll(mooncakeFile, "\n", "\r\n"), "mooncake"},
@@ -263,8 +264,9 @@ func TestOpenErrors(t *testing.T) {
 
 func TestOptionErrors(t *testing.T) {
 	for _, o := range []Options{
-		{Format: "azure"}, {TimeUnit: time.Minute}, {TimeUnit: -1}, {BlockTokens: -1}, {BlockTokens: 1 << 25}, {Lenient: true, Strict: true},
-		{Limit: -1}, {From: -1}, {To: -1}, {From: 2, To: 2},
+		{Format: "parquet"}, {Format: "azure", TimeUnit: time.Second}, {TimeUnit: time.Minute}, {TimeUnit: -1}, {BlockTokens: -1}, {BlockTokens: 1 << 25}, {Lenient: true, Strict: true},
+		{Limit: -1}, {Fields: map[string]string{"ts": "timestamp"}}, {Fields: map[string]string{"timestamp": ""}},
+		{Fields: map[string]string{"timestamp": "t", "turn": "t"}}, {From: -1}, {To: -1}, {From: 2, To: 2},
 	} {
 		if _, err := Read(strings.NewReader(mooncakeFile), "t", o); err == nil {
 			t.Errorf("%+v: no error", o)

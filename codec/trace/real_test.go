@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -13,13 +14,15 @@ import (
 
 // realPath is the Mooncake conversation trace (FAST25-release/traces/conversation_trace.jsonl, packed with zstd), if it
 // is there.
-func realPath(tb testing.TB) string {
+func realPath(tb testing.TB) string { return publishedPath(tb, "mooncake-conversation.jsonl.zst") }
+
+func publishedPath(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := os.Getenv("FASTREPLAY_TRACES")
 	if dir == "" {
-		tb.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
+		tb.Skip("FASTREPLAY_TRACES does not name a folder with " + name)
 	}
-	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
+	return filepath.Join(dir, name)
 }
 
 // realTrace is that trace unpacked.
@@ -68,4 +71,29 @@ func TestConversationTrace(t *testing.T) {
 	if share := reuseOf(tr); math.Abs(share-(1-182_790.0/288_500)) > 1e-12 {
 		t.Errorf("%.6f of the blocks were seen before, want %.6f (182,790 distinct)", share, 1-182_790.0/288_500)
 	}
+}
+
+// TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023) against
+// numbers that were computed from the file by other means.
+func TestAzureCodeTrace(t *testing.T) {
+	tr, err := Open(publishedPath(t, "azure-code.csv"), Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, tr)
+	if tr.Format != "azure" || tr.Len() != 8819 || tr.FileRows != 8819 || len(tr.Lint.Notes()) != 0 || tr.BlockRefs() != 0 {
+		t.Errorf("%s, %d of %d rows, notes %q, %d block ids", tr.Format, tr.Len(), tr.FileRows, tr.Lint.Notes(), tr.BlockRefs())
+	}
+	mean := func(column []int32) float64 {
+		var sum float64
+		for _, n := range column {
+			sum += float64(n)
+		}
+		return math.Round(10*sum/float64(len(column))) / 10
+	}
+	median := func(column []int32) float64 { return float64(slices.Sorted(slices.Values(column))[len(column)/2]) }
+	span := float64(tr.SpanNS()) / 1e9
+	want(t, "span, rate, context mean, median and max, generated mean and median", []float64{math.Round(span*10) / 10, math.Round(1000*float64(tr.Len())/span) / 1000,
+		mean(tr.InputTokens), median(tr.InputTokens), float64(slices.Max(tr.InputTokens)), mean(tr.OutputTokens), median(tr.OutputTokens)},
+		[]float64{3435.9, 2.567, 2047.8, 1469, 7437, 27.9, 13})
 }

@@ -30,7 +30,7 @@ type row struct {
 	typ    []byte
 	ids    []uint64
 
-	session int64 // of a named conversation; its rows get chat, parent and turn from their order
+	session int64 // of a named conversation
 }
 
 // rowParser decodes the lines of one file.
@@ -167,10 +167,10 @@ func (p *rowParser) wrongKind(f field, s *scanner) error {
 func (p *rowParser) timestamp(number []byte) error {
 	d := parseDecimal(number, p.digits)
 	if d.negative {
-		return &rowError{"timestamp " + clip(number) + " is negative", "times count from the start of the trace"}
+		return &rowError{p.format.names[timestampField] + " " + clip(number) + " is negative", "times count from the start of the trace"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
-		return &rowError{"timestamp " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
+		return &rowError{p.format.names[timestampField] + " " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
 	}
 	p.row.timeNS = int64(d.abs)
 	return nil
@@ -364,6 +364,9 @@ func faultOf(file string, line int, err error) Fault {
 	var bad *rowError
 	if errors.As(err, &bad) {
 		f.Fix = bad.fix
+	}
+	if errors.Is(err, errFailed) {
+		f.Fix = "leave the row out, or replay without --strict"
 	}
 	var syntax *syntaxError
 	if errors.As(err, &syntax) {

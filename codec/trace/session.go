@@ -85,3 +85,25 @@ func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 		}
 	}
 }
+
+// noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
+func noSession(number int) int64 { return -1 - int64(number) }
+
+// linkSessions gives the rows of named conversations the places that they have there in order: a row's chat id is its place in
+// the file, its parent the row before.
+func (l *loader) linkSessions(order []int32) {
+	n := len(l.session)
+	l.chat, l.parent, l.turn = make([]int64, n), make([]int64, n), make([]int32, n)
+	latest := make(map[int64]int32)
+	for _, i := range order {
+		l.chat[i], l.parent[i], l.turn[i] = int64(l.row[i]), noParent, 1
+		session := l.session[i]
+		if session < 0 {
+			continue
+		}
+		if before, ok := latest[session]; ok {
+			l.parent[i], l.turn[i] = l.chat[before], l.turn[before]+1
+		}
+		latest[session] = i
+	}
+}

@@ -54,10 +54,15 @@ func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 
 func TestRoundTrip(t *testing.T) {
 	awkward := `{"chat_id":1,"timestamp":3,"input_length":1,"output_length":1,"type":"a \"quoted\" \\ \u0001 type \ud83d\ude00"}`
-	for _, file := range []string{bailianFile, mooncakeFile, awkward} {
+	for _, file := range []string{bailianFile, mooncakeFile, awkward, azureFile} {
 		tr := read(t, file, Options{})
 		for _, format := range Formats() {
-			sameTrace(t, roundTrip(t, tr, format), tr)
+			back := roundTrip(t, tr, format)
+			if tr.Session != nil && back.Session != nil && formatOf(t, back).has(sessionField) {
+				want(t, "Session", back.Session, tr.Session)
+				back.Session = nil // turns are counted anew
+			}
+			sameTrace(t, back, tr)
 		}
 	}
 	// A Mooncake trace has no conversations: in Bailian's format each row becomes one.
@@ -67,22 +72,60 @@ func TestRoundTrip(t *testing.T) {
 	want(t, "Types", back.Types, []string{""})
 }
 
+// TestNamedSessionsRoundTrip: conversations that have a name keep it where the format has names, and their turns elsewhere.
+func TestNamedSessionsRoundTrip(t *testing.T) {
+	tr := read(t, strings.ReplaceAll(burstFile, ",0,", ",7,"), Options{})
+	back := roundTrip(t, tr, "burstgpt")
+	sameTrace(t, back, tr)
+	want(t, "Session", back.Session, tr.Session)
+	back = roundTrip(t, tr, "bailian")
+	want(t, "Parent", back.Parent, tr.Parent)
+	want(t, "Turn", back.Turn, tr.Turn)
+	want(t, "Chat", back.Chat, tr.Chat)
+}
+
+func TestLost(t *testing.T) {
+	for _, c := range []struct {
+		file, format string
+		lost         []string
+	}{
+		{bailianFile, "bailian", nil},
+		{bailianFile, "mooncake", []string{"conversations", "types"}},
+		{bailianFile, "azure", []string{"block ids", "conversations", "types"}},
+		{bailianFile, "burstgpt", []string{"block ids"}},
+		{mooncakeFile, "bailian", nil},
+		{azureFile, "mooncake", nil},
+	} {
+		lost, err := Lost(read(t, c.file, Options{}), c.format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, c.format+" loses", lost, c.lost)
+	}
+	if _, err := Lost(read(t, mooncakeFile, Options{}), "none"); err == nil {
+		t.Error("an unknown format loses nothing")
+	}
+}
+
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte(bailianFile))
 	f.Add([]byte(mooncakeFile))
+	f.Add([]byte(azureFile))
+	f.Add([]byte(burstFile))
+	f.Add([]byte(oldBurstFile))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		tr, err := Read(bytes.NewReader(file), "f", Options{Lenient: true})
 		if err != nil || tr.Lint.Repaired > 0 {
 			t.Skip() // repaired rows would be repaired again
 		}
-		if tr.Parent != nil && tr.Len() != tr.FileRows {
-			tr.Session = nil // rows cut off may have been parents
+		if tr.Parent != nil && (tr.Len() != tr.FileRows || tr.Format == burstGPT().name && tr.Lint.Unsorted > 0) {
+			tr.Session = nil // rows cut off may have been parents, and rows without a conversation are numbered by their place
 		}
 		var b bytes.Buffer
 		if err := Write(&b, tr, tr.Format); err != nil {
 			t.Fatal(err)
 		}
-		back, err := Read(&b, "written", Options{Format: tr.Format, TimeUnit: tr.TimeUnit})
+		back, err := Read(&b, "written", Options{Format: tr.Format})
 		if err != nil {
 			t.Fatalf("reading what was written: %v", err)
 		}
@@ -99,7 +142,7 @@ func TestWriteErrors(t *testing.T) {
 	if err := Write(fullDisk{}, tr, "mooncake"); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %v", err)
 	}
-	if err := Write(&bytes.Buffer{}, tr, "azure"); err == nil || !strings.Contains(err.Error(), "known are bailian, mooncake") {
+	if err := Write(&bytes.Buffer{}, tr, "parquet"); err == nil || !strings.Contains(err.Error(), "known are bailian, mooncake, azure, burstgpt") {
 		t.Errorf("an unknown format: %v", err)
 	}
 }

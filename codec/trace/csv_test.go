@@ -1,0 +1,302 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const azureFile = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" +
+	"2023-11-16 18:17:03.9799600,4808,10\r\n" +
+	"2023-11-16 18:17:04.0319601,3180,8\r\n" +
+	"\"2023-11-16 18:17:04.031960100\", \"110\" ,27.0\r\n" +
+	"2023-11-16T19:17:05.5+01:00,7433,14\r\n" +
+	"2023-11-16 18:17:06Z,34,1\r\n"
+
+const burstFile = `Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,17,3.1,ChatGPT,472,18,490,Conversation log
+45,,0.4,GPT-4,1087,230,1317,API log
+45.25,17,0,ChatGPT,510,0,510,Conversation log
+60,17,2.5,ChatGPT,560,33,593,Conversation log
+61,,,GPT-4,12,1,13,"log, ""other"""
+62,d3b07384,2.5,ChatGPT,5,6,11,Conversation log
+70,d3b07384,2.5,ChatGPT,50,60,110,Conversation log
+`
+
+const oldBurstFile = `Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,GPT-4,1087,230,1317,API log
+`
+
+func TestReadAzure(t *testing.T) {
+	tr := read(t, azureFile, Options{Strict: true})
+	if tr.Format != "azure" || tr.TimeUnit != time.Second || tr.FileRows != 5 || len(tr.Lint.Notes()) != 0 {
+		t.Errorf("got %s, %v, %d rows, notes %q", tr.Format, tr.TimeUnit, tr.FileRows, tr.Lint.Notes())
+	}
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 52_000_100, 52_000_100, 1_520_040_000, 2_020_040_000})
+	want(t, "InputTokens", tr.InputTokens, []int32{4808, 3180, 110, 7433, 34})
+	want(t, "OutputTokens", tr.OutputTokens, []int32{10, 8, 27, 14, 1})
+	want(t, "Row", tr.Row, []int32{0, 1, 2, 3, 4})
+	if tr.Session != nil || tr.Type != nil || tr.BlockRefs() != 0 {
+		t.Errorf("sessions %v, types %v, %d blocks; want none", tr.Session, tr.Type, tr.BlockRefs())
+	}
+	moved := "GeneratedTokens,Region,ContextTokens,TIMESTAMP\n8,\"a,b\",3180,2024-05-10 00:00:00.009930+00:00\n"
+	tr = read(t, moved, Options{})
+	if tr.Format != "azure" || tr.InputTokens[0] != 3180 || tr.OutputTokens[0] != 8 {
+		t.Errorf("columns in another order: %+v", tr)
+	}
+}
+
+func TestReadBurstGPT(t *testing.T) {
+	tr := read(t, burstFile, Options{})
+	if tr.Format != "burstgpt" || tr.TimeUnit != time.Second || tr.FileRows != 7 || tr.Lint.Failed != 1 || tr.Lint.Dropped != 0 {
+		t.Errorf("got %s, %v, %d rows, %d failed, %d dropped", tr.Format, tr.TimeUnit, tr.FileRows, tr.Lint.Failed, tr.Lint.Dropped)
+	}
+	want(t, "notes", tr.Lint.Notes(), []string{"1 row left out: requests that failed when they were recorded, with 0 response tokens"})
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 40e9, 55e9, 56e9, 57e9, 65e9})
+	want(t, "InputTokens", tr.InputTokens, []int32{472, 1087, 560, 12, 5, 50})
+	want(t, "OutputTokens", tr.OutputTokens, []int32{18, 230, 33, 1, 6, 60})
+	want(t, "Row", tr.Row, []int32{0, 1, 3, 4, 5, 6})
+	hashed := tr.Session[4]
+	want(t, "Session", tr.Session, []int64{17, -2, 17, -5, hashed, hashed})
+	if hashed < 1<<32 {
+		t.Errorf("the conversation d3b07384 is %d, want a hash", hashed)
+	}
+	want(t, "Turn", tr.Turn, []int32{1, 1, 2, 1, 1, 2})
+	want(t, "Chat", tr.Chat, []int64{0, 1, 3, 4, 5, 6})
+	want(t, "Parent", tr.Parent, []int64{-1, -1, 0, -1, -1, 5})
+	want(t, "Types", tr.Types, []string{"Conversation log", "API log", `log, "other"`})
+	want(t, "Type", tr.Type, []uint16{0, 1, 0, 2, 0, 0})
+
+	_, err := Read(strings.NewReader(burstFile), "t", Options{Strict: true})
+	wantError(t, err, "t:4: the request failed when it was recorded; leave the row out, or replay without --strict\n1 of 7 rows cannot be replayed; mend them, or leave them out with --lenient")
+}
+
+// TestReadOldBurstGPT has no conversations, but types.
+func TestReadOldBurstGPT(t *testing.T) {
+	tr := read(t, oldBurstFile, Options{})
+	want(t, "Types", tr.Types, []string{"Conversation log", "API log"})
+	want(t, "Type", tr.Type, []uint16{0, 1})
+	if tr.Format != "burstgpt" || tr.Session != nil || tr.Turn != nil || tr.Chat != nil || tr.Parent != nil {
+		t.Errorf("%+v: want no conversations", tr)
+	}
+}
+
+// TestBurstGPTTurnsFollowTime: turns count in order of time, over the whole file, whatever is selected.
+func TestBurstGPTTurnsFollowTime(t *testing.T) {
+	head := "Timestamp,Session ID,Request tokens,Response tokens\n"
+	tr := read(t, head+"9,1,3,1\n5,1,1,1\n7,1,2,1\n", Options{From: time.Second})
+	want(t, "InputTokens", tr.InputTokens, []int32{2, 3})
+	want(t, "Turn", tr.Turn, []int32{2, 3})
+	want(t, "Parent", tr.Parent, []int64{1, 2})
+}
+
+// TestBurstGPTSparse: a quiet night or half a year of requests is no wrong unit.
+func TestBurstGPTSparse(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("Timestamp,Request tokens,Response tokens\n")
+	for i := range 30 {
+		file.WriteString(strings.Repeat("9", 1+i/5) + ",10,10\n")
+	}
+	file.WriteString("18403200,10,10\n") // 213 days
+	if tr := read(t, file.String(), Options{}); tr.Len() != 31 {
+		t.Errorf("%d rows", tr.Len())
+	}
+	if _, err := Read(strings.NewReader(azureFile), "t", Options{TimeUnit: time.Second}); err == nil || err.Error() != "t: timestamps of azure are dates, which have no unit; leave --time-unit out" {
+		t.Errorf("a unit for dates: %v", err)
+	}
+}
+
+func TestFields(t *testing.T) {
+	names := map[string]string{"timestamp": "ts", "input_length": "prompt_tokens", "output_length": "completion_tokens", "hash_ids": "blocks"}
+	file := `{"ts":1.5,"prompt_tokens":600,"completion_tokens":7,"blocks":[3,4],"timestamp":"noon","hash_ids":0}` + "\n" +
+		`{"ts":2.5,"prompt_tokens":60,"completion_tokens":8,"z":"x"}` + "\n"
+	tr := read(t, file, Options{Fields: names, TimeUnit: time.Second})
+	if tr.Format != "mooncake" || tr.Session != nil {
+		t.Errorf("%+v", tr)
+	}
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9})
+	want(t, "InputTokens", tr.InputTokens, []int32{600, 60})
+	want(t, "Blocks(0)", tr.Blocks(0), []uint64{3, 4})
+
+	_, err := Read(strings.NewReader(strings.Replace(file, "60,", "-60,", 1)), "t", Options{Fields: names})
+	wantError(t, err, "t:2: prompt_tokens -60 is out of range; it must be from 1 to 16777216\n1 of 2 rows cannot be replayed; mend them, or leave them out with --lenient")
+	_, err = Read(strings.NewReader(`{"ts":1,"prompt_tokens":2}`), "t", Options{Fields: names})
+	if err == nil || !strings.HasPrefix(err.Error(), "t:1: missing completion_tokens; ") {
+		t.Errorf("a missing field: %v", err)
+	}
+	names["chat_id"] = "conversation"
+	if tr := read(t, strings.ReplaceAll(file, `"ts"`, `"conversation":9,"ts"`), Options{Fields: names, BlockTokens: 512}); tr.Format != "bailian" || tr.Session[1] != 9 {
+		t.Errorf("with chat ids: %+v", tr)
+	}
+	csv := "ts,prompt_tokens,completion_tokens\n4,5,6\n"
+	if tr := read(t, csv, Options{Fields: names, Format: "burstgpt"}); tr.InputTokens[0] != 5 || tr.OutputTokens[0] != 6 {
+		t.Errorf("columns by other names: %+v", tr)
+	}
+}
+
+// TestWrongHead: with the format given, the head must have its columns.
+func TestWrongHead(t *testing.T) {
+	_, err := Read(strings.NewReader("TIMESTAMP,ContextTokens\n"), "t", Options{Format: "azure", Lenient: true})
+	wantError(t, err, "t:1: no column GeneratedTokens; the first line names the columns; rename them with --fields, or check --format")
+	_, err = Read(strings.NewReader(mooncakeFile), "t", Options{Format: "azure"})
+	if err == nil || !strings.HasPrefix(err.Error(), "t:1: no column TIMESTAMP, ContextTokens, GeneratedTokens; ") {
+		t.Errorf("JSONL read as CSV: %v", err)
+	}
+}
+
+func TestWriteCSV(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, read(t, azureFile, Options{}), "azure"); err != nil {
+		t.Fatal(err)
+	}
+	const wantAzure = `TIMESTAMP,ContextTokens,GeneratedTokens
+2024-01-01 00:00:00.0000000,4808,10
+2024-01-01 00:00:00.0520001,3180,8
+2024-01-01 00:00:00.0520001,110,27
+2024-01-01 00:00:01.5200400,7433,14
+2024-01-01 00:00:02.0200400,34,1
+`
+	if b.String() != wantAzure {
+		t.Errorf("Azure:\n%swant:\n%s", b.String(), wantAzure)
+	}
+	b.Reset()
+	if err := Write(&b, read(t, burstFile, Options{Limit: 4}), "burstgpt"); err != nil {
+		t.Fatal(err)
+	}
+	const wantBurst = `Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+0,17,,,472,18,490,Conversation log
+40,,,,1087,230,1317,API log
+55,17,,,560,33,593,Conversation log
+56,,,,12,1,13,"log, ""other"""
+`
+	if b.String() != wantBurst {
+		t.Errorf("BurstGPT:\n%swant:\n%s", b.String(), wantBurst)
+	}
+}
+
+func TestCSVAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, file := range []string{azureFile, burstFile} {
+		lines := bytes.Split([]byte(strings.TrimSpace(file)), []byte("\n"))
+		format := azure()
+		if file == burstFile {
+			format = burstGPT()
+		}
+		p := newRowParser(format, time.Second)
+		if err := p.head(lines[0]); err != nil {
+			t.Fatal(err)
+		}
+		parse := func() {
+			for _, at := range []int{1, 2, 3} {
+				if err := p.parse(bytes.TrimSpace(lines[at])); err != nil && err != errFailed {
+					t.Fatal(err)
+				}
+			}
+		}
+		parse()
+		if n := testing.AllocsPerRun(100, parse); n != 0 {
+			t.Errorf("%s: %v allocations for 3 rows, want 0", format.name, n)
+		}
+	}
+}
+
+// FuzzCSV compares the cells of a line with encoding/csv's, and writes what it read to read it again.
+func FuzzCSV(f *testing.F) {
+	for _, file := range []string{azureFile, burstFile, "a,\"b\"\"c\",,\" d \" ,\n,\n\"\"\n\"x\n\"x\"y\na\"b,c\n"} {
+		for line := range strings.SplitSeq(file, "\n") {
+			f.Add([]byte(line))
+		}
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var quoted []byte
+		cells, err := splitCSV(nil, &quoted, line)
+		if want, sure := oracleCells(line); sure {
+			if err != nil {
+				t.Fatalf("%q: %v, but encoding/csv reads %q", line, err, want)
+			}
+			if !sameCells(cells, want) {
+				t.Fatalf("%q: got %q, want %q", line, cells, want)
+			}
+		}
+		if err != nil || bytes.ContainsAny(line, "\n\r") {
+			return
+		}
+		var written []byte
+		for i, c := range cells {
+			if i > 0 {
+				written = append(written, ',')
+			}
+			written = appendCell(written, string(c))
+		}
+		var again []byte
+		back, err := splitCSV(nil, &again, written)
+		if err != nil || len(back) != len(cells) {
+			t.Fatalf("%q, written as %q: %q, %v", cells, written, back, err)
+		}
+		for i := range back {
+			if !bytes.Equal(back[i], cells[i]) {
+				t.Fatalf("%q, written as %q: %q", cells, written, back)
+			}
+		}
+	})
+}
+
+// oracleCells is the cells of a line by encoding/csv, if it takes the line and means the same by white space.
+func oracleCells(line []byte) (cells []string, sure bool) {
+	for _, c := range line {
+		if c != '\t' && (c < ' ' || c > '~') {
+			return nil, false
+		}
+	}
+	r := csv.NewReader(bytes.NewReader(line))
+	r.TrimLeadingSpace = true
+	cells, err := r.Read()
+	return cells, err == nil && len(cells) <= maxColumns
+}
+
+// sameCells compares but for white space at the ends, which encoding/csv keeps behind a value.
+func sameCells(got [][]byte, want []string) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for i := range got {
+		if strings.Trim(string(got[i]), " \t") != strings.Trim(want[i], " \t") {
+			return false
+		}
+	}
+	return true
+}
+
+// FuzzCSVRow reads a row of each CSV format: no panic, and what is taken lies within the bounds.
+func FuzzCSVRow(f *testing.F) {
+	for _, file := range []string{azureFile, burstFile} {
+		for line := range strings.SplitSeq(file, "\n") {
+			f.Add([]byte(line))
+		}
+	}
+	f.Add([]byte("1969-12-31 23:59:60.1,1,1"))
+	f.Add([]byte("2261-12-31 23:59:59.999999999-23:59,1,1"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		for _, format := range formats() {
+			if !format.csv {
+				continue
+			}
+			p := newRowParser(format, format.unit)
+			if err := p.head([]byte(strings.TrimSpace(format.head))); err != nil {
+				t.Fatal(err)
+			}
+			if p.parse(line) != nil {
+				continue
+			}
+			r := p.row
+			if r.timeNS < 0 || r.input < 1 || r.input > maxTokens || r.output < 0 || r.output > maxTokens || r.session < 0 || len(r.typ) > maxTypeBytes {
+				t.Fatalf("%s, %q: %+v", format.name, line, r)
+			}
+		}
+	})
+}
