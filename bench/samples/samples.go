@@ -1,5 +1,6 @@
 // Package samples holds small traces, bailian.jsonl, mooncake.jsonl and mooncake-small.jsonl, that look like a chat service:
-// conversations of growing turns behind one system prompt, with a few bursts at one instant. Each replays in under 8 s.
+// conversations of growing turns behind one system prompt, with a few bursts at one instant; and two, azure.csv and burstgpt.csv,
+// that have token counts only. Each replays in under 8 s.
 //
 // It owns the recipes that made them; it does not read them. The traces are synthetic: no recorded request is in them, and
 // they come under this repository's licence. Make them again with:
@@ -37,5 +38,22 @@ func MooncakeSmall() trace.Gen {
 		InputTokens: trace.Range{Min: 1100, Max: 12000}, OutputTokens: trace.Range{Min: 20, Max: 150}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 50, SystemTokens: 1024,
 		Seed: 2,
+	}
+}
+
+// Azure describes azure.csv: 250 unrelated requests at 40 a second, prompts of 10 to 4,000 tokens.
+func Azure() trace.Gen {
+	return trace.Gen{
+		Format: "azure", Rows: 250, Rate: 40, Burst: 3, BurstEvery: 50,
+		InputTokens: trace.Range{Min: 10, Max: 4000}, OutputTokens: trace.Range{Min: 5, Max: 60}, Seed: 3,
+	}
+}
+
+// BurstGPT describes burstgpt.csv: 250 requests of conversations at 40 a second, prompts of 20 to 3,000 tokens.
+func BurstGPT() trace.Gen {
+	return trace.Gen{
+		Format: "burstgpt", Rows: 250, Rate: 40, Burst: 8, BurstEvery: 50,
+		InputTokens: trace.Range{Min: 20, Max: 3000}, OutputTokens: trace.Range{Min: 10, Max: 100},
+		Turns: trace.Range{Min: 1, Max: 4}, Active: 40, Types: []string{"Conversation log", "API log"}, Seed: 4,
 	}
 }

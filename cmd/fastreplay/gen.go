@@ -57,7 +57,7 @@ func newGenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeTrace(output, cmd.OutOrStdout(), t)
+			return writeTrace(output, cmd.OutOrStdout(), t, t.Format)
 		},
 	}
 	f := cmd.Flags()
@@ -82,13 +82,13 @@ func newGenCommand() *cobra.Command {
 }
 
 // writeTrace writes to a new file, or to stdout where path is empty.
-func writeTrace(path string, stdout io.Writer, t *trace.Trace) error {
+func writeTrace(path string, stdout io.Writer, t *trace.Trace, format string) error {
 	if path == "" {
-		return trace.Write(stdout, t, t.Format)
+		return trace.Write(stdout, t, format)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
-	return errors.Join(trace.Write(f, t, t.Format), f.Close())
+	return errors.Join(trace.Write(f, t, format), f.Close())
 }

@@ -74,7 +74,7 @@ func newRootCommand() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
 	root.SetVersionTemplate("fastreplay {{.Version}}\n")
-	root.AddCommand(newMockCommand(), newGenCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
+	root.AddCommand(newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
 	return root

@@ -85,7 +85,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.trace, "trace", "", "trace `FILE` to replay: JSONL, plain, .gz or .zst; - reads standard input")
+	f.StringVar(&o.trace, "trace", "", "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	f.Float64Var(&o.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
 	f.DurationVar(&o.duration, "duration", 0, "release nothing after this much wall time")
@@ -96,6 +96,12 @@ func (o *options) addTraceFlags(f *pflag.FlagSet) {
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
 func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 	f.StringVar(&read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
+	addRowFlags(f, read, timeUnit)
+}
+
+// addRowFlags adds what says how to read a trace besides its format.
+func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
+	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
 	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")

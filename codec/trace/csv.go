@@ -133,6 +133,9 @@ func (p *rowParser) failed() bool {
 	}
 	for i, cell := range p.cells {
 		if p.columns[i] == outputField {
+			if len(cell) > 0 && cell[0]-'1' < 9 {
+				return false // the usual number
+			}
 			n, err := strconv.ParseFloat(string(cell), 64)
 			return err == nil && n == 0
 		}

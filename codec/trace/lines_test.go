@@ -88,6 +88,8 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte(strings.Join(rowSeeds()[:6], "\r\n")))
 	f.Add([]byte("\xef\xbb\xbf" + strings.Join(rowSeeds(), "\n\n")))
+	f.Add([]byte(azureFile))
+	f.Add([]byte(burstFile))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		whole, err := Read(bytes.NewReader(file), "f", Options{Lenient: true})
 		parts, err2 := Read(iotest.OneByteReader(bytes.NewReader(file)), "f", Options{Lenient: true})

@@ -9,7 +9,7 @@ import (
 )
 
 // Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the format has
-// no place for is left out: see [Lost].
+// no place for is left out: see [WriteNotes].
 //
 // Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
 func Write(w io.Writer, t *Trace, format string) error {
@@ -34,23 +34,26 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// Lost names what of the trace a format has no place for, in words: block ids, conversations, types.
-func Lost(t *Trace, format string) ([]string, error) {
+// WriteNotes has a line for people on each thing that a file which [Write] makes in a format will not say.
+func WriteNotes(t *Trace, format string) ([]string, error) {
 	f, err := formatByName(format)
 	if err != nil {
 		return nil, err
 	}
-	var lost []string
-	if t.BlockRefs() > 0 && !f.has(idsField) {
-		lost = append(lost, "block ids")
+	var notes []string
+	lose := func(has bool, what string) {
+		if has {
+			notes = append(notes, fmt.Sprintf("%s has no place for %s: they are left out", f.name, what))
+		}
 	}
-	if t.Session != nil && !f.sessions() {
-		lost = append(lost, "conversations")
+	ids := t.BlockRefs() > 0
+	lose(ids && !f.has(idsField), "block ids")
+	lose(t.Session != nil && !f.sessions(), "conversations")
+	lose(t.Type != nil && !f.has(typeField), "types")
+	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
+		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
 	}
-	if t.Type != nil && !f.has(typeField) {
-		lost = append(lost, "types")
-	}
-	return lost, nil
+	return notes, nil
 }
 
 func appendLengths(dst []byte, t *Trace, i int) []byte {

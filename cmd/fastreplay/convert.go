@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// conversion is what the flags of convert say.
+type conversion struct {
+	read     trace.Options
+	timeUnit string
+	format   string
+	output   string
+}
+
+// newConvertCommand writes a trace in another format.
+func newConvertCommand() *cobra.Command {
+	v := &conversion{}
+	c := &cobra.Command{
+		Use:   "convert TRACE",
+		Short: "Write a trace in another format",
+		Long: `Read a trace as a replay would and print it in another format, or write it to
+--output. Rows are in order of arrival, and the first is at time 0. What was
+repaired or left out, and what the other format has no place for, is noted.`,
+		Example: `  fastreplay convert azure.csv --format mooncake --output azure.jsonl
+  fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("want one trace, as `fastreplay convert FILE --format FORMAT`")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return v.run(c, args[0]) },
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "))
+	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
+	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
+	addRowFlags(f, &v.read, &v.timeUnit)
+	return c
+}
+
+func (v *conversion) run(c *cobra.Command, path string) error {
+	if v.format == "" {
+		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
+	}
+	var err error
+	if v.read.TimeUnit, err = trace.ParseUnit(v.timeUnit); err != nil {
+		return fmt.Errorf("--time-unit: %w", err)
+	}
+	t, err := trace.Open(path, v.read)
+	if err != nil {
+		return err
+	}
+	lost, err := trace.WriteNotes(t, v.format)
+	if err != nil {
+		return fmt.Errorf("--format: %w", err)
+	}
+	if err := writeTrace(v.output, c.OutOrStdout(), t, v.format); err != nil {
+		return err
+	}
+	say := newTerminal(c.ErrOrStderr())
+	for _, note := range append(t.Lint.Notes(), lost...) {
+		say.line("note: %s", note)
+	}
+	say.line("converted: %s of %s rows, %s to %s", human.Count(int64(t.Len())), human.Count(int64(t.FileRows)), t.Format, v.format)
+	return nil
+}
