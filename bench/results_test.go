@@ -47,6 +47,9 @@ type line struct {
 	TokensFrom        string  `json:"tokens_from"`
 	Chunks            int64   `json:"chunks"`
 	Finish            string  `json:"finish_reason"`
+	Session           int64   `json:"session"`
+	Turn              int64   `json:"turn"`
+	Type              string  `json:"type"`
 	Expected          int64   `json:"expected_cached_tokens"`
 	Cached            int64   `json:"cached_tokens"`
 	Status            int64   `json:"status"`

@@ -1,0 +1,201 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// TestCountsOnly replays the bundled traces that have token counts and no blocks: the server counts what was recorded.
+func TestCountsOnly(t *testing.T) {
+	for _, name := range []string{"azure.csv", "burstgpt.csv"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join("samples", name)
+			recorded, err := trace.Open(path, trace.Options{Strict: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := startMock(t)
+			r := run(t, path, "--url", m.url, "--scale", "4")
+			r.prove(t)
+			r.join(t, m.stop(t))
+			r.only(t, "ok")
+			r.verdict(t)
+			if len(r.lines) != recorded.Len() {
+				t.Errorf("%d lines, want %d", len(r.lines), recorded.Len())
+			}
+			for _, l := range r.lines {
+				i := slices.Index(recorded.Row, int32(l.Row))
+				if l.Prompt != int64(recorded.InputTokens[i]) || l.Completion != int64(recorded.OutputTokens[i]) || l.Expected != 0 || l.Cached != 0 {
+					t.Errorf("row %d: %d → %d tokens, %d of %d cached; recorded are %d → %d", l.Row, l.Prompt, l.Completion, l.Cached, l.Expected, recorded.InputTokens[i], recorded.OutputTokens[i])
+				}
+				if recorded.Session != nil && (l.Session != recorded.Session[i] || l.Turn != int64(recorded.Turn[i]) || l.Type != recorded.Types[recorded.Type[i]]) {
+					t.Errorf("row %d: session %d, turn %d, type %q; recorded are %d, %d, %q", l.Row, l.Session, l.Turn, l.Type, recorded.Session[i], recorded.Turn[i], recorded.Types[recorded.Type[i]])
+				}
+			}
+		})
+	}
+}
+
+// TestFailuresAreLeftOut: requests that failed when they were recorded are counted, not sent and not refused.
+func TestFailuresAreLeftOut(t *testing.T) {
+	file := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n" +
+		"5,ChatGPT,472,3,475,Conversation log\r\n5.1,ChatGPT,80,0,80,API log\r\n5.2,GPT-4,0,0,0,API log\r\n5.25,GPT-4,90,5,95,API log\r\n"
+	path := filepath.Join(t.TempDir(), "failures.csv")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := startMock(t)
+	r := run(t, path, "--url", m.url)
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	rows := []int64{}
+	for _, l := range r.lines {
+		rows = append(rows, l.Row)
+	}
+	slices.Sort(rows)
+	if !slices.Equal(rows, []int64{0, 3}) {
+		t.Errorf("rows %v, want 0 and 3", rows)
+	}
+	const note = "2 rows left out: requests that failed when they were recorded, with 0 response tokens"
+	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, note) || !strings.Contains(r.stderr, note) {
+		t.Errorf("notes %q\n%s", notes, r.stderr)
+	}
+	if said := refused(t, path, "--url", m.url, "--strict"); !strings.Contains(said, ":3: the request failed when it was recorded; ") {
+		t.Errorf("strict: %s", said)
+	}
+}
+
+// TestInspectAzureCode prints the published numbers.
+func TestInspectAzureCode(t *testing.T) {
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		t.Skip("FASTREPLAY_TRACES does not name a folder with azure-code.csv")
+	}
+	code, out, said := inspect(t, filepath.Join(dir, "azure-code.csv"))
+	if code != 0 || said != "" {
+		t.Fatalf("exit %d\n%s", code, said)
+	}
+	for _, line := range []string{`rows +8,819\n`, `last row at 3,435\.948 s\n`, `mean rate +2\.57 rows/s `, `input tokens +2,047\.8\d +1,469 .* 7,437\n`, `output tokens +27\.88 +13 `} {
+		if !regexp.MustCompile(line).MatchString(out) {
+			t.Errorf("no line has %s:\n%s", line, out)
+		}
+	}
+}
+
+// fingerprint is what a dry run says about the bytes that it would send, and when.
+func fingerprint(t *testing.T, args ...string) string {
+	t.Helper()
+	p := start(t, nil, append(args, "--dry-run")...)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("%v: exit %d\n%s", args, code, p.stderr.String())
+	}
+	found := regexp.MustCompile(`sha256:\S+`).FindString(p.stderr.String())
+	if found == "" {
+		t.Fatalf("%v: no fingerprint\n%s", args, p.stderr.String())
+	}
+	return found
+}
+
+// TestConvert: what is converted to Mooncake's format replays the same bytes at the same instants.
+func TestConvert(t *testing.T) {
+	for _, c := range []struct {
+		path  string
+		read  []string // how the converted file must be read
+		notes []string
+	}{
+		{path: "samples/azure.csv"},
+		{path: "samples/burstgpt.csv", notes: []string{"mooncake has no place for conversations: they are left out", "mooncake has no place for types: they are left out"}},
+		{path: "samples/mooncake-small.jsonl"},
+		{path: "samples/bailian.jsonl", read: []string{"--block-tokens", "16"}, notes: []string{"read the file with --block-tokens 16"}},
+	} {
+		to := filepath.Join(t.TempDir(), "converted.jsonl")
+		p := start(t, nil, "convert", c.path, "--format", "mooncake", "--output", to)
+		if code := p.wait(t); code != 0 || p.stdout.String() != "" {
+			t.Fatalf("%s: exit %d\n%s", c.path, code, p.stderr.String())
+		}
+		for _, note := range c.notes {
+			if !strings.Contains(p.stderr.String(), note) {
+				t.Errorf("%s: %q is not said:\n%s", c.path, note, p.stderr.String())
+			}
+		}
+		got, want := fingerprint(t, with(c.read, to)...), fingerprint(t, c.path)
+		if got != want {
+			t.Errorf("%s: the converted trace has %s, want %s", c.path, got, want)
+		}
+	}
+}
+
+// TestConvertSelects writes a part of a trace to standard output.
+func TestConvertSelects(t *testing.T) {
+	p := start(t, nil, "convert", "samples/burstgpt.csv", "--format", "bailian", "--from", "1s", "--to", "3s", "--limit", "20")
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.stderr.String())
+	}
+	got, err := trace.Read(strings.NewReader(p.stdout.String()), "converted", trace.Options{Strict: true})
+	if err != nil || got.Format != "bailian" || got.Len() != 20 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want, err := trace.Open("samples/burstgpt.csv", trace.Options{From: 1e9, To: 3e9, Limit: 20})
+	if err != nil || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.InputTokens, want.InputTokens) || !slices.Equal(got.Chat, want.Chat) {
+		t.Errorf("%+v, want %+v; %v", got, want, err)
+	}
+}
+
+// TestConvertRefuses: exit 2 and one line, and a file that is there is left alone.
+func TestConvertRefuses(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "mine.jsonl")
+	if err := os.WriteFile(mine, []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "want one trace"},
+		{[]string{"samples/azure.csv"}, "no format to write; give one with --format"},
+		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format: unknown trace format "parquet"`},
+		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output: open " + mine + ": file exists"},
+		{[]string{"samples/azure.csv", "--format", "mooncake", "--time-unit", "ms"}, "are dates"},
+		{[]string{"samples/azure.csv", "--format", "mooncake", "--fields", "ts=timestamp"}, `unknown field "ts"`},
+		{[]string{"../codec/trace/testdata/many-faults.jsonl", "--format", "bailian"}, "input_length -1 is out of range"},
+	} {
+		p := start(t, nil, append([]string{"convert"}, c.args...)...)
+		if code := p.wait(t); code != 2 || p.stdout.String() != "" || !strings.Contains(p.stderr.String(), c.says) {
+			t.Errorf("%v: exit %d\n%s%s", c.args, code, p.stdout.String(), p.stderr.String())
+		}
+	}
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "mine\n" {
+		t.Errorf("the file was touched: %q, %v", text, err)
+	}
+}
+
+// TestFieldsFlag replays rows whose keys have names of their own.
+func TestFieldsFlag(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "own.jsonl")
+	rows := `{"ts":0,"prompt_tokens":600,"completion_tokens":4,"blocks":[1,2]}` + "\n" + `{"ts":0.2,"prompt_tokens":512,"completion_tokens":4,"blocks":[1]}` + "\n"
+	if err := os.WriteFile(path, []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := startMock(t)
+	r := run(t, path, "--url", m.url, "--fields", "timestamp=ts,input_length=prompt_tokens,output_length=completion_tokens,hash_ids=blocks", "--time-unit", "s")
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	for _, l := range r.lines {
+		if l.Prompt != []int64{600, 512}[l.Row] || l.Expected != []int64{0, 496}[l.Row] || l.Planned != []int64{0, 200_000_000}[l.Row] {
+			t.Errorf("%+v", l)
+		}
+	}
+	said := refused(t, path, "--url", m.url)
+	if !strings.Contains(said, "name its keys with --fields, as in --fields timestamp=ts") {
+		t.Errorf("without --fields: %s", said)
+	}
+}
