@@ -23,7 +23,7 @@ func (p *rowParser) date(cell []byte) error {
 // parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits beyond
 // the ns are cut off. Unlike [time.Parse] it allocates nothing.
 func parseDate(b []byte) (time.Time, bool) {
-	const form = "dddd-dd-dd dd:dd:dd"
+	const form = "0000-00-00 00:00:00"
 	if len(b) < len(form) {
 		return time.Time{}, false
 	}
@@ -31,9 +31,9 @@ func parseDate(b []byte) (time.Time, bool) {
 	at := 0
 	for i, c := range []byte(form) {
 		switch {
-		case c == 'd' && isDigit(b[i]):
+		case c == '0' && isDigit(b[i]):
 			part[at] = part[at]*10 + int(b[i]-'0')
-		case c == b[i] || c == ' ' && b[i] == 'T':
+		case c != '0' && (c == b[i] || c == ' ' && b[i] == 'T'):
 			at++
 		default:
 			return time.Time{}, false
