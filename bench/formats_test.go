@@ -159,7 +159,7 @@ func TestConvertRefuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "want one trace"},
+		{nil, "no trace; give one"},
 		{[]string{"samples/azure.csv"}, "no format to write; give one with --format"},
 		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format: unknown trace format "parquet"`},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output: open " + mine + ": file exists"},
@@ -197,5 +197,37 @@ func TestFieldsFlag(t *testing.T) {
 	said := refused(t, path, "--url", m.url)
 	if !strings.Contains(said, "name its keys with --fields, as in --fields timestamp=ts") {
 		t.Errorf("without --fields: %s", said)
+	}
+}
+
+// TestSeveralTraces: files of one format make one run in order of time, with rows numbered through; other formats are refused.
+func TestSeveralTraces(t *testing.T) {
+	head := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.csv"), filepath.Join(dir, "second.csv")
+	for path, rows := range map[string]string{
+		first:  "2023-11-16 18:17:03.5,100,3\r\n2023-11-16 18:17:03.9,101,3\r\n",
+		second: "2023-11-16 18:17:03.7000000+00:00,102,3\r\n2023-11-16 18:17:03.2,103,3\r\n",
+	} {
+		if err := os.WriteFile(path, []byte(head+rows), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := startMock(t)
+	r := run(t, "--trace", first, "--trace", second, "--url", m.url)
+	r.prove(t)
+	r.join(t, m.stop(t))
+	r.only(t, "ok")
+	for _, l := range r.lines {
+		if l.Prompt != 100+l.Row || l.Planned != []int64{300e6, 700e6, 500e6, 0}[l.Row] {
+			t.Errorf("%+v", l)
+		}
+	}
+	if w := r.summary.Workload; w.Trace != first+", "+second || w.Rows != 4 {
+		t.Errorf("%+v", w)
+	}
+	said := refused(t, "--trace", first, "--trace", "samples/mooncake-small.jsonl", "--url", m.url)
+	if !strings.Contains(said, "samples/mooncake-small.jsonl: this is mooncake, but "+first+" is azure; ") {
+		t.Errorf("two formats: %s", said)
 	}
 }

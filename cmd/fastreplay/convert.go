@@ -23,20 +23,20 @@ type conversion struct {
 func newConvertCommand() *cobra.Command {
 	v := &conversion{}
 	c := &cobra.Command{
-		Use:   "convert TRACE",
+		Use:   "convert TRACE…",
 		Short: "Write a trace in another format",
 		Long: `Read a trace as a replay would and print it in another format, or write it to
---output. Rows are in order of arrival, and the first is at time 0. What was
+--output. Several traces of one format are merged in time. Rows are in order of arrival, and the first is at time 0. What was
 repaired or left out, and what the other format has no place for, is noted.`,
 		Example: `  fastreplay convert azure.csv --format mooncake --output azure.jsonl
   fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("want one trace, as `fastreplay convert FILE --format FORMAT`")
+			if len(args) == 0 {
+				return errors.New("no trace; give one, as `fastreplay convert FILE --format FORMAT`")
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, args []string) error { return v.run(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return v.run(c, args) },
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -47,7 +47,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	return c
 }
 
-func (v *conversion) run(c *cobra.Command, path string) error {
+func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
 		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
 	}
@@ -55,7 +55,7 @@ func (v *conversion) run(c *cobra.Command, path string) error {
 	if v.read.TimeUnit, err = trace.ParseUnit(v.timeUnit); err != nil {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
-	t, err := trace.Open(path, v.read)
+	t, err := trace.OpenAll(paths, v.read)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -102,6 +103,8 @@ func givenOptions(flags *pflag.FlagSet) map[string]any {
 		switch f.Name {
 		case "header", "url": // values may be secret; targets are listed without their queries
 			given[f.Name] = fmt.Sprintf("%d given", len(f.Value.(pflag.SliceValue).GetSlice()))
+		case "trace":
+			given[f.Name] = strings.Join(f.Value.(pflag.SliceValue).GetSlice(), ", ")
 		default:
 			given[f.Name] = f.Value.String()
 		}

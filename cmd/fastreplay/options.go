@@ -20,7 +20,7 @@ import (
 
 // options is what the flags of a replay say.
 type options struct {
-	trace    string
+	traces   []string
 	timeUnit string
 	read     trace.Options
 
@@ -85,7 +85,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.trace, "trace", "", "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input")
+	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	f.Float64Var(&o.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
 	f.DurationVar(&o.duration, "duration", 0, "release nothing after this much wall time")
@@ -170,12 +170,12 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 // complete checks the flags against each other and fills in what depends on others.
 func (o *options) complete(args []string) error {
 	if len(args) > 0 {
-		if o.trace != "" || len(args) > 1 {
-			return fmt.Errorf("unexpected argument %q: one trace at a time, as `fastreplay FILE` or --trace FILE", args[len(args)-1])
+		if len(o.traces) > 0 || len(args) > 1 {
+			return fmt.Errorf("unexpected argument %q: one trace as `fastreplay FILE`, several as --trace FILE --trace FILE", args[len(args)-1])
 		}
-		o.trace = args[0]
+		o.traces = args
 	}
-	if o.trace == "" {
+	if len(o.traces) == 0 {
 		return errors.New("no trace; give one with `fastreplay --trace FILE`, or see `fastreplay --help`")
 	}
 	var err error

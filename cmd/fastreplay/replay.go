@@ -116,7 +116,7 @@ func (r *replay) checkOutput(context.Context) error {
 // load reads the trace and makes the plan.
 func (r *replay) load(context.Context) error {
 	began := time.Now()
-	t, err := trace.Open(r.o.trace, r.o.read)
+	t, err := trace.OpenAll(r.o.traces, r.o.read)
 	if err != nil {
 		return err
 	}

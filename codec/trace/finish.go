@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,12 +11,13 @@ import (
 // finish judges the whole file, sorts it, and makes the Trace of the selected rows.
 func (l *loader) finish() (*Trace, error) {
 	roots := l.session
-	if f := l.parser.format; f != nil && f.has(chatField) {
+	if l.format != nil && l.format.has(chatField) {
 		roots = l.resolveSessions()
 	}
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}
+	l.name = l.allNames()
 	order := l.sorted()
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
@@ -35,7 +37,7 @@ func (l *loader) refuseFaults() error {
 	if l.faultRows == 0 {
 		return nil
 	}
-	slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.Line - b.Line })
+	slices.SortStableFunc(l.faults, func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
 	if l.o.Lenient || l.o.Collect {
 		l.lint.Dropped, l.lint.Faults = l.faultRows, l.faults
 		return nil
@@ -52,7 +54,7 @@ func (l *loader) refuseWhole(order []int32) error {
 		if l.lint.Dropped > 0 {
 			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
 		}
-		return refuse(l.name, "the trace is empty", "it must have at least one row")
+		panic("BUG: no rows, and no reason for it")
 	}
 	if err := l.collect(l.refuseBlockSize()); err != nil {
 		return err
@@ -116,7 +118,7 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 func (l *loader) assemble(order []int32, roots []int64) *Trace {
 	first := l.timeNS[order[0]]
 	t := &Trace{
-		Name: l.name, Format: l.parser.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
+		Name: l.name, Format: l.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
 		Row: gather(order, l.row), Lint: l.lint,
 	}

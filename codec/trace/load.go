@@ -42,10 +42,12 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// loader collects the rows of a file, in file order, before they are sorted and selected.
+// loader collects the rows of one or several files, in the order read, before they are sorted and selected.
 type loader struct {
-	name        string
+	name        string // of the file being read
+	files       []fileStart
 	o           Options
+	format      *format // of all files
 	unit        time.Duration
 	blockTokens int
 	parser      rowParser
@@ -78,18 +80,28 @@ type pendingLine struct {
 }
 
 func newLoader(name string, o Options) *loader {
-	l := &loader{name: name, o: o}
-	if o.Format != "" {
-		f, err := formatByName(o.Format)
-		if err != nil {
-			panic("BUG: options were not validated: " + err.Error())
-		}
-		l.setFormat(f.renamed(o.Fields))
-	}
+	l := &loader{o: o}
+	l.begin(name)
 	return l
 }
 
-func (l *loader) setFormat(f *format) {
+// begin makes ready for a file, the first or a further one.
+func (l *loader) begin(name string) {
+	l.name = name
+	l.files = append(l.files, fileStart{name, l.fileRows})
+	l.parser = rowParser{}
+	if l.o.Format != "" {
+		f, err := formatByName(l.o.Format)
+		if err != nil {
+			panic("BUG: options were not validated: " + err.Error())
+		}
+		if err := l.setFormat(f.renamed(l.o.Fields)); err != nil {
+			panic("BUG: files read as one format have several: " + err.Error())
+		}
+	}
+}
+
+func (l *loader) setFormat(f *format) error {
 	l.unit, l.blockTokens = f.unit, f.blockTokens
 	if l.o.TimeUnit != 0 {
 		l.unit = l.o.TimeUnit
@@ -98,6 +110,10 @@ func (l *loader) setFormat(f *format) {
 		l.blockTokens = l.o.BlockTokens
 	}
 	l.parser = newRowParser(f, l.unit)
+	if f.csv {
+		return nil // its head says more
+	}
+	return l.agree()
 }
 
 // readAll reads to the end of the file. Bad rows become faults; an error means that the file itself cannot be read.
@@ -118,8 +134,8 @@ func (l *loader) readAll(lines *lineReader) error {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		if lines.line >= math.MaxInt32 {
-			return fmt.Errorf("%s has more than %d lines; split it", l.name, math.MaxInt32)
+		if lines.line >= math.MaxInt32 || l.fileRows >= math.MaxInt32 {
+			return fmt.Errorf("%s: more than %d lines; split the trace", l.name, math.MaxInt32)
 		}
 		if l.parser.format == nil {
 			if err := l.hold(text, lines.line); err != nil {
@@ -132,7 +148,12 @@ func (l *loader) readAll(lines *lineReader) error {
 		}
 	}
 	if l.parser.format == nil {
-		return l.settle()
+		if err := l.settle(); err != nil {
+			return err
+		}
+	}
+	if l.fileRows == l.files[len(l.files)-1].row {
+		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
 	return nil
 }
@@ -149,7 +170,7 @@ func (l *loader) hold(text []byte, line int) error {
 // settle detects the format and takes the lines held.
 func (l *loader) settle() error {
 	if len(l.pending) == 0 {
-		return nil // finish refuses the empty file
+		return nil // readAll refuses the empty file
 	}
 	f, err := detect(l.name, l.pending, l.o.Fields)
 	if err != nil {
@@ -158,7 +179,9 @@ func (l *loader) settle() error {
 	if err := f.checkUnit(l.o.TimeUnit); err != nil {
 		return fmt.Errorf("%s: %w", l.name, err)
 	}
-	l.setFormat(f)
+	if err := l.setFormat(f); err != nil {
+		return err
+	}
 	for _, p := range l.pending {
 		if err := l.takeLine(p.text, p.line); err != nil {
 			return err
@@ -177,7 +200,7 @@ func (l *loader) takeLine(text []byte, line int) error {
 	if err := l.parser.head(text); err != nil {
 		return &LintError{Faults: []Fault{faultOf(l.name, line, err)}}
 	}
-	return nil
+	return l.agree()
 }
 
 func (l *loader) fault(f Fault) {
@@ -203,7 +226,7 @@ func (l *loader) take(text []byte, line int) {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
-	f := l.parser.format
+	f := l.format
 	if f.has(typeField) {
 		kind, err := l.types.index(r.typ)
 		if err != nil {

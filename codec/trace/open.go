@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,19 +19,49 @@ const maxZstdWindow = 1 << 31
 //
 // A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors are
 // about the file or the options.
-func Open(path string, o Options) (*Trace, error) {
+func Open(path string, o Options) (*Trace, error) { return OpenAll([]string{path}, o) }
+
+// OpenAll reads one or several files of the same format as one trace: as if they stood one after the other in one file, in the
+// order given, which is also how rows are numbered, and were sorted by their timestamps. Equal ids are the same blocks and the
+// same conversations in whichever file they stand.
+func OpenAll(paths []string, o Options) (*Trace, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	var l *loader
+	for _, path := range paths {
+		err := withFile(path, func(r io.Reader, name string) error {
+			if l == nil {
+				l = newLoader(name, o)
+			} else {
+				l.begin(name)
+			}
+			return l.read(r)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if l == nil {
+		return nil, errors.New("no trace is given")
+	}
+	return l.finish()
+}
+
+// withFile calls do with an open file.
+func withFile(path string, do func(r io.Reader, name string) error) error {
 	if path == "-" {
-		return Read(os.Stdin, "stdin", o)
+		return do(os.Stdin, "stdin")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the trace: %w", err)
+		return fmt.Errorf("cannot read the trace: %w", err)
 	}
 	defer f.Close() // nothing was written, so its error says nothing
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory; name the trace file in it", path)
+		return fmt.Errorf("%s is a directory; name the trace file in it", path)
 	}
-	return Read(f, path, o)
+	return do(f, path)
 }
 
 // Read is [Open] for any reader; name stands for the file in messages and in [Trace.Name].
@@ -38,16 +69,21 @@ func Read(r io.Reader, name string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	plain, closePlain, err := decompress(r, name)
-	if err != nil {
-		return nil, err
-	}
-	defer closePlain()
 	l := newLoader(name, o)
-	if err := l.readAll(newLineReader(plain)); err != nil {
+	if err := l.read(r); err != nil {
 		return nil, err
 	}
 	return l.finish()
+}
+
+// read reads the file that was begun, packed or not.
+func (l *loader) read(r io.Reader) error {
+	plain, closePlain, err := decompress(r, l.name)
+	if err != nil {
+		return err
+	}
+	defer closePlain()
+	return l.readAll(newLineReader(plain))
 }
 
 // decompress unpacks r if its first bytes say that it is packed.

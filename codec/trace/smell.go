@@ -28,7 +28,7 @@ const (
 
 // refuseUnit is the error for a span in ns that smells of the wrong time unit.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.o.TimeUnit != 0 || l.parser.format.surely || spanNS == 0 {
+	if l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
 	}
 	rows := len(l.timeNS) - len(l.looping)
@@ -64,7 +64,7 @@ func (l *loader) refuseBlockSize() error {
 		return nil
 	}
 	first, ids, tokens := l.firstMismatch()
-	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded up, first line %d (%d ids for %d tokens)",
+	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded up, first %s (%d ids for %d tokens)",
 		bad, l.withIDs, l.blockTokens, first, ids, tokens)
 	if size := l.fittingBlockSize(); size != 0 {
 		return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
@@ -72,11 +72,11 @@ func (l *loader) refuseBlockSize() error {
 	return refuse(l.name, what, "pass the block size of the trace with --block-tokens")
 }
 
-// firstMismatch is the line, the number of ids and the tokens of the first row whose ids do not fit.
-func (l *loader) firstMismatch() (line int32, ids uint32, tokens int32) {
+// firstMismatch is the place, the number of ids and the tokens of the first row whose ids do not fit.
+func (l *loader) firstMismatch() (place string, ids uint32, tokens int32) {
 	for i, span := range l.ids.rows {
 		if span.n > 0 && int(span.n) != blocksOf(l.input[i], l.blockTokens) {
-			return l.line[i], span.n, l.input[i]
+			return l.place(i), span.n, l.input[i]
 		}
 	}
 	panic("BUG: mismatches were counted but there are none")

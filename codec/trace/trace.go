@@ -26,16 +26,16 @@ type Options struct {
 
 // Trace holds the selected requests, a column for each property, in order of arrival.
 type Trace struct {
-	Name        string        // file name, for messages
+	Name        string        // file name, for messages; of several files all, with commas
 	Format      string        // a name of [Formats]
 	TimeUnit    time.Duration // unit of the file's timestamps
 	BlockTokens int           // tokens a block id stands for
-	FileRows    int           // data rows in the file, bad ones included
+	FileRows    int           // data rows in the file or files, bad ones included
 
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
 	InputTokens  []int32 // tokens of the whole prompt, at least 1
 	OutputTokens []int32 // tokens to generate, at least 1
-	Row          []int32 // place in the file, from 0; blank lines and a CSV head take no number, bad rows do
+	Row          []int32 // place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad rows do
 
 	Session []int64  // the conversation's own number, or the chat id of its first request; nil where the format has none
 	Turn    []int32  // nil where the format has none
