@@ -177,6 +177,16 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
+// TestGenerateRefusesReuse: what the format cannot say is no part of a description.
+func TestGenerateRefusesReuse(t *testing.T) {
+	g := chat()
+	for _, g.Format = range []string{"azure", "burstgpt"} {
+		if _, err := Generate(g); err == nil || !strings.Contains(err.Error(), g.Format+" has no block ids") {
+			t.Errorf("%s: %v", g.Format, err)
+		}
+	}
+}
+
 func TestCSVAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -107,14 +107,6 @@ func (g *Gen) check() error {
 		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", maxTokens))
 }
 
-// checkFormat refuses what the format cannot say.
-func (g *Gen) checkFormat(f *format) error {
-	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.has(idsField) {
-		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
-	}
-	return nil
-}
-
 func (r Range) check(what string, most int) error {
 	if r.Min < 1 || r.Max < r.Min || r.Max > most {
 		return fmt.Errorf("%s from %d to %d; the range must lie within 1 to %d", what, r.Min, r.Max, most)
@@ -164,4 +156,12 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 	t.Chat = append(t.Chat, chat)
 	t.Parent = append(t.Parent, c.chat)
 	t.Type = append(t.Type, c.kind)
+}
+
+// checkFormat refuses what the format cannot say.
+func (g *Gen) checkFormat(f *format) error {
+	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.has(idsField) {
+		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
+	}
+	return nil
 }

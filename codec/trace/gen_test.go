@@ -163,7 +163,7 @@ func TestGenerateErrors(t *testing.T) {
 		"infinite rate": func(g *Gen) { g.Rate = math.Inf(1) }, "too long": func(g *Gen) { g.Rate = 1e-10 },
 		"input": func(g *Gen) { g.InputTokens = Range{} }, "output": func(g *Gen) { g.OutputTokens = Range{2, 1} },
 		"huge input": func(g *Gen) { g.InputTokens.Max = 1 << 25 }, "reuse": func(g *Gen) { g.Reuse = 1.1 }, "reuse NaN": func(g *Gen) { g.Reuse = math.NaN() },
-		"blocks": func(g *Gen) { g.BlockTokens = -1 }, "format": func(g *Gen) { g.Format = "parquet" }, "reuse without ids": func(g *Gen) { g.Format, g.Reuse = "azure", 0.5 }, "arrival": func(g *Gen) { g.Arrival = "gamma" },
+		"blocks": func(g *Gen) { g.BlockTokens = -1 }, "format": func(g *Gen) { g.Format = "parquet" }, "arrival": func(g *Gen) { g.Arrival = "gamma" },
 		"burst": func(g *Gen) { g.Burst = 2 }, "turns": func(g *Gen) { g.Turns = Range{0, 3} }, "turn tokens": func(g *Gen) { g.TurnTokens = Range{5, 4} },
 		"system": func(g *Gen) { g.SystemTokens = -1 }, "active": func(g *Gen) { g.Active = -1 }, "types": func(g *Gen) { g.Types = []string{} },
 	} {
