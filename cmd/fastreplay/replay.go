@@ -132,9 +132,17 @@ func (r *replay) load(context.Context) error {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
-	r.say.line("trace: %s, read as %s (timestamps in %s, %d tokens a block): %s of %s rows in %s",
-		t.Name, t.Format, trace.UnitName(t.TimeUnit), t.BlockTokens, human.Count(int64(plan.Requests)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	r.say.line("trace: %s, read as %s (timestamps in %s%s): %s of %s rows in %s",
+		t.Name, t.Format, trace.UnitName(t.TimeUnit), blockWords(t), human.Count(int64(plan.Requests)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
 	return nil
+}
+
+// blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
+func blockWords(t *trace.Trace) string {
+	if t.BlockRefs() == 0 {
+		return ", no blocks"
+	}
+	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 }
 
 func (o *options) plan(t *trace.Trace) (sched.Plan, error) {

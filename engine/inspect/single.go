@@ -9,7 +9,11 @@ import (
 // single prints one report.
 func (p *page) single(r *Report) {
 	p.Line(shorten(r.Trace, p.Width))
-	p.Wrap("  ", "  ", human.Gap, []string{r.Format, "timestamps in " + r.TimeUnit, count(int64(r.BlockTokens)) + " tokens a block"})
+	blocks := "no blocks"
+	if r.Blocks != nil {
+		blocks = count(int64(r.BlockTokens)) + " tokens a block"
+	}
+	p.Wrap("  ", "  ", human.Gap, []string{r.Format, "timestamps in " + r.TimeUnit, blocks})
 	p.Line("")
 	p.findings(r)
 	p.arrivals(r)
