@@ -140,7 +140,7 @@ func (r *replay) load(context.Context) error {
 // blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
 func blockWords(t *trace.Trace) string {
 	if t.BlockRefs() == 0 {
-		return ", no blocks"
+		return ""
 	}
 	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 }

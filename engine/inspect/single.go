@@ -9,11 +9,11 @@ import (
 // single prints one report.
 func (p *page) single(r *Report) {
 	p.Line(shorten(r.Trace, p.Width))
-	blocks := "no blocks"
+	read := []string{r.Format, "timestamps in " + r.TimeUnit}
 	if r.Blocks != nil {
-		blocks = count(int64(r.BlockTokens)) + " tokens a block"
+		read = append(read, count(int64(r.BlockTokens))+" tokens a block")
 	}
-	p.Wrap("  ", "  ", human.Gap, []string{r.Format, "timestamps in " + r.TimeUnit, blocks})
+	p.Wrap("  ", "  ", human.Gap, read)
 	p.Line("")
 	p.findings(r)
 	p.arrivals(r)
