@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // A loop is one thread that reads many plain connections, each as soon as its own epoll instance says that bytes are there.
@@ -36,6 +38,9 @@ const (
 	coresPerLoop = 2
 	// loopBatch bounds what one epoll_wait(2) returns.
 	loopBatch = 128
+	// loopNice is asked for a loop's thread: it is one where goroutines had several, and busy neighbours would halve its share.
+	// Lag p50 from 90–240 to 5 µs beside a mock and a load of 9 (1,000 streams, 2 cores, Linux 6.18). It takes CAP_SYS_NICE.
+	loopNice = -10
 	// watchedFor are the events of a connection. Edge-triggered: what a loop has read dry costs nothing.
 	watchedFor = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 	// bellKey is no connection's: their generations count from 1.
@@ -110,6 +115,9 @@ func (l *loop) watch(fd int, events uint32, key uint64) error {
 // turn reads until the bell rings. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (l *loop) turn() {
 	runtime.LockOSThread()
+	if l.run.cfg.Realtime != sched.RealtimeOff {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, loopNice) // of this thread; where it is refused, all goes on as before
+	}
 	defer l.close()
 	events := make([]unix.EpollEvent, loopBatch)
 	for {
