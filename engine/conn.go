@@ -16,13 +16,14 @@ import (
 // last takes it from busy to parked or dead.
 const (
 	opening uint32 = iota // just dialled, not yet offered
-	parked                // its receiver waits in a read, no request on it
+	parked                // its receiver waits, no request on it
 	claimed               // about to be busy, for nanoseconds
 	busy                  // it carries a request
 	dead                  // closed and forgotten
 )
 
-// readBuffer holds one read: a few dozen events of a busy stream; 10,000 streams take 160 MB of it.
+// readBuffer holds one read: a few dozen events of a busy stream. A loop has one, and so has each receiver that is a
+// goroutine: 10,000 of them take 160 MB.
 const readBuffer = 16 << 10
 
 // conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
