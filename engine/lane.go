@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,12 +10,57 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// lane is the thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
-func (r *Run) lane(placed chan<- error) {
-	var err error
-	r.placement, err = sched.Place(r.cfg.Realtime)
-	placed <- err
-	if err != nil {
+// MostLanes bounds Config.Lanes.
+const MostLanes = 16
+
+// lanes is how many threads fire. A closed loop needs one, for the first requests: completions release the rest.
+func (r *Run) lanes() int {
+	if !r.work.Plan.Open() {
+		return 1
+	}
+	return r.cfg.Lanes
+}
+
+// spin is the largest of the lanes' windows, when they have ended.
+func (r *Run) spin() time.Duration {
+	if r.remote != nil {
+		return r.remote.board.spin()
+	}
+	return time.Duration(r.spinNS.Load())
+}
+
+// startLanes starts the threads that fire, and returns when they are placed. After an error none of them fires.
+func (r *Run) startLanes() error {
+	lanes := r.lanes()
+	placed, start := make(chan lanePlacing), make(chan bool)
+	for range lanes {
+		go r.lane(placed, start)
+	}
+	var failed error
+	for range lanes { // they are placed alike
+		p := <-placed
+		r.placement = p.Placement
+		r.senders = append(r.senders, p.thread)
+		failed = cmp.Or(failed, p.err)
+	}
+	for range lanes {
+		start <- failed == nil
+	}
+	return failed
+}
+
+// lanePlacing is what became of a thread's placement.
+type lanePlacing struct {
+	sched.Placement
+	thread int
+	err    error
+}
+
+// lane is a thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
+func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
+	p, err := sched.Place(r.cfg.Realtime)
+	placed <- lanePlacing{p, threadID(), err}
+	if !<-start {
 		return
 	}
 	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
@@ -23,17 +69,33 @@ func (r *Run) lane(placed chan<- error) {
 	} else {
 		r.fireClosed(w)
 	}
+	r.noteSpin(w.Spin())
 }
 
-func (r *Run) fireOpen(w *sched.Waiter) {
-	for i, at := range r.work.Plan.ReleaseNS {
-		if !w.Wait(at) {
-			r.abandon(i)
+// noteSpin keeps the largest window of the lanes.
+func (r *Run) noteSpin(spin time.Duration) {
+	for {
+		most := r.spinNS.Load()
+		if int64(spin) <= most || r.spinNS.CompareAndSwap(most, int64(spin)) {
 			return
 		}
-		r.fire(int32(i))
 	}
 }
+
+// fireOpen fires what no other lane has claimed, or abandons it when the run is stopped.
+func (r *Run) fireOpen(w *sched.Waiter) {
+	at := r.work.Plan.ReleaseNS
+	for i := r.claim(); i < len(at); i = r.claim() {
+		if w.Wait(at[i]) {
+			r.fire(int32(i))
+		} else {
+			r.unsent(int32(i), notItsTime)
+		}
+	}
+}
+
+// claim takes the next request that nobody has taken.
+func (r *Run) claim() int { return int(r.next.Add(1) - 1) }
 
 // closedLook is how often the lane of a closed loop looks whether its time is over.
 const closedLook = 10 * time.Millisecond
@@ -78,28 +140,28 @@ func (r *Run) releaseNext() {
 	if now >= r.work.Plan.UntilNS {
 		return
 	}
-	if i := r.next.Add(1) - 1; i < int64(r.work.Requests()) {
+	if i := r.claim(); i < r.work.Requests() {
 		r.records[i].PlannedNS = now
 		r.fire(int32(i))
 	}
 }
 
-// fire sends request i now: the hot path.
-func (r *Run) fire(i int32) {
+// fire sends request i now, and reports whether a connection and the image were ready: the hot path.
+func (r *Run) fire(i int32) (ready bool) {
 	p := r.peerOf(i)
 	p.fired.Add(1)
 	if !r.work.Images.Ready(int(i)) {
 		r.sendLate(i, p)
-		return
+		return false
 	}
 	for {
 		c := p.take()
 		if c == nil {
 			r.sendLate(i, p)
-			return
+			return false
 		}
 		if c.start(i, parked) {
-			return
+			return true
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -66,12 +67,7 @@ const (
 // startLane starts the lane's process for r and waits until it is placed.
 func startLane(r *Run, command []string) (*laneProcess, error) {
 	l := &laneProcess{run: r}
-	places := 0
-	for _, p := range r.peers {
-		p.base = uint32(places)
-		places += len(p.table)
-	}
-	if err := l.spawn(command, places); err != nil {
+	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
 	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(len(r.work.Images.arena.bytes))*mapPerByte))
@@ -90,7 +86,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
+		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -116,16 +112,25 @@ func (l *laneProcess) placement() (sched.Placement, error) {
 	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
 }
 
-// drive keeps requests armed and settles what the lane cannot, until the lane has ended.
+// threads are the lanes', once they are placed.
+func (l *laneProcess) threads() (ids []int) {
+	for i := range l.board.lanes {
+		ids = append(ids, int(l.board.lane[i].thread))
+	}
+	return ids
+}
+
+// drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
+// can only be as punctual as its requests are armed. Beside six busy loops on 2 cores drift p99 was 19 µs to 190 ms with an
+// ordinary goroutine, 27 to 44 µs with this.
 func (l *laneProcess) drive() {
+	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the lane has been granted the same
 	l.board.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
 	go func() { defer close(listening); l.listen() }()
 	defer l.endWith(l.run.ctx)()
-	tick := time.NewTicker(armTick)
-	defer tick.Stop()
-	for l.look() {
-		<-tick.C
+	for tick := sched.NewWaiter(l.run.clock, 0, new(atomic.Bool)); l.look(); {
+		tick.Wait(l.run.clock.Now() + int64(armTick))
 	}
 	l.kill()
 	<-listening
@@ -256,13 +261,15 @@ func (l *laneProcess) rearm(i int32) {
 
 // scan settles the shots that the lane has passed and that no receiver will settle.
 func (l *laneProcess) scan() {
-	for end := l.board.next.Load(); l.scanned < end; l.scanned++ {
+	for end := l.board.passed(); l.scanned < end; l.scanned++ {
 		i := int32(l.scanned)
 		s := &l.shots[i]
 		switch s.state.Load() {
 		case shotMissed:
 			s.state.Store(shotSettled)
-			l.run.fire(i)
+			if l.run.fire(i) {
+				l.run.notReady.Add(1) // there was a connection, but it was not armed in time
+			}
 		case shotPart:
 			s.state.Store(shotSettled)
 			l.run.connOf(s).tookPart(i, s, false)
@@ -277,12 +284,12 @@ func (l *laneProcess) scan() {
 
 // abandonRest ends the requests that the lane will not send, and gives their connections back.
 func (l *laneProcess) abandonRest() {
-	why := "the run was interrupted before its time"
+	why := notItsTime
 	if !l.board.ended.Load() {
 		l.run.Stop()
 		why = errLaneDied.Error()
 	}
-	for i := l.board.next.Load(); i < int64(len(l.shots)); i++ {
+	for i := l.board.passed(); i < int64(len(l.shots)); i++ {
 		l.abandon(int32(i), why)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,12 +62,21 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	l.cmd = exec.Command(command[0], command[1:]...)
 	files[2] = theirs
 	l.cmd.ExtraFiles = files
+	l.cmd.Env = append(os.Environ(), "GODEBUG="+noPreemption(os.Getenv("GODEBUG")))
 	l.cmd.Stderr = os.Stderr
-	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the replay, which drains first
 	if err := l.cmd.Start(); err != nil {
 		_ = l.link.Close()
 		l.cmd = nil
 		return err
 	}
 	return nil
+}
+
+// noPreemption adds to GODEBUG's settings that Go does not interrupt threads: see sched.NewLoneWaiter.
+func noPreemption(settings string) string {
+	const setting = "asyncpreemptoff=1"
+	if settings == "" {
+		return setting
+	}
+	return settings + "," + setting
 }

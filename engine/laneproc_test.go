@@ -15,12 +15,12 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-func laneOfItsOwn(t *testing.T) []string {
+func laneOfItsOwn(t *testing.T) laneKind {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("a lane in a process of its own needs Linux")
 	}
-	return []string{os.Args[0], laneArgument}
+	return laneKind{[]string{os.Args[0], laneArgument}, 1}
 }
 
 // TestLaneThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
@@ -74,8 +74,8 @@ func TestLaneThatIsNone(t *testing.T) {
 		w, s := equalWork(t, 20, openPlan)
 		k := new(sink)
 		r := New(Config{
-			Backend: newRun(t, nil, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
-			Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, LaneCommand: command,
+			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
+			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: 1, LaneCommand: command,
 		}, w, "a", IdealHits{}, k)
 		if r.remote != nil || r.LaneErr() == nil {
 			t.Fatalf("%v is a lane", command)

@@ -26,7 +26,7 @@ func openFiles() int {
 // TestNothingIsLeftBehind: however a run ends, no goroutine, thread-locked or not, and no descriptor outlives it.
 func TestNothingIsLeftBehind(t *testing.T) { eachLane(t, nothingIsLeftBehind) }
 
-func nothingIsLeftBehind(t *testing.T, lane []string) {
+func nothingIsLeftBehind(t *testing.T, lane laneKind) {
 	closed := func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) }
 	took := func(s *server, c net.Conn) bool {
 		_, err := io.ReadFull(c, make([]byte, s.request))

@@ -33,7 +33,7 @@ func TestConnectionLeavesItsLoopForACompressedReply(t *testing.T) {
 	eachLane(t, connectionLeavesItsLoopForACompressedReply)
 }
 
-func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane []string) {
+func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane laneKind) {
 	const n = 200
 	w, s := equalWork(t, n, openPlan)
 	pieces := compressedAnswer(t, events(16, finish, usage(64, 16, 0), done))
@@ -71,7 +71,7 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 	accepted := make(chan net.Conn, 1)
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
-	r := newRun(t, nil, w, new(sink))
+	r := newRun(t, oneThread, w, new(sink))
 	near, err := r.peers[0].connect(context.Background())
 	if err != nil {
 		t.Fatal(err)

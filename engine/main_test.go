@@ -28,10 +28,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eachLane runs a test with the lane in a thread of this process, and in a process of its own where there is such.
-func eachLane(t *testing.T, test func(t *testing.T, lane []string)) {
-	t.Run("thread", func(t *testing.T) { test(t, nil) })
-	if runtime.GOOS == "linux" {
-		t.Run("process", func(t *testing.T) { test(t, []string{os.Args[0], laneArgument}) })
+// laneKind is where the lanes of a run live, and how many there are.
+type laneKind struct {
+	command []string // nil: in threads of this process
+	n       int
+}
+
+var oneThread = laneKind{n: 1}
+
+// eachLane runs a test with one lane and with three, in threads of this process, and in a process of its own where there is
+// such.
+func eachLane(t *testing.T, test func(t *testing.T, lane laneKind)) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprint(n, "threads"), func(t *testing.T) { test(t, laneKind{n: n}) })
+		if runtime.GOOS == "linux" {
+			t.Run(fmt.Sprint(n, "in a process"), func(t *testing.T) { test(t, laneKind{[]string{os.Args[0], laneArgument}, n}) })
+		}
 	}
 }

@@ -42,9 +42,11 @@ type Facts struct {
 	MonotonicStartNS int64
 	EndNS            int64 // when the last request ended
 	Placement        sched.Placement
-	LaneProcess      bool  // the lane had a process of its own
-	Stopped          bool  // by Stop or Abort, before its end
-	Skipped          int64 // requests of a closed loop that its time left out
+	Lanes            int
+	LaneProcess      bool          // the lanes had a process of their own
+	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
+	Stopped          bool          // by Stop or Abort, before its end
+	Skipped          int64         // requests of a closed loop that its time left out
 	Dialled          int64
 	NotReady         int64 // requests that found no connection ready at their deadline and were sent late
 	ClosedIdle       int64 // connections closed by the server between requests
@@ -58,8 +60,8 @@ type Facts struct {
 func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
-		LaneProcess: r.remote != nil,
-		Stopped:     r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
+		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	return f

@@ -83,8 +83,8 @@ func benchmarkReceive(b *testing.B, watched bool) {
 	lag := metrics.NewDistribution()
 	for b.Loop() {
 		k := new(sink)
-		r := newRun(b, nil, w, k)
-		r.cfg.Spin, r.cfg.Stamps = 0, stamps
+		r := newRun(b, oneThread, w, k)
+		r.cfg.Spin, r.cfg.Stamps = time.Nanosecond, stamps
 		for _, p := range r.peers {
 			p.dial.watched, p.dial.stamps = watched, stamps
 		}

@@ -145,7 +145,6 @@ func (p *reply) onEvents(body []byte, nowNS int64) error {
 
 func (p *reply) onEvent(data []byte, nowNS int64) error {
 	d := &p.delta
-	d.Reset()
 	if err := p.backend.ParseEvent(data, d); err != nil {
 		return err
 	}
@@ -243,7 +242,6 @@ func (p *reply) endStream() {
 // endWhole reads a body that came in one piece. It has no first token; its last is there when the body is.
 func (p *reply) endWhole(nowNS int64) {
 	rec := p.rec
-	p.delta.Reset()
 	err := p.backend.ParseBody(p.whole, &p.delta)
 	if rec.Status != 200 {
 		rec.Outcome, rec.Error = record.HTTPError, p.serverMessage(err)

@@ -257,10 +257,39 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
+// vllmStream is a response as vLLM sends it: an event of usual size in each chunk.
+func vllmStream(n int) string {
+	event := func(choices, usage string) string {
+		data := `data: {"id":"cmpl-8f4b8a7b6c5d4e3f2a1b0c9d8e7f6a5b","object":"text_completion","created":1732154321,` +
+			`"model":"Qwen/Qwen2.5-7B-Instruct","choices":[` + choices + `],"usage":` + usage + "}\n\n"
+		return fmt.Sprintf("%x\r\n%s\r\n", len(data), data)
+	}
+	var b strings.Builder
+	b.WriteString("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
+	for i := range n {
+		reason := `null`
+		if i == n-1 {
+			reason = `"length"`
+		}
+		b.WriteString(event(fmt.Sprintf(`{"index":0,"text":" t%d","logprobs":null,"finish_reason":%s,"stop_reason":null}`, i, reason), "null"))
+	}
+	b.WriteString(event("", fmt.Sprintf(`{"prompt_tokens":9,"total_tokens":%d,"completion_tokens":%d}`, n+9, n)))
+	return b.String() + "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+}
+
+const benchTokens = 256
+
+// BenchmarkReply reads, from memory, small events cut by chunks of 37 bytes.
 func BenchmarkReply(b *testing.B) {
+	benchmarkReply(b, chunked(events(benchTokens, finish, usage(9, benchTokens, 0), done)))
+}
+
+// BenchmarkReplyOfVLLM reads, from memory, usual events with a chunk each.
+func BenchmarkReplyOfVLLM(b *testing.B) { benchmarkReply(b, vllmStream(benchTokens)) }
+
+func benchmarkReply(b *testing.B, response string) {
 	p, rec := newReply(b, true)
-	const tokens = 256
-	raw := []byte(chunked(events(tokens, finish, usage(9, tokens, 0), done)))
+	raw := []byte(response)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
 	for b.Loop() {
@@ -268,8 +297,8 @@ func BenchmarkReply(b *testing.B) {
 		p.begin(rec)
 		p.feed(raw, 1)
 	}
-	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "events/s")
-	if rec.Outcome != record.OK || rec.Chunks != tokens {
+	b.ReportMetric(float64(b.N*benchTokens)/b.Elapsed().Seconds(), "events/s")
+	if rec.Outcome != record.OK || rec.Chunks != benchTokens {
 		b.Fatalf("%v %q, %d chunks", rec.Outcome, rec.Error, rec.Chunks)
 	}
 }

@@ -23,13 +23,14 @@ type Config struct {
 	ConnectTimeout time.Duration
 	Grace          time.Duration // how long a stopped run waits for what is in flight
 	Realtime       sched.Realtime
-	Spin           time.Duration
-	TLS            *tls.Config // for https targets
-	LaneCommand    []string    // how to start a process that calls ServeLane; nil = the lane is a thread of this one
-	Descriptors    int         // how many sockets the process may open
-	Secrets        []string    // never repeated in a record, even where a server does
-	Stamps         Stamps      // as ProbeStamps has found to work
-	Chunks         *ChunkLog   // where each token chunk's instants go; nil: nowhere
+	Spin           time.Duration // see sched.NewWaiter
+	Lanes          int           // how many threads fire, 1 to MostLanes
+	TLS            *tls.Config   // for https targets
+	LaneCommand    []string      // how to start a process that calls ServeLane; nil = the lane is a thread of this one
+	Descriptors    int           // how many sockets the process may open
+	Secrets        []string      // never repeated in a record, even where a server does
+	Stamps         Stamps        // as ProbeStamps has found to work
+	Chunks         *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -63,7 +64,7 @@ type Run struct {
 	ctx   context.Context    // ends when what is in flight is cut
 	abort context.CancelFunc // ends ctx
 
-	next    atomic.Int64 // next request of a closed loop
+	next    atomic.Int64 // the first request that nobody has taken
 	left    atomic.Int64 // requests without a final record
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
@@ -72,6 +73,9 @@ type Run struct {
 	lags lagTotal
 
 	placement     sched.Placement
+	spinNS        atomic.Int64  // of the lanes' windows the largest
+	senders       []int         // the lanes' threads, where they are of this process
+	machine       *machineWatch // nil before Do, and where that sent nothing
 	usage         Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
@@ -160,7 +164,6 @@ func (r *Run) Do() error {
 	defer restore()
 	before := usageNow()
 	defer func() { r.usage = usageNow().since(before) }()
-	placed := make(chan error, 1)
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watch(halt) })
@@ -176,15 +179,20 @@ func (r *Run) Do() error {
 		r.wall.Store(sched.NewWall(r.clock))
 		helpers.Go(func() { r.keepWall(halt) })
 	}
+	var err error
 	if r.remote == nil {
-		go r.lane(placed)
+		err = r.startLanes()
+	} else if r.placement, err = r.remote.placement(); err == nil {
+		helpers.Go(r.remote.drive)
 	} else {
-		helpers.Go(func() { r.driveRemote(placed) })
+		r.remote.kill()
 	}
-	err := <-placed
 	if err != nil {
 		r.left.Store(0)
 		close(r.allDone)
+	} else {
+		r.machine = newMachineWatch(r.clock, r.soleSenders())
+		helpers.Go(func() { r.machine.watch(halt) })
 	}
 	<-r.allDone
 	close(halt)
@@ -194,18 +202,6 @@ func (r *Run) Do() error {
 	close(r.done)
 	<-recorded
 	return err
-}
-
-// driveRemote runs the lane in its process.
-func (r *Run) driveRemote(placed chan<- error) {
-	var err error
-	r.placement, err = r.remote.placement()
-	placed <- err
-	if err != nil {
-		r.remote.kill()
-		return
-	}
-	r.remote.drive()
 }
 
 // peerOf is where request i goes.

@@ -105,16 +105,16 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	return w, s
 }
 
-func newRun(t testing.TB, lane []string, w *Work, k Sink) *Run {
+func newRun(t testing.TB, lane laneKind, w *Work, k Sink) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.DefaultSpin, Descriptors: 4096, LaneCommand: lane,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: lane.n, Descriptors: 4096, LaneCommand: lane.command,
 	}, w, "a", IdealHits{}, k)
-	if lane != nil && w.Plan.Open() && r.remote == nil {
+	if lane.command != nil && w.Plan.Open() && r.remote == nil {
 		t.Fatal("no process for the lane: ", r.remoteErr)
 	}
 	return r
@@ -134,7 +134,7 @@ func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
 	eachLane(t, runSendsEveryRequestOnceAndNeverEarly)
 }
 
-func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane []string) {
+func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 400, openPlan)
 	k := new(sink)
 	do(t, s, newRun(t, lane, w, k))
@@ -159,7 +159,7 @@ func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane []string) {
 // TestHotPathDoesNotAllocate counts every allocation of the process, server included, while thousands of requests pass.
 func TestHotPathDoesNotAllocate(t *testing.T) { eachLane(t, hotPathDoesNotAllocate) }
 
-func hotPathDoesNotAllocate(t *testing.T, lane []string) {
+func hotPathDoesNotAllocate(t *testing.T, lane laneKind) {
 	const n = 4000
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){
 		"open":   openPlan,
@@ -192,7 +192,7 @@ func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
 	eachLane(t, connectionClosedWhileIdleIsReplacedUnseen)
 }
 
-func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane []string) {
+func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.01, 0) }) // 50 ms apart
 	s.handle = func(n int64, c net.Conn) {
 		if n <= 8 { // those dialled ahead
@@ -217,7 +217,7 @@ func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
 	eachLane(t, serverThatTookTheRequestAndClosedIsNotAskedAgain)
 }
 
-func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane []string) {
+func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 10, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
@@ -239,7 +239,7 @@ func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane []strin
 
 func TestStopAbandonsTheRestAndDrains(t *testing.T) { eachLane(t, stopAbandonsTheRestAndDrains) }
 
-func stopAbandonsTheRestAndDrains(t *testing.T, lane []string) {
+func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
@@ -275,7 +275,7 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 		}
 	}
 	k := new(sink)
-	r := newRun(t, nil, w, k)
+	r := newRun(t, oneThread, w, k)
 	do(t, s, r)
 	if most.Load() > 4 {
 		t.Errorf("%d requests in flight, want at most 4", most.Load())

@@ -2,11 +2,12 @@ package engine
 
 import (
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
-// A shot is one request as the lane's process sees it, in memory that both processes share. The replay fills in what is
-// to be written and on which connection, the lane writes it at its instant and leaves the result.
+// A shot is one request as the lanes' process sees it, in memory that both processes share. The replay fills in what is
+// to be written and on which connection, a lane writes it at its instant and leaves the result.
 type shot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; where offset is below 0, at ^offset in the stage
@@ -38,7 +39,8 @@ func connKey(place, generation uint32) uint64 { return uint64(generation)<<32 | 
 // laneBoard is the head of the shared memory.
 type laneBoard struct {
 	realtimeOn, realtimeOff uint32 // the mode; neither is auto
-	spinNS                  int64
+	spinNS                  int64  // sched.AutoSpin, or a time
+	lanes                   int64
 	shots                   int64
 	arenaBytes              int64
 	stageBytes              int64 // 0 = there is no stage
@@ -51,10 +53,37 @@ type laneBoard struct {
 
 	startNS atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
 	stop    atomic.Bool  // nothing more is released
-	ended   atomic.Bool  // the lane releases nothing more
-	next    atomic.Int64 // the first shot that the lane has not passed
+	ended   atomic.Bool  // the lanes release nothing more
+	claimed atomic.Int64 // shots before this one belong to some lane
 	fired   atomic.Int64 // shots that were written
-	taken   atomic.Int64 // messages on the link that the lane has acted on
+	taken   atomic.Int64 // messages on the link that the process has acted on
+	lane    [MostLanes]laneState
+}
+
+// laneState is what a lane tells of itself.
+type laneState struct {
+	at     atomic.Int64 // it has passed those of its shots that come before this one
+	spinNS atomic.Int64 // how long before an instant it stopped sleeping, in the end
+	thread int64        // its id, once the board is ready
+	_      [40]byte     // to a cache line
+}
+
+// passed is the first shot that some lane has not passed, or may yet claim.
+func (b *laneBoard) passed() int64 {
+	first := b.shots
+	for i := range b.lanes {
+		first = min(first, b.lane[i].at.Load())
+	}
+	return first
+}
+
+// spin is the largest window of its lanes.
+func (b *laneBoard) spin() time.Duration {
+	most := int64(0)
+	for i := range b.lanes {
+		most = max(most, b.lane[i].spinNS.Load())
+	}
+	return time.Duration(most)
 }
 
 // The values of laneBoard.ready.

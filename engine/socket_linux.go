@@ -9,6 +9,8 @@ import (
 
 // writeNow is send(2) without waiting. It is a raw system call: it returns in microseconds, and a lane that told Go's
 // scheduler about it could find its P gone afterwards.
+//
+//go:nosplit
 func writeNow(fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -244,7 +244,7 @@ func TestRunWithStamps(t *testing.T) {
 	eachLane(t, testRunWithStamps)
 }
 
-func testRunWithStamps(t *testing.T, lane []string) {
+func testRunWithStamps(t *testing.T, lane laneKind) {
 	const n = 1000
 	w, s := equalWork(t, n, openPlan)
 	k := new(sink)
@@ -285,7 +285,7 @@ func TestHotPathWithStampsDoesNotAllocate(t *testing.T) {
 	eachLane(t, testHotPathWithStamps)
 }
 
-func testHotPathWithStamps(t *testing.T, lane []string) {
+func testHotPathWithStamps(t *testing.T, lane laneKind) {
 	const n = 4000
 	w, s := equalWork(t, n, openPlan)
 	go s.run()

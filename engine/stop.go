@@ -22,10 +22,13 @@ func (r *Run) Abort() {
 // aborted tells whether what is in flight is to be cut.
 func (r *Run) aborted() bool { return r.ctx.Err() != nil }
 
+// notItsTime is why a request of a stopped run was not sent.
+const notItsTime = "the run was interrupted before its time"
+
 // abandon gives the requests from i on the record of a request that was never released.
 func (r *Run) abandon(i int) {
 	for ; i < r.work.Requests(); i++ {
-		r.unsent(int32(i), "the run was interrupted before its time")
+		r.unsent(int32(i), notItsTime)
 	}
 }
 

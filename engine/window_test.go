@@ -73,7 +73,7 @@ func TestWindowTooSmall(t *testing.T) {
 // for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
 func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameBytes) }
 
-func windowSendsTheSameBytes(t *testing.T, lane []string) {
+func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	const n = 2000
 	w, s := equalWork(t, n, openPlan)
 	whole := w.Images

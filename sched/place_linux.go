@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// fifoPriority is low among real-time priorities: it need only beat every SCHED_OTHER thread.
-	fifoPriority = 10
+	// lanePriority is low among real-time priorities: it need only beat every SCHED_OTHER thread, and what is placed below.
+	lanePriority = 10
 	// shortSliceNS is the slice asked of EEVDF: a waking thread with a short slice preempts one with a long slice.
 	// p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
 	shortSliceNS = 100_000
@@ -19,12 +19,17 @@ const (
 
 // Place locks the calling goroutine to its thread for good and gives the thread the best placement that mode allows. The
 // goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not granted.
-func Place(mode Realtime) (Placement, error) {
+func Place(mode Realtime) (Placement, error) { return place(mode, lanePriority) }
+
+// PlaceBelow is Place for a thread that a lane depends on: it gives way to a lane.
+func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, lanePriority-1) }
+
+func place(mode Realtime, priority uint32) (Placement, error) {
 	runtime.LockOSThread()
 	var p Placement
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlackNS, 0, 0, 0) // refused, wake-ups are some 50 µs later
 	if mode != RealtimeOff {
-		err := setAttr(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: fifoPriority})
+		err := setAttr(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: priority})
 		if err == nil {
 			p.FIFO = true
 			return p, nil

@@ -15,3 +15,6 @@ func Place(mode Realtime) (Placement, error) {
 	}
 	return Placement{}, nil
 }
+
+// PlaceBelow is the same here.
+func PlaceBelow(mode Realtime) (Placement, error) { return Place(mode) }

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -11,5 +13,15 @@ import (
 func sleepUntil(c *Monotonic, wakeNS int64) {
 	ts := unix.NsecToTimespec(wakeNS + c.MonotonicStartNS())
 	_, _, _ = unix.Syscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+		uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+// sleepRaw is sleepUntil behind the back of Go's scheduler.
+//
+//go:nosplit
+func sleepRaw(c *Monotonic, wakeNS int64) {
+	at := wakeNS + c.MonotonicStartNS()
+	ts := unix.Timespec{Sec: at / int64(time.Second), Nsec: at % int64(time.Second)}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
 		uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 }

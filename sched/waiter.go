@@ -5,39 +5,68 @@ import (
 	"time"
 )
 
-// DefaultSpin is how long before a deadline a Waiter stops sleeping and spins. A wake-up of clock_nanosleep with 1 ns of
-// timer slack is late by 27 µs at the median and rarely by more than 100 µs (2 cores, Linux 6.18).
-const DefaultSpin = 100 * time.Microsecond
-
 // longestSleep bounds one sleep, so that a Waiter notices a stop request.
 const longestSleep = int64(20 * time.Millisecond)
 
 // Waiter waits for deadlines on the calling thread: it sleeps to shortly before a deadline, then spins. It belongs to one
 // locked thread (see Place).
 type Waiter struct {
-	clock  *Monotonic
-	spinNS int64
-	stop   *atomic.Bool
+	clock *Monotonic
+	stop  *atomic.Bool
+	spin  spinWindow
+	alone bool
 }
 
-// NewWaiter returns a waiter on clock that spins for the last stretch before each deadline and gives up when stop is set.
+// NewWaiter returns a waiter on clock that spins for the last stretch before each deadline, AutoSpin or a time of 0 or more,
+// and gives up when stop is set.
 func NewWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
-	return &Waiter{clock: clock, spinNS: int64(spin), stop: stop}
+	return &Waiter{clock: clock, stop: stop, spin: newSpinWindow(spin)}
+}
+
+// NewLoneWaiter returns a waiter as NewWaiter does for a process in which Go's scheduler has nothing to decide: Wait then
+// never enters it. Go takes a thread that has run for 10 ms off its P, and whoever has to give it back is an ordinary
+// thread, which on a busy machine waits its turn: 0.3 to 1 ms of lateness, a hundred times a second. The price is that the
+// world cannot be stopped while the thread waits: the process must not collect garbage, must have a P for each such
+// thread and one for the rest, and must run with GODEBUG=asyncpreemptoff=1.
+func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
+	w := NewWaiter(clock, spin, stop)
+	w.alone = true
+	return w
 }
 
 // Wait returns true at the first reading of the clock at or after deadlineNS, and false if the stop flag was set before.
+//
+// It and all that it calls check no stack: such a check is where Go's scheduler takes the thread away.
+//
+//go:nosplit
 func (w *Waiter) Wait(deadlineNS int64) bool {
 	for {
 		if w.stop.Load() {
 			return false
 		}
-		left := deadlineNS - w.clock.Now()
-		if left <= w.spinNS {
+		now := w.clock.Now()
+		left := deadlineNS - now - w.spin.ns
+		if left <= 0 {
 			break
 		}
-		sleepUntil(w.clock, w.clock.Now()+min(left-w.spinNS, longestSleep))
+		w.sleep(now + min(left, longestSleep))
 	}
 	for w.clock.Now() < deadlineNS {
 	}
 	return true
 }
+
+// sleep sleeps until wakeNS, and learns how late that ended.
+//
+//go:nosplit
+func (w *Waiter) sleep(wakeNS int64) {
+	if w.alone {
+		sleepRaw(w.clock, wakeNS)
+	} else {
+		sleepUntil(w.clock, wakeNS)
+	}
+	w.spin.learn(w.clock.Now() - wakeNS)
+}
+
+// Spin is how long before its deadlines the waiter stops sleeping, as it is now.
+func (w *Waiter) Spin() time.Duration { return time.Duration(w.spin.ns) }

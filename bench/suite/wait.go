@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -19,11 +21,10 @@ type waited struct {
 	LateNS    []int64 `json:"late_ns"`
 }
 
-// wait lets the waiter of a lane wait for equally spaced instants and notes how late each was.
+// wait lets the waiter of a lane in a process of its own wait for equally spaced instants and notes how late each was.
 func wait(args []string, stdout io.Writer) error {
 	f := flag.NewFlagSet(waitCommand, flag.ContinueOnError)
 	realtime := f.String("realtime", "auto", "as fastreplay's")
-	spin := f.Duration("spin", sched.DefaultSpin, "as fastreplay's")
 	rate := f.Float64("rate", 2000, "instants per second")
 	duration := f.Duration("duration", time.Second, "for how long")
 	if err := f.Parse(args); err != nil {
@@ -33,6 +34,8 @@ func wait(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(2)
 	out := waited{LateNS: make([]int64, plan.Requests)}
 	done := make(chan error, 1)
 	go func() {
@@ -41,7 +44,7 @@ func wait(args []string, stdout io.Writer) error {
 			out.Placement = placement.String()
 			clock := sched.NewMonotonic()
 			clock.Start(10 * time.Millisecond)
-			w := sched.NewWaiter(clock, *spin, new(atomic.Bool))
+			w := sched.NewLoneWaiter(clock, sched.AutoSpin, new(atomic.Bool))
 			for i, at := range plan.ReleaseNS {
 				w.Wait(at)
 				out.LateNS[i] = clock.Now() - at

@@ -18,8 +18,8 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Run:      r.runInfo(f),
 		Workload: r.workloadInfo(f),
 		Client: metrics.Client{
-			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: 1, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
-			SpinUS: float64(r.o.spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
+			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: f.Lanes, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
+			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
 			Stamps: stampInfo(f.Stamps),
 		},
 		BuildAhead:  r.buildAhead(),

@@ -58,8 +58,9 @@ type options struct {
 	noProbe        bool
 
 	lane      string
+	lanes     int
 	realtime  sched.Realtime
-	spin      time.Duration
+	spin      spinFlag
 	stamps    string
 	maxMemory string
 	dryRun    bool
@@ -140,7 +141,8 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
 	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
-	f.DurationVar(&o.spin, "spin", sched.DefaultSpin, "how long before a deadline the sending thread stops sleeping and spins")
+	f.IntVar(&o.lanes, "lanes", 1, "sending threads, which share the requests")
+	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 	_ = f.MarkHidden("chunk-log")
@@ -212,14 +214,16 @@ func (o *options) check() error {
 		return errors.New("--scale is about trace times, which --rate and --concurrency ignore")
 	case o.rate < 0 || o.concurrency < 0 || o.duration < 0:
 		return errors.New("--rate, --concurrency and --duration cannot be negative")
-	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0 || o.spin < 0:
-		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace and --spin not below")
+	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
+		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
 		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
+	case o.lanes < 1 || o.lanes > engine.MostLanes:
+		return fmt.Errorf("--lanes is %d; want 1 to %d", o.lanes, engine.MostLanes)
 	case o.proof.verify != "" && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:

@@ -3,10 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // given parses a command line of a replay.
@@ -82,6 +84,29 @@ func TestSizeCache(t *testing.T) {
 	} {
 		if got, words := c.o.sizeCache(c.told); got != c.want || words != c.words {
 			t.Errorf("%+v, told %+v: %+v, %q; want %+v, %q", c.o, c.told, got, words, c.want, c.words)
+		}
+	}
+}
+
+func TestSpinFlag(t *testing.T) {
+	for text, want := range map[string]time.Duration{"auto": sched.AutoSpin, "0s": 0, "70us": 70 * time.Microsecond} {
+		o, err := given(t, "trace.jsonl --spin "+text)
+		if err != nil || o.spin.window() != want || o.spin.String() != text {
+			t.Errorf("--spin %s: %v as %q, %v; want %v", text, o.spin.window(), o.spin.String(), err, want)
+		}
+	}
+	if o, _ := given(t, "trace.jsonl"); o.spin.window() != sched.AutoSpin {
+		t.Errorf("without --spin: %v, want auto", o.spin.window())
+	}
+	var s spinFlag
+	for _, text := range []string{"-1us", "fast", "", "100"} {
+		if err := s.Set(text); err == nil {
+			t.Errorf("--spin %q was accepted", text)
+		}
+	}
+	for _, n := range []string{"0", "17", "-1"} {
+		if _, err := given(t, "trace.jsonl --lanes "+n); err == nil || !strings.Contains(err.Error(), "want 1 to 16") {
+			t.Errorf("--lanes %s: %v", n, err)
 		}
 	}
 }

@@ -64,6 +64,7 @@ func (s *results) conclude(run *engine.Run) error {
 	info := s.r.info(facts)
 	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
 	info.Overtaken = run.OvertakenTokens()
+	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
 	summary := s.collector.Summary(info)
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{

@@ -115,6 +115,28 @@ func (r *Response) chunkSize(line []byte, crlf bool) {
 	}
 }
 
+// chunkEdge consumes what servers put between two chunks: CRLF, a size of few digits, CRLF. It returns 0, and changes nothing,
+// where p has anything else or not all of it.
+func (r *Response) chunkEdge(p []byte) int {
+	const most = 7 // digits
+	if r.overhead > 0 || len(p) < len("\r\n0\r\n") || p[0] != '\r' || p[1] != '\n' {
+		return 0
+	}
+	size, n := 0, len("\r\n")
+	for ; n < len(p)-2 && n < len("\r\n")+most; n++ {
+		d := hexDigit(p[n])
+		if d < 0 {
+			break
+		}
+		size = size<<4 | d
+	}
+	if size == 0 || p[n] != '\r' || p[n+1] != '\n' {
+		return 0
+	}
+	r.left, r.state = int64(size), inChunk
+	return n + 2
+}
+
 // hexDigit returns the value of a hexadecimal digit, or -1.
 func hexDigit(c byte) int {
 	switch {

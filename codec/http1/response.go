@@ -76,6 +76,12 @@ func (r *Response) Scan(p []byte) (body []byte, n int, err error) {
 		case untilClose:
 			r.body += int64(len(p) - n)
 			return p[n:], len(p), nil
+		case atChunkEnd:
+			if edge := r.chunkEdge(p[n:]); edge > 0 {
+				n += edge
+				continue
+			}
+			n += r.scanLine(p[n:])
 		default:
 			n += r.scanLine(p[n:])
 		}

@@ -10,31 +10,38 @@ func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 	for ; p < n && p%columns != 0; p++ {
 		out = w.writeToken(out, key, p)
 	}
-	reach := w.offset[columns-1] + slotBytes // bytes that a group's four stores touch
-	for ; p+columns <= n && len(out) >= reach; p += columns {
-		w.writeGroup(out[:reach], draw(key, uint64(p/columns)))
-		out = out[w.group:]
-	}
+	groups := w.writeGroups(out, key, p/columns, n/columns)
+	out, p = out[groups*w.group:], p+groups*columns
 	for ; p < n; p++ {
 		out = w.writeToken(out, key, p)
 	}
 	return out
 }
 
-// writeGroup writes four tokens, each with one store of 8 bytes whose surplus
-// the next one overwrites.
-func (w *writer) writeGroup(out []byte, bits uint64) {
-	binary.LittleEndian.PutUint64(out, w.columns[0].pick(bits, 0))
-	binary.LittleEndian.PutUint64(out[w.offset[1]:], w.columns[1].pick(bits, 1))
-	binary.LittleEndian.PutUint64(out[w.offset[2]:], w.columns[2].pick(bits, 2))
-	binary.LittleEndian.PutUint64(out[w.offset[3]:], w.columns[3].pick(bits, 3))
+// writeGroups writes the groups of four tokens from number g up to end, each
+// token with one store of 8 bytes whose surplus the next one overwrites, while
+// out has room for the surplus. It returns how many groups it wrote.
+func (w *writer) writeGroups(out []byte, key uint64, g, end int) (written int) {
+	a, b, c, d := w.columns[0].slots, w.columns[1].slots, w.columns[2].slots, w.columns[3].slots
+	atB, atC, atD := w.offset[1], w.offset[2], w.offset[3]
+	reach := atD + slotBytes // bytes that a group's four stores touch
+	from := g
+	for ; g < end && len(out) >= reach; g++ {
+		bits := draw(key, uint64(g))
+		binary.LittleEndian.PutUint64(out, pick(a, bits))
+		binary.LittleEndian.PutUint64(out[atB:], pick(b, bits>>drawBits))
+		binary.LittleEndian.PutUint64(out[atC:], pick(c, bits>>(2*drawBits)))
+		binary.LittleEndian.PutUint64(out[atD:], pick(d, bits>>(3*drawBits)))
+		out = out[w.group:]
+	}
+	return g - from
 }
 
 // writeToken writes the token at position p and nothing behind it.
 func (w *writer) writeToken(out []byte, key uint64, p int) []byte {
 	j := p % columns
 	var b [slotBytes]byte
-	binary.LittleEndian.PutUint64(b[:], w.columns[j].pick(draw(key, uint64(p/columns)), j))
+	binary.LittleEndian.PutUint64(b[:], pick(w.columns[j].slots, draw(key, uint64(p/columns))>>(j*drawBits)))
 	n := copy(out, b[:w.columns[j].width])
 	return out[n:]
 }
@@ -42,7 +49,7 @@ func (w *writer) writeToken(out []byte, key uint64, p int) []byte {
 // writeFirst writes the first token of a prompt, without its separator.
 func (w *writer) writeFirst(out []byte, key uint64) []byte {
 	var b [slotBytes]byte
-	binary.LittleEndian.PutUint64(b[:], w.first.pick(draw(key, 0), 0))
+	binary.LittleEndian.PutUint64(b[:], pick(w.first.slots, draw(key, 0)))
 	n := copy(out, b[1:w.first.width])
 	return out[n:]
 }

@@ -68,9 +68,9 @@ func newColumn(tokens []string, separator byte) column {
 	return c
 }
 
-// pick chooses a slot by the 16 bits that belong to place j of a group.
-func (c *column) pick(bits uint64, j int) uint64 {
-	return c.slots[bits>>(j*drawBits)%maxColumn*uint64(len(c.slots))>>drawBits]
+// pick chooses a slot by the lowest 16 bits.
+func pick(slots []uint64, bits uint64) uint64 {
+	return slots[bits%maxColumn*uint64(len(slots))>>drawBits]
 }
 
 // Size returns how many bytes Append adds for s.

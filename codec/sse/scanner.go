@@ -9,7 +9,6 @@ package sse
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 )
@@ -34,12 +33,12 @@ type Scanner struct {
 	skipLF bool   // the last line ended in CR: an LF now belongs to it
 	sent   bool   // the event was returned: forget it at the next call
 	err    error
-	most   int // instead of MaxEventBytes, in tests
+	less   int // what the limit is below MaxEventBytes, in tests
 }
 
 // Reset makes the scanner ready for another stream.
 func (s *Scanner) Reset() {
-	*s = Scanner{most: s.most, joined: reuse(s.joined), line: reuse(s.line)}
+	*s = Scanner{less: s.less, joined: reuse(s.joined), line: reuse(s.line)}
 }
 
 func reuse(b []byte) []byte {
@@ -54,6 +53,11 @@ func reuse(b []byte) []byte {
 // again with what follows it. An error is final.
 func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	if s.sent {
+		if !s.skipLF { // nor would a stream whose lines end in CR be searched for LF at each event
+			if data, n = s.usual(p); n > 0 {
+				return data, n, true, nil
+			}
+		}
 		s.forget()
 	}
 	for n < len(p) && s.err == nil {
@@ -64,7 +68,10 @@ func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 				continue
 			}
 		}
-		end := lineEnd(p[n:])
+		end := 0
+		if p[n] != '\n' {
+			end = lineEnd(p[n:])
+		}
 		if end < 0 {
 			s.hold(p[n:])
 			return nil, len(p), false, s.err
@@ -83,6 +90,21 @@ func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	}
 	s.spill()
 	return nil, n, false, s.err
+}
+
+// usual reads what servers send between two reads: one line "data: …" and a blank one, both ended by LF and whole in p. It
+// returns n = 0 for all else, and changes nothing.
+func (s *Scanner) usual(p []byte) (data []byte, n int) {
+	const field = "data: "
+	end := bytes.IndexByte(p, '\n')
+	if end < len(field) || end > s.limit() || end+1 == len(p) || p[end+1] != '\n' || string(p[:len(field)]) != field {
+		return nil, 0
+	}
+	data = p[len(field):end]
+	if bytes.IndexByte(data, '\r') >= 0 {
+		return nil, 0
+	}
+	return data, end + 2
 }
 
 // Finish returns, at the end of the stream, the data of a last event that no blank line ended: some servers forget it. The
@@ -119,7 +141,7 @@ func (s *Scanner) onLine(line []byte) bool {
 	if len(line) == 0 {
 		return s.lines > 0
 	}
-	s.limit(len(line))
+	s.allow(len(line))
 	if value, ok := dataValue(line); ok {
 		s.add(value)
 	}
@@ -152,7 +174,7 @@ func (s *Scanner) add(value []byte) {
 		s.one = value
 	} else {
 		s.spill()
-		s.limit(len(s.joined) + 1 + len(value))
+		s.allow(len(s.joined) + 1 + len(value))
 		if s.err != nil {
 			return
 		}
@@ -172,7 +194,7 @@ func (s *Scanner) spill() {
 // hold keeps the first part of a line.
 func (s *Scanner) hold(part []byte) {
 	s.spill()
-	if s.limit(len(s.line) + len(part)); s.err == nil {
+	if s.allow(len(s.line) + len(part)); s.err == nil {
 		s.line = append(s.line, part...)
 	}
 }
@@ -189,9 +211,17 @@ func (s *Scanner) forget() {
 	s.sent, s.one, s.joined, s.lines = false, nil, s.joined[:0], 0
 }
 
-func (s *Scanner) limit(size int) {
-	most := cmp.Or(s.most, MaxEventBytes)
-	if size > most && s.err == nil {
-		s.err = fmt.Errorf("%w: over %d bytes", ErrTooLong, most)
+func (s *Scanner) limit() int { return MaxEventBytes - s.less }
+
+// allow fails the stream if an event or a line has more bytes than may be.
+func (s *Scanner) allow(size int) {
+	if size > s.limit() {
+		s.tooLong()
+	}
+}
+
+func (s *Scanner) tooLong() {
+	if s.err == nil {
+		s.err = fmt.Errorf("%w: over %d bytes", ErrTooLong, s.limit())
 	}
 }

@@ -74,6 +74,8 @@ var streams = []struct {
 	{"several lines", "data: a\ndata\ndata: \ndata: b\n\n", []string{"a\n\n\nb"}, "", false},
 	{"empty", "data\n\n", []string{""}, "", false},
 	{"empty with a colon", "data: \n\n", []string{""}, "", false},
+	{"later events", "data: a\n\ndata: b\n\ndata:c\n\ndata: d\n\ndata\n\n\ndata: \n\ndata:  e\n\ndata: f\ndata: g\n\ndata", []string{"a", "b", "c", "d", "", "", " e", "f\ng"}, "", true},
+	{"CR in later events", "data: a\n\ndata: b\rdata: c\n\ndata: d\n\rdata: e\r\n\ndata: f\n\n\rdata: g\n\n", []string{"a", "b\nc", "d", "e", "f", "g"}, "", false},
 	{"comments and other fields", ": ping\n\nevent: x\nid: 1\ndata: a\nretry: 5\n: c\n\n", []string{"a"}, "", false},
 	{"no data, no event", "event: ping\n\nid: 2\n\n\n\n", nil, "", false},
 	{"not the field", "dataset: a\ndat: b\ndata : c\n data: d\nDATA: e\n\n", nil, "", false},
@@ -160,6 +162,8 @@ func TestLimit(t *testing.T) {
 	}{
 		{"line as long as may be", "data: " + x[6:] + "\n\n", true},
 		{"line one byte longer", "data: " + x[5:] + "\n\n", false},
+		{"later line as long as may be", "data: y\n\ndata: " + x[6:] + "\n\n", true},
+		{"later line one byte longer", "data: y\n\ndata: " + x[5:] + "\n\n", false},
 		{"line without end", "data: " + x, false},
 		{"comment too long", ":" + x + "\n", false},
 		{"lines as long as may be together", "data:" + x[:499] + "\ndata:" + x[:500] + "\n\n", true},
@@ -167,7 +171,7 @@ func TestLimit(t *testing.T) {
 		{"many events", strings.Repeat("data: "+x[:900]+"\n\n", 5), true},
 	} {
 		for _, step := range []int{1, 7, 999, len(c.in)} {
-			s := Scanner{most: most}
+			s := Scanner{less: MaxEventBytes - most}
 			var parts []string
 			for i := 0; i < len(c.in); i += step {
 				parts = append(parts, c.in[i:min(i+step, len(c.in))])

@@ -37,6 +37,7 @@ type rowParser struct {
 	digits int   // log10 of the time unit in ns
 	unitNS int64 // the time unit in ns
 	row    row
+	shape  shape  // of the row before
 	key    []byte // scratch
 	typ    []byte // scratch
 }
@@ -52,22 +53,46 @@ func (e *rowError) Error() string { return e.what }
 
 // parse decodes a line into p.row. It allocates nothing for a good line.
 func (p *rowParser) parse(line []byte) error {
-	p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0]}
-	s := scanner{b: line}
-	err := s.object(&p.key, func(key []byte) error {
-		f := fieldOf(key)
-		if !p.format.fields.has(f) {
-			return s.skip(1)
+	p.empty()
+	if !p.sameShape(line) {
+		p.empty()
+		if err := p.anyShape(line); err != nil {
+			p.shape.forget()
+			return err
 		}
-		return p.value(f, &s)
-	})
-	if err != nil {
-		return err
 	}
 	if missing := p.format.required &^ p.row.seen; missing != 0 {
 		return missingFields(missing)
 	}
 	return nil
+}
+
+func (p *rowParser) empty() { p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0]} }
+
+// anyShape decodes a row into an empty p.row and notes its shape.
+func (p *rowParser) anyShape(line []byte) error {
+	p.shape.forget()
+	s := scanner{b: line}
+	end := 0 // of the value before
+	err := s.object(&p.key, func(key []byte) error {
+		f := fieldOf(key)
+		p.shape.addLead(line[end:s.i], f)
+		err := p.member(f, &s)
+		end = s.i
+		return err
+	})
+	if err == nil {
+		p.shape.addTail(line[end:])
+	}
+	return err
+}
+
+// member decodes the value of a key.
+func (p *rowParser) member(f field, s *scanner) error {
+	if !p.format.fields.has(f) {
+		return s.skip(1)
+	}
+	return p.value(f, s)
 }
 
 // value decodes the value of a known key.
@@ -240,18 +265,22 @@ func (p *rowParser) ids(s *scanner) error {
 // before the first of another kind. This loop is the reader's hot path: nine bytes of ten in a trace are ids.
 func (s *scanner) plainIDs(ids []uint64) []uint64 {
 	b, i := s.b, s.i
+	width := -1 // of the last id: while it stays, the processor need not wait for it to know where the next id begins
 	for i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
 		v, n := leadingDigits(word)
-		if n == 0 || n == 8 || n > 1 && byte(word) == '0' {
-			break
+		if n != width {
+			if n == 0 || n == 8 {
+				break
+			}
+			width = n
 		}
-		after := word >> (n * 8)
-		if byte(after) != ',' {
+		after := word >> uint(width*8)
+		if byte(after) != ',' || byte(word) == '0' && width > 1 {
 			break
 		}
 		ids = append(ids, v)
-		i += n + 1
+		i += width + 1
 		if byte(after>>8) == ' ' { // 0 after the seventh digit, where the word ends: the next round sees the space
 			i++
 		}

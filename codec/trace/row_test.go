@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -143,28 +144,35 @@ func oracleIDs(value []byte) (ids []uint64, good, sure bool) {
 	return ids, true, true
 }
 
-// checkRow compares a line's decoding with the oracle's, in both formats.
+// checkRow compares a line's decoding with the oracle's, in both formats: as the first of a file, after the line itself, and
+// after usual rows.
 func checkRow(t *testing.T, line []byte) {
 	t.Helper()
+	seeds := rowSeeds()
 	for _, f := range formats() {
 		want, ok, sure := oracleRow(line, f)
 		if !sure {
 			return
 		}
-		p := newRowParser(f, time.Second)
-		err := p.parse(line)
-		if (err == nil) != ok {
-			t.Fatalf("%s, %q: error %v, but the oracle accepts it: %v", f.name, line, err, ok)
-		}
-		if err != nil {
-			continue
-		}
-		got := p.row
-		if got.timeNS != want.timeNS || got.input != want.input || got.output != want.output || got.turn != want.turn ||
-			got.chat != want.chat || got.parent != want.parent || string(got.typ) != string(want.typ) || !slices.Equal(got.ids, want.ids) {
-			t.Fatalf("%s, %q:\ngot  %+v\nwant %+v", f.name, line, got, want)
+		for _, before := range []string{"", string(line), seeds[0], seeds[1]} {
+			p := newRowParser(f, time.Second)
+			if before != "" {
+				_ = p.parse([]byte(before))
+			}
+			err := p.parse(line)
+			if (err == nil) != ok {
+				t.Fatalf("%s, %q after %q: error %v, but the oracle accepts it: %v", f.name, line, before, err, ok)
+			}
+			if err == nil && !sameRow(p.row, want) {
+				t.Fatalf("%s, %q after %q:\ngot  %+v\nwant %+v", f.name, line, before, p.row, want)
+			}
 		}
 	}
+}
+
+func sameRow(a, b row) bool {
+	return a.timeNS == b.timeNS && a.input == b.input && a.output == b.output && a.turn == b.turn &&
+		a.chat == b.chat && a.parent == b.parent && string(a.typ) == string(b.typ) && slices.Equal(a.ids, b.ids)
 }
 
 // rowSeeds covers key order, escapes, unknown values of every kind and every kind of fault.
@@ -220,6 +228,57 @@ func FuzzRow(f *testing.F) {
 		}
 		checkRow(t, line)
 	})
+}
+
+// FuzzTwoRows looks for a row that reads otherwise after another one.
+func FuzzTwoRows(f *testing.F) {
+	seeds := rowSeeds()
+	for i := range seeds {
+		f.Add([]byte(seeds[i]), []byte(seeds[i]))
+		f.Add([]byte(seeds[i]), []byte(seeds[(i+1)%len(seeds)]))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		for _, format := range formats() {
+			fresh, used := newRowParser(format, time.Second), newRowParser(format, time.Second)
+			want := fresh.parse(second)
+			_ = used.parse(first)
+			for range 2 {
+				if got := used.parse(second); fmt.Sprint(got) != fmt.Sprint(want) || got == nil && !sameRow(used.row, fresh.row) {
+					t.Fatalf("%s, %q after %q\ngot  %+v, %v\nwant %+v, %v", format.name, second, first, used.row, got, fresh.row, want)
+				}
+			}
+		}
+	})
+}
+
+// TestShapeIsUsed keeps the short way from falling into disuse unnoticed.
+func TestShapeIsUsed(t *testing.T) {
+	const (
+		usual = `{"timestamp": 1, "input_length": 2, "output_length": 3, "hash_ids": [4, 5], "x": "y"}`
+		alike = `{"timestamp": 2.5, "input_length": 20, "output_length": 30, "hash_ids": [], "x": {"z": 0}}`
+	)
+	for _, c := range []struct {
+		row  string
+		same bool
+	}{
+		{usual, true},
+		{alike, true},
+		{strings.Replace(alike, " ", "", 1), false},
+		{strings.Replace(alike, "}}", "} }", 1), false},
+		{strings.Replace(alike, "20", "-20", 1), false},
+		{strings.Replace(alike, "output", "0utput", 1), false},
+		{alike + " ", false},
+		{`{}`, false},
+	} {
+		p := newRowParser(mooncake(), time.Second)
+		if err := p.parse([]byte(usual)); err != nil {
+			t.Fatal(err)
+		}
+		p.empty()
+		if same := p.sameShape([]byte(c.row)); same != c.same {
+			t.Errorf("%s: the same shape: %v, want %v", c.row, same, c.same)
+		}
+	}
 }
 
 func TestNestingLimit(t *testing.T) {

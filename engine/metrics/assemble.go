@@ -16,6 +16,8 @@ type RunInfo struct {
 	Unwritten  int64         // records that could not be written
 	ReceiveLag *Distribution // nil where the kernel gave no stamps
 	Overtaken  int64         // tokens above the ideal that the order of arrival explains
+	Machine    *Machine      // nil where nobody watched it
+	Late       *Late         // likewise
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
@@ -52,6 +54,8 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead = info.BuildAhead
+	s.Client.Late = info.Late
+	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)
 	s.Verdict = Judge(s, info.Reasons...)
 	return s

@@ -190,7 +190,18 @@ type Client struct {
 	PrebuildS    float64      `json:"prebuild_s"` // building the requests
 	WireBytes    int64        `json:"wire_bytes"`
 	ReceiveLagUS *Percentiles `json:"receive_lag_us"` // reader behind the kernel's receive stamp
-	Stamps       *Stamps      `json:"kernel_timestamps"`
+
+	// What the machine took from it during the replay.
+	StolenS       *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
+	StolenShare   *float64 `json:"stolen_share"`              // of all cores' time
+	StolenWorst   *float64 `json:"stolen_share_worst_second"` // of all cores' time
+	ThrottledS    *float64 `json:"throttled_s"`               // by a control group's CPU limit, all cores together
+	RunQueueS     *float64 `json:"run_queue_delay_s"`         // its threads were ready and waited for a core, all together
+	LaneRunQueueS *float64 `json:"lane_run_queue_delay_s"`    // of the sending threads, all together
+	GCPauseS      *float64 `json:"gc_pause_s"`
+	Late          *Late    `json:"late"` // null where nobody watched
+
+	Stamps *Stamps `json:"kernel_timestamps"`
 }
 
 // Stamps says how far the kernel's timestamps were what instants come from.

@@ -111,8 +111,7 @@ func drift(s *Summary) string {
 	if s.DriftUS == nil || s.DriftUS.P99 <= s.Limits.MaxDriftMS*1e3 {
 		return ""
 	}
-	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms: give the client more or idle cores and real-time priority, or lower --scale",
-		human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS)
+	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms: %s", human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, driftBlame(s))
 }
 
 func connections(s *Summary) string {
@@ -128,8 +127,8 @@ func receiveLag(s *Summary) string {
 	if lag == nil || lag.P99 <= s.Limits.MaxReceiveLagMS*1e3 {
 		return ""
 	}
-	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: give it more cores",
-		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS)
+	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: %s",
+		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, readsBlame(s))
 }
 
 func starved(s *Summary) string {

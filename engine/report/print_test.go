@@ -58,6 +58,9 @@ func failedRun() *metrics.Summary {
 	s.Throughput, s.Tokens, s.PrefixCache = metrics.Throughput{}, metrics.Tokens{}, metrics.PrefixCache{}
 	s.Client.ReceiveLagUS, s.Client.Stamps = nil, &metrics.Stamps{}
 	s.Client.Realtime = false
+	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = p(12.3), p(0.1043), p(0.388)
+	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.LaneRunQueueS = p(0.0), p(41.7), p(0.912)
+	s.Client.Late = &metrics.Late{Requests: 211, Stolen: &metrics.Overlap{Requests: 204, Others: p(0.113)}, Throttled: &metrics.Overlap{Others: p(0.0)}, Waited: &metrics.Overlap{Requests: 31, Others: p(0.06)}}
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
 	s.DriftUS = &metrics.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
 	s.Verdict = metrics.Judge(s)

@@ -1,0 +1,304 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// machineMeters are the files that tell what the machine takes. Reading them allocates nothing.
+type machineMeters struct {
+	stat    *os.File // /proc/stat; nil = unknown
+	senders []sender
+	limits  []*os.File // cpu.stat of the control groups that the process is in
+	buf     [512]byte
+	tasks   taskWaits
+}
+
+// sender is a thread that sends.
+type sender struct {
+	schedstat *os.File // nil = unknown
+	waitedNS  int64    // as last read: a thread that has ended waits no longer; record.None = never
+}
+
+// openMachine opens what there is. senders may be threads of another process.
+func openMachine(senders []int) *machineMeters {
+	m := &machineMeters{stat: openOrNil("/proc/stat"), tasks: newTaskWaits(senders)}
+	for _, thread := range senders {
+		m.senders = append(m.senders, sender{openOrNil(fmt.Sprintf("/proc/%d/schedstat", thread)), record.None})
+	}
+	groups, _ := os.ReadFile("/proc/self/cgroup") // unreadable, no limit can be known
+	for _, name := range cpuStats(string(groups)) {
+		if f := openOrNil(name); f != nil {
+			m.limits = append(m.limits, f)
+		}
+	}
+	return m
+}
+
+func openOrNil(name string) *os.File {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+func (m *machineMeters) close() {
+	for _, f := range append(m.limits, m.stat, m.tasks.dir) {
+		_ = f.Close() // of nil, too
+	}
+	for _, s := range m.senders {
+		_ = s.schedstat.Close()
+	}
+}
+
+// read reads all counters but those of taskWaits.
+func (m *machineMeters) read() meters {
+	now := meters{stolen: record.None, throttled: record.None, waited: record.None}
+	if capacity, stolen, ok := parseCPULine(m.text(m.stat)); ok {
+		now.capacity, now.stolen = capacity, stolen
+	}
+	for i := range m.senders {
+		s := &m.senders[i]
+		if waited, ok := parseSchedstat(m.text(s.schedstat)); ok {
+			s.waitedNS = waited
+		}
+		if s.waitedNS != record.None {
+			now.waited = max(0, now.waited) + s.waitedNS
+		}
+	}
+	for _, f := range m.limits {
+		if throttled, ok := parseThrottled(m.text(f)); ok {
+			now.throttled = max(0, now.throttled) + throttled
+		}
+	}
+	return now
+}
+
+// text is the beginning of a file, valid until the next call; nil where there is none.
+func (m *machineMeters) text(f *os.File) []byte {
+	if f == nil {
+		return nil
+	}
+	n, _ := f.ReadAt(m.buf[:], 0) // a file of /proc is made anew when read from its beginning
+	return m.buf[:n]
+}
+
+// cgroupRoot is where control groups are mounted (systemd's File Hierarchy; container runtimes follow it).
+const cgroupRoot = "/sys/fs/cgroup"
+
+// cpuStats names the cpu.stat of each control group that may limit the process, from the text of /proc/self/cgroup: its
+// own group and all above. In a container that does not see its path, the root is its own group.
+func cpuStats(groups string) (files []string) {
+	for line := range strings.Lines(groups) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy:controllers:path, cgroups(7)
+		if len(parts) != 3 {
+			continue
+		}
+		root := cgroupRoot
+		if parts[0] != "0" { // 0 is version 2
+			if !slices.Contains(strings.Split(parts[1], ","), "cpu") {
+				continue
+			}
+			root = path.Join(cgroupRoot, parts[1])
+		}
+		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
+			files = append(files, path.Join(root, at, "cpu.stat"))
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return files
+}
+
+// taskWaits adds up how long the threads of this process were ready and had no core.
+type taskWaits struct {
+	dir    *os.File // /proc/self/task
+	except []int    // threads that are counted elsewhere
+	list   [4 << 10]byte
+	path   [64]byte
+	text   [128]byte
+	known  []taskWait
+	round  int
+	total  int64 // ns since the first reading; record.None = unknown
+}
+
+// taskWait is how long a thread had waited when it was last asked.
+type taskWait struct {
+	thread, round int
+	waitedNS      int64
+}
+
+// usualThreads is the room for threads before it grows: the runtime has some 30 during a replay.
+const usualThreads = 256
+
+func newTaskWaits(except []int) taskWaits {
+	return taskWaits{dir: openOrNil("/proc/self/task"), except: except, known: make([]taskWait, 0, usualThreads), total: record.None}
+}
+
+// read asks every thread. What a thread waited between its last reading and its end is lost.
+func (t *taskWaits) read() {
+	if t.dir == nil {
+		return
+	}
+	fd := int(t.dir.Fd())
+	if _, err := unix.Seek(fd, 0, 0); err != nil {
+		return
+	}
+	t.round++
+	for {
+		n, err := unix.Getdents(fd, t.list[:])
+		if err != nil || n <= 0 {
+			break
+		}
+		for list := t.list[:n]; len(list) > 0; {
+			var name []byte
+			if name, list = nextEntry(list); len(name) > 0 {
+				t.ask(fd, name)
+			}
+		}
+	}
+	t.known = slices.DeleteFunc(t.known, func(w taskWait) bool { return w.round != t.round })
+}
+
+// nextEntry is the name of the first of several directory entries, getdents64(2), and those behind it.
+func nextEntry(list []byte) (name, rest []byte) {
+	const length, begin = int(unsafe.Offsetof(syscall.Dirent{}.Reclen)), int(unsafe.Offsetof(syscall.Dirent{}.Name))
+	if len(list) < begin {
+		return nil, nil
+	}
+	size := int(binary.NativeEndian.Uint16(list[length:]))
+	if size < begin || size > len(list) {
+		return nil, nil
+	}
+	name, _, _ = bytes.Cut(list[begin:size], []byte{0})
+	return name, list[size:]
+}
+
+// ask reads one thread's wait, of the directory's entry of that name.
+func (t *taskWaits) ask(dir int, name []byte) {
+	thread, rest, ok := leadingNumber(name)
+	if !ok || len(rest) > 0 || slices.Contains(t.except, int(thread)) {
+		return
+	}
+	waited, ok := parseSchedstat(t.readEntry(dir, name))
+	if !ok {
+		return
+	}
+	t.total = max(0, t.total)
+	for i := range t.known {
+		if w := &t.known[i]; w.thread == int(thread) {
+			t.total += max(0, waited-w.waitedNS)
+			w.waitedNS, w.round = waited, t.round
+			return
+		}
+	}
+	if t.round > 1 {
+		t.total += waited // it began after the reading before
+	}
+	t.known = append(t.known, taskWait{int(thread), t.round, waited})
+}
+
+// readEntry reads NAME/schedstat in a directory. It makes the system calls itself, for their wrappers allocate.
+func (t *taskWaits) readEntry(dir int, name []byte) []byte {
+	const file = "/schedstat\x00"
+	if len(name)+len(file) > len(t.path) {
+		return nil
+	}
+	copy(t.path[copy(t.path[:], name):], file)
+	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&t.path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return nil // the thread has ended
+	}
+	n, err := unix.Read(int(fd), t.text[:])
+	_ = unix.Close(int(fd))
+	if err != nil {
+		return nil
+	}
+	return t.text[:n]
+}
+
+// tickNS is the unit of /proc/stat, USER_HZ: 1/100 s on every architecture that Go runs on (proc_stat(5)).
+const tickNS = 10_000_000
+
+// parseCPULine reads the first line of /proc/stat, of all processors together: their time and what of it was stolen, ns.
+func parseCPULine(text []byte) (capacityNS, stolenNS int64, ok bool) {
+	line, _, whole := bytes.Cut(text, []byte("\n"))
+	rest, named := bytes.CutPrefix(line, []byte("cpu "))
+	if !named || !whole {
+		return 0, 0, false
+	}
+	const steal = 7 // user nice system idle iowait irq softirq steal guest guest_nice; guests are in user
+	for field := 0; field <= steal; field++ {
+		var ticks int64
+		if ticks, rest, ok = leadingNumber(bytes.TrimLeft(rest, " ")); !ok || ticks > math.MaxInt64/tickNS/(steal+1) {
+			return 0, 0, false
+		}
+		capacityNS += ticks * tickNS
+		stolenNS = ticks * tickNS
+	}
+	return capacityNS, stolenNS, len(rest) == 0 || rest[0] == ' '
+}
+
+// parseSchedstat reads a thread's schedstat: time on a core, time that it waited for one, slices (sched-stats.rst).
+func parseSchedstat(text []byte) (waitedNS int64, ok bool) {
+	_, rest, ok := leadingNumber(text)
+	if !ok || len(rest) == 0 || rest[0] != ' ' {
+		return 0, false
+	}
+	waitedNS, rest, ok = leadingNumber(rest[1:])
+	return waitedNS, ok && len(rest) > 0 && rest[0] == ' '
+}
+
+// parseThrottled finds how long a group was throttled in its cpu.stat: throttled_usec (version 2) or throttled_time, ns
+// (version 1).
+func parseThrottled(text []byte) (ns int64, ok bool) {
+	for len(text) > 0 {
+		var line []byte
+		line, text, ok = bytes.Cut(text, []byte("\n"))
+		if !ok {
+			return 0, false
+		}
+		unit := int64(1)
+		value, named := bytes.CutPrefix(line, []byte("throttled_time "))
+		if !named {
+			unit = 1000
+			if value, named = bytes.CutPrefix(line, []byte("throttled_usec ")); !named {
+				continue
+			}
+		}
+		n, rest, ok := leadingNumber(value)
+		return n * unit, ok && len(rest) == 0 && n <= math.MaxInt64/unit
+	}
+	return 0, false
+}
+
+// leadingNumber reads the decimal digits that text begins with.
+func leadingNumber(text []byte) (n int64, rest []byte, ok bool) {
+	for i, c := range text {
+		if c < '0' || c > '9' {
+			return n, text[i:], i > 0
+		}
+		if n > (math.MaxInt64-int64(c-'0'))/10 {
+			return 0, text, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, nil, len(text) > 0
+}
+
+// threadID is the calling thread.
+func threadID() int { return unix.Gettid() }

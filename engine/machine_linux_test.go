@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+func TestParseCPULine(t *testing.T) {
+	for _, tt := range []struct {
+		text             string
+		capacity, stolen int64 // ticks
+		ok               bool
+	}{
+		// Captured: a virtual machine of two processors (Linux 6.18); the same with guests of its own (user holds them).
+		{"cpu  1062283 318 321724 831832 3896 0 56274 42025 0 0\ncpu0 524439 175 160901 423931 1131 0 28040 21066 0 0\n", 2318352, 42025, true},
+		{"cpu  100 0 0 0 0 0 0 7 60 5\ncpu0 100 0 0 0 0 0 0 7 60 5\n", 107, 7, true},
+		{"cpu  1 2 3 4 5 6 7 8\n", 36, 8, true}, // Linux 2.6.11 to 2.6.23: no guests
+		{"cpu  0 0 0 0 0 0 0 0 0 0\n", 0, 0, true},
+		// Malformed.
+		{"cpu  1 2 3 4 5 6 7\n", 0, 0, false}, // no stolen time, Linux 2.6.10
+		{"", 0, 0, false},
+		{"\n", 0, 0, false},
+		{"cpu0 1 2 3 4 5 6 7 8 9 10\n", 0, 0, false},
+		{"cpu  1 2 3 4 5 6 7 8 9 10", 0, 0, false}, // cut off
+		{"cpu  1 2 3 4 5 6 7 8x 9 10\n", 0, 0, false},
+		{"cpu  1 2 3 -4 5 6 7 8 9 10\n", 0, 0, false},
+		{"cpu  1 2 3 4.5 5 6 7 8 9 10\n", 0, 0, false},
+		{"cpu  1 2 3 9223372036854775807 5 6 7 8 9 10\n", 0, 0, false},
+		{"cpu  1 2 3 99999999999999999999 5 6 7 8 9 10\n", 0, 0, false},
+	} {
+		capacity, stolen, ok := parseCPULine([]byte(tt.text))
+		if ok != tt.ok || ok && (capacity != tt.capacity*10_000_000 || stolen != tt.stolen*10_000_000) {
+			t.Errorf("%q: got %d, %d, %v, want %d, %d ticks, %v", tt.text, capacity, stolen, ok, tt.capacity, tt.stolen, tt.ok)
+		}
+	}
+}
+
+func TestParseSchedstat(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1226333 1000074 2\n": 1000074, "0 0 0\n": 0, "1 9223372036854775807 3\n": math.MaxInt64,
+		"": -1, "\n": -1, "12": -1, "12 \n": -1, "12 34": -1, "12 x 3\n": -1, "-1 2 3\n": -1, "1 -2 3\n": -1,
+		"1  2 3\n": -1, "1 9223372036854775808 3\n": -1, " 1 2 3\n": -1,
+	} {
+		if got, ok := parseSchedstat([]byte(text)); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
+		}
+	}
+}
+
+func TestParseThrottled(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want int64 // ns; -1 = unknown
+	}{
+		// Captured: a limited group of version 2, the root of version 2, a limited group of version 1.
+		{"usage_usec 1403277\nuser_usec 1020187\nsystem_usec 383090\nnice_usec 0\ncore_sched.force_idle_usec 0\nnr_periods 63\nnr_throttled 60\nthrottled_usec 4870114\nnr_bursts 0\nburst_usec 0\n", 4_870_114_000},
+		{"usage_usec 1403277\nuser_usec 1020187\nsystem_usec 383090\n", -1},
+		{"nr_periods 71\nnr_throttled 64\nthrottled_time 5290031249\nnr_bursts 0\nburst_time 0\n", 5_290_031_249},
+		{"throttled_usec 0\n", 0},
+		{"", -1},
+		{"throttled_usec 12", -1}, // cut off
+		{"throttled_usec \n", -1},
+		{"throttled_usec 1 2\n", -1},
+		{"throttled_usec -1\n", -1},
+		{"throttled_usec 9223372036854775807\n", -1},
+		{"throttled_time 99999999999999999999\n", -1},
+		{"xthrottled_time 1\n", -1},
+		{"\n\nthrottled_time 1\n", 1},
+	} {
+		if got, ok := parseThrottled([]byte(tt.text)); ok != (tt.want >= 0) || ok && got != tt.want {
+			t.Errorf("%q: got %d, %v, want %d", tt.text, got, ok, tt.want)
+		}
+	}
+}
+
+// FuzzMachineTexts compares the parsers with others that allocate: whatever both understand, they read alike, and what the
+// kernel cannot have written is refused.
+func FuzzMachineTexts(f *testing.F) {
+	for _, seed := range []string{"cpu  1 2 3 4 5 6 7 8 9 10\ncpu0", "12 34 5\n", "nr_throttled 64\nthrottled_usec 5290\n", "throttled_time 7\n", "cpu \n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		lines := strings.SplitAfter(string(text), "\n")
+		if capacity, stolen, ok := parseCPULine(text); ok {
+			var want, last int64
+			for _, field := range strings.Fields(strings.TrimSuffix(lines[0], "\n"))[1:9] {
+				n, _ := strconv.ParseInt(strings.TrimRight(field, "\t\r\v\f"), 10, 64)
+				want, last = want+n*tickNS, n*tickNS
+			}
+			if capacity != want || stolen != last || stolen < 0 || capacity < stolen {
+				t.Errorf("%q: got %d, %d, want %d, %d", text, capacity, stolen, want, last)
+			}
+		}
+		if waited, ok := parseSchedstat(text); ok {
+			var ran, want uint64
+			if n, _ := fmt.Sscanf(string(text), "%d %d ", &ran, &want); n != 2 || uint64(waited) != want {
+				t.Errorf("%q: got %d, want %d", text, waited, want)
+			}
+		}
+		if ns, ok := parseThrottled(text); ok {
+			at := slices.IndexFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, "throttled_time ") || strings.HasPrefix(l, "throttled_usec ")
+			})
+			name, value, _ := strings.Cut(strings.TrimSuffix(lines[max(0, at)], "\n"), " ")
+			want, err := strconv.ParseUint(value, 10, 63)
+			if name == "throttled_usec" {
+				want *= 1000
+			}
+			if at < 0 || err != nil || uint64(ns) != want {
+				t.Errorf("%q: got %d, want %d", text, ns, want)
+			}
+		}
+	})
+}
+
+func TestCPUStats(t *testing.T) {
+	for _, tt := range []struct{ groups, want string }{
+		{"", ""},
+		{"nonsense\n:\n", ""},
+		{"0::/\n", "/sys/fs/cgroup/cpu.stat"},
+		{"0::/kubepods.slice/pod1/c:2\n", "/sys/fs/cgroup/kubepods.slice/pod1/c:2/cpu.stat /sys/fs/cgroup/kubepods.slice/pod1/cpu.stat /sys/fs/cgroup/kubepods.slice/cpu.stat /sys/fs/cgroup/cpu.stat"},
+		{"0::/../../x\n", "/sys/fs/cgroup/x/cpu.stat /sys/fs/cgroup/cpu.stat"}, // a process outside its namespace's root
+		{"4:memory:/a\n3:cpu,cpuacct:/docker/1\n2:cpuset:/b\n0::/\n", "/sys/fs/cgroup/cpu,cpuacct/docker/1/cpu.stat /sys/fs/cgroup/cpu,cpuacct/docker/cpu.stat /sys/fs/cgroup/cpu,cpuacct/cpu.stat /sys/fs/cgroup/cpu.stat"},
+	} {
+		if got := strings.Join(cpuStats(tt.groups), " "); got != tt.want {
+			t.Errorf("%q:\ngot  %s\nwant %s", tt.groups, got, tt.want)
+		}
+	}
+}
+
+// TestMetersOfFiles: the sum over all groups with a limit; what no file tells is unknown.
+func TestMetersOfFiles(t *testing.T) {
+	file := func(text string) *os.File {
+		name := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	m := &machineMeters{}
+	if got, want := m.read(), (meters{0, record.None, record.None, record.None}); got != want {
+		t.Errorf("without files: %+v, want %+v", got, want)
+	}
+	m = &machineMeters{stat: file("cpu  1 1 1 1 1 1 1 3 0 0\n"), senders: []sender{{file("5 6 7\n"), record.None}, {file("1 20 1\n"), record.None}, {file("gone"), 300}},
+		limits: []*os.File{file("throttled_usec 2\n"), file("usage_usec 1\n"), file("throttled_usec 3\n")}}
+	if got, want := m.read(), (meters{100_000_000, 30_000_000, 5000, 326}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestNextEntry(t *testing.T) {
+	dir, err := os.Open("/proc/self/task")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = dir.Close() }()
+	buf := make([]byte, 4096)
+	n, err := unix.Getdents(int(dir.Fd()), buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for list := buf[:n]; len(list) > 0; {
+		var name []byte
+		name, list = nextEntry(list)
+		names = append(names, string(name))
+	}
+	if !slices.Contains(names, ".") || !slices.Contains(names, strconv.Itoa(os.Getpid())) {
+		t.Errorf("entries %q", names)
+	}
+	for cut := range n { // a list that ends anywhere ends
+		for list := buf[:cut]; len(list) > 0; {
+			_, list = nextEntry(list)
+		}
+	}
+}
+
+// waitsByHand is how long each thread of this process has waited for a core.
+func waitsByHand(t *testing.T) map[string]int64 {
+	t.Helper()
+	waits := map[string]int64{}
+	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		fields := strings.Fields(string(text))
+		if err != nil || len(fields) != 3 {
+			continue
+		}
+		ns, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits[name] = ns
+	}
+	if len(waits) == 0 {
+		t.Skip("this kernel has no schedstat")
+	}
+	return waits
+}
+
+// burn keeps n threads busy until the returned function is called, and returns the id of one of them.
+func burn(n int) (thread int, end func()) {
+	procs := runtime.GOMAXPROCS(n + 4)
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	ids := make(chan int, n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			ids <- unix.Gettid()
+			for !stop.Load() {
+			}
+		})
+	}
+	for range n {
+		thread = <-ids
+	}
+	return thread, func() {
+		stop.Store(true)
+		all.Wait()
+		runtime.GOMAXPROCS(procs)
+	}
+}
+
+// TestTaskWaitsAgainstFiles: what is added up lies between two readings by hand.
+func TestTaskWaitsAgainstFiles(t *testing.T) {
+	_, end := burn(2 * runtime.NumCPU())
+	defer end()
+	before := waitsByHand(t)
+	w := newTaskWaits(nil)
+	defer func() { _ = w.dir.Close() }()
+	w.read()
+	after := waitsByHand(t)
+	time.Sleep(200 * time.Millisecond)
+	least, most := int64(0), int64(0)
+	for name, ns := range waitsByHand(t) {
+		if began, ok := after[name]; ok {
+			least += ns - began
+		}
+	}
+	w.read()
+	for name, ns := range waitsByHand(t) {
+		most += ns - before[name]
+	}
+	if w.total < least || w.total > most || least == 0 {
+		t.Errorf("%d ns, want %d to %d and more than none", w.total, least, most)
+	}
+}
+
+// TestWatchSeesThatCoresAreShort: of more busy threads than cores, each waits; what they did not wait, they ran, and all
+// together can have run no longer than the cores.
+func TestWatchSeesThatCoresAreShort(t *testing.T) {
+	waitsByHand(t)
+	cores := runtime.NumCPU()
+	busy := 4 * cores
+	thread, end := burn(busy)
+	defer end()
+	clock := sched.NewMonotonic()
+	began := clock.Now()
+	w := newMachineWatch(clock, []int{thread})
+	halt, gone := make(chan struct{}), make(chan struct{})
+	go func() { defer close(gone); w.watch(halt) }()
+	time.Sleep(time.Second)
+	close(halt)
+	<-gone
+	wall := clock.Now() - began
+	m := (&Run{machine: w}).Machine()
+	c := metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: m}).Client
+	if c.RunQueueS == nil || c.LaneRunQueueS == nil {
+		t.Fatalf("waits are unknown: %+v", c)
+	}
+	if least := float64(busy-cores) * float64(wall) / 1e9 / 2; *c.RunQueueS < least {
+		t.Errorf("%d threads on %d cores waited %g s in %g s, want at least half of what they must have, %g s", busy, cores, *c.RunQueueS, float64(wall)/1e9, least)
+	}
+	if lane := *c.LaneRunQueueS; lane <= 0 || lane > float64(wall)/1e9 || lane > *c.RunQueueS {
+		t.Errorf("one of them waited %g s, in %g s, of %g s", lane, float64(wall)/1e9, *c.RunQueueS)
+	}
+	// All of it lies in the second that was watched, so that a request in it meets it and one after it does not.
+	late := m.Timeline.Late(1, func(yield func(int64, int64) bool) { _ = yield(began, began+1000) && yield(wall*3, wall*3+1000) })
+	if late.Requests != 2 || late.Waited == nil || late.Waited.Requests != 1 {
+		t.Errorf("late %+v, want one of two to have met the wait", late)
+	}
+}
+
+func TestWatchAllocatesNothing(t *testing.T) {
+	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
+	defer w.machine.close()
+	w.machine.tasks.read()
+	if n := testing.AllocsPerRun(100, func() { w.sample(); w.machine.tasks.read() }); n != 0 {
+		t.Errorf("%g allocations a sample", n)
+	}
+}
+
+func BenchmarkWatch(b *testing.B) {
+	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
+	defer w.machine.close()
+	b.Run("sample", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.sample()
+		}
+	})
+	b.Run("threads", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.machine.tasks.read()
+		}
+		b.ReportMetric(float64(len(w.machine.tasks.known)), "threads")
+	})
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"encoding/json"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+func TestGrown(t *testing.T) {
+	for _, tt := range []struct{ before, now, last, want int64 }{
+		{5, 8, 8, 3}, {5, 5, 5, 0}, {5, 4, 5, 0}, // a counter that falls back
+		{5, record.None, 5, 0}, {record.None, 5, record.None, 0}, {0, 7, 7, 7},
+	} {
+		last := tt.before
+		if got := grown(&last, tt.now); got != tt.want || last != tt.last {
+			t.Errorf("from %d to %d: grown by %d to %d, want %d to %d", tt.before, tt.now, got, last, tt.want, tt.last)
+		}
+	}
+}
+
+// TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know, and joins every request that was late.
+func TestRunWatchesTheMachine(t *testing.T) { eachLane(t, runWatchesTheMachine) }
+
+func runWatchesTheMachine(t *testing.T, lane laneKind) {
+	w, s := equalWork(t, 400, openPlan)
+	k := new(sink)
+	r := newRun(t, lane, w, k)
+	if r.Machine() != nil || r.Late(5) != nil {
+		t.Error("a run that has not begun knows what the machine took")
+	}
+	do(t, s, r)
+	if runtime.GOOS == "linux" {
+		senders := slices.Clone(r.soleSenders())
+		slices.Sort(senders)
+		if senders = slices.Compact(senders); len(senders) != lane.n || senders[0] == 0 {
+			t.Errorf("threads %v send, want %d", senders, lane.n)
+		}
+	}
+	late := r.Late(0)
+	n := int64(0)
+	for _, rec := range k.records {
+		if rec.DriftNS() > 0 {
+			n++
+		}
+	}
+	if late.Requests != n || n == 0 {
+		t.Errorf("%d requests late, want %d", late.Requests, n)
+	}
+	c := metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: r.Machine(), Late: late}).Client
+	if c.GCPauseS == nil {
+		t.Error("the collector's pauses are unknown")
+	}
+	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.LaneRunQueueS} {
+		if (v != nil) != (runtime.GOOS == "linux") {
+			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
+		}
+	}
+	for name, v := range map[string]*float64{"stolen share": c.StolenShare, "worst second": c.StolenWorst} {
+		if v != nil && (*v < 0 || *v > 1) {
+			t.Errorf("%s is %g", name, *v)
+		}
+	}
+}
+
+// TestClosedLoopHasNoSender: those that receive send too, so no thread's wait tells why one was late.
+func TestClosedLoopHasNoSender(t *testing.T) {
+	w, s := equalWork(t, 50, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) })
+	r := newRun(t, oneThread, w, new(sink))
+	do(t, s, r)
+	text, err := json.Marshal(metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: r.Machine()}).Client)
+	if err != nil || !strings.Contains(string(text), `"lane_run_queue_delay_s":null`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// Late joins the requests that left later than --max-drift with what the machine did at that time.
+type Late struct {
+	Requests  int64    `json:"requests"` // later than --max-drift
+	Stolen    *Overlap `json:"stolen"`   // null where unknown
+	Throttled *Overlap `json:"throttled"`
+	Waited    *Overlap `json:"run_queue"` // of the sending threads
+	Paused    *Overlap `json:"gc_pauses"`
+}
+
+// Overlap is how many late requests one cause could have made late: it took at least half of their lateness in the
+// intervals from their instant to their leaving. Others is the share of the punctual requests, 0..1, at whose instants it
+// took as much: what chance alone would give. Null without a punctual request.
+type Overlap struct {
+	Requests int64    `json:"requests"`
+	Others   *float64 `json:"others_share"`
+}
+
+const (
+	// enough of a request's lateness must a cause have taken: stolen time comes in ticks, and intervals have edges.
+	enough = 0.5
+	// accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.
+	accountedNS = 10_000_000
+)
+
+// Late looks at every request, given by its planned and its sent instant (record.None = not sent), as late if it left more
+// than limitNS after its instant. requests is read twice.
+func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
+	var late []int64 // by how much
+	for planned, sent := range requests {
+		if d := drifted(planned, sent); d > limitNS {
+			late = append(late, d)
+		}
+	}
+	result := &Late{Requests: int64(len(late))}
+	if len(late) == 0 {
+		return result
+	}
+	slices.Sort(late)
+	typical := late[len(late)/2]
+	s := newSums(t)
+	var among, others [Causes]int64
+	var punctual int64
+	for planned, sent := range requests {
+		d, counts := drifted(planned, sent), &among
+		if d == record.None {
+			continue
+		}
+		if d <= limitNS {
+			d, counts = typical, &others
+			punctual++
+		}
+		for c, ns := range s.lost(planned, planned+d+accountedNS) {
+			if float64(ns) >= enough*float64(d) {
+				counts[c]++
+			}
+		}
+	}
+	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited, &result.Paused} {
+		if t.Known[c] {
+			*o = &Overlap{among[c], ratio(others[c], punctual)}
+		}
+	}
+	return result
+}
+
+func drifted(planned, sent int64) int64 {
+	if planned == record.None || sent == record.None {
+		return record.None
+	}
+	return sent - planned
+}

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// timeline makes one that begins at startNS.
+func timeline(startNS int64, intervals ...Interval) *Timeline {
+	t := NewTimeline(startNS)
+	for _, i := range intervals {
+		t.Add(i)
+	}
+	t.Known = [Causes]bool{true, true, true, true}
+	return t
+}
+
+// randomTimeline has n intervals of 1 to 150 ms from before the start on.
+func randomTimeline(rnd *rand.Rand, n int) *Timeline {
+	t := timeline(-40_000_000)
+	at := t.startNS
+	for range n {
+		length := 1 + rnd.Int64N(150_000_000)
+		at += length
+		i := Interval{EndNS: at, CapacityNS: 2 * length}
+		for c := range i.LostNS {
+			if rnd.IntN(3) == 0 {
+				i.LostNS[c] = rnd.Int64N(2 * length)
+			}
+		}
+		t.Add(i)
+	}
+	return t
+}
+
+// lostByHand walks over all intervals.
+func (t *Timeline) lostByHand(c Cause, fromNS, toNS int64) (ns int64) {
+	begin := t.startNS
+	for _, i := range t.intervals {
+		if i.EndNS > fromNS && begin < toNS {
+			ns += i.LostNS[c]
+		}
+		begin = i.EndNS
+	}
+	return ns
+}
+
+func TestLostAgainstAWalk(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		line := randomTimeline(rnd, rnd.IntN(40))
+		s := newSums(line)
+		for range 50 {
+			from := rnd.Int64N(4e9) - 1e9
+			to := from + 1 + rnd.Int64N(4e8)
+			if len(line.intervals) > 0 && rnd.IntN(4) == 0 { // an edge
+				from = line.intervals[rnd.IntN(len(line.intervals))].EndNS
+			}
+			if len(line.intervals) > 0 && rnd.IntN(4) == 0 {
+				to = max(from+1, line.intervals[rnd.IntN(len(line.intervals))].EndNS)
+			}
+			got := s.lost(from, to)
+			for c := range Cause(Causes) {
+				if want := line.lostByHand(c, from, to); got[c] != want {
+					t.Fatalf("cause %d in (%d, %d]: got %d, want %d of %+v", c, from, to, got[c], want, line.intervals)
+				}
+			}
+		}
+	}
+}
+
+// TestTimelineHalves: however long a run is, the timeline keeps its room, its sums and its end.
+func TestTimelineHalves(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 64, 1001} {
+		line := &Timeline{intervals: make([]Interval, 0, 8)}
+		var want Interval
+		for i := range n {
+			one := Interval{EndNS: int64(i+1) * 100, CapacityNS: int64(i), LostNS: [Causes]int64{Stolen: 1, Throttled: int64(i), Waited: 3, Paused: 4}}
+			line.Add(one)
+			want = sum(want, one)
+		}
+		if got := line.total(); got != want || len(line.intervals) > 8 || cap(line.intervals) != 8 {
+			t.Errorf("%d intervals: total %+v in %d, want %+v in at most 8", n, got, len(line.intervals), want)
+		}
+		for i := 1; i < len(line.intervals); i++ {
+			if line.intervals[i].EndNS <= line.intervals[i-1].EndNS {
+				t.Fatalf("%d intervals: out of order: %+v", n, line.intervals)
+			}
+		}
+	}
+}
+
+func TestTimelineAllocatesNothing(t *testing.T) {
+	line := &Timeline{intervals: make([]Interval, 0, 16)}
+	end := int64(0)
+	if n := testing.AllocsPerRun(1000, func() { end += 100; line.Add(Interval{EndNS: end}) }); n != 0 {
+		t.Errorf("%g allocations an interval", n)
+	}
+}
+
+func TestWorstStolen(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	at := func(endMS, stolenMS, capacityMS int64) Interval {
+		return Interval{EndNS: endMS * ms, CapacityNS: capacityMS * ms, LostNS: [Causes]int64{Stolen: stolenMS * ms}}
+	}
+	for _, tt := range []struct {
+		name string
+		line *Timeline
+		want float64
+	}{
+		{"nothing", timeline(0), 0},
+		{"no capacity known", timeline(0, at(1000, 50, 0)), 0},
+		{"one second of two cores", timeline(0, at(500, 100, 1000), at(1000, 300, 1000)), 0.2},
+		{"the second of two", timeline(0, at(1000, 100, 2000), at(1500, 500, 1000), at(2000, 500, 1000)), 0.5},
+		{"a rest counts as a second", timeline(0, at(1000, 100, 2000), at(1100, 100, 200)), 0.05},
+		{"a rest that is worse even so", timeline(0, at(1000, 100, 2000), at(1500, 800, 1000)), 0.4},
+		{"an interval longer than a second", timeline(0, at(100, 0, 200), at(4100, 800, 8000)), 800.0 / 8200},
+		{"begun before zero", timeline(-500*ms, at(500, 1000, 2000), at(1500, 20, 2000)), 0.5},
+		{"nothing stolen", timeline(0, at(1000, 0, 2000)), 0},
+	} {
+		if got := tt.line.worstStolen(); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: got %g, want %g", tt.name, got, tt.want)
+		}
+	}
+}

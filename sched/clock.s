@@ -1,0 +1,1 @@
+// Empty: with it the compiler takes nanotime, which has no body, from elsewhere.
