@@ -63,12 +63,12 @@ func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
 	if !<-start {
 		return
 	}
-	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
-	if r.work.Plan.Open() {
-		r.fireOpen(w)
-	} else {
-		r.fireClosed(w)
+	if !r.work.Plan.Open() {
+		r.fireClosed(sched.NewWaiter(r.clock, 0, &r.stop)) // nothing there is worth spinning for
+		return
 	}
+	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
+	r.fireOpen(w)
 	r.noteSpin(w.Spin())
 }
 
