@@ -40,18 +40,6 @@ func scaled(at int64, scale float64) int64 {
 	return int64(math.Round(float64(at) / scale))
 }
 
-// Constant plans requests equally spaced at rate per second.
-func Constant(requests int, rate float64, duration time.Duration) (Plan, error) {
-	if !(rate > 0) || math.IsInf(rate, 0) {
-		return Plan{}, fmt.Errorf("rate is %v; want requests per second above 0", rate)
-	}
-	release := make([]int64, requests)
-	for i := range release {
-		release[i] = int64(math.Round(float64(i) * 1e9 / rate))
-	}
-	return openPlan(release, duration), nil
-}
-
 // Closed plans a closed loop: concurrency requests in flight, the next one released when one ends.
 func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 	if concurrency < 1 {
