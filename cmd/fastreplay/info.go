@@ -9,7 +9,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // info is what the summary says besides the measurements.
@@ -62,26 +61,14 @@ func placementNotes(f engine.Facts, o *options) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.scale, Pace: r.o.pace(), Partial: f.Stopped, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
-	}
-}
-
-// pace says what decides when requests are sent.
-func (o *options) pace() string {
-	switch {
-	case o.concurrency > 0:
-		return fmt.Sprintf("closed loop of %d", o.concurrency)
-	case o.rate > 0:
-		return human.Rate(o.rate) + " requests/s"
-	default:
-		return metrics.TraceTime
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
 	}
 }
 
 func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	t, n := r.trace, r.work.Requests()-int(f.Skipped)
 	w := metrics.Workload{
-		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), BlockTokens: int64(t.BlockTokens),
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
 	}
 	for i := range n {

@@ -120,11 +120,15 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	selected := t.Len()
+	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
+	}
 	r.trace, r.loadS = t, time.Since(began).Seconds()
 	for _, note := range t.Lint.Notes() {
 		r.note("trace: %s", note)
 	}
-	plan, err := r.o.plan(t)
+	plan, err := r.o.pacing.plan(t)
 	if err != nil {
 		return err
 	}
@@ -133,19 +137,11 @@ func (r *replay) load(context.Context) error {
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
 	r.say.line("trace: %s, read as %s (timestamps in %s, %d tokens a block): %s of %s rows in %s",
-		t.Name, t.Format, trace.UnitName(t.TimeUnit), t.BlockTokens, human.Count(int64(plan.Requests)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
-	return nil
-}
-
-func (o *options) plan(t *trace.Trace) (sched.Plan, error) {
-	switch {
-	case o.concurrency > 0:
-		return sched.Closed(t.Len(), o.concurrency, o.duration)
-	case o.rate > 0:
-		return sched.Constant(t.Len(), o.rate, o.duration)
-	default:
-		return sched.FromTrace(t.ArrivalNS, o.scale, o.duration)
+		t.Name, t.Format, trace.UnitName(t.TimeUnit), t.BlockTokens, human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	if n := r.o.pacing.repeat; n > 1 {
+		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
+	return nil
 }
 
 // lay decides which instance gets which request and finds the exact memory that the images need.
