@@ -7,12 +7,24 @@
 //	go test ./bench/samples -update
 package samples
 
-import "github.com/fastreplay/fastreplay/codec/trace"
+import (
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// poisson are instants of requests that know nothing of each other.
+func poisson(rows int, rate float64, seed uint64) []int64 {
+	at, err := sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Poisson, Seed: seed}.Instants(rows)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return at
+}
 
 // Bailian describes bailian.jsonl: 300 requests at 45 a second, prompts of 400 to 2,600 tokens.
 func Bailian() trace.Gen {
 	return trace.Gen{
-		Format: "bailian", Rows: 300, Rate: 45, Burst: 12, BurstEvery: 75,
+		Format: "bailian", ArrivalNS: poisson(300, 45, 1), Burst: 12, BurstEvery: 75,
 		InputTokens: trace.Range{Min: 400, Max: 2600}, OutputTokens: trace.Range{Min: 20, Max: 120}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 6}, TurnTokens: trace.Range{Min: 20, Max: 200}, Active: 60, SystemTokens: 320,
 		Types: []string{"text", "search", "image", "file"}, Seed: 1,
@@ -23,7 +35,7 @@ func Bailian() trace.Gen {
 // stall of a busy machine stays within the last percent.
 func Mooncake() trace.Gen {
 	return trace.Gen{
-		Format: "mooncake", Rows: 1200, Rate: 195, Burst: 4, BurstEvery: 60,
+		Format: "mooncake", ArrivalNS: poisson(1200, 195, 2), Burst: 4, BurstEvery: 60,
 		InputTokens: trace.Range{Min: 1100, Max: 8000}, OutputTokens: trace.Range{Min: 20, Max: 100}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 250, SystemTokens: 1024,
 		Seed: 2,
@@ -33,7 +45,7 @@ func Mooncake() trace.Gen {
 // MooncakeSmall describes mooncake-small.jsonl: 240 requests at 35 a second, prompts of 1,100 to 12,000 tokens, larger bursts.
 func MooncakeSmall() trace.Gen {
 	return trace.Gen{
-		Format: "mooncake", Rows: 240, Rate: 35, Burst: 16, BurstEvery: 60,
+		Format: "mooncake", ArrivalNS: poisson(240, 35, 2), Burst: 16, BurstEvery: 60,
 		InputTokens: trace.Range{Min: 1100, Max: 12000}, OutputTokens: trace.Range{Min: 20, Max: 150}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 50, SystemTokens: 1024,
 		Seed: 2,

@@ -45,7 +45,7 @@ func (p *pacing) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&p.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
 	f.StringVar(&p.rate, "rate", "", "send `R` requests per second instead of at trace times, or all at once: max")
 	f.StringVar(&p.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
-	f.StringVar(&p.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant)")
+	f.StringVar(&p.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant, with --burstiness gamma)")
 	f.Float64Var(&p.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.IntVar(&p.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
 	f.IntVar(&p.repeat, "repeat", 1, "replay the selection `N` times in a row")
@@ -61,16 +61,26 @@ func (p *pacing) complete(seed uint64) error {
 		return err
 	}
 	a := sched.Arrivals{Rate: *rate, Process: sched.Process(p.arrival), Burstiness: p.burstiness, Seed: seed}
-	switch {
-	case p.arrival == "" && p.given("burstiness"):
-		a.Process = sched.Gamma
-	case p.arrival == "":
-		a.Process = sched.Constant
+	if err := chooseProcess(&a, p.given("burstiness"), sched.Constant); err != nil {
+		return err
 	}
 	if err := a.Validate(); err != nil {
 		return fmt.Errorf("--%s: %w", p.culprit(), err)
 	}
 	p.arrivals = &a
+	return nil
+}
+
+// chooseProcess is the one given, else gamma where a burstiness is given, else the usual one.
+func chooseProcess(a *sched.Arrivals, bursty bool, usual sched.Process) error {
+	switch {
+	case a.Process == "" && bursty:
+		a.Process = sched.Gamma
+	case a.Process == "":
+		a.Process = usual
+	case a.Process != sched.Gamma && bursty:
+		return fmt.Errorf("--burstiness is about --arrival gamma, not %s", a.Process)
+	}
 	return nil
 }
 
@@ -107,8 +117,6 @@ func (p *pacing) check() error {
 		return fmt.Errorf("--repeat is %d; want at least 1", p.repeat)
 	case (p.given("arrival") || p.given("burstiness")) && (!rated || p.rate == rateMax):
 		return errors.New("--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp")
-	case p.given("burstiness") && p.arrival != "" && p.arrival != string(sched.Gamma):
-		return fmt.Errorf("--burstiness is about --arrival gamma, not %s", p.arrival)
 	}
 	return nil
 }
@@ -124,6 +132,9 @@ func (p *pacing) parseRate() (*sched.Rate, error) {
 	perSecond, err := strconv.ParseFloat(p.rate, 64)
 	if err != nil {
 		return nil, fmt.Errorf("--rate %q: want requests per second, or max", p.rate)
+	}
+	if math.IsInf(perSecond, 1) {
+		return nil, fmt.Errorf("--rate %s: to send everything at once, say --rate %s", p.rate, rateMax)
 	}
 	rate := sched.Steady(perSecond)
 	return &rate, nil
