@@ -21,6 +21,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
 			Stamps: stampInfo(f.Stamps),
 		},
+		Cap:         r.capInfo(f),
 		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
@@ -29,6 +30,14 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Planned:     int64(r.work.Requests()) - f.Skipped,
 		Notes:       append(r.notes, placementNotes(f, r.o)...),
 	}
+}
+
+// capInfo is what a cap on the requests in flight did; nil without one.
+func (r *replay) capInfo(f engine.Facts) *metrics.Cap {
+	if f.HeldBack == nil {
+		return nil
+	}
+	return &metrics.Cap{InFlight: int64(r.work.Plan.Cap), Held: f.HeldBack.Count(), HeldMS: f.HeldBack.Percentiles(1e6)}
 }
 
 // buildAhead is how building during the run went; nil where all was built before.

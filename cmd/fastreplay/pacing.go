@@ -167,10 +167,14 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	case p.rate == rateMax:
 		return sched.AtOnce(t.Len()), nil
 	case p.arrivals != nil:
-		return sched.FromArrivals(t.Len(), *p.arrivals, p.duration)
+		plan, err = sched.FromArrivals(t.Len(), *p.arrivals, p.duration)
 	default:
-		return sched.FromTrace(t.ArrivalNS, p.scale, p.duration)
+		plan, err = sched.FromTrace(t.ArrivalNS, p.scale, p.duration)
 	}
+	if err != nil || p.concurrency == 0 {
+		return plan, err
+	}
+	return plan.Capped(p.concurrency)
 }
 
 // words say what decides when requests are sent.

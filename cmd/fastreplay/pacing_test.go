@@ -28,6 +28,9 @@ func TestPacingPlans(t *testing.T) {
 		"--rate 8 --burstiness 0.5 --seed 1":  {[]int64{0, 224_440_000, 311_031_000, 375_669_000}, 0, "8.00 requests/s, gamma of burstiness 0.5"},
 		"--ramp 0:2:1s":                       {[]int64{0, 1e9, 15e8, 2e9}, 0, "0.00 to 2.00 requests/s over 1s"},
 		"--rate max":                          {[]int64{0, 0, 0, 0}, 0, "all at once"},
+		"--fixed-schedule --concurrency 3":    {[]int64{0, 10, 30, 60}, 3, metrics.TraceTime},
+		"--scale 1 --concurrency 3":           {[]int64{0, 10, 30, 60}, 3, metrics.TraceTime},
+		"--rate 1000 --concurrency 3":         {[]int64{0, 1e6, 2e6, 3e6}, 3, "1,000 requests/s"},
 		"--concurrency 3":                     {nil, 3, "closed loop of 3"},
 		"--no-fixed-schedule --concurrency 3": {nil, 3, "closed loop of 3"},
 		"--rate max --concurrency 3":          {nil, 3, "closed loop of 3"},
@@ -38,7 +41,7 @@ func TestPacingPlans(t *testing.T) {
 			continue
 		}
 		plan, err := o.pacing.plan(tr)
-		if err != nil || !slices.Equal(plan.ReleaseNS, want.instants) || plan.Concurrency != want.inFlight {
+		if err != nil || !slices.Equal(plan.ReleaseNS, want.instants) || max(plan.Concurrency, plan.Cap) != want.inFlight || plan.Open() != (want.instants != nil) {
 			t.Errorf("%q: %+v, %v; want %v and %d", line, plan, err, want.instants, want.inFlight)
 		}
 		if got := o.pacing.words(); got != want.words {

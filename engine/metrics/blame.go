@@ -110,6 +110,10 @@ func lagS(s *Summary) float64 {
 
 // driftBlame ends the reason about drift.
 func driftBlame(s *Summary) string {
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) >= tail*float64(s.Requests.Sent) {
+		return fmt.Sprintf("the cap of %s in flight held back %s (p50 %s, max %s): the server did not meet the load as planned; raise --concurrency, or lower the rate",
+			human.Count(c.InFlight), requests(c.Held), human.Duration(c.HeldMS.P50*1e6, 3), human.Duration(c.HeldMS.Max*1e6, 3))
+	}
 	return accuse(s, blamedForDrift(s), func(b *blame) string {
 		fell := fmt.Sprintf("; it fell on %s of the %s", human.Count(b.overlap.Requests), human.Many(s.Client.Late.Requests, "late request"))
 		switch others := b.overlap.Others; {

@@ -32,6 +32,7 @@ type Summary struct {
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
 	Client      Client      `json:"client"`
+	Cap         *Cap        `json:"cap"`         // null where any number of requests could be in flight
 	BuildAhead  *BuildAhead `json:"build_ahead"` // null where all requests were built before the start
 	Limits      Limits      `json:"limits"`
 	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
@@ -180,6 +181,13 @@ type Target struct {
 	ITLMS            *Percentiles `json:"itl_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// Cap is a bound on the requests in flight, and what it did to a plan.
+type Cap struct {
+	InFlight int64        `json:"in_flight"` // the bound
+	Held     int64        `json:"held_back"` // requests that could not leave at their instants
+	HeldMS   *Percentiles `json:"held_ms"`   // for how long; of those
 }
 
 // BuildAhead is how requests were built during the run, where memory did not
