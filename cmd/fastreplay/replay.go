@@ -282,7 +282,10 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
 	}
 	interrupts.onRun(run)
-	if err = r.startCold(ctx); err == nil {
+	if err = r.warmUp(ctx); err == nil {
+		err = r.startCold(ctx)
+	}
+	if err == nil {
 		run.Connect(ctx)
 	}
 	if ctx.Err() != nil {
@@ -339,6 +342,9 @@ func (r *replay) describeWork() {
 	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
 	if plan.Open() {
 		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
+		if plan.Cap > 0 {
+			r.say.line("      at most %s in flight; the rest is held back", human.Count(int64(plan.Cap)))
+		}
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
