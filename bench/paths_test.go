@@ -140,7 +140,7 @@ func TestPlans(t *testing.T) {
 		{"rate in place of a schedule", []string{"--no-fixed-schedule", "--rate", "250"}, every(120, 4e6)},
 		{"all at once", []string{"--rate", "max", "--limit", "30"}, every(30, 0)},
 		{"ramp", []string{"--ramp", "0:100:1s", "--limit", "3"}, []int64{0, 141_421_356, 200_000_000}},
-		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_236_000}},
+		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_237_000}},
 		{"limit", []string{"--limit", "7"}, every(7, 10e6)},
 		{"duration", []string{"--duration", "300ms"}, every(30, 10e6)},
 		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},

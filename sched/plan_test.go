@@ -85,6 +85,21 @@ func TestClosedPlan(t *testing.T) {
 	}
 }
 
+func TestCappedPlan(t *testing.T) {
+	open, _ := FromTrace([]int64{0, 5}, 1, 0)
+	p, err := open.Capped(3)
+	if err != nil || p.Cap != 3 || !p.Open() || !slices.Equal(p.ReleaseNS, open.ReleaseNS) || open.Cap != 0 {
+		t.Errorf("plan %+v, %v; want the same instants with a cap of 3", p, err)
+	}
+	if _, err := open.Capped(0); err == nil {
+		t.Error("a cap of 0 was accepted")
+	}
+	closed, _ := Closed(5, 2, 0)
+	if _, err := closed.Capped(1); err == nil {
+		t.Error("a closed loop took a cap")
+	}
+}
+
 // TestPeakWithin compares with counting every window that begins at a request.
 func TestPeakWithin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -311,7 +311,13 @@ func (r *replay) descriptorsWanted() int { return min(1<<20, 1<<10+2*r.work.Requ
 const longAnswer = 2 * time.Second
 
 // descriptorsNeeded is room for the requests in flight if each took longAnswer.
-func (r *replay) descriptorsNeeded() int { return 1<<10 + r.work.Plan.PeakWithin(longAnswer) }
+func (r *replay) descriptorsNeeded() int {
+	most := r.work.Plan.PeakWithin(longAnswer)
+	if limit := r.work.Plan.Cap; limit > 0 {
+		most = min(most, limit)
+	}
+	return 1<<10 + most
+}
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
