@@ -7,9 +7,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// gate lets no more than the plan's cap of requests be in flight. What is due meanwhile is held back, and leaves in order as
+// limiter lets no more than the plan's cap of requests be in flight. What is due meanwhile is held back, and leaves in order as
 // others end. All of it is guarded by its mutex.
-type gate struct {
+type limiter struct {
 	sync.Mutex
 	inFlight int
 	due      int    // requests before this one have reached their instants
@@ -18,12 +18,12 @@ type gate struct {
 	heldFor  *metrics.Distribution
 }
 
-// newGate is nil for a plan without a cap.
-func newGate(p sched.Plan) *gate {
+// newLimiter is nil for a plan without a cap.
+func newLimiter(p sched.Plan) *limiter {
 	if p.Cap == 0 {
 		return nil
 	}
-	return &gate{held: make([]bool, p.Requests), heldFor: metrics.NewDistribution()}
+	return &limiter{held: make([]bool, p.Requests), heldFor: metrics.NewDistribution()}
 }
 
 // fireCapped releases requests at their instants as far as the cap allows, and stays until all have left.
@@ -35,8 +35,9 @@ func (r *Run) fireCapped(w *sched.Waiter) {
 		}
 		r.pass(1, 0)
 	}
+	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing here is worth spinning for
 	for r.holdsBack() {
-		if !w.Wait(r.clock.Now() + int64(closedLook)) {
+		if !look.Wait(r.clock.Now() + int64(closedLook)) {
 			r.abandon(r.takeHeld())
 			return
 		}
@@ -45,24 +46,24 @@ func (r *Run) fireCapped(w *sched.Waiter) {
 
 // pass notes that requests are due or have ended, and releases what may leave now.
 func (r *Run) pass(due, ended int) {
-	g := r.gate
+	l := r.limiter
 	for {
-		g.Lock()
-		g.due, g.inFlight = g.due+due, g.inFlight-ended
-		if g.next >= g.due || g.inFlight >= r.work.Plan.Cap || r.stop.Load() {
-			if due > 0 && g.next < g.due {
-				g.held[g.due-1] = true
+		l.Lock()
+		l.due, l.inFlight = l.due+due, l.inFlight-ended
+		if l.next >= l.due || l.inFlight >= r.work.Plan.Cap || r.stop.Load() {
+			if due > 0 && l.next < l.due {
+				l.held[l.due-1] = true
 			}
-			g.Unlock()
+			l.Unlock()
 			return
 		}
-		i := g.next
-		g.next++
-		g.inFlight++
-		if g.held[i] {
-			g.heldFor.Add(r.clock.Now() - r.work.Plan.ReleaseNS[i])
+		i := l.next
+		l.next++
+		l.inFlight++
+		if l.held[i] {
+			l.heldFor.Add(r.clock.Now() - r.work.Plan.ReleaseNS[i])
 		}
-		g.Unlock()
+		l.Unlock()
 		r.fire(int32(i))
 		due, ended = 0, 0
 	}
@@ -70,26 +71,26 @@ func (r *Run) pass(due, ended int) {
 
 // holdsBack tells whether a request waits for others to end.
 func (r *Run) holdsBack() bool {
-	r.gate.Lock()
-	defer r.gate.Unlock()
-	return r.gate.next < r.work.Requests()
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	return r.limiter.next < r.work.Requests()
 }
 
 // takeHeld takes every request that was not released and returns the first of them.
 func (r *Run) takeHeld() int {
-	r.gate.Lock()
-	defer r.gate.Unlock()
-	i := r.gate.next
-	r.gate.next = r.work.Requests()
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	i := r.limiter.next
+	r.limiter.next = r.work.Requests()
 	return i
 }
 
 // heldBack tells whether request i, which was released, left later than at its instant because of the cap.
 func (r *Run) heldBack(i int32) bool {
-	if r.gate == nil {
+	if r.limiter == nil {
 		return false
 	}
-	r.gate.Lock()
-	defer r.gate.Unlock()
-	return r.gate.held[i]
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	return r.limiter.held[i]
 }

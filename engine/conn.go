@@ -16,13 +16,14 @@ import (
 // last takes it from busy to parked or dead.
 const (
 	opening uint32 = iota // just dialled, not yet offered
-	parked                // its receiver waits in a read, no request on it
+	parked                // its receiver waits, no request on it
 	claimed               // about to be busy, for nanoseconds
 	busy                  // it carries a request
 	dead                  // closed and forgotten
 )
 
-// readBuffer holds one read: a few dozen events of a busy stream; 10,000 streams take 160 MB of it.
+// readBuffer holds one read: a few dozen events of a busy stream. A loop has one, and so has each receiver that is a
+// goroutine: 10,000 of them take 160 MB.
 const readBuffer = 16 << 10
 
 // conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
@@ -35,13 +36,14 @@ type conn struct {
 	run     *Run
 	sock    *socket
 	reply   reply
-	buf     []byte
+	buf     []byte // of a receiver that is a goroutine; made with its first read
 
 	state   atomic.Uint32
-	request atomic.Int32 // the request it carries, or carried last
-	sides   atomic.Int32 // sides of the request still at work
-	cut     atomic.Int64 // what the watchdog decided: cutCode(request, why); 0 = nothing
-	noFlush atomic.Bool  // the reader's side has found that the rest of the image need not be written
+	request atomic.Int32  // the request it carries, or carried last
+	sides   atomic.Int32  // sides of the request still at work
+	cut     atomic.Int64  // what the watchdog decided: cutCode(request, why); 0 = nothing
+	noFlush atomic.Bool   // the reader's side has found that the rest of the image need not be written
+	reads   atomic.Uint32 // who is its receiver: byItself, byLoop or inLoop
 
 	fresh    bool  // dialled for this very request
 	wantedNS int64 // when that request wanted it
@@ -51,7 +53,7 @@ type conn struct {
 	bornNS   int64 // when it was made
 	finished int32 // the receiver's: the request whose reply has ended
 	dataNS   int64 // the receiver's: the instant of what it read last
-	lags     lags  // the receiver's
+	lags     *lags // the receiver's
 
 	startedNS  atomic.Int64 // when the current request was written; for the watchdog
 	lastReadNS atomic.Int64 // when bytes came last; for the watchdog
@@ -60,8 +62,16 @@ type conn struct {
 
 const noRequest = -1
 
+// The receiver of a connection: a loop, or a goroutine of its own. Whoever takes it from byLoop by compare-and-swap owns the
+// receiver's part of the connection; byItself is for good.
+const (
+	byItself uint32 = iota // a goroutine
+	byLoop                 // a loop, once there is something to read
+	inLoop                 // a loop reads it now
+)
+
 func newConn(r *Run, p *peer, s *socket) *conn {
-	c := &conn{peer: p, run: r, sock: s, buf: make([]byte, readBuffer), finished: noRequest, bornNS: r.clock.Now()}
+	c := &conn{peer: p, run: r, sock: s, finished: noRequest, bornNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
 	c.reply.chunks.log = r.cfg.Chunks
@@ -154,46 +164,82 @@ func (c *conn) endSide() {
 	}
 }
 
-// receive is the receiver: it reads, stamps and parses until the connection ends.
-func (c *conn) receive() {
-	defer c.run.receivers.Done()
-	defer c.run.lags.take(&c.lags)
-	for {
-		b, now, err := c.read()
-		if !c.awaitsReply() {
-			return
-		}
-		if c.onRead(b, now, err) {
-			c.finished = c.request.Load()
-			c.settleShot(c.finished)
-			reusable := c.reply.reusable
-			if !reusable {
-				c.endFlush()
-			}
-			c.endSide()
-			if !reusable {
-				return
-			}
-		}
+// readAlone starts a receiver of c's own; first, unless nil, is what it does first: false if that ends it.
+func (c *conn) readAlone(first func() bool) {
+	c.run.receivers.Add(1)
+	go c.receive(first)
+}
+
+// leaveLoop takes the connection out of its loop, if it is in one and not being read this moment.
+func (c *conn) leaveLoop() {
+	if c.reads.CompareAndSwap(byLoop, byItself) {
+		c.readAlone(nil)
 	}
+}
+
+// receive is a receiver: it reads, stamps and parses until the connection ends.
+func (c *conn) receive(first func() bool) {
+	defer c.run.receivers.Done()
+	c.lags = new(lags)
+	defer c.run.lags.take(c.lags)
+	if first != nil && !first() {
+		return
+	}
+	for c.step(c.read()) {
+	}
+}
+
+// step takes what a read has brought, and waits where that is not the reply of a request. False: the connection is over.
+func (c *conn) step(b []byte, atNS int64, err error) bool {
+	return c.awaitsReply() && (!c.onRead(b, atNS, err) || c.answered())
+}
+
+// answered ends the reader's side of a request whose reply has ended. False: the connection is over.
+func (c *conn) answered() bool {
+	c.finished = c.request.Load()
+	c.settleShot(c.finished)
+	reusable := c.reply.reusable
+	if !reusable {
+		c.endFlush()
+	}
+	c.endSide()
+	return reusable
 }
 
 // read returns the next bytes and their instant: the kernel's, or else that after the read. A deadline that was meant for
 // an earlier request of the connection is ignored.
 func (c *conn) read() ([]byte, int64, error) {
+	if c.buf == nil {
+		c.buf = make([]byte, readBuffer)
+	}
 	for {
 		n, err := c.sock.Read(c.buf)
-		at, now := c.instants(n)
-		c.lastReadNS.Store(now)
+		at := c.noteRead(n)
 		if n > 0 {
-			c.reply.readNS = now
 			return c.buf[:n], at, nil // an error comes again with the next read
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutReason() != cutNone || c.state.Load() == dead {
-			return nil, now, err
+			return nil, at, err
 		}
 		c.sock.resume()
 	}
+}
+
+// noteRead is called after each read, which returned n bytes, and returns their instant.
+func (c *conn) noteRead(n int) (atNS int64) {
+	at, now := c.instants(n)
+	c.lastReadNS.Store(now)
+	if n > 0 {
+		c.reply.readNS = now
+	}
+	return at
+}
+
+// awaiting tells whether a request on the connection has left and still lacks its reply.
+func (c *conn) awaiting() bool {
+	// The request is read before the state, and again after it: busy is then that request's, not another one's.
+	i := c.request.Load()
+	return c.state.Load() == busy && c.request.Load() == i && i != c.finished && c.sent(i)
 }
 
 // awaitsReply is asked after each read: true if a request on the connection still lacks its reply, false if the
@@ -256,23 +302,39 @@ func (c *conn) endFlush() {
 	c.sock.interrupt()
 }
 
-// onRead feeds the reply and reports whether it has ended.
-func (c *conn) onRead(b []byte, now int64, err error) bool {
-	p := &c.reply
-	rec := &c.run.records[c.request.Load()]
-	if p.rec != rec {
-		p.begin(rec)
+// onRead takes what a read has brought of a reply and reports whether that has ended.
+func (c *conn) onRead(b []byte, atNS int64, err error) bool {
+	if err != nil {
+		return c.readFailed(err, atNS)
 	}
-	if err == nil {
-		ended, compressed := p.feed(b, now)
-		if compressed == nil {
-			return ended
-		}
-		now, err = p.readInflated(compressed, c.read)
-		if err == nil || errors.Is(err, errReplyEnded) {
-			return true
-		}
+	ended, compressed := c.feed(b, atNS)
+	if compressed != nil {
+		return c.inflate(compressed)
 	}
+	return ended
+}
+
+// feed hands bytes to the reply of the current request.
+func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource) {
+	c.beginReply()
+	return c.reply.feed(b, atNS)
+}
+
+func (c *conn) beginReply() {
+	if rec := &c.run.records[c.request.Load()]; c.reply.rec != rec {
+		c.reply.begin(rec)
+	}
+}
+
+// inflate reads the rest of a compressed reply and reports whether it has ended.
+func (c *conn) inflate(src *inflateSource) bool {
+	at, err := c.reply.readInflated(src, c.read)
+	return err == nil || errors.Is(err, errReplyEnded) || c.readFailed(err, at)
+}
+
+// readFailed ends the reply of a connection that failed, ended or was cut. False: it was nothing after all.
+func (c *conn) readFailed(err error, atNS int64) bool {
+	c.beginReply()
 	why := c.cutReason()
 	if why == cutNone && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.sock.resume() // the deadline was an earlier request's, whose end came at the same moment
@@ -280,9 +342,9 @@ func (c *conn) onRead(b []byte, now int64, err error) bool {
 	}
 	c.readErr = err
 	if why != cutNone {
-		p.fail(why.outcome(), why.text(c.run))
+		c.reply.fail(why.outcome(), why.text(c.run))
 	} else {
-		p.broken(err, now)
+		c.reply.broken(err, atNS)
 	}
 	return true
 }

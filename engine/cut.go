@@ -54,6 +54,7 @@ func (c *conn) cutNow(i int32, why cut) {
 		c.cut.Store(cutCode(i, why))
 	}
 	c.sock.interrupt()
+	c.leaveLoop()
 }
 
 // watch is the watchdog: it looks at every connection in flight a few times per shortest limit and cuts those over a

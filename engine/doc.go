@@ -2,9 +2,9 @@
 // ready, fires at the planned instants and stamps what comes back.
 //
 // The order of a run is Resolve (targets), Probe (servers), Build (images), New and Run. A lane is the one thread that
-// fires; each connection has one receiver goroutine, parked in a read from the moment it is dialled. A request belongs to
-// two sides, the one that writes and the one that reads; whichever ends last completes it. Between a deadline and its
-// write there is no lock, channel, map or allocation.
+// fires; each connection has a receiver from the moment it is dialled: a goroutine parked in a read or, for plain http on
+// Linux, a loop that reads many. A request belongs to two sides, the one that writes and the one that reads; whichever ends
+// last completes it. Between a deadline and its write there is no channel, map or allocation, and no lock that is contended.
 //
 // It does not know trace formats, the meaning of a backend's JSON, or how results are laid out on disk or screen.
 package engine

@@ -16,7 +16,7 @@ const MostLanes = 16
 // lanes is how many threads fire. A closed loop needs one, for the first requests: completions release
 // the rest; a plan with a cap has one, too.
 func (r *Run) lanes() int {
-	if !r.work.Plan.Open() || r.gate != nil {
+	if !r.work.Plan.Open() || r.limiter != nil {
 		return 1
 	}
 	return r.cfg.Lanes
@@ -64,14 +64,15 @@ func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
 	if !<-start {
 		return
 	}
+	if !r.work.Plan.Open() {
+		r.fireClosed(sched.NewWaiter(r.clock, 0, &r.stop)) // nothing there is worth spinning for
+		return
+	}
 	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
-	switch {
-	case r.gate != nil:
+	if r.limiter != nil {
 		r.fireCapped(w)
-	case r.work.Plan.Open():
+	} else {
 		r.fireOpen(w)
-	default:
-		r.fireClosed(w)
 	}
 	r.noteSpin(w.Spin())
 }
@@ -137,7 +138,7 @@ func (r *Run) takeRest() int {
 
 // releaseNext releases the next request of a closed loop or of a plan with a cap, on the goroutine that completed another one.
 func (r *Run) releaseNext() {
-	if r.gate != nil {
+	if r.limiter != nil {
 		r.pass(0, 1)
 		return
 	}

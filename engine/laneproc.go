@@ -67,12 +67,7 @@ const (
 // startLane starts the lane's process for r and waits until it is placed.
 func startLane(r *Run, command []string) (*laneProcess, error) {
 	l := &laneProcess{run: r}
-	places := 0
-	for _, p := range r.peers {
-		p.base = uint32(places)
-		places += len(p.table)
-	}
-	if err := l.spawn(command, places); err != nil {
+	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
 	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(len(r.work.Images.arena.bytes))*mapPerByte))

@@ -126,7 +126,7 @@ func (r *Run) instants() iter.Seq2[int64, int64] {
 // soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that receive send too.
 func (r *Run) soleSenders() []int {
 	switch {
-	case !r.work.Plan.Open() || r.gate != nil:
+	case !r.work.Plan.Open() || r.limiter != nil:
 		return nil
 	case r.remote != nil:
 		return r.remote.threads()

@@ -19,7 +19,7 @@ type peer struct {
 	target int    // index into the run's targets
 	dial   dialOptions
 
-	base   uint32                 // of its connections' places in the lane's process
+	base   uint32                 // of its connections' places among the run's
 	born   []uint32               // how many connections each id has had
 	table  []atomic.Pointer[conn] // connections that exist, by id
 	parked *idSet                 // ids of connections that wait for a request; now and then one that has just died
@@ -31,10 +31,10 @@ type peer struct {
 	due     int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
 }
 
-func newPeer(r *Run, target int, addr netip.AddrPort, room int, d dialOptions) *peer {
+func newPeer(r *Run, target int, addr netip.AddrPort, base, room int, d dialOptions) *peer {
 	p := &peer{
 		run: r, addr: addr, name: addr.String(), target: target, dial: d,
-		table: make([]atomic.Pointer[conn], room), born: make([]uint32, room), parked: newIDSet(room), unused: newIDSet(room),
+		base: uint32(base), table: r.table[base : base+room], born: make([]uint32, room), parked: newIDSet(room), unused: newIDSet(room),
 	}
 	for id := range uint32(room) {
 		p.unused.put(id)
@@ -84,7 +84,7 @@ func (p *peer) forget(c *conn) {
 // alive is how many connections exist.
 func (p *peer) alive() int64 { return int64(len(p.table)) - p.unused.len() }
 
-// connect dials and starts the receiver. The connection belongs to the caller, who parks it or starts a request on it.
+// connect dials and gives the connection its receiver. The connection belongs to the caller, who parks it or starts a request on it.
 func (p *peer) connect(ctx context.Context) (*conn, error) {
 	id, ok := p.unused.take()
 	if !ok {
@@ -108,8 +108,14 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 		}
 	}
 	p.table[id].Store(c)
-	p.run.receivers.Add(1)
-	go c.receive()
+	inLoop, err := p.run.loops.take(c)
+	if err != nil {
+		c.drop()
+		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
+	}
+	if !inLoop {
+		c.readAlone(nil)
+	}
 	return c, nil
 }
 

@@ -66,8 +66,8 @@ func (r *Run) Facts() Facts {
 		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
-	if r.gate != nil {
-		f.HeldBack = r.gate.heldFor
+	if r.limiter != nil {
+		f.HeldBack = r.limiter.heldFor
 	}
 	return f
 }

@@ -49,11 +49,13 @@ type Run struct {
 	work      *Work
 	sink      Sink
 	clock     *sched.Monotonic
-	gate      *gate // nil without a cap on what is in flight
+	limiter   *limiter // nil without a cap on what is in flight
 	records   []record.Record
 	peers     []*peer
-	peersOf   [][]*peer // by target
+	peersOf   [][]*peer              // by target
+	table     []atomic.Pointer[conn] // connections of all peers, by place
 	workers   *workers
+	loops     loops
 	keeper    *keeper
 	remote    *laneProcess // the lane in a process of its own; nil = a thread
 	remoteErr error        // why it could not have one
@@ -91,7 +93,7 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), gate: newGate(work.Plan),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan),
 		records: work.records(runID, ideal),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
@@ -121,18 +123,21 @@ func (r *Run) addPeers() {
 		total += len(t.Peers)
 	}
 	room := max(1, min(mostPerPeer, (r.cfg.Descriptors-descriptorsKept)/total))
-	sendBuffer := 0
+	r.table = make([]atomic.Pointer[conn], total*room)
+	base, sendBuffer := 0, 0
 	if largest := r.work.Images.Largest(); largest > systemSendBuffer {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
-		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps}
+		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps,
+			watched: hasLoops && !t.TLS}
 		if t.TLS {
 			d.tls = r.cfg.TLS
 		}
 		var of []*peer
 		for _, addr := range t.Peers {
-			of = append(of, newPeer(r, ti, addr, room, d))
+			of = append(of, newPeer(r, ti, addr, base, room, d))
+			base += room
 		}
 		r.peersOf = append(r.peersOf, of)
 		r.peers = append(r.peers, of...)
@@ -208,13 +213,7 @@ func (r *Run) peerOf(i int32) *peer {
 
 // connOf is the connection that a shot was armed with.
 func (r *Run) connOf(s *shot) *conn {
-	place := uint32(s.conn.Load())
-	for _, p := range r.peers {
-		if place-p.base < uint32(len(p.table)) {
-			return p.table[place-p.base].Load()
-		}
-	}
-	panic("BUG: a shot without a connection")
+	return r.table[uint32(s.conn.Load())].Load()
 }
 
 // complete is called once for each request that was sent, by the side that ends last.
@@ -306,5 +305,6 @@ func (r *Run) hangUp() {
 			}
 		})
 	}
+	r.loops.end()
 	r.receivers.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -19,13 +20,13 @@ import (
 )
 
 // socket is one TCP connection, plain or TLS, on which writing never blocks: send takes what the kernel takes at once
-// and keeps the rest for flush. Reading blocks, in the receiver's goroutine. Go's own descriptor lock keeps a closed
-// descriptor's number from ever receiving another request's bytes.
+// and keeps the rest for flush. Read blocks. The lock of the descriptor, Go's or ours, keeps a closed one's number from ever
+// receiving another request's bytes.
 type socket struct {
-	tcp   *net.TCPConn
+	tcp   tcpConn
 	raw   syscall.RawConn
 	tls   *tls.Conn      // nil on a plain connection
-	in    *stampedReader // nil where the kernel does not stamp
+	in    *stampedReader // nil where the system has none
 	clock sched.Clock
 
 	// The writing side, owned by whoever sends. mu is uncontended but for TLS's own answers to key updates.
@@ -45,6 +46,13 @@ type socket struct {
 
 const notYet = math.MinInt64
 
+// tcpConn is a *net.TCPConn, or its like that a loop watches.
+type tcpConn interface {
+	io.ReadWriteCloser
+	syscall.Conn
+	SetDeadline(time.Time) error
+}
+
 // dialOptions say how a connection is made.
 type dialOptions struct {
 	timeout    time.Duration
@@ -52,6 +60,7 @@ type dialOptions struct {
 	serverName string
 	sendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
 	stamps     Stamps
+	watched    bool // by a loop, in place of Go's poller
 }
 
 // dial connects, and with TLS shakes hands. The error tells which of the two failed.
@@ -66,6 +75,11 @@ func dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o dialOptio
 		return nil, err
 	}
 	s := &socket{tcp: nc.(*net.TCPConn), clock: clock, sentNS: notYet}
+	if o.watched {
+		if s.tcp, err = newWatched(nc.(*net.TCPConn)); err != nil {
+			return nil, err
+		}
+	}
 	s.writeOnce = func(fd uintptr) bool {
 		s.wrote, s.wroteErr = writeNow(fd, s.writing)
 		return true
@@ -74,7 +88,7 @@ func dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o dialOptio
 		s.in, err = newStampedReader(s.raw, o.stamps)
 	}
 	if err != nil {
-		_ = nc.Close()
+		_ = s.tcp.Close()
 		return nil, err
 	}
 	if o.tls != nil {
@@ -89,7 +103,7 @@ func (s *socket) shake(ctx context.Context, o dialOptions) error {
 	if cfg.ServerName == "" {
 		cfg.ServerName = o.serverName
 	}
-	s.tls, s.shaking = tls.Client(spillConn{s.tcp, s}, cfg), true
+	s.tls, s.shaking = tls.Client(spillConn{s.tcp.(*net.TCPConn), s}, cfg), true
 	if err := s.tls.HandshakeContext(ctx); err != nil {
 		_ = s.tcp.Close()
 		return err

@@ -122,7 +122,7 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	default:
 		c.lags.add(now - at)
 		if c.lags.n == lagBatch {
-			c.run.lags.take(&c.lags)
+			c.run.lags.take(c.lags)
 		}
 	}
 	return at, now

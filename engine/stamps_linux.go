@@ -30,13 +30,14 @@ const (
 	mostSent = 2048
 )
 
-// stampedReader reads a connection together with the kernel's stamps. It belongs to the receiver, but for sent.
+// stampedReader reads a connection together with the kernel's stamps, where there are any. It belongs to the receiver, but for sent.
 type stampedReader struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // bound once
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	control [controlBytes]byte
+	room    int // for control messages: 0 where nothing is stamped
 	n       int
 	errno   syscall.Errno
 	wallNS  int64 // when the last of what was read last had arrived; 0 = no stamp
@@ -55,13 +56,18 @@ type errorQueue struct {
 	got     []sentStamp
 }
 
-// newStampedReader makes the kernel stamp what comes on the connection from now on; nil for the zero Stamps.
+// newStampedReader makes the kernel stamp what comes on the connection from now on, or nothing with the zero Stamps.
 func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
-	if !s.Receive {
-		return nil, nil
-	}
-	flags := stampReceived
 	r := &stampedReader{raw: raw}
+	r.msg.Iov = &r.iov
+	r.msg.SetIovlen(1)
+	r.try = r.receive
+	if !s.Receive {
+		return r, nil
+	}
+	r.msg.Control = &r.control[0]
+	r.room = controlBytes
+	flags := stampReceived
 	if s.Send {
 		flags |= stampSent
 		q := &errorQueue{got: make([]sentStamp, 0, 2*sentAtOnce)}
@@ -76,25 +82,17 @@ func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
 	if err = errors.Join(err, refused); err != nil {
 		return nil, err
 	}
-	r.msg.Iov, r.msg.Control = &r.iov, &r.control[0]
-	r.msg.SetIovlen(1)
-	r.try = r.receive
 	return r, nil
 }
 
 // Read implements io.Reader and keeps the stamp of what it returns.
 func (r *stampedReader) Read(p []byte) (int, error) {
-	r.iov.Base = &p[0]
-	r.iov.SetLen(len(p))
+	r.into(p)
 	for {
 		err := r.raw.Read(r.try)
 		switch {
-		case err == nil && r.errno != 0:
-			return 0, os.NewSyscallError("recvmsg", r.errno)
-		case err == nil && r.n == 0:
-			return 0, io.EOF
 		case err == nil:
-			return r.n, nil
+			return r.result()
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || r.errors == nil:
 			return 0, err
 		}
@@ -104,11 +102,40 @@ func (r *stampedReader) Read(p []byte) (int, error) {
 	}
 }
 
-// receive is one recvmsg(2); false: nothing is there yet.
+// readNow reads without waiting: syscall.EAGAIN where nothing is there yet.
+func (r *stampedReader) readNow(w *watched, p []byte) (int, error) {
+	r.into(p)
+	done, err := w.attempt(r.try)
+	switch {
+	case err != nil:
+		return 0, err
+	case !done:
+		return 0, syscall.EAGAIN
+	}
+	return r.result()
+}
+
+func (r *stampedReader) into(p []byte) {
+	r.iov.Base = &p[0]
+	r.iov.SetLen(len(p))
+}
+
+// result is that of a recvmsg(2) that did not fail for want of bytes.
+func (r *stampedReader) result() (int, error) {
+	switch {
+	case r.errno != 0:
+		return 0, os.NewSyscallError("recvmsg", r.errno)
+	case r.n == 0:
+		return 0, io.EOF
+	}
+	return r.n, nil
+}
+
+// receive is one recvmsg(2); false: nothing is there yet. It is a raw system call: it returns in microseconds.
 func (r *stampedReader) receive(fd uintptr) bool {
 	for {
-		r.msg.SetControllen(controlBytes)
-		n, _, errno := syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
+		r.msg.SetControllen(r.room)
+		n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
 		switch errno {
 		case unix.EINTR:
 			continue

@@ -178,7 +178,7 @@ func TestSentStampsNameTheirByte(t *testing.T) {
 // Go's poller gives a reader up. The reader goes on, obeys deadlines and notices the end.
 func TestStampsBesideAFullBuffer(t *testing.T) {
 	near, far := stamping(t, Stamps{Receive: true, Send: true})
-	_ = near.tcp.SetWriteBuffer(1 << 16)
+	_ = near.tcp.(*net.TCPConn).SetWriteBuffer(1 << 16)
 	got := make(chan error)
 	b := make([]byte, 10)
 	read := func() { _, err := near.Read(b); got <- err }

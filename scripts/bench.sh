@@ -3,6 +3,7 @@
 #
 #   scripts/bench.sh                     every scenario five times: tables on the terminal and, with JSON, in bench/results
 #   scripts/bench.sh 3 floor punctuality   some of them, three times
+#   scripts/bench.sh --bars              those that a bar is about
 #   scripts/bench.sh --list | --quick    what there is; short versions, to see that everything works
 #
 # wrk and cyclictest (Debian packages wrk, rt-tests) are measured too where installed, Mooncake's conversation trace where

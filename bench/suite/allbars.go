@@ -68,7 +68,7 @@ func capacityBars() []bar {
 	}
 	return []bar{
 		rate(throughputMock), rate(throughputBare),
-		{of: key{sseLiveName, usOnOneCore, readsPerCPU}, limit: 150_000, atLeast: true},
+		{of: key{sseReadsName, "engine", "Loop"}, limit: 150_000, atLeast: true},
 		{of: key{sseMemoryName, "engine", "Reply"}, limit: 5e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadConversationTrace"}, limit: 400e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadMooncake"}, limit: 400e6, atLeast: true},

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func allScenarios() []scenario {
 type request struct {
 	runs               int
 	scenarios          []scenario
-	list, quick        bool
+	list, quick, bars  bool
 	fastreplay, output string
 }
 
@@ -70,6 +71,7 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	f := flag.NewFlagSet("bench.sh", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&q.list, "list", false, "list the scenarios")
+	f.BoolVar(&q.bars, "bars", false, "only scenarios that a bar is about")
 	f.BoolVar(&q.quick, "quick", false, "short versions, to see that everything works; the numbers mean little")
 	f.StringVar(&q.output, "output", "", "directory for the tables and JSON (default: bench/results; none with --quick)")
 	f.StringVar(&q.fastreplay, "fastreplay", "", "the binary to measure (bench.sh builds it)")
@@ -92,9 +94,22 @@ func parse(args []string, stderr io.Writer) (request, error) {
 	if q.output == "" && !q.quick {
 		q.output = filepath.Join("bench", "results")
 	}
+	all := allScenarios()
+	if q.bars {
+		all = barred(all)
+	}
 	var err error
-	q.scenarios, err = choose(allScenarios(), rest)
+	q.scenarios, err = choose(all, rest)
 	return q, err
+}
+
+// barred keeps the scenarios that a bar is about.
+func barred(all []scenario) []scenario {
+	named := map[string]bool{}
+	for _, b := range allBars() {
+		named[b.of.Scenario], named[b.by.Scenario], named[b.beside.Scenario] = true, true, true
+	}
+	return slices.DeleteFunc(all, func(s scenario) bool { return !named[s.name] })
 }
 
 // choose keeps the scenarios that any of names begins; all without names.

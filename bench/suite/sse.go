@@ -7,6 +7,7 @@ import (
 
 const (
 	sseMemoryName = "sse/from-memory"
+	sseReadsName  = "sse/own-reads"
 	sseLiveName   = "sse/live"
 	eventsRate    = "events"
 	eventsPerCPU  = "events a CPU second"
@@ -16,6 +17,7 @@ const (
 func sseScenarios() []scenario {
 	return []scenario{
 		{sseMemoryName, "events parsed from memory on one core: Go benchmarks", runSSEMemory},
+		{sseReadsName, "1,000 connections, each event in a read of its own, as many as one core can read (CPU time): a Go benchmark", runSSEReads},
 		{sseLiveName, "1,000 streams of an event each 8 ms, each event in a write of its own; client on one core, mock on another", runSSELive},
 	}
 }
@@ -32,6 +34,11 @@ func runSSEMemory(r *round) error {
 			return r.putBenchmarks("engine", "./engine", "^BenchmarkReply$", "events/s", 1, perSecond)
 		}},
 	)
+}
+
+// runSSEReads measures a core that always has something to read; what it costs to sleep in between, sse/live shows.
+func runSSEReads(r *round) error {
+	return r.putBenchmarks("engine", "./engine", "^BenchmarkLoop$", "events/cpu-s", 1, perSecond)
 }
 
 // runSSELive measures what an event costs the client in CPU time, which does not depend on how fast the mock can write. A

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -134,5 +135,27 @@ func TestParse(t *testing.T) {
 		if _, err := parse(args, &said); err == nil {
 			t.Errorf("%q was taken", args)
 		}
+	}
+}
+
+func TestBarsAloneKeepsWhatTheyAreAbout(t *testing.T) {
+	q, err := parse([]string{"--bars"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[string]bool{}
+	for _, s := range q.scenarios {
+		kept[s.name] = true
+	}
+	for _, b := range allBars() {
+		if !kept[b.of.Scenario] || b.by.Scenario != "" && !kept[b.by.Scenario] {
+			t.Errorf("%v was left out", b.of)
+		}
+	}
+	if kept["punctuality/conversation-x1"] {
+		t.Error("a scenario without a bar was kept")
+	}
+	if _, err := parse([]string{"--bars", "punctuality/conversation-x1"}, io.Discard); err == nil {
+		t.Error("a scenario without a bar was chosen")
 	}
 }

@@ -55,7 +55,7 @@ func blames(s *Summary) [Causes]blame {
 }
 
 // blamedForDrift lists what made requests late: the causes that met most of them and far fewer others. Where none did, it
-// is the first that met most of them, and them like the others, but took a share of the time that can make so many late: half
+// is those that met most of them, and them like the others, but took a share of the time that can make so many late: half
 // of theirs, for late requests make those behind them late.
 func blamedForDrift(s *Summary) (named []Cause) {
 	late := s.Client.Late
@@ -75,8 +75,11 @@ func blamedForDrift(s *Summary) (named []Cause) {
 			named = append(named, c)
 		}
 	}
+	if len(named) > 0 {
+		return named
+	}
 	for _, c := range met {
-		if len(named) == 0 && all[c].share*float64(s.Requests.Sent) >= enough*float64(late.Requests) {
+		if all[c].share*float64(s.Requests.Sent) >= enough*float64(late.Requests) {
 			named = append(named, c)
 		}
 	}

@@ -83,7 +83,7 @@ func TestDriftBlame(t *testing.T) {
 		{"two everywhere", func(s *Summary, c *Client, l *Late) {
 			steal(s, 3, 0.5)
 			c.LaneRunQueueS, l.Stolen, l.Waited = ptr(3.0), of(20, 0.9), of(20, 0.9)
-		}, driftIs + "the host took CPU time away (3.00 s in 10.0 s on 2 cores; it fell on 20 of the 20 late requests, and on 90 % of the others)" + byHost},
+		}, driftIs + "the host took CPU time away (3.00 s in 10.0 s on 2 cores; it fell on 20 of the 20 late requests, and on 90 % of the others) and the client ran short of CPU (all its threads waited 3.20 s for a core, the sending one 3.00 s; it fell on 20 of the 20 late requests, and on 90 % of the others)" + byHost},
 	} {
 		s := watched()
 		tt.change(s, &s.Client, s.Client.Late)

@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// BenchmarkLoop measures what a core can read: each operation is a round of events, one on each of 1,000 connections, each
+// to be read by itself. They lie in the kernel when the loop begins, for a core that reads all it can never sleeps. The
+// result counts CPU time, the kernel's included, so that neighbours matter less.
+func BenchmarkLoop(b *testing.B) {
+	const streams = 1000
+	l, far := benchmarkLoop(b, streams)
+	defer l.close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l.round(b, far, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\n")
+	token := chunk(events(1))
+	used := time.Duration(0)
+	for b.Loop() {
+		used += l.round(b, far, token)
+	}
+	b.ReportMetric(float64(streams*b.N)/used.Seconds(), "events/cpu-s")
+}
+
+// benchmarkLoop returns a loop that no thread turns, with a request under way on each connection, and their far ends.
+func benchmarkLoop(b *testing.B, streams int) (l *loop, far []net.Conn) {
+	w, s := equalWork(b, streams, openPlan)
+	accepted := make(chan net.Conn, streams)
+	s.handle = func(_ int64, c net.Conn) { accepted <- c }
+	go s.run()
+	r := newRun(b, oneThread, w, new(sink))
+	r.peers[0].dial.stamps = Stamps{Receive: ProbeStamps(Stamps{Receive: true}) == nil}
+	r.wall.Store(sched.NewWall(r.clock))
+	l, err := newLoop(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.loops.start.Do(func() { r.loops.all = []*loop{l} })
+	for i := range int32(streams) {
+		c, err := r.peers[0].connect(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		f := <-accepted
+		b.Cleanup(func() {
+			c.sock.close()
+			_ = f.Close()
+		})
+		if !c.start(i, opening) {
+			b.Fatal("a new connection is not free")
+		}
+		far = append(far, f)
+	}
+	return l, far
+}
+
+// round sends text on every connection and returns what reading it took.
+func (l *loop) round(b *testing.B, far []net.Conn, text string) time.Duration {
+	b.StopTimer()
+	for _, f := range far {
+		if _, err := io.WriteString(f, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StartTimer()
+	before := threadTime(b)
+	ready := make([]unix.EpollEvent, loopBatch)
+	for got := 0; got < len(far)*len(text); {
+		for _, e := range ready[:l.wait(ready)] {
+			c := l.run.table[uint32(e.Fd)].Load()
+			had := c.reply.bytesIn
+			l.ready(c, e.Events)
+			got += int(c.reply.bytesIn - had)
+		}
+	}
+	return threadTime(b) - before
+}
+
+// threadTime is the CPU time of the calling thread.
+func threadTime(b *testing.B) time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}

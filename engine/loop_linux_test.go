@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// compressedAnswer is a server's answer, compressed, in two pieces.
+func compressedAnswer(t *testing.T, body string) [2][]byte {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, _ = io.WriteString(w, body)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all := []byte(response(200, "Content-Encoding: gzip\r\n", z.String()))
+	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
+}
+
+// TestConnectionLeavesItsLoopForACompressedReply: such a reply is read by waiting, which must hold up no other connection,
+// and the connection goes on to be of use.
+func TestConnectionLeavesItsLoopForACompressedReply(t *testing.T) {
+	eachLane(t, connectionLeavesItsLoopForACompressedReply)
+}
+
+func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane laneKind) {
+	const n = 200
+	w, s := equalWork(t, n, openPlan)
+	pieces := compressedAnswer(t, events(16, finish, usage(64, 16, 0), done))
+	s.handle = func(number int64, c net.Conn) {
+		if number%2 == 0 {
+			s.serve(c)
+			return
+		}
+		defer c.Close()
+		for buf := make([]byte, s.request); ; {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			s.served.Add(1)
+			_, _ = c.Write(pieces[0])
+			time.Sleep(time.Millisecond)
+			_, _ = c.Write(pieces[1])
+		}
+	}
+	k := new(sink)
+	do(t, s, newRun(t, lane, w, k))
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK || rec.Chunks != 16 || rec.Resent != 0 {
+			t.Fatalf("%v %q, %d chunks, resent %d; want ok with 16", rec.Outcome, rec.Error, rec.Chunks, rec.Resent)
+		}
+	}
+	if len(k.records) != n || s.served.Load() != n {
+		t.Errorf("%d records, %d served; want %d", len(k.records), s.served.Load(), n)
+	}
+}
+
+// looped is a connection in a loop, and its far end.
+func looped(t *testing.T) (near *conn, far net.Conn) {
+	w, s := equalWork(t, 1, openPlan)
+	accepted := make(chan net.Conn, 1)
+	s.handle = func(_ int64, c net.Conn) { accepted <- c }
+	go s.run()
+	r := newRun(t, oneThread, w, new(sink))
+	near, err := r.peers[0].connect(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far = <-accepted
+	t.Cleanup(func() {
+		_ = far.Close()
+		near.sock.close()
+		r.loops.end()
+		r.receivers.Wait()
+	})
+	if got := near.reads.Load(); got != byLoop {
+		t.Fatalf("the connection is read by %d, want a loop", got)
+	}
+	return near, far
+}
+
+func TestWatchedWritesWhatThePeerTakes(t *testing.T) {
+	near, far := looped(t)
+	sent := bytes.Repeat([]byte("0123456789"), 2<<20) // more than two buffers hold
+	wrote := make(chan error)
+	go func() {
+		n, err := near.sock.tcp.Write(sent)
+		if err == nil && n != len(sent) {
+			err = fmt.Errorf("%d of %d bytes written", n, len(sent))
+		}
+		wrote <- err
+	}()
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("other bytes came than were sent, %v", err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchedWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
+	near, _ := looped(t)
+	write := func() error {
+		_, err := near.sock.tcp.Write(make([]byte, 64<<20))
+		return err
+	}
+	ended := make(chan error)
+	for _, c := range []struct {
+		end  func()
+		want error
+	}{
+		{near.sock.interrupt, os.ErrDeadlineExceeded},
+		{func() { _ = near.sock.tcp.Close() }, net.ErrClosed},
+	} {
+		near.sock.resume()
+		go func() { ended <- write() }()
+		for !near.sock.tcp.(*watched).out.waits.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		c.end()
+		if err := <-ended; !errors.Is(err, c.want) {
+			t.Errorf("the write ended with %v, want %v", err, c.want)
+		}
+	}
+	if _, err := near.sock.tcp.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("writing to a closed connection: %v", err)
+	}
+}
