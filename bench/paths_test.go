@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,6 +137,10 @@ func TestPlans(t *testing.T) {
 		{"trace times", nil, every(120, 10e6)},
 		{"scale", []string{"--scale", "2.5"}, every(120, 4e6)},
 		{"rate", []string{"--rate", "250"}, every(120, 4e6)},
+		{"rate in place of a schedule", []string{"--no-fixed-schedule", "--rate", "250"}, every(120, 4e6)},
+		{"all at once", []string{"--rate", "max", "--limit", "30"}, every(30, 0)},
+		{"ramp", []string{"--ramp", "0:100:1s", "--limit", "3"}, []int64{0, 141_421_356, 200_000_000}},
+		{"poisson", []string{"--rate", "800", "--arrival", "poisson", "--seed", "1", "--limit", "4"}, []int64{0, 328_000, 933_000, 1_237_000}},
 		{"limit", []string{"--limit", "7"}, every(7, 10e6)},
 		{"duration", []string{"--duration", "300ms"}, every(30, 10e6)},
 		{"rate and duration", []string{"--rate", "1000", "--duration", "50ms"}, every(50, 1e6)},
@@ -181,6 +186,81 @@ func TestConcurrency(t *testing.T) {
 	r := run(t, "--concurrency", "3", "--duration", "100ms", "--trace", load, "--url", m.url)
 	if n := len(r.lines); n == 0 || n == 120 {
 		t.Errorf("a closed loop of 100 ms made %d of 120 requests", n)
+	}
+}
+
+// TestCap: beside trace times a concurrency is a cap. What it holds back keeps its planned instants and is counted.
+func TestCap(t *testing.T) {
+	load := steady(t, 120, 1000, 5)
+	m := startMock(t, "--ttft", "20ms")
+	r := run(t, "--trace", load, "--url", m.url, "--fixed-schedule", "--concurrency", "5")
+	r.prove(t)
+	r.only(t, "ok")
+	r.verdict(t)
+	if peak := r.peak(); peak != 5 {
+		t.Errorf("%d requests in flight, want 5", peak)
+	}
+	held := int64(0)
+	for _, l := range r.lines {
+		if l.Planned != l.Row*1e6 {
+			t.Errorf("row %d planned at %d ns", l.Row, l.Planned)
+		}
+		if l.Sent-l.Planned > 5e6 {
+			held++
+		}
+	}
+	c := r.summary.Cap
+	if c == nil || c.InFlight != 5 || c.Held < held || c.HeldMS == nil || c.HeldMS.Max < 100 {
+		t.Errorf("cap %+v, want %d held back for 100 ms and more", c, held)
+	}
+	if !strings.Contains(r.stderr, "5 in flight") {
+		t.Errorf("the page does not tell of the cap:\n%s", r.stderr)
+	}
+	late := start(t, nil, "--trace", load, "--url", m.url, "--rate", "1000", "--concurrency", "5", "--output", t.TempDir()+"/late")
+	if code := late.wait(t); code != 1 || !strings.Contains(late.stderr.String(), "the cap of 5 in flight held") {
+		t.Errorf("exit %d, want 1 and the cap named:\n%s", code, late.stderr.String())
+	}
+}
+
+// TestWarmUp: its requests reach the server, and nothing else knows of them.
+func TestWarmUp(t *testing.T) {
+	m := startMock(t)
+	plain := run(t, with(chat, "--url", m.url)...)
+	r := run(t, with(chat, "--url", m.url, "--warmup", "7")...)
+	r.prove(t)
+	r.only(t, "ok")
+	r.verdict(t)
+	if len(r.lines) != len(plain.lines) || r.summary.Requests.Planned != plain.summary.Requests.Planned || r.summary.Run.Warmup != 7 {
+		t.Errorf("%d records, %d planned, %d to warm up; want %d, %d and 7", len(r.lines), r.summary.Requests.Planned, r.summary.Run.Warmup, len(plain.lines), plain.summary.Requests.Planned)
+	}
+	if r.summary.PrefixCache.AboveIdealTokens > r.summary.PrefixCache.OvertakenTokens || r.summary.Workload.Fingerprint != plain.summary.Workload.Fingerprint {
+		t.Errorf("the warm-up shows in the measurement: %+v", r.summary.PrefixCache)
+	}
+	busy := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no room", http.StatusServiceUnavailable) })
+	said := refused(t, with(chat, "--url", busy, "--no-probe", "--model", "m", "--warmup", "3")...)
+	if !strings.Contains(said, "warm-up request") || !strings.Contains(said, "503") {
+		t.Errorf("it says:\n%s", said)
+	}
+}
+
+// TestRepeat: the same content again, at the same distances, and all of it expected in the cache.
+func TestRepeat(t *testing.T) {
+	load := steady(t, 40, 400, 5) // 97.5 ms and a gap of 2.5 ms
+	m := startMock(t)
+	r := run(t, "--trace", load, "--url", m.url, "--repeat", "3")
+	r.only(t, "ok")
+	r.verdict(t)
+	if len(r.lines) != 120 || r.summary.Workload.Repeat != 3 {
+		t.Fatalf("%d lines, repeated %d times; want 120 and 3", len(r.lines), r.summary.Workload.Repeat)
+	}
+	slices.SortFunc(r.lines, func(a, b line) int { return int(a.Planned - b.Planned) })
+	for i, l := range r.lines {
+		if l.Row != int64(i%40) || l.Planned != int64(i)*25e5 {
+			t.Fatalf("request %d is row %d at %d ns", i, l.Row, l.Planned)
+		}
+	}
+	if hits := *r.summary.PrefixCache.ExpectedHitRatio; hits < 0.6 || hits > 0.667 { // two of three times, but for partial blocks
+		t.Errorf("%.3f of the tokens are expected in the cache, want about two thirds", hits)
 	}
 }
 

@@ -23,9 +23,18 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
+// spaced are n instants at a steady rate.
+func spaced(n int, rate float64) []int64 {
+	at, err := sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Constant}.Instants(n)
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
 // sampleWork is a trace of n rows over two targets of one and two addresses.
 func sampleWork(t testing.TB, n int) *Work {
-	made, err := trace.Generate(trace.Gen{Rows: n, Rate: 100, InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
+	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 100), InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,12 +92,18 @@ func (k *keeper) look(nowNS int64) (underway bool) {
 
 // missing is how many connections p lacks, those on their way not counted.
 func (k *keeper) missing(p *peer) int64 {
-	if k.run.work.Plan.Open() {
-		return p.due + keeperSpare - p.fired.Load() - p.parked.len()
+	plan := k.run.work.Plan
+	due := p.due + keeperSpare - p.fired.Load() - p.parked.len()
+	if plan.Open() && plan.Cap == 0 {
+		return due
 	}
 	// In a closed loop any peer may get all of the next requests, but over time each gets its share.
-	share := int64(k.run.work.Plan.Concurrency/len(k.run.peers) + 1)
-	return max(share-p.alive(), min(keeperSpare, share)-p.parked.len())
+	share := int64(max(plan.Concurrency, plan.Cap)/len(k.run.peers) + 1)
+	inFlight := max(share-p.alive(), min(keeperSpare, share)-p.parked.len())
+	if plan.Open() {
+		return min(due, inFlight)
+	}
+	return inFlight
 }
 
 // advance counts the requests due before horizonNS.

@@ -13,9 +13,10 @@ import (
 // MostLanes bounds Config.Lanes.
 const MostLanes = 16
 
-// lanes is how many threads fire. A closed loop needs one, for the first requests: completions release the rest.
+// lanes is how many threads fire. A closed loop needs one, for the first requests: completions release
+// the rest; a plan with a cap has one, too.
 func (r *Run) lanes() int {
-	if !r.work.Plan.Open() {
+	if !r.work.Plan.Open() || r.limiter != nil {
 		return 1
 	}
 	return r.cfg.Lanes
@@ -68,7 +69,11 @@ func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
 		return
 	}
 	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
-	r.fireOpen(w)
+	if r.limiter != nil {
+		r.fireCapped(w)
+	} else {
+		r.fireOpen(w)
+	}
 	r.noteSpin(w.Spin())
 }
 
@@ -131,8 +136,12 @@ func (r *Run) takeRest() int {
 	return int(min(r.next.Swap(n), n))
 }
 
-// releaseNext releases the next request of a closed loop, on the goroutine that completed another one.
+// releaseNext releases the next request of a closed loop or of a plan with a cap, on the goroutine that completed another one.
 func (r *Run) releaseNext() {
+	if r.limiter != nil {
+		r.pass(0, 1)
+		return
+	}
 	if r.work.Plan.Open() || r.stop.Load() {
 		return
 	}
@@ -193,7 +202,7 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 			return
 		}
 		c.wantedNS = wantedNS
-		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt
+		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && !r.heldBack(i)
 		if c.start(i, opening) {
 			if late {
 				r.notReady.Add(1)

@@ -374,6 +374,9 @@ func errNoLane(w *Work) error {
 	if !w.Plan.Open() {
 		return errors.New("a closed loop has no deadlines to keep")
 	}
+	if w.Plan.Cap > 0 {
+		return errors.New("what --concurrency holds back is released by responses, which come in here")
+	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")
 	}

@@ -123,10 +123,10 @@ func (r *Run) instants() iter.Seq2[int64, int64] {
 	}
 }
 
-// soleSenders are the threads that do nothing but send. There are none in a closed loop, where those that receive send too.
+// soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that receive send too.
 func (r *Run) soleSenders() []int {
 	switch {
-	case !r.work.Plan.Open():
+	case !r.work.Plan.Open() || r.limiter != nil:
 		return nil
 	case r.remote != nil:
 		return r.remote.threads()

@@ -115,18 +115,29 @@ type ProbeCount struct {
 
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
 func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text []byte, salt string) (ProbeCount, error) {
-	backend, err := b.Backend(salt)
+	d, err := b.complete(ctx, t, addr, text, salt, 1)
 	if err != nil {
 		return ProbeCount{}, err
 	}
+	if d.PromptTokens < 0 {
+		return ProbeCount{}, fmt.Errorf("%w: %s reports no usage.prompt_tokens, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
+	}
+	return ProbeCount{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
+}
+
+// complete has a prompt completed by so many tokens at one address.
+func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, text []byte, salt string, output int) (d api.Delta, err error) {
+	backend, err := b.Backend(salt)
+	if err != nil {
+		return d, err
+	}
 	body := backend.AppendPrefix(nil)
 	body = append(body, text...)
-	body = backend.AppendSuffix(body, 1)
+	body = backend.AppendSuffix(body, output)
 	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.URL+t.Path+t.Query, body)
 	if err != nil {
-		return ProbeCount{}, fmt.Errorf("%w: %s: %w%s", ErrProbe, t.URL+t.Path, err, certificateHint(err))
+		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, t.URL+t.Path, err, certificateHint(err))
 	}
-	var d api.Delta
 	d.Reset()
 	err = backend.ParseBody(answer, &d)
 	if status != 200 || d.IsError {
@@ -134,15 +145,12 @@ func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text
 		if err != nil || message == "" {
 			message = redactor(b.Secrets).line(string(answer))
 		}
-		return ProbeCount{}, &RefusedError{URL: t.URL + t.Path, Status: status, Message: message}
+		return d, &RefusedError{URL: t.URL + t.Path, Status: status, Message: message}
 	}
 	if err != nil {
-		return ProbeCount{}, fmt.Errorf("%w: %s answers a probe with something that is not a completion: %w", ErrProbe, t.URL+t.Path, err)
+		return d, fmt.Errorf("%w: %s answers a probe with something that is not a completion: %w", ErrProbe, t.URL+t.Path, err)
 	}
-	if d.PromptTokens < 0 {
-		return ProbeCount{}, fmt.Errorf("%w: %s reports no usage.prompt_tokens, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
-	}
-	return ProbeCount{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
+	return d, nil
 }
 
 // RefusedError is a server's answer to a probe that it did not accept.

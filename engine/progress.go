@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -54,6 +55,7 @@ type Facts struct {
 	Sends            int64 // images sent, re-sends included
 	Usage            Usage
 	Stamps           StampFacts
+	HeldBack         *metrics.Distribution // by a cap, for how many ns; nil without one
 }
 
 // Facts may be called when Do has returned.
@@ -63,6 +65,9 @@ func (r *Run) Facts() Facts {
 		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
 		Stopped: r.stop.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
+	}
+	if r.limiter != nil {
+		f.HeldBack = r.limiter.heldFor
 	}
 	return f
 }

@@ -49,6 +49,7 @@ type Run struct {
 	work      *Work
 	sink      Sink
 	clock     *sched.Monotonic
+	limiter   *limiter // nil without a cap on what is in flight
 	records   []record.Record
 	peers     []*peer
 	peersOf   [][]*peer              // by target
@@ -92,7 +93,7 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan),
 		records: work.records(runID, ideal),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),

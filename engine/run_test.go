@@ -88,7 +88,7 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	made, err := trace.Generate(trace.Gen{Rows: n, Rate: 2000, Arrival: "constant", InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
+	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
 	if err != nil {
 		t.Fatal(err)
 	}

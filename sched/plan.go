@@ -8,7 +8,7 @@ import (
 )
 
 // Plan says when each request of a run is released. Request i of a plan is row i of the trace it was made from.
-// A plan is open (ReleaseNS) or closed (Concurrency), never both.
+// A plan is open (ReleaseNS) or closed (Concurrency), never both; an open one may have a Cap.
 type Plan struct {
 	// ReleaseNS are the planned instants in ns since the run's start, ascending. Nil in a closed loop.
 	ReleaseNS []int64
@@ -16,6 +16,8 @@ type Plan struct {
 	Requests int
 	// Concurrency is the number of requests kept in flight by a closed loop; 0 in an open one.
 	Concurrency int
+	// Cap is the most requests that an open plan lets be in flight; what is due meanwhile is held back. 0 = any number.
+	Cap int
 	// UntilNS ends a closed loop: nothing is released at or after it. math.MaxInt64 where unlimited.
 	UntilNS int64
 }
@@ -38,18 +40,6 @@ func scaled(at int64, scale float64) int64 {
 		return at
 	}
 	return int64(math.Round(float64(at) / scale))
-}
-
-// Constant plans requests equally spaced at rate per second.
-func Constant(requests int, rate float64, duration time.Duration) (Plan, error) {
-	if !(rate > 0) || math.IsInf(rate, 0) {
-		return Plan{}, fmt.Errorf("rate is %v; want requests per second above 0", rate)
-	}
-	release := make([]int64, requests)
-	for i := range release {
-		release[i] = int64(math.Round(float64(i) * 1e9 / rate))
-	}
-	return openPlan(release, duration), nil
 }
 
 // Closed plans a closed loop: concurrency requests in flight, the next one released when one ends.
@@ -76,8 +66,17 @@ func dueBefore(release []int64, atNS int64) int {
 	return sort.Search(len(release), func(i int) bool { return release[i] >= atNS })
 }
 
-// Open tells whether the plan releases by the clock alone.
+// Open tells whether the plan releases by the clock, as far as its cap allows.
 func (p Plan) Open() bool { return p.Concurrency == 0 }
+
+// Capped is the open plan with a cap of at least 1 on what is in flight.
+func (p Plan) Capped(inFlight int) (Plan, error) {
+	if inFlight < 1 || !p.Open() {
+		return Plan{}, fmt.Errorf("cap is %d; want at least 1, and a plan that releases by the clock", inFlight)
+	}
+	p.Cap = inFlight
+	return p, nil
+}
 
 // SpanNS is the last planned instant.
 func (p Plan) SpanNS() int64 {

@@ -50,9 +50,6 @@ func TestPlansRefuseNonsense(t *testing.T) {
 		if _, err := FromTrace([]int64{0}, bad, 0); err == nil {
 			t.Errorf("scale %v was accepted", bad)
 		}
-		if _, err := Constant(1, bad, 0); err == nil {
-			t.Errorf("rate %v was accepted", bad)
-		}
 	}
 	if _, err := Closed(1, 0, 0); err == nil {
 		t.Error("a closed loop of 0 was accepted")
@@ -71,7 +68,7 @@ func TestDurationLeavesOutWhatIsReleasedAtOrAfterIt(t *testing.T) {
 
 func TestConstantSpacingDoesNotAccumulateError(t *testing.T) {
 	const rate = 3.0
-	p, _ := Constant(1_000_000, rate, 0)
+	p, _ := FromArrivals(1_000_000, Arrivals{Rate: Steady(rate), Process: Constant}, 0)
 	for _, i := range []int{0, 1, 2, 3, 999_999} {
 		want := new(big.Rat).SetFrac64(int64(i)*1e9, 3)
 		exact, _ := want.Float64()
@@ -85,6 +82,21 @@ func TestClosedPlan(t *testing.T) {
 	p, err := Closed(5, 8, 2*time.Second)
 	if err != nil || p.Open() || p.Concurrency != 5 || p.Requests != 5 || p.UntilNS != 2e9 {
 		t.Errorf("plan %+v, %v; want 5 in flight of 5, until 2 s", p, err)
+	}
+}
+
+func TestCappedPlan(t *testing.T) {
+	open, _ := FromTrace([]int64{0, 5}, 1, 0)
+	p, err := open.Capped(3)
+	if err != nil || p.Cap != 3 || !p.Open() || !slices.Equal(p.ReleaseNS, open.ReleaseNS) || open.Cap != 0 {
+		t.Errorf("plan %+v, %v; want the same instants with a cap of 3", p, err)
+	}
+	if _, err := open.Capped(0); err == nil {
+		t.Error("a cap of 0 was accepted")
+	}
+	closed, _ := Closed(5, 2, 0)
+	if _, err := closed.Capped(1); err == nil {
+		t.Error("a closed loop took a cap")
 	}
 }
 

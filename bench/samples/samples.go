@@ -8,12 +8,24 @@
 //	go test ./bench/samples -update
 package samples
 
-import "github.com/fastreplay/fastreplay/codec/trace"
+import (
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// poisson are instants of requests that know nothing of each other.
+func poisson(rows int, rate float64, seed uint64) []int64 {
+	at, err := sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Poisson, Seed: seed}.Instants(rows)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return at
+}
 
 // Bailian describes bailian.jsonl: 300 requests at 45 a second, prompts of 400 to 2,600 tokens.
 func Bailian() trace.Gen {
 	return trace.Gen{
-		Format: "bailian", Rows: 300, Rate: 45, Burst: 12, BurstEvery: 75,
+		Format: "bailian", ArrivalNS: poisson(300, 45, 1), Burst: 12, BurstEvery: 75,
 		InputTokens: trace.Range{Min: 400, Max: 2600}, OutputTokens: trace.Range{Min: 20, Max: 120}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 6}, TurnTokens: trace.Range{Min: 20, Max: 200}, Active: 60, SystemTokens: 320,
 		Types: []string{"text", "search", "image", "file"}, Seed: 1,
@@ -24,7 +36,7 @@ func Bailian() trace.Gen {
 // stall of a busy machine stays within the last percent.
 func Mooncake() trace.Gen {
 	return trace.Gen{
-		Format: "mooncake", Rows: 1200, Rate: 195, Burst: 4, BurstEvery: 60,
+		Format: "mooncake", ArrivalNS: poisson(1200, 195, 2), Burst: 4, BurstEvery: 60,
 		InputTokens: trace.Range{Min: 1100, Max: 8000}, OutputTokens: trace.Range{Min: 20, Max: 100}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 250, SystemTokens: 1024,
 		Seed: 2,
@@ -34,7 +46,7 @@ func Mooncake() trace.Gen {
 // MooncakeSmall describes mooncake-small.jsonl: 240 requests at 35 a second, prompts of 1,100 to 12,000 tokens, larger bursts.
 func MooncakeSmall() trace.Gen {
 	return trace.Gen{
-		Format: "mooncake", Rows: 240, Rate: 35, Burst: 16, BurstEvery: 60,
+		Format: "mooncake", ArrivalNS: poisson(240, 35, 2), Burst: 16, BurstEvery: 60,
 		InputTokens: trace.Range{Min: 1100, Max: 12000}, OutputTokens: trace.Range{Min: 20, Max: 150}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 50, SystemTokens: 1024,
 		Seed: 2,
@@ -44,7 +56,7 @@ func MooncakeSmall() trace.Gen {
 // Azure describes azure.csv: 250 unrelated requests at 40 a second, prompts of 10 to 4,000 tokens.
 func Azure() trace.Gen {
 	return trace.Gen{
-		Format: "azure", Rows: 250, Rate: 40, Burst: 3, BurstEvery: 50,
+		Format: "azure", ArrivalNS: poisson(250, 40, 3), Burst: 3, BurstEvery: 50,
 		InputTokens: trace.Range{Min: 10, Max: 4000}, OutputTokens: trace.Range{Min: 5, Max: 60}, Seed: 3,
 	}
 }
@@ -52,7 +64,7 @@ func Azure() trace.Gen {
 // BurstGPT describes burstgpt.csv: 250 requests of conversations at 40 a second, prompts of 20 to 3,000 tokens.
 func BurstGPT() trace.Gen {
 	return trace.Gen{
-		Format: "burstgpt", Rows: 250, Rate: 40, Burst: 8, BurstEvery: 50,
+		Format: "burstgpt", ArrivalNS: poisson(250, 40, 4), Burst: 8, BurstEvery: 50,
 		InputTokens: trace.Range{Min: 20, Max: 3000}, OutputTokens: trace.Range{Min: 10, Max: 100},
 		Turns: trace.Range{Min: 1, Max: 4}, Active: 40, Types: []string{"Conversation log", "API log"}, Seed: 4,
 	}

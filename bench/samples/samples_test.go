@@ -50,8 +50,8 @@ func checkChat(t *testing.T, path string, g trace.Gen) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tr.Format != g.Format || tr.Len() != g.Rows || len(tr.Lint.Notes()) != 0 {
-		t.Errorf("%s: %d rows of %s, notes %q; want %d of %s and none", path, tr.Len(), tr.Format, tr.Lint.Notes(), g.Rows, g.Format)
+	if tr.Format != g.Format || tr.Len() != len(g.ArrivalNS) || len(tr.Lint.Notes()) != 0 {
+		t.Errorf("%s: %d rows of %s, notes %q; want %d of %s and none", path, tr.Len(), tr.Format, tr.Lint.Notes(), len(g.ArrivalNS), g.Format)
 	}
 	if s := float64(tr.SpanNS()) / 1e9; s < 5 || s > 8 {
 		t.Errorf("%s spans %.2f s, want 5 to 8", path, s)

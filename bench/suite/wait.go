@@ -30,7 +30,7 @@ func wait(args []string, stdout io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	plan, err := sched.Constant(int(*rate*duration.Seconds()), *rate, 0)
+	plan, err := sched.FromArrivals(int(*rate*duration.Seconds()), sched.Arrivals{Rate: sched.Steady(*rate), Process: sched.Constant}, 0)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // rangeFlag is a flag of the form N or MIN:MAX.
@@ -42,34 +45,97 @@ func (v rangeFlag) Set(text string) error {
 	return nil
 }
 
+// lengthsFlag is a flag of the form N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX].
+type lengthsFlag struct{ l *trace.Lengths }
+
+// longestLognormal bounds a lognormal length where no other bound is given.
+const longestLognormal = 1 << 20
+
+func (v lengthsFlag) String() string {
+	if v.l == nil {
+		return ""
+	}
+	switch l := (*v.l).(type) {
+	case trace.Range:
+		return rangeFlag{&l}.String()
+	case trace.Lognormal:
+		return fmt.Sprintf("lognormal:%g:%g:%d", l.Mean, l.StdDev, l.Max)
+	}
+	return ""
+}
+
+func (v lengthsFlag) Type() string { return "LENGTHS" }
+
+func (v lengthsFlag) Set(text string) error {
+	rest, lognormal := strings.CutPrefix(text, "lognormal:")
+	if !lognormal {
+		var r trace.Range
+		if err := (rangeFlag{&r}).Set(text); err != nil {
+			return fmt.Errorf("want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]")
+		}
+		*v.l = r
+		return nil
+	}
+	parts := append(strings.Split(rest, ":"), strconv.Itoa(longestLognormal))
+	if len(parts) != 3 && len(parts) != 4 {
+		return fmt.Errorf("want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX")
+	}
+	mean, errMean := strconv.ParseFloat(parts[0], 64)
+	deviation, errDeviation := strconv.ParseFloat(parts[1], 64)
+	longest, errMax := strconv.Atoi(parts[2])
+	if errors.Join(errMean, errDeviation, errMax) != nil {
+		return fmt.Errorf("want numbers in lognormal:MEAN:STDDEV[:MAX]")
+	}
+	*v.l = trace.Lognormal{Mean: mean, StdDev: deviation, Max: longest}
+	return nil
+}
+
 func newGenCommand() *cobra.Command {
 	g := trace.DefaultGen()
-	var output string
+	var a sched.Arrivals
+	rows, rate, output := 1000, 10.0, ""
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make a trace from a description",
 		Long:  "Make a trace from a description and print it, or write it to --output. Equal descriptions with equal seeds make equal traces.",
 		Example: `  fastreplay gen --rows 20000 --rate 2000 --arrival constant --input-tokens 3300 --output-tokens 20 > load.jsonl
+  fastreplay gen --rows 5000 --rate 40 --arrival gamma --burstiness 0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rows < 1 {
+				return fmt.Errorf("--rows is %d; want at least 1", rows)
+			}
+			a.Rate, a.Seed = sched.Steady(rate), g.Seed
+			err := chooseProcess(&a, cmd.Flags().Changed("burstiness"), sched.Poisson)
+			if err != nil {
+				return err
+			}
+			if g.ArrivalNS, err = a.Instants(rows); err != nil {
+				return err
+			}
 			t, err := trace.Generate(g)
 			if err != nil {
 				return err
 			}
-			return writeTrace(output, cmd.OutOrStdout(), t, t.Format)
+			if err := writeTrace(output, cmd.OutOrStdout(), t, t.Format); err != nil {
+				return err
+			}
+			describeGen(newTerminal(cmd.ErrOrStderr()), &g, t)
+			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
-	f.IntVar(&g.Rows, "rows", g.Rows, "requests")
-	f.Float64Var(&g.Rate, "rate", g.Rate, "mean requests per second")
-	f.StringVar(&g.Arrival, "arrival", g.Arrival, "spacing: poisson or constant")
+	f.IntVar(&rows, "rows", rows, "requests")
+	f.Float64Var(&rate, "rate", rate, "mean requests per second")
+	f.StringVar((*string)(&a.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")
+	f.Float64Var(&a.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
-	f.Var(rangeFlag{&g.InputTokens}, "input-tokens", "tokens of a conversation's first prompt; the maximum bounds later ones too")
-	f.Var(rangeFlag{&g.OutputTokens}, "output-tokens", "tokens to generate")
+	f.Var(lengthsFlag{&g.InputTokens}, "input-tokens", "tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too")
+	f.Var(lengthsFlag{&g.OutputTokens}, "output-tokens", "tokens to generate, likewise")
 	f.Float64Var(&g.Reuse, "reuse", 0, "wanted share (0..1) of blocks that an earlier request had already")
 	f.IntVar(&g.BlockTokens, "block-tokens", 0, "tokens a block (default: the format's)")
 	f.Var(rangeFlag{&g.Turns}, "turns", "requests of a conversation")
@@ -91,4 +157,21 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, format string) er
 		return fmt.Errorf("--output: %w", err)
 	}
 	return errors.Join(trace.Write(f, t, format), f.Close())
+}
+
+// missedReuse is by how much the reuse may miss what was wanted before a remedy is named.
+const missedReuse = 0.02
+
+// describeGen says what was made: above all, what share of it a cache can hit.
+func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
+	if t.BlockRefs() == 0 {
+		say.line("made %s as %s, %s: without blocks, so that no cache hits anything", human.Many(int64(t.Len()), "row"), t.Format, human.Duration(float64(t.SpanNS()), 3))
+		return
+	}
+	hits := inspect.Analyse(t, inspect.Options{}).Cache.Infinite
+	say.line("made %s as %s, %s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", human.Many(int64(t.Len()), "row"), t.Format,
+		human.Duration(float64(t.SpanNS()), 3), human.Percent(hits.Blocks), human.Percent(g.Reuse), human.Percent(hits.Tokens))
+	if g.Reuse-hits.Blocks > missedReuse {
+		say.line("note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens")
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // info is what the summary says besides the measurements.
@@ -23,6 +22,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
 			Stamps: stampInfo(f.Stamps),
 		},
+		Cap:         r.capInfo(f),
 		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
@@ -31,6 +31,14 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Planned:     int64(r.work.Requests()) - f.Skipped,
 		Notes:       append(r.notes, placementNotes(f, r.o)...),
 	}
+}
+
+// capInfo is what a cap on the requests in flight did; nil without one.
+func (r *replay) capInfo(f engine.Facts) *metrics.Cap {
+	if f.HeldBack == nil {
+		return nil
+	}
+	return &metrics.Cap{InFlight: int64(r.work.Plan.Cap), Held: f.HeldBack.Count(), HeldMS: f.HeldBack.Percentiles(1e6)}
 }
 
 // buildAhead is how building during the run went; nil where all was built before.
@@ -63,26 +71,14 @@ func placementNotes(f engine.Facts, o *options) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.scale, Pace: r.o.pace(), Partial: f.Stopped, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
-	}
-}
-
-// pace says what decides when requests are sent.
-func (o *options) pace() string {
-	switch {
-	case o.concurrency > 0:
-		return fmt.Sprintf("closed loop of %d", o.concurrency)
-	case o.rate > 0:
-		return human.Rate(o.rate) + " requests/s"
-	default:
-		return metrics.TraceTime
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
 	}
 }
 
 func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	t, n := r.trace, r.work.Requests()-int(f.Skipped)
 	w := metrics.Workload{
-		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), BlockTokens: int64(t.BlockTokens),
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
 	}
 	for i := range n {

@@ -24,10 +24,8 @@ type options struct {
 	timeUnit string
 	read     trace.Options
 
-	scale       float64
-	duration    time.Duration
-	rate        float64
-	concurrency int
+	pacing pacing
+	warmup int
 
 	urls          []string
 	model         string
@@ -87,10 +85,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
-	f.Float64Var(&o.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
-	f.DurationVar(&o.duration, "duration", 0, "release nothing after this much wall time")
-	f.Float64Var(&o.rate, "rate", 0, "send `R` requests per second, equally spaced, instead of at trace times")
-	f.IntVar(&o.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop) instead of sending at trace times")
+	o.pacing.addFlags(f)
 }
 
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
@@ -124,7 +119,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 
 func (o *options) addRequestFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids for completions, text for chat)")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts: the same seed makes the same bytes")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts and of random arrivals: the same seed makes the same bytes at the same instants")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
@@ -144,6 +139,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
+	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
 	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
@@ -182,6 +178,9 @@ func (o *options) complete(args []string) error {
 	if o.read.TimeUnit, err = trace.ParseUnit(o.timeUnit); err != nil {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
+	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
 	if o.prompt == "" {
 		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
 	}
@@ -214,12 +213,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
 	case o.prompt == promptTokenIDs && o.api == "chat":
 		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
-	case o.rate != 0 && o.concurrency != 0:
-		return errors.New("--rate and --concurrency exclude each other")
-	case (o.rate != 0 || o.concurrency != 0) && o.scale != 1:
-		return errors.New("--scale is about trace times, which --rate and --concurrency ignore")
-	case o.rate < 0 || o.concurrency < 0 || o.duration < 0:
-		return errors.New("--rate, --concurrency and --duration cannot be negative")
+	case o.warmup < 0:
+		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):

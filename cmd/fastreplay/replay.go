@@ -120,11 +120,15 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	selected := t.Len()
+	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
+	}
 	r.trace, r.loadS = t, time.Since(began).Seconds()
 	for _, note := range t.Lint.Notes() {
 		r.note("trace: %s", note)
 	}
-	plan, err := r.o.plan(t)
+	plan, err := r.o.pacing.plan(t)
 	if err != nil {
 		return err
 	}
@@ -133,7 +137,10 @@ func (r *replay) load(context.Context) error {
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
 	r.say.line("trace: %s, read as %s (timestamps in %s%s): %s of %s rows in %s",
-		t.Name, t.Format, trace.UnitName(t.TimeUnit), blockWords(t), human.Count(int64(plan.Requests)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+		t.Name, t.Format, trace.UnitName(t.TimeUnit), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	if n := r.o.pacing.repeat; n > 1 {
+		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+	}
 	return nil
 }
 
@@ -143,17 +150,6 @@ func blockWords(t *trace.Trace) string {
 		return ""
 	}
 	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
-}
-
-func (o *options) plan(t *trace.Trace) (sched.Plan, error) {
-	switch {
-	case o.concurrency > 0:
-		return sched.Closed(t.Len(), o.concurrency, o.duration)
-	case o.rate > 0:
-		return sched.Constant(t.Len(), o.rate, o.duration)
-	default:
-		return sched.FromTrace(t.ArrivalNS, o.scale, o.duration)
-	}
 }
 
 // lay decides which instance gets which request and finds the exact memory that the images need.
@@ -294,7 +290,10 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
 	}
 	interrupts.onRun(run)
-	if err = r.startCold(ctx); err == nil {
+	if err = r.warmUp(ctx); err == nil {
+		err = r.startCold(ctx)
+	}
+	if err == nil {
 		run.Connect(ctx)
 	}
 	if ctx.Err() != nil {
@@ -320,7 +319,13 @@ func (r *replay) descriptorsWanted() int { return min(1<<20, 1<<10+2*r.work.Requ
 const longAnswer = 2 * time.Second
 
 // descriptorsNeeded is room for the requests in flight if each took longAnswer.
-func (r *replay) descriptorsNeeded() int { return 1<<10 + r.work.Plan.PeakWithin(longAnswer) }
+func (r *replay) descriptorsNeeded() int {
+	most := r.work.Plan.PeakWithin(longAnswer)
+	if limit := r.work.Plan.Cap; limit > 0 {
+		most = min(most, limit)
+	}
+	return 1<<10 + most
+}
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
@@ -351,6 +356,9 @@ func (r *replay) describeWork() {
 	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
 	if plan.Open() {
 		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
+		if plan.Cap > 0 {
+			r.say.line("      at most %s in flight; the rest is held back", human.Count(int64(plan.Cap)))
+		}
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}

@@ -11,9 +11,9 @@ import (
 // Bailian's with those of a chat service.
 func benchTrace(tb testing.TB, format string) []byte {
 	tb.Helper()
-	g := Gen{Format: format, Rows: 12_000, Rate: 10, InputTokens: Range{1000, 23_000}, OutputTokens: Range{10, 700}, Reuse: 0.37, Seed: 1}
+	g := Gen{Format: format, ArrivalNS: spaced(12_000, 1e8), InputTokens: Range{1000, 23_000}, OutputTokens: Range{10, 700}, Reuse: 0.37, Seed: 1}
 	if format == "bailian" {
-		g.Rows, g.InputTokens, g.Turns = 6000, Range{100, 2000}, Range{1, 8}
+		g.ArrivalNS, g.InputTokens, g.Turns = g.ArrivalNS[:6000], Range{100, 2000}, Range{1, 8}
 	}
 	tr, err := Generate(g)
 	if err != nil {

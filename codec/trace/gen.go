@@ -4,24 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Range is the whole numbers from Min to Max, both included; each is equally likely.
-type Range struct{ Min, Max int }
-
-// Gen describes a trace to be made. Rows, Rate, InputTokens and OutputTokens must be given; the zero values of the rest
+// Gen describes a trace to be made. ArrivalNS, InputTokens and OutputTokens must be given; the zero values of the rest
 // stand for those of [DefaultGen].
 type Gen struct {
 	Format      string  // a name of [Formats]
-	Rows        int     // requests
-	Rate        float64 // mean requests a second
-	Arrival     string  // "poisson" or "constant" spacing
+	ArrivalNS   []int64 // of each request, ascending from 0
 	Burst       int     // of every BurstEvery requests the first Burst share one instant; 0 = no bursts
 	BurstEvery  int
 	BlockTokens int // tokens a block; 0 = the format's own
 
-	InputTokens  Range // tokens of a conversation's first prompt; Max bounds later prompts too
-	OutputTokens Range // tokens to generate
+	InputTokens  Lengths // tokens of a conversation's first prompt; the longest possible bounds later prompts too
+	OutputTokens Lengths // tokens to generate
 	// Reuse is the wanted share of blocks that an earlier request had already, 0..1. Each prompt reuses as much of its
 	// beginning as brings the share so far there; it falls short where the structure below offers less.
 	Reuse float64
@@ -35,17 +31,14 @@ type Gen struct {
 	Seed uint64 // equal descriptions with equal seeds make equal traces
 }
 
-// DefaultGen describes 1,000 unrelated requests of middling length, 10 a second.
+// DefaultGen describes unrelated requests of middling length.
 func DefaultGen() Gen {
 	return Gen{
-		Format: mooncake().name, Rows: 1000, Rate: 10, Arrival: "poisson",
+		Format:      mooncake().name,
 		InputTokens: Range{256, 4096}, OutputTokens: Range{16, 256},
 		Turns: Range{1, 1}, TurnTokens: Range{16, 256}, Types: []string{"text"},
 	}
 }
-
-// maxGenSeconds bounds the length of a made trace so that its instants fit int64 ns with room to spare.
-const maxGenSeconds = 3e9
 
 // withDefaults fills in the zero values and checks the rest.
 func (g Gen) withDefaults() (Gen, *format, error) {
@@ -60,9 +53,6 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 	if g.BlockTokens == 0 {
 		g.BlockTokens = f.blockTokens
 	}
-	if g.Arrival == "" {
-		g.Arrival = usual.Arrival
-	}
 	if g.Turns == (Range{}) {
 		g.Turns = usual.Turns
 	}
@@ -70,7 +60,7 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 		g.TurnTokens = usual.TurnTokens
 	}
 	if g.Active == 0 {
-		g.Active = max(1, g.Rows/8)
+		g.Active = max(1, len(g.ArrivalNS)/8)
 	}
 	if g.Types == nil {
 		g.Types = usual.Types
@@ -83,14 +73,12 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 
 func (g *Gen) check() error {
 	switch {
-	case g.Rows < 1 || g.Rows > math.MaxInt32:
-		return fmt.Errorf("%d rows; at least 1 is needed", g.Rows)
-	case !(g.Rate > 0) || math.IsInf(g.Rate, 0):
-		return fmt.Errorf("a rate of %v requests a second; it must be above 0", g.Rate)
-	case float64(g.Rows)/g.Rate > maxGenSeconds:
-		return fmt.Errorf("%d rows at %v requests a second last longer than %.0e s", g.Rows, g.Rate, maxGenSeconds)
-	case g.Arrival != "poisson" && g.Arrival != "constant":
-		return fmt.Errorf("unknown arrival %q; known are poisson, constant", g.Arrival)
+	case len(g.ArrivalNS) < 1 || len(g.ArrivalNS) > math.MaxInt32:
+		return fmt.Errorf("%d rows; at least 1 is needed", len(g.ArrivalNS))
+	case g.ArrivalNS[0] != 0 || !slices.IsSorted(g.ArrivalNS):
+		return errors.New("instants that do not ascend from 0")
+	case g.InputTokens == nil || g.OutputTokens == nil:
+		return errors.New("no lengths")
 	case g.Burst < 0 || g.Burst > g.BurstEvery:
 		return fmt.Errorf("bursts of %d in every %d requests", g.Burst, g.BurstEvery)
 	case g.BlockTokens < 1 || g.BlockTokens > maxTokens:
@@ -107,13 +95,6 @@ func (g *Gen) check() error {
 		g.Turns.check("turns", math.MaxInt32), g.TurnTokens.check("tokens a turn", maxTokens))
 }
 
-func (r Range) check(what string, most int) error {
-	if r.Min < 1 || r.Max < r.Min || r.Max > most {
-		return fmt.Errorf("%s from %d to %d; the range must lie within 1 to %d", what, r.Min, r.Max, most)
-	}
-	return nil
-}
-
 // Generate makes a trace. It is the same on every machine for the same description.
 func Generate(g Gen) (*Trace, error) {
 	g, f, err := g.withDefaults()
@@ -121,11 +102,11 @@ func Generate(g Gen) (*Trace, error) {
 		return nil, err
 	}
 	t := &Trace{
-		Name: "generated", Format: f.name, TimeUnit: f.unit, BlockTokens: g.BlockTokens, FileRows: g.Rows,
-		ArrivalNS: arrivals(g),
+		Name: "generated", Format: f.name, TimeUnit: f.unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
+		ArrivalNS: g.bursts(),
 	}
 	m := newMaker(g)
-	for i := range g.Rows {
+	for i := range g.ArrivalNS {
 		c := m.pick()
 		m.extend(c)
 		t.Row = append(t.Row, int32(i))
@@ -164,4 +145,15 @@ func (g *Gen) checkFormat(f *format) error {
 		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
 	}
 	return nil
+}
+
+// bursts are the instants with bursts.
+func (g *Gen) bursts() []int64 {
+	at := slices.Clone(g.ArrivalNS)
+	for i := range at {
+		if place := i % max(1, g.BurstEvery); place < g.Burst {
+			at[i] = at[i-place]
+		}
+	}
+	return at
 }

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"math"
-	"math/bits"
 	"math/rand/v2"
 )
 
@@ -52,7 +51,7 @@ func (m *maker) pick() *conversation {
 		c := m.active[at]
 		m.active = append(m.active[:at], m.active[at+1:]...)
 		grown := c.tokens + c.output + m.draw(m.g.TurnTokens)
-		if grown > m.g.InputTokens.Max {
+		if grown > m.g.InputTokens.longest() {
 			continue // the conversation ends early
 		}
 		c.before, c.tokens = c.tokens, grown
@@ -141,33 +140,4 @@ func (m *maker) remember(ids []uint64, known int) {
 	}
 }
 
-// draw is a number of the range. It uses the generator's bits itself: the sequence must not change with Go's releases.
-func (m *maker) draw(r Range) int { return draw(m.rng, r) }
-
-func draw(rng *rand.PCG, r Range) int {
-	high, _ := bits.Mul64(rng.Uint64(), uint64(r.Max-r.Min)+1)
-	return r.Min + int(high)
-}
-
-// arrivals are the instants of g's rows in ns. Poisson gaps are rounded to whole microseconds, so that the last bit of
-// a logarithm, which differs between processors, does not show.
-func arrivals(g Gen) []int64 {
-	rng := rand.NewPCG(g.Seed, 2)
-	at := make([]int64, g.Rows)
-	for i := 1; i < g.Rows; i++ {
-		if g.Arrival == "constant" {
-			at[i] = int64(math.Round(float64(i) * (1e9 / g.Rate)))
-			continue
-		}
-		u := float64(rng.Uint64()>>11+1) / (1 << 53) // 0 < u <= 1
-		at[i] = at[i-1] + int64(math.Round(-math.Log(u)/g.Rate*1e6))*1000
-	}
-	if g.Burst > 0 {
-		for i := range at {
-			if place := i % g.BurstEvery; place < g.Burst {
-				at[i] = at[i-place]
-			}
-		}
-	}
-	return at
-}
+func (m *maker) draw(l Lengths) int { return l.draw(m.rng) }

@@ -9,8 +9,17 @@ import (
 )
 
 func chat() Gen {
-	return Gen{Format: "bailian", Rows: 2000, Rate: 50, InputTokens: Range{200, 4000}, OutputTokens: Range{10, 100}, Reuse: 1,
+	return Gen{Format: "bailian", ArrivalNS: spaced(2000, 20e6), InputTokens: Range{200, 4000}, OutputTokens: Range{10, 100}, Reuse: 1,
 		Turns: Range{1, 6}, SystemTokens: 160, Types: []string{"text", "search"}, Burst: 5, BurstEvery: 100, Seed: 7}
+}
+
+// spaced are n instants with equal gaps.
+func spaced(n int, gapNS int64) []int64 {
+	at := make([]int64, n)
+	for i := range at {
+		at[i] = int64(i) * gapNS
+	}
+	return at
 }
 
 func generate(t *testing.T, g Gen) *Trace {
@@ -30,7 +39,7 @@ func TestGenerateGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(b.Bytes())
-	if got := hex.EncodeToString(sum[:8]); got != "31cac5f47b03b245" {
+	if got := hex.EncodeToString(sum[:8]); got != "df90b6cf27ad0984" {
 		t.Errorf("SHA-256 begins with %s", got)
 	}
 	other := chat()
@@ -63,7 +72,7 @@ func reuseOf(tr *Trace) float64 {
 func TestGenerateReuse(t *testing.T) {
 	for _, reuse := range []float64{0, 0.1, 0.4, 0.75, 0.95} {
 		for _, blockTokens := range []int{64, 512} {
-			tr := generate(t, Gen{Rows: 2000, Rate: 100, InputTokens: Range{100, 9000}, OutputTokens: Range{1, 1}, BlockTokens: blockTokens, Reuse: reuse, Seed: 1})
+			tr := generate(t, Gen{ArrivalNS: spaced(2000, 10e6), InputTokens: Range{100, 9000}, OutputTokens: Range{1, 1}, BlockTokens: blockTokens, Reuse: reuse, Seed: 1})
 			if got := reuseOf(tr); math.Abs(got-reuse) > 0.01 {
 				t.Errorf("%d tokens a block: a reuse of %.4f, want %.2f", blockTokens, got, reuse)
 			}
@@ -77,7 +86,7 @@ func TestGenerateReuse(t *testing.T) {
 }
 
 func TestGenerateLengths(t *testing.T) {
-	tr := generate(t, Gen{Rows: 5000, Rate: 10, InputTokens: Range{100, 300}, OutputTokens: Range{5, 15}, Seed: 2})
+	tr := generate(t, Gen{ArrivalNS: spaced(5000, 1e8), InputTokens: Range{100, 300}, OutputTokens: Range{5, 15}, Seed: 2})
 	var in, out float64
 	for i := range tr.Len() {
 		if n := tr.InputTokens[i]; n < 100 || n > 300 {
@@ -126,21 +135,44 @@ func TestGenerateConversations(t *testing.T) {
 	}
 }
 
-func TestGenerateArrivals(t *testing.T) {
-	tr := generate(t, Gen{Rows: 20_000, Rate: 40, InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}, Seed: 3})
-	mean := float64(tr.SpanNS()) / 19_999
-	var variance float64
-	for i := 1; i < tr.Len(); i++ {
-		d := float64(tr.ArrivalNS[i]-tr.ArrivalNS[i-1]) - mean
-		variance += d * d / 19_998
+func TestGenerateBursts(t *testing.T) {
+	g := Gen{ArrivalNS: spaced(7, 1e8), Burst: 3, BurstEvery: 3, InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}}
+	want(t, "bursts", generate(t, g).ArrivalNS, []int64{0, 0, 0, 300_000_000, 300_000_000, 300_000_000, 600_000_000})
+	want(t, "the description's own instants", g.ArrivalNS, spaced(7, 1e8))
+}
+
+// TestLognormal compares with the distribution: mean, deviation, and how many lie below some quantiles.
+func TestLognormal(t *testing.T) {
+	for _, l := range []Lognormal{{2000, 1500, 1 << 20}, {100, 20, 1 << 20}, {500, 1000, 1 << 20}, {40, 0, 40}} {
+		tr := generate(t, Gen{ArrivalNS: spaced(40_000, 1), InputTokens: l, OutputTokens: Range{1, 1}, Seed: 5})
+		var mean, square, n float64
+		for _, x := range tr.InputTokens {
+			mean += float64(x) / 40_000
+			square += float64(x) * float64(x) / 40_000
+		}
+		deviation := math.Sqrt(max(0, square-mean*mean))
+		if math.Abs(mean-l.Mean) > 5*l.StdDev/200+1e-6 || math.Abs(deviation-l.StdDev) > 0.15*l.StdDev+1e-3 {
+			t.Errorf("%+v: mean %.1f, deviation %.1f", l, mean, deviation)
+		}
+		sigma := math.Sqrt(math.Log(1 + l.StdDev*l.StdDev/l.Mean/l.Mean))
+		for _, z := range []float64{-2, -1, 0, 1, 2} {
+			bound := math.Exp(math.Log(l.Mean) - sigma*sigma/2 + z*sigma)
+			n = 0
+			for _, x := range tr.InputTokens {
+				if float64(x) < bound {
+					n++
+				}
+			}
+			if share := math.Erfc(-z/math.Sqrt2) / 2; l.StdDev > 0 && math.Abs(n/40_000-share) > 0.02 {
+				t.Errorf("%+v: %.3f lie below %.1f, want %.3f", l, n/40_000, bound, share)
+			}
+		}
 	}
-	if ratio := math.Sqrt(variance) / mean; math.Abs(mean-25e6) > 0.5e6 || math.Abs(ratio-1) > 0.03 { // exponential gaps: deviation = mean
-		t.Errorf("gaps have mean %.0f ns and %.3f of it as deviation, want 25000000 and 1", mean, ratio)
+	for _, x := range generate(t, Gen{ArrivalNS: spaced(4000, 1), InputTokens: Lognormal{90, 300, 100}, OutputTokens: Lognormal{2, 4, 9}, Seed: 1}).InputTokens {
+		if x > 100 {
+			t.Fatalf("%d tokens, want 100 at most", x)
+		}
 	}
-	tr = generate(t, Gen{Rows: 4, Rate: 3, Arrival: "constant", InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}})
-	want(t, "constant arrivals", tr.ArrivalNS, []int64{0, 333_333_333, 666_666_667, 1_000_000_000})
-	tr = generate(t, Gen{Rows: 7, Rate: 10, Arrival: "constant", Burst: 3, BurstEvery: 3, InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}})
-	want(t, "bursts", tr.ArrivalNS, []int64{0, 0, 0, 300_000_000, 300_000_000, 300_000_000, 600_000_000})
 }
 
 func TestGenerateRoundTrip(t *testing.T) {
@@ -156,14 +188,15 @@ func TestGenerateRoundTrip(t *testing.T) {
 }
 
 func TestGenerateErrors(t *testing.T) {
-	good := Gen{Rows: 1, Rate: 1, InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}}
+	good := Gen{ArrivalNS: spaced(1, 0), InputTokens: Range{1, 1}, OutputTokens: Range{1, 1}}
 	generate(t, good)
 	for name, change := range map[string]func(*Gen){
-		"rows": func(g *Gen) { g.Rows = 0 }, "rate": func(g *Gen) { g.Rate = 0 }, "NaN": func(g *Gen) { g.Rate = math.NaN() },
-		"infinite rate": func(g *Gen) { g.Rate = math.Inf(1) }, "too long": func(g *Gen) { g.Rate = 1e-10 },
+		"rows": func(g *Gen) { g.ArrivalNS = nil }, "descending": func(g *Gen) { g.ArrivalNS = []int64{0, 2, 1} }, "late": func(g *Gen) { g.ArrivalNS = []int64{1} },
+		"no lengths": func(g *Gen) { g.InputTokens = nil }, "mean": func(g *Gen) { g.InputTokens = Lognormal{0, 1, 10} }, "deviation": func(g *Gen) { g.OutputTokens = Lognormal{1, -1, 10} },
+		"mean above all": func(g *Gen) { g.InputTokens = Lognormal{11, 1, 10} }, "mean NaN": func(g *Gen) { g.InputTokens = Lognormal{math.NaN(), 1, 10} }, "long": func(g *Gen) { g.InputTokens = Lognormal{5, 1, 1 << 25} },
 		"input": func(g *Gen) { g.InputTokens = Range{} }, "output": func(g *Gen) { g.OutputTokens = Range{2, 1} },
-		"huge input": func(g *Gen) { g.InputTokens.Max = 1 << 25 }, "reuse": func(g *Gen) { g.Reuse = 1.1 }, "reuse NaN": func(g *Gen) { g.Reuse = math.NaN() },
-		"blocks": func(g *Gen) { g.BlockTokens = -1 }, "format": func(g *Gen) { g.Format = "parquet" }, "arrival": func(g *Gen) { g.Arrival = "gamma" },
+		"huge input": func(g *Gen) { g.InputTokens = Range{1, 1 << 25} }, "reuse": func(g *Gen) { g.Reuse = 1.1 }, "reuse NaN": func(g *Gen) { g.Reuse = math.NaN() },
+		"blocks": func(g *Gen) { g.BlockTokens = -1 }, "format": func(g *Gen) { g.Format = "unheard" },
 		"burst": func(g *Gen) { g.Burst = 2 }, "turns": func(g *Gen) { g.Turns = Range{0, 3} }, "turn tokens": func(g *Gen) { g.TurnTokens = Range{5, 4} },
 		"system": func(g *Gen) { g.SystemTokens = -1 }, "active": func(g *Gen) { g.Active = -1 }, "types": func(g *Gen) { g.Types = []string{} },
 	} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // TestConversationTrace checks numbers that were computed from the published file by other means.
@@ -73,8 +74,12 @@ func TestConversationTrace(t *testing.T) {
 
 // BenchmarkAnalyse analyses 2 million block references in chats.
 func BenchmarkAnalyse(b *testing.B) {
+	at, err := sched.Arrivals{Rate: sched.Steady(10), Process: sched.Poisson, Seed: 1}.Instants(20_000)
+	if err != nil {
+		b.Fatal(err)
+	}
 	tr, err := trace.Generate(trace.Gen{
-		Format: "bailian", Rows: 20_000, Rate: 10, Burst: 12, BurstEvery: 75,
+		Format: "bailian", ArrivalNS: at, Burst: 12, BurstEvery: 75,
 		InputTokens: trace.Range{Min: 400, Max: 2600}, OutputTokens: trace.Range{Min: 20, Max: 120}, Reuse: 1,
 		Turns: trace.Range{Min: 1, Max: 6}, TurnTokens: trace.Range{Min: 20, Max: 200}, Active: 60, SystemTokens: 320, Types: []string{"text"}, Seed: 1,
 	})

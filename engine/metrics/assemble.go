@@ -18,6 +18,7 @@ type RunInfo struct {
 	Overtaken  int64         // tokens above the ideal that the order of arrival explains
 	Machine    *Machine      // nil where nobody watched it
 	Late       *Late         // likewise
+	Cap        *Cap          // nil without one
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
@@ -53,7 +54,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.Throughput = throughput(s)
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
-	s.BuildAhead = info.BuildAhead
+	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

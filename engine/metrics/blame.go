@@ -111,8 +111,19 @@ func lagS(s *Summary) float64 {
 	return s.Client.ReceiveLagUS.Mean / 1e6 * float64(s.Client.Stamps.Reads)
 }
 
+// capped tells whether a cap held back as many requests, and for as long, as the tail of drift has.
+func capped(s *Summary) bool {
+	c := s.Cap
+	return c != nil && c.HeldMS != nil && float64(c.Held) >= tail*float64(s.Requests.Sent) && c.HeldMS.Max*1e3 >= s.DriftUS.P99/2
+}
+
 // driftBlame ends the reason about drift.
 func driftBlame(s *Summary) string {
+	if capped(s) {
+		c := s.Cap
+		return fmt.Sprintf("the cap of %s in flight held back %s (p50 %s, max %s): the server did not meet the load as planned; raise --concurrency, or lower the rate",
+			human.Count(c.InFlight), requests(c.Held), human.Duration(c.HeldMS.P50*1e6, 3), human.Duration(c.HeldMS.Max*1e6, 3))
+	}
 	return accuse(s, blamedForDrift(s), func(b *blame) string {
 		fell := fmt.Sprintf("; it fell on %s of the %s", human.Count(b.overlap.Requests), human.Many(s.Client.Late.Requests, "late request"))
 		switch others := b.overlap.Others; {

@@ -32,6 +32,7 @@ type Summary struct {
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
 	Client      Client      `json:"client"`
+	Cap         *Cap        `json:"cap"`         // null where any number of requests could be in flight
 	BuildAhead  *BuildAhead `json:"build_ahead"` // null where all requests were built before the start
 	Limits      Limits      `json:"limits"`
 	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
@@ -44,11 +45,23 @@ type Run struct {
 	DurationS        float64        `json:"duration_s"` // from the start to the end of the last request
 	Scale            float64        `json:"scale"`
 	Pace             string         `json:"pace"`    // "trace time", or what takes its place: "300 requests/s", "closed loop of 8"
+	Arrival          *Arrival       `json:"arrival"` // null where no rate released the requests
+	Warmup           int64          `json:"warmup"`  // requests sent before, which nothing here counts
 	Partial          bool           `json:"partial"` // interrupted before its end
 	Targets          []string       `json:"targets"`
 	Version          string         `json:"version"`
 	Host             Host           `json:"host"`
 	Options          map[string]any `json:"options"` // flags as given, without secrets
+}
+
+// Arrival is the process by which requests were released at a rate.
+type Arrival struct {
+	Process    string   `json:"process"`        // constant, poisson or gamma
+	FromPerS   float64  `json:"from_per_s"`     // at the start of a ramp; else as PerS
+	PerS       float64  `json:"requests_per_s"` // after the ramp
+	RampS      float64  `json:"ramp_s"`         // how long the rate took from one to the other; 0 = it was steady
+	Burstiness *float64 `json:"burstiness"`     // of gamma; else null
+	Seed       *uint64  `json:"seed"`           // of the gaps; null where they are constant
 }
 
 // TraceTime is the pace of a run that sends at the trace's own instants.
@@ -72,7 +85,8 @@ type Workload struct {
 	Trace        string `json:"trace"`
 	Format       string `json:"format"`
 	Rows         int64  `json:"rows"`     // in the file
-	Requests     int64  `json:"requests"` // selected
+	Requests     int64  `json:"requests"` // selected, each repetition
+	Repeat       int64  `json:"repeat"`   // how often the selection was replayed in a row
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	BlockTokens  int64  `json:"block_tokens"`
@@ -167,6 +181,13 @@ type Target struct {
 	ITLMS            *Percentiles `json:"itl_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// Cap is a bound on the requests in flight, and what it did to a plan.
+type Cap struct {
+	InFlight int64        `json:"in_flight"` // the bound
+	Held     int64        `json:"held_back"` // requests that could not leave at their instants
+	HeldMS   *Percentiles `json:"held_ms"`   // for how long; of those
 }
 
 // BuildAhead is how requests were built during the run, where memory did not

@@ -39,6 +39,19 @@ func TestJudge(t *testing.T) {
 		{"drift above another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 0.1, 150 },
 			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
 		{"drift below another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 50, 49_999 }, nil},
+		{"drift by a cap", func(s *Summary) {
+			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 300, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+		},
+			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned; raise --concurrency, or lower the rate"}},
+		{"drift in spite of a cap that held few", func(s *Summary) {
+			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 5, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+		},
+			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
+		{"drift in spite of a cap that held for a moment", func(s *Summary) {
+			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 500, HeldMS: &Percentiles{P50: 0.2, Max: 0.3}}
+		},
+			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
+		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, nil},
 		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, nil},
 		{"early", func(s *Summary) { s.Requests.Early = 1 },
 			[]string{"1 request left before the planned instant: please report this as a bug"}},

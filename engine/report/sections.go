@@ -58,8 +58,21 @@ func (p *page) requests(s *metrics.Summary) {
 	if s.Writes != (metrics.Writes{}) {
 		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
+	p.held(s.Cap)
 	p.buildAhead(s.BuildAhead)
 	p.Line("")
+}
+
+// held prints what a cap on the requests in flight did; nothing without one.
+func (p *page) held(c *metrics.Cap) {
+	if c == nil {
+		return
+	}
+	parts := []string{human.Count(c.InFlight) + " in flight", count(c.Held, "held back")}
+	if c.HeldMS != nil {
+		parts = append(parts, "p50 "+human.Duration(c.HeldMS.P50*1e6, 3), "p99 "+human.Duration(c.HeldMS.P99*1e6, 3), "max "+human.Duration(c.HeldMS.Max*1e6, 3))
+	}
+	p.Field("cap", parts...)
 }
 
 // buildAhead prints how requests were built during the run; nothing if before.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// gen makes a trace by the command line.
+func gen(t *testing.T, line string) (out, said string, err error) {
+	t.Helper()
+	cmd := newGenCommand()
+	var stdout, stderr bytes.Buffer
+	cmd.SetOut(&stdout)
+	cmd.SetErr(&stderr)
+	cmd.SetArgs(strings.Fields(line))
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	err = cmd.Execute()
+	return stdout.String(), stderr.String(), err
+}
+
+// TestGenMeetsTheWantedReuse counts in the file, in each format that has block ids.
+func TestGenMeetsTheWantedReuse(t *testing.T) {
+	for _, format := range []string{"mooncake", "bailian"} {
+		for _, wanted := range []float64{0.2, 0.5, 0.8} {
+			path := t.TempDir() + "/made.jsonl"
+			_, said, err := gen(t, fmt.Sprintf("--format %s --reuse %v --rows 1000 --turns 2:8 --input-tokens lognormal:6000:3000:60000 --block-tokens 16 --seed 3 --output %s", format, wanted, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr, err := trace.Open(path, trace.Options{BlockTokens: 16})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, blocks, old := map[uint64]bool{}, 0.0, 0.0
+			for i := range tr.Len() {
+				for _, id := range tr.Blocks(i) {
+					blocks++
+					if seen[id] {
+						old++
+					}
+					seen[id] = true
+				}
+			}
+			if got := old / blocks; got < wanted-0.02 || got > wanted+0.02 {
+				t.Errorf("%s: %.3f of the blocks are reused, want %v", format, got, wanted)
+			}
+			if want := fmt.Sprintf("(wanted %.0f %%)", 100*wanted); !strings.Contains(said, want) || strings.Contains(said, "note:") {
+				t.Errorf("it says %q, want %q and no note", said, want)
+			}
+		}
+	}
+	if _, said, _ := gen(t, "--reuse 0.9 --system-tokens 600 --rows 500"); !strings.Contains(said, "note: less is reused than wanted") {
+		t.Errorf("a reuse that cannot be had is passed over: %q", said)
+	}
+}
+
+func TestGenFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"--rows 0":                           "--rows is 0; want at least 1",
+		"--rate 0":                           "rate is 0; want requests per second above 0",
+		"--arrival never":                    `arrival is "never"`,
+		"--arrival poisson --burstiness 2":   "--burstiness is about --arrival gamma, not poisson",
+		"--burstiness 0":                     "burstiness is 0",
+		"--input-tokens many":                "want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]",
+		"--input-tokens lognormal:5":         "want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX",
+		"--input-tokens lognormal:5:x":       "want numbers in lognormal:MEAN:STDDEV[:MAX]",
+		"--output-tokens lognormal:0:1":      "output tokens of mean 0",
+		"--input-tokens lognormal:500:9:100": "input tokens of mean 500; want 1 up to the longest, 100",
+	} {
+		if out, _, err := gen(t, line); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%q: error %v and %d bytes, want one with %q", line, err, len(out), want)
+		}
+	}
+	even, _, _ := gen(t, "--rows 50 --arrival constant")
+	bursty, _, _ := gen(t, "--rows 50 --burstiness 0.2")
+	gamma, _, _ := gen(t, "--rows 50 --burstiness 0.2 --arrival gamma")
+	if bursty == even || bursty != gamma || strings.Count(bursty, "\n") != 50 {
+		t.Error("--burstiness alone is not the gamma process")
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+func TestPacingPlans(t *testing.T) {
+	tr := &trace.Trace{ArrivalNS: []int64{0, 10, 30, 60}}
+	for line, want := range map[string]struct {
+		instants []int64
+		inFlight int // of a closed loop, or the most of an open plan
+		words    string
+	}{
+		"":                                    {[]int64{0, 10, 30, 60}, 0, metrics.TraceTime},
+		"--fixed-schedule":                    {[]int64{0, 10, 30, 60}, 0, metrics.TraceTime},
+		"--scale 2 --duration 20ns":           {[]int64{0, 5, 15}, 0, metrics.TraceTime},
+		"--rate 1000":                         {[]int64{0, 1e6, 2e6, 3e6}, 0, "1,000 requests/s"},
+		"--no-fixed-schedule --rate 1000":     {[]int64{0, 1e6, 2e6, 3e6}, 0, "1,000 requests/s"},
+		"--rate 8 --arrival poisson --seed 1": {[]int64{0, 32_772_000, 93_247_000, 123_597_000}, 0, "8.00 requests/s, Poisson"},
+		"--rate 8 --burstiness 0.5 --seed 1":  {[]int64{0, 224_440_000, 311_031_000, 375_669_000}, 0, "8.00 requests/s, gamma of burstiness 0.5"},
+		"--ramp 0:2:1s":                       {[]int64{0, 1e9, 15e8, 2e9}, 0, "0.00 to 2.00 requests/s over 1s"},
+		"--rate max":                          {[]int64{0, 0, 0, 0}, 0, "all at once"},
+		"--fixed-schedule --concurrency 3":    {[]int64{0, 10, 30, 60}, 3, metrics.TraceTime},
+		"--scale 1 --concurrency 3":           {[]int64{0, 10, 30, 60}, 3, metrics.TraceTime},
+		"--rate 1000 --concurrency 3":         {[]int64{0, 1e6, 2e6, 3e6}, 3, "1,000 requests/s"},
+		"--concurrency 3":                     {nil, 3, "closed loop of 3"},
+		"--no-fixed-schedule --concurrency 3": {nil, 3, "closed loop of 3"},
+		"--rate max --concurrency 3":          {nil, 3, "closed loop of 3"},
+	} {
+		o, err := given(t, "trace.jsonl "+line)
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		plan, err := o.pacing.plan(tr)
+		if err != nil || !slices.Equal(plan.ReleaseNS, want.instants) || max(plan.Concurrency, plan.Cap) != want.inFlight || plan.Open() != (want.instants != nil) {
+			t.Errorf("%q: %+v, %v; want %v and %d", line, plan, err, want.instants, want.inFlight)
+		}
+		if got := o.pacing.words(); got != want.words {
+			t.Errorf("%q is %q, want %q", line, got, want.words)
+		}
+	}
+}
+
+func TestPacingRefusesContradictions(t *testing.T) {
+	for line, want := range map[string]string{
+		"--fixed-schedule --no-fixed-schedule":          "exclude each other",
+		"--rate 1 --ramp 1:2:3s":                        "--rate and --ramp exclude each other",
+		"--fixed-schedule --rate 1":                     "--fixed-schedule sends at trace times, which --rate and --ramp ignore",
+		"--scale 1 --rate 1":                            "--scale is about trace times",
+		"--no-fixed-schedule --scale 2 --concurrency 1": "--scale is about trace times",
+		"--no-fixed-schedule":                           "say when requests leave, with --rate R, --rate max, --ramp or --concurrency N",
+		"--rate 0":                                      "--rate: rate is 0; want requests per second above 0",
+		"--rate -1":                                     "--rate: rate is -1; want requests per second above 0",
+		"--rate inf":                                    "--rate inf: to send everything at once, say --rate max",
+		"--rate fast":                                   `--rate "fast": want requests per second, or max`,
+		"--ramp 10:500":                                 `--ramp "10:500": want FROM:TO:TIME in requests per second, such as 10:500:60s`,
+		"--ramp 10:500:0s":                              `--ramp "10:500:0s"`,
+		"--ramp 10:0:5s":                                "--ramp: rate is 0; want requests per second above 0",
+		"--ramp -1:5:5s":                                "--ramp: rate begins at -1",
+		"--arrival poisson":                             "--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp",
+		"--burstiness 2 --concurrency 4":                "--arrival and --burstiness space requests at a rate",
+		"--rate max --arrival gamma":                    "--arrival and --burstiness space requests at a rate",
+		"--rate 1 --arrival uniform":                    `--arrival: arrival is "uniform"; want constant, poisson or gamma`,
+		"--rate 1 --arrival poisson --burstiness 2":     "--burstiness is about --arrival gamma, not poisson",
+		"--rate 1 --burstiness 0":                       "--burstiness: burstiness is 0; want a number above 0",
+		"--concurrency -1":                              "--concurrency and --duration cannot be negative",
+		"--duration -1s":                                "--concurrency and --duration cannot be negative",
+		"--repeat 0":                                    "--repeat is 0; want at least 1",
+		"--warmup -1":                                   "--warmup is -1; want a number of requests",
+	} {
+		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", line, err, want)
+		}
+	}
+}
+
+// TestPacingSummary: results say which process and seed made the plan.
+func TestPacingSummary(t *testing.T) {
+	half, seven := 0.5, uint64(7)
+	for line, want := range map[string]*metrics.Arrival{
+		"": nil, "--rate max": nil, "--concurrency 2": nil,
+		"--rate 5 --seed 7":                         {Process: "constant", FromPerS: 5, PerS: 5},
+		"--rate 5 --seed 7 --arrival poisson":       {Process: "poisson", FromPerS: 5, PerS: 5, Seed: &seven},
+		"--ramp 5:50:90s --seed 7 --burstiness 0.5": {Process: "gamma", FromPerS: 5, PerS: 50, RampS: 90, Burstiness: &half, Seed: &seven},
+	} {
+		o, err := given(t, "trace.jsonl "+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.pacing.summary(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", line, got, want)
+		}
+	}
+	o, _ := given(t, "trace.jsonl --ramp 5:50:90s")
+	if want := (sched.Rate{From: 5, To: 50, Over: 90 * time.Second}); o.pacing.arrivals.Rate != want {
+		t.Errorf("the ramp is %+v, want %+v", o.pacing.arrivals.Rate, want)
+	}
+}

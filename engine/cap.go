@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// limiter lets no more than the plan's cap of requests be in flight. What is due meanwhile is held back, and leaves in order as
+// others end. All of it is guarded by its mutex.
+type limiter struct {
+	sync.Mutex
+	inFlight int
+	due      int    // requests before this one have reached their instants
+	next     int    // requests before this one have been released
+	held     []bool // requests that did not leave at their instants
+	heldFor  *metrics.Distribution
+}
+
+// newLimiter is nil for a plan without a cap.
+func newLimiter(p sched.Plan) *limiter {
+	if p.Cap == 0 {
+		return nil
+	}
+	return &limiter{held: make([]bool, p.Requests), heldFor: metrics.NewDistribution()}
+}
+
+// fireCapped releases requests at their instants as far as the cap allows, and stays until all have left.
+func (r *Run) fireCapped(w *sched.Waiter) {
+	for _, at := range r.work.Plan.ReleaseNS {
+		if !w.Wait(at) {
+			r.abandon(r.takeHeld())
+			return
+		}
+		r.pass(1, 0)
+	}
+	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing here is worth spinning for
+	for r.holdsBack() {
+		if !look.Wait(r.clock.Now() + int64(closedLook)) {
+			r.abandon(r.takeHeld())
+			return
+		}
+	}
+}
+
+// pass notes that requests are due or have ended, and releases what may leave now.
+func (r *Run) pass(due, ended int) {
+	l := r.limiter
+	for {
+		l.Lock()
+		l.due, l.inFlight = l.due+due, l.inFlight-ended
+		if l.next >= l.due || l.inFlight >= r.work.Plan.Cap || r.stop.Load() {
+			if due > 0 && l.next < l.due {
+				l.held[l.due-1] = true
+			}
+			l.Unlock()
+			return
+		}
+		i := l.next
+		l.next++
+		l.inFlight++
+		if l.held[i] {
+			l.heldFor.Add(r.clock.Now() - r.work.Plan.ReleaseNS[i])
+		}
+		l.Unlock()
+		r.fire(int32(i))
+		due, ended = 0, 0
+	}
+}
+
+// holdsBack tells whether a request waits for others to end.
+func (r *Run) holdsBack() bool {
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	return r.limiter.next < r.work.Requests()
+}
+
+// takeHeld takes every request that was not released and returns the first of them.
+func (r *Run) takeHeld() int {
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	i := r.limiter.next
+	r.limiter.next = r.work.Requests()
+	return i
+}
+
+// heldBack tells whether request i, which was released, left later than at its instant because of the cap.
+func (r *Run) heldBack(i int32) bool {
+	if r.limiter == nil {
+		return false
+	}
+	r.limiter.Lock()
+	defer r.limiter.Unlock()
+	return r.limiter.held[i]
+}

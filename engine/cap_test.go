@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// capped plans equal gaps with at most inFlight requests at once.
+func capped(inFlight int, scale float64) func([]int64) (sched.Plan, error) {
+	return func(a []int64) (sched.Plan, error) {
+		p, err := sched.FromTrace(a, scale, 0)
+		if err != nil {
+			return p, err
+		}
+		return p.Capped(inFlight)
+	}
+}
+
+// TestCapHoldsBackWhatIsTooMuch: never more in flight than allowed, in order, none early, and all of them in the end.
+func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
+	const n, most = 3000, 4
+	w, s := equalWork(t, n, capped(most, 20)) // 40,000 a second
+	var now, peak atomic.Int64
+	s.handle = func(_ int64, c net.Conn) {
+		for {
+			if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
+				return
+			}
+			for k := now.Add(1); k > peak.Load(); {
+				peak.Store(k)
+			}
+			for range 20 {
+				runtime.Gosched()
+			}
+			now.Add(-1)
+			_, _ = c.Write(s.answer)
+		}
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	do(t, s, r)
+	if peak.Load() > most {
+		t.Errorf("%d requests in flight, want at most %d", peak.Load(), most)
+	}
+	if len(k.records) != n {
+		t.Errorf("%d records, want %d", len(k.records), n)
+	}
+	late := int64(0)
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK || rec.DriftNS() < 0 || rec.PlannedNS != w.Plan.ReleaseNS[rec.Row] {
+			t.Fatalf("row %d: %v, planned %d, drift %d", rec.Row, rec.Outcome, rec.PlannedNS, rec.DriftNS())
+		}
+		if rec.DriftNS() > 0 {
+			late++
+		}
+	}
+	f := r.Facts()
+	if held := f.HeldBack.Count(); held == 0 || held > late {
+		t.Errorf("%d held back of %d that left late; want some, and all of them late", held, late)
+	}
+	if f.Dialled > most+1+keeperSpare || f.NotReady != 0 {
+		t.Errorf("%d connections dialled for %d in flight, %d not ready", f.Dialled, most, f.NotReady)
+	}
+}
+
+// TestCapThatIsNeverReachedHoldsNothingBack: it changes no plan that has room.
+func TestCapThatIsNeverReachedHoldsNothingBack(t *testing.T) {
+	w, s := equalWork(t, 200, capped(200, 1))
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	do(t, s, r)
+	if f := r.Facts(); f.HeldBack.Count() != 0 || len(k.records) != 200 {
+		t.Errorf("%d held back, %d records; want 0 and 200", f.HeldBack.Count(), len(k.records))
+	}
+}
+
+// TestStopAbandonsWhatIsHeldBack: also when every instant has passed and nobody answers.
+func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
+	const n, most = 300, 3
+	w, s := equalWork(t, n, capped(most, 20)) // 7.5 ms
+	got := make(chan struct{}, n)
+	s.handle = func(_ int64, c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
+			got <- struct{}{}
+			_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
+		}
+		_ = c.Close()
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	go s.run()
+	r.Connect(context.Background())
+	go func() {
+		for range most {
+			<-got
+		}
+		for r.clock.Now() < w.Plan.SpanNS() {
+			time.Sleep(time.Millisecond)
+		}
+		r.Stop()
+		r.Abort()
+	}()
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	count := map[record.Outcome]int{}
+	for _, rec := range k.records {
+		count[rec.Outcome]++
+	}
+	if len(k.records) != n || count[record.NotSent] != n-most || count[record.Cancelled] != most {
+		t.Errorf("outcomes %v, want %d cancelled and the rest not sent", count, most)
+	}
+}
+
+// TestCapGoesOnAfterFailures: a request that fails makes room, too.
+func TestCapGoesOnAfterFailures(t *testing.T) {
+	w, s := equalWork(t, 60, capped(2, 20))
+	s.handle = func(_ int64, c net.Conn) {
+		_, _ = io.ReadFull(c, make([]byte, s.request))
+		_ = c.Close()
+	}
+	k := new(sink)
+	do(t, s, newRun(t, oneThread, w, k))
+	for _, rec := range k.records {
+		if rec.Outcome != record.Reset {
+			t.Errorf("row %d: %v, want reset", rec.Row, rec.Outcome)
+		}
+	}
+	if len(k.records) != 60 {
+		t.Errorf("%d records, want 60", len(k.records))
+	}
+}
+
+func TestCapHasNoLaneProcess(t *testing.T) {
+	w, _ := equalWork(t, 2, capped(1, 1))
+	if err := errNoLane(w); err == nil {
+		t.Error("a lane in a process of its own cannot know what has ended")
+	}
+}

@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// warmUpAtOnce is how many requests of a warm-up are in flight where nobody has said.
+const warmUpAtOnce = 16
+
+// WarmUp sends n requests of the sizes of the work's first ones, to all addresses in turn and at most atOnce (0 = 16) at a
+// time, and returns when all have been answered. Their prompts share no prefix with each other or with the work's. Where the
+// work has fewer requests its sizes come again.
+func (b *Prober) WarmUp(ctx context.Context, w *Work, source prompt.Source, n, atOnce int, salt string) error {
+	type place struct {
+		target *Target
+		addr   netip.AddrPort
+	}
+	var places []place
+	for i := range w.Targets {
+		for _, addr := range w.Targets[i].Peers {
+			places = append(places, place{&w.Targets[i], addr})
+		}
+	}
+	if atOnce == 0 {
+		atOnce = warmUpAtOnce
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var senders sync.WaitGroup
+	for range min(atOnce, n) {
+		senders.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				at, shape := places[i%len(places)], i%w.Requests()
+				text := b.warmUpPrompt(source, i, w.PromptTokens(shape))
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, int(w.Trace.OutputTokens[shape])); err != nil {
+					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
+				}
+			}
+		})
+	}
+	senders.Wait()
+	return context.Cause(ctx)
+}
+
+// warmUpPrompt is beyond the numbers of all probes.
+func (b *Prober) warmUpPrompt(source prompt.Source, i, tokens int) []byte {
+	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
+}
+
+// warmUpFrom is how many prompts are left to probes.
+const warmUpFrom = 1 << 32

@@ -1,0 +1,141 @@
+package sched
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Process is how the gaps between requests are distributed.
+type Process string
+
+// The arrival processes. All have the same mean gap.
+const (
+	Constant Process = "constant" // equal gaps
+	Poisson  Process = "poisson"  // exponential gaps: the requests know nothing of each other
+	Gamma    Process = "gamma"    // gamma gaps of shape Burstiness: below 1 requests cluster, above 1 they keep apart
+)
+
+// Processes are all of them.
+func Processes() []Process { return []Process{Constant, Poisson, Gamma} }
+
+// Arrivals describe requests that are released at a rate instead of at a trace's instants. The first is released at 0, the
+// k-th in the mean when the integral of the rate has reached k. Equal descriptions make equal instants on every machine.
+type Arrivals struct {
+	Rate       Rate
+	Process    Process
+	Burstiness float64 // of Gamma, above 0; 1 is Poisson. vLLM's meaning: the gaps' shape, 1 / their squared variation
+	Seed       uint64  // of the gaps; Constant has none
+}
+
+// FromArrivals plans requests as a describes, and keeps those released before duration (0 = all).
+func FromArrivals(requests int, a Arrivals, duration time.Duration) (Plan, error) {
+	release, err := a.Instants(requests)
+	if err != nil {
+		return Plan{}, err
+	}
+	return openPlan(release, duration), nil
+}
+
+// AtOnce plans to release all requests at instant 0.
+func AtOnce(requests int) Plan { return openPlan(make([]int64, requests), 0) }
+
+// arrivalStream keeps the gaps apart from all else that is drawn from the same seed.
+const arrivalStream = 2
+
+// Instants are those of n requests in ns, ascending from 0.
+func (a Arrivals) Instants(n int) ([]int64, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	meanNS := 1e9 / a.Rate.To
+	gaps := gaps{rng: rand.NewPCG(a.Seed, arrivalStream), process: a.Process, shape: a.Burstiness, meanNS: meanNS, gridNS: grid(meanNS)}
+	at := make([]int64, n)
+	due := 0.0 // at a steady rate; sums of whole ns are exact up to 104 days
+	for i := 1; i < n; i++ {
+		if a.Process == Constant {
+			due = float64(i) * 1e9 / a.Rate.To // no error adds up
+		} else {
+			due += gaps.next()
+		}
+		instant := math.Round(a.Rate.when(due))
+		if !(instant <= lastInstantNS) {
+			return nil, fmt.Errorf("request %d of %d would leave after more than %g s; raise the rate", i+1, n, lastInstantNS/1e9)
+		}
+		at[i] = int64(instant)
+	}
+	return at, nil
+}
+
+// lastInstantNS leaves room in int64 for what is added to an instant.
+const lastInstantNS = 3e18
+
+// Validate refuses what is no process.
+func (a Arrivals) Validate() error {
+	switch {
+	case !slices.Contains(Processes(), a.Process):
+		return fmt.Errorf("arrival is %q; want constant, poisson or gamma", string(a.Process))
+	case a.Process == Gamma && (!(a.Burstiness > 0) || math.IsInf(a.Burstiness, 0)):
+		return fmt.Errorf("burstiness is %v; want a number above 0 (1 is Poisson, less is burstier)", a.Burstiness)
+	}
+	return a.Rate.validate()
+}
+
+// gaps draws independent gaps.
+type gaps struct {
+	rng     *rand.PCG
+	process Process
+	shape   float64
+	meanNS  float64
+	gridNS  float64
+}
+
+// grid is what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000 requests a
+// second. The last bit of a logarithm, which differs between processors, does not show then.
+func grid(meanNS float64) float64 {
+	if meanNS >= 1e6 {
+		return 1e3
+	}
+	return 1
+}
+
+// next is the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's releases.
+func (g *gaps) next() float64 {
+	var gap float64 // in means
+	if g.process == Gamma {
+		gap = g.gamma(g.shape) / g.shape
+	} else {
+		gap = -math.Log(g.uniform())
+	}
+	return math.Round(gap*g.meanNS/g.gridNS) * g.gridNS
+}
+
+// uniform is in (0, 1].
+func (g *gaps) uniform() float64 { return float64(g.rng.Uint64()>>11+1) / (1 << 53) }
+
+// gamma draws from the gamma distribution of the given shape and scale 1. Marsaglia, Tsang: A Simple Method for Generating
+// Gamma Variables, ACM Transactions on Mathematical Software 26 (2000), 363; section 6 for shapes below 1.
+func (g *gaps) gamma(shape float64) float64 {
+	if shape < 1 {
+		u := g.uniform()
+		return g.gamma(shape+1) * math.Pow(u, 1/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := math.Sqrt2 * math.Erfinv(2*g.inside()-1) // normal
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v *= v * v
+		if math.Log(g.uniform()) < 0.5*x*x+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}
+
+// inside is in (0, 1).
+func (g *gaps) inside() float64 { return (float64(g.rng.Uint64()>>12) + 0.5) / (1 << 52) }
