@@ -72,7 +72,7 @@ func headOf(line []byte) []string {
 	}
 	var names []string
 	for _, c := range cells {
-		names = append(names, clip(c))
+		names = append(names, string(c))
 	}
 	return names
 }
@@ -85,7 +85,7 @@ func (p *rowParser) head(line []byte) error {
 	for _, n := range names {
 		d := f.field([]byte(n))
 		if d != unknownField && seen.has(d) {
-			return &rowError{"two columns are named " + n, "keep one of them"}
+			return &rowError{"two columns are named " + clip([]byte(n)), "keep one of them"}
 		}
 		seen |= setOf(d)
 		p.columns = append(p.columns, d)

@@ -137,6 +137,17 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// TestLongNames: a column's name may be long; a message shows the beginning of a few.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("tokens", 20)
+	tr := read(t, "TIMESTAMP,"+long+",GeneratedTokens\n2024-01-01 00:00:00,5,6\n", Options{Fields: map[string]string{"input_length": long}})
+	want(t, "InputTokens", tr.InputTokens, []int32{5})
+	_, err := Read(strings.NewReader(strings.Repeat(long+",", 100)), "t", Options{})
+	if err == nil || len(err.Error()) > 1000 || !strings.Contains(err.Error(), ", …; known heads have ") {
+		t.Errorf("a hundred long names: %v", err)
+	}
+}
+
 // TestWrongHead: with the format given, the head must have its columns.
 func TestWrongHead(t *testing.T) {
 	_, err := Read(strings.NewReader("TIMESTAMP,ContextTokens\n"), "t", Options{Format: "azure", Lenient: true})

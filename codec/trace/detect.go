@@ -104,12 +104,24 @@ func undetected(name string, first pendingLine) error {
 		}
 		fault.What = err.Error()
 	case len(headOf(text)) > 1:
-		fault.What = "unknown format: CSV with the columns " + strings.Join(headOf(text), ", ")
+		fault.What = "unknown format: CSV with the columns " + shown(headOf(text))
 		fault.Fix = "known heads have " + strings.Join(knownHeads(), "; or ") + "; other names can be given with --format and --fields"
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", clip(text))
 	}
 	return &LintError{Faults: []Fault{fault}}
+}
+
+// shown lists the first names.
+func shown(names []string) string {
+	var list []string
+	for _, n := range names[:min(len(names), maxKeysShown)] {
+		list = append(list, clip([]byte(n)))
+	}
+	if len(names) > maxKeysShown {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
 }
 
 // knownHeads says which columns each CSV format must have.
