@@ -24,7 +24,7 @@ type Config struct {
 	Grace          time.Duration // how long a stopped run waits for what is in flight
 	Realtime       sched.Realtime
 	Spin           time.Duration // see sched.NewWaiter
-	Lanes          int           // how many threads fire, 1 to MostLanes
+	Lanes          int           // how many threads fire, at most MostLanes; 0 = 1
 	TLS            *tls.Config   // for https targets
 	LaneCommand    []string      // how to start a process that calls ServeLane; nil = the lane is a thread of this one
 	Descriptors    int           // how many sockets the process may open
@@ -73,9 +73,9 @@ type Run struct {
 	lags lagTotal
 
 	placement     sched.Placement
-	spinNS        atomic.Int64  // of the lanes' windows the largest
-	senders       []int         // the lanes' threads, where they are of this process
-	machine       *machineWatch // nil before Do, and where that sent nothing
+	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
+	senders       []int           // the lanes' threads, where they are of this process
+	machine       *machineWatch   // nil before Do, and where that sent nothing
 	usage         Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
@@ -181,7 +181,7 @@ func (r *Run) Do() error {
 	}
 	var err error
 	if r.remote == nil {
-		err = r.startLanes()
+		err = r.startLanes(&helpers)
 	} else if r.placement, err = r.remote.placement(); err == nil {
 		helpers.Go(r.remote.drive)
 	} else {
