@@ -139,7 +139,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
-	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
+	f.StringVar(&o.lane, "lane", laneAuto, "where the sending threads live: in a process of their own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
 	f.IntVar(&o.lanes, "lanes", 1, "sending threads, which share the requests")
 	o.spin = spinFlag(sched.AutoSpin)
