@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -19,7 +21,7 @@ func (r *Run) lanes() int {
 	if !r.work.Plan.Open() || r.limiter != nil {
 		return 1
 	}
-	return r.cfg.Lanes
+	return min(max(1, r.cfg.Lanes), MostLanes)
 }
 
 // spin is the largest of the lanes' windows, when they have ended.
@@ -27,40 +29,46 @@ func (r *Run) spin() time.Duration {
 	if r.remote != nil {
 		return r.remote.board.spin()
 	}
-	return time.Duration(r.spinNS.Load())
+	return slices.Max(r.spins)
 }
 
-// startLanes starts the threads that fire, and returns when they are placed. After an error none of them fires.
-func (r *Run) startLanes() error {
-	lanes := r.lanes()
+// startLanes starts the threads that fire, which ended waits for, and returns when they are placed. After an error none of
+// them fires.
+func (r *Run) startLanes(ended *sync.WaitGroup) error {
+	r.spins = make([]time.Duration, r.lanes())
+	r.senders = make([]int, r.lanes())
 	placed, start := make(chan lanePlacing), make(chan bool)
-	for range lanes {
-		go r.lane(placed, start)
+	for i := range r.lanes() {
+		ended.Go(func() { r.lane(i, placed, start) })
 	}
-	var failed error
-	for range lanes { // they are placed alike
-		p := <-placed
-		r.placement = p.Placement
-		r.senders = append(r.senders, p.thread)
-		failed = cmp.Or(failed, p.err)
+	all := gatherPlacings(placed, r.lanes())
+	r.placement = all.Placement
+	for range r.lanes() {
+		start <- all.err == nil
 	}
-	for range lanes {
-		start <- failed == nil
-	}
-	return failed
+	return all.err
 }
 
-// lanePlacing is what became of a thread's placement.
+// lanePlacing is what became of a lane's placement.
 type lanePlacing struct {
 	sched.Placement
-	thread int
-	err    error
+	err error
+}
+
+// gatherPlacings waits for every lane: they are placed alike.
+func gatherPlacings(placed <-chan lanePlacing, lanes int) (all lanePlacing) {
+	for range lanes {
+		p := <-placed
+		all = lanePlacing{p.Placement, cmp.Or(all.err, p.err)}
+	}
+	return all
 }
 
 // lane is a thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
-func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
+func (r *Run) lane(i int, placed chan<- lanePlacing, start <-chan bool) {
 	p, err := sched.Place(r.cfg.Realtime)
-	placed <- lanePlacing{p, threadID(), err}
+	r.senders[i] = threadID()
+	placed <- lanePlacing{p, err}
 	if !<-start {
 		return
 	}
@@ -74,17 +82,7 @@ func (r *Run) lane(placed chan<- lanePlacing, start <-chan bool) {
 	} else {
 		r.fireOpen(w)
 	}
-	r.noteSpin(w.Spin())
-}
-
-// noteSpin keeps the largest window of the lanes.
-func (r *Run) noteSpin(spin time.Duration) {
-	for {
-		most := r.spinNS.Load()
-		if int64(spin) <= most || r.spinNS.CompareAndSwap(most, int64(spin)) {
-			return
-		}
-	}
+	r.spins[i] = w.Spin()
 }
 
 // fireOpen fires what no other lane has claimed, or abandons it when the run is stopped.

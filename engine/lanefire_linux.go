@@ -9,10 +9,6 @@ import (
 // What follows is the hot path of a lane in a process of its own. None of it checks the stack but where a request has
 // failed already: see sched.NewLoneWaiter.
 
-// descriptorPatience is how long a lane spins for a connection's descriptor, ns. Connections are dialled and armed a tenth
-// of a second ahead, so that it hardly ever does.
-const descriptorPatience = 1_000_000
-
 // fireAll fires whatever no other lane has claimed.
 //
 //go:nosplit
@@ -49,9 +45,6 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	}
 	key := s.conn.Load()
 	word := l.table[uint32(key)].word.Load()
-	for began := l.clock.Now(); word>>32 != key>>32 && l.clock.Now()-began < descriptorPatience; { // it is still on the way
-		word = l.table[uint32(key)].word.Load()
-	}
 	s.sentNS = l.clock.Now()
 	if word>>32 != key>>32 {
 		return s.fail(syscall.ENOTCONN)

@@ -32,9 +32,9 @@ const (
 // errLaneDied ends a run whose lane's process has gone.
 var errLaneDied = errors.New("the sending process died")
 
-// laneProcess is the lane in a process of its own, as the replay sees it. There Go's scheduler has nothing but the lane
-// to run, so that a deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for
-// each and says so on the shared board; the lane only waits and writes.
+// laneProcess is the lanes in a process of their own, as the replay sees it. There they never meet Go's scheduler, so that a
+// deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for each and says so on the
+// shared board; a lane only waits and writes.
 type laneProcess struct {
 	run    *Run
 	cmd    *exec.Cmd
@@ -101,7 +101,7 @@ func (l *laneProcess) fill(places int) {
 	}
 }
 
-// placement is how the lane's thread is scheduled, or why it could not be as asked.
+// placement is how the lanes' threads are scheduled, or why it could not be as asked.
 func (l *laneProcess) placement() (sched.Placement, error) {
 	b := l.board
 	text, _, _ := bytes.Cut(b.refused[:], []byte{0})
@@ -121,7 +121,7 @@ func (l *laneProcess) threads() (ids []int) {
 }
 
 // drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
-// can only be as punctual as its requests are armed. Beside six busy loops on 2 cores drift p99 was 19 µs to 190 ms with an
+// can only be as punctual as its requests are armed. Beside six busy programs on 2 cores drift p99 was 19 µs to 190 ms with an
 // ordinary goroutine, 27 to 44 µs with this.
 func (l *laneProcess) drive() {
 	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the lane has been granted the same

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // newSharedMemory makes memory that another process can map: zeroed bytes behind a descriptor.
@@ -62,7 +64,7 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	l.cmd = exec.Command(command[0], command[1:]...)
 	files[2] = theirs
 	l.cmd.ExtraFiles = files
-	l.cmd.Env = append(os.Environ(), "GODEBUG="+noPreemption(os.Getenv("GODEBUG")))
+	l.cmd.Env = append(os.Environ(), "GODEBUG="+os.Getenv("GODEBUG")+","+sched.LoneGODEBUG)
 	l.cmd.Stderr = os.Stderr
 	if err := l.cmd.Start(); err != nil {
 		_ = l.link.Close()
@@ -70,13 +72,4 @@ func (l *laneProcess) spawn(command []string, places int) error {
 		return err
 	}
 	return nil
-}
-
-// noPreemption adds to GODEBUG's settings that Go does not interrupt threads: see sched.NewLoneWaiter.
-func noPreemption(settings string) string {
-	const setting = "asyncpreemptoff=1"
-	if settings == "" {
-		return setting
-	}
-	return settings + "," + setting
 }

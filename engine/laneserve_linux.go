@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -38,31 +37,18 @@ type laneServer struct {
 // that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
 func ServeLane() error {
 	signal.Ignore(os.Interrupt, unix.SIGTERM) // they are for the replay, which drains first
-	debug.SetGCPercent(-1)                    // the world cannot be stopped while a lane runs
 	l, err := openLane()
 	if err != nil {
 		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
 	}
-	runtime.GOMAXPROCS(int(l.board.lanes) + 1) // a lane never gives its P back; one is for takeConnections
+	sched.Alone(int(l.board.lanes))
 	go l.takeConnections()
-	placed := make(chan sched.Placement)
-	refused := make(chan error)
+	placed := make(chan lanePlacing)
 	var lanes sync.WaitGroup
 	for i := range l.board.lanes {
-		lanes.Go(func() { l.lane(&l.board.lane[i], placed, refused) })
+		lanes.Go(func() { l.lane(&l.board.lane[i], placed) })
 	}
-	for range l.board.lanes - 1 { // their placements are alike
-		select {
-		case <-placed:
-		case <-refused:
-		}
-	}
-	select {
-	case p := <-placed:
-		l.publish(p, nil)
-	case err := <-refused:
-		l.publish(sched.Placement{}, err) // the replay ends us
-	}
+	l.publish(gatherPlacings(placed, int(l.board.lanes))) // refused, the replay ends us
 	lanes.Wait()
 	l.board.ended.Store(true)
 	l.wakeReplay()
@@ -70,14 +56,13 @@ func ServeLane() error {
 }
 
 // lane is one lane, on a thread of its own.
-func (l *laneServer) lane(s *laneState, placed chan<- sched.Placement, refused chan<- error) {
+func (l *laneServer) lane(s *laneState, placed chan<- lanePlacing) {
 	p, err := sched.Place(l.mode())
+	s.thread = int64(threadID())
+	placed <- lanePlacing{p, err}
 	if err != nil {
-		refused <- err
 		return
 	}
-	s.thread = int64(threadID())
-	placed <- p
 	for l.board.startNS.Load() == 0 {
 		if l.board.stop.Load() {
 			return
@@ -143,11 +128,11 @@ func (l *laneServer) mode() sched.Realtime {
 	return sched.RealtimeAuto
 }
 
-func (l *laneServer) publish(p sched.Placement, err error) {
+func (l *laneServer) publish(p lanePlacing) {
 	b := l.board
 	text := p.Refused
-	if err != nil {
-		text = err.Error()
+	if p.err != nil {
+		text = p.err.Error()
 	}
 	copy(b.refused[:len(b.refused)-1], text)
 	if p.FIFO {
@@ -157,7 +142,7 @@ func (l *laneServer) publish(p sched.Placement, err error) {
 		b.short = 1
 	}
 	ready := lanePlaced
-	if err != nil {
+	if p.err != nil {
 		ready = laneRefused
 	}
 	b.ready.Store(ready)

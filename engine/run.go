@@ -24,9 +24,9 @@ type Config struct {
 	Grace          time.Duration // how long a stopped run waits for what is in flight
 	Realtime       sched.Realtime
 	Spin           time.Duration // see sched.NewWaiter
-	Lanes          int           // how many threads fire, 1 to MostLanes
+	Lanes          int           // how many threads fire, at most MostLanes; 0 = 1
 	TLS            *tls.Config   // for https targets
-	LaneCommand    []string      // how to start a process that calls ServeLane; nil = the lane is a thread of this one
+	LaneCommand    []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
 	Descriptors    int           // how many sockets the process may open
 	Secrets        []string      // never repeated in a record, even where a server does
 	Stamps         Stamps        // as ProbeStamps has found to work
@@ -57,8 +57,8 @@ type Run struct {
 	workers   *workers
 	loops     loops
 	keeper    *keeper
-	remote    *laneProcess // the lane in a process of its own; nil = a thread
-	remoteErr error        // why it could not have one
+	remote    *laneProcess // the lanes in a process of their own; nil = in this one
+	remoteErr error        // why they have none
 	receivers sync.WaitGroup
 
 	stop  atomic.Bool        // nothing more is released
@@ -74,9 +74,9 @@ type Run struct {
 	lags lagTotal
 
 	placement     sched.Placement
-	spinNS        atomic.Int64  // of the lanes' windows the largest
-	senders       []int         // the lanes' threads, where they are of this process
-	machine       *machineWatch // nil before Do, and where that sent nothing
+	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
+	senders       []int           // the lanes' threads, where they are of this process
+	machine       *machineWatch   // nil before Do, and where that sent nothing
 	usage         Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
@@ -148,7 +148,7 @@ func (r *Run) addPeers() {
 // pair. Larger images get a send buffer of their size.
 const systemSendBuffer = 64 << 10
 
-// LaneErr is why the lane has no process of its own, though Config.LaneCommand is there for one; nil if it has.
+// LaneErr is why the lanes have no process of their own, though Config.LaneCommand is there for one; nil if they have.
 func (r *Run) LaneErr() error { return r.remoteErr }
 
 // Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
@@ -182,7 +182,7 @@ func (r *Run) Do() error {
 	}
 	var err error
 	if r.remote == nil {
-		err = r.startLanes()
+		err = r.startLanes(&helpers)
 	} else if r.placement, err = r.remote.placement(); err == nil {
 		helpers.Go(r.remote.drive)
 	} else {

@@ -19,7 +19,7 @@ type shot struct {
 	wrote        int64 // bytes that the kernel took
 }
 
-// The states of a shot. The replay arms and disarms it, the lane takes it from armed or empty, and whoever takes it from
+// The states of a shot. The replay arms and disarms it, a lane takes it from armed or empty, and whoever takes it from
 // whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
 const (
 	shotEmpty     uint32 = iota // no connection is claimed for it

@@ -11,7 +11,7 @@ import (
 
 // Usage is what the client itself took of the machine.
 type Usage struct {
-	CPU         time.Duration // processor time of all threads during the replay, and of the lane's process
+	CPU         time.Duration // processor time of all threads during the replay, and of the lanes' process
 	MaxRSSBytes int64         // of the process so far
 	GCCycles    int64         // collections during the replay
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,8 +36,7 @@ const (
 // waitAlone prints how often the thread blocked while it waited for the deadlines, beside a goroutine that keeps another P
 // busy.
 func waitAlone() {
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(2)
+	Alone(1)
 	var stop atomic.Bool
 	go func() {
 		for !stop.Load() {
@@ -74,7 +72,7 @@ func blocked() int64 {
 // thread would block. It may block for nothing but its sleeps, one a deadline.
 func TestLoneWaiterStaysOutOfGosScheduler(t *testing.T) {
 	c := exec.Command(os.Args[0], loneArgument)
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Env = append(os.Environ(), "GODEBUG="+LoneGODEBUG)
 	out, err := c.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,7 @@ func NewWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter 
 // NewLoneWaiter returns a waiter as NewWaiter does for a process in which Go's scheduler has nothing to decide: Wait then
 // never enters it. Go takes a thread that has run for 10 ms off its P, and whoever has to give it back is an ordinary
 // thread, which on a busy machine waits its turn: 0.3 to 1 ms of lateness, a hundred times a second. The price is that the
-// world cannot be stopped while the thread waits: the process must not collect garbage, must have a P for each such
-// thread and one for the rest, and must run with GODEBUG=asyncpreemptoff=1.
+// world cannot be stopped while the thread waits: see Alone and LoneGODEBUG.
 func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
 	w := NewWaiter(clock, spin, stop)
 	w.alone = true
@@ -36,7 +35,7 @@ func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Wai
 
 // Wait returns true at the first reading of the clock at or after deadlineNS, and false if the stop flag was set before.
 //
-// It and all that it calls check no stack: such a check is where Go's scheduler takes the thread away.
+// A lone waiter's Wait checks no stack, nor does what it calls: such a check is where Go's scheduler takes the thread away.
 //
 //go:nosplit
 func (w *Waiter) Wait(deadlineNS int64) bool {
@@ -60,11 +59,7 @@ func (w *Waiter) Wait(deadlineNS int64) bool {
 //
 //go:nosplit
 func (w *Waiter) sleep(wakeNS int64) {
-	if w.alone {
-		sleepRaw(w.clock, wakeNS)
-	} else {
-		sleepUntil(w.clock, wakeNS)
-	}
+	sleepUntil(w.clock, wakeNS, w.alone)
 	w.spin.learn(w.clock.Now() - wakeNS)
 }
 

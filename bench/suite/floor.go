@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 const (
@@ -88,7 +90,7 @@ func (l *lab) background(url string, args ...string) (stop func(), gone <-chan s
 }
 
 func (r *round) measureWaiter(m mode, each time.Duration) error {
-	line := append(append([]string{}, m.prefix...), "env", "GODEBUG=asyncpreemptoff=1", r.self, waitCommand, "--realtime", m.realtime, "--duration", each.String(), "--rate", strconv.Itoa(mainLoad.rate))
+	line := append(append([]string{}, m.prefix...), "env", "GODEBUG="+sched.LoneGODEBUG, r.self, waitCommand, "--realtime", m.realtime, "--duration", each.String(), "--rate", strconv.Itoa(mainLoad.rate))
 	out, _, err := r.finish(nil, line...)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -34,8 +32,7 @@ func wait(args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(2)
+	sched.Alone(1)
 	out := waited{LateNS: make([]int64, plan.Requests)}
 	done := make(chan error, 1)
 	go func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 )
 
-// laneCommand is the name by which a replay starts the process of its lane.
+// laneCommand is the name by which a replay starts the process of its lanes.
 const laneCommand = "lane"
 
 // newLaneCommand returns the command that a replay starts by itself; nobody else can.
@@ -26,7 +26,7 @@ const (
 	laneThread  = "thread"
 )
 
-// laneCommandLine is how the engine starts the lane's process; nil where it is to be a thread.
+// laneCommandLine is how the engine starts the lanes' process; nil where they are to be threads.
 func (o *options) laneCommandLine() []string {
 	self, err := os.Executable()
 	if o.lane == laneThread || err != nil {

@@ -141,9 +141,10 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
 	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
-	f.StringVar(&o.lane, "lane", laneAuto, "where the sending thread lives: in a process of its own where that is possible (auto, process) or in this one (thread)")
+	f.StringVar(&o.lane, "lane", laneAuto, "where the sending threads live: in a process of their own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
 	f.IntVar(&o.lanes, "lanes", 1, "sending threads, which share the requests")
+	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
@@ -225,6 +226,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
 	case o.lanes < 1 || o.lanes > engine.MostLanes:
 		return fmt.Errorf("--lanes is %d; want 1 to %d", o.lanes, engine.MostLanes)
+	case o.lanes > 1 && o.pacing.concurrency > 0:
+		return errors.New("--lanes: with --concurrency there is one")
 	case o.proof.verify != "" && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:

@@ -89,14 +89,14 @@ func TestSizeCache(t *testing.T) {
 }
 
 func TestSpinFlag(t *testing.T) {
-	for text, want := range map[string]time.Duration{"auto": sched.AutoSpin, "0s": 0, "70us": 70 * time.Microsecond} {
+	for text, want := range map[string]time.Duration{"auto": sched.AutoSpin, "0s": 0, "70µs": 70 * time.Microsecond} {
 		o, err := given(t, "trace.jsonl --spin "+text)
-		if err != nil || o.spin.window() != want || o.spin.String() != text {
-			t.Errorf("--spin %s: %v as %q, %v; want %v", text, o.spin.window(), o.spin.String(), err, want)
+		if err != nil || time.Duration(o.spin) != want || o.spin.String() != text {
+			t.Errorf("--spin %s: %v as %q, %v; want %v", text, time.Duration(o.spin), o.spin.String(), err, want)
 		}
 	}
-	if o, _ := given(t, "trace.jsonl"); o.spin.window() != sched.AutoSpin {
-		t.Errorf("without --spin: %v, want auto", o.spin.window())
+	if o, _ := given(t, "trace.jsonl"); time.Duration(o.spin) != sched.AutoSpin {
+		t.Errorf("without --spin: %v, want auto", time.Duration(o.spin))
 	}
 	var s spinFlag
 	for _, text := range []string{"-1us", "fast", "", "100"} {

@@ -330,7 +330,7 @@ func (r *replay) descriptorsNeeded() int {
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, Realtime: r.o.realtime, Spin: r.o.spin.window(), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks,
 	}
 }

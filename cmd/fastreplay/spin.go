@@ -10,33 +10,27 @@ import (
 // spinAuto is the value of --spin that lets the waiter find out.
 const spinAuto = "auto"
 
-// spinFlag is the value of --spin: a time, or "" for auto.
-type spinFlag string
+// spinFlag is the value of --spin, a time or sched.AutoSpin.
+type spinFlag time.Duration
 
 func (s *spinFlag) Set(text string) error {
 	if text == spinAuto {
-		*s = ""
+		*s = spinFlag(sched.AutoSpin)
 		return nil
 	}
-	if d, err := time.ParseDuration(text); err != nil || d < 0 {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
 		return fmt.Errorf("%q is neither auto nor a time of 0 or more, such as 100us", text)
 	}
-	*s = spinFlag(text)
+	*s = spinFlag(d)
 	return nil
 }
 
 func (s *spinFlag) String() string {
-	if *s == "" {
+	if time.Duration(*s) == sched.AutoSpin {
 		return spinAuto
 	}
-	return string(*s)
+	return time.Duration(*s).String()
 }
 
 func (*spinFlag) Type() string { return "TIME" }
-
-func (s *spinFlag) window() time.Duration {
-	if d, err := time.ParseDuration(string(*s)); err == nil {
-		return d
-	}
-	return sched.AutoSpin
-}

@@ -1,0 +1,55 @@
+//go:build !race
+
+// Under the race detector atomic operations check the stack.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// TestLaneStaysOutOfGosScheduler: Go would take the lane's thread off its P a hundred times a second, and each time the thread
+// would block. It may block for nothing but its sleeps, one a request.
+func TestLaneStaysOutOfGosScheduler(t *testing.T) {
+	w, s := equalWork(t, 4000, openPlan)
+	r := newRun(t, laneOfItsOwn(t), w, new(sink))
+	go s.run()
+	r.Connect(context.Background())
+	var fired, blocked [2]int64
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		for i, n := range []int64{500, 3500} {
+			s.after(n, func() { fired[i], blocked[i] = r.remote.board.passed(), timesBlocked(t, r.remote) })
+		}
+	}()
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	<-measured
+	const apart = 20 // the two readings are not of one instant
+	if f, b := fired[1]-fired[0], blocked[1]-blocked[0]; f < 2000 || b > f+apart {
+		t.Errorf("the lane's thread blocked %d times for %d requests", b, f)
+	}
+}
+
+var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
+
+func timesBlocked(t *testing.T, l *laneProcess) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", l.cmd.Process.Pid, l.threads()[0]))
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	m := voluntary.FindSubmatch(status)
+	if m == nil {
+		t.Errorf("no count in %q", status)
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 10, 64)
+	return n
+}
