@@ -110,12 +110,12 @@ func (w *watched) Read([]byte) (int, error) { panic("BUG: read past the reader o
 func (w *watched) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var some int
-		var failed error
+		var failed syscall.Errno
 		err = w.until(func(fd uintptr) bool {
 			some, failed = writeNow(fd, p[n:])
-			return !errors.Is(failed, syscall.EAGAIN)
+			return failed != syscall.EAGAIN
 		}, &w.out)
-		if err == nil {
+		if err == nil && failed != 0 {
 			err = os.NewSyscallError("send", failed)
 		}
 		n += some
