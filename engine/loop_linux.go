@@ -29,9 +29,6 @@ type loop struct {
 	lags  lags
 }
 
-// hasLoops tells that plain connections are read by loops here.
-const hasLoops = true
-
 const (
 	// mostLoops read what a machine's network brings; a loop takes some 150,000 events/s.
 	mostLoops = 8
