@@ -65,7 +65,7 @@ func (ls *loops) take(c *conn) (bool, error) {
 	}
 	l := ls.all[int(c.id)%len(ls.all)]
 	c.lags = &l.lags
-	c.reads.Store(byLoop)
+	c.receiver.Store(byLoop)
 	return true, l.watch(w.fd, watchedFor, c.key)
 }
 
@@ -161,14 +161,14 @@ func (l *loop) ready(c *conn, events uint32) {
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room
 	}
-	if !c.reads.CompareAndSwap(byLoop, inLoop) {
+	if !c.receiver.CompareAndSwap(byLoop, inLoop) {
 		w.in.pass()
 		return
 	}
 	if l.read(c, w, events&over != 0) {
-		c.reads.Store(byLoop)
+		c.receiver.Store(byLoop)
 	} else {
-		c.reads.Store(byItself)
+		c.receiver.Store(byItself)
 	}
 }
 
