@@ -129,7 +129,7 @@ func (r *Run) addPeers() {
 	}
 	for ti, t := range r.work.Targets {
 		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps,
-			watched: hasLoops && !t.TLS}
+			watched: !t.TLS}
 		if t.TLS {
 			d.tls = r.cfg.TLS
 		}

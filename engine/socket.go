@@ -60,7 +60,7 @@ type dialOptions struct {
 	serverName string
 	sendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
 	stamps     Stamps
-	watched    bool // by a loop, in place of Go's poller
+	watched    bool // by a loop, in place of Go's poller, where there are loops
 }
 
 // dial connects, and with TLS shakes hands. The error tells which of the two failed.
