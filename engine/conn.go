@@ -30,20 +30,20 @@ const readBuffer = 16 << 10
 // sides, the writer (lane, late worker or flush) and the reader (the receiver).
 type conn struct {
 	id      uint32 // place in the peer's table
-	key     uint64 // what the lane's process calls it
-	linkSeq int64  // how many messages that process has to have taken before it knows it
+	key     uint64 // names it to the lane's process and to its loop
+	linkSeq int64  // how many messages the lane's process has to have taken before it knows it
 	peer    *peer
 	run     *Run
 	sock    *socket
 	reply   reply
 	buf     []byte // of a receiver that is a goroutine; made with its first read
 
-	state   atomic.Uint32
-	request atomic.Int32  // the request it carries, or carried last
-	sides   atomic.Int32  // sides of the request still at work
-	cut     atomic.Int64  // what the watchdog decided: cutCode(request, why); 0 = nothing
-	noFlush atomic.Bool   // the reader's side has found that the rest of the image need not be written
-	reads   atomic.Uint32 // who is its receiver: byItself, byLoop or inLoop
+	state    atomic.Uint32
+	request  atomic.Int32  // the request it carries, or carried last
+	sides    atomic.Int32  // sides of the request still at work
+	cut      atomic.Int64  // what the watchdog decided: cutCode(request, why); 0 = nothing
+	noFlush  atomic.Bool   // the reader's side has found that the rest of the image need not be written
+	receiver atomic.Uint32 // byItself, byLoop or inLoop
 
 	fresh    bool  // dialled for this very request
 	wantedNS int64 // when that request wanted it
@@ -172,7 +172,7 @@ func (c *conn) readAlone(first func() bool) {
 
 // leaveLoop takes the connection out of its loop, if it is in one and not being read this moment.
 func (c *conn) leaveLoop() {
-	if c.reads.CompareAndSwap(byLoop, byItself) {
+	if c.receiver.CompareAndSwap(byLoop, byItself) {
 		c.readAlone(nil)
 	}
 }
@@ -191,7 +191,7 @@ func (c *conn) receive(first func() bool) {
 
 // step takes what a read has brought, and waits where that is not the reply of a request. False: the connection is over.
 func (c *conn) step(b []byte, atNS int64, err error) bool {
-	return c.awaitsReply() && (!c.onRead(b, atNS, err) || c.answered())
+	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
 
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
@@ -235,44 +235,39 @@ func (c *conn) noteRead(n int) (atNS int64) {
 	return at
 }
 
-// awaiting tells whether a request on the connection has left and still lacks its reply.
-func (c *conn) awaiting() bool {
+// busyWith returns the request that the connection carries. False: it carries none, or is about to change it.
+func (c *conn) busyWith() (i int32, ok bool) {
 	// The request is read before the state, and again after it: busy is then that request's, not another one's.
-	i := c.request.Load()
-	return c.state.Load() == busy && c.request.Load() == i && i != c.finished && c.sent(i)
+	i = c.request.Load()
+	return i, c.state.Load() == busy && c.request.Load() == i
 }
 
-// awaitsReply is asked after each read: true if a request on the connection still lacks its reply, false if the
-// connection had none or is over, and is dead now. What comes after a reply means that the connection has ended: the
-// writer's side is told so, and waited for.
-func (c *conn) awaitsReply() bool {
-	for {
-		// The request is read before the state, and again after it: busy is then that request's, not another one's.
-		i := c.request.Load()
-		switch state := c.state.Load(); state {
-		case busy:
-			if c.request.Load() != i {
-				continue
+// awaiting tells whether a request on the connection has left and still lacks its reply.
+func (c *conn) awaiting() bool {
+	i, ok := c.busyWith()
+	return ok && i != c.finished && c.sent(i)
+}
+
+// untilAwaiting is asked after each read and waits until the connection is awaiting a reply: true; or dead: false. What comes
+// without a request means that the connection has ended, and kills it. What comes after a reply means the same: the writer's
+// side is told so, and waited for.
+func (c *conn) untilAwaiting() bool {
+	for ; ; runtime.Gosched() {
+		i, ok := c.busyWith()
+		switch state := c.state.Load(); {
+		case ok && i != c.finished:
+			if c.sent(i) {
+				return true
 			}
-			if i != c.finished {
-				if c.sent(i) {
-					return true
-				}
-				if c.disarm(i) {
-					return false
-				}
-				runtime.Gosched() // the lane is writing, or the replay takes the request back
-				continue
+			if c.disarm(i) {
+				return false
 			}
-			if c.request.Load() == c.finished { // still: no later request has begun in between
-				c.endFlush()
-			}
-			runtime.Gosched()
-		case claimed:
-			runtime.Gosched()
-		case dead:
+			// Else the lane is writing, or the replay takes the request back.
+		case ok:
+			c.endFlush()
+		case state == dead:
 			return false
-		default:
+		case state == opening || state == parked:
 			if c.state.CompareAndSwap(state, dead) {
 				c.closedUnused()
 				return false

@@ -153,22 +153,22 @@ func (r *Run) releaseNext() {
 	}
 }
 
-// fire sends request i now, and reports whether a connection and the image were ready: the hot path.
-func (r *Run) fire(i int32) (ready bool) {
+// fire sends request i now: the hot path.
+func (r *Run) fire(i int32) {
 	p := r.peerOf(i)
 	p.fired.Add(1)
 	if !r.work.Images.Ready(int(i)) {
 		r.sendLate(i, p)
-		return false
+		return
 	}
 	for {
 		c := p.take()
 		if c == nil {
 			r.sendLate(i, p)
-			return false
+			return
 		}
 		if c.start(i, parked) {
-			return true
+			return
 		}
 	}
 }

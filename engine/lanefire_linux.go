@@ -6,8 +6,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// What follows is the hot path of a lane in a process of its own. None of it checks the stack but where a request has
-// failed already: see sched.NewLoneWaiter.
+// What follows is the hot path of a lane in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
 
 // fireAll fires whatever no other lane has claimed.
 //
@@ -49,16 +48,16 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	if word>>32 != key>>32 {
 		return s.fail(syscall.ENOTCONN)
 	}
-	n, err := writeNow(uintptr(uint32(word)), l.bytes(s))
+	n, errno := writeNow(uintptr(uint32(word)), l.bytes(s))
 	s.writtenNS = l.clock.Now()
 	s.wrote = int64(n)
 	l.board.fired.Add(1)
 	switch {
-	case err == syscall.EAGAIN || err == nil && s.wrote < s.size:
+	case errno == syscall.EAGAIN || errno == 0 && s.wrote < s.size:
 		s.state.Store(shotPart)
 		return true
-	case err != nil:
-		return s.fail(err.(syscall.Errno))
+	case errno != 0:
+		return s.fail(errno)
 	}
 	s.state.Store(shotWhole)
 	return false

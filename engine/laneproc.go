@@ -256,29 +256,35 @@ func (l *laneProcess) bytesOf(i int32) []byte {
 func (l *laneProcess) rearm(i int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.again = append(l.again, i)
+	l.armOne(i)
 }
 
-// scan settles the shots that the lane has passed and that no receiver will settle.
+// scan settles the shots that lanes are done with and that no receiver will settle. A lane may be done with a shot while
+// another is still at an earlier one.
 func (l *laneProcess) scan() {
-	for end := l.board.passed(); l.scanned < end; l.scanned++ {
-		i := int32(l.scanned)
-		s := &l.shots[i]
-		switch s.state.Load() {
-		case shotMissed:
+	passed := l.board.passed()
+	for i := l.scanned; i < min(l.board.claimed.Load(), int64(len(l.shots))); i++ {
+		if s := &l.shots[i]; s.state.Load() == shotMissed {
 			s.state.Store(shotSettled)
-			if l.run.fire(i) {
-				l.run.notReady.Add(1) // there was a connection, but it was not armed in time
-			}
-		case shotPart:
-			s.state.Store(shotSettled)
-			l.run.connOf(s).tookPart(i, s, false)
-		case shotFailed:
-			s.state.Store(shotSettled)
-			c := l.run.connOf(s)
-			c.sock.shut() // the reader's side ends too, if it has not
-			c.tookPart(i, s, true)
+			l.run.fire(int32(i))
+		} else {
+			l.settleRest(int32(i), s)
 		}
+	}
+	l.scanned = passed
+}
+
+// settleRest goes on with a shot of which the kernel did not take all.
+func (l *laneProcess) settleRest(i int32, s *shot) {
+	switch s.state.Load() {
+	case shotPart:
+		s.state.Store(shotSettled)
+		l.run.connOf(s).tookPart(i, s, false)
+	case shotFailed:
+		s.state.Store(shotSettled)
+		c := l.run.connOf(s)
+		c.sock.shut() // the reader's side ends too, if it has not
+		c.tookPart(i, s, true)
 	}
 }
 
@@ -297,10 +303,9 @@ func (l *laneProcess) abandonRest() {
 func (l *laneProcess) abandon(i int32, why string) {
 	s := &l.shots[i]
 	switch s.state.Load() {
-	case shotPart:
-		s.state.Store(shotSettled)
-		l.run.connOf(s).tookPart(i, s, false)
-	case shotFiring, shotFailed: // the lane died over it: whether it was sent, the reply will tell
+	case shotPart, shotFailed:
+		l.settleRest(i, s)
+	case shotFiring: // the lane died over it: whether it was sent, the reply will tell
 		s.errno = int32(syscall.ECONNABORTED)
 		s.state.Store(shotSettled)
 		c := l.run.connOf(s)

@@ -13,11 +13,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A loop is one thread that reads many plain connections, each as soon as its own epoll instance says that bytes are there.
-// Against a goroutine parked in Go's poller for each connection it saves the waking of goroutines and of threads for them:
-// 9 µs of CPU an event instead of 15 at 50,000 events/s that come in a read each (BenchmarkReceive; 1,000 connections, 2 cores,
-// Linux 6.18). It has one buffer for all. Two loops took 1.2 times as much, level-triggered events and sleeping 100–250 µs
-// between two rounds, so that more comes at once, saved nothing.
+// A loop is one thread that reads many plain connections, each as soon as its own epoll instance says that bytes are there,
+// into one buffer. Against a goroutine parked in Go's poller for each connection it saves the waking of goroutines and of
+// threads for them: it takes about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000
+// events/s, 2 cores, Linux 6.18).
 //
 // It never waits for a single connection: one that may need that (it has ended, was cut or is compressed) leaves the loop
 // for a goroutine of its own, for good.
@@ -29,19 +28,13 @@ type loop struct {
 	lags  lags
 }
 
-// hasLoops tells that plain connections are read by loops here.
-const hasLoops = true
-
 const (
-	// mostLoops read what a machine's network brings; a loop takes some 150,000 events/s.
+	// mostLoops read what a machine's network brings: one that never sleeps takes 300,000 events/s (BenchmarkLoop).
 	mostLoops = 8
 	// coresPerLoop leave room for everything else.
 	coresPerLoop = 2
 	// loopBatch bounds what one epoll_wait(2) returns.
 	loopBatch = 128
-	// loopNice is asked for a loop's thread: it is one where goroutines had several, and busy neighbours would halve its share.
-	// Lag p50 from 90–240 to 5 µs beside a mock and a load of 9 (1,000 streams, 2 cores, Linux 6.18). It takes CAP_SYS_NICE.
-	loopNice = -10
 	// watchedFor are the events of a connection. Edge-triggered: what a loop has read dry costs nothing.
 	watchedFor = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 	// bellKey is no connection's: their generations count from 1.
@@ -68,7 +61,7 @@ func (ls *loops) take(c *conn) (bool, error) {
 	}
 	l := ls.all[int(c.id)%len(ls.all)]
 	c.lags = &l.lags
-	c.reads.Store(byLoop)
+	c.receiver.Store(byLoop)
 	return true, l.watch(w.fd, watchedFor, c.key)
 }
 
@@ -115,10 +108,7 @@ func (l *loop) watch(fd int, events uint32, key uint64) error {
 
 // turn reads until the bell rings. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (l *loop) turn() {
-	runtime.LockOSThread()
-	if l.run.cfg.Realtime != sched.RealtimeOff {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, loopNice) // of this thread; where it is refused, all goes on as before
-	}
+	sched.PlaceReader(l.run.cfg.Realtime)
 	defer l.close()
 	events := make([]unix.EpollEvent, loopBatch)
 	for {
@@ -164,14 +154,14 @@ func (l *loop) ready(c *conn, events uint32) {
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room
 	}
-	if !c.reads.CompareAndSwap(byLoop, inLoop) {
+	if !c.receiver.CompareAndSwap(byLoop, inLoop) {
 		w.in.pass()
 		return
 	}
 	if l.read(c, w, events&over != 0) {
-		c.reads.Store(byLoop)
+		c.receiver.Store(byLoop)
 	} else {
-		c.reads.Store(byItself)
+		c.receiver.Store(byItself)
 	}
 }
 

@@ -83,7 +83,7 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 		r.loops.end()
 		r.receivers.Wait()
 	})
-	if got := near.reads.Load(); got != byLoop {
+	if got := near.receiver.Load(); got != byLoop {
 		t.Fatalf("the connection is read by %d, want a loop", got)
 	}
 	return near, far

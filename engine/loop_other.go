@@ -4,10 +4,7 @@ package engine
 
 import "net"
 
-// hasLoops tells that every connection is read by a goroutine of its own here.
-const hasLoops = false
-
-// loops is the portable twin: there are none.
+// loops is the portable twin: there are none, and each connection is read by a goroutine of its own.
 type loops struct{}
 
 func (*loops) take(*conn) (bool, error) { return false, nil }

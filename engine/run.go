@@ -111,8 +111,8 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	return r
 }
 
-// descriptorsKept is what the process keeps for files, probes and the runtime.
-const descriptorsKept = 64
+// descriptorsKept is what the process keeps for files, probes, loops, watching lanes and control groups, and the runtime.
+const descriptorsKept = 128
 
 // mostPerPeer bounds a peer's table: a TCP port has no more connections to one address than it has ports.
 const mostPerPeer = math.MaxUint16
@@ -130,7 +130,7 @@ func (r *Run) addPeers() {
 	}
 	for ti, t := range r.work.Targets {
 		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps,
-			watched: hasLoops && !t.TLS}
+			watched: !t.TLS}
 		if t.TLS {
 			d.tls = r.cfg.TLS
 		}

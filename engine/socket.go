@@ -37,7 +37,7 @@ type socket struct {
 	spill     []byte // what the kernel has not taken of the current image
 	writing   []byte // argument of writeOnce
 	wrote     int    // results of writeOnce
-	wroteErr  error
+	wroteErr  syscall.Errno
 	writeOnce func(fd uintptr) bool
 	sentNS    int64 // just before the first write of the current image; notYet before it
 	bytesOut  int64 // bytes the kernel has accepted on this connection, TLS framing included
@@ -60,7 +60,7 @@ type dialOptions struct {
 	serverName string
 	sendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
 	stamps     Stamps
-	watched    bool // by a loop, in place of Go's poller
+	watched    bool // by a loop, in place of Go's poller, where there are loops
 }
 
 // dial connects, and with TLS shakes hands. The error tells which of the two failed.
@@ -179,7 +179,7 @@ func (s *socket) push(p []byte) (all bool, err error) {
 	for err = s.raw.Write(s.writeOnce); errors.Is(err, os.ErrDeadlineExceeded); err = s.raw.Write(s.writeOnce) {
 		s.resume() // deadlines are for what blocks; this one was an earlier request's
 	}
-	if err == nil {
+	if err == nil && s.wroteErr != 0 {
 		err = s.wroteErr
 	}
 	if errors.Is(err, syscall.EAGAIN) {

@@ -11,16 +11,16 @@ import (
 // scheduler about it could find its P gone afterwards.
 //
 //go:nosplit
-func writeNow(fd uintptr, p []byte) (int, error) {
+func writeNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	if len(p) == 0 {
-		return 0, nil
+		return 0, 0
 	}
 	for {
 		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 		switch errno {
 		case 0:
-			return int(n), nil
+			return int(n), 0
 		case syscall.EINTR:
 		default:
 			return 0, errno

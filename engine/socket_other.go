@@ -2,14 +2,18 @@
 
 package engine
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // writeNow is write(2) on a descriptor that Go keeps non-blocking.
-func writeNow(fd uintptr, p []byte) (int, error) {
+func writeNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
 		n, err := unix.Write(int(fd), p)
-		if err != unix.EINTR {
-			return max(n, 0), err
+		if errno, _ := err.(syscall.Errno); errno != unix.EINTR {
+			return max(n, 0), errno
 		}
 	}
 }

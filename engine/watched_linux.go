@@ -20,7 +20,7 @@ type watched struct {
 	fd     int
 	closed bool
 
-	late    atomic.Bool // a deadline is over
+	expired atomic.Bool // a deadline is over
 	in, out gate
 }
 
@@ -74,7 +74,7 @@ func (w *watched) until(try func(fd uintptr) bool, g *gate) error {
 	g.waits.Store(true) // before the attempt: what comes after it must not be missed
 	defer g.waits.Store(false)
 	for {
-		if w.late.Load() {
+		if w.expired.Load() {
 			return os.ErrDeadlineExceeded
 		}
 		if done, err := w.attempt(try); done || err != nil {
@@ -110,12 +110,12 @@ func (w *watched) Read([]byte) (int, error) { panic("BUG: read past the reader o
 func (w *watched) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var some int
-		var failed error
+		var failed syscall.Errno
 		err = w.until(func(fd uintptr) bool {
 			some, failed = writeNow(fd, p[n:])
-			return !errors.Is(failed, syscall.EAGAIN)
+			return failed != syscall.EAGAIN
 		}, &w.out)
-		if err == nil {
+		if err == nil && failed != 0 {
 			err = os.NewSyscallError("send", failed)
 		}
 		n += some
@@ -125,7 +125,7 @@ func (w *watched) Write(p []byte) (n int, err error) {
 
 // SetDeadline knows deadlines that are over and none at all.
 func (w *watched) SetDeadline(t time.Time) error {
-	w.late.Store(!t.IsZero())
+	w.expired.Store(!t.IsZero())
 	w.wakeAll()
 	return nil
 }

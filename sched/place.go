@@ -2,13 +2,13 @@ package sched
 
 import "fmt"
 
-// Realtime says whether a lane's thread asks for SCHED_FIFO.
+// Realtime says whether threads ask for priority: those that send for SCHED_FIFO, those that read for nice −10.
 type Realtime string
 
 // The values of --realtime.
 const (
 	RealtimeAuto Realtime = "auto" // SCHED_FIFO where the process may, else a short slice
-	RealtimeOn   Realtime = "on"   // SCHED_FIFO or an error
+	RealtimeOn   Realtime = "on"   // SCHED_FIFO or an error, for those that send
 	RealtimeOff  Realtime = "off"  // the short slice only
 )
 

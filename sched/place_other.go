@@ -18,3 +18,6 @@ func Place(mode Realtime) (Placement, error) {
 
 // PlaceBelow is the same here.
 func PlaceBelow(mode Realtime) (Placement, error) { return Place(mode) }
+
+// PlaceReader locks the calling goroutine to its thread, and asks for nothing here.
+func PlaceReader(Realtime) { runtime.LockOSThread() }

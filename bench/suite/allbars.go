@@ -68,6 +68,7 @@ func capacityBars() []bar {
 	}
 	return []bar{
 		rate(throughputMock), rate(throughputBare),
+		// A rate per core means one that never sleeps; what a real client makes of its core, sse/live shows.
 		{of: key{sseReadsName, "engine", "Loop"}, limit: 150_000, atLeast: true},
 		{of: key{sseMemoryName, "engine", "Reply"}, limit: 5e6, atLeast: true},
 		{of: key{decodeName, "codec/trace", "ReadConversationTrace"}, limit: 400e6, atLeast: true},

@@ -142,7 +142,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
 	f.StringVar(&o.lane, "lane", laneAuto, "where the sending threads live: in a process of their own where that is possible (auto, process) or in this one (thread)")
-	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "SCHED_FIFO for the sending thread: auto, on or off")
+	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
 	f.IntVar(&o.lanes, "lanes", 1, "sending threads, which share the requests")
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")

@@ -81,7 +81,7 @@ func (r *Response) Scan(p []byte) (body []byte, n int, err error) {
 				n += edge
 				continue
 			}
-			n += r.scanLine(p[n:])
+			fallthrough
 		default:
 			n += r.scanLine(p[n:])
 		}

@@ -53,7 +53,7 @@ func reuse(b []byte) []byte {
 // again with what follows it. An error is final.
 func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	if s.sent {
-		if !s.skipLF { // nor would a stream whose lines end in CR be searched for LF at each event
+		if !s.skipLF { // with CR line ends, usual would search all of p for an LF at each event
 			if data, n = s.usual(p); n > 0 {
 				return data, n, true, nil
 			}

@@ -7,7 +7,7 @@ import "bytes"
 type shape struct {
 	text  []byte // all between the values
 	leads []lead
-	tail  int // bytes of text after the last value
+	whole bool // what follows the last value is in text
 }
 
 // lead is what stands before a value, such as `, "input_length": `.
@@ -16,7 +16,7 @@ type lead struct {
 	field field
 }
 
-func (h *shape) forget() { h.text, h.leads, h.tail = h.text[:0], h.leads[:0], 0 }
+func (h *shape) forget() { h.text, h.leads, h.whole = h.text[:0], h.leads[:0], false }
 
 func (h *shape) addLead(text []byte, f field) {
 	h.text = append(h.text, text...)
@@ -25,7 +25,7 @@ func (h *shape) addLead(text []byte, f field) {
 
 func (h *shape) addTail(text []byte) {
 	h.text = append(h.text, text...)
-	h.tail = len(text)
+	h.whole = true
 }
 
 // sameShape decodes a row of the shape of the one before, into an empty p.row. It reports false for every other row, and for
@@ -43,5 +43,5 @@ func (p *rowParser) sameShape(line []byte) bool {
 			return false
 		}
 	}
-	return p.shape.tail > 0 && string(line[s.i:]) == string(text)
+	return p.shape.whole && string(line[s.i:]) == string(text)
 }
