@@ -2,7 +2,6 @@ package engine
 
 import (
 	"iter"
-	"runtime/debug"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -33,8 +32,6 @@ type machineWatch struct {
 	machine  *machineMeters
 	timeline *metrics.Timeline
 	last     meters
-	pausedNS int64
-	gc       debug.GCStats
 	ticks    int
 }
 
@@ -42,11 +39,9 @@ type machineWatch struct {
 func newMachineWatch(clock sched.Clock, senders []int) *machineWatch {
 	w := &machineWatch{clock: clock, machine: openMachine(senders), timeline: metrics.NewTimeline(clock.Now())}
 	w.last = w.machine.read()
-	debug.ReadGCStats(&w.gc)
-	w.pausedNS = int64(w.gc.PauseTotal)
 	w.timeline.Known = [metrics.Causes]bool{
 		metrics.Stolen: w.last.stolen != record.None, metrics.Throttled: w.last.throttled != record.None,
-		metrics.Waited: w.last.waited != record.None, metrics.Paused: true,
+		metrics.Waited: w.last.waited != record.None,
 	}
 	w.machine.tasks.read()
 	return w
@@ -80,8 +75,6 @@ func (w *machineWatch) sample() {
 	i.LostNS[metrics.Stolen] = grown(&w.last.stolen, now.stolen)
 	i.LostNS[metrics.Throttled] = grown(&w.last.throttled, now.throttled)
 	i.LostNS[metrics.Waited] = grown(&w.last.waited, now.waited)
-	debug.ReadGCStats(&w.gc) // does not stop the world, and uses its slice again
-	i.LostNS[metrics.Paused] = grown(&w.pausedNS, int64(w.gc.PauseTotal))
 	w.timeline.Add(i)
 }
 

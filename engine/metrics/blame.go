@@ -49,8 +49,6 @@ func blames(s *Summary) [Causes]blame {
 		Throttled: {share(c.ThrottledS, seconds*float64(s.Run.Host.CPUs)), late.Throttled, "the container's CPU limit stopped the client",
 			inSeconds(c.ThrottledS) + " in " + inSeconds(&seconds) + onCores(s), "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it"},
 		Waited: {share(c.LaneRunQueueS, seconds*float64(max(1, c.Lanes))), late.Waited, "the client ran short of CPU", waited, cores + ", or lower --scale"},
-		Paused: {share(c.GCPauseS, seconds), late.Paused, "collections of garbage stopped the client",
-			inSeconds(c.GCPauseS) + " in " + inSeconds(&seconds), "give it more memory"},
 	}
 }
 
@@ -160,9 +158,6 @@ func Disturbances(s *Summary) (parts []string) {
 	}
 	if all[Waited].share >= tail {
 		parts = append(parts, "sending waited "+inSeconds(c.LaneRunQueueS)+" for a core")
-	}
-	if all[Paused].share >= tail {
-		parts = append(parts, "collections paused it for "+inSeconds(c.GCPauseS))
 	}
 	return parts
 }

@@ -19,8 +19,8 @@ func watched() *Summary {
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
 	s.Client.ReceiveLagUS = &Percentiles{P99: 100, Mean: 50}
 	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = ptr(0.0), ptr(0.0), ptr(0.0)
-	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.LaneRunQueueS, s.Client.GCPauseS = ptr(0.0), ptr(3.2), ptr(0.0), ptr(0.0)
-	s.Client.Late = &Late{Requests: 20, Stolen: of(0, 0), Throttled: of(0, 0), Waited: of(0, 0), Paused: of(0, 0)}
+	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.LaneRunQueueS = ptr(0.0), ptr(3.2), ptr(0.0)
+	s.Client.Late = &Late{Requests: 20, Stolen: of(0, 0), Throttled: of(0, 0), Waited: of(0, 0)}
 	return s
 }
 
@@ -70,8 +70,6 @@ func TestDriftBlame(t *testing.T) {
 		{"several sending threads, which waited enough", func(s *Summary, c *Client, l *Late) {
 			c.LaneRunQueueS, c.Lanes, l.Waited = ptr(0.301), 3, of(20, 0.6)
 		}, driftIs + "the client ran short of CPU (all its threads waited 3.20 s for a core, the sending ones 301 ms; it fell on 20 of the 20 late requests, and on 60 % of the others)" + byShortage},
-		{"collections", func(s *Summary, c *Client, l *Late) { c.GCPauseS = ptr(0.04); l.Paused = of(20, 0) },
-			driftIs + "collections of garbage stopped the client (40.0 ms in 10.0 s; it fell on 20 of the 20 late requests, and on none of the others): give it more memory"},
 		{"two that stand out", func(s *Summary, c *Client, l *Late) {
 			c.ThrottledS, c.LaneRunQueueS, l.Throttled, l.Waited = ptr(1.25), ptr(1.1), of(18, 0.2), of(20, 0.3)
 		}, driftIs + "the container's CPU limit stopped the client (1.25 s in 10.0 s on 2 cores; it fell on 18 of the 20 late requests, and on 20 % of the others) and " +
@@ -103,7 +101,7 @@ func TestReadsBlame(t *testing.T) {
 		{"nothing known", func(s *Summary, c *Client) { s.Client = Client{ReceiveLagUS: c.ReceiveLagUS} }, "give it more cores"},
 		{"little of everything", func(s *Summary, c *Client) {
 			steal(s, 0.19, 0.09)
-			c.ThrottledS, c.GCPauseS, c.RunQueueS = ptr(0.19), ptr(0.09), ptr(2.49)
+			c.ThrottledS, c.RunQueueS = ptr(0.19), ptr(2.49)
 		}, "give it more cores"},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.2, 0); c.RunQueueS = ptr(0.0) },
 			"meanwhile the host took CPU time away (200 ms in 10.0 s on 2 cores)" + byHost},
@@ -115,8 +113,6 @@ func TestReadsBlame(t *testing.T) {
 			"meanwhile the client ran short of CPU (all its threads waited 2.50 s for a core)" + byShortage},
 		{"the host and so it was", func(s *Summary, c *Client) { steal(s, 0.2, 0); c.RunQueueS = ptr(5.0) },
 			"meanwhile the host took CPU time away (200 ms in 10.0 s on 2 cores) and the client ran short of CPU (all its threads waited 5.00 s for a core, the sending one 0 ns)" + byHost},
-		{"collections", func(s *Summary, c *Client) { c.GCPauseS, c.RunQueueS = ptr(0.1), ptr(0.0) },
-			"meanwhile collections of garbage stopped the client (100 ms in 10.0 s): give it more memory"},
 	} {
 		s := watched()
 		s.DriftUS.P99 = 10
@@ -143,7 +139,7 @@ func TestMachineNotes(t *testing.T) {
 		{"nothing known", func(s *Summary, c *Client) { s.Client = Client{} }, nil, ""},
 		{"a little", func(s *Summary, c *Client) {
 			steal(s, 0.2, 0.1)
-			c.ThrottledS, c.LaneRunQueueS, c.GCPauseS = ptr(0.199), ptr(0.099), ptr(0.099)
+			c.ThrottledS, c.LaneRunQueueS = ptr(0.199), ptr(0.099)
 		}, nil, ""},
 		{"stolen", func(s *Summary, c *Client) { steal(s, 0.21, 0.02) },
 			[]string{"the host took CPU time away (210 ms in 10.0 s on 2 cores; 2.0 % in the worst second): the tail of drift and, less, those of latencies" + tails},
@@ -158,8 +154,7 @@ func TestMachineNotes(t *testing.T) {
 			[]string{"the container's CPU limit stopped the client (200 ms in 10.0 s on 2 cores): the tail of drift" + tails}, "throttled for 200 ms"},
 		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = ptr(0.2), nil },
 			[]string{"the container's CPU limit stopped the client (200 ms in 10.0 s on 2 cores): " + ours}, "throttled for 200 ms"},
-		{"waited and paused", func(s *Summary, c *Client) { c.LaneRunQueueS, c.GCPauseS = ptr(0.1), ptr(0.1) }, nil,
-			"sending waited 100 ms for a core|collections paused it for 100 ms"},
+		{"waited", func(s *Summary, c *Client) { c.LaneRunQueueS = ptr(0.1) }, nil, "sending waited 100 ms for a core"},
 		{"said in a reason", func(s *Summary, c *Client) {
 			steal(s, 2, 0.5)
 			s.DriftUS.P99, c.Late.Stolen = 8100, of(20, 0.1)
@@ -190,7 +185,7 @@ func TestMachineInTheSummary(t *testing.T) {
 	said := func(info RunInfo) string {
 		k := c.Summary(info).Client
 		text := ""
-		for _, v := range []*float64{k.StolenS, k.StolenShare, k.StolenWorst, k.ThrottledS, k.RunQueueS, k.LaneRunQueueS, k.GCPauseS} {
+		for _, v := range []*float64{k.StolenS, k.StolenShare, k.StolenWorst, k.ThrottledS, k.RunQueueS, k.LaneRunQueueS} {
 			if v == nil {
 				text += " null"
 			} else {
@@ -199,7 +194,7 @@ func TestMachineInTheSummary(t *testing.T) {
 		}
 		return text[1:] + fmt.Sprint(" ", k.Late != nil)
 	}
-	line := timeline(0, Interval{EndNS: 2e9, CapacityNS: 4e9, LostNS: [Causes]int64{1e9, 2e9, 3e8, 4e7}}, Interval{EndNS: 3e9, CapacityNS: 2e9, LostNS: [Causes]int64{2e9, 0, 1e8, 0}})
+	line := timeline(0, Interval{EndNS: 2e9, CapacityNS: 4e9, LostNS: [Causes]int64{1e9, 2e9, 3e8}}, Interval{EndNS: 3e9, CapacityNS: 2e9, LostNS: [Causes]int64{2e9, 0, 1e8}})
 	unknown := timeline(0, Interval{EndNS: 1e9})
 	unknown.Known = [Causes]bool{}
 	noCapacity := timeline(0, Interval{EndNS: 1e9})
@@ -208,10 +203,10 @@ func TestMachineInTheSummary(t *testing.T) {
 		info RunInfo
 		want string
 	}{
-		{"nobody watched", RunInfo{}, "null null null null null null null false"},
-		{"all", RunInfo{Machine: &Machine{line, 5e9}, Late: &Late{}}, "3 0.5 1 2 5.4 0.4 0.04 true"},
-		{"unknown", RunInfo{Machine: &Machine{unknown, record.None}, Late: &Late{}}, "null null null null null null null true"},
-		{"nothing lost", RunInfo{Machine: &Machine{noCapacity, 0}, Late: &Late{}}, "0 null null 0 0 0 0 true"},
+		{"nobody watched", RunInfo{}, "null null null null null null false"},
+		{"all", RunInfo{Machine: &Machine{line, 5e9}, Late: &Late{}}, "3 0.5 1 2 5.4 0.4 true"},
+		{"unknown", RunInfo{Machine: &Machine{unknown, record.None}, Late: &Late{}}, "null null null null null null true"},
+		{"nothing lost", RunInfo{Machine: &Machine{noCapacity, 0}, Late: &Late{}}, "0 null null 0 0 0 true"},
 	} {
 		if got := said(tt.info); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)

@@ -13,7 +13,6 @@ type Late struct {
 	Stolen    *Overlap `json:"stolen"`   // null where unknown
 	Throttled *Overlap `json:"throttled"`
 	Waited    *Overlap `json:"run_queue"` // of the sending threads
-	Paused    *Overlap `json:"gc_pauses"`
 }
 
 // Overlap is how many late requests one cause could have made late: it took at least half of their lateness in the
@@ -64,7 +63,7 @@ func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
 			}
 		}
 	}
-	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited, &result.Paused} {
+	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited} {
 		if t.Known[c] {
 			*o = &Overlap{among[c], ratio(others[c], punctual)}
 		}

@@ -14,7 +14,7 @@ func (m *Machine) describe(c *Client) {
 		return
 	}
 	all := m.Timeline.total()
-	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS, &c.GCPauseS} {
+	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS} {
 		if m.Timeline.Known[cause] {
 			*to = inS(all.LostNS[cause])
 		}

@@ -13,7 +13,6 @@ const (
 	Stolen    Cause = iota // the hypervisor ran others on our cores; summed over cores
 	Throttled              // a control group's CPU limit stopped the client; summed over cores
 	Waited                 // a sending thread was ready and had no core; summed over them
-	Paused                 // the garbage collector stopped the client
 
 	Causes = iota
 )

@@ -13,7 +13,7 @@ func timeline(startNS int64, intervals ...Interval) *Timeline {
 	for _, i := range intervals {
 		t.Add(i)
 	}
-	t.Known = [Causes]bool{true, true, true, true}
+	t.Known = [Causes]bool{true, true, true}
 	return t
 }
 
@@ -77,7 +77,7 @@ func TestTimelineHalves(t *testing.T) {
 		line := &Timeline{intervals: make([]Interval, 0, 8)}
 		var want Interval
 		for i := range n {
-			one := Interval{EndNS: int64(i+1) * 100, CapacityNS: int64(i), LostNS: [Causes]int64{Stolen: 1, Throttled: int64(i), Waited: 3, Paused: 4}}
+			one := Interval{EndNS: int64(i+1) * 100, CapacityNS: int64(i), LostNS: [Causes]int64{Stolen: 1, Throttled: int64(i), Waited: 3}}
 			line.Add(one)
 			want = sum(want, one)
 		}
