@@ -26,7 +26,7 @@ type meters struct {
 }
 
 // machineWatch samples what the machine takes from the client while it replays. One goroutine uses it. After newMachineWatch it
-// allocates nothing, but for more threads than it has met before.
+// allocates nothing, but for its timeline to grow and for more threads than it has met before.
 type machineWatch struct {
 	clock    sched.Clock
 	machine  *machineMeters
