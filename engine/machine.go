@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"iter"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -102,18 +101,7 @@ func (r *Run) Late(limitMS float64) *metrics.Late {
 	if r.machine == nil {
 		return nil
 	}
-	return r.machine.timeline.Late(int64(limitMS*1e6), r.instants())
-}
-
-// instants are the planned and sent instants of all requests.
-func (r *Run) instants() iter.Seq2[int64, int64] {
-	return func(yield func(int64, int64) bool) {
-		for i := range r.records {
-			if !yield(r.records[i].PlannedNS, r.records[i].SentNS) {
-				return
-			}
-		}
-	}
+	return r.machine.timeline.Late(int64(limitMS*1e6), r.records)
 }
 
 // soleSenders are the threads that do nothing but send. There are none in a closed loop, where those that receive send too.

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -30,12 +29,11 @@ const (
 	accountedNS = 10_000_000
 )
 
-// Late looks at every request, given by its planned and its sent instant (record.None = not sent), as late if it left more
-// than limitNS after its instant. requests is read twice.
-func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
+// Late looks at all requests that were sent, as late if they left more than limitNS after their instants.
+func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
 	var late []int64 // by how much
-	for planned, sent := range requests {
-		if d := drifted(planned, sent); d > limitNS {
+	for i := range records {
+		if d := records[i].DriftNS(); d > limitNS {
 			late = append(late, d)
 		}
 	}
@@ -48,8 +46,8 @@ func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
 	s := newSums(t)
 	var among, others [Causes]int64
 	var punctual int64
-	for planned, sent := range requests {
-		d, counts := drifted(planned, sent), &among
+	for i := range records {
+		planned, d, counts := records[i].PlannedNS, records[i].DriftNS(), &among
 		if d == record.None {
 			continue
 		}
@@ -69,11 +67,4 @@ func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
 		}
 	}
 	return result
-}
-
-func drifted(planned, sent int64) int64 {
-	if planned == record.None || sent == record.None {
-		return record.None
-	}
-	return sent - planned
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"iter"
 	"math/rand/v2"
 	"reflect"
 	"sort"
@@ -12,14 +11,12 @@ import (
 
 type request struct{ planned, sent int64 }
 
-func each(requests []request) iter.Seq2[int64, int64] {
-	return func(yield func(int64, int64) bool) {
-		for _, r := range requests {
-			if !yield(r.planned, r.sent) {
-				return
-			}
-		}
+func recordsOf(requests []request) []record.Record {
+	records := make([]record.Record, len(requests))
+	for i, r := range requests {
+		records[i].PlannedNS, records[i].SentNS = r.planned, r.sent
 	}
+	return records
 }
 
 func of(n int64, others float64) *Overlap { return &Overlap{n, &others} }
@@ -62,7 +59,7 @@ func TestLate(t *testing.T) {
 		{"after the last interval", []request{{700 * ms, 710 * ms}},
 			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 	} {
-		if got := timeline(0, in[:]...).Late(5*ms, each(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
+		if got := timeline(0, in[:]...).Late(5*ms, recordsOf(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, dump(got), dump(tt.want))
 		}
 	}
@@ -71,7 +68,7 @@ func TestLate(t *testing.T) {
 func TestLateOfWhatIsUnknown(t *testing.T) {
 	line := timeline(0, Interval{EndNS: 100})
 	line.Known = [Causes]bool{Waited: true}
-	got := line.Late(5, each([]request{{10, 30}}))
+	got := line.Late(5, recordsOf([]request{{10, 30}}))
 	if want := (Late{Requests: 1, Waited: &Overlap{}}); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got %s, want %s", dump(got), dump(want))
 	}
@@ -125,7 +122,7 @@ func TestLateAgainstAWalk(t *testing.T) {
 				found += int(met)
 			}
 		}
-		if got := line.Late(limit, each(requests)); !reflect.DeepEqual(*got, want) {
+		if got := line.Late(limit, recordsOf(requests)); !reflect.DeepEqual(*got, want) {
 			t.Fatalf("got %s\nwant %s", dump(got), dump(want))
 		}
 	}
