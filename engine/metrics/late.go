@@ -11,7 +11,7 @@ type Late struct {
 	Requests  int64    `json:"requests"` // later than --max-drift
 	Stolen    *Overlap `json:"stolen"`   // null where unknown
 	Throttled *Overlap `json:"throttled"`
-	Waited    *Overlap `json:"run_queue"` // of the sending threads
+	Waited    *Overlap `json:"lane_run_queue"`
 }
 
 // Overlap is how many late requests one cause could have made late: it took at least half of their lateness in the
