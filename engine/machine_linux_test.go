@@ -169,33 +169,6 @@ func TestMetersOfFiles(t *testing.T) {
 	}
 }
 
-func TestNextEntry(t *testing.T) {
-	dir, err := os.Open("/proc/self/task")
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = dir.Close() }()
-	buf := make([]byte, 4096)
-	n, err := unix.Getdents(int(dir.Fd()), buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for list := buf[:n]; len(list) > 0; {
-		var name []byte
-		name, list = nextEntry(list)
-		names = append(names, string(name))
-	}
-	if !slices.Contains(names, ".") || !slices.Contains(names, strconv.Itoa(os.Getpid())) {
-		t.Errorf("entries %q", names)
-	}
-	for cut := range n { // a list that ends anywhere ends
-		for list := buf[:cut]; len(list) > 0; {
-			_, list = nextEntry(list)
-		}
-	}
-}
-
 // waitsByHand is how long each thread of this process has waited for a core.
 func waitsByHand(t *testing.T) map[string]int64 {
 	t.Helper()
@@ -244,14 +217,12 @@ func burn(n int) (thread int, end func()) {
 	}
 }
 
-// TestTaskWaitsAgainstFiles: what is added up lies between two readings by hand.
-func TestTaskWaitsAgainstFiles(t *testing.T) {
+// TestTaskWaits: what is added up lies between two readings by hand.
+func TestTaskWaits(t *testing.T) {
 	_, end := burn(2 * runtime.NumCPU())
 	defer end()
 	before := waitsByHand(t)
-	w := newTaskWaits(nil)
-	defer func() { _ = w.dir.Close() }()
-	w.read()
+	began := taskWaits()
 	after := waitsByHand(t)
 	time.Sleep(200 * time.Millisecond)
 	least, most := int64(0), int64(0)
@@ -260,12 +231,12 @@ func TestTaskWaitsAgainstFiles(t *testing.T) {
 			least += ns - began
 		}
 	}
-	w.read()
+	got := waitedSince(began, taskWaits(), nil)
 	for name, ns := range waitsByHand(t) {
 		most += ns - before[name]
 	}
-	if w.total < least || w.total > most || least == 0 {
-		t.Errorf("%d ns, want %d to %d and more than none", w.total, least, most)
+	if got < least || got > most || least == 0 {
+		t.Errorf("%d ns, want %d to %d and more than none", got, least, most)
 	}
 }
 
@@ -307,8 +278,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 func TestWatchAllocatesNothing(t *testing.T) {
 	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
 	defer w.machine.close()
-	w.machine.tasks.read()
-	if n := testing.AllocsPerRun(100, func() { w.sample(); w.machine.tasks.read() }); n != 0 {
+	if n := testing.AllocsPerRun(100, w.sample); n != 0 {
 		t.Errorf("%g allocations a sample", n)
 	}
 }
@@ -325,8 +295,8 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("threads", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w.machine.tasks.read()
+			taskWaits()
 		}
-		b.ReportMetric(float64(len(w.machine.tasks.known)), "threads")
+		b.ReportMetric(float64(len(w.began)), "threads")
 	})
 }

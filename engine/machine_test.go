@@ -24,6 +24,26 @@ func TestGrown(t *testing.T) {
 	}
 }
 
+func TestWaitedSince(t *testing.T) {
+	for _, tt := range []struct {
+		before, after map[int]int64
+		except        []int
+		want          int64
+	}{
+		{nil, nil, nil, record.None},
+		{map[int]int64{1: 5}, nil, nil, record.None},
+		{nil, map[int]int64{1: 5, 2: 7}, nil, 12}, // begun meanwhile
+		{map[int]int64{1: 2, 2: 7, 3: 9}, map[int]int64{1: 5, 2: 7}, nil, 3},
+		{map[int]int64{1: 20}, map[int]int64{1: 5, 2: 1}, nil, 1}, // another thread of that id
+		{map[int]int64{1: 2, 2: 7}, map[int]int64{1: 5, 2: 11}, []int{1, 9}, 4},
+		{map[int]int64{1: 2}, map[int]int64{1: 5}, []int{1}, 0},
+	} {
+		if got := waitedSince(tt.before, tt.after, tt.except); got != tt.want {
+			t.Errorf("from %v to %v without %v: %d, want %d", tt.before, tt.after, tt.except, got, tt.want)
+		}
+	}
+}
+
 // TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know, and joins every request that was late.
 func TestRunWatchesTheMachine(t *testing.T) { eachLane(t, runWatchesTheMachine) }
 
