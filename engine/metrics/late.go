@@ -22,12 +22,8 @@ type Overlap struct {
 	Others   *float64 `json:"others_share"`
 }
 
-const (
-	// enough of a request's lateness must a cause have taken: stolen time comes in ticks, and intervals have edges.
-	enough = 0.5
-	// accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.
-	accountedNS = 10_000_000
-)
+// accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.
+const accountedNS = 10_000_000
 
 // Late looks at all requests that were sent, as late if they left more than limitNS after their instants.
 func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
@@ -56,7 +52,7 @@ func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
 			punctual++
 		}
 		for c, ns := range s.lost(planned, planned+d+accountedNS) {
-			if float64(ns) >= enough*float64(d) {
+			if float64(ns) >= blameHalf*float64(d) {
 				counts[c]++
 			}
 		}

@@ -5,7 +5,7 @@ import "github.com/fastreplay/fastreplay/codec/record"
 // Machine is what the machine took from the client during a replay.
 type Machine struct {
 	Timeline       *Timeline
-	OthersWaitedNS int64 // how long the threads but the sending one were ready and had no core; record.None = unknown
+	OthersWaitedNS int64 // how long all threads but the sending ones were ready and had no core; record.None = unknown
 }
 
 // describe fills in the keys of summary.json. Of a nil Machine nothing is known.
