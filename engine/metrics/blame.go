@@ -8,6 +8,8 @@ const (
 	// blameHalf of what it is to explain must a cause have taken: of a request's lateness, for stolen time comes in ticks and
 	// intervals have edges; of the time of the late requests, for these make those behind them late; of the lag of reads.
 	blameHalf = 0.5
+	// blameAll of the punctual requests met what says nothing: on many cores some time is always stolen.
+	blameAll = 0.95
 	// blameTail of the time, taken from the client, may show at the 99th percentile.
 	blameTail = 0.01
 	// blameSecond is the share of a second that, stolen, is worth a note in a run that lost little in all.
@@ -27,14 +29,14 @@ func evidenceOf(s *Summary) [Causes]evidence {
 	}
 	return [Causes]evidence{
 		Stolen:    {orZero(c.StolenShare), late.Stolen},
-		Throttled: {shareOf(c.ThrottledS, seconds*float64(s.Run.Host.CPUs)), late.Throttled},
+		Throttled: {min(1, shareOf(c.ThrottledS, seconds)), late.Throttled}, // counted on the cores that it used, which may be one
 		Waited:    {shareOf(c.LaneRunQueueS, seconds*float64(max(1, c.Lanes))), late.Waited},
 	}
 }
 
 // blamedForDrift lists what made requests late: the causes that can explain most of them and met far fewer others. Where
-// none did, it is those that can explain most of them, met them like the others, but took a share of the time that can make
-// so many late.
+// none did, it is those that can explain most of them, met them like the others, though not all of these, but took a share of
+// the time that can make so many late.
 func blamedForDrift(s *Summary) (named []Cause) {
 	late := s.Client.Late
 	if late == nil || late.Requests == 0 {
@@ -57,7 +59,8 @@ func blamedForDrift(s *Summary) (named []Cause) {
 		return named
 	}
 	for _, c := range most {
-		if all[c].share*float64(s.Requests.Sent) >= blameHalf*float64(late.Requests) {
+		others := all[c].overlap.Others
+		if (others == nil || *others <= blameAll) && all[c].share*float64(s.Requests.Sent) >= blameHalf*float64(late.Requests) {
 			named = append(named, c)
 		}
 	}

@@ -77,6 +77,10 @@ func TestDriftBlame(t *testing.T) {
 			steal(s, 3, 0.5)
 			c.LaneRunQueueS, l.Stolen, l.Waited = ptr(0.1), of(20, 0.9), of(20, 0.1)
 		}, driftIs + "the client ran short of CPU (its threads waited 3.20 s in all for a core, the sending threads 100 ms; it can explain 20 of the 20 late requests; 10 % of the punctual ones met as much)" + byShortage},
+		{"on all requests alike, as on many cores", func(s *Summary, c *Client, l *Late) {
+			steal(s, 3, 0.5)
+			l.Stolen = of(20, 0.96)
+		}, driftIs + "give the client more or idle cores and real-time priority, or lower --scale"},
 		{"two everywhere", func(s *Summary, c *Client, l *Late) {
 			steal(s, 3, 0.5)
 			c.LaneRunQueueS, l.Stolen, l.Waited = ptr(3.0), of(20, 0.9), of(20, 0.9)
@@ -100,7 +104,7 @@ func TestReadsBlame(t *testing.T) {
 		{"nothing known", func(s *Summary, c *Client) { s.Client = Client{ReceiveLagUS: c.ReceiveLagUS} }, "give it more cores"},
 		{"little of everything", func(s *Summary, c *Client) {
 			steal(s, 0.19, 0.09)
-			c.ThrottledS, c.RunQueueS = ptr(0.19), ptr(2.49)
+			c.ThrottledS, c.RunQueueS = ptr(0.095), ptr(2.49)
 		}, "give it more cores"},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.2, 0); c.RunQueueS = ptr(0.0) },
 			"meanwhile the host took CPU time away (200 ms in 10.0 s on 2 cores)" + byHost},
@@ -137,7 +141,7 @@ func TestMachineNotes(t *testing.T) {
 		{"nothing known", func(s *Summary, c *Client) { s.Client = Client{} }, nil},
 		{"a little", func(s *Summary, c *Client) {
 			steal(s, 0.2, 0.1)
-			c.ThrottledS, c.LaneRunQueueS = ptr(0.199), ptr(0.099)
+			c.ThrottledS, c.LaneRunQueueS = ptr(0.099), ptr(0.099)
 		}, nil},
 		{"stolen", func(s *Summary, c *Client) { steal(s, 0.21, 0.02) },
 			[]string{"the host took CPU time away (210 ms in 10.0 s on 2 cores; 2.0 % in the worst second): the tail of drift and, less, those of latencies" + tails}},
