@@ -80,6 +80,12 @@ func (c *conn) disarm(i int32) bool {
 	return true
 }
 
+// beingWritten tells whether a lane in its own process writes the current request this moment.
+func (c *conn) beingWritten() bool {
+	l := c.run.remote
+	return l != nil && l.shots[c.request.Load()].state.Load() == shotFiring
+}
+
 // settleShot ends the writer's side of a request that the lane has written whole, when its reply is there.
 func (c *conn) settleShot(i int32) {
 	l := c.run.remote

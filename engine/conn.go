@@ -194,6 +194,12 @@ func (c *conn) step(b []byte, atNS int64, err error) bool {
 	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
 
+// endMayWait tells whether answered may have to wait for the lanes' process: for the end of its write, or to tell it that the
+// connection is closed.
+func (c *conn) endMayWait() bool {
+	return !c.reply.reusable || c.cutReason() != cutNone || !c.run.keep() || c.beingWritten()
+}
+
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
 func (c *conn) answered() bool {
 	c.finished = c.request.Load()

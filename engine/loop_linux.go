@@ -182,8 +182,8 @@ func (l *loop) read(c *conn, w *watched, toEnd bool) (stays bool) {
 			c.leaveCompressed(compressed)
 			return false
 		}
-		if ended && !c.reply.reusable {
-			c.readAlone(c.answered) // closing tells the lane's process, which may take its time
+		if ended && c.endMayWait() {
+			c.readAlone(c.answered)
 			return false
 		}
 		if ended {

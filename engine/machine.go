@@ -1,8 +1,7 @@
 package engine
 
 import (
-	"iter"
-	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -10,14 +9,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-const (
-	// machineTick is how often the machine is asked what it took. A fifth of it joined fewer late requests with what made
-	// them late (23 of 44 in one of three runs), for a wait also delays those whose instants come after it. A sample takes 9 µs
-	// on 2 cores; the kernel makes /proc/stat anew for each, which takes longer the more cores there are.
-	machineTick = 100 * time.Millisecond
-	// threadsEvery ticks all threads are asked how long they waited: 3 µs a thread.
-	threadsEvery = 10
-)
+// machineTick is how often the machine is asked what it took. A fifth of it joined fewer late requests with what made them
+// late (23 of 44 in one of three runs), for a wait also delays those whose instants come after it. A sample takes 9 µs on 2
+// cores; the kernel makes /proc/stat anew for each, which takes longer the more cores there are.
+const machineTick = 100 * time.Millisecond
 
 // meters are readings of counters that only grow, ns; record.None = unknown. The zero value is no reading.
 type meters struct {
@@ -26,29 +21,30 @@ type meters struct {
 	waited           int64 // how long the sending threads were ready and had no core, all together
 }
 
-// machineWatch samples what the machine takes from the client while it replays. One goroutine uses it. After newMachineWatch it
-// allocates nothing, but for more threads than it has met before.
+// machineWatch samples what the machine takes from the client while it replays. One goroutine uses it. A sample allocates
+// nothing, but for the timeline to grow.
 type machineWatch struct {
 	clock    sched.Clock
 	machine  *machineMeters
 	timeline *metrics.Timeline
 	last     meters
-	pausedNS int64
-	gc       debug.GCStats
-	ticks    int
+
+	senders  []int
+	began    map[int]int64 // taskWaits
+	othersNS int64         // how long all threads but the senders waited; record.None = unknown, as it is before the end
 }
 
 // newMachineWatch begins to count now. senders are the threads that send, of whichever process; none: nothing is known of them.
 func newMachineWatch(clock sched.Clock, senders []int) *machineWatch {
-	w := &machineWatch{clock: clock, machine: openMachine(senders), timeline: metrics.NewTimeline(clock.Now())}
+	w := &machineWatch{
+		clock: clock, machine: openMachine(senders), timeline: metrics.NewTimeline(clock.Now()),
+		senders: senders, began: taskWaits(), othersNS: record.None,
+	}
 	w.last = w.machine.read()
-	debug.ReadGCStats(&w.gc)
-	w.pausedNS = int64(w.gc.PauseTotal)
 	w.timeline.Known = [metrics.Causes]bool{
 		metrics.Stolen: w.last.stolen != record.None, metrics.Throttled: w.last.throttled != record.None,
-		metrics.Waited: w.last.waited != record.None, metrics.Paused: true,
+		metrics.Waited: w.last.waited != record.None,
 	}
-	w.machine.tasks.read()
 	return w
 }
 
@@ -61,13 +57,10 @@ func (w *machineWatch) watch(halt <-chan struct{}) {
 		select {
 		case <-halt:
 			w.sample()
-			w.machine.tasks.read()
+			w.othersNS = waitedSince(w.began, taskWaits(), w.senders)
 			return
 		case <-tick.C:
 			w.sample()
-			if w.ticks++; w.ticks%threadsEvery == 0 {
-				w.machine.tasks.read()
-			}
 		}
 	}
 }
@@ -80,8 +73,6 @@ func (w *machineWatch) sample() {
 	i.LostNS[metrics.Stolen] = grown(&w.last.stolen, now.stolen)
 	i.LostNS[metrics.Throttled] = grown(&w.last.throttled, now.throttled)
 	i.LostNS[metrics.Waited] = grown(&w.last.waited, now.waited)
-	debug.ReadGCStats(&w.gc) // does not stop the world, and uses its slice again
-	i.LostNS[metrics.Paused] = grown(&w.pausedNS, int64(w.gc.PauseTotal))
 	w.timeline.Add(i)
 }
 
@@ -95,12 +86,27 @@ func grown(last *int64, now int64) int64 {
 	return now - before
 }
 
+// waitedSince adds up the waits between two taskWaits, but for some threads; record.None = unknown. What a thread waited that
+// ended between them is lost.
+func waitedSince(before, after map[int]int64, except []int) int64 {
+	if len(after) == 0 {
+		return record.None
+	}
+	total := int64(0)
+	for thread, ns := range after {
+		if !slices.Contains(except, thread) {
+			total += max(0, ns-before[thread]) // one id may have had two threads
+		}
+	}
+	return total
+}
+
 // Machine is what the machine took from the run. Call it after Do; nil where that sent nothing.
 func (r *Run) Machine() *metrics.Machine {
 	if r.machine == nil {
 		return nil
 	}
-	return &metrics.Machine{Timeline: r.machine.timeline, OthersWaitedNS: r.machine.machine.tasks.total}
+	return &metrics.Machine{Timeline: r.machine.timeline, OthersWaitedNS: r.machine.othersNS}
 }
 
 // Late joins the requests that left more than so many ms after their instants with what the machine took at that time.
@@ -109,18 +115,7 @@ func (r *Run) Late(limitMS float64) *metrics.Late {
 	if r.machine == nil {
 		return nil
 	}
-	return r.machine.timeline.Late(int64(limitMS*1e6), r.instants())
-}
-
-// instants are the planned and sent instants of all requests.
-func (r *Run) instants() iter.Seq2[int64, int64] {
-	return func(yield func(int64, int64) bool) {
-		for i := range r.records {
-			if !yield(r.records[i].PlannedNS, r.records[i].SentNS) {
-				return
-			}
-		}
-	}
+	return r.machine.timeline.Late(int64(limitMS*1e6), r.records)
 }
 
 // soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that receive send too.

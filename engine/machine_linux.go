@@ -2,15 +2,13 @@ package engine
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +21,6 @@ type machineMeters struct {
 	senders []sender
 	limits  []*os.File // cpu.stat of the control groups that the process is in
 	buf     [512]byte
-	tasks   taskWaits
 }
 
 // sender is a thread that sends.
@@ -34,7 +31,7 @@ type sender struct {
 
 // openMachine opens what there is. senders may be threads of another process.
 func openMachine(senders []int) *machineMeters {
-	m := &machineMeters{stat: openOrNil("/proc/stat"), tasks: newTaskWaits(senders)}
+	m := &machineMeters{stat: openOrNil("/proc/stat")}
 	for _, thread := range senders {
 		m.senders = append(m.senders, sender{openOrNil(fmt.Sprintf("/proc/%d/schedstat", thread)), record.None})
 	}
@@ -56,7 +53,7 @@ func openOrNil(name string) *os.File {
 }
 
 func (m *machineMeters) close() {
-	for _, f := range append(m.limits, m.stat, m.tasks.dir) {
+	for _, f := range append(m.limits, m.stat) {
 		_ = f.Close() // of nil, too
 	}
 	for _, s := range m.senders {
@@ -64,7 +61,7 @@ func (m *machineMeters) close() {
 	}
 }
 
-// read reads all counters but those of taskWaits.
+// read reads all counters.
 func (m *machineMeters) read() meters {
 	now := meters{stolen: record.None, throttled: record.None, waited: record.None}
 	if capacity, stolen, ok := parseCPULine(m.text(m.stat)); ok {
@@ -124,111 +121,19 @@ func cpuStats(groups string) (files []string) {
 	return files
 }
 
-// taskWaits adds up how long the threads of this process were ready and had no core.
-type taskWaits struct {
-	dir    *os.File // /proc/self/task
-	except []int    // threads that are counted elsewhere
-	list   [4 << 10]byte
-	path   [64]byte
-	text   [128]byte
-	known  []taskWait
-	round  int
-	total  int64 // ns since the first reading; record.None = unknown
-}
-
-// taskWait is how long a thread had waited when it was last asked.
-type taskWait struct {
-	thread, round int
-	waitedNS      int64
-}
-
-// usualThreads is the room for threads before it grows: the runtime has some 30 during a replay.
-const usualThreads = 256
-
-func newTaskWaits(except []int) taskWaits {
-	return taskWaits{dir: openOrNil("/proc/self/task"), except: except, known: make([]taskWait, 0, usualThreads), total: record.None}
-}
-
-// read asks every thread. What a thread waited between its last reading and its end is lost.
-func (t *taskWaits) read() {
-	if t.dir == nil {
-		return
-	}
-	fd := int(t.dir.Fd())
-	if _, err := unix.Seek(fd, 0, 0); err != nil {
-		return
-	}
-	t.round++
-	for {
-		n, err := unix.Getdents(fd, t.list[:])
-		if err != nil || n <= 0 {
-			break
-		}
-		for list := t.list[:n]; len(list) > 0; {
-			var name []byte
-			if name, list = nextEntry(list); len(name) > 0 {
-				t.ask(fd, name)
-			}
+// taskWaits is how long each thread of this process was ever ready and had no core, ns; none where the kernel does not tell.
+func taskWaits() map[int]int64 {
+	const tasks = "/proc/self/task"
+	waits := map[int]int64{}
+	entries, _ := os.ReadDir(tasks)
+	for _, entry := range entries {
+		text, _ := os.ReadFile(path.Join(tasks, entry.Name(), "schedstat")) // gone with its thread
+		thread, err := strconv.Atoi(entry.Name())
+		if ns, ok := parseSchedstat(text); ok && err == nil {
+			waits[thread] = ns
 		}
 	}
-	t.known = slices.DeleteFunc(t.known, func(w taskWait) bool { return w.round != t.round })
-}
-
-// nextEntry is the name of the first of several directory entries, getdents64(2), and those behind it.
-func nextEntry(list []byte) (name, rest []byte) {
-	const length, begin = int(unsafe.Offsetof(syscall.Dirent{}.Reclen)), int(unsafe.Offsetof(syscall.Dirent{}.Name))
-	if len(list) < begin {
-		return nil, nil
-	}
-	size := int(binary.NativeEndian.Uint16(list[length:]))
-	if size < begin || size > len(list) {
-		return nil, nil
-	}
-	name, _, _ = bytes.Cut(list[begin:size], []byte{0})
-	return name, list[size:]
-}
-
-// ask reads one thread's wait, of the directory's entry of that name.
-func (t *taskWaits) ask(dir int, name []byte) {
-	thread, rest, ok := leadingNumber(name)
-	if !ok || len(rest) > 0 || slices.Contains(t.except, int(thread)) {
-		return
-	}
-	waited, ok := parseSchedstat(t.readEntry(dir, name))
-	if !ok {
-		return
-	}
-	t.total = max(0, t.total)
-	for i := range t.known {
-		if w := &t.known[i]; w.thread == int(thread) {
-			t.total += max(0, waited-w.waitedNS)
-			w.waitedNS, w.round = waited, t.round
-			return
-		}
-	}
-	if t.round > 1 {
-		t.total += waited // it began after the reading before
-	}
-	t.known = append(t.known, taskWait{int(thread), t.round, waited})
-}
-
-// readEntry reads NAME/schedstat in a directory. It makes the system calls itself, for their wrappers allocate.
-func (t *taskWaits) readEntry(dir int, name []byte) []byte {
-	const file = "/schedstat\x00"
-	if len(name)+len(file) > len(t.path) {
-		return nil
-	}
-	copy(t.path[copy(t.path[:], name):], file)
-	fd, _, errno := unix.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&t.path[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-	if errno != 0 {
-		return nil // the thread has ended
-	}
-	n, err := unix.Read(int(fd), t.text[:])
-	_ = unix.Close(int(fd))
-	if err != nil {
-		return nil
-	}
-	return t.text[:n]
+	return waits
 }
 
 // tickNS is the unit of /proc/stat, USER_HZ: 1/100 s on every architecture that Go runs on (proc_stat(5)).

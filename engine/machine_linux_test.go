@@ -169,33 +169,6 @@ func TestMetersOfFiles(t *testing.T) {
 	}
 }
 
-func TestNextEntry(t *testing.T) {
-	dir, err := os.Open("/proc/self/task")
-	if err != nil {
-		t.Skip(err)
-	}
-	defer func() { _ = dir.Close() }()
-	buf := make([]byte, 4096)
-	n, err := unix.Getdents(int(dir.Fd()), buf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for list := buf[:n]; len(list) > 0; {
-		var name []byte
-		name, list = nextEntry(list)
-		names = append(names, string(name))
-	}
-	if !slices.Contains(names, ".") || !slices.Contains(names, strconv.Itoa(os.Getpid())) {
-		t.Errorf("entries %q", names)
-	}
-	for cut := range n { // a list that ends anywhere ends
-		for list := buf[:cut]; len(list) > 0; {
-			_, list = nextEntry(list)
-		}
-	}
-}
-
 // waitsByHand is how long each thread of this process has waited for a core.
 func waitsByHand(t *testing.T) map[string]int64 {
 	t.Helper()
@@ -244,14 +217,12 @@ func burn(n int) (thread int, end func()) {
 	}
 }
 
-// TestTaskWaitsAgainstFiles: what is added up lies between two readings by hand.
-func TestTaskWaitsAgainstFiles(t *testing.T) {
+// TestTaskWaits: what is added up lies between two readings by hand.
+func TestTaskWaits(t *testing.T) {
 	_, end := burn(2 * runtime.NumCPU())
 	defer end()
 	before := waitsByHand(t)
-	w := newTaskWaits(nil)
-	defer func() { _ = w.dir.Close() }()
-	w.read()
+	began := taskWaits()
 	after := waitsByHand(t)
 	time.Sleep(200 * time.Millisecond)
 	least, most := int64(0), int64(0)
@@ -260,12 +231,12 @@ func TestTaskWaitsAgainstFiles(t *testing.T) {
 			least += ns - began
 		}
 	}
-	w.read()
+	got := waitedSince(began, taskWaits(), nil)
 	for name, ns := range waitsByHand(t) {
 		most += ns - before[name]
 	}
-	if w.total < least || w.total > most || least == 0 {
-		t.Errorf("%d ns, want %d to %d and more than none", w.total, least, most)
+	if got < least || got > most || least == 0 {
+		t.Errorf("%d ns, want %d to %d and more than none", got, least, most)
 	}
 }
 
@@ -298,7 +269,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 		t.Errorf("one of them waited %g s, in %g s, of %g s", lane, float64(wall)/1e9, *c.RunQueueS)
 	}
 	// All of it lies in the second that was watched, so that a request in it meets it and one after it does not.
-	late := m.Timeline.Late(1, func(yield func(int64, int64) bool) { _ = yield(began, began+1000) && yield(wall*3, wall*3+1000) })
+	late := m.Timeline.Late(1, []record.Record{{PlannedNS: began, SentNS: began + 1000}, {PlannedNS: wall * 3, SentNS: wall*3 + 1000}})
 	if late.Requests != 2 || late.Waited == nil || late.Waited.Requests != 1 {
 		t.Errorf("late %+v, want one of two to have met the wait", late)
 	}
@@ -307,8 +278,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 func TestWatchAllocatesNothing(t *testing.T) {
 	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
 	defer w.machine.close()
-	w.machine.tasks.read()
-	if n := testing.AllocsPerRun(100, func() { w.sample(); w.machine.tasks.read() }); n != 0 {
+	if n := testing.AllocsPerRun(100, w.sample); n != 0 {
 		t.Errorf("%g allocations a sample", n)
 	}
 }
@@ -325,8 +295,8 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("threads", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w.machine.tasks.read()
+			taskWaits()
 		}
-		b.ReportMetric(float64(len(w.machine.tasks.known)), "threads")
+		b.ReportMetric(float64(len(w.began)), "threads")
 	})
 }

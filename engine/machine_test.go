@@ -24,6 +24,26 @@ func TestGrown(t *testing.T) {
 	}
 }
 
+func TestWaitedSince(t *testing.T) {
+	for _, tt := range []struct {
+		before, after map[int]int64
+		except        []int
+		want          int64
+	}{
+		{nil, nil, nil, record.None},
+		{map[int]int64{1: 5}, nil, nil, record.None},
+		{nil, map[int]int64{1: 5, 2: 7}, nil, 12}, // begun meanwhile
+		{map[int]int64{1: 2, 2: 7, 3: 9}, map[int]int64{1: 5, 2: 7}, nil, 3},
+		{map[int]int64{1: 20}, map[int]int64{1: 5, 2: 1}, nil, 1}, // another thread of that id
+		{map[int]int64{1: 2, 2: 7}, map[int]int64{1: 5, 2: 11}, []int{1, 9}, 4},
+		{map[int]int64{1: 2}, map[int]int64{1: 5}, []int{1}, 0},
+	} {
+		if got := waitedSince(tt.before, tt.after, tt.except); got != tt.want {
+			t.Errorf("from %v to %v without %v: %d, want %d", tt.before, tt.after, tt.except, got, tt.want)
+		}
+	}
+}
+
 // TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know, and joins every request that was late.
 func TestRunWatchesTheMachine(t *testing.T) { eachLane(t, runWatchesTheMachine) }
 
@@ -53,9 +73,6 @@ func runWatchesTheMachine(t *testing.T, lane laneKind) {
 		t.Errorf("%d requests late, want %d", late.Requests, n)
 	}
 	c := metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: r.Machine(), Late: late}).Client
-	if c.GCPauseS == nil {
-		t.Error("the collector's pauses are unknown")
-	}
 	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.LaneRunQueueS} {
 		if (v != nil) != (runtime.GOOS == "linux") {
 			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -12,8 +11,7 @@ type Late struct {
 	Requests  int64    `json:"requests"` // later than --max-drift
 	Stolen    *Overlap `json:"stolen"`   // null where unknown
 	Throttled *Overlap `json:"throttled"`
-	Waited    *Overlap `json:"run_queue"` // of the sending threads
-	Paused    *Overlap `json:"gc_pauses"`
+	Waited    *Overlap `json:"lane_run_queue"`
 }
 
 // Overlap is how many late requests one cause could have made late: it took at least half of their lateness in the
@@ -24,19 +22,14 @@ type Overlap struct {
 	Others   *float64 `json:"others_share"`
 }
 
-const (
-	// enough of a request's lateness must a cause have taken: stolen time comes in ticks, and intervals have edges.
-	enough = 0.5
-	// accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.
-	accountedNS = 10_000_000
-)
+// accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.
+const accountedNS = 10_000_000
 
-// Late looks at every request, given by its planned and its sent instant (record.None = not sent), as late if it left more
-// than limitNS after its instant. requests is read twice.
-func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
+// Late looks at all requests that were sent, as late if they left more than limitNS after their instants.
+func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
 	var late []int64 // by how much
-	for planned, sent := range requests {
-		if d := drifted(planned, sent); d > limitNS {
+	for i := range records {
+		if d := records[i].DriftNS(); d > limitNS {
 			late = append(late, d)
 		}
 	}
@@ -49,8 +42,8 @@ func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
 	s := newSums(t)
 	var among, others [Causes]int64
 	var punctual int64
-	for planned, sent := range requests {
-		d, counts := drifted(planned, sent), &among
+	for i := range records {
+		planned, d, counts := records[i].PlannedNS, records[i].DriftNS(), &among
 		if d == record.None {
 			continue
 		}
@@ -59,22 +52,15 @@ func (t *Timeline) Late(limitNS int64, requests iter.Seq2[int64, int64]) *Late {
 			punctual++
 		}
 		for c, ns := range s.lost(planned, planned+d+accountedNS) {
-			if float64(ns) >= enough*float64(d) {
+			if float64(ns) >= blameHalf*float64(d) {
 				counts[c]++
 			}
 		}
 	}
-	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited, &result.Paused} {
+	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited} {
 		if t.Known[c] {
 			*o = &Overlap{among[c], ratio(others[c], punctual)}
 		}
 	}
 	return result
-}
-
-func drifted(planned, sent int64) int64 {
-	if planned == record.None || sent == record.None {
-		return record.None
-	}
-	return sent - planned
 }

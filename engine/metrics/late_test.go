@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"iter"
 	"math/rand/v2"
 	"reflect"
 	"sort"
@@ -12,14 +11,12 @@ import (
 
 type request struct{ planned, sent int64 }
 
-func each(requests []request) iter.Seq2[int64, int64] {
-	return func(yield func(int64, int64) bool) {
-		for _, r := range requests {
-			if !yield(r.planned, r.sent) {
-				return
-			}
-		}
+func recordsOf(requests []request) []record.Record {
+	records := make([]record.Record, len(requests))
+	for i, r := range requests {
+		records[i].PlannedNS, records[i].SentNS = r.planned, r.sent
 	}
+	return records
 }
 
 func of(n int64, others float64) *Overlap { return &Overlap{n, &others} }
@@ -41,28 +38,28 @@ func TestLate(t *testing.T) {
 		{"none", nil, Late{}},
 		{"none late", []request{{0, 5 * ms}, {10 * ms, 10 * ms}}, Late{}},
 		{"late at the limit and above", []request{{150 * ms, 155 * ms}, {150 * ms, 155*ms + 1}},
-			Late{Requests: 1, Stolen: of(1, 1), Throttled: of(0, 0), Waited: of(0, 0), Paused: of(0, 0)}},
+			Late{Requests: 1, Stolen: of(1, 1), Throttled: of(0, 0), Waited: of(0, 0)}},
 		{"not sent", []request{{150 * ms, record.None}, {record.None, 160 * ms}}, Late{}},
 		{"no punctual one to compare with", []request{{120 * ms, 130 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"half of the lateness is enough", []request{{110 * ms, 170 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"less than half is not", []request{{110 * ms, 170*ms + 1}},
-			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"stolen before its instant", []request{{210 * ms, 220 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"booked a tick later", []request{{80 * ms, 91 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"left more than a tick before", []request{{80 * ms, 90 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 		{"two causes for one", []request{{195 * ms, 203 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{Requests: 1}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{Requests: 1}, Throttled: &Overlap{}, Waited: &Overlap{Requests: 1}}},
 		{"punctual ones are asked for the typical lateness", []request{{110 * ms, 118 * ms}, {220 * ms, 220 * ms}, {320 * ms, 320 * ms}, {150 * ms, 150 * ms}, {450 * ms, 450 * ms}},
-			Late{Requests: 1, Stolen: of(1, 0.25), Throttled: of(0, 0), Waited: of(0, 0.25), Paused: of(0, 0)}},
+			Late{Requests: 1, Stolen: of(1, 0.25), Throttled: of(0, 0), Waited: of(0, 0.25)}},
 		{"after the last interval", []request{{700 * ms, 710 * ms}},
-			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}, Paused: &Overlap{}}},
+			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 	} {
-		if got := timeline(0, in[:]...).Late(5*ms, each(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
+		if got := timeline(0, in[:]...).Late(5*ms, recordsOf(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, dump(got), dump(tt.want))
 		}
 	}
@@ -70,9 +67,9 @@ func TestLate(t *testing.T) {
 
 func TestLateOfWhatIsUnknown(t *testing.T) {
 	line := timeline(0, Interval{EndNS: 100})
-	line.Known = [Causes]bool{Paused: true}
-	got := line.Late(5, each([]request{{10, 30}}))
-	if want := (Late{Requests: 1, Paused: &Overlap{}}); !reflect.DeepEqual(*got, want) {
+	line.Known = [Causes]bool{Waited: true}
+	got := line.Late(5, recordsOf([]request{{10, 30}}))
+	if want := (Late{Requests: 1, Waited: &Overlap{}}); !reflect.DeepEqual(*got, want) {
 		t.Errorf("got %s, want %s", dump(got), dump(want))
 	}
 }
@@ -101,7 +98,7 @@ func TestLateAgainstAWalk(t *testing.T) {
 		want := Late{Requests: int64(len(late))}
 		if len(late) > 0 {
 			sort.Ints(late)
-			for c, to := range []**Overlap{&want.Stolen, &want.Throttled, &want.Waited, &want.Paused} {
+			for c, to := range []**Overlap{&want.Stolen, &want.Throttled, &want.Waited} {
 				var met, others, punctual float64
 				for _, r := range requests {
 					switch d := r.sent - r.planned; {
@@ -125,7 +122,7 @@ func TestLateAgainstAWalk(t *testing.T) {
 				found += int(met)
 			}
 		}
-		if got := line.Late(limit, each(requests)); !reflect.DeepEqual(*got, want) {
+		if got := line.Late(limit, recordsOf(requests)); !reflect.DeepEqual(*got, want) {
 			t.Fatalf("got %s\nwant %s", dump(got), dump(want))
 		}
 	}

@@ -5,7 +5,7 @@ import "github.com/fastreplay/fastreplay/codec/record"
 // Machine is what the machine took from the client during a replay.
 type Machine struct {
 	Timeline       *Timeline
-	OthersWaitedNS int64 // how long the threads but the sending one were ready and had no core; record.None = unknown
+	OthersWaitedNS int64 // how long all threads but the sending ones were ready and had no core; record.None = unknown
 }
 
 // describe fills in the keys of summary.json. Of a nil Machine nothing is known.
@@ -14,7 +14,7 @@ func (m *Machine) describe(c *Client) {
 		return
 	}
 	all := m.Timeline.total()
-	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS, &c.GCPauseS} {
+	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS} {
 		if m.Timeline.Known[cause] {
 			*to = inS(all.LostNS[cause])
 		}

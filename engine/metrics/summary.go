@@ -219,8 +219,7 @@ type Client struct {
 	ThrottledS    *float64 `json:"throttled_s"`               // by a control group's CPU limit, all cores together
 	RunQueueS     *float64 `json:"run_queue_delay_s"`         // its threads were ready and waited for a core, all together
 	LaneRunQueueS *float64 `json:"lane_run_queue_delay_s"`    // of the sending threads, all together
-	GCPauseS      *float64 `json:"gc_pause_s"`
-	Late          *Late    `json:"late"` // null where nobody watched
+	Late          *Late    `json:"late"`                      // null where nobody watched
 
 	Stamps *Stamps `json:"kernel_timestamps"`
 }

@@ -13,7 +13,7 @@ func timeline(startNS int64, intervals ...Interval) *Timeline {
 	for _, i := range intervals {
 		t.Add(i)
 	}
-	t.Known = [Causes]bool{true, true, true, true}
+	t.Known = [Causes]bool{true, true, true}
 	return t
 }
 
@@ -68,35 +68,6 @@ func TestLostAgainstAWalk(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestTimelineHalves: however long a run is, the timeline keeps its room, its sums and its end.
-func TestTimelineHalves(t *testing.T) {
-	for _, n := range []int{1, 7, 8, 9, 64, 1001} {
-		line := &Timeline{intervals: make([]Interval, 0, 8)}
-		var want Interval
-		for i := range n {
-			one := Interval{EndNS: int64(i+1) * 100, CapacityNS: int64(i), LostNS: [Causes]int64{Stolen: 1, Throttled: int64(i), Waited: 3, Paused: 4}}
-			line.Add(one)
-			want = sum(want, one)
-		}
-		if got := line.total(); got != want || len(line.intervals) > 8 || cap(line.intervals) != 8 {
-			t.Errorf("%d intervals: total %+v in %d, want %+v in at most 8", n, got, len(line.intervals), want)
-		}
-		for i := 1; i < len(line.intervals); i++ {
-			if line.intervals[i].EndNS <= line.intervals[i-1].EndNS {
-				t.Fatalf("%d intervals: out of order: %+v", n, line.intervals)
-			}
-		}
-	}
-}
-
-func TestTimelineAllocatesNothing(t *testing.T) {
-	line := &Timeline{intervals: make([]Interval, 0, 16)}
-	end := int64(0)
-	if n := testing.AllocsPerRun(1000, func() { end += 100; line.Add(Interval{EndNS: end}) }); n != 0 {
-		t.Errorf("%g allocations an interval", n)
 	}
 }
 

@@ -200,7 +200,6 @@ func (p *page) client(s *metrics.Summary) {
 	}
 	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
 	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
-	p.Field("", metrics.Disturbances(s)...)
 }
 
 // stamps says whose clock stamped what came; "" if unknown.
