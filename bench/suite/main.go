@@ -212,10 +212,8 @@ func measureAll(l *lab, q request, r *results, m machine, stderr io.Writer) (fai
 			if l.ctx.Err() != nil {
 				return failed
 			}
-			start, times := time.Now(), readCPUTimes()
-			a := &round{lab: l, scenario: s.name, number: run, results: r}
-			err := s.run(a)
-			a.putSteal(times)
+			start := time.Now()
+			err := undisturbed(&round{lab: l, scenario: s.name, number: run, results: r}, s)
 			if err != nil && l.ctx.Err() == nil {
 				fmt.Fprintf(stderr, "%s: %v\n", s.name, err)
 				r.skip(s.name, fmt.Sprintf("run %d failed: %s", run+1, firstLine(err.Error())))
