@@ -9,11 +9,12 @@ const AutoSpin time.Duration = -1
 const (
 	leastSpin = int64(20 * time.Microsecond)
 	firstSpin = int64(100 * time.Microsecond)
-	mostSpin  = int64(400 * time.Microsecond)
+	mostSpin  = int64(200 * time.Microsecond)
 )
 
 // A sleep that ends later than the window allows for widens it by 1/widenBy, every other narrows it by 1/narrowBy. The
-// two balance where one in narrowBy/widenBy sleeps is too late: one in 300.
+// two balance where one in narrowBy/widenBy sleeps is too late: one in 300. Sleeps that end later than any window allows for
+// say nothing: on a host that takes the processor away, spinning more would only make it take more.
 const (
 	widenBy  = 4
 	narrowBy = 300 * widenBy
@@ -37,7 +38,7 @@ func newSpinWindow(spin time.Duration) spinWindow {
 //go:nosplit
 func (s *spinWindow) learn(lateNS int64) {
 	switch {
-	case !s.auto:
+	case !s.auto || lateNS > mostSpin:
 	case lateNS > s.ns:
 		s.ns = min(s.ns+s.ns/widenBy, mostSpin)
 	default:

@@ -22,9 +22,16 @@ func TestSpinWindowFollowsTheTail(t *testing.T) {
 	}{
 		{"exponential, 10 us", exponential(10e3), 1. / 450, 1. / 200, 0},
 		{"exponential, 25 us", exponential(25e3), 1. / 450, 1. / 200, 0},
-		{"uniform to 200 us", func() int64 { return rng.Int64N(200_000) }, 1. / 450, 1. / 200, 0},
+		{"uniform to 150 us", func() int64 { return rng.Int64N(150_000) }, 1. / 450, 1. / 200, 0},
+		{"uniform to 150 us, and stalls", func() int64 {
+			if rng.IntN(50) == 0 {
+				return 10e6
+			}
+			return rng.Int64N(150_000)
+		}, 1./50 + 1./450, 1./50 + 1./200, 0},
 		{"always prompt", func() int64 { return 500 }, 0, 0, leastSpin},
-		{"always late", func() int64 { return 2e6 }, 1, 1, mostSpin},
+		{"as late as a window can be", func() int64 { return mostSpin }, 0, 0.6, 0},
+		{"always later than any window", func() int64 { return 2e6 }, 1, 1, firstSpin},
 	} {
 		s := newSpinWindow(AutoSpin)
 		late, n := 0, 400_000
