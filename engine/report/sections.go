@@ -194,12 +194,21 @@ func (p *page) client(s *metrics.Summary) {
 	if c.Realtime {
 		realtime = "real-time priority"
 	}
-	own := ""
-	if c.LaneProcess {
-		own = "sent by a process of its own"
-	}
-	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, own, stamps(c.Stamps))
+	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
 	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
+}
+
+// senders says who sent, where that is not one thread of the client.
+func senders(c *metrics.Client) string {
+	switch {
+	case c.Lanes > 1 && c.LaneProcess:
+		return fmt.Sprintf("sent by %d threads in a process of their own", c.Lanes)
+	case c.Lanes > 1:
+		return fmt.Sprintf("sent by %d threads", c.Lanes)
+	case c.LaneProcess:
+		return "sent by a process of its own"
+	}
+	return ""
 }
 
 // stamps says whose clock stamped what came; "" if unknown.
