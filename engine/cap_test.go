@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"io"
 	"net"
 	"runtime"
@@ -96,8 +95,6 @@ func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
 	}
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
-	go s.run()
-	r.Connect(context.Background())
 	go func() {
 		for range most {
 			<-got
@@ -108,13 +105,8 @@ func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
 		r.Stop()
 		r.Abort()
 	}()
-	if err := r.Do(); err != nil {
-		t.Fatal(err)
-	}
-	count := map[record.Outcome]int{}
-	for _, rec := range k.records {
-		count[rec.Outcome]++
-	}
+	do(t, s, r)
+	count := k.outcomes()
 	if len(k.records) != n || count[record.NotSent] != n-most || count[record.Cancelled] != most {
 		t.Errorf("outcomes %v, want %d cancelled and the rest not sent", count, most)
 	}

@@ -197,7 +197,12 @@ func (c *conn) step(b []byte, atNS int64, err error) bool {
 // endMayWait tells whether answered may have to wait for the lanes' process: for the end of its write, or to tell it that the
 // connection is closed.
 func (c *conn) endMayWait() bool {
-	return !c.reply.reusable || c.cutReason() != cutNone || !c.run.keep() || c.beingWritten()
+	return !c.staysOpen() || c.beingWritten()
+}
+
+// staysOpen tells whether the reader's side finds the connection of use for another request.
+func (c *conn) staysOpen() bool {
+	return c.reply.reusable && c.cutReason() == cutNone && c.run.keep()
 }
 
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
@@ -352,7 +357,7 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 
 // release gives the connection back to its peer, or closes it.
 func (c *conn) release() {
-	if c.reply.reusable && c.writeErr == nil && c.cutReason() == cutNone && c.run.keep() {
+	if c.writeErr == nil && c.staysOpen() {
 		c.peer.park(c, busy)
 		return
 	}

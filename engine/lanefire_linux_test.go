@@ -4,7 +4,6 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -17,8 +16,6 @@ import (
 func TestLaneStaysOutOfGosScheduler(t *testing.T) {
 	w, s := equalWork(t, 4000, openPlan)
 	r := newRun(t, laneOfItsOwn(t), w, new(sink))
-	go s.run()
-	r.Connect(context.Background())
 	var fired, blocked [2]int64
 	measured := make(chan struct{})
 	go func() {
@@ -27,9 +24,7 @@ func TestLaneStaysOutOfGosScheduler(t *testing.T) {
 			s.after(n, func() { fired[i], blocked[i] = r.remote.board.passed(), timesBlocked(t, r.remote) })
 		}
 	}()
-	if err := r.Do(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s, r)
 	<-measured
 	const apart = 20 // the two readings are not of one instant
 	if f, b := fired[1]-fired[0], blocked[1]-blocked[0]; f < 2000 || b > f+apart {

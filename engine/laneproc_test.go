@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"io"
 	"net"
 	"os"
@@ -29,15 +28,10 @@ func TestLaneThatDies(t *testing.T) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
-	go s.run()
-	r.Connect(context.Background())
 	go s.after(100, func() { _ = r.remote.cmd.Process.Kill() })
-	if err := r.Do(); err != nil {
-		t.Fatal(err)
-	}
-	count := map[record.Outcome]int{}
+	do(t, s, r)
+	count := k.outcomes()
 	for _, rec := range k.records {
-		count[rec.Outcome]++
 		if rec.Outcome == record.NotSent && !strings.Contains(rec.Error, "the sending process died") {
 			t.Fatalf("row %d: %q", rec.Row, rec.Error)
 		}
@@ -53,15 +47,11 @@ func TestLaneThatIsFrozen(t *testing.T) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
-	go s.run()
-	r.Connect(context.Background())
 	go s.after(100, func() {
 		_ = r.remote.cmd.Process.Signal(syscall.SIGSTOP)
 		r.Abort()
 	})
-	if err := r.Do(); err != nil {
-		t.Fatal(err)
-	}
+	do(t, s, r)
 	if len(k.records) != 4000 {
 		t.Errorf("%d records", len(k.records))
 	}

@@ -81,6 +81,14 @@ func (s *sink) Gaps(_ int, gaps []int64) {
 	s.mu.Unlock()
 }
 
+func (s *sink) outcomes() map[record.Outcome]int {
+	count := map[record.Outcome]int{}
+	for _, r := range s.records {
+		count[r.Outcome]++
+	}
+	return count
+}
+
 // equalWork is n requests of equal size, planned by plan.
 func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*Work, *server) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -247,16 +255,9 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
-	go s.run()
-	r.Connect(context.Background())
 	go s.after(100, r.Stop)
-	if err := r.Do(); err != nil {
-		t.Fatal(err)
-	}
-	count := map[record.Outcome]int{}
-	for _, rec := range k.records {
-		count[rec.Outcome]++
-	}
+	do(t, s, r)
+	count := k.outcomes()
 	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.OK]+count[record.NotSent] != 4000 {
 		t.Errorf("outcomes %v of %d records; want at least 100 ok and the rest not sent", count, len(k.records))
 	}
