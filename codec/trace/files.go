@@ -15,23 +15,26 @@ type fileStart struct {
 	row  int
 }
 
-// files is the paths, in place of a directory the files in it and below that may be traces.
-func files(paths []string) ([]string, error) {
-	var all []string
+// traceFile is a file to read, and its place in the directory where it was found; "" for one that was named itself.
+type traceFile struct{ path, within string }
+
+// filesOf is the paths, in place of a directory the files in it and below that may be traces.
+func filesOf(paths []string) ([]traceFile, error) {
+	var all []traceFile
 	for _, path := range paths {
 		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
-			all = append(all, path) // reading it says what is wrong
+			all = append(all, traceFile{path: path}) // reading it says what is wrong
 			continue
 		}
 		before := len(all)
-		err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() && isTraceName(file) {
-				all = append(all, file)
+		err := fs.WalkDir(os.DirFS(path), ".", func(within string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() && isTraceName(within) {
+				all = append(all, traceFile{filepath.Join(path, within), within})
 			}
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the trace: %w", err)
+			return nil, fmt.Errorf("cannot read the trace: %s: %w", path, err)
 		}
 		if len(all) == before {
 			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path, strings.Join(traceEndings(), ", "))

@@ -7,9 +7,19 @@ import (
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
 type items struct {
-	p    *rowParser // units and scratch
-	file string     // name of the file, for formats where it says something
-	rows []row
+	p      *rowParser
+	within string // the file's place in the directory where it was found; "" = it was named itself
+	rows   []row
+}
+
+// set notes a field of a row, as it stands in a plain one. The format's names are for messages.
+func (m *items) set(r *row, f field, value []byte) error {
+	m.p.row = *r
+	s := scanner{b: value}
+	err := m.p.value(f, &s)
+	m.p.row.sessionName = bytes.Clone(m.p.row.sessionName) // its place is taken again for the next row
+	*r = m.p.row
+	return err
 }
 
 // add makes room for a row.
@@ -20,7 +30,7 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, file: l.name}
+	out := items{p: &l.parser, within: l.within}
 	err := l.parser.format.items(&out, object)
 	if err == nil && len(out.rows) == 0 {
 		err = &rowError{"nothing in it to send", "leave it out"}

@@ -46,6 +46,7 @@ func (o *Options) validate() error {
 // loader collects the rows of one or several files, in the order read, before they are sorted and selected.
 type loader struct {
 	name        string // of the file being read
+	within      string // its place in the directory where it was found; "" = it was named itself
 	files       []fileStart
 	o           Options
 	format      *format // of all files

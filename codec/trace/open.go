@@ -29,18 +29,19 @@ func OpenAll(paths []string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	paths, err := files(paths)
+	files, err := filesOf(paths)
 	if err != nil {
 		return nil, err
 	}
 	var l *loader
-	for _, path := range paths {
-		err := withFile(path, func(r io.Reader, name string) error {
+	for _, file := range files {
+		err := withFile(file.path, func(r io.Reader, name string) error {
 			if l == nil {
 				l = newLoader(name, o)
 			} else {
 				l.begin(name)
 			}
+			l.within = file.within
 			return l.read(r)
 		})
 		if err != nil {
