@@ -22,6 +22,9 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
+	if l.format.seconds {
+		l.lint.SameSecond = l.sameInstant(order)
+	}
 	if l.session != nil && l.chat == nil {
 		l.linkSessions(order)
 	}
@@ -90,6 +93,18 @@ func (l *loader) sorted() []int32 {
 	return order
 }
 
+// sameInstant counts the rows at the same instant as another one.
+func (l *loader) sameInstant(order []int32) int {
+	n := 0
+	for i, row := range order {
+		at := l.timeNS[row]
+		if i > 0 && l.timeNS[order[i-1]] == at || i+1 < len(order) && l.timeNS[order[i+1]] == at {
+			n++
+		}
+	}
+	return n
+}
+
 // selected applies From, To and Limit.
 func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
@@ -121,7 +136,7 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 func (l *loader) assemble(order []int32) *Trace {
 	first := l.timeNS[order[0]]
 	t := &Trace{
-		Name: l.name, Format: l.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
+		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
 		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), sessionNames: l.names,
 	}

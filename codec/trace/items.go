@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"cmp"
+	"errors"
 )
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
@@ -22,6 +23,33 @@ func (m *items) set(r *row, f field, value []byte) error {
 	return err
 }
 
+// setBody notes the whole body of a request: one JSON object, with space around it at most.
+func (m *items) setBody(r *row, text []byte) error {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+		return &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"}
+	}
+	if _, err := membersOf(text); err != nil {
+		return err
+	}
+	return m.set(r, payloadField, text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+}
+
+// setDate notes when a row came, from a date in quotes.
+func (m *items) setDate(r *row, value []byte) error {
+	name := m.p.format.names[timestampField]
+	switch {
+	case value == nil:
+		return &rowError{"missing " + name, "it says when the request arrived"}
+	case value[0] != '"':
+		return &rowError{name + " is " + clip(value) + ", not a string", `write it as a date, for example "2022-02-14T17:25:06Z"`}
+	}
+	m.p.row = *r
+	err := m.p.date(textOf(value))
+	*r = m.p.row
+	r.seen |= setOf(timestampField)
+	return err
+}
+
 // add makes room for a row.
 func (m *items) add() *row {
 	m.rows = append(m.rows, row{parent: noParent, turn: 1})
@@ -36,7 +64,9 @@ func (l *loader) takeItems(object []byte, line int) {
 		err = &rowError{"nothing in it to send", "leave it out"}
 	}
 	for i := range out.rows {
-		err = cmp.Or(err, l.refuseRepairs(&out.rows[i]))
+		if err == nil {
+			err = cmp.Or(l.refuseRepairs(&out.rows[i]), l.refuseEndpoint(&out.rows[i], line))
+		}
 	}
 	if err != nil {
 		l.fileRows++
@@ -83,4 +113,40 @@ func valueOf(all []member, key string) []byte {
 		}
 	}
 	return nil
+}
+
+// inside takes apart the object under a key; why says what it is needed for.
+func inside(all []member, key, why string) ([]member, error) {
+	value := valueOf(all, key)
+	switch {
+	case value == nil:
+		return nil, &rowError{"missing " + key, why}
+	case value[0] != '{':
+		return nil, &rowError{key + " is " + clip(value) + ", not an object", why}
+	}
+	return membersOf(value)
+}
+
+// textOf is what a valid JSON string says.
+func textOf(value []byte) []byte {
+	var scratch []byte
+	s := scanner{b: value}
+	text, err := s.text(&scratch)
+	if err != nil {
+		panic("BUG: no JSON string: " + err.Error())
+	}
+	return text
+}
+
+// at says in which part of a row a fault is; nil stays nil.
+func at(part string, err error) error {
+	if err == nil {
+		return nil
+	}
+	fix := "it must be one JSON object"
+	var bad *rowError
+	if errors.As(err, &bad) {
+		fix = bad.fix
+	}
+	return &rowError{part + ": " + err.Error(), fix}
 }

@@ -69,7 +69,8 @@ type loader struct {
 	types    typeNames
 	session  []int64 // of named conversations; nil as long as no row has one
 	names    map[int64]string
-	delay    []int64        // ns, -1 = none; nil as long as no row has one
+	delay    []int64 // ns, -1 = none; nil as long as no row has one
+	endpoint endpoint
 	literal  *literalStore  // nil as long as no row has one
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one

@@ -35,7 +35,8 @@ type row struct {
 	sessionName []byte // where it is no number
 	delayNS     int64
 	literal     Literal
-	begins      bool // the literal's content is the beginning of that of the row decoded before
+	endpoint    string // path that it is for; "" = not said
+	begins      bool   // the literal's content is the beginning of that of the row decoded before
 }
 
 // rowParser decodes the lines of one file.

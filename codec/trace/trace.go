@@ -28,6 +28,7 @@ type Options struct {
 type Trace struct {
 	Name        string        // file name, for messages; of several files all, with commas
 	Format      string        // a name of [Formats]
+	Endpoint    string        // path that all rows name, such as /v1/chat/completions; "" where the file names none
 	TimeUnit    time.Duration // unit of the file's timestamps
 	BlockTokens int           // tokens a block id stands for
 	FileRows    int           // data rows in the file or files, bad ones included

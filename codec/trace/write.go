@@ -26,7 +26,11 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the head of the trace: %w", err)
 	}
 	for i := range t.Len() {
-		line = append(f.appendRow(line[:0], t, i), '\n')
+		line = f.appendRow(line[:0], t, i)
+		if t.literals != nil {
+			inOneLine(line)
+		}
+		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing row %d of the trace: %w", i, err)
 		}
@@ -35,6 +39,15 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// inOneLine makes blanks of the line ends in JSON, which stand only between its tokens.
+func inOneLine(json []byte) {
+	for i, c := range json {
+		if c == '\n' || c == '\r' {
+			json[i] = ' '
+		}
+	}
 }
 
 // checkWritable refuses a trace that does not say what every row of the format must.
