@@ -42,5 +42,5 @@ func readBatch(out *items, object []byte) error {
 	}
 	r := out.add()
 	r.endpoint = string(textOf(url))
-	return out.set(r, payloadField, body)
+	return out.setBody(r, body)
 }

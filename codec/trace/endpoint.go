@@ -19,7 +19,7 @@ func (l *loader) refuseEndpoint(r *row, line int) error {
 		return nil
 	}
 	return &rowError{
-		fmt.Sprintf("%s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line, l.endpoint.path),
+		fmt.Sprintf("url is %s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line, l.endpoint.path),
 		"a run has one endpoint: split the file by it",
 	}
 }

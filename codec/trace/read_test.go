@@ -199,6 +199,9 @@ func TestDetection(t *testing.T) {
 		{`{"timestamp":1,"input_length":2,"output_length":3}` + "\n" + bailianFile, "bailian"},
 		{"\xef\xbb\xbf\r\n" + strings.ReplaceAll(mooncakeFile, "\n", "\r\n"), "mooncake"},
 		{strings.TrimSuffix(mooncakeFile, "\n"), "mooncake"},
+		{rawFile, "raw_payload"}, {batchFile, "batch"}, {inputsFile, "inputs_json"}, {genAIFile, "inputs_json"}, {captureFile(), "sagemaker"},
+		{`{"messages":[{"role":"user"}],"tools":[{}]}`, "mooncake"}, {`{"model":"m","messages":[{"role":"user"}],"tools":[{}]}`, "raw_payload"},
+		{`{"model":"m","messages":[{"role":"user"}],"output_length":3}`, "mooncake"}, {`{"payload":{"model":"m","messages":[]},"model":"m"}`, "mooncake"},
 	} {
 		tr, err := Read(strings.NewReader(c.file), "t", Options{Lenient: true})
 		if err != nil || tr.Format != c.format {

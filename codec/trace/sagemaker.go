@@ -55,13 +55,10 @@ func readCapture(out *items, object []byte) error {
 	if err == nil {
 		err = out.setBody(r, body)
 	}
-	if err != nil {
-		return at("endpointInput", err)
-	}
-	if answer, err := inside(data, "endpointOutput", ""); err == nil {
+	if answer, missing := inside(data, "endpointOutput", ""); missing == nil {
 		r.setUsage(answer)
 	}
-	return nil
+	return at("endpointInput", err)
 }
 
 // captured is the text of what an endpoint got or gave.
