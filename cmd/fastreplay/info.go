@@ -86,7 +86,11 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 			w.ShortRows++
 			w.ShortSurplus += int64(surplus)
 		}
-		w.InputTokens += int64(t.InputTokens[i])
+		if r.work.Made(i) {
+			w.InputTokens += int64(t.InputTokens[i])
+		} else {
+			w.Literals++
+		}
 		w.OutputTokens += int64(t.OutputTokens[i])
 	}
 	return w

@@ -109,7 +109,7 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.urls, "url", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
 	f.StringVar(&o.model, "model", "", "model name (default: asked from /v1/models)")
-	f.StringVar(&o.api, "api", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", "))
+	f.StringVar(&o.api, "api", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
@@ -182,9 +182,6 @@ func (o *options) complete(args []string) error {
 	if err := o.pacing.complete(o.seed); err != nil {
 		return err
 	}
-	if o.prompt == "" {
-		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
-	}
 	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
 		return err
 	}
@@ -210,10 +207,8 @@ const (
 // check refuses what no replay can mean; the options of reading are the trace's own business.
 func (o *options) check() error {
 	switch {
-	case o.prompt != promptTokenIDs && o.prompt != promptText:
+	case o.prompt != "" && o.prompt != promptTokenIDs && o.prompt != promptText:
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
-	case o.prompt == promptTokenIDs && o.api == "chat":
-		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
@@ -232,8 +227,6 @@ func (o *options) check() error {
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
-	case o.overhead != nil && o.api != "chat":
-		return errors.New("--chat-overhead: only --api chat has a template")
 	}
 	return errors.Join(o.cold.Validate(), o.realtime.Validate())
 }

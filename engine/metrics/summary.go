@@ -84,9 +84,10 @@ type Host struct {
 type Workload struct {
 	Trace        string `json:"trace"`
 	Format       string `json:"format"`
-	Rows         int64  `json:"rows"`     // in the file
-	Requests     int64  `json:"requests"` // selected, each repetition
-	Repeat       int64  `json:"repeat"`   // how often the selection was replayed in a row
+	Rows         int64  `json:"rows"`                       // in the file
+	Requests     int64  `json:"requests"`                   // selected, each repetition
+	Repeat       int64  `json:"repeat"`                     // how often the selection was replayed in a row
+	Literals     int64  `json:"literal_requests,omitempty"` // with a prompt or body that is there word for word; input_tokens has none of theirs
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	BlockTokens  int64  `json:"block_tokens"`
