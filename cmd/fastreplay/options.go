@@ -66,6 +66,7 @@ type options struct {
 	output   string
 	compress bool
 	json     bool
+	exports  []string
 	limits   metrics.Limits
 	maxDrift time.Duration
 	maxLag   time.Duration
@@ -158,6 +159,7 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
+	addExportFlag(f, &o.exports)
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
 	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
@@ -235,7 +237,7 @@ func (o *options) check() error {
 	case o.overhead != nil && o.api != "chat":
 		return errors.New("--chat-overhead: only --api chat has a template")
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate())
+	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

@@ -9,6 +9,7 @@ import (
 // newReportCommand prints what an earlier run found, from its files alone.
 func newReportCommand() *cobra.Command {
 	var asJSON bool
+	var exports []string
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Print the summary of a run from its results on disk",
@@ -16,12 +17,19 @@ func newReportCommand() *cobra.Command {
 
 DIR is the output directory of a run. If the run was killed and left no summary,
 one is made of the records that are on disk.`,
-		Example: "  fastreplay report results/2026-01-02T150405Z",
-		Args:    cobra.ExactArgs(1),
+		Example: `  fastreplay report results/2026-01-02T150405Z
+  fastreplay report results/2026-01-02T150405Z --export vllm`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkExports(exports); err != nil {
+				return err
+			}
 			s, err := report.Load(args[0])
 			if err != nil {
 				return err
+			}
+			if err := writeExports(newTerminal(c.ErrOrStderr()), args[0], exports); err != nil {
+				return exportFailed(err)
 			}
 			if asJSON {
 				return report.EncodeSummary(c.OutOrStdout(), s)
@@ -30,5 +38,6 @@ one is made of the records that are on disk.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	addExportFlag(c.Flags(), &exports)
 	return c
 }

@@ -74,15 +74,28 @@ func (s *results) conclude(run *engine.Run) error {
 			diskErr = err
 		}
 	}
-	if err := s.show(summary); err != nil {
-		return err
+	shown := s.show(summary)
+	if diskErr == nil {
+		diskErr = writeExports(s.r.say, s.dir, s.r.o.exports)
+	}
+	if shown != nil {
+		return shown
+	}
+	return ending(facts.Stopped, summary.Verdict.Valid, diskErr)
+}
+
+// ending turns how a run ended into its exit code.
+func ending(stopped, valid bool, diskErr error) error {
+	text := ""
+	if diskErr != nil {
+		text = "results are incomplete on disk: " + diskErr.Error()
 	}
 	switch {
-	case facts.Stopped:
-		return &exitError{code: exitInterrupted}
+	case stopped:
+		return &exitError{exitInterrupted, text}
 	case diskErr != nil:
-		return &exitError{exitInvalid, "results are incomplete on disk: " + diskErr.Error()}
-	case !summary.Verdict.Valid:
+		return &exitError{exitInvalid, text}
+	case !valid:
 		return &exitError{code: exitInvalid}
 	}
 	return nil

@@ -49,6 +49,8 @@ type Run struct {
 	Warmup           int64          `json:"warmup"`  // requests sent before, which nothing here counts
 	Partial          bool           `json:"partial"` // interrupted before its end
 	Targets          []string       `json:"targets"`
+	API              string         `json:"api"`
+	Model            string         `json:"model"` // as sent; given or asked from the servers
 	Version          string         `json:"version"`
 	Host             Host           `json:"host"`
 	Options          map[string]any `json:"options"` // flags as given, without secrets

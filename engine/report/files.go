@@ -15,7 +15,7 @@ import (
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
 func WriteSummary(dir string, s *metrics.Summary) error {
-	return writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
+	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
 }
 
 // EncodeSummary writes the summary as indented JSON, as in summary.json.
@@ -29,12 +29,12 @@ func EncodeSummary(w io.Writer, s *metrics.Summary) error {
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
-	return writeWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
+	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
 }
 
-// writeWhole writes a file beside its place and moves it there when it is
-// complete and on disk.
-func writeWhole(name string, write func(io.Writer) error) error {
+// WriteWhole writes a file beside its place and moves it there when it is
+// complete and on disk; on error nothing is left of it.
+func WriteWhole(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write results: %w", err)
