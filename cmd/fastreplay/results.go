@@ -75,13 +75,22 @@ func (s *results) conclude(run *engine.Run) error {
 		}
 	}
 	shown := s.show(summary)
-	if diskErr == nil {
-		diskErr = writeExports(s.r.say, s.dir, s.r.o.exports)
-	}
+	diskErr = s.export(diskErr)
 	if shown != nil {
 		return shown
 	}
 	return ending(facts.Stopped, summary.Verdict.Valid, diskErr)
+}
+
+// export writes the files of other tools from what is on disk, unless the disk failed before.
+func (s *results) export(diskErr error) error {
+	switch {
+	case diskErr == nil:
+		return writeExports(s.r.say, s.dir, s.r.o.exports)
+	case len(s.r.o.exports) > 0:
+		s.r.say.line("not exported, since the results are incomplete on disk")
+	}
+	return diskErr
 }
 
 // ending turns how a run ended into its exit code.

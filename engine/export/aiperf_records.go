@@ -93,7 +93,7 @@ func (s *sessionNumbers) of(r *record.Record) int64 {
 
 func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	m := aiperfMetadata{
-		SessionNum: session, XRequestID: rec.RequestID, TurnIndex: max(0, rec.Turn-1),
+		SessionNum: session, XRequestID: rec.RequestID, TurnIndex: max(1, rec.Turn) - 1,
 		RequestStartNS: r.epochNS(startNS(rec)), RequestEndNS: r.epochNS(endNS(rec)),
 		WorkerID: ourName, ProcessorID: ourName, Phase: "profiling", WasCancelled: rec.Outcome == record.Cancelled,
 	}

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -51,21 +50,29 @@ func Names() []string {
 // Check returns an error that lists what there is if one of the names is no format.
 func Check(names []string) error {
 	for _, name := range names {
-		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
+		if _, err := find(name); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+func find(name string) (format, error) {
+	for _, f := range formats() {
+		if f.name == name {
+			return f, nil
+		}
+	}
+	return format{}, fmt.Errorf("%q is no export: use one of %s", name, strings.Join(Names(), ", "))
+}
+
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not at
 // all; on error none of them is left.
 func Write(dir, name string) (paths []string, err error) {
-	if err := Check([]string{name}); err != nil {
+	f, err := find(name)
+	if err != nil {
 		return nil, err
 	}
-	known := formats()
-	f := known[slices.IndexFunc(known, func(f format) bool { return f.name == name })]
 	if err := f.vacant(dir); err != nil {
 		return nil, err
 	}
@@ -73,8 +80,12 @@ func Write(dir, name string) (paths []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.write(r)
+}
+
+func (f *format) write(r *results) (paths []string, err error) {
 	for _, part := range f.files {
-		path := filepath.Join(dir, part.name)
+		path := filepath.Join(r.dir, part.name)
 		if err := report.WriteWhole(path, func(w io.Writer) error { return part.write(w, r) }); err != nil {
 			return nil, errors.Join(err, remove(paths))
 		}
