@@ -12,7 +12,7 @@ import (
 )
 
 func addExportFlag(f *pflag.FlagSet, names *[]string) {
-	f.StringArrayVar(names, "export", nil, "also write the files of another tool into the results: "+strings.Join(export.Names(), ", ")+"; repeatable")
+	f.StringArrayVar(names, "export", nil, "also write the files of another `TOOL` into the results: "+strings.Join(export.Names(), ", ")+"; repeatable")
 }
 
 func checkExports(names []string) error {

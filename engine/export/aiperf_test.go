@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // TestAIPerfRecords: every line against the record that it was made of.
@@ -258,5 +259,23 @@ func TestAIPerfDegraded(t *testing.T) {
 	write(t, dir, "aiperf")
 	if got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")); got["replay_sched_degraded"].(object)["avg"] != 1.0 {
 		t.Errorf("replay_sched_degraded is %v", got["replay_sched_degraded"])
+	}
+}
+
+// TestGapsOfAllTargets: the chunks of every instance count.
+func TestGapsOfAllTargets(t *testing.T) {
+	dir := resultsDir(t, []record.Record{answered(0)}, nil, nil)
+	c := metrics.NewCollector([]string{target, "http://127.0.0.1:8001"})
+	c.AddGaps(0, []int64{1e6, 2e6})
+	c.AddGaps(1, []int64{3e6})
+	if err := report.WriteHistograms(dir, c, started, started); err != nil {
+		t.Fatal(err)
+	}
+	r, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.chunkStats(); s.Count != 3 || s.Max < 2.99 || s.Min > 1.01 {
+		t.Errorf("got %+v, want 3 gaps of 1 to 3 ms", s)
 	}
 }

@@ -205,3 +205,24 @@ func TestVLLMAbsent(t *testing.T) {
 		t.Errorf("partial %v, completed %v, mean_e2el_ms %v", got["partial"], got["completed"], got["mean_e2el_ms"])
 	}
 }
+
+// TestMostAtOnce: a request that ends as another starts is not beside it.
+func TestMostAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		spans [][2]float64 // start, latency
+		want  int
+	}{
+		{nil, 0},
+		{[][2]float64{{0, 1}}, 1},
+		{[][2]float64{{1, 1}, {0, 1}, {2, 1}}, 1},
+		{[][2]float64{{0, 3}, {1, 1}, {2, 2}, {2.5, .25}}, 3},
+	} {
+		var all vllmRequests
+		for _, s := range c.spans {
+			all = append(all, vllmRequest{start: s[0], latency: s[1]})
+		}
+		if got := all.mostAtOnce(); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.spans, got, c.want)
+		}
+	}
+}
