@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 func addExportFlag(f *pflag.FlagSet, names *[]string) {
@@ -22,14 +23,14 @@ func checkExports(names []string) error {
 	return nil
 }
 
-// writeExports writes each export once, whatever becomes of another one.
-func writeExports(say *terminal, dir string, names []string) error {
+// writeExports writes each export once, whatever becomes of another one; slos take the place of the run's own.
+func writeExports(say *terminal, dir string, names []string, slos ...metrics.SLO) error {
 	var errs []error
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			continue
 		}
-		paths, err := export.Write(dir, name)
+		paths, err := export.Write(dir, name, slos...)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--export %s: %w", name, err))
 			continue

@@ -71,6 +71,7 @@ type options struct {
 	maxDrift time.Duration
 	maxLag   time.Duration
 	chunkLog string
+	goodput  goodput
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -164,6 +165,7 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
+	o.goodput.addFlag(f)
 }
 
 // complete checks the flags against each other and fills in what depends on others.
@@ -182,6 +184,9 @@ func (o *options) complete(args []string) error {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
 	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
+	if err := o.goodput.complete(); err != nil {
 		return err
 	}
 	if o.prompt == "" {

@@ -21,7 +21,7 @@ type results struct {
 var _ engine.Sink = (*results)(nil)
 
 func newResults(dir string, r *replay) (*results, error) {
-	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs())}
+	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs(), r.o.goodput.slos...)}
 	var err error
 	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk})
 	return s, err

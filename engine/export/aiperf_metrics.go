@@ -17,6 +17,7 @@ const (
 	unitRequests      = "requests"
 	unitPercent       = "%"
 	unitCount         = "count"
+	unitRatio         = "ratio"
 	unitRequestRate   = "requests/sec"
 	unitTokenRate     = "tokens/sec"
 	unitTokenRateUser = "tokens/sec/user"

@@ -67,6 +67,9 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 	out["error_summary"] = run.errors
 	run.addStats(out)
 	run.addDerived(out)
+	if good := r.summary.Goodput; good != nil {
+		run.addGoodput(out, float64(good.Requests))
+	}
 	if r.summary.Run.Pace == metrics.TraceTime {
 		run.addLag(out)
 	}
@@ -179,6 +182,17 @@ func (a *aiperfRun) addDerived(out map[string]any) {
 		if known(d.value) {
 			out[d.tag] = aiperfScalar{d.unit, d.value}
 		}
+	}
+}
+
+// addGoodput adds what AIPerf makes of the requests that met every SLO.
+func (a *aiperfRun) addGoodput(out map[string]any, good float64) {
+	out["good_request_count"] = aiperfScalar{unitRequests, good}
+	if share := good / float64(a.ok+a.failed); known(share) {
+		out["good_request_fraction"] = aiperfScalar{unitRatio, share}
+	}
+	if rate := good / a.seconds(); known(rate) {
+		out["goodput"] = aiperfScalar{unitRequestRate, rate}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -67,8 +68,8 @@ func find(name string) (format, error) {
 }
 
 // Write adds the files of the named format to the results in dir and returns their paths. Each is written whole or not at
-// all; on error none of them is left.
-func Write(dir, name string) (paths []string, err error) {
+// all; on error none of them is left. Where slos are given, goodput is by them and not by the run's own.
+func Write(dir, name string, slos ...metrics.SLO) (paths []string, err error) {
 	f, err := find(name)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Write(dir, name string) (paths []string, err error) {
 	if err := f.vacant(dir); err != nil {
 		return nil, err
 	}
-	r, err := load(dir)
+	r, err := load(dir, slos...)
 	if err != nil {
 		return nil, err
 	}

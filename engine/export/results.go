@@ -22,8 +22,8 @@ type results struct {
 	gaps    *hdrhistogram.Histogram // between token chunks, ns; nil where there are none
 }
 
-func load(dir string) (*results, error) {
-	summary, err := report.Load(dir)
+func load(dir string, slos ...metrics.SLO) (*results, error) {
+	summary, err := report.Load(dir, slos...)
 	if err != nil {
 		return nil, err
 	}

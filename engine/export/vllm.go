@@ -94,7 +94,10 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 	out["completed"], out["failed"] = len(ok), len(all)-len(ok)
 	out["total_input_tokens"], out["total_output_tokens"] = number(input), number(output)
 	out["request_throughput"] = number(float64(len(ok)) / seconds)
-	out["request_goodput"] = nil // without objectives, as there
+	out["request_goodput"] = nil // without SLOs, as there
+	if good := r.summary.Goodput; good != nil {
+		out["request_goodput"] = good.RequestsPerS
+	}
 	out["output_throughput"] = number(output / seconds)
 	out["total_token_throughput"] = number((input + output) / seconds)
 	out["max_output_tokens_per_s"] = nil // needs every chunk's instant

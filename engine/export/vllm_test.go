@@ -226,3 +226,30 @@ func TestMostAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestGoodput: both tools count the requests that met every SLO.
+func TestGoodput(t *testing.T) {
+	slos, err := metrics.ParseSLOs("ttft:4.5 e2e:90")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []record.Record{answered(0), answered(1), answered(2), answered(3)}
+	all[1].LastTokenNS += 1e6 // too long
+	all[3].Outcome, all[3].Error = record.Reset, "lost"
+	dir := resultsDir(t, all, nil, nil)
+	for _, name := range Names() {
+		if _, err := Write(dir, name, slos...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aiperf, vllm := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")), readObject(t, filepath.Join(dir, "vllm.json"))
+	seconds := aiperf["benchmark_duration"].(object)["avg"].(float64)
+	for tag, want := range map[string]aiperfScalar{"good_request_count": {"requests", 2}, "good_request_fraction": {"ratio", .5}, "goodput": {"requests/sec", 2 / seconds}} {
+		if got := aiperf[tag].(object); got["unit"] != want.Unit || !near(got["avg"].(float64), want.Avg) {
+			t.Errorf("%s is %v, want %v", tag, got, want)
+		}
+	}
+	if vllm["request_goodput"] != 2/12.5 {
+		t.Errorf("request_goodput is %v, want %v", vllm["request_goodput"], 2/12.5)
+	}
+}

@@ -50,12 +50,13 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 }
 
 // Load reads the summary of a results directory. A run that was killed left
-// none; then it is rebuilt from the records.
-func Load(dir string) (*metrics.Summary, error) {
+// none; then it is rebuilt from the records. With SLOs the goodput is counted
+// by them, from the records, and not the run's own.
+func Load(dir string, slos ...metrics.SLO) (*metrics.Summary, error) {
 	name := filepath.Join(dir, SummaryName)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rebuild(dir)
+		return rebuild(dir, slos)
 	}
 	if err != nil {
 		return nil, err
@@ -66,6 +67,9 @@ func Load(dir string) (*metrics.Summary, error) {
 	}
 	if s.Schema != metrics.Schema {
 		return nil, fmt.Errorf("%s: schema %d, but this version reads %d", name, s.Schema, metrics.Schema)
+	}
+	if len(slos) > 0 {
+		return s, recount(dir, s, slos)
 	}
 	return s, nil
 }

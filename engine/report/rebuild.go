@@ -19,7 +19,7 @@ var ErrNoResults = errors.New("no results here")
 
 // rebuild makes a summary out of the records alone. What only the run itself
 // knew is absent: ITL, connections, the client, the limits.
-func rebuild(dir string) (*metrics.Summary, error) {
+func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var urls []string
 	_, err := EachRecord(dir, func(r *record.Record) {
 		if r.Target != "" && !slices.Contains(urls, r.Target) {
@@ -29,7 +29,7 @@ func rebuild(dir string) (*metrics.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := metrics.NewCollector(urls)
+	c := metrics.NewCollector(urls, slos...)
 	var endNS int64
 	var w metrics.Workload
 	w.Requests, err = EachRecord(dir, func(r *record.Record) {
