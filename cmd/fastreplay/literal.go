@@ -49,8 +49,8 @@ func (l *literals) say(r *replay) {
 }
 
 // chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
-func (o *options) chooseAPI(t *trace.Trace, l *literals, given func(flag string) bool) error {
-	if !given("api") && l.messages > 0 {
+func (o *options) chooseAPI(l *literals) error {
+	if !o.pacing.given("api") && l.messages > 0 {
 		o.api = "chat"
 	}
 	if o.prompt == "" {

@@ -66,10 +66,12 @@ type options struct {
 	output   string
 	compress bool
 	json     bool
+	exports  []string
 	limits   metrics.Limits
 	maxDrift time.Duration
 	maxLag   time.Duration
 	chunkLog string
+	goodput  goodput
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -158,10 +160,12 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
+	addExportFlag(f, &o.exports)
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
 	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
+	o.goodput.addFlag(f)
 }
 
 // complete checks the flags against each other and fills in what depends on others.
@@ -180,6 +184,9 @@ func (o *options) complete(args []string) error {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
 	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
+	if err := o.goodput.complete(); err != nil {
 		return err
 	}
 	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
@@ -228,7 +235,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate())
+	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

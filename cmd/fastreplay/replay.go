@@ -141,7 +141,7 @@ func (r *replay) load(context.Context) error {
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
 	r.literals = literalsOf(t, plan.Requests)
-	if err := r.o.chooseAPI(t, &r.literals, r.flags.Changed); err != nil {
+	if err := r.o.chooseAPI(&r.literals); err != nil {
 		return err
 	}
 	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",

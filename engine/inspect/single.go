@@ -108,7 +108,7 @@ func (p *page) tables(r *Report) {
 		row("other tokens", u.Tokens, short)
 	}
 	p.Line("")
-	p.Field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
+	p.Field("tokens", r.InputTokens.total()+" input", r.OutputTokens.total()+" output")
 	if c := r.Context; c != nil {
 		p.Field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
 	}
@@ -120,6 +120,14 @@ func (l *Lengths) known() *Distribution {
 		return nil
 	}
 	return &l.Distribution
+}
+
+// total is all tokens that rows say; absent where none does.
+func (l *Lengths) total() string {
+	if l.known() == nil {
+		return absent
+	}
+	return count(l.Total)
 }
 
 // words names the kinds that there are.
