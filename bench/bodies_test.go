@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -91,13 +92,15 @@ func TestBodyFormats(t *testing.T) {
 			m := startMock(t)
 			r = run(t, with(args, path, "--url", m.url, "--api", "chat")...)
 			r.prove(t)
-			r.join(t, m.stop(t))
+			log := m.stop(t)
 			r.only(t, "ok")
-			for i, row := range recorded.Row {
-				for _, l := range r.lines {
-					if l.Row == int64(row) && recorded.InputTokens[i] > 0 && (l.Prompt != int64(recorded.InputTokens[i]) || l.Completion != int64(recorded.OutputTokens[i])) {
-						t.Errorf("row %d: %d → %d tokens; recorded are %d → %d", row, l.Prompt, l.Completion, recorded.InputTokens[i], recorded.OutputTokens[i])
-					}
+			for _, l := range r.lines {
+				i := slices.Index(recorded.Row, int32(l.Row))
+				if came := log[l.ID]; len(came) != 1 || came[0].Prompt != l.Prompt || came[0].Completion != l.Completion {
+					t.Errorf("row %d: %d → %d tokens here, %+v there", l.Row, l.Prompt, l.Completion, came)
+				}
+				if in, out := int64(recorded.InputTokens[i]), int64(recorded.OutputTokens[i]); in > 0 && (l.Prompt != in || l.Completion != out) {
+					t.Errorf("row %d: %d → %d tokens; recorded are %d → %d", l.Row, l.Prompt, l.Completion, in, out)
 				}
 			}
 			if recorded.Format == "sagemaker" && recorded.InputTokens[0] == 0 {
