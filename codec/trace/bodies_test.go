@@ -140,6 +140,41 @@ func TestReadSageMaker(t *testing.T) {
 	}
 }
 
+// TestSageMakerDirectory: the files of an endpoint as they lie in S3, merged in time; a request is of no session.
+func TestSageMakerDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for hour, text := range map[string]string{
+		"16": captureRow("2022-02-14T16:59:59Z", "JSON", `{"n":1}`, "{}") + captureRow("2022-02-14T17:00:01Z", "JSON", `{"n":3}`, "{}"),
+		"17": captureRow("2022-02-14T17:00:00Z", "BASE64", `{"n":2}`, "{}"),
+	} {
+		hour = filepath.Join(dir, "endpoint", "AllTraffic", "2022", "02", "14", hour)
+		if err := os.MkdirAll(hour, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(hour, "00-00-000-x.jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := Open(dir, Options{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "bodies", bodies(t, tr), []string{`{"n":1}`, `{"n":2}`, `{"n":3}`})
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1e9, 2e9})
+	if tr.Session != nil || tr.Lint.SameSecond != 0 {
+		t.Errorf("%+v", tr)
+	}
+}
+
+// TestAnyBody: bodies that nothing tells from other rows, where the format is given.
+func TestAnyBody(t *testing.T) {
+	tr := read(t, `{"text":"x","sampling_params":{}}`+"\n"+`{"data":[1]}`, Options{Format: "raw_payload"})
+	want(t, "bodies", bodies(t, tr), []string{`{"text":"x","sampling_params":{}}`, `{"data":[1]}`})
+	if _, err := Read(strings.NewReader(rawFile), "t", Options{Format: "inputs_json"}); err == nil || !strings.HasPrefix(err.Error(), "t:") {
+		t.Error(err)
+	}
+}
+
 func TestReadBatch(t *testing.T) {
 	tr := read(t, batchFile, Options{})
 	want(t, "bodies", bodies(t, tr), []string{`{"model":"m", "messages":[]}`, `{"model":"m","messages":[1]}`})
