@@ -45,7 +45,7 @@ func readInputs(out *items, object []byte) error {
 				}
 			}
 		}
-		return at(fmt.Sprintf("%s[%d]", key, i), out.setBody(r, body))
+		return inside(fmt.Sprintf("%s[%d]", key, i), out.setBody(r, body))
 	})
 }
 

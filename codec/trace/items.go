@@ -115,8 +115,8 @@ func valueOf(all []member, key string) []byte {
 	return nil
 }
 
-// inside takes apart the object under a key; why says what it is needed for.
-func inside(all []member, key, why string) ([]member, error) {
+// objectIn takes apart the object under a key; why says what it is needed for.
+func objectIn(all []member, key, why string) ([]member, error) {
 	value := valueOf(all, key)
 	switch {
 	case value == nil:
@@ -138,8 +138,8 @@ func textOf(value []byte) []byte {
 	return text
 }
 
-// at says in which part of a row a fault is; nil stays nil.
-func at(part string, err error) error {
+// inside is an error with the place in the object where it was found; nil stays nil.
+func inside(place string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -148,5 +148,5 @@ func at(part string, err error) error {
 	if errors.As(err, &bad) {
 		fix = bad.fix
 	}
-	return &rowError{part + ": " + err.Error(), fix}
+	return &rowError{place + ": " + err.Error(), fix}
 }

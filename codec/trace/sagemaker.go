@@ -35,15 +35,15 @@ func readCapture(out *items, object []byte) error {
 	if err != nil {
 		return err
 	}
-	event, err := inside(all, "eventMetadata", "it says when the request arrived")
+	event, err := objectIn(all, "eventMetadata", "it says when the request arrived")
 	if err != nil {
 		return err
 	}
-	data, err := inside(all, "captureData", "it is what was captured")
+	data, err := objectIn(all, "captureData", "it is what was captured")
 	if err != nil {
 		return err
 	}
-	asked, err := inside(data, "endpointInput", "capture requests too: that is what is sent")
+	asked, err := objectIn(data, "endpointInput", "capture requests too: that is what is sent")
 	if err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func readCapture(out *items, object []byte) error {
 	if err == nil {
 		err = out.setBody(r, body)
 	}
-	if answer, missing := inside(data, "endpointOutput", ""); missing == nil {
+	if answer, missing := objectIn(data, "endpointOutput", ""); missing == nil {
 		r.setUsage(answer)
 	}
-	return at("endpointInput", err)
+	return inside("endpointInput", err)
 }
 
 // captured is the text of what an endpoint got or gave.
@@ -98,7 +98,7 @@ func (r *row) setUsage(part []member) {
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed one.
 func usageOf(answer []byte) []member {
 	if all, err := membersOf(answer); err == nil {
-		usage, _ := inside(all, "usage", "")
+		usage, _ := objectIn(all, "usage", "")
 		return usage
 	}
 	lines := bytes.Split(answer, []byte("\n"))
@@ -108,7 +108,7 @@ func usageOf(answer []byte) []member {
 			continue
 		}
 		if all, err := membersOf(event); err == nil {
-			if usage, err := inside(all, "usage", ""); err == nil {
+			if usage, err := objectIn(all, "usage", ""); err == nil {
 				return usage
 			}
 		}

@@ -27,8 +27,8 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	for i := range t.Len() {
 		line = f.appendRow(line[:0], t, i)
-		if t.literals != nil {
-			inOneLine(line)
+		if t.literals != nil && !f.csv {
+			oneLine(line)
 		}
 		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {
@@ -41,11 +41,12 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// inOneLine makes blanks of the line ends in JSON, which stand only between its tokens.
-func inOneLine(json []byte) {
-	for i, c := range json {
+// oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside of values
+// there are none.
+func oneLine(text []byte) {
+	for i, c := range text {
 		if c == '\n' || c == '\r' {
-			json[i] = ' '
+			text[i] = ' '
 		}
 	}
 }
