@@ -181,7 +181,9 @@ func checkNames(names map[string]string) error {
 }
 
 // formats lists every format, the most telling first: detection takes the first that fits.
-func formats() []*format { return []*format{bailian(), batch(), mooncake(), azure(), burstGPT()} }
+func formats() []*format {
+	return []*format{bailian(), batch(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
+}
 
 // Formats lists the names that [Options].Format takes.
 func Formats() []string { return formatNames(func(*format) bool { return true }) }

@@ -114,7 +114,8 @@ func checkInvariants(t *testing.T, tr *Trace) {
 	for i := range tr.Len() {
 		n, blocks := len(tr.Blocks(i)), (int(tr.InputTokens[i])+tr.BlockTokens-1)/tr.BlockTokens
 		refs += n
-		if n > blocks || tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1 || int(tr.Row[i]) >= tr.FileRows {
+		literal := tr.Literal(i).Kind != NoLiteral // only then may the file not say how many tokens there are
+		if n > blocks || tr.InputTokens[i] < 1 && !literal || tr.OutputTokens[i] < 1 && !literal || int(tr.Row[i]) >= tr.FileRows {
 			t.Fatalf("request %d: %d ids for %d blocks, input %d, output %d, row %d of %d", i, n, blocks, tr.InputTokens[i], tr.OutputTokens[i], tr.Row[i], tr.FileRows)
 		}
 		if i > 0 && tr.ArrivalNS[i] == tr.ArrivalNS[i-1] && tr.Row[i] < tr.Row[i-1] {
