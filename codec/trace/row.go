@@ -49,6 +49,7 @@ type rowParser struct {
 	key    []byte // scratch
 	typ    []byte // scratch
 	name   []byte // scratch
+	said   []byte // scratch
 
 	columns []field  // of a CSV file, once its head is known
 	cells   [][]byte // scratch

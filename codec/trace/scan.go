@@ -388,6 +388,16 @@ func hexDigit(c byte) byte {
 // skipText consumes a string.
 func (s *scanner) skipText() error {
 	for s.i++; s.i < len(s.b); s.i++ {
+		for s.i+8 <= len(s.b) {
+			n := validText(binary.LittleEndian.Uint64(s.b[s.i:]))
+			s.i += n
+			if n < 8 {
+				break
+			}
+		}
+		if s.i >= len(s.b) {
+			break
+		}
 		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++

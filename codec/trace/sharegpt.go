@@ -37,14 +37,16 @@ func readShareGPT(out *items, object []byte) error {
 	if valueOf(all, key) == nil {
 		return &rowError{"missing " + key, "it is the list of what was said"}
 	}
-	c := dialogue{out: out, object: all, said: make([]byte, 0, len(object))}
+	c := dialogue{out: out, object: all, said: out.p.said[:0]}
 	if system := valueOf(all, "system"); system != nil {
 		if err := isString("system", system); err != nil {
 			return err
 		}
 		c.said = appendMessage(c.said, "system", system)
 	}
-	if err := listIn(all, key, c.take); err != nil {
+	err = listIn(all, key, c.take)
+	out.p.said = c.said
+	if err != nil {
 		return err
 	}
 	if len(out.rows) == 0 {
