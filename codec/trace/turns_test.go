@@ -19,8 +19,8 @@ const singleFile = `{"text":"caf\u00e9 \"a\"\n"}
 {"images":[{"name":"x","contents":["data:image/png;base64,AA\/=="]}],"audio":"wav,UklG","videos":["https:\/\/example.org\/v"],"timestamp":3000,"delay":7}
 `
 
-// literals is what a trace has word for word, as JSON.
-func literals(tr *Trace) []string {
+// asJSON is what a trace has word for word, as JSON.
+func asJSON(tr *Trace) []string {
 	var all []string
 	for i := range tr.Len() {
 		l := tr.Literal(i)
@@ -43,7 +43,7 @@ func TestReadSingleTurn(t *testing.T) {
 	if tr.Format != "single_turn" || tr.TimeUnit != time.Millisecond || tr.FileRows != 5 || tr.Untimed || len(tr.Lint.Notes()) != 0 {
 		t.Errorf("%s, %v, %d rows, untimed %v, notes %q", tr.Format, tr.TimeUnit, tr.FileRows, tr.Untimed, tr.Lint.Notes())
 	}
-	want(t, "literals", literals(tr), []string{
+	want(t, "literals", asJSON(tr), []string{
 		`"caf\u00e9 \"a\"\n"`,
 		`"Hi"`,
 		`[{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"},{"type":"text","text":"three"}]}]`,
@@ -71,7 +71,7 @@ func TestReadMultiTurn(t *testing.T) {
 	}
 	const first = `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}`
 	const parts = `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
-	want(t, "literals", literals(tr), []string{
+	want(t, "literals", asJSON(tr), []string{
 		first + "]", first + `,{"role":"assistant","content":"Hello."},{"role":"user","content":"Why?"}]`,
 		parts + "]", parts + `,{"role":"tool","content":"c"}]`,
 	})
@@ -90,7 +90,7 @@ func TestMultiTurnTimes(t *testing.T) {
 	tr := read(t, `{"turns":[{"text":"a","timestamp":100},{"text":"b","delay":50}]}`+"\n"+`{"turns":[{"text":"c","timestamp":120}]}`, Options{})
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 20e6, 50e6})
 	want(t, "Row", tr.Row, []int32{0, 2, 1})
-	want(t, "literals", literals(tr), []string{`[{"role":"user","content":"a"}]`, `[{"role":"user","content":"c"}]`, `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`})
+	want(t, "literals", asJSON(tr), []string{`[{"role":"user","content":"a"}]`, `[{"role":"user","content":"c"}]`, `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`})
 }
 
 const shareFile = `[
@@ -111,7 +111,7 @@ func TestReadShareGPT(t *testing.T) {
 	}
 	want(t, "notes", tr.Lint.Notes(), []string{"2 conversations left out: nothing in them was asked and answered"})
 	const first = `[{"role":"assistant","content":"left over"},{"role":"user","content":"Sum\u006dary?\n"}`
-	want(t, "literals", literals(tr), []string{
+	want(t, "literals", asJSON(tr), []string{
 		first + "]",
 		first + `,{"role":"assistant","content":"It \"is\" short."},{"role":"user","content":"unanswered"},{"role":"user","content":"More"}]`,
 		`[{"role":"system","content":"S"},{"role":"user","content":""}]`,
@@ -134,7 +134,7 @@ func TestReadMessages(t *testing.T) {
 		{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"},{"content":"c","role":"assistant"}]}]`
 	tr := read(t, file, Options{Strict: true})
 	const first = `[{"role":"system","content":"S"},{"role":"user", "content":[{"type":"text","text":"a"}]}`
-	want(t, "literals", literals(tr), []string{first + "]", first + `,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"}]`})
+	want(t, "literals", asJSON(tr), []string{first + "]", first + `,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"}]`})
 	want(t, "answers", answers(tr), []string{"", "c"})
 	want(t, "Session", tr.Session, []int64{7, 7})
 	if string(tr.Literal(1).Tools) != `[{"type":"function"}]` {
@@ -145,7 +145,7 @@ func TestReadMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := read(t, out.String(), Options{})
-	want(t, "converted", literals(back), literals(tr))
+	want(t, "converted", asJSON(back), asJSON(tr))
 }
 
 func TestCountAnswers(t *testing.T) {
@@ -221,7 +221,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 		for i, m := range k.Said {
 			if m.From == "gpt" && m.Value != "" && i > 0 && (k.Said[i-1].From == "human" || k.Said[i-1].From == "tool") {
 				var got []oracleMessage
-				if err := json.Unmarshal([]byte(literals(tr.only(at))[0]), &got); err != nil {
+				if err := json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got); err != nil {
 					t.Fatal(err)
 				}
 				var answer string
@@ -289,7 +289,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 			t.Helper()
 			l := tr.Literal(at)
 			var got any
-			if err := json.Unmarshal([]byte(literals(tr.only(at))[0]), &got); err != nil {
+			if err := json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got); err != nil {
 				t.Fatal(err)
 			}
 			var wanted any = history
@@ -368,7 +368,7 @@ func FuzzTurns(f *testing.F) {
 				continue
 			}
 			checkInvariants(t, tr)
-			for i, l := range literals(tr) {
+			for i, l := range asJSON(tr) {
 				if !json.Valid([]byte(l)) || !json.Valid([]byte(`"`+string(tr.Answer(i))+`"`)) {
 					t.Fatalf("%s, row %d: %s, answer %s", format.name, i, l, tr.Answer(i))
 				}
