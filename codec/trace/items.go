@@ -3,9 +3,6 @@ package trace
 import (
 	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
-	"strconv"
 )
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
@@ -26,41 +23,11 @@ func (m *items) set(r *row, f field, value []byte) error {
 	return err
 }
 
-// setAll notes the fields of a row that an object has.
-func (m *items) setAll(r *row, object []member, fields ...field) error {
-	for _, f := range fields {
-		if value := valueOf(object, m.p.format.names[f]); value != nil {
-			if err := m.set(r, f, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
-func (m *items) setConversation(r *row, object []member) error {
-	err := m.setAll(r, object, sessionField)
-	if err == nil && !r.seen.has(sessionField) {
-		r.setSession([]byte("conversation-" + strconv.Itoa(m.first)))
-	}
-	return err
-}
-
-// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row before.
-func (m *items) setMessages(r *row, content []byte) {
-	r.literal.Kind, r.literal.Content = MessagesLiteral, content[:len(content):len(content)]
-	r.longer = len(m.rows) > 1
-}
-
 // add makes room for a row.
 func (m *items) add() *row {
 	m.rows = append(m.rows, row{parent: noParent, turn: 1})
 	return &m.rows[len(m.rows)-1]
 }
-
-// errUnanswered is a conversation in which nothing that was asked has an answer, so there was no request to replay.
-var errUnanswered = errors.New("nothing in the conversation was asked and answered")
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
@@ -122,31 +89,4 @@ func valueOf(all []member, key string) []byte {
 		}
 	}
 	return nil
-}
-
-// listIn is the objects of the list under a key; nil where it is not there or null.
-func listIn(all []member, key string, each func(i int, object []byte) error) error {
-	list := valueOf(all, key)
-	if list == nil {
-		return nil
-	}
-	if list[0] != '[' {
-		return &rowError{fmt.Sprintf("%s is %s, not a list", key, clip(list)), "write it as [{…},…]"}
-	}
-	s := scanner{b: list}
-	return s.list(func(i int, value []byte) error {
-		if value[0] != '{' {
-			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", key, i, clip(value)), "write each as {…}"}
-		}
-		return inside(fmt.Sprintf("%s[%d]", key, i), each(i, value))
-	})
-}
-
-// inside is an error with the place in the object where it was found.
-func inside(place string, err error) error {
-	var bad *rowError
-	if errors.As(err, &bad) {
-		return &rowError{place + ": " + bad.what, bad.fix}
-	}
-	return err
 }

@@ -151,26 +151,6 @@ func (t *turn) appendMessage(dst []byte) []byte {
 	return appendMessage(dst, t.role, append(append(parts, t.media...), ']'))
 }
 
-// appendMessage appends a message of a chat, behind others. Role is the inside of a JSON string, content JSON.
-func appendMessage(dst []byte, role string, content []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	dst = append(append(append(dst, `{"role":"`...), role...), `","content":`...)
-	return append(append(dst, content...), '}')
-}
-
-// isString refuses a value that is no string.
-func isString(name string, value []byte) error {
-	if value[0] != '"' {
-		return &rowError{fmt.Sprintf("%s is %s, not a string", name, clip(value)), `write it as "…"`}
-	}
-	return nil
-}
-
-// unquoted is a JSON string without its quotes.
-func unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-1] }
-
 // checkType refuses an object that says that it is of another format.
 func checkType(all []member, want string) error {
 	if kind := valueOf(all, "type"); kind != nil && string(kind) != `"`+want+`"` {
