@@ -121,6 +121,10 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	t, counted, err := countAnswers(t, r.o.tokenizer)
+	if err != nil {
+		return err
+	}
 	selected := t.Len()
 	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
@@ -128,6 +132,12 @@ func (r *replay) load(context.Context) error {
 	r.trace, r.loadS = t, time.Since(began).Seconds()
 	for _, note := range t.Lint.Notes() {
 		r.note("trace: %s", note)
+	}
+	if counted != "" {
+		if r.o.tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		r.note("trace: %s", counted)
 	}
 	if err := r.o.pacing.checkTimes(t); err != nil {
 		return err

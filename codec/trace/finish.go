@@ -54,6 +54,9 @@ func (l *loader) refuseWhole(order []int32) error {
 		if l.lint.Failed > 0 && l.lint.Failed == l.fileRows {
 			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows), "a replay needs requests with response tokens")
 		}
+		if l.lint.Unanswered > 0 && l.lint.Unanswered == l.fileRows {
+			return refuse(l.name, fmt.Sprintf("in none of the %d conversations was something asked and answered", l.fileRows), "check that this is the right file and --format")
+		}
 		if l.lint.Dropped > 0 {
 			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
 		}
@@ -138,7 +141,7 @@ func (l *loader) assemble(order []int32) *Trace {
 	t := &Trace{
 		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), sessionNames: l.names,
+		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
 	}
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first

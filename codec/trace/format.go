@@ -183,7 +183,7 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most telling first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT()}
+	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }
 
 // Formats lists the names that [Options].Format takes.

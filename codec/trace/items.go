@@ -9,6 +9,7 @@ import (
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
 type items struct {
 	p      *rowParser
+	first  int    // number of the object's first row
 	within string // the file's place in the directory where it was found; "" = it was named itself
 	rows   []row
 }
@@ -58,8 +59,13 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, within: l.within}
+	out := items{p: &l.parser, first: l.fileRows, within: l.within}
 	err := l.parser.format.items(&out, object)
+	if err == errUnanswered && !l.o.Strict {
+		l.fileRows++
+		l.lint.Unanswered++
+		return
+	}
 	if err == nil && len(out.rows) == 0 {
 		err = &rowError{"nothing in it to send", "leave it out"}
 	}

@@ -36,7 +36,8 @@ type row struct {
 	delayNS     int64
 	literal     Literal
 	endpoint    string // path that it is for; "" = not said
-	begins      bool   // the literal's content is the beginning of that of the row decoded before
+	longer      bool   // the literal's content begins with that of the row before, in the same object
+	answer      []byte // the recorded one, the inside of a JSON string
 }
 
 // rowParser decodes the lines of one file.
@@ -49,6 +50,7 @@ type rowParser struct {
 	key    []byte // scratch
 	typ    []byte // scratch
 	name   []byte // scratch
+	said   []byte // scratch
 
 	columns []field  // of a CSV file, once its head is known
 	cells   [][]byte // scratch
@@ -487,7 +489,7 @@ func faultOf(file string, line int, err error) Fault {
 	if errors.As(err, &bad) {
 		f.Fix = bad.fix
 	}
-	if errors.Is(err, errFailed) {
+	if errors.Is(err, errFailed) || errors.Is(err, errUnanswered) {
 		f.Fix = "leave the row out, or replay without --strict"
 	}
 	var syntax *syntaxError

@@ -5,7 +5,7 @@
 // plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
-// any number of goroutines may read it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
+// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
 // read, up to twice that.
 package trace
 
@@ -51,6 +51,7 @@ type Trace struct {
 
 	ids          idStore
 	literals     *literalStore    // nil where there are none
+	answers      *textStore       // nil where there are none
 	sessionNames map[int64]string // of Session where it is a hash
 }
 
