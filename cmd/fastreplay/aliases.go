@@ -58,7 +58,7 @@ func aiperfAliases() []alias {
 		{name: "warmup-request-count", flag: "warmup"},
 		{name: "num-warmup-requests", flag: "warmup"},
 		{name: "random-seed", flag: "seed"},
-		{name: "model-names", takes: values, flag: "model"},
+		{name: "model-names", flag: "model"},
 		{name: "endpoint-type", flag: "api", value: oneOf(endpointTypes())},
 		{name: "custom-endpoint", flag: "endpoint"},
 		{name: "streaming", takes: noValue, flag: "no-stream", value: unless},

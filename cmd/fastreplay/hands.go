@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -81,11 +83,12 @@ func (h *hands) settle(o *options, args []string) error {
 			return err
 		}
 	}
-	for _, step := range []func(*options) error{h.imply, h.likeAIPerf} {
+	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.chooseAPI, h.likeAIPerf} {
 		if err := step(o); err != nil {
 			return err
 		}
 	}
+	h.unlikeReplayer()
 	h.tokenizer(o)
 	return nil
 }
@@ -103,6 +106,10 @@ func (h *hands) take(t taken) error {
 		h.note("--%s: %s", t.name, t.note)
 	}
 	if t.flag == "" {
+		return nil
+	}
+	if h.flags.Lookup(t.flag) == nil {
+		h.note("--%s: there is no --%s in this version", t.name, t.flag)
 		return nil
 	}
 	text, err := t.text, error(nil)
@@ -155,34 +162,22 @@ func (h *hands) says(f *pflag.Flag) []string {
 	return []string{f.Value.String()}
 }
 
-// cause is why a flag does not take a value, without pflag's words about it.
+// cause is why a flag does not take a value, without pflag's and strconv's words about it.
 func cause(err error) error {
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return bad.Unwrap()
+		err = bad.Unwrap()
+	}
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false"}[number.Func]
+		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
 	}
 	return err
-}
-
-// imply is what flags mean together that are one by one something else.
-func (h *hands) imply(o *options) error {
-	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.chooseAPI} {
-		if err := step(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // join makes a URL of a host and a port, and of an endpoint that is one.
 func (h *hands) join(o *options) error {
 	if h.address.host != "" || h.address.port != "" {
-		host, port := h.address.host, h.address.port
-		if host == "" {
-			host = "127.0.0.1"
-		}
-		if port == "" {
-			port = "8000"
-		}
+		host, port := cmp.Or(h.address.host, "127.0.0.1"), cmp.Or(h.address.port, "8000")
 		h.address.host, h.address.port = "", ""
 		if err := h.set(&alias{name: "host", flag: "url"}, host+":"+port); err != nil {
 			return err
@@ -261,6 +256,20 @@ func (h *hands) tokenizer(o *options) {
 	if h.profile || hubName.MatchString(name) || h.flags.Changed("tokenizer-config") {
 		o.tokenizer = ""
 		h.note("--tokenizer %s: no file or folder of this machine; it is not needed: prompts are proven on the server", name)
+	}
+}
+
+// unlikeReplayer says where a trace-replayer's defaults are not ours; each of its command lines has a --tokenizer-config.
+func (h *hands) unlikeReplayer() {
+	given := h.flags.Changed
+	if !given("tokenizer-config") {
+		return
+	}
+	if !given("no-stream") {
+		h.note("responses are streamed, which trace-replayer does with --stream only; --no-stream asks for whole ones")
+	}
+	if !given("duration") {
+		h.note("the whole trace is replayed; trace-replayer ends after 60 s unless --time-in-secs says otherwise")
 	}
 }
 

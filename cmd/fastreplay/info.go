@@ -96,7 +96,7 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 func (h *hands) options() map[string]any {
 	given := map[string]any{}
 	h.flags.Visit(func(f *pflag.Flag) {
-		if _, alias := f.Value.(*aliasValue); alias {
+		if _, alias := f.Value.(*aliasValue); alias || f.Value.String() == "" {
 			return
 		}
 		switch f.Name {

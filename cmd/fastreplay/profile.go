@@ -120,7 +120,7 @@ func gathered(args []string, root *cobra.Command) []string {
 		return args
 	}
 	flags, several := cmd.Flags(), map[string]takes{}
-	for _, name := range []string{"extra-inputs", "header", "goodput", "url", "model"} {
+	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {
 		if f := flags.Lookup(name); f != nil {
 			several["--"+name] = values
 			if f.Shorthand != "" {

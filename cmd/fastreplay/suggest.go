@@ -19,7 +19,7 @@ func unknownFlag(c *cobra.Command, err error) error {
 
 // didYouMean names the flag that is nearest to a name, if one is near; dashes go before it.
 func didYouMean(flags *pflag.FlagSet, name, dashes string) string {
-	best, least := "", 1+max(1, len(name)/3)
+	best, least := "", 1+max(2, len(name)/3)
 	flags.VisitAll(func(f *pflag.Flag) {
 		if d := distance(strings.ToLower(strings.ReplaceAll(name, "_", "-")), f.Name); d < least {
 			best, least = f.Name, d
