@@ -104,3 +104,20 @@ func TestMalformedConfigs(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+// FuzzConfig: whatever a file holds, it is read or refused in one line.
+func FuzzConfig(f *testing.F) {
+	for _, seed := range []string{"", "rate: 10\n", "header: ['A: b']\nurl: [h:1]\n", "a: &x [*x]\n", "? [a]\n: b\n", "<<: {rate: 1}\n", "--- \n...\n", "rate: !!binary aGk=\n"} {
+		f.Add(seed)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(dir, "fuzz.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := typed(t, false, "--config", path, "x"); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
