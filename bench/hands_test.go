@@ -226,7 +226,8 @@ func TestDurationGrace(t *testing.T) {
 			load := steady(t, 200, 100, 3)
 			res := run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--duration-grace", "300ms")...)
 			by := res.outcomes()
-			if by["cancelled"] == 0 || by["ok"] == 0 || name != "cap" && by["not_sent"] > 0 {
+			bounded := name == "cap" || name == "closed" // where three that stall are all that is sent
+			if by["cancelled"] == 0 || by["ok"] == 0 && !bounded || by["not_sent"] > 0 && name != "cap" {
 				t.Errorf("outcomes %v", by)
 			}
 			for _, l := range res.lines {

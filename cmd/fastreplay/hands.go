@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 )
 
@@ -219,7 +220,7 @@ func (h *hands) inFileTime(o *options) error {
 
 // chooseAPI finds ours for trace-replayer's names, and for an endpoint that gives it away.
 func (h *hands) chooseAPI(o *options) error {
-	theirs := o.api == "openai" || o.api == "aibrix"
+	theirs := (o.api == "openai" || o.api == "aibrix") && !slices.Contains(api.Names(), o.api)
 	if !theirs && (h.flags.Changed("api") || h.profile) {
 		return nil
 	}
@@ -279,6 +280,7 @@ func (h *hands) likeAIPerf(o *options) error {
 		return nil
 	}
 	given, p := h.flags.Changed, &o.pacing
+	whole := o.noStream || !given("no-stream")
 	var set []string
 	for _, d := range []struct {
 		flag, text, words string
@@ -287,6 +289,7 @@ func (h *hands) likeAIPerf(o *options) error {
 		{"url", "localhost:8000", "--url localhost:8000", true},
 		{"api", "chat", "--endpoint-type chat", true},
 		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", true},
+		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout", whole},
 		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration")},
 		{"concurrency", "1", "--concurrency 1", p.notFixed && p.rate == "" && p.ramp == ""},
 	} {

@@ -261,7 +261,8 @@ func TestRefusedAliases(t *testing.T) {
 // TestProfileDefaults: AIPerf's, each said.
 func TestProfileDefaults(t *testing.T) {
 	for _, c := range []struct{ line, want, note string }{
-		{"", "--url localhost:8000 --api chat --no-stream true", "as aiperf profile does unless told otherwise: --url localhost:8000; --endpoint-type chat; whole responses, so no TTFT or TPOT (--streaming asks for streams)"},
+		{"", "--url localhost:8000 --api chat --no-stream true --idle-timeout 10m0s", "as aiperf profile does unless told otherwise: --url localhost:8000; --endpoint-type chat; whole responses, so no TTFT or TPOT (--streaming asks for streams); no limit on the time between two bytes of a whole response but --timeout"},
+		{"-u h:1 --endpoint-type chat --no-stream --request-timeout-seconds 9", "--url h:1 --api chat --no-stream true --timeout 9s --idle-timeout 9s", "as aiperf profile does unless told otherwise: no limit on the time between two bytes of a whole response but --timeout"},
 		{"--streaming --url h:1", "--url h:1 --api chat --no-stream false", "as aiperf profile does unless told otherwise: --endpoint-type chat"},
 		{"-u a:1 -u b:2 c:3 --endpoint-type completions --streaming", "--url a:1,b:2,c:3 --api completions --no-stream false", ""},
 		{"-u h:1 --endpoint-type chat --backend vllm --streaming", "--url h:1 --api chat --no-stream false", "--backend: the API is what --endpoint-type says"},
