@@ -67,6 +67,32 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
+// TestExportDiskFull: an export that finds no room is said, leaves nothing of itself, and takes nothing of the results away.
+func TestExportDiskFull(t *testing.T) {
+	asRoot(t)
+	small := t.TempDir()
+	if err := syscall.Mount("fastreplay", small, "tmpfs", 0, "size=128k"); err != nil {
+		t.Skipf("no tmpfs: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
+	m := startMock(t)
+	res := startReplayIn(t, nil, filepath.Join(small, "results"), "--trace", steady(t, 100, 400, 3), "--url", m.url, "--export", "aiperf", "--export", "vllm").finish(t)
+	if res.code != 1 || !strings.Contains(res.stderr, "results are incomplete on disk: --export aiperf: ") || !strings.Contains(res.stderr, "no space left on device") {
+		t.Errorf("exit %d:\n%s", res.code, res.stderr)
+	}
+	if len(res.lines) != 100 || !res.summary.Verdict.Valid && len(res.reasons()) > 0 {
+		t.Errorf("%d records, verdict %+v", len(res.lines), res.summary.Verdict)
+	}
+	files, _ := os.ReadDir(res.dir)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if got := strings.Join(names, " "); got != "histograms.hlog requests.jsonl summary.json vllm.json" {
+		t.Errorf("on disk: %s; want the results and the export for which there was room", got)
+	}
+}
+
 // wire is two network namespaces joined by a pair of virtual interfaces with the MTU of Ethernet.
 type wire struct {
 	client, server []string // prefixes of a command line

@@ -4,12 +4,13 @@ import (
 	"net/netip"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
 // order, one request after the other.
 type IdealHits struct {
-	Expected []int64 // tokens by request; nil where it is unknown how many of the server's own tokens precede a prompt
+	Expected []int64 // tokens by request, record.None of literals; nil where it is unknown how many of the server's own tokens precede a prompt
 	// Least and Most bound what a cold cache can have held. Most allows for servers that cache smaller pieces than is
 	// assumed of them.
 	Least, Most []int64
@@ -59,6 +60,10 @@ func (w *Work) idealHits(head int, block func(PrefixCache) int) []int64 {
 	caches := map[netip.AddrPort]*kvcache.Infinite{}
 	hits := make([]int64, w.Requests())
 	for i := range hits {
+		if !w.Made(i) {
+			hits[i] = record.None
+			continue
+		}
 		instance := w.peer(i)
 		cache := caches[instance]
 		if cache == nil {

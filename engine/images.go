@@ -71,14 +71,18 @@ func (m *Images) Largest() int { return m.largest }
 // Free gives the memory back; no image may be used afterwards.
 func (m *Images) Free() error { return m.arena.free() }
 
-// Layout finds where each image of w goes, and with that the exact memory needed, without building any.
+// Layout finds where each image of w goes, and with that the exact memory needed, without building any. A LiteralError is the
+// first row that the backend cannot send.
 func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
+	if err := r.checkLiterals(w); err != nil {
+		return nil, err
+	}
 	n := w.Requests()
 	m := &Images{arena: &arena{}, offsets: make([]int64, n+1)}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
-			body := r.Backend.Size(r.Source.Size(r.spec(w, i)), int(w.Trace.OutputTokens[i]))
+			body := r.bodySize(w, i)
 			head = r.appendHead(head[:0], w, i, body)
 			m.offsets[i+1] = int64(len(head) + body)
 		}
@@ -120,12 +124,9 @@ func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, bui
 
 // build writes image i into dst and returns the digest of what it asks.
 func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
-	spec, output := r.spec(w, i), int(w.Trace.OutputTokens[i])
-	b := r.appendHead(dst[:0], w, i, r.Backend.Size(r.Source.Size(spec), output))
+	b := r.appendHead(dst[:0], w, i, r.bodySize(w, i))
 	bodyAt := len(b)
-	b = r.Backend.AppendPrefix(b)
-	b = r.Source.Append(b, spec)
-	b = r.Backend.AppendSuffix(b, output)
+	b = r.appendBody(b, w, i)
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: image %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // PromptError is a built prompt that has not the number of tokens that it should.
@@ -22,7 +23,7 @@ func (e *PromptError) Error() string {
 	return fmt.Sprintf("row %d: want %d tokens, got %d", e.Row, e.Want, e.Got)
 }
 
-// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large), in parallel and
+// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; literals are left out), in parallel and
 // as they stand in the images. count is given a prompt as it lies in the body and is called by many goroutines. It returns
 // how many were counted. The error is the PromptError of the first row of them that differs.
 func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
@@ -30,14 +31,19 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt [
 		n = w.Requests()
 	}
 	var mu sync.Mutex
+	var made atomic.Int64
 	var wrong []*PromptError
 	before := len(r.Backend.AppendPrefix(nil))
 	err = parallel(ctx, n, func(from, to int) {
 		for k := from; k < to; k++ {
 			i := k * w.Requests() / n
+			if !w.Made(i) {
+				continue
+			}
+			made.Add(1)
 			image, spec := w.Images.whole(r, w, i), r.spec(w, i)
 			size := r.Source.Size(spec)
-			body := r.Backend.Size(size, int(w.Trace.OutputTokens[i]))
+			body := r.bodySize(w, i)
 			text := image[len(image)-body+before:][:size]
 			if got, err := count(text); got != spec.Tokens || err != nil {
 				mu.Lock()
@@ -47,7 +53,7 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt [
 		}
 	})
 	if err != nil || len(wrong) == 0 {
-		return n, err
+		return int(made.Load()), err
 	}
-	return n, slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
+	return int(made.Load()), slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
 }

@@ -38,8 +38,8 @@ func (b *Prober) WarmUp(ctx context.Context, w *Work, source prompt.Source, n, a
 		senders.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				at, shape := places[i%len(places)], i%w.Requests()
-				text := b.warmUpPrompt(source, i, w.PromptTokens(shape))
-				if _, err := b.complete(ctx, at.target, at.addr, text, salt, int(w.Trace.OutputTokens[shape])); err != nil {
+				text := b.warmUpPrompt(source, i, w.warmUpTokens(shape))
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, w.warmUpOutput(shape)); err != nil {
 					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
 				}
 			}
@@ -47,6 +47,26 @@ func (b *Prober) WarmUp(ctx context.Context, w *Work, source prompt.Source, n, a
 	}
 	senders.Wait()
 	return context.Cause(ctx)
+}
+
+// What a warm-up takes where a literal's lengths are not known.
+const (
+	bytesPerToken    = 4 // about as many as English text has
+	unrecordedOutput = 16
+)
+
+func (w *Work) warmUpTokens(i int) int {
+	if w.Made(i) || w.Trace.InputTokens[i] > 0 {
+		return w.PromptTokens(i)
+	}
+	return max(1, len(w.Trace.Literal(i).Content)/bytesPerToken)
+}
+
+func (w *Work) warmUpOutput(i int) int {
+	if n := w.Trace.OutputTokens[i]; n > 0 {
+		return int(n)
+	}
+	return unrecordedOutput
 }
 
 // warmUpPrompt is beyond the numbers of all probes.

@@ -40,7 +40,7 @@ func (w *Work) peer(i int) netip.AddrPort {
 	return w.Targets[place.Target].Peers[place.Peer]
 }
 
-// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one.
+// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. Of a literal it says nothing.
 func (w *Work) PromptTokens(i int) int {
 	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 }
@@ -50,7 +50,12 @@ func (w *Work) builtTokens(i int) int { return w.PromptTokens(i) + w.Overhead.To
 
 // SurplusTokens is how many more tokens than recorded the server counts in request i: above 0 where the recorded length is
 // not above what the server adds, so that a prompt of one token is too long.
-func (w *Work) SurplusTokens(i int) int { return w.builtTokens(i) - int(w.Trace.InputTokens[i]) }
+func (w *Work) SurplusTokens(i int) int {
+	if !w.Made(i) {
+		return 0
+	}
+	return w.builtTokens(i) - int(w.Trace.InputTokens[i])
+}
 
 // DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
 const DefaultBlockTokens = 16
@@ -73,7 +78,7 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		r.Row = int64(t.Row[i])
 		r.RequestID = requestID(runID, i)
 		if t.Session != nil {
-			r.Session = t.Session[i]
+			r.Session, r.SessionName = t.Session[i], t.SessionName(i)
 		}
 		if t.Turn != nil {
 			r.Turn = int64(t.Turn[i])
@@ -83,7 +88,7 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		}
 		r.Target = w.Targets[w.Places[i].Target].URL
 		r.Peer = w.peer(i).String()
-		r.InputTokens, r.OutputTokens, r.BuiltTokens = int64(t.InputTokens[i]), int64(t.OutputTokens[i]), int64(w.builtTokens(i))
+		w.recordLengths(r, i)
 		if w.Plan.Open() {
 			r.PlannedNS = w.Plan.ReleaseNS[i]
 		}
@@ -95,6 +100,18 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		}
 	}
 	return records
+}
+
+// recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's
+// to say, and a payload asks for its own.
+func (w *Work) recordLengths(r *record.Record, i int) {
+	kind, output := w.Trace.Literal(i).Kind, int64(w.Trace.OutputTokens[i])
+	if kind == trace.NoLiteral {
+		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.builtTokens(i))
+	}
+	if kind != trace.PayloadLiteral && output > 0 {
+		r.OutputTokens = output
+	}
 }
 
 // requestIDDigits holds any row of a run; the ids of one run are equally long, so that images are.

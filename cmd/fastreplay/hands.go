@@ -109,10 +109,6 @@ func (h *hands) take(t taken) error {
 	if t.flag == "" {
 		return nil
 	}
-	if h.flags.Lookup(t.flag) == nil {
-		h.note("--%s: there is no --%s in this version", t.name, t.flag)
-		return nil
-	}
 	text, err := t.text, error(nil)
 	if t.value != nil {
 		text, err = t.value(t.text)

@@ -96,6 +96,8 @@ func TestAliases(t *testing.T) {
 		{"--output-path log/client", "--output log/client"},
 		{"-d bailian -t 1200 --scale-factor 1.5", "--format bailian --duration 20m0s --scale 1.5"},
 		{"--dataset azure --time-in-secs 60", "--format azure --duration 1m0s"},
+		{"--ttft-slo 5 --tpot-slo 0.06 --goodput e2e:9000", "--goodput e2e:9000,ttft:5000,tpot:60"},
+		{"--goodput ttft:500 tpot:50", "--goodput ttft:500,tpot:50"},
 		{"--dataset-name sharegpt", "--format sharegpt"},
 		{"--dataset-name burstgpt", "--format burstgpt"},
 		{"--base-url http://h:1", "--url http://h:1"},
@@ -177,7 +179,7 @@ func TestAliasTable(t *testing.T) {
 			switch own := ours.Lookup(a.flag); {
 			case a.refused != "" && (a.flag != "" || a.note != ""), a.refused == "" && a.flag == "" && a.note == "":
 				t.Errorf("--%s must have a flag, a note or a refusal: %+v", a.name, a)
-			case a.flag != "" && own == nil && a.flag != "goodput":
+			case a.flag != "" && own == nil:
 				t.Errorf("--%s: there is no --%s", a.name, a.flag)
 			case a.flag != "" && (a.takes == noValue) != (own != nil && own.Value.Type() == "bool") && a.value == nil:
 				t.Errorf("--%s and --%s do not take the same", a.name, a.flag)
@@ -287,7 +289,7 @@ func TestProfileDefaults(t *testing.T) {
 // TestPaceLikeAIPerf: a trace's times are kept in profile, as far as the user has not said otherwise.
 func TestPaceLikeAIPerf(t *testing.T) {
 	timed := &trace.Trace{Format: "mooncake", ArrivalNS: []int64{0, 5}}
-	untimed := &trace.Trace{Format: "mooncake", ArrivalNS: []int64{0, 0}}
+	untimed := &trace.Trace{Format: "mooncake", ArrivalNS: []int64{0, 0}, Untimed: true}
 	turns := &trace.Trace{Format: "single_turn", ArrivalNS: []int64{0, 5}}
 	for _, c := range []struct {
 		line        string

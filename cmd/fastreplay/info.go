@@ -71,7 +71,7 @@ func placementNotes(f engine.Facts, o *options) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Cut: f.Cut, Targets: r.work.URLs(), Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.probed.model, Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
 	}
 }
 
@@ -86,7 +86,11 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 			w.ShortRows++
 			w.ShortSurplus += int64(surplus)
 		}
-		w.InputTokens += int64(t.InputTokens[i])
+		if r.work.Made(i) {
+			w.InputTokens += int64(t.InputTokens[i])
+		} else {
+			w.Literals++
+		}
 		w.OutputTokens += int64(t.OutputTokens[i])
 	}
 	return w

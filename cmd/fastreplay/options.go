@@ -70,10 +70,12 @@ type options struct {
 	output   string
 	compress bool
 	json     bool
+	exports  []string
 	limits   metrics.Limits
 	maxDrift time.Duration
 	maxLag   time.Duration
 	chunkLog string
+	goodput  goodput
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -115,7 +117,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", "))
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
@@ -166,10 +168,12 @@ func (o *options) addResultFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
+	addExportFlag(f, &o.exports)
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
 	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
+	o.goodput.addFlag(f)
 }
 
 // complete checks the flags against each other and fills in what depends on others.
@@ -193,8 +197,8 @@ func (o *options) complete(args []string) error {
 	if err := o.pacing.complete(o.seed); err != nil {
 		return err
 	}
-	if o.prompt == "" {
-		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
+	if err := o.goodput.complete(); err != nil {
+		return err
 	}
 	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
 		return err
@@ -244,10 +248,8 @@ const (
 // check refuses what no replay can mean; the options of reading are the trace's own business.
 func (o *options) check() error {
 	switch {
-	case o.prompt != promptTokenIDs && o.prompt != promptText:
+	case o.prompt != "" && o.prompt != promptTokenIDs && o.prompt != promptText:
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
-	case o.prompt == promptTokenIDs && o.api == "chat":
-		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
@@ -272,10 +274,8 @@ func (o *options) check() error {
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
-	case o.overhead != nil && o.api != "chat":
-		return errors.New("--chat-overhead: only --api chat has a template")
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate())
+	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

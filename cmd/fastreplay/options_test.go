@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,13 +53,40 @@ func TestProofFlags(t *testing.T) {
 		"--verify-prompts 64":                 "--verify-prompts: give the model's own tokenizer with --tokenizer", // the default, but without what it is about
 		"--tokenizer x --verify-prompts many": `--verify-prompts "many": want a number of prompts, or all`,
 		"--tokenizer x --verify-prompts -1":   `--verify-prompts "-1"`,
-		"--chat-overhead 20,5":                "only --api chat has a template",
 		"--api chat --chat-overhead 25":       `--chat-overhead "25": want HEAD,TAIL`,
 		"--cache-tokens -1":                   `--cache-tokens: "-1" is no number of tokens`,
 		"--engine-block-tokens -1":            "--engine-block-tokens -1: want at least 1",
 	} {
 		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", line, err, want)
+		}
+	}
+}
+
+// TestChooseAPI: a trace with messages is a chat where nobody says otherwise.
+func TestChooseAPI(t *testing.T) {
+	for line, want := range map[string]struct {
+		messages    int64
+		api, prompt string
+		says        string
+	}{
+		"":                               {0, "completions", promptTokenIDs, ""},
+		"--prompt text":                  {0, "completions", promptText, ""},
+		"--api chat":                     {0, "chat", promptText, ""},
+		"--model m":                      {1, "chat", promptText, ""},
+		"--api completions":              {1, "completions", promptTokenIDs, ""},
+		"--chat-overhead 20,5":           {0, "", "", "only --api chat has a template"},
+		"--api chat --prompt token-ids":  {0, "", "", "a chat message is text"},
+		"--prompt token-ids --model m":   {1, "", "", "a chat message is text"},
+		"--model m --chat-overhead 20,5": {1, "chat", promptText, ""},
+	} {
+		o, err := given(t, "trace.jsonl "+line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = o.chooseAPI(&literals{messages: want.messages})
+		if said := fmt.Sprint(err); want.says != "" && !strings.Contains(said, want.says) || want.says == "" && (err != nil || o.api != want.api || o.prompt != want.prompt) {
+			t.Errorf("%q: %s, %s, %v; want %+v", line, o.api, o.prompt, err, want)
 		}
 	}
 }

@@ -32,14 +32,14 @@ func (r *replay) probe(ctx context.Context) error {
 	for _, note := range notes {
 		r.note("%s", note)
 	}
-	if r.probed.model == "" {
+	if r.probed.model == "" && !r.asksNoModel() {
 		if r.probed.model, err = r.prober.Model(ctx); err != nil {
 			return err
 		}
 		r.say.line("model: %s, from /v1/models", r.probed.model)
 	}
 	r.prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
-	if err := r.measureOverhead(ctx); err != nil {
+	if err := r.proveTokens(ctx); err != nil {
 		return err
 	}
 	caches, engines := r.prober.PrefixCaches(ctx)
@@ -50,11 +50,24 @@ func (r *replay) probe(ctx context.Context) error {
 	return r.chooseCold(ctx)
 }
 
+// asksNoModel tells whether nothing is sent that names a model of our choice.
+func (r *replay) asksNoModel() bool { return r.literals.onlyPayloads() && r.o.warmup == 0 }
+
+// proveTokens makes sure that the servers count the tokens that are made as we do. Words of others need no proof.
+func (r *replay) proveTokens(ctx context.Context) error {
+	if r.literals.all {
+		return nil
+	}
+	return r.measureOverhead(ctx)
+}
+
 // skipProbe says what is taken for granted where nobody is asked.
 func (r *replay) skipProbe() {
-	r.assumeOverhead()
+	if !r.literals.all {
+		r.assumeOverhead()
+	}
 	r.sizeCaches(nil)
-	if r.probed.model == "" {
+	if r.probed.model == "" && !r.asksNoModel() {
 		r.probed.model = unprobedModel
 		r.note("the servers are not asked: the model is sent as %q (set --model)", unprobedModel)
 	}
@@ -87,6 +100,10 @@ func (r *replay) chooseCold(ctx context.Context) error {
 	}
 	if cold == engine.ColdOff {
 		r.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
+		return nil
+	}
+	if r.literals.onlyPayloads() {
+		r.note("cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier runs have sent may still be cached")
 		return nil
 	}
 	return r.trySalt(ctx, cold)

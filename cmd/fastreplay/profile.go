@@ -79,7 +79,7 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 	if !h.profile || p.fixed || p.notFixed || p.given("scale") {
 		return nil
 	}
-	timed := t.Len() > 0 && t.ArrivalNS[t.Len()-1] > 0 && !slices.Contains([]string{"single_turn", "multi_turn", "raw_payload", "inputs_json"}, t.Format)
+	timed := !t.Untimed && !slices.Contains([]string{"single_turn", "multi_turn", "raw_payload", "inputs_json"}, t.Format)
 	rated := p.rate != "" || p.ramp != ""
 	switch {
 	case timed && rated:

@@ -65,6 +65,7 @@ type replay struct {
 	say   *terminal
 
 	trace     *trace.Trace
+	literals  literals
 	work      *engine.Work
 	recipe    *engine.Recipe
 	source    prompt.Source
@@ -145,6 +146,9 @@ func (r *replay) load(context.Context) error {
 	for _, note := range r.hands.paceLikeAIPerf(&r.o.pacing, t) {
 		r.note("%s", note)
 	}
+	if err := r.o.pacing.checkTimes(t); err != nil {
+		return err
+	}
 	plan, err := r.o.pacing.plan(t)
 	if err != nil {
 		return err
@@ -153,12 +157,24 @@ func (r *replay) load(context.Context) error {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
-	r.say.line("trace: %s, read as %s (timestamps in %s%s): %s of %s rows in %s",
-		t.Name, t.Format, trace.UnitName(t.TimeUnit), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	r.literals = literalsOf(t, plan.Requests)
+	if err := r.o.chooseAPI(&r.literals); err != nil {
+		return err
+	}
+	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
+		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
 	if n := r.o.pacing.repeat; n > 1 {
 		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
 	return nil
+}
+
+// timeWords is how the trace tells the time, as a part of a sentence.
+func timeWords(t *trace.Trace) string {
+	if t.Untimed {
+		return "no timestamps"
+	}
+	return "timestamps in " + trace.UnitName(t.TimeUnit)
 }
 
 // blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
@@ -219,7 +235,10 @@ func (r *replay) noteShort() {
 
 func (r *replay) ownHeaders() []http1.Header {
 	accept := "text/event-stream"
-	if r.o.noStream {
+	switch {
+	case r.literals.rows > 0:
+		accept = "text/event-stream, application/json" // a row may ask for the one or the other
+	case r.o.noStream:
 		accept = "application/json"
 	}
 	return []http1.Header{
@@ -346,7 +365,7 @@ func (r *replay) descriptorsNeeded() int {
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
-		Backend: r.recipe.Backend, Stream: !r.o.noStream, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks,
 	}
@@ -364,8 +383,11 @@ func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
 	var input, output, built, least, most int64
 	for i := range plan.Requests {
-		input += int64(t.InputTokens[i])
 		output += int64(t.OutputTokens[i])
+		if !r.work.Made(i) {
+			continue
+		}
+		input += int64(t.InputTokens[i])
 		built += int64(t.InputTokens[i]) + int64(r.work.SurplusTokens(i))
 		least += r.ideal.Least[i]
 		most += r.ideal.Most[i]
@@ -379,12 +401,20 @@ func (r *replay) describeWork() {
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
+	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
+	if r.literals.all {
+		return
+	}
 	share := human.Percent(float64(least) / float64(max(1, built)))
 	if r.ideal.Expected == nil {
 		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
-	r.say.line("      an ideal prefix cache would hold %s of the input tokens", share)
+	what := "the input tokens"
+	if r.literals.rows > 0 {
+		what = "the tokens of prompts that are made"
+	}
+	r.say.line("      an ideal prefix cache would hold %s of %s", share, what)
 }
 
 // meanRate is the mean rate of a plan that spans some time, as a part of a sentence.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -9,19 +11,30 @@ import (
 // newReportCommand prints what an earlier run found, from its files alone.
 func newReportCommand() *cobra.Command {
 	var asJSON bool
+	var exports []string
+	var g goodput
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Print the summary of a run from its results on disk",
 		Long: `Print the summary of a run from its results on disk, the verdict first.
 
 DIR is the output directory of a run. If the run was killed and left no summary,
-one is made of the records that are on disk.`,
-		Example: "  fastreplay report results/2026-01-02T150405Z",
-		Args:    cobra.ExactArgs(1),
+one is made of the records that are on disk. With --goodput the SLOs are these and
+not the run's own, and requests are counted again by their records.`,
+		Example: `  fastreplay report results/2026-01-02T150405Z
+  fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
+  fastreplay report results/2026-01-02T150405Z --export vllm`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := report.Load(args[0])
+			if err := errors.Join(g.complete(), checkExports(exports)); err != nil {
+				return err
+			}
+			s, err := report.Load(args[0], g.slos...)
 			if err != nil {
 				return err
+			}
+			if err := writeExports(newTerminal(c.ErrOrStderr()), args[0], exports, g.slos...); err != nil {
+				return exportFailed(err)
 			}
 			if asJSON {
 				return report.EncodeSummary(c.OutOrStdout(), s)
@@ -30,5 +43,7 @@ one is made of the records that are on disk.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	addExportFlag(c.Flags(), &exports)
+	g.addFlag(c.Flags())
 	return c
 }

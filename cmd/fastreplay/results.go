@@ -21,7 +21,7 @@ type results struct {
 var _ engine.Sink = (*results)(nil)
 
 func newResults(dir string, r *replay) (*results, error) {
-	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs())}
+	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs(), r.o.goodput.slos...)}
 	var err error
 	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk})
 	return s, err
@@ -74,15 +74,37 @@ func (s *results) conclude(run *engine.Run) error {
 			diskErr = err
 		}
 	}
-	if err := s.show(summary); err != nil {
-		return err
+	shown := s.show(summary)
+	diskErr = s.export(diskErr)
+	if shown != nil {
+		return shown
+	}
+	return ending(facts.Stopped, summary.Verdict.Valid, diskErr)
+}
+
+// export writes the files of other tools from what is on disk, unless the disk failed before.
+func (s *results) export(diskErr error) error {
+	switch {
+	case diskErr == nil:
+		return writeExports(s.r.say, s.dir, s.r.o.exports)
+	case len(s.r.o.exports) > 0:
+		s.r.say.line("not exported, since the results are incomplete on disk")
+	}
+	return diskErr
+}
+
+// ending turns how a run ended into its exit code.
+func ending(stopped, valid bool, diskErr error) error {
+	text := ""
+	if diskErr != nil {
+		text = "results are incomplete on disk: " + diskErr.Error()
 	}
 	switch {
-	case facts.Stopped:
-		return &exitError{code: exitInterrupted}
+	case stopped:
+		return &exitError{exitInterrupted, text}
 	case diskErr != nil:
-		return &exitError{exitInvalid, "results are incomplete on disk: " + diskErr.Error()}
-	case !summary.Verdict.Valid:
+		return &exitError{exitInvalid, text}
+	case !valid:
 		return &exitError{code: exitInvalid}
 	}
 	return nil

@@ -27,3 +27,31 @@ func TestSummaryThatCannotBePrinted(t *testing.T) {
 		}
 	}
 }
+
+// TestEnding: an interrupted run says what the disk lacks, too.
+func TestEnding(t *testing.T) {
+	for _, c := range []struct {
+		stopped, valid bool
+		disk           error
+		code           int
+		says           string
+	}{
+		{false, true, nil, exitOK, ""},
+		{false, false, nil, exitInvalid, ""},
+		{true, false, nil, exitInterrupted, ""},
+		{false, true, syscall.ENOSPC, exitInvalid, "results are incomplete on disk: no space left on device"},
+		{true, false, syscall.ENOSPC, exitInterrupted, "results are incomplete on disk: no space left on device"},
+	} {
+		err := ending(c.stopped, c.valid, c.disk)
+		if c.code == exitOK {
+			if err != nil {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		var exit *exitError
+		if !errors.As(err, &exit) || exit.code != c.code || err.Error() != c.says {
+			t.Errorf("%+v: %#v", c, err)
+		}
+	}
+}

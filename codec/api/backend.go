@@ -33,6 +33,12 @@ type Backend interface {
 	AppendPrefix(dst []byte) []byte
 	// AppendSuffix appends the rest of the body, from after the prompt's bytes on.
 	AppendSuffix(dst []byte, outputTokens int) []byte
+	// Takes tells why the API cannot send a literal; nil if it can. The others are for literals that it takes.
+	Takes(l Literal) error
+	// LiteralSize is the exact number of bytes of a literal's body.
+	LiteralSize(l Literal, outputTokens int) int
+	// AppendLiteral appends a literal's body. 0 output tokens, also of AppendSuffix and Size, ask for no number.
+	AppendLiteral(dst []byte, l Literal, outputTokens int) []byte
 	// SaltSpan tells where the cache salt lies in a finished body, as body[from:to]; 0, 0 where there is none.
 	SaltSpan(body []byte) (from, to int)
 	// ParseEvent resets d and fills it from the data of one server-sent event. d.Error aliases data. Empty data, a

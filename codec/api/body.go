@@ -3,95 +3,118 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 )
 
-// body is what the OpenAI family has in common. Of a request it keeps a body with holes: prefix, prompt, afterPrompt [, max tokens [, beforeMin, the same again]], tail.
+// body is what the OpenAI family has in common. Of a request it keeps a body with holes: prefix, prompt, end, lengths, tail.
 type body struct {
-	prefix      []byte
-	afterPrompt []byte // up to the number of max_tokens, or up to the tail where the user set that key
-	beforeMin   []byte // between the numbers of max_tokens and min_tokens
-	tail        []byte // the rest, with the salt last
-	maxTokens   bool   // write max_tokens
-	minTokens   bool   // write min_tokens
-	saltBytes   int
+	prefix    []byte
+	end       []byte // up to the lengths
+	maxTokens bool   // write max_tokens
+	minTokens bool   // write min_tokens
+	ignoreEOS bool   // write ignore_eos
+	tail      []byte // the rest, with the salt last
+	salt      []byte // how a body with a salt ends
+	saltBytes int
 }
 
-// saltEnd is what follows the salt in a body.
-const saltEnd = `"}`
+// frame is what stands around a prompt in a body.
+type frame struct{ open, end string }
 
-func newBody(o Options, open, end string) (body, error) {
-	extra, err := parseObject(o.Extra)
+// What stands around the lengths in a body.
+const (
+	maxTokensLead = `,"max_tokens":`
+	minTokensLead = `,"min_tokens":`
+	ignoreEOSLead = `,"ignore_eos":true`
+	saltLead      = `"cache_salt":"`
+	saltEnd       = `"}`
+)
+
+func newBody(o Options, f frame) (body, error) {
+	extra, err := parseOurs(o.Extra)
 	if err != nil {
 		return body{}, fmt.Errorf("extra inputs: %w", err)
 	}
 	if err := checkSalt(o.CacheSalt); err != nil {
 		return body{}, err
 	}
+	if !o.Stream && extra.find("stream") >= 0 {
+		return body{}, errors.New(`extra inputs: "stream" beside --no-stream: leave one of them out`)
+	}
+	return frameBody(o, f, extra), nil
+}
+
+// frameBody makes a body with extra members, which win over ours.
+func frameBody(o Options, f frame, extra members) body {
 	ours := func(key string) bool { return extra.find(key) < 0 }
-	var b body
-	b.prefix = append(b.prefix, '{')
+	b := body{
+		prefix: []byte{'{'}, end: []byte(f.end), maxTokens: ours("max_tokens"),
+		minTokens: o.ForceOutput && ours("min_tokens"), ignoreEOS: o.ForceOutput && ours("ignore_eos"),
+	}
 	if o.Model != "" && ours("model") {
 		b.prefix = append(appendString(append(b.prefix, `"model":`...), o.Model), ',')
 	}
-	b.prefix = append(b.prefix, open...)
-	b.afterPrompt = []byte(end)
-	if b.maxTokens = ours("max_tokens"); b.maxTokens {
-		b.afterPrompt = append(b.afterPrompt, `,"max_tokens":`...)
-	}
-	if b.minTokens = o.ForceOutput && ours("min_tokens"); b.minTokens {
-		b.beforeMin = []byte(`,"min_tokens":`)
-	}
-	if o.ForceOutput && ours("ignore_eos") {
-		b.tail = append(b.tail, `,"ignore_eos":true`...)
-	}
-	if o.Stream {
-		b.tail = append(b.tail, `,"stream":true,"stream_options":{"include_usage":true}`...)
+	b.prefix = append(b.prefix, f.open...)
+	if o.Stream && ours("stream") {
+		b.tail = append(b.tail, `,"stream":true`...)
+		if ours("stream_options") {
+			b.tail = append(b.tail, `,"stream_options":{"include_usage":true}`...)
+		}
 	}
 	for _, m := range extra {
-		b.tail = append(appendString(append(b.tail, ','), m.key), ':')
-		b.tail = append(b.tail, m.value...)
+		b.tail = m.append(append(b.tail, ','))
 	}
 	if o.CacheSalt != "" && ours("cache_salt") {
 		b.saltBytes = len(o.CacheSalt)
-		b.tail = append(b.tail, `,"cache_salt":"`...)
-		b.tail = append(append(b.tail, o.CacheSalt...), saltEnd...)
+		b.salt = []byte(saltLead + o.CacheSalt + saltEnd)
+		b.tail = append(append(b.tail, ','), b.salt...)
 	} else {
 		b.tail = append(b.tail, '}')
 	}
-	return b, nil
+	return b
 }
 
 func (b *body) AppendPrefix(dst []byte) []byte { return append(dst, b.prefix...) }
 
 func (b *body) AppendSuffix(dst []byte, outputTokens int) []byte {
-	dst = append(dst, b.afterPrompt...)
-	if b.maxTokens {
-		dst = strconv.AppendInt(dst, int64(outputTokens), 10)
-	}
-	if b.minTokens {
-		dst = append(dst, b.beforeMin...)
-		dst = strconv.AppendInt(dst, int64(outputTokens), 10)
+	dst = append(dst, b.end...)
+	if outputTokens > 0 {
+		if b.maxTokens {
+			dst = strconv.AppendInt(append(dst, maxTokensLead...), int64(outputTokens), 10)
+		}
+		if b.minTokens {
+			dst = strconv.AppendInt(append(dst, minTokensLead...), int64(outputTokens), 10)
+		}
+		if b.ignoreEOS {
+			dst = append(dst, ignoreEOSLead...)
+		}
 	}
 	return append(dst, b.tail...)
 }
 
 func (b *body) Size(promptBytes, outputTokens int) int {
+	size := len(b.prefix) + promptBytes + len(b.end) + len(b.tail)
+	if outputTokens <= 0 {
+		return size
+	}
 	var buf [20]byte
 	digits := len(strconv.AppendInt(buf[:0], int64(outputTokens), 10))
-	size := len(b.prefix) + promptBytes + len(b.afterPrompt) + len(b.beforeMin) + len(b.tail)
 	if b.maxTokens {
-		size += digits
+		size += len(maxTokensLead) + digits
 	}
 	if b.minTokens {
-		size += digits
+		size += len(minTokensLead) + digits
+	}
+	if b.ignoreEOS {
+		size += len(ignoreEOSLead)
 	}
 	return size
 }
 
 func (b *body) SaltSpan(body []byte) (from, to int) {
-	if b.saltBytes == 0 || len(body) < b.saltBytes+len(saltEnd) {
+	if b.saltBytes == 0 || !bytes.HasSuffix(body, b.salt) {
 		return 0, 0
 	}
 	to = len(body) - len(saltEnd)

@@ -44,13 +44,17 @@ func TestBodies(t *testing.T) {
 			`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":1,"min_tokens":1,"ignore_eos":true,` +
 				`"stream":true,"stream_options":{"include_usage":true},"cache_salt":"s"}`},
 		{"odd model name", "completions", Options{Model: `a"b\c<é>&` + "\n\u2028"}, "", 0,
-			`{"model":"a\"b\\c<é>&\n\u2028","prompt":"","max_tokens":0}`},
+			`{"model":"a\"b\\c<é>&\n\u2028","prompt":""}`},
 		{"extras beside ours", "completions", Options{Extra: json.RawMessage(`{"temperature": 0, "a\"b": {"x": [1, 2]}}`)}, "p", 10,
 			`{"prompt":"p","max_tokens":10,"temperature":0,"a\"b":{"x":[1,2]}}`},
 		{"extras win", "completions",
 			Options{Model: "m", ForceOutput: true, CacheSalt: "s",
 				Extra: json.RawMessage(`{"model":"n","max_tokens":5,"min_tokens":null,"ignore_eos":false,"cache_salt":"t"}`)}, "p", 10,
 			`{"prompt":"p","model":"n","max_tokens":5,"min_tokens":null,"ignore_eos":false,"cache_salt":"t"}`},
+		{"no stream after all", "completions", Options{Stream: true, Extra: json.RawMessage(`{"stream":false}`)}, "p", 10, `{"prompt":"p","max_tokens":10,"stream":false}`},
+		{"own stream options", "completions", Options{Stream: true, Extra: json.RawMessage(`{"stream_options":{}}`)}, "p", 10,
+			`{"prompt":"p","max_tokens":10,"stream":true,"stream_options":{}}`},
+		{"any output", "chat", Options{ForceOutput: true}, "p", 0, `{"messages":[{"role":"user","content":"p"}]}`},
 		{"own max_tokens, our min_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_tokens":5}`)}, "p", 123,
 			`{"messages":[{"role":"user","content":"p"}],"min_tokens":123,"ignore_eos":true,"max_tokens":5}`},
 	} {
@@ -223,9 +227,8 @@ func TestParseExtra(t *testing.T) {
 
 func TestParseExtraRefuses(t *testing.T) {
 	for arg, want := range map[string]string{
-		"prompt:x": "hash ids", `{"messages":[]}`: "hash ids", "stream:false": "--no-stream", "stream_options:{}": "--no-stream",
+		"prompt:x": "the trace's", `{"mess\u0061ges":[]}`: "the trace's",
 		"temperature=0": "key:value", ":1": "key:value", "": "key:value", `{"a":1`: "not JSON", `{"a":1} x`: "not JSON",
-		`{"str\u0065am":true}`: "--no-stream",
 	} {
 		if got, err := ParseExtra([]string{"a:1", arg}); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), fmt.Sprintf("%q", arg)) {
@@ -243,7 +246,7 @@ func FuzzParseExtra(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := New("completions", Options{Model: "m", ForceOutput: true, Extra: got})
+		b, err := New("completions", Options{Model: "m", Stream: true, ForceOutput: true, Extra: got})
 		if err != nil {
 			t.Fatalf("ParseExtra(%q, %q) gave %s, and New says %v", one, two, got, err)
 		}

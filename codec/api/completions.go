@@ -1,18 +1,19 @@
 package api
 
 // completions is OpenAI's legacy completions API, which takes token ids, as vLLM, SGLang and llama.cpp serve it.
-type completions struct{ body }
+type completions struct{ *openAI }
 
 func newCompletions(o Options) (Backend, error) {
-	open, end := `"prompt":"`, `"`
+	text := frame{`"prompt":"`, `"`}
+	made := text
 	if o.TokenIDs {
-		open, end = `"prompt":[`, `]`
+		made = frame{`"prompt":[`, `]`}
 	}
-	b, err := newBody(o, open, end)
+	a, err := newOpenAI(o, made, [forms]frame{Text: text})
 	if err != nil {
 		return nil, err
 	}
-	return &completions{b}, nil
+	return completions{a}, nil
 }
 
-func (*completions) Path() string { return "/v1/completions" }
+func (completions) Path() string { return "/v1/completions" }

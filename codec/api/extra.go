@@ -35,6 +35,30 @@ func (ms members) set(key string, value json.RawMessage) members {
 	return append(ms, member{key, value})
 }
 
+// merge sets every member of another object.
+func (ms members) merge(other members) members {
+	for _, m := range other {
+		ms = ms.set(m.key, m.value)
+	}
+	return ms
+}
+
+// append appends the object.
+func (ms members) append(dst []byte) []byte {
+	dst = append(dst, '{')
+	for i, m := range ms {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = m.append(dst)
+	}
+	return append(dst, '}')
+}
+
+func (m member) append(dst []byte) []byte {
+	return append(append(appendString(dst, m.key), ':'), m.value...)
+}
+
 // ParseExtra merges extra inputs, each "key:value" (the value taken as JSON if it is JSON, else as a string) or a JSON
 // object, into one object; a later key replaces an earlier one. It returns nil for no arguments, and refuses keys that the
 // replay owns.
@@ -52,37 +76,40 @@ func ParseExtra(args []string) (json.RawMessage, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	out := []byte{'{'}
-	for i, m := range all {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(appendString(out, m.key), ':'), m.value...)
-	}
-	return append(out, '}'), nil
+	return all.append(nil), nil
 }
 
 func parseExtraArg(arg string) (members, error) {
 	arg = strings.TrimSpace(arg)
 	if strings.HasPrefix(arg, "{") {
-		return parseObject([]byte(arg))
+		return parseOurs([]byte(arg))
 	}
 	key, value, ok := strings.Cut(arg, ":")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if !ok || key == "" {
 		return nil, errors.New(`write key:value or a JSON object, such as temperature:0 or '{"top_p":0.9}'`)
 	}
-	if err := refuseKey(key); err != nil {
-		return nil, err
-	}
 	raw := json.RawMessage(value)
 	if !json.Valid(raw) {
 		raw = appendString(nil, value)
 	}
-	return members{{key, compact(raw)}}, nil
+	ms := members{{key, compact(raw)}}
+	return ms, ms.refuse(ownedByRun)
 }
 
-// parseObject reads an object's members in order and refuses keys that the replay owns. No bytes are no members.
+// parseOurs reads the run's extra inputs and refuses keys that the replay owns.
+func parseOurs(object []byte) (members, error) {
+	ms, err := parseObject(object)
+	if err == nil {
+		err = ms.refuse(ownedByRun)
+	}
+	for i := range ms {
+		ms[i].value = compact(ms[i].value)
+	}
+	return ms, err
+}
+
+// parseObject reads an object's members in order, the last one of a key that occurs again. No bytes are no members.
 func parseObject(object []byte) (members, error) {
 	if len(object) == 0 {
 		return nil, nil
@@ -105,25 +132,27 @@ func parseObject(object []byte) (members, error) {
 		if !ok {
 			panic("BUG: api: a key that is no string in valid JSON")
 		}
-		if err := refuseKey(key); err != nil {
-			return nil, err
-		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
 			return nil, err
 		}
-		ms = ms.set(key, compact(value))
+		ms = ms.set(key, value)
 	}
 	return ms, nil
 }
 
-// refuseKey tells which flag does what the key would.
-func refuseKey(key string) error {
-	switch key {
-	case "prompt", "messages":
-		return fmt.Errorf("key %q is the trace's: prompts are made from its hash ids", key)
-	case "stream", "stream_options":
-		return fmt.Errorf("key %q decides how answers are read: use --no-stream instead", key)
+// Who owns the prompt that extra inputs cannot replace.
+const (
+	ownedByRun = "the trace's: prompts are what it says"
+	ownedByRow = "given by the row itself"
+)
+
+// refuse is an error for keys that no extra input may have.
+func (ms members) refuse(owner string) error {
+	for _, key := range []string{"prompt", "messages"} {
+		if ms.find(key) >= 0 {
+			return fmt.Errorf("key %q is %s", key, owner)
+		}
 	}
 	return nil
 }

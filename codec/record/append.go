@@ -13,6 +13,9 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	dst = appendInt(append(dst, `{"row":`...), r.Row)
 	dst = appendString(append(dst, `,"request_id":`...), r.RequestID)
 	dst = appendInt(append(dst, `,"session":`...), r.Session)
+	if r.SessionName != "" {
+		dst = appendString(append(dst, `,"session_name":`...), r.SessionName)
+	}
 	dst = appendInt(append(dst, `,"turn":`...), r.Turn)
 	if r.Type != "" {
 		dst = appendString(append(dst, `,"type":`...), r.Type)

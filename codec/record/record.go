@@ -21,13 +21,14 @@ const None = math.MinInt64
 // The zero value is not an empty record: call Clear first. The tags are the
 // keys that Parse reads; AppendJSON writes them and what follows from them.
 type Record struct {
-	Row       int64  `json:"row"`        // position in the trace file, from 0
-	RequestID string `json:"request_id"` // as sent in X-Request-Id
-	Session   int64  `json:"session"`    // conversation in the trace
-	Turn      int64  `json:"turn"`       // turn within the session
-	Type      string `json:"type"`       // kind of request in the trace; its key is left out when ""
-	Target    string `json:"target"`     // URL of the instance
-	Peer      string `json:"peer"`       // address that the connection reached
+	Row         int64  `json:"row"`          // position in the trace file, from 0
+	RequestID   string `json:"request_id"`   // as sent in X-Request-Id
+	Session     int64  `json:"session"`      // conversation in the trace
+	SessionName string `json:"session_name"` // where it has one that is no number; its key is left out when ""
+	Turn        int64  `json:"turn"`         // turn within the session
+	Type        string `json:"type"`         // kind of request in the trace; its key is left out when ""
+	Target      string `json:"target"`       // URL of the instance
+	Peer        string `json:"peer"`         // address that the connection reached
 
 	PlannedNS         int64 `json:"planned_ns"`          // when the plan releases the request
 	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte (last attempt)
@@ -42,9 +43,9 @@ type Record struct {
 	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
 	DoneNS            int64 `json:"done_ns"`             // end of the response body
 
-	InputTokens      int64      `json:"input_tokens"`      // recorded prompt length in the trace
+	InputTokens      int64      `json:"input_tokens"`      // recorded prompt length in the trace; absent where the prompt is there word for word
 	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it
-	OutputTokens     int64      `json:"output_tokens"`     // recorded completion length in the trace
+	OutputTokens     int64      `json:"output_tokens"`     // recorded completion length in the trace, as asked for
 	CompletionTokens int64      `json:"completion_tokens"` // completion length, see TokensFrom
 	TokensFrom       TokensFrom `json:"tokens_from"`       // who counted CompletionTokens
 	Chunks           int64      `json:"chunks"`            // token chunks

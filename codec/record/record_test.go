@@ -129,6 +129,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.CompletionTokens >= 2 {
 			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens-1)
 		}
+		if r.SessionName != "" {
+			want["session_name"] = str(r.SessionName)
+		}
 		if r.Type != "" {
 			want["type"] = str(r.Type)
 		}

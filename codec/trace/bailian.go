@@ -17,12 +17,9 @@ func bailian() *format {
 		name:        "bailian",
 		unit:        time.Second,
 		blockTokens: 16,
-		names: fieldNames{
-			timestampField: "timestamp", inputField: "input_length", outputField: "output_length", idsField: "hash_ids",
-			chatField: "chat_id", parentField: "parent_chat_id", typeField: "type", turnField: "turn",
-		},
-		required:  setOf(timestampField, inputField, outputField, chatField),
-		appendRow: appendBailian,
+		names:       usual(timestampField, inputField, outputField, idsField, chatField, parentField, typeField, turnField),
+		required:    setOf(timestampField, inputField, outputField, chatField),
+		appendRow:   appendBailian,
 	}
 }
 

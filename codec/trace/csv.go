@@ -149,7 +149,7 @@ func (p *rowParser) cell(f field, cell []byte) error {
 	case f == typeField:
 		return p.setType(cell)
 	case f == sessionField:
-		p.row.session = sessionNumber(cell)
+		p.row.setSession(cell)
 		return nil
 	case f == timestampField && p.format.dates:
 		return p.date(cell)
@@ -160,7 +160,7 @@ func (p *rowParser) cell(f field, cell []byte) error {
 		return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], quote(cell)), "write it in digits"}
 	}
 	if f == timestampField {
-		return p.timestamp(number)
+		return p.time(f, number)
 	}
 	return p.whole(f, number)
 }
@@ -169,15 +169,15 @@ func (p *rowParser) cell(f field, cell []byte) error {
 func quote(cell []byte) string { return strconv.Quote(clip(cell)) }
 
 // sessionNumber is the number of a conversation: its name if that is one, else a hash of it (FNV-1a, 63 bits).
-func sessionNumber(name []byte) int64 {
+func sessionNumber(name []byte) (number int64, isOne bool) {
 	if n, err := strconv.ParseInt(string(name), 10, 64); err == nil && n >= 0 {
-		return n
+		return n, true
 	}
 	h := uint64(14695981039346656037)
 	for _, c := range name {
 		h = (h ^ uint64(c)) * 1099511628211
 	}
-	return int64(h >> 1)
+	return int64(h >> 1), false
 }
 
 // appendCell appends a value, quoted where it must be.

@@ -23,7 +23,9 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 	}
 	var known []*format
 	for _, f := range formats() {
-		known = append(known, f.renamed(renamed))
+		if f.listKey == "" {
+			known = append(known, f.renamed(renamed))
+		}
 	}
 	head := headOf(first)
 	best := -1
@@ -34,7 +36,7 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 			if f.csv {
 				names = head
 			}
-			if f.required&^f.fieldsOf(names) == 0 && (best < 0 || i < best) {
+			if f.fits(names) && (best < 0 || i < best) {
 				best = i
 			}
 		}
@@ -54,11 +56,11 @@ func ownKey(known []*format, lines []pendingLine) *format {
 	for _, l := range lines {
 		keys := keysOf(l.text, 0)
 		for _, f := range known {
-			own := f.required
+			own := setOf(timestampField, inputField, idsField)
 			if f.has(chatField) {
 				own = setOf(chatField, parentField)
 			}
-			if !f.csv && f.fieldsOf(keys)&own&^setOf(outputField) != 0 {
+			if !f.csv && f.items == nil && f.fieldsOf(keys)&own != 0 {
 				return f
 			}
 		}
@@ -83,7 +85,7 @@ func keysOf(line []byte, most int) []string {
 
 // undetected says what the first row looks like and what was expected.
 func undetected(name string, first pendingLine) error {
-	fix := "a trace is JSONL, one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
+	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
 		strings.Join(Formats(), ", ")
 	fault := Fault{File: name, Line: first.line, Fix: fix}
 	text := bytes.TrimSpace(first.text)

@@ -2,6 +2,9 @@ package trace
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -10,6 +13,44 @@ import (
 type fileStart struct {
 	name string
 	row  int
+}
+
+// traceFile is a file to read, and its place in the directory where it was found; "" for one that was named itself.
+type traceFile struct{ path, within string }
+
+// filesOf is the paths, in place of a directory the files in it and below that may be traces.
+func filesOf(paths []string) ([]traceFile, error) {
+	var all []traceFile
+	for _, path := range paths {
+		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
+			all = append(all, traceFile{path: path}) // reading it says what is wrong
+			continue
+		}
+		before := len(all)
+		err := fs.WalkDir(os.DirFS(path), ".", func(within string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() && isTraceName(within) {
+				all = append(all, traceFile{filepath.Join(path, within), within})
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the trace: %s: %w", path, err)
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path, strings.Join(traceEndings(), ", "))
+		}
+	}
+	return all, nil
+}
+
+// traceEndings is how the names of traces end.
+func traceEndings() []string { return []string{".jsonl", ".json", ".csv"} }
+
+// isTraceName tells whether a file in a directory may be a trace.
+func isTraceName(path string) bool {
+	name := filepath.Base(path)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	return !strings.HasPrefix(name, ".") && slices.Contains(traceEndings(), filepath.Ext(name))
 }
 
 // agree refuses a further file that is not like the first. Where formats differ, so do clocks and what an id means.

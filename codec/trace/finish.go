@@ -10,10 +10,10 @@ import (
 
 // finish judges the whole file, sorts it, and makes the Trace of the selected rows.
 func (l *loader) finish() (*Trace, error) {
-	roots := l.session
 	if l.format != nil && l.format.has(chatField) {
-		roots = l.resolveSessions()
+		l.session = l.resolveSessions()
 	}
+	l.settleTimes()
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}
@@ -22,14 +22,14 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
-	if l.session != nil {
+	if l.session != nil && l.chat == nil {
 		l.linkSessions(order)
 	}
 	order, err := l.selected(order)
 	if err != nil {
 		return nil, err
 	}
-	return l.assemble(order, roots), nil
+	return l.assemble(order), nil
 }
 
 // refuseFaults is the error for bad rows; with Options.Lenient or Options.Collect they are counted instead.
@@ -67,7 +67,7 @@ func (l *loader) sorted() []int32 {
 	order := make([]int32, 0, len(l.timeNS))
 	last := int64(math.MinInt64)
 	for i, at := range l.timeNS {
-		if l.looping[int32(i)] {
+		if l.unusable[int32(i)] {
 			continue
 		}
 		if at < last {
@@ -92,6 +92,9 @@ func (l *loader) sorted() []int32 {
 
 // selected applies From, To and Limit.
 func (l *loader) selected(order []int32) ([]int32, error) {
+	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
+		return nil, refuse(l.name, "no row says when it arrived, so none can be selected by time", "leave --from and --to out, and select with --limit")
+	}
 	zero := l.timeNS[order[0]]
 	if l.o.FileTime {
 		zero = 0
@@ -118,19 +121,22 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 }
 
 // assemble gathers the columns in order.
-func (l *loader) assemble(order []int32, roots []int64) *Trace {
+func (l *loader) assemble(order []int32) *Trace {
 	first := l.timeNS[order[0]]
 	t := &Trace{
 		Name: l.name, Format: l.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), Lint: l.lint,
+		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), sessionNames: l.names,
 	}
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first
 	}
-	if roots != nil {
-		t.Session, t.Turn = gather(order, roots), gather(order, l.turn)
+	if l.session != nil {
+		t.Session, t.Turn = gather(order, l.session), gather(order, l.turn)
 		t.Chat, t.Parent = gather(order, l.chat), gather(order, l.parent)
+	}
+	if l.delay != nil {
+		t.DelayNS = gather(order, l.delay)
 	}
 	if l.types.names != nil {
 		t.Type, t.Types = gather(order, l.typ), l.types.names

@@ -22,10 +22,17 @@ const (
 	typeField
 	turnField
 	sessionField // a conversation's own name, where rows do not name their parents
+	delayField   // time since the turn before
+	textField    // what is word for word, from here on
+	messagesField
+	payloadField
+	toolsField
+	extraField
+	fieldCount
 )
 
 // fieldSet is a set of fields, one bit each.
-type fieldSet uint16
+type fieldSet uint32
 
 func (s fieldSet) has(f field) bool { return s&(1<<f) != 0 }
 
@@ -38,10 +45,39 @@ func setOf(fields ...field) fieldSet {
 }
 
 // fieldNames is what the fields are called in a file; "" for one that it does not have.
-type fieldNames [sessionField + 1]string
+type fieldNames [fieldCount]string
 
-// format is what the reader and the writer must know of a format. A line is a JSON object, or after a line with the names of
-// the columns a row of CSV.
+// usualNames is what fields are called in JSONL, and what --fields calls them.
+func usualNames() fieldNames {
+	return fieldNames{
+		timestampField: "timestamp", inputField: "input_length", outputField: "output_length", idsField: "hash_ids",
+		chatField: "chat_id", parentField: "parent_chat_id", typeField: "type", turnField: "turn",
+		sessionField: "session_id", delayField: "delay",
+		textField: "text_input", messagesField: "messages", payloadField: "payload", toolsField: "tools", extraField: "extra",
+	}
+}
+
+// usual is the names of some fields as they are usually called.
+func usual(fields ...field) fieldNames {
+	var names fieldNames
+	for _, f := range fields {
+		names[f] = usualNames()[f]
+	}
+	return names
+}
+
+// named is the field with a name.
+func (n *fieldNames) named(name []byte) field {
+	for d := timestampField; d < fieldCount; d++ {
+		if n[d] == string(name) && len(name) > 0 {
+			return d
+		}
+	}
+	return unknownField
+}
+
+// format is what the reader and the writer must know of a format. A line is a JSON object that is a row or that items turns
+// into rows, or after a line with the names of the columns a row of CSV.
 type format struct {
 	name        string
 	csv         bool
@@ -52,8 +88,13 @@ type format struct {
 	blockTokens int
 	names       fieldNames // others are skipped unseen
 	required    fieldSet
+	enough      []fieldSet                               // keys by any of which detection knows a row; nil = the required ones
+	check       func(f *format, r *row) error            // what required cannot say; may be nil
+	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
+	known       func(keys []string) bool                 // tells the keys of such an object
+	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	head        string                                   // what Write puts before the first row
-	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
+	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil = only read
 }
 
 func (f *format) has(d field) bool { return f.names[d] != "" }
@@ -70,13 +111,19 @@ func (f *format) checkUnit(unit time.Duration) error {
 }
 
 // field is the one with a name.
-func (f *format) field(name []byte) field {
-	for d := timestampField; int(d) < len(f.names); d++ {
-		if f.names[d] == string(name) && len(name) > 0 {
-			return d
-		}
+func (f *format) field(name []byte) field { return f.names.named(name) }
+
+// fits tells whether an object with these keys is of the format.
+func (f *format) fits(keys []string) bool {
+	if f.items != nil {
+		return f.known(keys)
 	}
-	return unknownField
+	enough := f.enough
+	if enough == nil {
+		enough = []fieldSet{f.required}
+	}
+	there := f.fieldsOf(keys)
+	return slices.ContainsFunc(enough, func(s fieldSet) bool { return s&^there == 0 })
 }
 
 // fieldsOf is the set of fields with these names.
@@ -99,14 +146,14 @@ func (f *format) list(s fieldSet) string {
 	return strings.Join(names, ", ")
 }
 
-// renamed is the format with other names for some fields, by the names that Bailian has for them.
+// renamed is the format with other names for some fields, by their usual names.
 func (f *format) renamed(names map[string]string) *format {
 	if len(names) == 0 {
 		return f
 	}
-	g := *f
+	g, known := *f, usualNames()
 	for usual, name := range names {
-		if d := bailian().field([]byte(usual)); g.has(d) {
+		if d := known.named([]byte(usual)); g.has(d) {
 			g.names[d] = name
 		}
 	}
@@ -115,12 +162,12 @@ func (f *format) renamed(names map[string]string) *format {
 
 // checkNames refuses names for fields that no format has, and one name for two.
 func checkNames(names map[string]string) error {
-	known := bailian()
+	known := usualNames()
 	taken := map[string]string{}
 	for _, usual := range slices.Sorted(maps.Keys(names)) {
 		name := names[usual]
-		if known.field([]byte(usual)) == unknownField {
-			return fmt.Errorf("unknown field %q; known are %s", usual, strings.Join(known.names[timestampField:sessionField], ", "))
+		if known.named([]byte(usual)) == unknownField {
+			return fmt.Errorf("unknown field %q; known are %s", usual, strings.Join(known[timestampField:], ", "))
 		}
 		if name == "" {
 			return fmt.Errorf("field %s has no name", usual)
@@ -134,15 +181,32 @@ func checkNames(names map[string]string) error {
 }
 
 // formats lists every format, the most telling first: detection takes the first that fits.
-func formats() []*format { return []*format{bailian(), mooncake(), azure(), burstGPT()} }
+func formats() []*format { return []*format{bailian(), batch(), mooncake(), azure(), burstGPT()} }
 
-// Formats lists the names that [Options].Format and [Write] take.
-func Formats() []string {
+// Formats lists the names that [Options].Format takes.
+func Formats() []string { return formatNames(func(*format) bool { return true }) }
+
+// WritableFormats lists the names that [Write] and [Gen] take.
+func WritableFormats() []string {
+	return formatNames(func(f *format) bool { return f.appendRow != nil })
+}
+
+func formatNames(wanted func(*format) bool) []string {
 	var names []string
 	for _, f := range formats() {
-		names = append(names, f.name)
+		if wanted(f) {
+			names = append(names, f.name)
+		}
 	}
 	return names
+}
+
+func writableByName(name string) (*format, error) {
+	f, err := formatByName(name)
+	if err == nil && f.appendRow == nil {
+		err = fmt.Errorf("%s can be read, not written; known to write are %s", name, strings.Join(WritableFormats(), ", "))
+	}
+	return f, err
 }
 
 func formatByName(name string) (*format, error) {

@@ -10,7 +10,7 @@ import (
 // Gen describes a trace to be made. ArrivalNS, InputTokens and OutputTokens must be given; the zero values of the rest
 // stand for those of [DefaultGen].
 type Gen struct {
-	Format      string  // a name of [Formats]
+	Format      string  // a name of [WritableFormats]
 	ArrivalNS   []int64 // of each request, ascending from 0
 	Burst       int     // of every BurstEvery requests the first Burst share one instant; 0 = no bursts
 	BurstEvery  int
@@ -46,7 +46,7 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 	if g.Format == "" {
 		g.Format = usual.Format
 	}
-	f, err := formatByName(g.Format)
+	f, err := writableByName(g.Format)
 	if err != nil {
 		return g, nil, err
 	}
@@ -116,13 +116,15 @@ func Generate(g Gen) (*Trace, error) {
 			c.ids = nil
 		}
 		t.ids.add(c.ids)
-		if f.sessions() {
+		if f.has(typeField) || f.sessions() && g.Turns.Max > 1 {
 			t.addTurn(c, int64(i))
 		}
 		c.chat = int64(i)
 	}
-	if f.sessions() {
+	if f.has(typeField) {
 		t.Types = g.Types
+	} else {
+		t.Type = nil
 	}
 	return t, nil
 }

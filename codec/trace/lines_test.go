@@ -114,7 +114,8 @@ func checkInvariants(t *testing.T, tr *Trace) {
 	for i := range tr.Len() {
 		n, blocks := len(tr.Blocks(i)), (int(tr.InputTokens[i])+tr.BlockTokens-1)/tr.BlockTokens
 		refs += n
-		if n > blocks || tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1 || int(tr.Row[i]) >= tr.FileRows {
+		literal := tr.Literal(i).Kind != NoLiteral
+		if n > blocks || !literal && (tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1) || int(tr.Row[i]) >= tr.FileRows {
 			t.Fatalf("request %d: %d ids for %d blocks, input %d, output %d, row %d of %d", i, n, blocks, tr.InputTokens[i], tr.OutputTokens[i], tr.Row[i], tr.FileRows)
 		}
 		if i > 0 && tr.ArrivalNS[i] == tr.ArrivalNS[i-1] && tr.Row[i] < tr.Row[i-1] {
@@ -143,7 +144,7 @@ func sameTrace(t *testing.T, got, want *Trace) {
 		if !slices.Equal(got.Blocks(i), want.Blocks(i)) && formatOf(t, got).has(idsField) {
 			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
 		}
-		if got.Session != nil && want.Session != nil && (got.Session[i] != want.Session[i] || got.Turn[i] != want.Turn[i]) {
+		if got.Session != nil && want.Session != nil && (got.Session[i] >= 0 || want.Session[i] >= 0) && (got.Session[i] != want.Session[i] || got.Turn[i] != want.Turn[i]) {
 			t.Fatalf("request %d: session %d turn %d, want %d, %d", i, got.Session[i], got.Turn[i], want.Session[i], want.Turn[i])
 		}
 		if got.Type != nil && want.Type != nil && got.Types[got.Type[i]] != want.Types[want.Type[i]] {

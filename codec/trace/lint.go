@@ -79,6 +79,7 @@ type Lint struct {
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
 	Failed     int // left out: requests that failed when they were recorded
+	Delayed    int // rows without a timestamp, planned their delay after the turn before
 	NoOutput   int // repaired: output_length 0, taken as 1
 	Unsorted   int // rows earlier than the row before them; the trace was sorted
 	SameChat   int // rows whose chat id an earlier row has already; parents mean the earlier one
@@ -101,6 +102,7 @@ func (l *Lint) Notes() []string {
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
 	add(l.Failed, "%d row%s left out: requests that failed when they were recorded, with 0 response tokens")
+	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
 	add(l.Unsorted, "%d row%s out of time order: the trace was sorted, equal instants keep file order")
 	add(l.SameChat, "%d row%s repeating a chat_id: parents refer to its first row")
 	add(l.Dropped, "%d bad row%s dropped")

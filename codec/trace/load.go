@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -45,6 +46,7 @@ func (o *Options) validate() error {
 // loader collects the rows of one or several files, in the order read, before they are sorted and selected.
 type loader struct {
 	name        string // of the file being read
+	within      string // its place in the directory where it was found; "" = it was named itself
 	files       []fileStart
 	o           Options
 	format      *format // of all files
@@ -65,8 +67,12 @@ type loader struct {
 	turn     []int32
 	typ      []uint16
 	types    typeNames
-	session  []int64        // of named conversations
-	looping  map[int32]bool // rows whose parents lead back to themselves; not usable
+	session  []int64 // of named conversations; nil as long as no row has one
+	names    map[int64]string
+	delay    []int64        // ns, -1 = none; nil as long as no row has one
+	literal  *literalStore  // nil as long as no row has one
+	timed    int            // rows with a timestamp
+	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
 	lint      Lint
 	faults    []Fault
@@ -212,6 +218,10 @@ func (l *loader) fault(f Fault) {
 
 // take decodes a line and appends it to the columns.
 func (l *loader) take(text []byte, line int) {
+	if l.parser.format.items != nil {
+		l.takeItems(text, line)
+		return
+	}
 	number := l.fileRows
 	l.fileRows++
 	if err := l.parser.parse(text); err == errFailed && !l.o.Strict {
@@ -222,29 +232,43 @@ func (l *loader) take(text []byte, line int) {
 		return
 	}
 	r := &l.parser.row
-	if err := l.repair(r); err != nil {
+	err := l.refuseRepairs(r)
+	if err == nil {
+		err = l.keepType(r)
+	}
+	if err != nil {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
-	f := l.format
-	if f.has(typeField) {
-		kind, err := l.types.index(r.typ)
-		if err != nil {
-			l.fault(faultOf(l.name, line, err))
-			return
-		}
+	l.keep(r, number, line)
+}
+
+// keepType appends to the types of requests, if the format has them; there may be too many.
+func (l *loader) keepType(r *row) error {
+	if !l.format.has(typeField) {
+		return nil
+	}
+	kind, err := l.types.index(r.typ)
+	if err == nil {
 		l.typ = append(l.typ, kind)
 	}
-	if f.has(sessionField) {
-		if !r.seen.has(sessionField) {
-			r.session = noSession(number)
-		}
-		l.session = append(l.session, r.session)
-	}
-	if f.has(chatField) {
+	return err
+}
+
+// keep appends a row to the columns but for its type.
+func (l *loader) keep(r *row, number, line int) {
+	l.repair(r)
+	l.keepSession(r, number)
+	l.keepLiteral(r)
+	if l.format.has(chatField) {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)
 		l.turn = append(l.turn, r.turn)
+	}
+	if r.seen.has(timestampField) {
+		l.timed++
+	} else {
+		r.timeNS = noTime
 	}
 	l.timeNS = append(l.timeNS, r.timeNS)
 	l.input = append(l.input, r.input)
@@ -254,17 +278,74 @@ func (l *loader) take(text []byte, line int) {
 	l.ids.add(r.ids)
 }
 
-// repair mends what real traces get wrong in a few rows, and counts it; with Options.Strict it is an error.
-func (l *loader) repair(r *row) error {
-	blocks := blocksOf(r.input, l.blockTokens)
-	mismatch := len(r.ids) > 0 && len(r.ids) != blocks
-	if l.o.Strict && mismatch {
+// keepSession appends to the columns of named conversations, if there are any.
+func (l *loader) keepSession(r *row, number int) {
+	if r.seen.has(sessionField) && l.session == nil {
+		l.session = []int64{}
+		for i := range l.timeNS {
+			l.session = append(l.session, noSession(int(l.row[i])))
+		}
+	}
+	if r.seen.has(delayField) && l.delay == nil {
+		l.delay = append([]int64{}, slices.Repeat([]int64{noDelay}, len(l.timeNS))...)
+	}
+	if l.session != nil {
+		if !r.seen.has(sessionField) {
+			r.session = noSession(number)
+		} else if r.sessionName != nil && l.names[r.session] == "" {
+			if l.names == nil {
+				l.names = map[int64]string{}
+			}
+			l.names[r.session] = string(r.sessionName)
+		}
+		l.session = append(l.session, r.session)
+	}
+	if l.delay != nil {
+		if !r.seen.has(delayField) {
+			r.delayNS = noDelay
+		}
+		l.delay = append(l.delay, r.delayNS)
+	}
+}
+
+// keepLiteral appends what is word for word, if there is anything.
+func (l *loader) keepLiteral(r *row) {
+	if l.literal == nil {
+		if r.literal.Kind == NoLiteral && r.literal.Extra == nil {
+			return
+		}
+		l.literal = &literalStore{}
+		l.literal.upTo(len(l.timeNS))
+	}
+	if r.begins {
+		l.literal.addPrefix(r.literal)
+	} else {
+		l.literal.add(r.literal)
+	}
+}
+
+// refuseRepairs is the error for a row that repair would have to mend, with Options.Strict.
+func (l *loader) refuseRepairs(r *row) error {
+	if !l.o.Strict {
+		return nil
+	}
+	if blocks := blocksOf(r.input, l.blockTokens); len(r.ids) > 0 && len(r.ids) != blocks {
 		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input, blocks, l.blockTokens),
 			"fix the row, check --block-tokens, or replay without --strict"}
 	}
-	if l.o.Strict && r.output == 0 {
+	if r.noOutput() {
 		return &rowError{"output_length 0: a server generates at least 1 token", "fix the row, or replay without --strict"}
 	}
+	return nil
+}
+
+// noOutput tells whether the row says that nothing was generated.
+func (r *row) noOutput() bool { return r.output == 0 && r.seen.has(outputField) }
+
+// repair mends what real traces get wrong in a few rows, and counts it.
+func (l *loader) repair(r *row) {
+	blocks := blocksOf(r.input, l.blockTokens)
+	mismatch := len(r.ids) > 0 && len(r.ids) != blocks
 	if len(r.ids) > 0 {
 		l.withIDs++
 	}
@@ -273,14 +354,13 @@ func (l *loader) repair(r *row) error {
 	} else if mismatch {
 		l.lint.MissingIDs++
 	}
-	if mismatch || r.output == 0 {
+	if mismatch || r.noOutput() {
 		l.lint.Repaired++
 	}
-	if r.output == 0 {
+	if r.noOutput() {
 		l.lint.NoOutput++
 		r.output = 1
 	}
-	return nil
 }
 
 // blocksOf is how many blocks a prompt has, the last one perhaps partial.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -23,19 +24,24 @@ func Open(path string, o Options) (*Trace, error) { return OpenAll([]string{path
 
 // OpenAll reads one or several files of the same format as one trace: as if they stood one after the other in one file, in the
 // order given, which is also how rows are numbered, and were sorted by their timestamps. Equal ids are the same blocks and the
-// same conversations in whichever file they stand.
+// same conversations in whichever file they stand. A directory stands for the traces in it and below, in order of their paths.
 func OpenAll(paths []string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
+	files, err := filesOf(paths)
+	if err != nil {
+		return nil, err
+	}
 	var l *loader
-	for _, path := range paths {
-		err := withFile(path, func(r io.Reader, name string) error {
+	for _, file := range files {
+		err := withFile(file.path, func(r io.Reader, name string) error {
 			if l == nil {
 				l = newLoader(name, o)
 			} else {
 				l.begin(name)
 			}
+			l.within = file.within
 			return l.read(r)
 		})
 		if err != nil {
@@ -58,9 +64,6 @@ func withFile(path string, do func(r io.Reader, name string) error) error {
 		return fmt.Errorf("cannot read the trace: %w", err)
 	}
 	defer f.Close() // nothing was written, so its error says nothing
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a directory; name the trace file in it", path)
-	}
 	return do(f, path)
 }
 
@@ -83,7 +86,15 @@ func (l *loader) read(r io.Reader) error {
 		return err
 	}
 	defer closePlain()
-	return l.readAll(newLineReader(plain))
+	in := bufio.NewReaderSize(plain, headBytes)
+	head, err := in.Peek(headBytes)
+	if err != nil && err != io.EOF {
+		head = nil // whoever reads on meets the error too, and knows the line
+	}
+	if f := l.document(head); f != nil {
+		return l.readDocument(in, f)
+	}
+	return l.readAll(newLineReader(in))
 }
 
 // decompress unpacks r if its first bytes say that it is packed.

@@ -193,7 +193,7 @@ func TestLenient(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 	_, err = Read(strings.NewReader("{}\n{\"timestamp\":-1}\n"), "t", Options{Lenient: true})
-	wantError(t, err, "t: none of the 2 rows is usable, the first because: t:1: missing timestamp, input_length, output_length; every row must have what the format requires; check that this is the right file and --format")
+	wantError(t, err, "t: none of the 2 rows is usable, the first because: t:1: missing input_length, output_length; a row needs input_length and output_length, or text_input, messages or payload; check that this is the right file and --format")
 }
 
 func TestDetection(t *testing.T) {
@@ -258,8 +258,8 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open("testdata/no-such-file", Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if _, err := Open("testdata", Options{}); err == nil || err.Error() != "testdata is a directory; name the trace file in it" {
-		t.Errorf("a directory: %v", err)
+	if _, err := Open("testdata", Options{}); err == nil || !strings.HasPrefix(err.Error(), "testdata/azure-column-twice.csv:1: ") {
+		t.Errorf("a directory is the files in it, in order: %v", err)
 	}
 	for _, magic := range []string{"PK\x03\x04", "BZh91AY", "\xfd7zXZ\x00", "PAR1", "<!DOCTYPE html>", "<html>"} {
 		if _, err := Read(strings.NewReader(magic+strings.Repeat("x", 50)), "t", Options{}); err == nil || !strings.Contains(err.Error(), "; ") {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,7 +31,11 @@ type row struct {
 	typ    []byte
 	ids    []uint64
 
-	session int64 // of a named conversation
+	session     int64  // of a named conversation
+	sessionName []byte // where it is no number
+	delayNS     int64
+	literal     Literal
+	begins      bool // the literal's content is the beginning of that of the row decoded before
 }
 
 // rowParser decodes the lines of one file.
@@ -42,6 +47,7 @@ type rowParser struct {
 	shape  shape  // of the row before
 	key    []byte // scratch
 	typ    []byte // scratch
+	name   []byte // scratch
 
 	columns []field  // of a CSV file, once its head is known
 	cells   [][]byte // scratch
@@ -68,6 +74,9 @@ func (p *rowParser) parse(line []byte) error {
 	}
 	if missing := p.format.required &^ p.row.seen; missing != 0 {
 		return &rowError{"missing " + p.format.list(missing), "every row must have what the format requires"}
+	}
+	if p.format.check != nil {
+		return p.format.check(p.format, &p.row)
 	}
 	return nil
 }
@@ -125,22 +134,26 @@ func (p *rowParser) value(f field, s *scanner) error {
 		return s.literal("null")
 	}
 	p.row.seen |= 1 << f
-	switch f {
-	case idsField:
+	switch {
+	case f == idsField:
 		return p.ids(s)
-	case typeField:
+	case f == typeField:
 		return p.typeName(s)
+	case f == sessionField:
+		return p.sessionName(s)
+	case f >= textField:
+		return p.literal(f, s)
 	}
 	if c := s.peek(); c != '-' && c-'0' > 9 {
 		return p.wrongKind(f, s)
 	}
 	from := s.i
 	if v, ok := s.short(); ok && v <= math.MaxInt64 {
-		if f != timestampField {
+		if f != timestampField && f != delayField {
 			return p.set(f, int64(v), s.b[from:s.i])
 		}
 		if int64(v) <= math.MaxInt64/p.unitNS {
-			p.row.timeNS = int64(v) * p.unitNS
+			p.setTime(f, int64(v)*p.unitNS)
 			return nil
 		}
 	}
@@ -149,8 +162,8 @@ func (p *rowParser) value(f field, s *scanner) error {
 	if err != nil {
 		return err
 	}
-	if f == timestampField {
-		return p.timestamp(number)
+	if f == timestampField || f == delayField {
+		return p.time(f, number)
 	}
 	return p.whole(f, number)
 }
@@ -164,16 +177,25 @@ func (p *rowParser) wrongKind(f field, s *scanner) error {
 	return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], clip(s.b[from:s.i])), "write it as a JSON number"}
 }
 
-func (p *rowParser) timestamp(number []byte) error {
+// time decodes a timestamp or a delay.
+func (p *rowParser) time(f field, number []byte) error {
 	d := parseDecimal(number, p.digits)
 	if d.negative {
-		return &rowError{p.format.names[timestampField] + " " + clip(number) + " is negative", "times count from the start of the trace"}
+		return &rowError{p.format.names[f] + " " + clip(number) + " is negative", "times count from the start of the trace, and delays from the turn before"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
-		return &rowError{p.format.names[timestampField] + " " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
+		return &rowError{p.format.names[f] + " " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
 	}
-	p.row.timeNS = int64(d.abs)
+	p.setTime(f, int64(d.abs))
 	return nil
+}
+
+func (p *rowParser) setTime(f field, ns int64) {
+	if f == delayField {
+		p.row.delayNS = ns
+	} else {
+		p.row.timeNS = ns
+	}
 }
 
 // whole decodes a field that counts something. 521.0 and 5e2 are whole too: data frames write counts like that.
@@ -246,6 +268,105 @@ func (p *rowParser) typeName(s *scanner) error {
 		return err
 	}
 	return p.setType(name)
+}
+
+// sessionName takes a name in quotes or a number.
+func (p *rowParser) sessionName(s *scanner) error {
+	from := s.i
+	name := s.b[from:from]
+	var err error
+	if s.peek() == '"' {
+		name, err = s.text(&p.name)
+	} else if err = s.skip(1); err == nil {
+		if name = s.b[from:s.i]; name[0] != '-' && name[0]-'0' > 9 {
+			err = &rowError{fmt.Sprintf("%s is %s, neither text nor a number", p.format.names[sessionField], clip(name)), `write it as a string, for example "a"`}
+		}
+	}
+	if err == nil {
+		p.row.setSession(name)
+	}
+	return err
+}
+
+// setSession notes whose turn the row is; without a name it is nobody's.
+func (r *row) setSession(name []byte) {
+	if len(name) == 0 {
+		r.seen &^= setOf(sessionField)
+		return
+	}
+	var number bool
+	if r.session, number = sessionNumber(name); !number {
+		r.sessionName = name
+	}
+	r.seen |= setOf(sessionField)
+}
+
+// literal takes what is word for word as it stands.
+func (p *rowParser) literal(f field, s *scanner) error {
+	from := s.i
+	if err := s.skip(1); err != nil {
+		return err
+	}
+	return p.row.setLiteral(f, p.format.names[f], s.b[from:s.i])
+}
+
+// setLiteral notes a value of a kind that is word for word, which must be of the right sort.
+func (r *row) setLiteral(f field, name string, value []byte) error {
+	want := wantedLiteral(f)
+	if value[0] != want.first {
+		return &rowError{fmt.Sprintf("%s is %s, not %s", name, clip(value), want.what), "write it as " + want.example}
+	}
+	inside := value[1 : len(value)-1 : len(value)-1]
+	if want.kind != NoLiteral {
+		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
+			return &rowError{name + " is empty", "a request needs something to ask"}
+		}
+		r.literal.Kind, r.literal.Content = want.kind, inside
+	}
+	switch f {
+	case toolsField:
+		r.literal.Tools = value
+	case extraField:
+		r.literal.Extra = value
+	}
+	if want.first == '[' {
+		return areObjects(name, value)
+	}
+	return nil
+}
+
+// literalForm is what a value that is word for word must look like.
+type literalForm struct {
+	kind          LiteralKind
+	first         byte
+	what, example string
+}
+
+func wantedLiteral(f field) literalForm {
+	switch f {
+	case textField:
+		return literalForm{TextLiteral, '"', "a string", `"…"`}
+	case messagesField:
+		return literalForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
+	case payloadField:
+		return literalForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
+	case toolsField:
+		return literalForm{NoLiteral, '[', "a list", "[{…},…]"}
+	case extraField:
+		return literalForm{NoLiteral, '{', "an object", `{"temperature":0}`}
+	}
+	panic("BUG: a field that is not word for word")
+}
+
+// areObjects refuses a list in which something else stands.
+func areObjects(name string, list []byte) error {
+	s := scanner{b: list}
+	return s.list(func(i int, value []byte) error {
+		if value[0] != '{' {
+			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", name, i, clip(value)), "write each as {…}"}
+		}
+		return nil
+	})
 }
 
 func (p *rowParser) setType(name []byte) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,10 @@ func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
 		r.seen |= setOf(d)
 		good := true
 		switch d {
+		case textField, messagesField, payloadField, toolsField, extraField:
+			good, sure = oracleLiteral(&r, d, value), true
+		case sessionField:
+			good, sure = oracleSession(&r, value), true
 		case idsField:
 			r.ids, good, sure = oracleIDs(value)
 		case typeField:
@@ -41,7 +46,65 @@ func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
 		}
 		ok = ok && good
 	}
-	return r, ok && f.required&^r.seen == 0, true
+	return r, ok && f.required&^r.seen == 0 && (f.check == nil || oracleMooncake(&r)), true
+}
+
+// oracleLiteral keeps what stands between the outermost quotes or brackets.
+func oracleLiteral(r *row, f field, value []byte) bool {
+	text := string(value)
+	inside := text[min(1, len(text)-1):max(len(text)-1, 1)]
+	var list []map[string]any
+	var object map[string]json.RawMessage
+	switch f {
+	case textField:
+		r.literal.Kind, r.literal.Content = TextLiteral, []byte(inside)
+		return text[0] == '"' && text != `""`
+	case messagesField:
+		r.literal.Kind, r.literal.Content = MessagesLiteral, []byte(inside)
+		return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
+	case payloadField:
+		r.literal.Kind, r.literal.Content = PayloadLiteral, []byte(inside)
+		return json.Unmarshal(value, &object) == nil && len(object) > 0
+	case toolsField:
+		r.literal.Tools = value
+		return json.Unmarshal(value, &list) == nil && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
+	}
+	r.literal.Extra = value
+	return json.Unmarshal(value, &object) == nil
+}
+
+// oracleSession takes a name or a number; the empty name is none.
+func oracleSession(r *row, value []byte) bool {
+	var name string
+	if json.Unmarshal(value, &name) != nil {
+		if strings.ContainsRune("[{tf", rune(value[0])) {
+			return false
+		}
+		name = string(value)
+	}
+	if name == "" {
+		r.seen &^= setOf(sessionField)
+		return true
+	}
+	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n >= 0 {
+		r.session = n
+		return true
+	}
+	r.session, r.sessionName = -1, []byte(name) // some number
+	return true
+}
+
+// oracleMooncake is the rule about what a row must have, once more.
+func oracleMooncake(r *row) bool {
+	has := func(f field) bool { return r.seen&(1<<f) != 0 }
+	prompts := 0
+	for _, f := range []field{inputField, textField, messagesField, payloadField} {
+		if has(f) {
+			prompts++
+		}
+	}
+	return prompts == 1 && (!has(inputField) || has(outputField)) && (has(inputField) || !has(idsField)) &&
+		(has(messagesField) || !has(toolsField)) && (has(sessionField) || !has(delayField))
 }
 
 // oracleValues is the values of the known keys; a known key that occurs twice, and anything but one object, is not ok.
@@ -80,17 +143,21 @@ func oracleNumber(r *row, f field, value []byte) (good, sure bool) {
 		return false, false
 	}
 	v, _ := new(big.Rat).SetString(string(value))
-	if f == timestampField {
+	if f == timestampField || f == delayField {
+		at := &r.timeNS
+		if f == delayField {
+			at = &r.delayNS
+		}
 		if v.Sign() < 0 {
 			return false, true
 		}
 		v.Mul(v, big.NewRat(1_000_000_000, 1))
-		if r.timeNS = 0; v.Cmp(big.NewRat(1<<62, 1)) > 0 && !v.IsInt() {
+		if *at = 0; v.Cmp(big.NewRat(1<<62, 1)) > 0 && !v.IsInt() {
 			return false, false // near the limit only whole numbers are sure
 		}
 		v.Add(v, big.NewRat(1, 2))
 		ns := new(big.Int).Quo(v.Num(), v.Denom())
-		r.timeNS = ns.Int64()
+		*at = ns.Int64()
 		return ns.IsInt64(), true
 	}
 	low, high := int64(0), int64(1<<63-1)
@@ -148,7 +215,7 @@ func oracleIDs(value []byte) (ids []uint64, good, sure bool) {
 func jsonFormats() []*format {
 	var list []*format
 	for _, f := range formats() {
-		if !f.csv {
+		if !f.csv && f.items == nil {
 			list = append(list, f)
 		}
 	}
@@ -183,7 +250,10 @@ func checkRow(t *testing.T, line []byte) {
 
 func sameRow(a, b row) bool {
 	return a.timeNS == b.timeNS && a.input == b.input && a.output == b.output && a.turn == b.turn &&
-		a.chat == b.chat && a.parent == b.parent && string(a.typ) == string(b.typ) && slices.Equal(a.ids, b.ids)
+		a.chat == b.chat && a.parent == b.parent && string(a.typ) == string(b.typ) && slices.Equal(a.ids, b.ids) &&
+		a.seen == b.seen && a.delayNS == b.delayNS && string(a.sessionName) == string(b.sessionName) && (a.session == b.session || a.sessionName != nil) &&
+		a.literal.Kind == b.literal.Kind && string(a.literal.Content) == string(b.literal.Content) &&
+		string(a.literal.Tools) == string(b.literal.Tools) && string(a.literal.Extra) == string(b.literal.Extra)
 }
 
 // rowSeeds covers key order, escapes, unknown values of every kind and every kind of fault.
@@ -212,6 +282,11 @@ func rowSeeds() []string {
 		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":4`,
 		`{"timestamp":1,"input_length":2,"output_length":3,"chat_id":nul}`,
 		`{"ts":1,"timestamp":"x","input_length":2,"output_length":3,"turn":[4]}`,
+		`{"text_input":"caf\u00e9 \"a\"\n","output_length":20,"extra":{"temperature":0}}`,
+		`{"timestamp":1,"messages":[{"role":"user","content":"a ]} b"}],"tools":[{"type":"function"}],"session_id":"x-1","delay":1.5}`,
+		`{"payload":{"model":"m","prompt":[1,2]},"session_id":17,"timestamp":null}`,
+		`{"messages":[ ],"text_input":"","payload":{ },"tools":[null],"extra":[]}`,
+		`{"timestamp":1,"input_length":2,"text_input":"x","output_length":3}`,
 		`{}`, `[]`, `null`, `1`, `"x"`, `{"a"}`, `{"a":}`, `{,}`, `{"a":1,}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, "{\"a\":\"\x01\"}",
 	}
 }

@@ -172,6 +172,35 @@ func (s *scanner) skipNested(depth int) error {
 	}
 }
 
+// list calls element for each value of an array; value is valid during the call.
+func (s *scanner) list(element func(i int, value []byte) error) error {
+	if !s.take('[') {
+		return s.fail("want a list, […]")
+	}
+	s.space()
+	if s.take(']') {
+		return nil
+	}
+	for i := 0; ; i++ {
+		from := s.i
+		if err := s.skip(1); err != nil {
+			return err
+		}
+		if err := element(i, s.b[from:s.i]); err != nil {
+			return err
+		}
+		s.space()
+		if s.take(',') {
+			s.space()
+			continue
+		}
+		if s.take(']') {
+			return nil
+		}
+		return s.fail("want , or ] after a value")
+	}
+}
+
 func (s *scanner) literal(word string) error {
 	for j := range len(word) {
 		if !s.take(word[j]) {

@@ -1,6 +1,9 @@
 package trace
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // The root of a row's conversation while it is being looked for.
 const (
@@ -60,7 +63,7 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 		if roots[row] != rootOnPath {
 			continue
 		}
-		if l.looping[i] {
+		if l.unusable[i] {
 			roots[row] = l.chat[row]
 		} else {
 			roots[row] = roots[i]
@@ -72,12 +75,9 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 
 // breakLoop makes faults of the rows from the path's end back to row i, and cuts them off the path.
 func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
-	if l.looping == nil {
-		l.looping = make(map[int32]bool)
-	}
 	for at := len(path) - 1; ; at-- {
 		row := path[at]
-		l.looping[row] = true
+		l.leaveOut(row)
 		roots[row] = l.chat[row]
 		l.fault(Fault{File: l.files[l.fileOf(l.row[row])].name, Line: int(l.line[row]), What: fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), Fix: "parent_chat_id must lead to a conversation's first request, which has -1"})
 		if row == i {
@@ -88,6 +88,17 @@ func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 
 // noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
 func noSession(number int) int64 { return -1 - int64(number) }
+
+// sessionName is the name or the number of request i's conversation; false where it has none.
+func (t *Trace) sessionName(i int) (string, bool) {
+	if t.Session == nil || t.Session[i] < 0 {
+		return "", false
+	}
+	if name := t.SessionName(i); name != "" {
+		return name, true
+	}
+	return strconv.FormatInt(t.Session[i], 10), true
+}
 
 // linkSessions gives the rows of named conversations the places that they have there in order: a row's chat id is its place in
 // the file, its parent the row before.

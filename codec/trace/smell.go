@@ -28,10 +28,10 @@ const (
 
 // refuseUnit is the error for a span in ns that smells of the wrong time unit.
 func (l *loader) refuseUnit(spanNS int64) error {
-	if l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
+	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil
 	}
-	rows := len(l.timeNS) - len(l.looping)
+	rows := len(l.timeNS) - len(l.unusable)
 	var tokens float64
 	for _, n := range l.input {
 		tokens += float64(n)

@@ -33,21 +33,25 @@ type Trace struct {
 	BlockTokens int           // tokens a block id stands for
 	FileRows    int           // data rows in the file or files, bad ones included
 
+	Untimed      bool    // no row says when: ArrivalNS is all 0, and rows are in file order
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
-	InputTokens  []int32 // tokens of the whole prompt, at least 1
-	OutputTokens []int32 // tokens to generate, at least 1
+	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 where the file does not say, which only a Literal may be without
+	OutputTokens []int32 // tokens to generate, at least 1; 0 likewise
 	Row          []int32 // place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad rows do
 
-	Session []int64  // the conversation's own number, or the chat id of its first request; nil where the format has none
-	Turn    []int32  // nil where the format has none
-	Chat    []int64  // the request's own chat id; nil where the format has none
-	Parent  []int64  // chat id of the turn before, -1 = none; nil where the format has none
+	Session []int64  // the conversation's own number, a hash of its name, or the chat id of its first request; nil where the file has none
+	Turn    []int32  // nil where the file has none
+	Chat    []int64  // the request's own chat id; nil where the file has none
+	Parent  []int64  // chat id of the turn before, -1 = none; nil where the file has none
+	DelayNS []int64  // recorded time since the turn before, -1 = not recorded; nil where the file has none
 	Type    []uint16 // index into Types; nil where the format has none
 	Types   []string // kinds of requests, "" for rows that name none
 
 	Lint Lint
 
-	ids idStore
+	ids          idStore
+	literals     *literalStore    // nil where there are none
+	sessionNames map[int64]string // of Session where it is a hash
 }
 
 // Len is the number of selected requests.
@@ -56,6 +60,14 @@ func (t *Trace) Len() int { return len(t.ArrivalNS) }
 // Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer, the
 // rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
 func (t *Trace) Blocks(i int) []uint64 { return t.ids.row(i) }
+
+// SessionName is what the file calls request i's conversation; "" where it has none or Session says it.
+func (t *Trace) SessionName(i int) string {
+	if t.Session == nil {
+		return ""
+	}
+	return t.sessionNames[t.Session[i]]
+}
 
 // BlockRefs is the number of block ids in the whole selection.
 func (t *Trace) BlockRefs() int {

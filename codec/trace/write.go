@@ -8,12 +8,15 @@ import (
 	"strconv"
 )
 
-// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the format has
-// no place for is left out: see [WriteNotes].
+// Write writes the trace in a format of [WritableFormats], in order of arrival, with timestamps exact to the ns. What the format
+// has no place for is left out: see [WriteNotes]. A trace that says less than the format must is an error, and nothing is written.
 //
 // Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
 func Write(w io.Writer, t *Trace, format string) error {
-	f, err := formatByName(format)
+	f, err := writableByName(format)
+	if err == nil {
+		err = t.checkWritable(f)
+	}
 	if err != nil {
 		return err
 	}
@@ -34,9 +37,25 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
+// checkWritable refuses a trace that does not say what every row of the format must.
+func (t *Trace) checkWritable(f *format) error {
+	if f.has(textField) {
+		return nil // it takes prompts word for word, and needs no timestamps
+	}
+	if t.Untimed {
+		return fmt.Errorf("no row of %s says when it arrived, which %s must: write it as %s", t.Name, f.name, mooncake().name)
+	}
+	for i := range t.Len() {
+		if t.InputTokens[i] == 0 || t.OutputTokens[i] == 0 {
+			return fmt.Errorf("row %d of %s does not say how many tokens it has, which %s must: write it as %s", t.Row[i], t.Name, f.name, mooncake().name)
+		}
+	}
+	return nil
+}
+
 // WriteNotes has a line for people on each thing that a file which [Write] makes in a format will not say.
 func WriteNotes(t *Trace, format string) ([]string, error) {
-	f, err := formatByName(format)
+	f, err := writableByName(format)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +69,8 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(ids && !f.has(idsField), "block ids")
 	lose(t.Session != nil && !f.sessions(), "conversations")
 	lose(t.Type != nil && !f.has(typeField), "types")
+	lose(t.literals != nil && !f.has(textField), "prompts word for word")
+	lose(t.DelayNS != nil && !f.has(delayField), "delays")
 	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
 	}

@@ -43,6 +43,7 @@ func (o *Options) Validate() error {
 func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
+		Untimed: t.Untimed, Literal: literal(t),
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
 		Types: types(t), Sessions: sessions(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
 	}
@@ -54,7 +55,28 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	return r
 }
 
+func literal(t *trace.Trace) *Literal {
+	if t.Literals() == 0 {
+		return nil
+	}
+	var l Literal
+	for i := range t.Len() {
+		row := t.Literal(i)
+		l.Bytes += int64(len(row.Content) + len(row.Tools) + len(row.Extra))
+		switch row.Kind {
+		case trace.TextLiteral:
+			l.Texts++
+		case trace.MessagesLiteral:
+			l.Messages++
+		case trace.PayloadLiteral:
+			l.Payloads++
+		}
+	}
+	return &l
+}
+
 func lengths(tokens []int32) Lengths {
+	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
 	l := Lengths{Histogram: binned(powersOfTwo(), func(count func(float64, int64)) {
 		for _, n := range tokens {
 			count(float64(n), 1)
@@ -63,16 +85,18 @@ func lengths(tokens []int32) Lengths {
 	for _, n := range tokens {
 		l.Total += int64(n)
 	}
-	if d := describe(slices.Clone(tokens), 1); d != nil {
+	if d := describe(tokens, 1); d != nil {
 		l.Distribution = *d
 	}
 	return l
 }
 
 func totals(t *trace.Trace) *Distribution {
-	sums := make([]int32, t.Len()) // each of the two is below 2^25
-	for i := range sums {
-		sums[i] = t.InputTokens[i] + t.OutputTokens[i]
+	var sums []int32 // each of the two is below 2^25
+	for i := range t.Len() {
+		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
+			sums = append(sums, t.InputTokens[i]+t.OutputTokens[i])
+		}
 	}
 	return describe(sums, 1)
 }

@@ -33,6 +33,9 @@ type follower struct {
 func caches(r *Report, t *trace.Trace, capacities []int64) {
 	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: newIDTable()}
 	for i := range t.Len() {
+		if t.Literal(i).Kind != trace.NoLiteral {
+			continue
+		}
 		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
 	}
 	r.Blocks = f.summary()

@@ -110,7 +110,7 @@ func TestMalformed(t *testing.T) {
 		}
 		page := printed(t, 80, r)
 		said := strings.Join(strings.Fields(page), " ")
-		if !strings.Contains(said, "REFUSED: "+r.Findings[0].Text) || !strings.HasSuffix(page, "\nA replay would refuse "+path+".\n") {
+		if !strings.Contains(said, "REFUSED: "+r.Findings[0].Text) || !strings.HasSuffix(said, " A replay would refuse "+path+".") {
 			t.Errorf("%s:\n%s", path, page)
 		}
 		var b bytes.Buffer

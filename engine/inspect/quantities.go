@@ -43,7 +43,12 @@ func sections(reports []*Report) []section {
 func fileSection() section {
 	return section{"trace", []quantity{
 		{"format", func(r *Report) string { return r.Format }},
-		{"timestamps", func(r *Report) string { return r.TimeUnit }},
+		{"timestamps", func(r *Report) string {
+			if r.Untimed {
+				return absent
+			}
+			return r.TimeUnit
+		}},
 		{"tokens a block", func(r *Report) string { return count(int64(r.BlockTokens)) }},
 		{"a replay would", func(r *Report) string {
 			if r.Replayable {
@@ -77,20 +82,31 @@ func tokenSection() section {
 		label string
 		of    func(*Report) *Distribution
 	}{
-		{"input", func(r *Report) *Distribution { return &r.InputTokens.Distribution }},
-		{"output", func(r *Report) *Distribution { return &r.OutputTokens.Distribution }},
+		{"input", func(r *Report) *Distribution { return r.InputTokens.known() }},
+		{"output", func(r *Report) *Distribution { return r.OutputTokens.known() }},
 		{"together", func(r *Report) *Distribution { return r.TotalTokens }},
 	} {
 		for _, name := range []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} {
 			if d.label == "together" && name != "p99" && name != "max" {
 				continue
 			}
-			s.quantities = append(s.quantities, quantity{d.label + " " + name, func(r *Report) string { return tokens(d.of(r).named(name)) }})
+			s.quantities = append(s.quantities, quantity{d.label + " " + name, func(r *Report) string {
+				if d.of(r) == nil {
+					return absent
+				}
+				return tokens(d.of(r).named(name))
+			}})
 		}
 	}
 	s.quantities = append(s.quantities,
-		quantity{"input total", func(r *Report) string { return count(r.InputTokens.Total) }},
-		quantity{"output total", func(r *Report) string { return count(r.OutputTokens.Total) }},
+		quantity{"input total", func(r *Report) string { return r.InputTokens.total() }},
+		quantity{"output total", func(r *Report) string { return r.OutputTokens.total() }},
+		quantity{"word for word", func(r *Report) string {
+			if r.Literal == nil {
+				return absent
+			}
+			return human.Bytes(r.Literal.Bytes)
+		}},
 		quantity{"rows over the context", func(r *Report) string {
 			if r.Context == nil {
 				return absent

@@ -9,7 +9,7 @@ import (
 // short model name and no headers of one's own it is 350 (the conversation trace: 873 MB of images, 869 MB of prompts).
 const aroundPrompt = 350
 
-// replay adds up the prompts. No content is needed for that: their sizes follow from the lengths.
+// replay adds up the prompts. No content is needed for those that are made: their sizes follow from the lengths.
 func replay(t *trace.Trace) Replay {
 	ids, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
 	if err != nil {
@@ -25,10 +25,17 @@ func replay(t *trace.Trace) Replay {
 func volume(t *trace.Trace, s prompt.Source) Volume {
 	var v Volume
 	for i := range t.Len() {
-		size := int64(s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])}))
-		v.PromptBytes += size
-		v.LargestBytes = max(v.LargestBytes, size)
+		if l := t.Literal(i); l.Kind != trace.NoLiteral {
+			v.add(int64(len(l.Content) + len(l.Tools) + len(l.Extra)))
+			continue
+		}
+		v.add(int64(s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})))
 	}
 	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
 	return v
+}
+
+func (v *Volume) add(size int64) {
+	v.PromptBytes += size
+	v.LargestBytes = max(v.LargestBytes, size)
 }

@@ -22,6 +22,8 @@ type Report struct {
 	BlockTokens int       `json:"block_tokens"` // tokens that a hash id stands for
 	FileRows    int64     `json:"file_rows"`    // rows in the file, bad ones included
 	Rows        int64     `json:"rows"`         // rows analysed: good and selected
+	Untimed     bool      `json:"untimed"`      // no row says when it arrived
+	Literal     *Literal  `json:"literal"`      // prompts and bodies that are there word for word
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
 
@@ -36,6 +38,15 @@ type Report struct {
 	Reuse        *Reuse        `json:"reuse_distance"`
 	Context      *Context      `json:"context"`
 	Replay       Replay        `json:"replay"`
+}
+
+// Literal is what is there word for word. How many tokens it has, and how much of it a cache would hold, only the server can
+// tell: such rows are in the lengths where they say them, and in no cache.
+type Literal struct {
+	Texts    int64 `json:"texts"`
+	Messages int64 `json:"messages"`
+	Payloads int64 `json:"payloads"`
+	Bytes    int64 `json:"bytes"` // as JSON
 }
 
 // Severity says what a finding means for a replay.
@@ -71,7 +82,7 @@ type Arrivals struct {
 	Timeline         []int64       `json:"timeline_rows_per_bin"` // rows by time, the last bin closed at the end
 }
 
-// Lengths is the tokens of all rows.
+// Lengths is the tokens of all rows that say them.
 type Lengths struct {
 	Total int64 `json:"total"`
 	Distribution

@@ -26,7 +26,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		if gap <= 0 {
 			s.AtOnce++
 		}
-		lasts := int64(o.AssumeTTFT) + int64(t.OutputTokens[parent]-1)*int64(o.AssumeTPOT)
+		lasts := int64(o.AssumeTTFT) + int64(max(1, t.OutputTokens[parent])-1)*int64(o.AssumeTPOT)
 		if gap < lasts {
 			s.Overlaps++
 		} else {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
@@ -49,6 +50,14 @@ func (p *page) arrivals(r *Report) {
 		other = "of " + count(r.FileRows) + " in the file"
 	}
 	p.Field("rows", count(r.Rows), other)
+	if l := r.Literal; l != nil {
+		p.Field("word for word", l.words(), human.Bytes(l.Bytes))
+	}
+	if r.Untimed {
+		p.Field("timestamps", "none: say when requests leave, with --rate, --ramp or --concurrency")
+		p.Line("")
+		return
+	}
 	p.Field("span", duration(a.SpanS), "last row at "+inUnit(a.SpanS, r.TimeUnit))
 	if a.RowsPerS != nil {
 		p.Field("mean rate", rate(*a.RowsPerS), human.Rate(*a.InputTokensPerS)+" input tok/s", human.Rate(*a.OutputTokensPerS)+" output tok/s")
@@ -83,10 +92,12 @@ func (p *page) tables(r *Report) {
 		}
 		p.Line(line)
 	}
-	row("input tokens", &r.InputTokens.Distribution, tokens)
-	row("output tokens", &r.OutputTokens.Distribution, tokens)
+	row("input tokens", r.InputTokens.known(), tokens)
+	row("output tokens", r.OutputTokens.known(), tokens)
 	row("together", r.TotalTokens, tokens)
-	row("interarrival", r.Arrivals.GapS, duration)
+	if !r.Untimed {
+		row("interarrival", r.Arrivals.GapS, duration)
+	}
 	if s := r.Sessions; s != nil {
 		row("turns/session", s.Turns, tokens)
 		row("turn to turn", s.GapS, duration)
@@ -97,10 +108,42 @@ func (p *page) tables(r *Report) {
 		row("other tokens", u.Tokens, short)
 	}
 	p.Line("")
-	p.Field("tokens", count(r.InputTokens.Total)+" input", count(r.OutputTokens.Total)+" output")
+	p.Field("tokens", r.InputTokens.total()+" input", r.OutputTokens.total()+" output")
 	if c := r.Context; c != nil {
 		p.Field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
 	}
+}
+
+// known is the distribution; nil where no row says its length.
+func (l *Lengths) known() *Distribution {
+	if len(l.Histogram) == 0 {
+		return nil
+	}
+	return &l.Distribution
+}
+
+// total is all tokens that rows say; absent where none does.
+func (l *Lengths) total() string {
+	if l.known() == nil {
+		return absent
+	}
+	return count(l.Total)
+}
+
+// words names the kinds that there are.
+func (l *Literal) words() string {
+	var kinds []string
+	for _, k := range []struct {
+		n    int64
+		what string
+	}{{l.Texts, "prompt"}, {l.Messages, "chat"}, {l.Payloads, "whole body"}} {
+		if k.n == 1 || k.n > 0 && k.what != "whole body" {
+			kinds = append(kinds, human.Many(k.n, k.what))
+		} else if k.n > 0 {
+			kinds = append(kinds, count(k.n)+" whole bodies")
+		}
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // named is a value of a distribution by its name on the page.

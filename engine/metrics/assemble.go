@@ -52,6 +52,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
 	s.Throughput = throughput(s)
+	setGoodput(s, &all, targets)
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
@@ -64,11 +65,11 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 
 // merged returns the whole run and every target with its gaps, all copies.
 func (c *Collector) merged() (all series, targets []series) {
-	all = newSeries()
+	all = newSeries(c.slos)
 	all.merge(&c.none)
 	targets = make([]series, len(c.targets))
 	for i := range targets {
-		targets[i] = newSeries()
+		targets[i] = newSeries(c.slos)
 		targets[i].merge(&c.targets[i])
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]

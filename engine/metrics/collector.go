@@ -22,6 +22,7 @@ import (
 // Collector holds everything measured in one run.
 type Collector struct {
 	urls    []string
+	slos    []SLO
 	targets []series // one for each URL
 	none    series   // requests that never had a target
 
@@ -43,13 +44,13 @@ type gapShard struct {
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
-// the indices given to Add and AddGaps refer to.
-func NewCollector(targets []string) *Collector {
-	c := &Collector{urls: append([]string(nil), targets...), targets: make([]series, len(targets))}
+// the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
+func NewCollector(targets []string, slos ...SLO) *Collector {
+	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]series, len(targets))}
 	c.live.drift = NewDistribution()
-	c.none = newSeries()
+	c.none = newSeries(c.slos)
 	for i := range c.targets {
-		c.targets[i] = newSeries()
+		c.targets[i] = newSeries(c.slos)
 	}
 	if len(targets) == 0 {
 		return c

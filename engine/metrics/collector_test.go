@@ -190,7 +190,7 @@ func TestAddOfOneTargetOnly(t *testing.T) {
 
 func TestCollectorAllocatesNothing(t *testing.T) {
 	all := workload(1, 200, 2)
-	c := NewCollector(urls(2))
+	c := NewCollector(urls(2), parsed(t, "ttft:20 ttft_planned:20 tpot:1 e2e:90 e2e_planned:90")...)
 	c.Add(&record.Record{PlannedNS: 1}, 0) // early: takes its histogram once
 	c.Add(&record.Record{PlannedNS: 1}, 1)
 	i := 0

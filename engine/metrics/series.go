@@ -14,6 +14,7 @@ type series struct {
 	maxWait  int64                    // ns; the longest wait for a connection
 	tokens   tokenCounts
 	cache    cacheCounts
+	good     goodCounts
 }
 
 // failure is the example that a reader of the notes gets.
@@ -47,12 +48,12 @@ type cacheCounts struct {
 	finer         int64 // requests above their ideal, but not above the most: pieces smaller than assumed
 }
 
-func newSeries() series {
+func newSeries(slos []SLO) series {
 	return series{
 		drift: NewDistribution(), ttft: NewDistribution(), ttftPlanned: NewDistribution(), tpot: NewDistribution(),
 		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
 		wireDrift: NewDistribution(), upload: NewDistribution(),
-		tokens: tokenCounts{mismatchRow: record.None},
+		tokens: tokenCounts{mismatchRow: record.None}, good: goodCounts{slos: slos},
 	}
 }
 
@@ -93,6 +94,7 @@ func (s *series) add(r *record.Record) {
 	addKnown(s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
+	s.good.add(r)
 }
 
 // set keeps the first failure with words.
@@ -203,6 +205,7 @@ func (s *series) merge(o *series) {
 	s.maxWait = max(s.maxWait, o.maxWait)
 	s.tokens.merge(&o.tokens)
 	s.cache.merge(&o.cache)
+	s.good.merge(&o.good)
 }
 
 func (t *tokenCounts) merge(o *tokenCounts) {

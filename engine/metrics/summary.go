@@ -26,6 +26,7 @@ type Summary struct {
 	UploadMS      *Percentiles `json:"upload_ms"`     // acked - sent
 
 	Throughput  Throughput  `json:"throughput"`
+	Goodput     *Goodput    `json:"goodput,omitempty"` // absent without an SLO
 	Tokens      Tokens      `json:"tokens"`
 	PrefixCache PrefixCache `json:"prefix_cache"`
 	Connections Connections `json:"connections"`
@@ -50,6 +51,8 @@ type Run struct {
 	Partial          bool           `json:"partial"` // interrupted before its end
 	Cut              bool           `json:"cut"`     // what was in flight a while after the run's duration was ended
 	Targets          []string       `json:"targets"`
+	API              string         `json:"api"`
+	Model            string         `json:"model"` // as sent; given or asked from the servers
 	Version          string         `json:"version"`
 	Host             Host           `json:"host"`
 	Options          map[string]any `json:"options"` // flags as given, without secrets
@@ -85,9 +88,10 @@ type Host struct {
 type Workload struct {
 	Trace        string `json:"trace"`
 	Format       string `json:"format"`
-	Rows         int64  `json:"rows"`     // in the file
-	Requests     int64  `json:"requests"` // selected, each repetition
-	Repeat       int64  `json:"repeat"`   // how often the selection was replayed in a row
+	Rows         int64  `json:"rows"`                       // in the file
+	Requests     int64  `json:"requests"`                   // selected, each repetition
+	Repeat       int64  `json:"repeat"`                     // how often the selection was replayed in a row
+	Literals     int64  `json:"literal_requests,omitempty"` // with a prompt or body that is there word for word; input_tokens has none of theirs
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	BlockTokens  int64  `json:"block_tokens"`
@@ -182,6 +186,7 @@ type Target struct {
 	ITLMS            *Percentiles `json:"itl_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+	Goodput          *Goodput     `json:"goodput,omitempty"`
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.

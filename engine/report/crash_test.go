@@ -73,7 +73,7 @@ func TestKilledWriter(t *testing.T) {
 		}
 
 		next := int64(0)
-		n, err := eachRecord(dir, func(r *record.Record) {
+		n, err := EachRecord(dir, func(r *record.Record) {
 			if *r != *numbered(next) {
 				t.Fatalf("%s: record %d is %+v", kind, next, r)
 			}

@@ -15,7 +15,7 @@ import (
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
 func WriteSummary(dir string, s *metrics.Summary) error {
-	return writeWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
+	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
 }
 
 // EncodeSummary writes the summary as indented JSON, as in summary.json.
@@ -29,12 +29,12 @@ func EncodeSummary(w io.Writer, s *metrics.Summary) error {
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and
 // end are the wall-clock times of the run.
 func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) error {
-	return writeWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
+	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
 }
 
-// writeWhole writes a file beside its place and moves it there when it is
-// complete and on disk.
-func writeWhole(name string, write func(io.Writer) error) error {
+// WriteWhole writes a file beside its place and moves it there when it is
+// complete and on disk; on error nothing is left of it.
+func WriteWhole(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write results: %w", err)
@@ -50,12 +50,13 @@ func writeWhole(name string, write func(io.Writer) error) error {
 }
 
 // Load reads the summary of a results directory. A run that was killed left
-// none; then it is rebuilt from the records.
-func Load(dir string) (*metrics.Summary, error) {
+// none; then it is rebuilt from the records. With SLOs the goodput is counted
+// by them, from the records, and not the run's own.
+func Load(dir string, slos ...metrics.SLO) (*metrics.Summary, error) {
 	name := filepath.Join(dir, SummaryName)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return rebuild(dir)
+		return rebuild(dir, slos)
 	}
 	if err != nil {
 		return nil, err
@@ -66,6 +67,9 @@ func Load(dir string) (*metrics.Summary, error) {
 	}
 	if s.Schema != metrics.Schema {
 		return nil, fmt.Errorf("%s: schema %d, but this version reads %d", name, s.Schema, metrics.Schema)
+	}
+	if len(slos) > 0 {
+		return s, recount(dir, s, slos)
 	}
 	return s, nil
 }

@@ -19,9 +19,9 @@ var ErrNoResults = errors.New("no results here")
 
 // rebuild makes a summary out of the records alone. What only the run itself
 // knew is absent: ITL, connections, the client, the limits.
-func rebuild(dir string) (*metrics.Summary, error) {
+func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var urls []string
-	_, err := eachRecord(dir, func(r *record.Record) {
+	_, err := EachRecord(dir, func(r *record.Record) {
 		if r.Target != "" && !slices.Contains(urls, r.Target) {
 			urls = append(urls, r.Target)
 		}
@@ -29,10 +29,10 @@ func rebuild(dir string) (*metrics.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := metrics.NewCollector(urls)
+	c := metrics.NewCollector(urls, slos...)
 	var endNS int64
 	var w metrics.Workload
-	w.Requests, err = eachRecord(dir, func(r *record.Record) {
+	w.Requests, err = EachRecord(dir, func(r *record.Record) {
 		c.Add(r, slices.Index(urls, r.Target))
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		w.InputTokens += max(0, r.InputTokens)
@@ -53,9 +53,9 @@ func rebuild(dir string) (*metrics.Summary, error) {
 	return s, nil
 }
 
-// eachRecord calls f with each record of the directory and returns how many
-// there are. A last one that was not finished does not count.
-func eachRecord(dir string, f func(*record.Record)) (n int64, err error) {
+// EachRecord calls f with each record of a results directory, in order of completion, and returns how many
+// there are. f must not keep the record. A last one that was not finished does not count.
+func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 	name := filepath.Join(dir, RequestsName)
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

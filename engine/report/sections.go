@@ -148,6 +148,7 @@ func (p *page) totals(s *metrics.Summary) {
 	t := s.Throughput
 	p.Field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
 		human.Rate(t.OutputTokensPerS)+" output tok/s")
+	p.goodput(s.Goodput)
 	c := s.PrefixCache
 	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
@@ -243,23 +244,34 @@ func (p *page) targets(s *metrics.Summary) {
 	if len(s.Targets) < 2 {
 		return
 	}
+	p.targetTable(s.Targets, latencyCells, "requests", "failed", "TTFT p50", "TTFT p99", "hit")
+	if s.Goodput != nil {
+		p.targetTable(s.Targets, goodputCells, "good", "good/s", "share")
+	}
+}
+
+func (p *page) targetTable(targets []metrics.Target, cells func(*metrics.Target) []string, head ...string) {
 	p.Line("")
-	url := p.Width - 5*targetColumn
-	p.Line(human.Left("  target", url) + p.cells("requests", "failed", "TTFT p50", "TTFT p99", "hit"))
-	for i, t := range s.Targets {
+	url := p.Width - len(head)*targetColumn
+	p.Line(human.Left("  target", url) + p.cells(head...))
+	for i := range targets {
 		if i == maxTargets {
-			p.Line(fmt.Sprintf("  … and %d more in %s", len(s.Targets)-i, SummaryName))
+			p.Line(fmt.Sprintf("  … and %d more in %s", len(targets)-i, SummaryName))
 			return
 		}
-		p50, p99, hit := "–   ", "–   ", "–  "
-		if t.TTFTMS != nil {
-			p50, p99 = aligned(t.TTFTMS.P50*1e6, 3), aligned(t.TTFTMS.P99*1e6, 3)
-		}
-		if t.ReportedHitRatio != nil {
-			hit = human.Percent(*t.ReportedHitRatio)
-		}
-		p.Line(human.Left("  "+shorten(t.URL, url-3), url) + p.cells(human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit))
+		p.Line(human.Left("  "+shorten(targets[i].URL, url-3), url) + p.cells(cells(&targets[i])...))
 	}
+}
+
+func latencyCells(t *metrics.Target) []string {
+	p50, p99, hit := "–   ", "–   ", "–  "
+	if t.TTFTMS != nil {
+		p50, p99 = aligned(t.TTFTMS.P50*1e6, 3), aligned(t.TTFTMS.P99*1e6, 3)
+	}
+	if t.ReportedHitRatio != nil {
+		hit = human.Percent(*t.ReportedHitRatio)
+	}
+	return []string{human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit}
 }
 
 func (p *page) cells(values ...string) (row string) {

@@ -104,7 +104,7 @@ func TestWriterOfNothing(t *testing.T) {
 		if n, err := w.Close(); n != 0 || err != nil {
 			t.Errorf("close: %d, %v", n, err)
 		}
-		if n, err := eachRecord(dir, func(*record.Record) {}); n != 0 || err != nil {
+		if n, err := EachRecord(dir, func(*record.Record) {}); n != 0 || err != nil {
 			t.Errorf("read back: %d, %v", n, err)
 		}
 	}

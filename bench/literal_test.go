@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// recorder is a server that keeps the bodies it gets, by request id, and answers whole or as a stream, whatever is asked for.
+type recorder struct {
+	mu     sync.Mutex
+	bodies map[string]string
+}
+
+func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	r.bodies[req.Header.Get("X-Request-Id")] = string(body)
+	r.mu.Unlock()
+	var asked struct {
+		Stream bool `json:"stream"`
+	}
+	const usage = `"usage":{"prompt_tokens":3,"completion_tokens":1}`
+	if json.Unmarshal(body, &asked) != nil || !asked.Stream {
+		fmt.Fprintf(w, `{"choices":[{"text":"x","message":{"content":"x"},"finish_reason":"stop"}],%s}`, usage)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, "data: {\"choices\":[{\"text\":\"x\",\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}],%s}\n\ndata: [DONE]\n\n", usage)
+}
+
+// sent replays a file against a recorder and returns the bodies by row.
+func sent(t *testing.T, file string, args ...string) (*results, map[int64]string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	server := &recorder{bodies: map[string]string{}}
+	r := run(t, with(args, path, "--url", serve(t, server.ServeHTTP), "--no-probe")...)
+	r.only(t, "ok")
+	rows := map[int64]string{}
+	for _, l := range r.lines {
+		rows[l.Row] = server.bodies[l.ID]
+	}
+	return r, rows
+}
+
+// TestLiteralBodies: what is there word for word arrives so.
+func TestLiteralBodies(t *testing.T) {
+	file := `{"timestamp":0,"text_input":"Caf\u00e9 é \"q\"\n<&>","output_length":2}
+{"timestamp":1,"messages":[ {"role":"system", "content":"Be  brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]} ],"tools":[ {"type":"function","function":{"name":"f"}} ],"output_length":2,"extra":{"temperature":0.50,"stream":false}}
+{"timestamp":2,"payload":{ "messages" : [] ,"stream":true, "model":"mine" }}
+{"timestamp":3,"payload":{"n":1},"extra":{"n":2}}
+`
+	const forced = `,"max_tokens":2,"min_tokens":2,"ignore_eos":true`
+	_, rows := sent(t, file, "--model", "m", "--cold", "off")
+	for row, want := range map[int64]string{
+		0: `{"model":"m","messages":[{"role":"user","content":"Caf\u00e9 é \"q\"\n<&>"}]` + forced + `,"stream":true,"stream_options":{"include_usage":true}}`,
+		1: `{"model":"m","messages":[ {"role":"system", "content":"Be  brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]} ]` + forced +
+			`,"tools":[ {"type":"function","function":{"name":"f"}} ],"temperature":0.50,"stream":false}`,
+		2: `{ "messages" : [] ,"stream":true, "model":"mine" }`,
+		3: `{"n":2}`,
+	} {
+		if rows[row] != want {
+			t.Errorf("row %d\ngot  %s\nwant %s", row, rows[row], want)
+		}
+	}
+	_, rows = sent(t, file, "--model", "m", "--cold", "salt", "--extra-inputs", "temperature:1", "--extra-inputs", "seed:7", "--no-force-output")
+	for row, parts := range map[int64][]string{
+		0: {`"max_tokens":2,"stream":true`, `"temperature":1,"seed":7,"cache_salt":"`},
+		1: {`"temperature":0.50`, `"seed":7`, `"cache_salt":"`},
+		2: {`{"messages":[],"stream":true,"model":"mine","temperature":1,"seed":7}`},
+		3: {`{"n":2,"temperature":1,"seed":7}`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(rows[row], part) {
+				t.Errorf("row %d has no %s: %s", row, part, rows[row])
+			}
+		}
+	}
+}
+
+// TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
+func TestLiteralRecords(t *testing.T) {
+	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
+	text, err := os.ReadFile(filepath.Join(r.dir, "requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"input_tokens":null,"prompt_tokens":3,"output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("no %s in\n%s", part, text)
+		}
+	}
+	if w := r.summary.Workload; w.Literals != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
+		t.Errorf("%+v, %+v", w, r.summary.PrefixCache)
+	}
+}
+
+// TestUntimedTraces: without timestamps somebody must say when requests leave.
+func TestUntimedTraces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queries.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{nil, {"--fixed-schedule"}, {"--scale", "2"}, {"--fixed-schedule", "--concurrency", "2"}} {
+		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --no-fixed-schedule and --rate R") {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
+	for _, args := range [][]string{{"--concurrency", "2", "--warmup", "1"}, {"--rate", "50"}, {"--rate", "max"}, {"--ramp", "20:60:1s"}} {
+		m := startMock(t)
+		r := run(t, with(args, path, "--url", m.url)...)
+		r.only(t, "ok")
+		for _, l := range r.lines {
+			if l.Prompt != 6 || l.Completion != 4 {
+				t.Errorf("%v: %+v", args, l)
+			}
+		}
+		m.stop(t)
+	}
+}
+
+// TestLiteralsRefused: what an API cannot send.
+func TestLiteralsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := refused(t, path, "--api", "completions"); !strings.Contains(said, "row 1: messages are for chats: use --api chat") {
+		t.Error(said)
+	}
+	if said := refused(t, path, "--no-stream", "--extra-inputs", "stream:true"); !strings.Contains(said, `"stream" beside --no-stream`) {
+		t.Error(said)
+	}
+}

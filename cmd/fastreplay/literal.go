@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// literals is how much of the work is there word for word.
+type literals struct {
+	rows, payloads, messages int64
+	bytes                    int64
+	all                      bool // no prompt is made
+}
+
+func literalsOf(t *trace.Trace, n int) literals {
+	var l literals
+	for i := range n {
+		row := t.Literal(i)
+		switch row.Kind {
+		case trace.NoLiteral:
+			continue
+		case trace.MessagesLiteral:
+			l.messages++
+		case trace.PayloadLiteral:
+			l.payloads++
+		}
+		l.rows++
+		l.bytes += int64(len(row.Content))
+	}
+	l.all = l.rows == int64(n)
+	return l
+}
+
+// onlyPayloads tells whether no request is ours to shape.
+func (l *literals) onlyPayloads() bool { return l.all && l.payloads == l.rows }
+
+// say names what is sent word for word.
+func (l *literals) say(r *replay) {
+	if l.rows == 0 {
+		return
+	}
+	r.say.line("      %s word for word, %s: how many tokens that is, and how many of them a cache can hold, only the servers can tell", human.Many(l.rows, "prompt"), human.Bytes(l.bytes))
+	if l.payloads > 0 && r.o.model != "" {
+		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", human.Many(l.payloads, "request body"), r.o.model)
+	}
+}
+
+// chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
+func (o *options) chooseAPI(l *literals) error {
+	if !o.pacing.given("api") && l.messages > 0 {
+		o.api = "chat"
+	}
+	if o.prompt == "" {
+		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
+	}
+	switch {
+	case o.prompt == promptTokenIDs && o.api == "chat":
+		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
+	case o.overhead != nil && o.api != "chat":
+		return errors.New("--chat-overhead: only --api chat has a template")
+	}
+	return nil
+}
+
+// checkTimes refuses to send at trace times where there are none.
+func (p *pacing) checkTimes(t *trace.Trace) error {
+	if !t.Untimed || p.closed() || p.arrivals != nil || p.rate == rateMax {
+		return nil
+	}
+	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --no-fixed-schedule and --rate R, --rate max, --ramp or --concurrency N", t.Name)
+}

@@ -1,0 +1,135 @@
+package trace
+
+import (
+	"bytes"
+	"slices"
+)
+
+// LiteralKind says what of a request a file has word for word.
+type LiteralKind uint8
+
+// The kinds of [Literal].
+const (
+	NoLiteral       LiteralKind = iota // nothing: a prompt of InputTokens tokens is to be made
+	TextLiteral                        // the prompt
+	MessagesLiteral                    // the messages of a chat
+	PayloadLiteral                     // the whole body
+)
+
+// Literal is what a file has of a request word for word: JSON, as it stands there. The slices alias the trace and must not be
+// changed.
+type Literal struct {
+	Kind LiteralKind
+	// Content is the inside of a JSON string (TextLiteral), of an array (MessagesLiteral) or of an object (PayloadLiteral),
+	// without the quotes or brackets around it.
+	Content []byte
+	Tools   []byte // an array, beside messages; nil = none
+	Extra   []byte // an object whose members belong into the body, beside any kind; nil = none
+}
+
+// Literal is what the file has of request i word for word.
+func (t *Trace) Literal(i int) Literal {
+	if t.literals == nil {
+		return Literal{}
+	}
+	return t.literals.row(i)
+}
+
+// Literals is how many requests have a prompt or a body word for word.
+func (t *Trace) Literals() int {
+	n := 0
+	if t.literals != nil {
+		for _, kind := range t.literals.kinds {
+			if kind != NoLiteral {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// literalStore keeps the literals of many rows.
+type literalStore struct {
+	kinds    []LiteralKind
+	contents textStore
+	tools    []int32 // place in values, -1 = none
+	extras   []int32
+	values   [][]byte // tools and extras, each once
+	places   map[string]int32
+}
+
+// absent is the place of no value.
+const absent = -1
+
+// upTo adds rows without a literal until there are n.
+func (s *literalStore) upTo(n int) {
+	for len(s.kinds) < n {
+		s.add(Literal{})
+	}
+}
+
+func (s *literalStore) add(l Literal) {
+	s.contents.add(l.Content)
+	s.addRest(l)
+}
+
+// addPrefix adds a row whose content is the beginning of that added last.
+func (s *literalStore) addPrefix(l Literal) {
+	s.contents.addPrefix(len(l.Content))
+	s.addRest(l)
+}
+
+func (s *literalStore) addRest(l Literal) {
+	s.kinds = append(s.kinds, l.Kind)
+	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
+}
+
+// place is where a value is kept, or absent for none.
+func (s *literalStore) place(value []byte) int32 {
+	if value == nil {
+		return absent
+	}
+	if at, known := s.places[string(value)]; known {
+		return at
+	}
+	if s.places == nil {
+		s.places = map[string]int32{}
+	}
+	at := int32(len(s.values))
+	s.values = append(s.values, bytes.Clone(value))
+	s.places[string(value)] = at
+	return at
+}
+
+func (s *literalStore) row(i int) Literal {
+	return Literal{Kind: s.kinds[i], Content: s.contents.row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
+}
+
+func (s *literalStore) value(place int32) []byte {
+	if place == absent {
+		return nil
+	}
+	return s.values[place]
+}
+
+// repeated is the rows n times in a row; nil stays nil.
+func (s *literalStore) repeated(n int) *literalStore {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.contents.rows = slices.Repeat(s.contents.rows, n)
+	out.kinds, out.tools, out.extras = slices.Repeat(s.kinds, n), slices.Repeat(s.tools, n), slices.Repeat(s.extras, n)
+	return &out
+}
+
+// chosen is the store of the rows in order; nil stays nil.
+func (s *literalStore) chosen(order []int32) *literalStore {
+	if s == nil {
+		return nil
+	}
+	return &literalStore{
+		kinds: gather(order, s.kinds), contents: s.contents.chosen(order, func(row int32) int { return int(s.contents.rows[row].n) }),
+		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
+	}
+}

@@ -1,0 +1,149 @@
+package trace
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// literalFile has a row of each kind; the second turn of conversation "conv-a" says its delay instead of a time.
+const literalFile = `{"timestamp":100,"session_id":"conv-a","messages":[ {"role":"user","content":"Hi \u00e9"} ],"output_length":5,"tools":[ {"type":"function"} ]}
+{"timestamp":1100,"input_length":600,"output_length":4,"hash_ids":[1,2]}
+{"session_id":"conv-a","delay":500.5,"messages":[{"role":"user","content":"Bye"}],"extra":{"temperature": 0}}
+{"timestamp":200,"session_id":"17","text_input":"Café \"x\"\n","output_length":20,"extra":{"temperature": 0}}
+{"timestamp":300,"payload":{"model":"m", "prompt":[1,2]}}
+`
+
+func literals(t *Trace) []Literal {
+	var all []Literal
+	for i := range t.Len() {
+		all = append(all, t.Literal(i))
+	}
+	return all
+}
+
+func sameLiteral(a, b Literal) bool {
+	return a.Kind == b.Kind && bytes.Equal(a.Content, b.Content) && bytes.Equal(a.Tools, b.Tools) && bytes.Equal(a.Extra, b.Extra)
+}
+
+func TestReadLiterals(t *testing.T) {
+	tr := read(t, literalFile, Options{})
+	want(t, "Row", tr.Row, []int32{0, 3, 4, 2, 1})
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 100e6, 200e6, 500.5e6, 1000e6})
+	want(t, "InputTokens", tr.InputTokens, []int32{0, 0, 0, 0, 600})
+	want(t, "OutputTokens", tr.OutputTokens, []int32{5, 20, 0, 0, 4})
+	want(t, "DelayNS", tr.DelayNS, []int64{-1, -1, -1, 500.5e6, -1})
+	want(t, "Turn", tr.Turn, []int32{1, 1, 1, 2, 1})
+	want(t, "Parent", tr.Parent, []int64{-1, -1, -1, 0, -1})
+	if tr.SessionName(0) != "conv-a" || tr.SessionName(3) != "conv-a" || tr.Session[0] != tr.Session[3] || tr.Session[1] != 17 || tr.SessionName(1) != "" || tr.Session[2] >= 0 {
+		t.Errorf("sessions %v, the first called %q", tr.Session, tr.SessionName(0))
+	}
+	extra := []byte(`{"temperature": 0}`)
+	for i, w := range []Literal{
+		{Kind: MessagesLiteral, Content: []byte(` {"role":"user","content":"Hi \u00e9"} `), Tools: []byte(`[ {"type":"function"} ]`)},
+		{Kind: TextLiteral, Content: []byte(`Café \"x\"\n`), Extra: extra},
+		{Kind: PayloadLiteral, Content: []byte(`"model":"m", "prompt":[1,2]`)},
+		{Kind: MessagesLiteral, Content: []byte(`{"role":"user","content":"Bye"}`), Extra: extra},
+		{},
+	} {
+		if got := tr.Literal(i); !sameLiteral(got, w) {
+			t.Errorf("request %d: %q, want %q", i, got, w)
+		}
+	}
+	if tr.Literals() != 4 || tr.Untimed || tr.Lint.Delayed != 1 {
+		t.Errorf("%d literals, untimed %v, %d delayed", tr.Literals(), tr.Untimed, tr.Lint.Delayed)
+	}
+}
+
+// TestLiteralsComeLate: columns that begin in the middle of a file have their place for the rows before.
+func TestLiteralsComeLate(t *testing.T) {
+	plain := `{"timestamp":1,"input_length":5,"output_length":5}` + "\n"
+	tr := read(t, strings.Repeat(plain, 3)+`{"timestamp":2,"text_input":"a","session_id":4,"output_length":0}`+"\n"+plain+`{"session_id":4,"delay":7,"text_input":"b"}`+"\n", Options{})
+	want(t, "Session", tr.Session, []int64{-1, -2, -3, -5, 4, 4})
+	want(t, "DelayNS", tr.DelayNS, []int64{-1, -1, -1, -1, -1, 7e6})
+	want(t, "OutputTokens", tr.OutputTokens, []int32{5, 5, 5, 5, 1, 0})
+	if string(tr.Literal(4).Content) != "a" || string(tr.Literal(5).Content) != "b" || tr.Literals() != 2 || tr.Lint.NoOutput != 1 {
+		t.Errorf("%+v, %+v", literals(tr), tr.Lint)
+	}
+	if plainOnly := read(t, plain, Options{}); plainOnly.literals != nil || plainOnly.Session != nil || plainOnly.DelayNS != nil {
+		t.Errorf("columns that nothing fills: %+v", plainOnly)
+	}
+}
+
+func TestUntimed(t *testing.T) {
+	file := `{"text_input":"a"}` + "\n" + `{"text_input":"b"}` + "\n" + `{"input_length":3,"output_length":4}` + "\n"
+	tr := read(t, file, Options{Limit: 2})
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 0})
+	want(t, "Row", tr.Row, []int32{0, 1})
+	if !tr.Untimed {
+		t.Error("no row says when, but the trace is timed")
+	}
+	_, err := Read(strings.NewReader(file), "t", Options{From: time.Second})
+	wantError(t, err, "t: no row says when it arrived, so none can be selected by time; leave --from and --to out, and select with --limit")
+	_, err = Read(strings.NewReader(file+`{"timestamp":5,"text_input":"c"}`), "t", Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "t:1: missing timestamp; other rows have one: ") || !strings.Contains(err.Error(), "3 of 4 rows cannot be replayed") {
+		t.Errorf("some rows with a time: %v", err)
+	}
+	tr = read(t, file+`{"timestamp":5,"text_input":"c"}`, Options{Lenient: true})
+	if tr.Len() != 1 || tr.Lint.Dropped != 3 || string(tr.Literal(0).Content) != "c" {
+		t.Errorf("%+v", tr)
+	}
+}
+
+// TestLiteralsRoundTrip: what is converted to Mooncake's format says the same.
+func TestLiteralsRoundTrip(t *testing.T) {
+	for _, o := range []Options{{}, {Limit: 4}} {
+		tr := read(t, literalFile, o)
+		back := roundTrip(t, tr, "mooncake")
+		sameTrace(t, back, tr)
+		if !slices.EqualFunc(literals(back), literals(tr), sameLiteral) || !slices.Equal(back.DelayNS, tr.DelayNS) || back.SessionName(0) != "conv-a" {
+			t.Errorf("%q, want %q", literals(back), literals(tr))
+		}
+	}
+	untimed := read(t, `{"text_input":"a"}`, Options{})
+	if back := roundTrip(t, untimed, "mooncake"); !back.Untimed || string(back.Literal(0).Content) != "a" {
+		t.Errorf("%+v", back)
+	}
+}
+
+// TestWriteRefuses: a format that cannot say what there is.
+func TestWriteRefuses(t *testing.T) {
+	timed := `{"timestamp":1,"text_input":"a","output_length":2}`
+	for _, c := range []struct{ file, says string }{
+		{`{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which bailian must: write it as mooncake"},
+		{timed, "row 0 of t.jsonl does not say how many tokens it has, which bailian must: write it as mooncake"},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, read(t, c.file, Options{}), "bailian"); err == nil || err.Error() != c.says || b.Len() > 0 {
+			t.Errorf("%s: %v, %d bytes; want %q", c.file, err, b.Len(), c.says)
+		}
+	}
+}
+
+// TestRepeatLiterals repeats what is word for word.
+func TestRepeatLiterals(t *testing.T) {
+	tr := read(t, literalFile, Options{})
+	twice, err := tr.Repeat(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range twice.Len() {
+		if !sameLiteral(twice.Literal(i), tr.Literal(i%tr.Len())) {
+			t.Errorf("request %d: %q", i, twice.Literal(i))
+		}
+	}
+	want(t, "DelayNS", twice.DelayNS, slices.Repeat(tr.DelayNS, 2))
+}
+
+// TestContentIsShared: the turns of a conversation that begin alike are kept once.
+func TestContentIsShared(t *testing.T) {
+	var s textStore
+	s.add([]byte("abcdef"))
+	s.addPrefix(3)
+	s.add([]byte("x"))
+	if string(s.row(0)) != "abcdef" || string(s.row(1)) != "abc" || string(s.row(2)) != "x" || s.held != 7 {
+		t.Errorf("%q %q %q, %d bytes held", s.row(0), s.row(1), s.row(2), s.held)
+	}
+}

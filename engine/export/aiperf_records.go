@@ -1,0 +1,153 @@
+package export
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// The shape of a line is AIPerf's: docs/tutorials/working-with-profile-exports.md, and MetricRecordInfo in
+// src/aiperf/common/models/record_export_models.py.
+
+// aiperfLine is a line of profile_export.jsonl.
+type aiperfLine struct {
+	Metadata aiperfMetadata         `json:"metadata"`
+	Metrics  map[string]aiperfValue `json:"metrics"`
+	Error    *aiperfError           `json:"error"` // null of a request that succeeded
+}
+
+type aiperfValue struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// aiperfMetadata is who, when and how. The instants are ns since 1970.
+type aiperfMetadata struct {
+	SessionNum     int64   `json:"session_num"` // sessions, or requests without one, in order of appearance
+	XRequestID     string  `json:"x_request_id"`
+	ConversationID *string `json:"conversation_id"`
+	TurnIndex      int64   `json:"turn_index"` // from 0
+	RequestStartNS *int64  `json:"request_start_ns,omitempty"`
+	RequestAckNS   *int64  `json:"request_ack_ns"` // the response head; of streams
+	RequestEndNS   *int64  `json:"request_end_ns,omitempty"`
+	WorkerID       string  `json:"worker_id"`
+	ProcessorID    string  `json:"record_processor_id"`
+	Phase          string  `json:"benchmark_phase"`
+	WasCancelled   bool    `json:"was_cancelled"`
+	CancellationNS *int64  `json:"cancellation_time_ns"` // never known
+}
+
+// aiperfError is why a request failed. It is comparable, so that equal ones can be counted.
+type aiperfError struct {
+	Code    int64  `json:"code,omitempty"` // HTTP status; 0 = there is none
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// ourName stands where AIPerf's reader demands the name of one of its processes.
+const ourName = "fastreplay"
+
+func writeAIPerfRecords(w io.Writer, r *results) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	numbers := sessionNumbers{}
+	var failed error
+	err := r.each(func(rec *record.Record) {
+		if failed == nil {
+			failed = lines.Encode(aiperfLine{r.metadata(rec, numbers.of(rec)), values(rec), errorOf(rec)})
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// sessionNumbers counts sessions in order of appearance.
+type sessionNumbers struct {
+	next  int64
+	known map[int64]int64
+}
+
+func (s *sessionNumbers) of(r *record.Record) int64 {
+	if n, ok := s.known[r.Session]; ok {
+		return n
+	}
+	n := s.next
+	s.next++
+	if r.Session != record.None {
+		if s.known == nil {
+			s.known = map[int64]int64{}
+		}
+		s.known[r.Session] = n
+	}
+	return n
+}
+
+func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
+	m := aiperfMetadata{
+		SessionNum: session, XRequestID: rec.RequestID, TurnIndex: max(1, rec.Turn) - 1,
+		RequestStartNS: r.epochNS(startNS(rec)), RequestEndNS: r.epochNS(endNS(rec)),
+		WorkerID: ourName, ProcessorID: ourName, Phase: "profiling", WasCancelled: rec.Outcome == record.Cancelled,
+	}
+	if rec.Session != record.None {
+		id := strconv.FormatInt(rec.Session, 10)
+		m.ConversationID = &id
+	}
+	if rec.FirstTokenNS != record.None {
+		m.RequestAckNS = r.epochNS(rec.HeadersNS)
+	}
+	return m
+}
+
+// startNS is when the request was sent, or was to be sent where no connection could be made.
+func startNS(r *record.Record) int64 {
+	if r.SentNS == record.None {
+		return r.PlannedNS
+	}
+	return r.SentNS
+}
+
+// endNS is the last instant of the request that is known.
+func endNS(r *record.Record) int64 {
+	return max(startNS(r), r.WrittenNS, r.HeadersNS, r.LastTokenNS, r.DoneNS)
+}
+
+func (r *results) epochNS(ns int64) *int64 {
+	at, ok := r.wall(ns)
+	if !ok {
+		return nil
+	}
+	epoch := at.UnixNano()
+	return &epoch
+}
+
+func values(r *record.Record) map[string]aiperfValue {
+	all := map[string]aiperfValue{}
+	for _, m := range metricsOf(r) {
+		if v := m.of(r); known(v) {
+			all[m.tag] = aiperfValue{v, m.unit}
+		}
+	}
+	return all
+}
+
+// errorOf is nil of a request that succeeded. The type is our outcome, but for what AIPerf has a name for.
+func errorOf(r *record.Record) *aiperfError {
+	switch r.Outcome {
+	case record.OK:
+		return nil
+	case record.Cancelled:
+		return &aiperfError{499, "RequestCancellationError", r.Error}
+	case record.HTTPError:
+		return &aiperfError{max(0, r.Status), r.Outcome.String(), r.Error}
+	}
+	return &aiperfError{0, r.Outcome.String(), r.Error}
+}

@@ -1,0 +1,242 @@
+package export
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// The shape is AIPerf's: docs/reference/json-export-schema.md. Formulas of what is derived stand in
+// docs/metrics-reference.md.
+
+// aiperfSchema is the version of the schema in which statistics got count and sum; what later ones added is not ours to know.
+const aiperfSchema = "1.1"
+
+// aiperfScalar is a metric of the run as a whole.
+type aiperfScalar struct {
+	Unit string  `json:"unit"`
+	Avg  float64 `json:"avg"`
+}
+
+// aiperfStats is a metric of single requests, or of chunks.
+type aiperfStats struct {
+	Unit  string  `json:"unit"`
+	Avg   float64 `json:"avg"`
+	P1    float64 `json:"p1"`
+	P5    float64 `json:"p5"`
+	P10   float64 `json:"p10"`
+	P25   float64 `json:"p25"`
+	P50   float64 `json:"p50"`
+	P75   float64 `json:"p75"`
+	P90   float64 `json:"p90"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Min   float64 `json:"min"`
+	Max   float64 `json:"max"`
+	Std   float64 `json:"std"`
+	Count int64   `json:"count"`
+	Sum   float64 `json:"sum"`
+}
+
+type aiperfErrorCount struct {
+	Details aiperfError `json:"error_details"`
+	Count   int64       `json:"count"`
+}
+
+// aiperfRun gathers what profile_export_aiperf.json is made of.
+type aiperfRun struct {
+	ok, failed int64
+	values     map[string][]float64 // by tag
+	firstNS    int64                // the first of the successful requests was sent
+	lastNS     int64                // the last of them had its last token
+	driftMS    []float64            // of successful requests
+	errors     []aiperfErrorCount   // in order of appearance
+	seen       map[aiperfError]int  // index into errors
+}
+
+func writeAIPerfSummary(w io.Writer, r *results) error {
+	run := aiperfRun{values: map[string][]float64{}, firstNS: math.MaxInt64, lastNS: math.MinInt64, errors: []aiperfErrorCount{}, seen: map[aiperfError]int{}}
+	if err := r.each(run.add); err != nil {
+		return err
+	}
+	out := r.provenance()
+	out["error_summary"] = run.errors
+	run.addStats(out)
+	run.addDerived(out)
+	if good := r.summary.Goodput; good != nil {
+		run.addGoodput(out, float64(good.Requests))
+	}
+	if r.summary.Run.Pace == metrics.TraceTime {
+		run.addLag(out)
+	}
+	if r.gaps != nil {
+		out["inter_chunk_latency"] = r.chunkStats()
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func (a *aiperfRun) add(r *record.Record) {
+	for _, m := range metricsOf(r) {
+		if v := m.of(r); known(v) {
+			a.values[m.tag] = append(a.values[m.tag], v)
+		}
+	}
+	if why := errorOf(r); why != nil {
+		a.addError(*why)
+		return
+	}
+	a.ok++
+	a.firstNS, a.lastNS = min(a.firstNS, r.SentNS), max(a.lastNS, r.LastTokenNS)
+	if drift := r.DriftNS(); drift != record.None {
+		a.driftMS = append(a.driftMS, float64(drift)/1e6)
+	}
+}
+
+func (a *aiperfRun) addError(why aiperfError) {
+	a.failed++
+	i, ok := a.seen[why]
+	if !ok {
+		i = len(a.errors)
+		a.seen[why] = i
+		a.errors = append(a.errors, aiperfErrorCount{Details: why})
+	}
+	a.errors[i].Count++
+}
+
+// provenance is what is no metric. Their configuration and version are not there: this was no run of theirs.
+func (r *results) provenance() map[string]any {
+	out := map[string]any{"schema_version": aiperfSchema, "was_cancelled": r.summary.Run.Partial}
+	if start, ok := r.wall(0); ok {
+		out["start_time"] = start
+	}
+	if end, ok := r.end(); ok {
+		out["end_time"] = end
+	}
+	return out
+}
+
+func (a *aiperfRun) addStats(out map[string]any) {
+	for _, m := range slices.Concat(okMetrics(), failedMetrics()) {
+		if values := a.values[m.tag]; len(values) > 0 {
+			out[m.tag] = describe(m.unit, newSample(values))
+		}
+	}
+}
+
+func describe(unit string, s sample) aiperfStats {
+	return aiperfStats{
+		Unit: unit, Avg: s.mean(), Min: s[0], Max: s[len(s)-1], Std: s.deviation(), Count: int64(len(s)), Sum: s.sum(),
+		P1: s.percentile(1), P5: s.percentile(5), P10: s.percentile(10), P25: s.percentile(25), P50: s.percentile(50),
+		P75: s.percentile(75), P90: s.percentile(90), P95: s.percentile(95), P99: s.percentile(99),
+	}
+}
+
+// sum is absent where no request has the metric.
+func (a *aiperfRun) sum(tag string) float64 {
+	if len(a.values[tag]) == 0 {
+		return math.NaN()
+	}
+	return sample(a.values[tag]).sum()
+}
+
+// seconds is AIPerf's benchmark duration, which only successful requests bound.
+func (a *aiperfRun) seconds() float64 {
+	if a.firstNS >= a.lastNS {
+		return math.NaN()
+	}
+	return float64(a.lastNS-a.firstNS) / 1e9
+}
+
+// addDerived adds the metrics of the run as a whole.
+func (a *aiperfRun) addDerived(out map[string]any) {
+	input, output, seconds := a.sum("input_sequence_length"), a.sum("output_sequence_length"), a.seconds()
+	prompt, cached := a.sum("usage_prompt_tokens"), a.sum("usage_prompt_cache_read_tokens")
+	for _, d := range []struct {
+		tag, unit string
+		value     float64
+	}{
+		{"request_count", unitRequests, positive(a.ok)},
+		{"error_request_count", unitRequests, positive(a.failed)},
+		{"request_error_rate", unitPercent, 100 * float64(a.failed) / float64(a.ok+a.failed)},
+		{"benchmark_duration", unitSeconds, seconds},
+		{"request_throughput", unitRequestRate, positive(a.ok) / seconds},
+		{"input_token_throughput", unitTokenRate, input / seconds},
+		{"output_token_throughput", unitTokenRate, output / seconds},
+		{"total_token_throughput", unitTokenRate, (input + output) / seconds},
+		{"total_isl", unitTokens, input},
+		{"total_osl", unitTokens, output},
+		{"total_error_isl", unitTokens, a.sum("error_isl")},
+		{"total_usage_prompt_tokens", unitTokens, prompt},
+		{"total_usage_completion_tokens", unitTokens, a.sum("usage_completion_tokens")},
+		{"total_usage_total_tokens", unitTokens, a.sum("usage_total_tokens")},
+		{"total_usage_prompt_cache_read_tokens", unitTokens, cached},
+		{"overall_usage_prompt_cache_read_pct", unitPercent, 100 * cached / prompt},
+	} {
+		if known(d.value) {
+			out[d.tag] = aiperfScalar{d.unit, d.value}
+		}
+	}
+}
+
+// addGoodput adds what AIPerf makes of the requests that met every SLO.
+func (a *aiperfRun) addGoodput(out map[string]any, good float64) {
+	out["good_request_count"] = aiperfScalar{unitRequests, good}
+	if share := good / float64(a.ok+a.failed); known(share) {
+		out["good_request_fraction"] = aiperfScalar{unitRatio, share}
+	}
+	if rate := good / a.seconds(); known(rate) {
+		out["goodput"] = aiperfScalar{unitRequestRate, rate}
+	}
+}
+
+// positive is absent where it is 0: AIPerf leaves such counters out.
+func positive(n int64) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return float64(n)
+}
+
+// degradedLagMS is REPLAY_SCHED_DEGRADED_THRESHOLD_MS in AIPerf's replay_sched_lag_metrics.py.
+const degradedLagMS = 500
+
+// addLag adds AIPerf's measure of how late a trace was sent: relative to its least late request.
+func (a *aiperfRun) addLag(out map[string]any) {
+	lag := newSample(a.driftMS)
+	if len(lag) == 0 {
+		return
+	}
+	for i, least := 0, lag[0]; i < len(lag); i++ {
+		lag[i] -= least
+	}
+	out["replay_sched_lag_p50"] = aiperfScalar{unitMS, lag.percentile(50)}
+	out["replay_sched_lag_p90"] = aiperfScalar{unitMS, lag.percentile(90)}
+	out["replay_sched_lag_p99"] = aiperfScalar{unitMS, lag.percentile(99)}
+	degraded := 0.0
+	if lag.percentile(99) > degradedLagMS {
+		degraded = 1
+	}
+	out["replay_sched_degraded"] = aiperfScalar{unitCount, degraded}
+}
+
+// chunkStats describes all gaps between chunks, from histograms: percentiles within 0.1 % and by nearest rank.
+func (r *results) chunkStats() aiperfStats {
+	n := r.gaps.TotalCount()
+	s := aiperfStats{
+		Unit: unitMS, Avg: r.gaps.Mean() / 1e6, Min: float64(r.gaps.Min()) / 1e6, Max: r.longestGapMS(), Std: r.gaps.StdDev() / 1e6, Count: n,
+		P1: r.gapMS(1), P5: r.gapMS(5), P10: r.gapMS(10), P25: r.gapMS(25), P50: r.gapMS(50),
+		P75: r.gapMS(75), P90: r.gapMS(90), P95: r.gapMS(95), P99: r.gapMS(99),
+	}
+	if itl := r.summary.ITLMS; itl != nil {
+		s.Avg = itl.Mean // exact
+	}
+	s.Sum = s.Avg * float64(n)
+	return s
+}

@@ -1,0 +1,143 @@
+package export
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+func TestCheck(t *testing.T) {
+	if err := Check(Names()); err != nil {
+		t.Error(err)
+	}
+	err := Check([]string{"vllm", "genai-perf"})
+	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm` {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Write(t.TempDir(), "csv"); err == nil {
+		t.Error("an unknown format was written")
+	}
+}
+
+// TestWriteTwice: an export is never overwritten, and made anew it has the same bytes.
+func TestWriteTwice(t *testing.T) {
+	dir := resultsDir(t, mixed(60), []int64{1e6, 2e6, 3e6}, nil)
+	for _, name := range Names() {
+		paths, err := Write(dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Write(dir, name); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), paths[0]) {
+			t.Errorf("%s a second time: %v", name, err)
+		}
+		first := map[string][]byte{}
+		for _, path := range paths {
+			if first[path], err = os.ReadFile(path); err != nil || len(first[path]) == 0 {
+				t.Fatalf("%s: %d bytes, %v", path, len(first[path]), err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, dir, name)
+		for _, path := range paths {
+			if again, _ := os.ReadFile(path); !bytes.Equal(again, first[path]) {
+				t.Errorf("%s: other bytes the second time", path)
+			}
+		}
+	}
+}
+
+type fullDisk struct{ room int }
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if d.room -= len(p); d.room < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return len(p), nil
+}
+
+// TestFullDisk: no writer hides that the disk is full, at whatever byte.
+func TestFullDisk(t *testing.T) {
+	r, err := load(resultsDir(t, mixed(60), []int64{1e6}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range formats() {
+		for _, part := range f.files {
+			var whole bytes.Buffer
+			if err := part.write(&whole, r); err != nil {
+				t.Fatal(err)
+			}
+			for _, room := range []int{0, whole.Len() - 1} {
+				if err := part.write(&fullDisk{room}, r); !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("%s with room for %d of %d bytes: %v", part.name, room, whole.Len(), err)
+				}
+			}
+			if err := part.write(&fullDisk{whole.Len()}, r); err != nil {
+				t.Errorf("%s: %v", part.name, err)
+			}
+		}
+	}
+}
+
+// TestAllOrNothing: when a file of a format fails, those before it go too, and nothing else does.
+func TestAllOrNothing(t *testing.T) {
+	r, err := load(resultsDir(t, mixed(12), nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadDir(r.dir)
+	f := format{"some", []file{{"first", writeVLLM}, {"second", func(io.Writer, *results) error { return syscall.ENOSPC }}}}
+	if paths, err := f.write(r); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "second") || len(paths) > 0 {
+		t.Errorf("got %q, %v", paths, err)
+	}
+	if after, _ := os.ReadDir(r.dir); len(after) != len(before) {
+		t.Errorf("%d files before, now %v", len(before), after)
+	}
+}
+
+// TestNoResults: a directory without results is named.
+func TestNoResults(t *testing.T) {
+	for _, name := range Names() {
+		dir := t.TempDir()
+		if _, err := Write(dir, name); !errors.Is(err, report.ErrNoResults) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s left %v", name, left)
+		}
+	}
+}
+
+// TestKilledRun: of a run that left no summary the records are exported, marked partial, without instants since 1970.
+func TestKilledRun(t *testing.T) {
+	dir := resultsDir(t, mixed(60), []int64{1e6}, nil)
+	for _, name := range []string{report.SummaryName, report.HistogramsName} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, "aiperf")
+	write(t, dir, "vllm")
+	aiperf := readObject(t, filepath.Join(dir, "profile_export_aiperf.json"))
+	if _, there := aiperf["start_time"]; there || aiperf["was_cancelled"] != true || aiperf["request_latency"] == nil {
+		t.Errorf("start_time there: %t, was_cancelled %v", there, aiperf["was_cancelled"])
+	}
+	for _, l := range readObjects(t, filepath.Join(dir, "profile_export.jsonl")) {
+		if _, there := l["metadata"].(object)["request_start_ns"]; there {
+			t.Fatalf("request_start_ns in %v", l)
+		}
+	}
+	vllm := readObject(t, filepath.Join(dir, "vllm.json"))
+	if vllm["date"] != nil || vllm["partial"] != true || vllm["mean_itl_ms"] != nil || vllm["mean_ttft_ms"] == nil {
+		t.Errorf("date %v, partial %v, itl %v, ttft %v", vllm["date"], vllm["partial"], vllm["mean_itl_ms"], vllm["mean_ttft_ms"])
+	}
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// literal is what request i has word for word; ok is false where its prompt is made of tokens.
+func (w *Work) literal(i int) (l api.Literal, ok bool) {
+	t := w.Trace.Literal(i)
+	l = api.Literal{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
+	switch t.Kind {
+	case trace.TextLiteral:
+		l.Form = api.Text
+	case trace.MessagesLiteral:
+		l.Form = api.Messages
+	case trace.PayloadLiteral:
+		l.Form = api.Payload
+	default:
+		return api.Literal{}, false
+	}
+	return l, true
+}
+
+// Made tells whether request i's prompt is made of tokens, and so known to the token.
+func (w *Work) Made(i int) bool { return w.Trace.Literal(i).Kind == trace.NoLiteral }
+
+// LiteralError is a row that an API cannot send.
+type LiteralError struct {
+	Row int // in the trace file, from 0
+	Why error
+}
+
+// Error names the row.
+func (e *LiteralError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
+
+// Unwrap is the reason.
+func (e *LiteralError) Unwrap() error { return e.Why }
+
+// checkLiterals is the LiteralError of the first row that the backend cannot send.
+func (r *Recipe) checkLiterals(w *Work) error {
+	for i := range w.Requests() {
+		l, ok := w.literal(i)
+		if !ok {
+			continue
+		}
+		if err := r.Backend.Takes(l); err != nil {
+			return &LiteralError{int(w.Trace.Row[i]), err}
+		}
+	}
+	return nil
+}
+
+// bodySize is the exact size of request i's body in bytes.
+func (r *Recipe) bodySize(w *Work, i int) int {
+	output := int(w.Trace.OutputTokens[i])
+	if l, ok := w.literal(i); ok {
+		return r.Backend.LiteralSize(l, output)
+	}
+	return r.Backend.Size(r.Source.Size(r.spec(w, i)), output)
+}
+
+// appendBody appends request i's body.
+func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
+	output := int(w.Trace.OutputTokens[i])
+	if l, ok := w.literal(i); ok {
+		return r.Backend.AppendLiteral(dst, l, output)
+	}
+	dst = r.Source.Append(r.Backend.AppendPrefix(dst), r.spec(w, i))
+	return r.Backend.AppendSuffix(dst, output)
+}

@@ -1,0 +1,140 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+func slos(t *testing.T, list string) []metrics.SLO {
+	t.Helper()
+	slos, err := metrics.ParseSLOs(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slos
+}
+
+// ranWith leaves the results of a run of 40 requests to two targets, whose
+// goodput was counted by list, and returns its summary.
+func ranWith(t *testing.T, dir, list string) *metrics.Summary {
+	t.Helper()
+	w, err := NewWriter(dir, WriterOptions{Compress: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	urls := []string{"http://a:1", "http://b:2"}
+	c := metrics.NewCollector(urls, slos(t, list)...)
+	for i := range int64(40) {
+		var r record.Record
+		r.Clear()
+		target := int(i % 2)
+		r.Row, r.Outcome, r.PlannedNS, r.Target = i, record.OK, i*1e6, urls[target]
+		r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens = i*1e6+10, i*1e6+i*1e5, i*1e6+9e6, i
+		switch {
+		case i == 39:
+			r.Outcome, r.Target, r.SentNS, target = record.NotSent, "", record.None, -1
+		case i%7 == 0:
+			r.Outcome = record.Timeout
+		case i%11 == 0:
+			r.FirstTokenNS = record.None
+		}
+		w.Append(&r)
+		c.Add(&r, target)
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Summary(metrics.RunInfo{Planned: 40, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()})
+	if err := WriteSummary(dir, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// text is the summary as JSON.
+func text(t *testing.T, s *metrics.Summary, err error) string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := EncodeSummary(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestGoodputFromDisk: the run's own goodput is as it was; that of the same
+// SLOs by the records is the same, and that of others is what a run with
+// them would have had. A run that left no summary has the same numbers.
+func TestGoodputFromDisk(t *testing.T) {
+	const own, other = "ttft:2 tpot:1", "e2e:8.9 ttft_planned:3"
+	dir, twin := t.TempDir(), t.TempDir()
+	s, want := ranWith(t, dir, own), ranWith(t, twin, other)
+	if g := s.Goodput; g.Requests == 0 || g.Missed["ttft"] == 0 || g.Unmeasured["tpot"] == 0 || g.Failed == 0 {
+		t.Fatalf("the run covers too little: %+v", g)
+	}
+	load := func(list ...metrics.SLO) string { got, err := Load(dir, list...); return text(t, got, err) }
+	if got := load(); got != text(t, s, nil) {
+		t.Errorf("the run's own: %s", got)
+	}
+	if got := load(slos(t, own)...); got != text(t, s, nil) {
+		t.Errorf("counted again: %s", got)
+	}
+	if got := load(slos(t, other)...); got != text(t, want, nil) {
+		t.Errorf("by other SLOs %s\nwant %s", got, text(t, want, nil))
+	}
+	if got := load(); got != text(t, s, nil) {
+		t.Errorf("counting again changed what is on disk: %s", got)
+	}
+	if err := os.Remove(filepath.Join(dir, SummaryName)); err != nil {
+		t.Fatal(err)
+	}
+	rebuilt, err := Load(dir, slos(t, own)...)
+	if err != nil || rebuilt.Run.DurationS != s.Run.DurationS {
+		t.Fatalf("rebuilt: %v, %v", rebuilt, err)
+	}
+	rebuilt.Goodput.SLO, s.Goodput.SLO = nil, nil
+	for i, got := range append([]metrics.Target{{Goodput: rebuilt.Goodput}}, rebuilt.Targets...) {
+		want := append([]metrics.Target{{Goodput: s.Goodput}}, s.Targets...)[i].Goodput
+		if g, w := text(t, &metrics.Summary{Goodput: got.Goodput}, nil), text(t, &metrics.Summary{Goodput: want}, nil); g != w {
+			t.Errorf("rebuilt %d: %s\nwant %s", i, g, w)
+		}
+	}
+	if got, err := Load(dir); err != nil || got.Goodput != nil {
+		t.Errorf("goodput without an SLO: %+v, %v", got, err)
+	}
+}
+
+// TestRecountRefuses what the files do not say, and notes what they lack.
+func TestRecountRefuses(t *testing.T) {
+	const list = "ttft:2"
+	dir := t.TempDir()
+	s := ranWith(t, dir, list)
+	s.Requests.Planned += 3 // which the disk did not take
+	if err := WriteSummary(dir, s); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Load(dir, slos(t, list)...); err != nil || !strings.Contains(strings.Join(got.Notes, "\n"), "goodput was counted without 3 records that requests.jsonl lacks") {
+		t.Errorf("%v, %v", got, err)
+	}
+	s.Targets[1].URL = s.Targets[0].URL
+	if err := WriteSummary(dir, s); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(dir, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "http://a:1 as several targets") {
+		t.Errorf("one URL twice: %v", err)
+	}
+	bare := t.TempDir()
+	if err := WriteSummary(bare, normalRun()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(bare, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
+		t.Errorf("no records: %v", err)
+	}
+}
