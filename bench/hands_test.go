@@ -93,9 +93,6 @@ func TestAIPerfCommands(t *testing.T) {
 			}
 			r := asTyped(t, dir, strings.Replace(c.line, "localhost:8000", strings.Replace(m.url, "http://127.0.0.1", "localhost", 1), 1))
 			res := r.finish(t)
-			if c.name == "literal prompts" && strings.Contains(res.stderr, "missing timestamp, input_length") {
-				t.Skip("text_input is not read yet")
-			}
 			res.only(t, "ok")
 			if len(res.lines) != c.rows || res.code > 1 || len(res.reasons()) > 0 {
 				t.Fatalf("%d lines, exit %d, %q\n%s", len(res.lines), res.code, res.reasons(), res.stderr)
@@ -110,8 +107,14 @@ func TestAIPerfCommands(t *testing.T) {
 					t.Errorf("it did not say %q:\n%s", text, res.stderr)
 				}
 			}
-			if c.name != "literal prompts" {
-				res.join(t, m.stop(t))
+			log := m.stop(t)
+			if c.name != "literal prompts" { // whose tokens nobody has recorded
+				res.join(t, log)
+			}
+			for _, l := range res.lines {
+				if len(log[l.ID]) != 1 || log[l.ID][0].Prompt != l.Prompt {
+					t.Errorf("row %d: %d prompt tokens, seen by the server: %+v", l.Row, l.Prompt, log[l.ID])
+				}
 			}
 		})
 	}
