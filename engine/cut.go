@@ -31,6 +31,9 @@ func (w cut) text(r *Run) string {
 	case cutIdle:
 		return fmt.Sprintf("no byte of the response for %v (--idle-timeout)", r.cfg.IdleTimeout)
 	default:
+		if r.expired.Load() {
+			return "the run's time was over"
+		}
 		return "the run was interrupted"
 	}
 }

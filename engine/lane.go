@@ -92,7 +92,7 @@ func (r *Run) fireOpen(w *sched.Waiter) {
 		if w.Wait(at[i]) {
 			r.fire(int32(i))
 		} else {
-			r.unsent(int32(i), notItsTime)
+			r.unsent(int32(i), r.notItsTime())
 		}
 	}
 }

@@ -290,7 +290,7 @@ func (l *laneProcess) settleRest(i int32, s *shot) {
 
 // abandonRest ends the requests that the lane will not send, and gives their connections back.
 func (l *laneProcess) abandonRest() {
-	why := notItsTime
+	why := l.run.notItsTime()
 	if !l.board.ended.Load() {
 		l.run.Stop()
 		why = errLaneDied.Error()

@@ -22,6 +22,7 @@ type Config struct {
 	IdleTimeout    time.Duration
 	ConnectTimeout time.Duration
 	Grace          time.Duration // how long a stopped run waits for what is in flight
+	CutAfter       time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
 	Realtime       sched.Realtime
 	Spin           time.Duration // see sched.NewWaiter
 	Lanes          int           // how many threads fire, at most MostLanes; 0 = 1
@@ -61,9 +62,10 @@ type Run struct {
 	remoteErr error        // why they have none
 	receivers sync.WaitGroup
 
-	stop  atomic.Bool        // nothing more is released
-	ctx   context.Context    // ends when what is in flight is cut
-	abort context.CancelFunc // ends ctx
+	stop    atomic.Bool        // nothing more is released
+	expired atomic.Bool        // since Config.CutAfter is over
+	ctx     context.Context    // ends when what is in flight is cut
+	abort   context.CancelFunc // ends ctx
 
 	next    atomic.Int64 // the first request that nobody has taken
 	left    atomic.Int64 // requests without a final record
@@ -176,6 +178,9 @@ func (r *Run) Do() error {
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	r.clock.Start(startLead)
+	if r.cfg.CutAfter > 0 {
+		defer time.AfterFunc(startLead+r.cfg.CutAfter, r.expire).Stop()
+	}
 	if r.cfg.Stamps.Receive {
 		r.wall.Store(sched.NewWall(r.clock))
 		helpers.Go(func() { r.keepWall(halt) })

@@ -19,16 +19,29 @@ func (r *Run) Abort() {
 	r.abort()
 }
 
+// expire is Abort at the end of the run's own time: whatever it ends was not interrupted.
+func (r *Run) expire() {
+	if !r.stop.Swap(true) {
+		r.expired.Store(true)
+	}
+	r.abort()
+}
+
 // aborted tells whether what is in flight is to be cut.
 func (r *Run) aborted() bool { return r.ctx.Err() != nil }
 
 // notItsTime is why a request of a stopped run was not sent.
-const notItsTime = "the run was interrupted before its time"
+func (r *Run) notItsTime() string {
+	if r.expired.Load() {
+		return "the run's time was over first"
+	}
+	return "the run was interrupted before its time"
+}
 
 // abandon gives the requests from i on the record of a request that was never released.
 func (r *Run) abandon(i int) {
 	for ; i < r.work.Requests(); i++ {
-		r.unsent(int32(i), notItsTime)
+		r.unsent(int32(i), r.notItsTime())
 	}
 }
 

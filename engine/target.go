@@ -58,6 +58,18 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 	return t, nil
 }
 
+// PostTo puts another path in the place of the API's own; "" changes nothing.
+func (t *Target) PostTo(path string) {
+	if path == "" {
+		return
+	}
+	path, query, _ := strings.Cut(path, "?")
+	t.Path = strings.TrimPrefix(t.Base, t.URL) + "/" + strings.TrimPrefix(path, "/")
+	if query != "" {
+		t.Query = "?" + query
+	}
+}
+
 // withoutSecrets is what a message may show of a URL: no user, no password, no query.
 func withoutSecrets(raw string) string {
 	raw, _, _ = strings.Cut(raw, "?")

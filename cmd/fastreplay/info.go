@@ -71,7 +71,7 @@ func placementNotes(f engine.Facts, o *options) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Targets: r.work.URLs(), API: r.o.api, Model: r.probed.model, Version: buildVersion(), Host: thisHost(), Options: givenOptions(r.flags),
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.probed.model, Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
 	}
 }
 
@@ -96,18 +96,28 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	return w
 }
 
-// givenOptions are the flags as given, but for what may be secret.
-func givenOptions(flags *pflag.FlagSet) map[string]any {
+// options are the flags as given under our names, but for what may be secret, and which of them a file set.
+func (h *hands) options() map[string]any {
 	given := map[string]any{}
-	flags.Visit(func(f *pflag.Flag) {
+	h.flags.Visit(func(f *pflag.Flag) {
+		if _, alias := f.Value.(*aliasValue); alias || f.Value.String() == "" {
+			return
+		}
 		switch f.Name {
 		case "header", "url": // values may be secret; targets are listed without their queries
 			given[f.Name] = fmt.Sprintf("%d given", len(f.Value.(pflag.SliceValue).GetSlice()))
+		case "api-key":
+			given[f.Name] = "given"
+		case "endpoint":
+			given[f.Name], _, _ = strings.Cut(f.Value.String(), "?")
 		case "trace":
 			given[f.Name] = strings.Join(f.Value.(pflag.SliceValue).GetSlice(), ", ")
 		default:
 			given[f.Name] = f.Value.String()
 		}
 	})
+	if len(h.fromFile) > 0 {
+		given["set_by_config"] = h.fromFile
+	}
 	return given
 }

@@ -48,7 +48,7 @@ func (e *exitError) Error() string { return e.text }
 // run is the whole program but for the process.
 func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
-	root.SetArgs(args)
+	root.SetArgs(gathered(args, root))
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
@@ -74,7 +74,8 @@ func newRootCommand() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
 	root.SetVersionTemplate("fastreplay {{.Version}}\n")
-	root.AddCommand(newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
+	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
+	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
 	return root

@@ -20,6 +20,7 @@ import (
 
 // options is what the flags of a replay say.
 type options struct {
+	config   string
 	traces   []string
 	timeUnit string
 	read     trace.Options
@@ -28,6 +29,7 @@ type options struct {
 	warmup int
 
 	urls          []string
+	endpoint      string
 	model         string
 	api           string
 	prompt        string
@@ -45,6 +47,7 @@ type options struct {
 	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
 	headers    []string
+	key        string
 	apiKeyFile string
 	caCert     string
 	insecure   bool
@@ -53,6 +56,7 @@ type options struct {
 	idleTimeout    time.Duration
 	connectTimeout time.Duration
 	grace          time.Duration
+	durationGrace  time.Duration
 	noProbe        bool
 
 	lane      string
@@ -76,6 +80,7 @@ type options struct {
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
+	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; what the command line says wins")
 	o.addTraceFlags(f)
 	o.addTargetFlags(f)
 	o.addRequestFlags(f)
@@ -109,10 +114,12 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 }
 
 func (o *options) addTargetFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.urls, "url", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
-	f.StringVar(&o.model, "model", "", "model name (default: asked from /v1/models)")
-	f.StringVar(&o.api, "api", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
+	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
+	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
+	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
+	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
@@ -142,6 +149,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
 	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
+	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
 	f.StringVar(&o.lane, "lane", laneAuto, "where the sending threads live: in a process of their own where that is possible (auto, process) or in this one (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
@@ -179,6 +187,9 @@ func (o *options) complete(args []string) error {
 	if len(o.traces) == 0 {
 		return errors.New("no trace; give one with `fastreplay --trace FILE`, or see `fastreplay --help`")
 	}
+	if err := o.splitTargets(); err != nil {
+		return err
+	}
 	var err error
 	if o.read.TimeUnit, err = trace.ParseUnit(o.timeUnit); err != nil {
 		return fmt.Errorf("--time-unit: %w", err)
@@ -205,6 +216,29 @@ func (o *options) complete(args []string) error {
 	return o.check()
 }
 
+// splitTargets takes several servers with commas between them, as others do, but only one model.
+func (o *options) splitTargets() error {
+	if strings.Contains(o.model, ",") {
+		return fmt.Errorf("--model %q: several models; want one", o.model)
+	}
+	var urls []string
+	for _, text := range o.urls {
+		for url := range strings.SplitSeq(text, ",") {
+			urls = append(urls, strings.TrimSpace(url))
+		}
+	}
+	o.urls = urls
+	return nil
+}
+
+// cutAfter is since instant 0 when what is in flight is cut; 0 = never.
+func (o *options) cutAfter() time.Duration {
+	if !o.pacing.given("duration-grace") {
+		return 0
+	}
+	return o.pacing.duration + o.durationGrace
+}
+
 // The values of --prompt.
 const (
 	promptTokenIDs = "token-ids"
@@ -222,6 +256,12 @@ func (o *options) check() error {
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
+	case o.durationGrace < 0:
+		return errors.New("--duration-grace cannot be negative")
+	case o.pacing.given("duration-grace") && o.pacing.duration == 0:
+		return errors.New("--duration-grace is about what is in flight when --duration is over; give that, too")
+	case o.key != "" && o.apiKeyFile != "":
+		return errors.New("--api-key and --api-key-file exclude each other")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:

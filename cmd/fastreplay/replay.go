@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -23,9 +22,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
+// newReplayCommand is the main command.
 func newReplayCommand() *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+	return addReplay(&cobra.Command{
 		Short: "Replay a trace of LLM requests against serving endpoints",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
 prefix-cache hits, and every latency is measured at the socket.
@@ -33,24 +32,35 @@ prefix-cache hits, and every latency is measured at the socket.
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
 		Example: `  fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
-  fastreplay chat.jsonl --url gpu1:8000 --url gpu2:8000 --api chat --json > summary.json`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.complete(args); err != nil {
-				return err
-			}
-			r := &replay{o: &o, flags: cmd.Flags(), out: cmd.OutOrStdout(), say: newTerminal(cmd.ErrOrStderr())}
-			return r.run(cmd.Context())
-		},
-	}
+  fastreplay chat.jsonl --url gpu1:8000 --url gpu2:8000 --api chat --json > summary.json
+  fastreplay --config nightly.yaml --rate 20`,
+	}, false)
+}
+
+// addReplay makes cmd replay, with its flags and the names that other tools have for them; profile: as AIPerf's command would.
+func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
+	var o options
 	o.addFlags(cmd.Flags())
+	h := newHands(cmd.Flags(), profile)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := h.settle(&o, args)
+		if err == nil {
+			err = o.complete(args)
+		}
+		if err == nil {
+			r := &replay{o: &o, hands: h, out: cmd.OutOrStdout(), say: newTerminal(cmd.ErrOrStderr())}
+			err = r.run(cmd.Context())
+		}
+		return h.inTheirWords(err)
+	}
 	return cmd
 }
 
 // replay is one invocation of the main command, step by step.
 type replay struct {
 	o     *options
-	flags *pflag.FlagSet
+	hands *hands
 	out   io.Writer
 	say   *terminal
 
@@ -79,6 +89,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer interrupts.release()
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
+	r.noteHands()
 	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.lay, r.build, r.verifyPrompts} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -138,6 +149,12 @@ func (r *replay) load(context.Context) error {
 			counted += "; name the model's own with --tokenizer"
 		}
 		r.note("trace: %s", counted)
+	}
+	if n := r.o.read.Limit; n > selected {
+		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, human.Many(int64(selected), "request"))
+	}
+	for _, note := range r.hands.paceLikeAIPerf(&r.o.pacing, t) {
+		r.note("%s", note)
 	}
 	if err := r.o.pacing.checkTimes(t); err != nil {
 		return err
@@ -359,7 +376,7 @@ func (r *replay) descriptorsNeeded() int {
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks,
 	}
 }

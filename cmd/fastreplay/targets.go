@@ -38,6 +38,7 @@ func (r *replay) aim(ctx context.Context) error {
 		if targets[i], err = engine.ParseTarget(url, backend.Path()); err != nil {
 			return err
 		}
+		targets[i].PostTo(r.o.endpoint)
 	}
 	if err := engine.Resolve(ctx, targets); err != nil {
 		return err
@@ -149,8 +150,11 @@ func ownedHeader(name string) bool {
 	return false
 }
 
-// apiKey comes from --api-key-file or else from the environment.
+// apiKey comes from a flag or else from the environment.
 func (o *options) apiKey() (string, error) {
+	if o.key != "" {
+		return o.key, nil
+	}
 	if o.apiKeyFile == "" {
 		if len(o.urls) == 0 {
 			return "", nil // the embedded mock needs none

@@ -113,21 +113,24 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
 		return nil, refuse(l.name, "no row says when it arrived, so none can be selected by time", "leave --from and --to out, and select with --limit")
 	}
-	first := l.timeNS[order[0]]
-	span := time.Duration(l.timeNS[order[len(order)-1]] - first)
+	zero := l.timeNS[order[0]]
+	if l.o.FileTime {
+		zero = 0
+	}
+	earliest, latest := time.Duration(l.timeNS[order[0]]-zero), time.Duration(l.timeNS[order[len(order)-1]]-zero)
 	from := 0
-	for from < len(order) && l.timeNS[order[from]]-first < int64(l.o.From) {
+	for from < len(order) && l.timeNS[order[from]]-zero < int64(l.o.From) {
 		from++
 	}
 	to := len(order)
 	if l.o.To != 0 {
-		for to > from && l.timeNS[order[to-1]]-first >= int64(l.o.To) {
+		for to > from && l.timeNS[order[to-1]]-zero >= int64(l.o.To) {
 			to--
 		}
 	}
 	order = order[from:to]
 	if len(order) == 0 {
-		return nil, refuse(l.name, "no row lies "+l.o.interval(), fmt.Sprintf("the trace goes from 0 to %v", span))
+		return nil, refuse(l.name, "no row lies "+l.o.interval(), fmt.Sprintf("the trace goes from %v to %v", earliest, latest))
 	}
 	if l.o.Limit > 0 && l.o.Limit < len(order) {
 		order = order[:l.o.Limit]

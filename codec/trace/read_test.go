@@ -108,6 +108,8 @@ func TestSelection(t *testing.T) {
 		{Options{To: 4 * time.Second}, []int32{1, 2, 5, 4, 0}, []int64{0, 0, 0, 1_250_000_000, 2_500_000_000}},
 		{Options{From: 1, To: 4*time.Second + 1, Limit: 2}, []int32{4, 0}, []int64{0, 1_250_000_000}},
 		{Options{From: 6 * time.Second}, []int32{3}, []int64{0}},
+		{Options{From: 4250 * time.Millisecond, FileTime: true}, []int32{4, 0, 6, 3}, []int64{0, 1_250_000_000, 2_750_000_000, 4_750_000_000}},
+		{Options{To: 7*time.Second + 1, FileTime: true}, []int32{1, 2, 5, 4, 0, 6}, []int64{0, 0, 0, 1_250_000_000, 2_500_000_000, 4_000_000_000}},
 	} {
 		tr := read(t, file.String(), c.o)
 		want(t, "Row", tr.Row, c.rows)
@@ -120,8 +122,12 @@ func TestSelection(t *testing.T) {
 		}
 	}
 	_, err := Read(strings.NewReader(file.String()), "t.jsonl", Options{From: 7 * time.Second, To: 8 * time.Second})
-	if err == nil || err.Error() != "t.jsonl: no row lies between 7s and 8s; the trace goes from 0 to 6s" {
+	if err == nil || err.Error() != "t.jsonl: no row lies between 7s and 8s; the trace goes from 0s to 6s" {
 		t.Errorf("an empty selection: %v", err)
+	}
+	_, err = Read(strings.NewReader(file.String()), "t.jsonl", Options{To: time.Second, FileTime: true})
+	if err == nil || err.Error() != "t.jsonl: no row lies between 0s and 1s; the trace goes from 3s to 9s" {
+		t.Errorf("an empty selection by the file's own times: %v", err)
 	}
 }
 

@@ -22,6 +22,7 @@ type Options struct {
 	Collect     bool              // for analysis: instead of an error, note refusals in Lint.Refusals and leave out bad rows
 	Limit       int               // rows, the first of the selection in time order; 0 = all
 	From, To    time.Duration     // trace time since the earliest row, From included, To not; To 0 = the end
+	FileTime    bool              // From and To are times of the file itself, not since its earliest row
 }
 
 // Trace holds the selected requests, a column for each property, in order of arrival.

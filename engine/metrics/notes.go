@@ -18,9 +18,12 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for o, f := range all.failures {
-		if f.text != "" && !(s.Run.Partial && stopped(record.Outcome(o))) {
+		if f.text != "" && !((s.Run.Partial || s.Run.Cut) && stopped(record.Outcome(o))) {
 			say("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
 		}
+	}
+	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]; s.Run.Cut && cut+unsent > 0 {
+		say("%s cut and %s never sent, for the run's time was over: the verdict does not count them as failed", requests(cut), human.Count(unsent))
 	}
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
 		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
@@ -57,7 +60,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	return out
 }
 
-// stopped reports whether an interruption of the run ends requests so.
+// stopped reports whether the end of a run ends requests so.
 func stopped(o record.Outcome) bool { return o == record.Cancelled || o == record.NotSent }
 
 // maxQuoted bounds a server's message in a note, in characters.

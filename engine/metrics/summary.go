@@ -49,6 +49,7 @@ type Run struct {
 	Arrival          *Arrival       `json:"arrival"` // null where no rate released the requests
 	Warmup           int64          `json:"warmup"`  // requests sent before, which nothing here counts
 	Partial          bool           `json:"partial"` // interrupted before its end
+	Cut              bool           `json:"cut"`     // what was in flight a while after the run's duration was ended
 	Targets          []string       `json:"targets"`
 	API              string         `json:"api"`
 	Model            string         `json:"model"` // as sent; given or asked from the servers

@@ -81,10 +81,10 @@ func unwritten(s *Summary) string {
 		human.Many(s.Requests.Unwritten, "record"))
 }
 
-// errorRate leaves out what the user's own interruption ended.
+// errorRate leaves out what the user's own interruption ended, or the end that the user gave the run.
 func errorRate(s *Summary) string {
 	planned, failed := s.Requests.Planned, s.Requests.Failed
-	if s.Run.Partial {
+	if s.Run.Partial || s.Run.Cut {
 		byUser := s.Requests.ByOutcome[record.Cancelled.String()] + s.Requests.ByOutcome[record.NotSent.String()]
 		planned, failed = planned-byUser, failed-byUser
 	}

@@ -102,6 +102,16 @@ func TestJudge(t *testing.T) {
 				ByOutcome: map[string]int64{"ok": 490, "cancelled": 100, "not_sent": 400, "reset": 10}}
 		}, []string{"interrupted when 600 of 1,000 requests had been sent",
 			"10 of 500 requests failed (2 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
+		{"cut when its time was over", func(s *Summary) {
+			s.Run.Cut = true
+			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 500, Failed: 500,
+				ByOutcome: map[string]int64{"ok": 500, "cancelled": 95, "not_sent": 400, "reset": 5}}
+		}, nil},
+		{"cut, with errors", func(s *Summary) {
+			s.Run.Cut = true
+			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 490, Failed: 510,
+				ByOutcome: map[string]int64{"ok": 490, "cancelled": 100, "not_sent": 400, "reset": 10}}
+		}, []string{"10 of 500 requests failed (2 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
 		{"interrupted at once", func(s *Summary) {
 			s.Run.Partial = true
 			s.Requests = Requests{Planned: 9, Failed: 9, ByOutcome: map[string]int64{"not_sent": 9}}
@@ -192,6 +202,9 @@ func TestNotes(t *testing.T) {
 			want: []string{`reset, for example row 7: "` + strings.Repeat("é", 200) + `…"`}},
 		{name: "an interrupted request", record: func(r *record.Record) { r.Outcome, r.Error = record.NotSent, "stopped" },
 			info: func(i *RunInfo) { i.Run.Partial = true }},
+		{name: "a request that was cut", record: func(r *record.Record) { r.Outcome, r.Error = record.Cancelled, "over" },
+			info: func(i *RunInfo) { i.Run.Cut = true },
+			want: []string{"1 request cut and 0 never sent, for the run's time was over: the verdict does not count them as failed"}},
 		{name: "a failure without words", record: func(r *record.Record) { r.Outcome = record.Reset }},
 		{name: "further notes", info: func(i *RunInfo) {
 			i.Workload.RepairedRows, i.Workload.DroppedRows, i.Notes = 3, 1, []string{"said the engine"}
