@@ -87,3 +87,17 @@ func TestTurns(t *testing.T) {
 		})
 	}
 }
+
+// TestConvertTurns: what is converted to Mooncake's format sends the same bytes, lengths that were counted included.
+func TestConvertTurns(t *testing.T) {
+	for _, name := range []string{"single_turn.jsonl", "multi_turn.jsonl", "sharegpt.json"} {
+		path, to := filepath.Join("samples", name), filepath.Join(t.TempDir(), "converted.jsonl")
+		p := start(t, nil, "convert", path, "--format", "mooncake", "--output", to)
+		if code := p.wait(t); code != 0 || strings.Contains(p.stderr.String(), "no place") {
+			t.Fatalf("%s: exit %d\n%s", name, code, p.stderr.String())
+		}
+		if got, want := fingerprint(t, to, "--rate", "50"), fingerprint(t, path, "--rate", "50"); got != want {
+			t.Errorf("%s: the converted trace has %s, want %s", name, got, want)
+		}
+	}
+}
