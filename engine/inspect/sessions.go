@@ -10,6 +10,9 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 	}
 	s := &Sessions{TTFTS: o.AssumeTTFT.Seconds(), TPOTS: o.AssumeTPOT.Seconds()}
 	s.count(t)
+	if t.Untimed {
+		return s
+	}
 	rowOf := firstByChat(t)
 	var gaps, thinks []int64
 	for i := range t.Len() {

@@ -10,7 +10,10 @@ import (
 // single prints one report.
 func (p *page) single(r *Report) {
 	p.Line(shorten(r.Trace, p.Width))
-	read := []string{r.Format, "timestamps in " + r.TimeUnit}
+	read := []string{r.Format}
+	if !r.Untimed {
+		read = append(read, "timestamps in "+r.TimeUnit)
+	}
 	if r.Blocks != nil {
 		read = append(read, count(int64(r.BlockTokens))+" tokens a block")
 	}
