@@ -59,6 +59,10 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
+	t, counted, err := countAnswers(t, "")
+	if err != nil {
+		return err
+	}
 	lost, err := trace.WriteNotes(t, v.format)
 	if err != nil {
 		return fmt.Errorf("--format: %w", err)
@@ -67,6 +71,9 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 		return err
 	}
 	say := newTerminal(c.ErrOrStderr())
+	if counted != "" {
+		lost = append(lost, counted)
+	}
 	for _, note := range append(t.Lint.Notes(), lost...) {
 		say.line("note: %s", note)
 	}

@@ -80,6 +80,13 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
+		t, counted, err := countAnswers(t, "")
+		if err != nil {
+			return err
+		}
+		if counted != "" {
+			newTerminal(c.ErrOrStderr()).line("note: %s: %s", path, counted)
+		}
 		r := inspect.Analyse(t, i.o)
 		refused = refused || !r.Replayable
 		reports = append(reports, r)

@@ -1,30 +1,38 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // literals is how much of the work is there word for word.
 type literals struct {
-	rows, payloads, messages int64
-	bytes                    int64
-	all                      bool // no prompt is made
+	rows, payloads int64
+	bytes          int64
+	all            bool   // no prompt is made
+	chat           bool   // there are messages; of payloads the first one is asked
+	endpoint       string // path that the rows name; "" = none
 }
 
 func literalsOf(t *trace.Trace, n int) literals {
-	var l literals
+	l := literals{endpoint: t.Endpoint}
 	for i := range n {
 		row := t.Literal(i)
 		switch row.Kind {
 		case trace.NoLiteral:
 			continue
 		case trace.MessagesLiteral:
-			l.messages++
+			l.chat = true
 		case trace.PayloadLiteral:
+			if l.payloads == 0 {
+				l.chat = l.chat || isChat(row.Content)
+			}
 			l.payloads++
 		}
 		l.rows++
@@ -32,6 +40,15 @@ func literalsOf(t *trace.Trace, n int) literals {
 	}
 	l.all = l.rows == int64(n)
 	return l
+}
+
+// isChat tells whether a body has messages.
+func isChat(members []byte) bool {
+	var body map[string]json.RawMessage
+	if json.Unmarshal([]byte("{"+string(members)+"}"), &body) != nil {
+		panic("BUG: a payload that is no JSON object")
+	}
+	return body["messages"] != nil
 }
 
 // onlyPayloads tells whether no request is ours to shape.
@@ -50,7 +67,14 @@ func (l *literals) say(r *replay) {
 
 // chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
 func (o *options) chooseAPI(l *literals) error {
-	if !o.pacing.given("api") && l.messages > 0 {
+	switch asked := api.AtPath(l.endpoint); {
+	case l.endpoint != "" && asked == "":
+		return fmt.Errorf("the trace's requests are for %s, which none of the APIs has: %s", l.endpoint, strings.Join(api.Names(), ", "))
+	case asked != "" && o.pacing.given("api") && o.api != asked:
+		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, asked)
+	case asked != "":
+		o.api = asked
+	case l.chat && !o.pacing.given("api"):
 		o.api = "chat"
 	}
 	if o.prompt == "" {

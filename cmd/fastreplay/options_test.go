@@ -66,25 +66,29 @@ func TestProofFlags(t *testing.T) {
 // TestChooseAPI: a trace with messages is a chat where nobody says otherwise.
 func TestChooseAPI(t *testing.T) {
 	for line, want := range map[string]struct {
-		messages    int64
+		chat        bool
+		endpoint    string
 		api, prompt string
 		says        string
 	}{
-		"":                               {0, "completions", promptTokenIDs, ""},
-		"--prompt text":                  {0, "completions", promptText, ""},
-		"--api chat":                     {0, "chat", promptText, ""},
-		"--model m":                      {1, "chat", promptText, ""},
-		"--api completions":              {1, "completions", promptTokenIDs, ""},
-		"--chat-overhead 20,5":           {0, "", "", "only --api chat has a template"},
-		"--api chat --prompt token-ids":  {0, "", "", "a chat message is text"},
-		"--prompt token-ids --model m":   {1, "", "", "a chat message is text"},
-		"--model m --chat-overhead 20,5": {1, "chat", promptText, ""},
+		"":                               {false, "", "completions", promptTokenIDs, ""},
+		"--prompt text":                  {false, "", "completions", promptText, ""},
+		"--api chat":                     {false, "", "chat", promptText, ""},
+		"--model m":                      {true, "", "chat", promptText, ""},
+		"--api completions":              {true, "", "completions", promptTokenIDs, ""},
+		"--chat-overhead 20,5":           {false, "", "", "", "only --api chat has a template"},
+		"--api chat --prompt token-ids":  {false, "", "", "", "a chat message is text"},
+		"--prompt token-ids --model m":   {true, "", "", "", "a chat message is text"},
+		"--model m --chat-overhead 20,5": {true, "", "chat", promptText, ""},
+		"--model n":                      {false, "/v1/chat/completions", "chat", promptText, ""},
+		"--api completions -H a:b":       {false, "/v1/chat/completions", "", "", "which is --api chat"},
+		"-H a:b":                         {true, "/v1/embeddings", "", "", "which none of the APIs has: completions, chat"},
 	} {
 		o, err := given(t, "trace.jsonl "+line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = o.chooseAPI(&literals{messages: want.messages})
+		err = o.chooseAPI(&literals{chat: want.chat, endpoint: want.endpoint})
 		if said := fmt.Sprint(err); want.says != "" && !strings.Contains(said, want.says) || want.says == "" && (err != nil || o.api != want.api || o.prompt != want.prompt) {
 			t.Errorf("%q: %s, %s, %v; want %+v", line, o.api, o.prompt, err, want)
 		}

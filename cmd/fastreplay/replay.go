@@ -132,6 +132,10 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	t, counted, err := countAnswers(t, r.o.tokenizer)
+	if err != nil {
+		return err
+	}
 	selected := t.Len()
 	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
@@ -139,6 +143,12 @@ func (r *replay) load(context.Context) error {
 	r.trace, r.loadS = t, time.Since(began).Seconds()
 	for _, note := range t.Lint.Notes() {
 		r.note("trace: %s", note)
+	}
+	if counted != "" {
+		if r.o.tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		r.note("trace: %s", counted)
 	}
 	if n := r.o.read.Limit; n > selected {
 		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, human.Many(int64(selected), "request"))

@@ -51,6 +51,16 @@ type Backend interface {
 // Names returns the backends that New knows, the default first.
 func Names() []string { return []string{"completions", "chat"} }
 
+// AtPath names the backend of which requests go to a path; "" where none does.
+func AtPath(path string) string {
+	for _, name := range Names() {
+		if b, err := New(name, Options{}); err == nil && b.Path() == path {
+			return name
+		}
+	}
+	return ""
+}
+
 // New returns the named backend.
 func New(name string, o Options) (Backend, error) {
 	switch name {

@@ -9,7 +9,8 @@ import (
 //
 //	{"custom_id":"request-1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[…]}}
 //
-// as https://platform.openai.com/docs/guides/batch says. Bodies are sent as they are. There are no timestamps.
+// as https://platform.openai.com/docs/guides/batch says. Bodies are sent as they are, and all to the same url. There are no
+// timestamps.
 func batch() *format {
 	return &format{
 		name:        "batch",
@@ -26,12 +27,20 @@ func readBatch(out *items, object []byte) error {
 	if err != nil {
 		return err
 	}
-	body := valueOf(all, "body")
-	if body == nil {
+	id, method, url, body := valueOf(all, "custom_id"), valueOf(all, "method"), valueOf(all, "url"), valueOf(all, "body")
+	switch {
+	case id != nil && id[0] != '"':
+		return &rowError{"custom_id is " + clip(id) + ", not a string", `write it as a string, for example "request-1"`}
+	case method != nil && !strings.EqualFold(string(method), `"POST"`):
+		return &rowError{"method is " + clip(method) + ", not \"POST\"", "requests for completions are posted"}
+	case url == nil:
+		return &rowError{"missing url", "it says which API the body is for"}
+	case !strings.HasPrefix(string(url), `"/`):
+		return &rowError{"url is " + clip(url) + ", not a path", `write it as "/v1/chat/completions"; the server is named by --url`}
+	case body == nil:
 		return &rowError{"missing body", "it is what is sent"}
 	}
-	if method := valueOf(all, "method"); method != nil && !strings.EqualFold(string(method), `"POST"`) {
-		return &rowError{"method is " + clip(method) + ", not \"POST\"", "requests for completions are posted"}
-	}
-	return out.set(out.add(), payloadField, body)
+	r := out.add()
+	r.endpoint = string(textOf(url))
+	return out.setBody(r, body)
 }

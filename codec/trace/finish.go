@@ -22,6 +22,9 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
+	if l.format.seconds {
+		l.lint.SameSecond = l.sameInstant(order)
+	}
 	if l.session != nil && l.chat == nil {
 		l.linkSessions(order)
 	}
@@ -50,6 +53,9 @@ func (l *loader) refuseWhole(order []int32) error {
 	if len(order) == 0 {
 		if l.lint.Failed > 0 && l.lint.Failed == l.fileRows {
 			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows), "a replay needs requests with response tokens")
+		}
+		if l.lint.Unanswered > 0 && l.lint.Unanswered == l.fileRows {
+			return refuse(l.name, fmt.Sprintf("in none of the %d conversations was something asked and answered", l.fileRows), "check that this is the right file and --format")
 		}
 		if l.lint.Dropped > 0 {
 			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
@@ -90,6 +96,18 @@ func (l *loader) sorted() []int32 {
 	return order
 }
 
+// sameInstant counts the rows at the same instant as another one.
+func (l *loader) sameInstant(order []int32) int {
+	n := 0
+	for i, row := range order {
+		at := l.timeNS[row]
+		if i > 0 && l.timeNS[order[i-1]] == at || i+1 < len(order) && l.timeNS[order[i+1]] == at {
+			n++
+		}
+	}
+	return n
+}
+
 // selected applies From, To and Limit.
 func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
@@ -124,9 +142,9 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 func (l *loader) assemble(order []int32) *Trace {
 	first := l.timeNS[order[0]]
 	t := &Trace{
-		Name: l.name, Format: l.format.name, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
+		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), sessionNames: l.names,
+		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
 	}
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first

@@ -84,6 +84,7 @@ type format struct {
 	unit        time.Duration // of timestamps
 	dates       bool          // timestamps are dates, read to the ns
 	surely      bool          // no file of the format has another unit
+	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
 	failures    bool          // a row without output is a request that failed when it was recorded
 	blockTokens int
 	names       fieldNames // others are skipped unseen
@@ -181,7 +182,9 @@ func checkNames(names map[string]string) error {
 }
 
 // formats lists every format, the most telling first: detection takes the first that fits.
-func formats() []*format { return []*format{bailian(), batch(), mooncake(), azure(), burstGPT()} }
+func formats() []*format {
+	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
+}
 
 // Formats lists the names that [Options].Format takes.
 func Formats() []string { return formatNames(func(*format) bool { return true }) }

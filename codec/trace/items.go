@@ -3,11 +3,13 @@ package trace
 import (
 	"bytes"
 	"cmp"
+	"errors"
 )
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
 type items struct {
 	p      *rowParser
+	first  int    // number of the object's first row
 	within string // the file's place in the directory where it was found; "" = it was named itself
 	rows   []row
 }
@@ -22,6 +24,33 @@ func (m *items) set(r *row, f field, value []byte) error {
 	return err
 }
 
+// setBody notes the whole body of a request: one JSON object, with space around it at most.
+func (m *items) setBody(r *row, text []byte) error {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+		return &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"}
+	}
+	if _, err := membersOf(text); err != nil {
+		return err
+	}
+	return m.set(r, payloadField, text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+}
+
+// setDate notes when a row came, from a date in quotes.
+func (m *items) setDate(r *row, value []byte) error {
+	name := m.p.format.names[timestampField]
+	switch {
+	case value == nil:
+		return &rowError{"missing " + name, "it says when the request arrived"}
+	case value[0] != '"':
+		return &rowError{name + " is " + clip(value) + ", not a string", `write it as a date, for example "2022-02-14T17:25:06Z"`}
+	}
+	m.p.row = *r
+	err := m.p.date(textOf(value))
+	*r = m.p.row
+	r.seen |= setOf(timestampField)
+	return err
+}
+
 // add makes room for a row.
 func (m *items) add() *row {
 	m.rows = append(m.rows, row{parent: noParent, turn: 1})
@@ -30,13 +59,20 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, within: l.within}
+	out := items{p: &l.parser, first: l.fileRows, within: l.within}
 	err := l.parser.format.items(&out, object)
+	if err == errUnanswered && !l.o.Strict {
+		l.fileRows++
+		l.lint.Unanswered++
+		return
+	}
 	if err == nil && len(out.rows) == 0 {
 		err = &rowError{"nothing in it to send", "leave it out"}
 	}
 	for i := range out.rows {
-		err = cmp.Or(err, l.refuseRepairs(&out.rows[i]))
+		if err == nil {
+			err = cmp.Or(l.refuseRepairs(&out.rows[i]), l.refuseEndpoint(&out.rows[i], line))
+		}
 	}
 	if err != nil {
 		l.fileRows++
@@ -83,4 +119,40 @@ func valueOf(all []member, key string) []byte {
 		}
 	}
 	return nil
+}
+
+// objectIn takes apart the object under a key; why says what it is needed for.
+func objectIn(all []member, key, why string) ([]member, error) {
+	value := valueOf(all, key)
+	switch {
+	case value == nil:
+		return nil, &rowError{"missing " + key, why}
+	case value[0] != '{':
+		return nil, &rowError{key + " is " + clip(value) + ", not an object", why}
+	}
+	return membersOf(value)
+}
+
+// textOf is what a valid JSON string says.
+func textOf(value []byte) []byte {
+	var scratch []byte
+	s := scanner{b: value}
+	text, err := s.text(&scratch)
+	if err != nil {
+		panic("BUG: no JSON string: " + err.Error())
+	}
+	return text
+}
+
+// inside is an error with the place in the object where it was found; nil stays nil.
+func inside(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	fix := "it must be one JSON object"
+	var bad *rowError
+	if errors.As(err, &bad) {
+		fix = bad.fix
+	}
+	return &rowError{place + ": " + err.Error(), fix}
 }

@@ -90,6 +90,9 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf" + strings.Join(rowSeeds(), "\n\n")))
 	f.Add([]byte(azureFile))
 	f.Add([]byte(burstFile))
+	for _, file := range []string{rawFile, inputsFile, batchFile, captureFile()} {
+		f.Add([]byte(file))
+	}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		whole, err := Read(bytes.NewReader(file), "f", Options{Lenient: true})
 		parts, err2 := Read(iotest.OneByteReader(bytes.NewReader(file)), "f", Options{Lenient: true})

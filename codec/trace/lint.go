@@ -79,7 +79,9 @@ type Lint struct {
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
 	Failed     int // left out: requests that failed when they were recorded
+	Unanswered int // left out: conversations in which nothing that was asked has an answer
 	Delayed    int // rows without a timestamp, planned their delay after the turn before
+	SameSecond int // rows at the same instant as another, where timestamps are whole seconds
 	NoOutput   int // repaired: output_length 0, taken as 1
 	Unsorted   int // rows earlier than the row before them; the trace was sorted
 	SameChat   int // rows whose chat id an earlier row has already; parents mean the earlier one
@@ -102,7 +104,9 @@ func (l *Lint) Notes() []string {
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
 	add(l.Failed, "%d row%s left out: requests that failed when they were recorded, with 0 response tokens")
+	add(l.Unanswered, "%d conversation%s left out: nothing in them was asked and answered")
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
+	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in one of them is sent at once")
 	add(l.Unsorted, "%d row%s out of time order: the trace was sorted, equal instants keep file order")
 	add(l.SameChat, "%d row%s repeating a chat_id: parents refer to its first row")
 	add(l.Dropped, "%d bad row%s dropped")

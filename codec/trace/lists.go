@@ -30,11 +30,20 @@ func (s *listStore[T]) add(list []T) {
 	s.held += len(list)
 }
 
-// addPrefix appends a row that is the beginning of the one added last.
-func (s *listStore[T]) addPrefix(n int) {
+// addLonger appends a row that begins with the one added last, which shares its place where the slab has the room.
+func (s *listStore[T]) addLonger(list []T) {
+	last := len(s.slabs) - 1
 	p := s.rows[len(s.rows)-1]
-	p.n = uint32(n)
+	more := list[p.n:]
+	atEnd := int(p.slab) == last && int(p.from+p.n) == len(s.slabs[last])
+	if !atEnd || cap(s.slabs[last])-len(s.slabs[last]) < len(more) {
+		s.add(list)
+		return
+	}
+	p.n += uint32(len(more))
 	s.rows = append(s.rows, p)
+	s.slabs[last] = append(s.slabs[last], more...)
+	s.held += len(more)
 }
 
 // row returns the list of a row.

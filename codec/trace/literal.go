@@ -73,9 +73,9 @@ func (s *literalStore) add(l Literal) {
 	s.addRest(l)
 }
 
-// addPrefix adds a row whose content is the beginning of that added last.
-func (s *literalStore) addPrefix(l Literal) {
-	s.contents.addPrefix(len(l.Content))
+// addLonger adds a row whose content begins with that of the row added last.
+func (s *literalStore) addLonger(l Literal) {
+	s.contents.addLonger(l.Content)
 	s.addRest(l)
 }
 

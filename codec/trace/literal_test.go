@@ -140,10 +140,11 @@ func TestRepeatLiterals(t *testing.T) {
 // TestContentIsShared: the turns of a conversation that begin alike are kept once.
 func TestContentIsShared(t *testing.T) {
 	var s textStore
-	s.add([]byte("abcdef"))
-	s.addPrefix(3)
+	s.add([]byte("abc"))
+	s.addLonger([]byte("abcdef"))
 	s.add([]byte("x"))
-	if string(s.row(0)) != "abcdef" || string(s.row(1)) != "abc" || string(s.row(2)) != "x" || s.held != 7 {
-		t.Errorf("%q %q %q, %d bytes held", s.row(0), s.row(1), s.row(2), s.held)
+	s.addLonger([]byte("x"))
+	if string(s.row(0)) != "abc" || string(s.row(1)) != "abcdef" || string(s.row(2)) != "x" || string(s.row(3)) != "x" || s.held != 7 {
+		t.Errorf("%q %q %q %q, %d bytes held", s.row(0), s.row(1), s.row(2), s.row(3), s.held)
 	}
 }

@@ -69,8 +69,10 @@ type loader struct {
 	types    typeNames
 	session  []int64 // of named conversations; nil as long as no row has one
 	names    map[int64]string
-	delay    []int64        // ns, -1 = none; nil as long as no row has one
+	delay    []int64 // ns, -1 = none; nil as long as no row has one
+	endpoint endpoint
 	literal  *literalStore  // nil as long as no row has one
+	answers  *textStore     // likewise
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
@@ -260,6 +262,7 @@ func (l *loader) keep(r *row, number, line int) {
 	l.repair(r)
 	l.keepSession(r, number)
 	l.keepLiteral(r)
+	l.keepAnswer(r)
 	if l.format.has(chatField) {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)
@@ -317,8 +320,8 @@ func (l *loader) keepLiteral(r *row) {
 		l.literal = &literalStore{}
 		l.literal.upTo(len(l.timeNS))
 	}
-	if r.begins {
-		l.literal.addPrefix(r.literal)
+	if r.longer {
+		l.literal.addLonger(r.literal)
 	} else {
 		l.literal.add(r.literal)
 	}

@@ -201,10 +201,17 @@ func TestDetection(t *testing.T) {
 	for _, c := range []struct{ file, format string }{
 		{bailianFile, "bailian"}, {mooncakeFile, "mooncake"}, {azureFile, "azure"}, {burstFile, "burstgpt"}, {oldBurstFile, "burstgpt"},
 		{"\xef\xbb\xbf\r\n" + azureFile, "azure"},
+		{strings.ReplaceAll(singleFile, `{"text":"caf`, `{"timestamp":0,"text":"caf`), "single_turn"}, {multiFile, "multi_turn"}, {shareFile, "sharegpt"},
+		{"\xef\xbb\xbf \n" + shareFile, "sharegpt"}, {`{"id":"a","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}`, "sharegpt"},
+		{`[{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}]`, "sharegpt"}, {`[{"text":"a"}]`, "single_turn"},
+		{`{"messages":[{"role":"user","content":"a"}]}`, "mooncake"}, {`{"text_input":"a"}`, "mooncake"},
 		{strings.Repeat(bad, 9) + bailianFile, "bailian"},
 		{`{"timestamp":1,"input_length":2,"output_length":3}` + "\n" + bailianFile, "bailian"},
 		{"\xef\xbb\xbf\r\n" + strings.ReplaceAll(mooncakeFile, "\n", "\r\n"), "mooncake"},
 		{strings.TrimSuffix(mooncakeFile, "\n"), "mooncake"},
+		{rawFile, "raw_payload"}, {batchFile, "batch"}, {inputsFile, "inputs_json"}, {genAIFile, "inputs_json"}, {captureFile(), "sagemaker"},
+		{`{"messages":[{"role":"user"}],"tools":[{}]}`, "mooncake"}, {`{"model":"m","messages":[{"role":"user"}],"tools":[{}]}`, "raw_payload"},
+		{`{"model":"m","messages":[{"role":"user"}],"output_length":3}`, "mooncake"}, {`{"payload":{"model":"m","messages":[]},"model":"m"}`, "mooncake"},
 	} {
 		tr, err := Read(strings.NewReader(c.file), "t", Options{Lenient: true})
 		if err != nil || tr.Format != c.format {

@@ -35,7 +35,9 @@ type row struct {
 	sessionName []byte // where it is no number
 	delayNS     int64
 	literal     Literal
-	begins      bool // the literal's content is the beginning of that of the row decoded before
+	endpoint    string // path that it is for; "" = not said
+	longer      bool   // the literal's content begins with that of the row before, in the same object
+	answer      []byte // the recorded one, the inside of a JSON string
 }
 
 // rowParser decodes the lines of one file.
@@ -48,6 +50,7 @@ type rowParser struct {
 	key    []byte // scratch
 	typ    []byte // scratch
 	name   []byte // scratch
+	said   []byte // scratch
 
 	columns []field  // of a CSV file, once its head is known
 	cells   [][]byte // scratch
@@ -486,7 +489,7 @@ func faultOf(file string, line int, err error) Fault {
 	if errors.As(err, &bad) {
 		f.Fix = bad.fix
 	}
-	if errors.Is(err, errFailed) {
+	if errors.Is(err, errFailed) || errors.Is(err, errUnanswered) {
 		f.Fix = "leave the row out, or replay without --strict"
 	}
 	var syntax *syntaxError

@@ -316,8 +316,12 @@ func (s *scanner) decodeText(scratch *[]byte) ([]byte, error) {
 	if err := s.skipText(); err != nil {
 		return nil, err
 	}
-	raw := s.b[from : s.i-1]
-	out := (*scratch)[:0]
+	*scratch = appendUnquoted((*scratch)[:0], s.b[from:s.i-1])
+	return *scratch, nil
+}
+
+// appendUnquoted appends the text that the inside of a valid JSON string stands for.
+func appendUnquoted(out, raw []byte) []byte {
 	for len(raw) > 0 {
 		if raw[0] != '\\' {
 			r, n := utf8.DecodeRune(raw) // RuneError for bytes that are not UTF-8, as encoding/json does
@@ -344,8 +348,7 @@ func (s *scanner) decodeText(scratch *[]byte) ([]byte, error) {
 		}
 		raw = raw[2:]
 	}
-	*scratch = out
-	return out, nil
+	return out
 }
 
 // decodeEscapedRune reads \uXXXX, or two that form a surrogate pair, and returns the bytes used. A surrogate alone is
@@ -385,6 +388,16 @@ func hexDigit(c byte) byte {
 // skipText consumes a string.
 func (s *scanner) skipText() error {
 	for s.i++; s.i < len(s.b); s.i++ {
+		for s.i+8 <= len(s.b) {
+			n := validText(binary.LittleEndian.Uint64(s.b[s.i:]))
+			s.i += n
+			if n < 8 {
+				break
+			}
+		}
+		if s.i >= len(s.b) {
+			break
+		}
 		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++

@@ -5,7 +5,7 @@
 // plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
-// any number of goroutines may read it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
+// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
 // read, up to twice that.
 package trace
 
@@ -29,6 +29,7 @@ type Options struct {
 type Trace struct {
 	Name        string        // file name, for messages; of several files all, with commas
 	Format      string        // a name of [Formats]
+	Endpoint    string        // path that all rows name, such as /v1/chat/completions; "" where the file names none
 	TimeUnit    time.Duration // unit of the file's timestamps
 	BlockTokens int           // tokens a block id stands for
 	FileRows    int           // data rows in the file or files, bad ones included
@@ -51,6 +52,7 @@ type Trace struct {
 
 	ids          idStore
 	literals     *literalStore    // nil where there are none
+	answers      *textStore       // nil where there are none
 	sessionNames map[int64]string // of Session where it is a hash
 }
 

@@ -24,10 +24,15 @@ func leadingDigits(word uint64) (v uint64, n int) {
 
 // plainText is how many of the word's bytes, counted from the first, are text that stands for itself in a JSON string:
 // ASCII without quote, backslash and control characters.
-func plainText(word uint64) int {
+func plainText(word uint64) int { return bits.TrailingZeros64((stops(word)|word)&highBits) >> 3 }
+
+// validText is likewise how many are not quote, backslash or control characters.
+func validText(word uint64) int { return bits.TrailingZeros64(stops(word)&highBits) >> 3 }
+
+// stops has the high bit of the first byte that is a quote, a backslash or a control character. What is above it says nothing.
+func stops(word uint64) uint64 {
 	quote := word ^ '"'*everyByte
 	slash := word ^ '\\'*everyByte
 	// A byte below the subtrahend borrows into its high bit; a borrow disturbs only bytes above it.
-	stop := (quote-everyByte)&^quote | (slash-everyByte)&^slash | (word-' '*everyByte)&^word | word
-	return bits.TrailingZeros64(stop&highBits) >> 3
+	return (quote-everyByte)&^quote | (slash-everyByte)&^slash | (word-' '*everyByte)&^word
 }

@@ -35,6 +35,13 @@ func TestWords(t *testing.T) {
 		if n := plainText(word); n != plain {
 			t.Fatalf("plainText(%q) = %d, want %d", b, n, plain)
 		}
+		valid := 0
+		for valid < 8 && b[valid] >= ' ' && b[valid] != '"' && b[valid] != '\\' {
+			valid++
+		}
+		if n := validText(word); n != valid {
+			t.Fatalf("validText(%q) = %d, want %d", b, n, valid)
+		}
 	}
 }
 

@@ -26,7 +26,11 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the head of the trace: %w", err)
 	}
 	for i := range t.Len() {
-		line = append(f.appendRow(line[:0], t, i), '\n')
+		line = f.appendRow(line[:0], t, i)
+		if t.literals != nil && !f.csv {
+			oneLine(line)
+		}
+		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing row %d of the trace: %w", i, err)
 		}
@@ -35,6 +39,16 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside of values
+// there are none.
+func oneLine(text []byte) {
+	for i, c := range text {
+		if c == '\n' || c == '\r' {
+			text[i] = ' '
+		}
+	}
 }
 
 // checkWritable refuses a trace that does not say what every row of the format must.

@@ -146,7 +146,7 @@ func TestWriteErrors(t *testing.T) {
 	if err := Write(fullDisk{}, tr, "mooncake"); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a full disk: %v", err)
 	}
-	if err := Write(&bytes.Buffer{}, tr, "parquet"); err == nil || !strings.Contains(err.Error(), "known are "+strings.Join(Formats(), ", ")+"") {
+	if err := Write(&bytes.Buffer{}, tr, "parquet"); err == nil || !strings.Contains(err.Error(), "known are "+strings.Join(Formats(), ", ")) {
 		t.Errorf("an unknown format: %v", err)
 	}
 }

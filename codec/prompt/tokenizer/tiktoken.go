@@ -18,16 +18,35 @@ const (
 type tiktoken struct {
 	codec *codec.Codec
 	size  int // ids in the file that tiktoken reads it from
+	pool  *pool
 }
 
 func newTiktoken(name string) tiktoken {
 	if name == CL100K {
-		return tiktoken{codec: codec.NewCl100kBase(), size: 100256}
+		return tiktoken{codec: codec.NewCl100kBase(), size: 100256, pool: &pool{}}
 	}
-	return tiktoken{codec: codec.NewO200kBase(), size: 199998}
+	return tiktoken{codec: codec.NewO200kBase(), size: 199998, pool: &pool{}}
 }
 
 func (t tiktoken) encode(dst []int32, text string) []int32 {
+	s := t.pool.take()
+	for len(text) > 0 {
+		n := cutLength(text)
+		ids, known := s.recall(text[:n])
+		if known {
+			dst = append(dst, ids...)
+		} else {
+			from := len(dst)
+			dst = t.encodeFresh(dst, text[:n])
+			s.remember(text[:n], dst[from:])
+		}
+		text = text[n:]
+	}
+	t.pool.give(s)
+	return dst
+}
+
+func (t tiktoken) encodeFresh(dst []int32, text string) []int32 {
 	ids, _, err := t.codec.Encode(text)
 	if err != nil {
 		panic("BUG: tokenizer: a built-in pattern failed: " + err.Error())
@@ -36,6 +55,17 @@ func (t tiktoken) encode(dst []int32, text string) []int32 {
 		dst = append(dst, int32(id))
 	}
 	return dst
+}
+
+// cutLength is how much of a text can be encoded by itself: up to a space between a visible character and a letter, where both
+// patterns always cut. What they do on one side of it depends on nothing on the other.
+func cutLength(text string) int {
+	for i := 1; i < len(text)-1; i++ {
+		if text[i] == ' ' && text[i-1] > ' ' && text[i-1] < 0x7f && text[i+1]|0x20-'a' < 26 {
+			return i
+		}
+	}
+	return len(text)
 }
 
 func (t tiktoken) special() (head, tail []int32) { return nil, nil }

@@ -1,0 +1,99 @@
+package samples
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// speaker makes up what is said: words at random.
+type speaker struct {
+	words  prompt.Source
+	chance *rand.Rand
+	said   uint64
+}
+
+func newSpeaker(seed uint64) *speaker {
+	words, err := prompt.NewText(seed, prompt.BuiltIn())
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &speaker{words: words, chance: rand.New(rand.NewPCG(seed, 0))}
+}
+
+// say is a JSON string of least to most words.
+func (s *speaker) say(least, most int) string {
+	s.said++
+	return `"` + string(s.words.Append(nil, prompt.Spec{Tokens: s.between(least, most), Unique: s.said})) + `"`
+}
+
+func (s *speaker) between(least, most int) int { return least + s.chance.IntN(most-least+1) }
+
+// SingleTurn is single_turn.jsonl: 150 questions at 30 a second, some of them in several parts or as a system's message.
+func SingleTurn() []byte {
+	s := newSpeaker(5)
+	var file bytes.Buffer
+	for i, at := range poisson(150, 30, 5) {
+		fmt.Fprintf(&file, `{"timestamp":%d,`, at/1e6)
+		switch i % 10 {
+		case 7:
+			fmt.Fprintf(&file, `"texts":[%s,%s]`, s.say(5, 40), s.say(5, 40))
+		case 8:
+			fmt.Fprintf(&file, `"role":"system","text":%s`, s.say(5, 80))
+		default:
+			fmt.Fprintf(&file, `"text":%s`, s.say(5, 200))
+		}
+		fmt.Fprintf(&file, `,"output_length":%d}`+"\n", s.between(5, 40))
+	}
+	return file.Bytes()
+}
+
+// MultiTurn is multi_turn.jsonl: 30 conversations behind one system prompt, of 1 to 6 turns each, whose first times lie over 5 s
+// and whose delays are up to 400 ms.
+func MultiTurn() []byte {
+	s := newSpeaker(6)
+	system := s.say(60, 60)
+	var file bytes.Buffer
+	for i, at := range poisson(30, 6, 6) {
+		fmt.Fprintf(&file, `{"session_id":"conversation %c%d","turns":[{"role":"system","text":%s}`, 'a'+i%3, i/3, system)
+		when := fmt.Sprintf(`"timestamp":%d`, at/1e6)
+		for range s.between(1, 6) {
+			fmt.Fprintf(&file, `,{%s,"text":%s,"output_length":%d},{"role":"assistant","text":%s}`, when, s.say(3, 60), s.between(5, 60), s.say(5, 60))
+			when = fmt.Sprintf(`"delay":%d`, s.between(50, 400))
+		}
+		file.WriteString("]}\n")
+	}
+	return file.Bytes()
+}
+
+// ShareGPT is sharegpt.json: 60 conversations of up to 5 questions, some of which begin with an answer, and some of which nobody
+// answered.
+func ShareGPT() []byte {
+	s := newSpeaker(7)
+	var file bytes.Buffer
+	for i := range 60 {
+		fmt.Fprintf(&file, "%c\n  {\"id\":\"%07d_%d\",\"conversations\":[", "[,"[min(i, 1)], s.chance.IntN(1e7), i%4)
+		comma := ""
+		tell := func(who string, least, most int) {
+			fmt.Fprintf(&file, "%s\n    {\"from\":%q,\"value\":%s}", comma, who, s.say(least, most))
+			comma = ","
+		}
+		if i%9 == 4 {
+			tell("gpt", 5, 60)
+		}
+		if i%20 != 13 {
+			for range s.between(1, 5) {
+				tell("human", 3, 80)
+				tell("gpt", 5, 120)
+			}
+		}
+		if i%5 == 2 {
+			tell("human", 3, 30)
+		}
+		file.WriteString("]}")
+	}
+	file.WriteString("\n]\n")
+	return file.Bytes()
+}
