@@ -187,7 +187,7 @@ func TestHeadersAndPaths(t *testing.T) {
 	dir := t.TempDir()
 	fileIn(t, dir, "t.jsonl", `{"timestamp":0,"input_length":20,"output_length":1}`+"\n")
 	fileIn(t, dir, "run.yaml", "api-key: k3y-s3cr3t\nheader: ['X-Team: h3ad-s3cr3t']\n")
-	r := asTyped(t, dir, "profile --input-file t.jsonl -m m -u "+url+"/base --endpoint my/api?q=s3cr3t --aibrix-route prefix-cache --config run.yaml --no-probe --cold off --temperature 0 --extra-body {\"a\":[1]}")
+	r := asTyped(t, dir, "profile --input-file t.jsonl -m m -u "+url+"/base --endpoint my/api?q=s3cr3t --aibrix-route prefix-cache --config run.yaml --no-probe --cold off --export aiperf --export vllm --temperature 0 --extra-body {\"a\":[1]}")
 	res := r.finish(t)
 	res.only(t, "ok")
 	mu.Lock()
@@ -202,7 +202,7 @@ func TestHeadersAndPaths(t *testing.T) {
 		t.Errorf("it did not say what the file sets:\n%s", res.stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
-	if err != nil || len(files) < 3 {
+	if err != nil || len(files) < 6 {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, f := range files {
