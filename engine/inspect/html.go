@@ -79,7 +79,7 @@ func htmlNotes(reports []*Report) []string {
 		}
 	}
 	for _, r := range reports {
-		if s := r.Sessions; s != nil && s.Followups > 0 {
+		if s := r.Sessions; s != nil && s.OverlapShare != nil {
 			add(overlapDefinition(s))
 		}
 		if r.Cache != nil {

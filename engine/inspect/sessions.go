@@ -10,9 +10,6 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 	}
 	s := &Sessions{TTFTS: o.AssumeTTFT.Seconds(), TPOTS: o.AssumeTPOT.Seconds()}
 	s.count(t)
-	if t.Untimed {
-		return s
-	}
 	rowOf := firstByChat(t)
 	var gaps, thinks []int64
 	for i := range t.Len() {
@@ -22,6 +19,10 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		parent, ok := rowOf[t.Parent[i]]
 		if !ok || parent == i {
 			s.Orphans++
+			continue
+		}
+		s.Followups++
+		if t.Untimed {
 			continue
 		}
 		gap := t.ArrivalNS[i] - t.ArrivalNS[parent]
@@ -36,8 +37,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 			thinks = append(thinks, gap-lasts)
 		}
 	}
-	s.Followups = int64(len(gaps))
-	if s.Followups > 0 {
+	if len(gaps) > 0 {
 		v := share(s.Overlaps, s.Followups)
 		s.OverlapShare = &v
 	}

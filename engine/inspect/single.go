@@ -195,7 +195,7 @@ func (p *page) sessions(s *Sessions) {
 	}
 	p.Line("")
 	p.Field("sessions", count(s.Sessions), count(s.MultiTurn)+" of several turns", human.Many(s.Followups, "follow-up turn"), some(s.Orphans, "without their parent here"))
-	if s.Followups == 0 {
+	if s.OverlapShare == nil {
 		return
 	}
 	p.Field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), percent(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
