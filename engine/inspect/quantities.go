@@ -63,7 +63,7 @@ func fileSection() section {
 
 func arrivalSection() section {
 	number := func(v float64) string { return human.Number(v, 3) }
-	return section{"arrivals", []quantity{
+	s := section{"arrivals", []quantity{
 		{"span", func(r *Report) string { return duration(r.Arrivals.SpanS) }},
 		{"last row at", func(r *Report) string { return inUnit(r.Arrivals.SpanS, r.TimeUnit) }},
 		{"mean rate", func(r *Report) string { return optional(r.Arrivals.RowsPerS, rate) }},
@@ -74,6 +74,15 @@ func arrivalSection() section {
 		{"most rows within 1 s", func(r *Report) string { return count(r.Arrivals.PeakRows) }},
 		{"interarrival CV", func(r *Report) string { return optional(r.Arrivals.GapCV, number) }},
 	}}
+	for i, q := range s.quantities {
+		s.quantities[i].of = func(r *Report) string {
+			if r.Untimed {
+				return absent
+			}
+			return q.of(r)
+		}
+	}
+	return s
 }
 
 func tokenSection() section {
