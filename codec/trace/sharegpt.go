@@ -103,7 +103,7 @@ func readMessage(object []byte) (m message, err error) {
 		return m, &rowError{"missing from", "it says who spoke"}
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
-		return m, &rowError{"from is " + clip(speaker) + ", nobody known", "known are human, user, gpt, assistant, chatgpt, bing, bard, system and tool"}
+		return m, &rowError{"from is " + clip(speaker) + ", nobody known", "known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = unquoted(text)
