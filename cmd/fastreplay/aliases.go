@@ -142,9 +142,7 @@ func aiperfFormats() map[string]string {
 }
 
 // unscheduledByAIPerf are the formats of which `aiperf profile` keeps the times with --fixed-schedule only.
-func unscheduledByAIPerf() []string {
-	return []string{"inputs_json", "raw_payload", "single_turn", "multi_turn"}
-}
+func unscheduledByAIPerf() []string { return []string{"inputs_json", "single_turn", "multi_turn"} }
 
 // endpointTypes are AIPerf's --endpoint-type and vLLM's --backend.
 func endpointTypes() map[string]string {
