@@ -27,7 +27,8 @@ func newReplayCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
 		Short: "Replay a trace of LLM requests against serving endpoints",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
-prefix-cache hits, and every latency is measured at the socket.
+prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
+bench are taken, too: fastreplay profile --help lists them.
 
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
