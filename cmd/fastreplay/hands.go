@@ -84,7 +84,7 @@ func (h *hands) settle(o *options, args []string) error {
 			return err
 		}
 	}
-	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.chooseAPI, h.likeAIPerf} {
+	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.ourAPI, h.likeAIPerf} {
 		if err := step(o); err != nil {
 			return err
 		}
@@ -214,8 +214,8 @@ func (h *hands) inFileTime(o *options) error {
 	return nil
 }
 
-// chooseAPI finds ours for trace-replayer's names, and for an endpoint that gives it away.
-func (h *hands) chooseAPI(o *options) error {
+// ourAPI finds it for trace-replayer's names, and for an endpoint that gives it away.
+func (h *hands) ourAPI(o *options) error {
 	theirs := (o.api == "openai" || o.api == "aibrix") && !slices.Contains(api.Names(), o.api)
 	if !theirs && (h.flags.Changed("api") || h.profile) {
 		return nil
