@@ -22,7 +22,7 @@ func (l *loader) finish() (*Trace, error) {
 	if err := l.refuseWhole(order); err != nil {
 		return nil, err
 	}
-	if l.format.wholeSeconds {
+	if l.format.seconds {
 		l.lint.SameSecond = l.sameInstant(order)
 	}
 	if l.session != nil && l.chat == nil {

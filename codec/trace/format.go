@@ -79,23 +79,23 @@ func (n *fieldNames) named(name []byte) field {
 // format is what the reader and the writer must know of a format. A line is a JSON object that is a row or that items turns
 // into rows, or after a line with the names of the columns a row of CSV.
 type format struct {
-	name         string
-	csv          bool
-	unit         time.Duration // of timestamps
-	dates        bool          // timestamps are dates, read to the ns
-	surely       bool          // no file of the format has another unit
-	wholeSeconds bool          // timestamps are whole seconds: what came in one of them comes at once
-	failures     bool          // a row without output is a request that failed when it was recorded
-	blockTokens  int
-	names        fieldNames // others are skipped unseen
-	required     fieldSet
-	enough       []fieldSet                               // keys by any of which detection knows a row; nil = the required ones
-	check        func(f *format, r *row) error            // what required cannot say; may be nil
-	items        func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
-	known        func(keys []string) bool                 // tells the keys of such an object
-	listKey      string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
-	head         string                                   // what Write puts before the first row
-	appendRow    func(dst []byte, t *Trace, i int) []byte // one line without its end; nil = only read
+	name        string
+	csv         bool
+	unit        time.Duration // of timestamps
+	dates       bool          // timestamps are dates, read to the ns
+	surely      bool          // no file of the format has another unit
+	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
+	failures    bool          // a row without output is a request that failed when it was recorded
+	blockTokens int
+	names       fieldNames // others are skipped unseen
+	required    fieldSet
+	enough      []fieldSet                               // keys by any of which detection knows a row; nil = the required ones
+	check       func(f *format, r *row) error            // what required cannot say; may be nil
+	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
+	known       func(keys []string) bool                 // tells the keys of such an object
+	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
+	head        string                                   // what Write puts before the first row
+	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil = only read
 }
 
 // noBlocks is the tokens of a block in formats without block ids, where it means nothing.

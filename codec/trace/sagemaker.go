@@ -16,13 +16,13 @@ import (
 // is. Times are whole seconds. An answer that was captured too may say how many tokens there were.
 func sageMaker() *format {
 	return &format{
-		name:         "sagemaker",
-		blockTokens:  noBlocks,
-		unit:         time.Second,
-		dates:        true,
-		surely:       true,
-		wholeSeconds: true,
-		names:        fieldNames{timestampField: "inferenceTime", payloadField: "the captured request"},
+		name:        "sagemaker",
+		blockTokens: noBlocks,
+		unit:        time.Second,
+		dates:       true,
+		surely:      true,
+		seconds:     true,
+		names:       fieldNames{timestampField: "inferenceTime", payloadField: "the captured request"},
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "captureData") && slices.Contains(keys, "eventMetadata")
 		},
