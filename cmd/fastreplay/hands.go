@@ -250,7 +250,7 @@ func (h *hands) tokenizer(o *options) {
 		o.tokenizer = tokenizer.O200K // as AIPerf has it
 		return
 	}
-	if h.profile || hubName.MatchString(name) || h.flags.Changed("tokenizer-config") {
+	if h.profile || hubName.MatchString(name) && !strings.HasSuffix(name, ".json") || h.flags.Changed("tokenizer-config") {
 		o.tokenizer = ""
 		h.note("--tokenizer %s: no file or folder of this machine; it is not needed: prompts are proven on the server", name)
 	}
