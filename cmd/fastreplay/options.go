@@ -90,7 +90,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
+	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	o.pacing.addFlags(f)
 }
@@ -104,6 +104,7 @@ func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 // addRowFlags adds what says how to read a trace besides its format.
 func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
+	f.Lookup("fields").DefValue = "" // not []
 	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
@@ -117,7 +118,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")

@@ -27,7 +27,8 @@ func newReplayCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
 		Short: "Replay a trace of LLM requests against serving endpoints",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
-prefix-cache hits, and every latency is measured at the socket.
+prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
+bench are taken, too: fastreplay profile --help lists them.
 
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
@@ -402,7 +403,14 @@ func (r *replay) describeWork() {
 		least += r.ideal.Least[i]
 		most += r.ideal.Most[i]
 	}
-	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
+	what := human.Many(int64(plan.Requests), "request")
+	if !r.literals.all {
+		what += fmt.Sprintf(", %s input tokens", human.Count(input))
+	}
+	if output > 0 {
+		what += fmt.Sprintf(", %s output tokens", human.Count(output))
+	}
+	r.say.line("work: %s", what)
 	if plan.Open() {
 		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
 		if plan.Cap > 0 {
@@ -420,11 +428,11 @@ func (r *replay) describeWork() {
 	if r.ideal.Expected == nil {
 		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
-	what := "the input tokens"
+	whose := "the input tokens"
 	if r.literals.rows > 0 {
-		what = "the tokens of prompts that are made"
+		whose = "the tokens of prompts that are made"
 	}
-	r.say.line("      an ideal prefix cache would hold %s of %s", share, what)
+	r.say.line("      an ideal prefix cache would hold %s of %s", share, whose)
 }
 
 // meanRate is the mean rate of a plan that spans some time, as a part of a sentence.

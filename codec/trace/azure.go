@@ -20,19 +20,13 @@ func azure() *format {
 		unit:        time.Second,
 		dates:       true,
 		surely:      true,
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		names:       fieldNames{timestampField: "TIMESTAMP", inputField: "ContextTokens", outputField: "GeneratedTokens"},
 		required:    setOf(timestampField, inputField, outputField),
 		head:        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
 		appendRow:   appendAzure,
 	}
 }
-
-// uniqueBlock is the tokens of a block in formats without block ids, where it means nothing.
-const uniqueBlock = 512
-
-// uniqueUnit is the unit of timestamps in formats without any, where it means nothing.
-const uniqueUnit = time.Millisecond
 
 // appendAzure writes a row. A Trace does not keep the date: its first request is put at the start of 2024. Seven digits of a
 // second are written, or nine where seven would not be exact.
