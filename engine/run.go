@@ -16,22 +16,23 @@ import (
 
 // Config is how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
 type Config struct {
-	Backend        api.Backend
-	Stream         bool // a stream was asked for
-	Timeout        time.Duration
-	IdleTimeout    time.Duration
-	ConnectTimeout time.Duration
-	Grace          time.Duration // how long a stopped run waits for what is in flight
-	CutAfter       time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
-	Realtime       sched.Realtime
-	Spin           time.Duration // see sched.NewWaiter
-	Lanes          int           // how many threads fire, at most MostLanes; 0 = 1
-	TLS            *tls.Config   // for https targets
-	LaneCommand    []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
-	Descriptors    int           // how many sockets the process may open
-	Secrets        []string      // never repeated in a record, even where a server does
-	Stamps         Stamps        // as ProbeStamps has found to work
-	Chunks         *ChunkLog     // where each token chunk's instants go; nil: nowhere
+	Backend         api.Backend
+	Stream          bool // a stream was asked for
+	Timeout         time.Duration
+	IdleTimeout     time.Duration
+	ConnectTimeout  time.Duration
+	Grace           time.Duration // how long a stopped run waits for what is in flight
+	CutAfter        time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
+	Realtime        sched.Realtime
+	Spin            time.Duration // see sched.NewWaiter
+	Lanes           int           // how many threads fire, at most MostLanes; 0 = 1
+	TLS             *tls.Config   // for https targets
+	LaneCommand     []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
+	Descriptors     int           // how many sockets the process may open
+	Secrets         []string      // never repeated in a record, even where a server does
+	Stamps          Stamps        // as ProbeStamps has found to work
+	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
+	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -71,6 +72,8 @@ type Run struct {
 	left    atomic.Int64 // requests without a final record
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
+
+	instances instanceNames
 
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
 	lags lagTotal

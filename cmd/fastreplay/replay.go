@@ -377,7 +377,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
-		Stamps: r.stamps, Chunks: r.chunks,
+		Stamps: r.stamps, Chunks: r.chunks, InstanceHeaders: r.o.instanceHeaders,
 	}
 }
 

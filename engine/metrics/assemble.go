@@ -51,6 +51,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
+	s.Instances, s.Peers = c.parts.instances.summary(1), c.parts.peers.summary(2)
 	s.Throughput = throughput(s)
 	setGoodput(s, &all, targets)
 	s.PrefixCache = prefixCache(&all, targets)

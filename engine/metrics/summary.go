@@ -32,6 +32,8 @@ type Summary struct {
 	Connections Connections `json:"connections"`
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
+	Instances   *Breakdown  `json:"instances,omitempty"` // by who answered; absent where no answer says
+	Peers       *Breakdown  `json:"peers,omitempty"`     // by address; absent where there is one
 	Client      Client      `json:"client"`
 	Cap         *Cap        `json:"cap"`         // null where any number of requests could be in flight
 	BuildAhead  *BuildAhead `json:"build_ahead"` // null where all requests were built before the start
@@ -187,6 +189,26 @@ type Target struct {
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
 	Goodput          *Goodput     `json:"goodput,omitempty"`
+}
+
+// Part is the share of the requests that one instance or one address got.
+type Part struct {
+	Name             string       `json:"name"`     // of the instance, as its answers say; of an address, itself
+	Requests         int64        `json:"requests"` // that it answered; of an address, that were sent to it
+	OK               int64        `json:"ok"`
+	Failed           int64        `json:"failed"`
+	Share            float64      `json:"share"` // of the requests of all parts
+	TTFTMS           *Percentiles `json:"ttft_ms"`
+	TPOTMS           *Percentiles `json:"tpot_ms"`
+	E2EMS            *Percentiles `json:"e2e_ms"`
+	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// Breakdown is how requests were spread over instances or addresses.
+type Breakdown struct {
+	Parts []Part   `json:"parts"` // by name
+	CV    *float64 `json:"cv"`    // coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	Rest  int64    `json:"rest"`  // requests of parts beyond the first 1,024, which are not listed
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.
