@@ -52,6 +52,7 @@ type Run struct {
 	sink      Sink
 	clock     *sched.Monotonic
 	limiter   *limiter // nil without a cap on what is in flight
+	turns     *turns   // nil where no request waits for another
 	records   []record.Record
 	peers     []*peer
 	peersOf   [][]*peer              // by target
@@ -98,7 +99,7 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan), turns: newTurns(work.Plan),
 		records: work.records(runID, ideal),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
@@ -257,6 +258,9 @@ func (r *Run) resend(i int32, c *conn) {
 // finish hands a final record to the recorder.
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
+	if r.turns != nil {
+		r.fireAll(r.turns.ended(r, i))
+	}
 	for now := r.clock.Now(); ; {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {

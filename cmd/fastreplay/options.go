@@ -26,8 +26,9 @@ type options struct {
 	timeUnit string
 	read     trace.Options
 
-	pacing pacing
-	warmup int
+	pacing   pacing
+	sessions sessionFlags
+	warmup   int
 
 	urls          []string
 	endpoint      string
@@ -96,6 +97,7 @@ func (o *options) addTraceFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	o.pacing.addFlags(f)
+	o.sessions.addFlags(f)
 }
 
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
@@ -199,6 +201,9 @@ func (o *options) complete(args []string) error {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
 	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
+	if err := o.sessions.check(&o.pacing); err != nil {
 		return err
 	}
 	if err := o.goodput.complete(); err != nil {

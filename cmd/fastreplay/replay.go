@@ -163,6 +163,9 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
+	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}

@@ -59,6 +59,7 @@ func (p *page) requests(s *metrics.Summary) {
 		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
 	p.held(s.Cap)
+	p.turns(s.Turns)
 	p.buildAhead(s.BuildAhead)
 	p.Line("")
 }
@@ -73,6 +74,21 @@ func (p *page) held(c *metrics.Cap) {
 		parts = append(parts, "p50 "+human.Duration(c.HeldMS.P50*1e6, 3), "p99 "+human.Duration(c.HeldMS.P99*1e6, 3), "max "+human.Duration(c.HeldMS.Max*1e6, 3))
 	}
 	p.Field("cap", parts...)
+}
+
+// turns prints whether conversations were kept in order; nothing where there are none.
+func (p *page) turns(t *metrics.Turns) {
+	if t == nil {
+		return
+	}
+	parts := []string{t.Sessions, human.Count(t.FollowUps) + " follow-up", human.Count(t.Overtaking) + " before the turn before had ended"}
+	if t.OvertakingMS != nil {
+		parts = append(parts, "by p50 "+human.Duration(t.OvertakingMS.P50*1e6, 3), "max "+human.Duration(t.OvertakingMS.Max*1e6, 3))
+	}
+	if t.LaterMS != nil {
+		parts = append(parts, "later by p50 "+human.Duration(t.LaterMS.P50*1e6, 3), "p99 "+human.Duration(t.LaterMS.P99*1e6, 3))
+	}
+	p.Field("turns", parts...)
 }
 
 // buildAhead prints how requests were built during the run; nothing if before.
