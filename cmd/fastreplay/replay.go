@@ -414,6 +414,9 @@ func (r *replay) describeWork() {
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
 	}
+	if plan.Turns != nil {
+		r.say.line("      %s", r.o.sessions.words())
+	}
 	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
 	if r.literals.all {

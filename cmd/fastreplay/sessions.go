@@ -61,3 +61,11 @@ func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (s
 	}
 	return plan.Following(turns)
 }
+
+// words say when turns that follow others leave.
+func (s *sessionFlags) words() string {
+	if s.mode == sessionsThink {
+		return "a conversation's turns leave the recorded time after the end of the turn before"
+	}
+	return "a conversation's turns wait for the end of the turn before"
+}
