@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
@@ -25,8 +26,9 @@ type options struct {
 	timeUnit string
 	read     trace.Options
 
-	pacing pacing
-	warmup int
+	pacing   pacing
+	sessions sessionFlags
+	warmup   int
 
 	urls          []string
 	endpoint      string
@@ -46,11 +48,13 @@ type options struct {
 	engineBlock   int                                         // tokens; 0 = asked from the servers
 	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
-	headers    []string
-	key        string
-	apiKeyFile string
-	caCert     string
-	insecure   bool
+	headers []string
+
+	instanceHeaders []string
+	key             string
+	apiKeyFile      string
+	caCert          string
+	insecure        bool
 
 	timeout        time.Duration
 	idleTimeout    time.Duration
@@ -93,6 +97,7 @@ func (o *options) addTraceFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	o.pacing.addFlags(f)
+	o.sessions.addFlags(f)
 }
 
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
@@ -121,6 +126,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
+	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
@@ -196,6 +202,9 @@ func (o *options) complete(args []string) error {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
 	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
+	if err := o.sessions.check(&o.pacing); err != nil {
 		return err
 	}
 	if err := o.goodput.complete(); err != nil {
@@ -275,6 +284,11 @@ func (o *options) check() error {
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
+	}
+	for _, name := range o.instanceHeaders {
+		if err := (&http1.Header{Name: name}).Validate(); err != nil {
+			return fmt.Errorf("--instance-header %q: %w", name, err)
+		}
 	}
 	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
 }

@@ -164,6 +164,9 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
+	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
@@ -378,7 +381,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
-		Stamps: r.stamps, Chunks: r.chunks,
+		Stamps: r.stamps, Chunks: r.chunks, InstanceHeaders: r.o.instanceHeaders,
 	}
 }
 
@@ -418,6 +421,9 @@ func (r *replay) describeWork() {
 		}
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
+	}
+	if plan.Turns != nil {
+		r.say.line("      %s", r.o.sessions.words())
 	}
 	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
