@@ -90,6 +90,30 @@ func TestLiteralBodies(t *testing.T) {
 	}
 }
 
+// TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
+func TestExtraOfMadePrompts(t *testing.T) {
+	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
+{"timestamp":1,"input_length":3,"output_length":2}
+`
+	for _, api := range []string{"completions", "chat"} {
+		_, rows := sent(t, file, "--api", api, "--model", "m", "--cold", "salt", "--no-stream", "--extra-inputs", "temperature:1", "--verify-prompts", "all", "--tokenizer", "o200k_base")
+		for row, parts := range map[int64][]string{0: {`"temperature":0.5`, `"stream":true`, `"model":"own"`, `"cache_salt":"`}, 1: {`{"model":"m",`, `"temperature":1`, `"cache_salt":"`}} {
+			for _, part := range parts {
+				if !strings.Contains(rows[row], part) {
+					t.Errorf("%s: row %d has no %s: %s", api, row, part, rows[row])
+				}
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := refused(t, path); !strings.Contains(said, `row 0: extra: key "prompt" is given by the row itself`) {
+		t.Error(said)
+	}
+}
+
 // TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
 func TestLiteralRecords(t *testing.T) {
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")

@@ -246,7 +246,7 @@ func (r *replay) noteShort() {
 func (r *replay) ownHeaders() []http1.Header {
 	accept := "text/event-stream"
 	switch {
-	case r.literals.rows > 0:
+	case r.literals.shaped():
 		accept = "text/event-stream, application/json" // a row may ask for the one or the other
 	case r.o.noStream:
 		accept = "application/json"
@@ -375,7 +375,7 @@ func (r *replay) descriptorsNeeded() int {
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
-		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks,
 	}
