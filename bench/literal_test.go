@@ -114,6 +114,27 @@ func TestExtraOfMadePrompts(t *testing.T) {
 	}
 }
 
+// TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
+func TestPayloadsAreNotSalted(t *testing.T) {
+	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(payload), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--no-probe", "--dry-run"} {
+		if said := refused(t, path, "--concurrency", "1", "--cold", "salt", flag); !strings.Contains(said, "--cold salt: bodies are sent as they are, without a cache_salt") {
+			t.Errorf("%s: %s", flag, said)
+		}
+	}
+	r, rows := sent(t, text+payload, "--concurrency", "1", "--cold", "salt", "--model", "m")
+	if !strings.Contains(rows[0], "cache_salt") || strings.Contains(rows[1], "cache_salt") {
+		t.Errorf("sent %v", rows)
+	}
+	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "no cache_salt is in 1 payload") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
 // TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
 func TestLiteralRecords(t *testing.T) {
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
