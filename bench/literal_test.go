@@ -176,6 +176,20 @@ func TestUntimedTraces(t *testing.T) {
 	}
 }
 
+// TestDelaysIgnored: where no turn waits for the one before it, the run says so.
+func TestDelaysIgnored(t *testing.T) {
+	const note = "the trace's delays are ignored"
+	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
+	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
+		if r, _ := sent(t, file, args...); !strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
+			t.Errorf("%v: notes %q", args, r.summary.Notes)
+		}
+	}
+	if r, _ := sent(t, file, "--fixed-schedule", "--concurrency", "2"); strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
+		t.Errorf("at trace times: notes %q", r.summary.Notes)
+	}
+}
+
 // TestLiteralsRefused: what an API cannot send.
 func TestLiteralsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")

@@ -96,7 +96,7 @@ func (o *options) chooseAPI(l *literals) error {
 
 // checkTimes refuses to send at trace times where there are none.
 func (p *pacing) checkTimes(t *trace.Trace) error {
-	if !t.Untimed || p.closed() || p.arrivals != nil || p.rate == rateMax {
+	if !t.Untimed || !p.timed() {
 		return nil
 	}
 	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --no-fixed-schedule and --rate R, --rate max, --ramp or --concurrency N", t.Name)

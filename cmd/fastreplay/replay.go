@@ -166,6 +166,9 @@ func (r *replay) load(context.Context) error {
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
+	if t.DelayNS != nil && !r.o.pacing.timed() {
+		r.note("the trace's delays are ignored, as its times are: no turn waits for the one before it")
+	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
 	r.literals = literalsOf(t, plan.Requests)
 	if err := r.o.chooseAPI(&r.literals); err != nil {
