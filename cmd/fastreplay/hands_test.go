@@ -315,6 +315,9 @@ func TestPaceLikeAIPerf(t *testing.T) {
 		if notes := h.paceLikeAIPerf(&o.pacing, c.trace); len(notes) != c.notes || o.pacing.fixed != c.fixed || o.pacing.concurrency != c.concurrency {
 			t.Errorf("%q on %+v: fixed %t, concurrency %d, notes %q; want %+v", c.line, c.trace, o.pacing.fixed, o.pacing.concurrency, notes, c)
 		}
+		if said := h.options(); said["fixed-schedule"] != nil != c.fixed || said["concurrency"] != nil != (c.concurrency > 0) {
+			t.Errorf("%q on %+v: options %v", c.line, c.trace, said)
+		}
 	}
 	o, h, err := typed(t, false, "x", "--concurrency", "2")
 	if notes := h.paceLikeAIPerf(&o.pacing, timed); err != nil || notes != nil || o.pacing.fixed {

@@ -85,13 +85,20 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 	case timed && rated:
 		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
 	case timed && p.concurrency > 0:
-		p.fixed = true
+		h.assume("fixed-schedule", "true")
 		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
 	case !timed && !rated && p.concurrency == 0:
-		p.concurrency = 1
+		h.assume("concurrency", "1")
 		return []string{"the trace has no times: one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
 	}
 	return nil
+}
+
+// assume sets a flag that was not given, so that the results have it among those that were.
+func (h *hands) assume(flag, text string) {
+	if err := h.flags.Set(flag, text); err != nil {
+		panic("BUG: a flag does not take " + text + ": " + err.Error())
+	}
 }
 
 // noteHands says what has become of the flags of other tools, and what a file has set.
