@@ -162,6 +162,7 @@ func refusals() []alias {
 		{"scenario search-recipe search-space sweep-type variant sweep-variant accuracy-benchmark", "a run is one measurement here; start one for each"},
 		{"image-width-mean image-height-mean audio-length-mean video-width video-height rankings-passages-mean", "prompts are text here"},
 		{"inter-turn-delay-cap-seconds max-idle-gap-cap-seconds trace-idle-gap-cap-seconds conversation-turn-delay-ratio session-delay-ratio", "delays are the trace's; --scale shortens all of its times"},
+		{"sharegpt-output-len", "answers have their recorded lengths; --no-force-output --extra-inputs max_tokens:N gives all the same bound"},
 		{"lora-modules lora-assignment", "one model is asked; give it with --model"},
 	} {
 		all = append(all, each(r.names, alias{refused: r.why})...)
@@ -211,7 +212,7 @@ func meaningless() []alias {
 		{aValue, "network-latency-mean network-latency-ping-interval", "latencies are measured at the socket, network included"},
 		{aValue, "failed-request-threshold", "a run goes on to its end; --max-error-rate makes it INVALID"},
 		{aValue, "cache-bust", "--cold says how the servers' caches begin"},
-		{aValue, "dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev input-len output-len sharegpt-output-len batch-size batch-size-text seq-dist sequence-distribution num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev session-turn-delay-mean session-turn-delay-stddev num-system-prompts system-prompt-length image-batch-size audio-batch-size video-batch-size batch-size-image batch-size-audio",
+		{aValue, "dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev input-len output-len batch-size batch-size-text seq-dist sequence-distribution num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev session-turn-delay-mean session-turn-delay-stddev num-system-prompts system-prompt-length image-batch-size audio-batch-size video-batch-size batch-size-image batch-size-audio",
 			"the trace says what is asked, in its order; fastreplay gen makes one from a description"},
 		{noValue, "disable-shuffle no-oversample output-tokens-mean-deterministic", "the trace says what is asked, in its order; fastreplay gen makes one from a description"},
 	} {

@@ -325,6 +325,27 @@ func TestPaceLikeAIPerf(t *testing.T) {
 	}
 }
 
+// TestAnswerLengths: a length for answers is nothing to take with a note where the trace leaves them open.
+func TestAnswerLengths(t *testing.T) {
+	said := &trace.Trace{OutputTokens: []int32{1, 2}, Row: []int32{0, 1}, ArrivalNS: []int64{0, 0}}
+	open := &trace.Trace{OutputTokens: []int32{1, 0}, Row: []int32{0, 7}, ArrivalNS: []int64{0, 0}}
+	for _, name := range []string{"--osl", "--output-tokens-mean"} {
+		_, h, err := typed(t, true, "--trace", "x", name, "64")
+		if err != nil || h.checkLengths(said) != nil {
+			t.Errorf("%s where the trace says lengths: %v, %v", name, err, h.checkLengths(said))
+		}
+		if err := h.checkLengths(open); err == nil || !strings.HasPrefix(err.Error(), name+": row 7 says no length of its answer") {
+			t.Errorf("%s where it does not: %v", name, err)
+		}
+	}
+	if _, h, _ := typed(t, true, "--trace", "x"); h.checkLengths(open) != nil {
+		t.Error("refused without such a flag")
+	}
+	if _, _, err := typed(t, false, "x", "--sharegpt-output-len", "64"); err == nil || !strings.HasPrefix(err.Error(), "--sharegpt-output-len: answers have their recorded lengths") {
+		t.Errorf("--sharegpt-output-len: %v", err)
+	}
+}
+
 // TestSecretsAreNotOptions: the results say that there was a key, a header, a query, and not which.
 func TestSecretsAreNotOptions(t *testing.T) {
 	_, h, err := typed(t, true, "--trace", "x", "--api-key", "s3cr3t", "-H", "X: s3cr3t", "-u", "http://h:1/?key=s3cr3t", "--endpoint", "/v1/x?key=s3cr3t", "--otel-url", "http://s3cr3t@h")

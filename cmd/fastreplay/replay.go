@@ -136,6 +136,9 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.hands.checkLengths(t); err != nil {
+		return err
+	}
 	selected := t.Len()
 	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
