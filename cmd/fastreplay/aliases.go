@@ -92,7 +92,7 @@ func replayerAliases() []alias {
 func vllmAliases() []alias {
 	return []alias{
 		{name: "dataset-name", flag: "format", value: oneOf(map[string]string{"sharegpt": "sharegpt", "burstgpt": "burstgpt"}),
-			note: "vLLM's bench sends at --request-rate, and without one all at once (here --rate max); a trace with times is sent at its times"},
+			note: "vLLM's bench sends at --request-rate, and without one all at once (here --rate max); a trace with times is sent at its times. Of a conversation all that was asked is sent, in the file's order; there the first question is, shuffled"},
 		{name: "base-url", flag: "url"},
 		{name: "host", flag: "url"},
 		{name: "port", flag: "url"},

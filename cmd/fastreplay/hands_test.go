@@ -307,13 +307,18 @@ func TestPaceLikeAIPerf(t *testing.T) {
 		{"", untimed, false, 1, 1},
 		{"--concurrency 2", untimed, false, 2, 0},
 		{"--concurrency 2", turns, false, 2, 0},
+		{"", turns, false, 1, 1},
 	} {
 		o, h, err := typed(t, true, append([]string{"--trace", "x"}, strings.Fields(c.line)...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notes := h.paceLikeAIPerf(&o.pacing, c.trace); len(notes) != c.notes || o.pacing.fixed != c.fixed || o.pacing.concurrency != c.concurrency {
+		notes := h.paceLikeAIPerf(&o.pacing, c.trace)
+		if len(notes) != c.notes || o.pacing.fixed != c.fixed || o.pacing.concurrency != c.concurrency {
 			t.Errorf("%q on %+v: fixed %t, concurrency %d, notes %q; want %+v", c.line, c.trace, o.pacing.fixed, o.pacing.concurrency, notes, c)
+		}
+		if c.trace == turns && slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "the trace has no times") }) {
+			t.Errorf("%q: %q of a trace with times", c.line, notes)
 		}
 		if said := h.options(); said["fixed-schedule"] != nil != c.fixed || said["concurrency"] != nil != (c.concurrency > 0) {
 			t.Errorf("%q on %+v: options %v", c.line, c.trace, said)

@@ -89,7 +89,11 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
 	case !timed && !rated && p.concurrency == 0:
 		h.assume("concurrency", "1")
-		return []string{"the trace has no times: one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
+		why := "the trace has no times"
+		if !t.Untimed {
+			why = "aiperf profile keeps the times of " + t.Format + " only with --fixed-schedule"
+		}
+		return []string{why + ": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
 	}
 	return nil
 }
