@@ -90,6 +90,51 @@ func TestLiteralBodies(t *testing.T) {
 	}
 }
 
+// TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
+func TestExtraOfMadePrompts(t *testing.T) {
+	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
+{"timestamp":1,"input_length":3,"output_length":2}
+`
+	for _, api := range []string{"completions", "chat"} {
+		_, rows := sent(t, file, "--api", api, "--model", "m", "--cold", "salt", "--no-stream", "--extra-inputs", "temperature:1", "--verify-prompts", "all", "--tokenizer", "o200k_base")
+		for row, parts := range map[int64][]string{0: {`"temperature":0.5`, `"stream":true`, `"model":"own"`, `"cache_salt":"`}, 1: {`{"model":"m",`, `"temperature":1`, `"cache_salt":"`}} {
+			for _, part := range parts {
+				if !strings.Contains(rows[row], part) {
+					t.Errorf("%s: row %d has no %s: %s", api, row, part, rows[row])
+				}
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := refused(t, path); !strings.Contains(said, `row 0: extra: key "prompt" is given by the row itself`) {
+		t.Error(said)
+	}
+}
+
+// TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
+func TestPayloadsAreNotSalted(t *testing.T) {
+	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(payload), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"--no-probe", "--dry-run"} {
+		if said := refused(t, path, "--concurrency", "1", "--cold", "salt", flag); !strings.Contains(said, "--cold salt: bodies are sent as they are, without a cache_salt") {
+			t.Errorf("%s: %s", flag, said)
+		}
+	}
+	r, rows := sent(t, text+payload, "--concurrency", "1", "--cold", "salt", "--model", "m")
+	if !strings.Contains(rows[0], "cache_salt") || strings.Contains(rows[1], "cache_salt") {
+		t.Errorf("sent %v", rows)
+	}
+	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, "no cache_salt is in 1 payload") {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
 // TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
 func TestLiteralRecords(t *testing.T) {
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
@@ -131,6 +176,20 @@ func TestUntimedTraces(t *testing.T) {
 	}
 }
 
+// TestDelaysIgnored: where no turn waits for the one before it, the run says so.
+func TestDelaysIgnored(t *testing.T) {
+	const note = "the trace's delays are ignored"
+	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
+	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
+		if r, _ := sent(t, file, args...); !strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
+			t.Errorf("%v: notes %q", args, r.summary.Notes)
+		}
+	}
+	if r, _ := sent(t, file, "--fixed-schedule", "--concurrency", "2"); strings.Contains(strings.Join(r.summary.Notes, "\n"), note) {
+		t.Errorf("at trace times: notes %q", r.summary.Notes)
+	}
+}
+
 // TestLiteralsRefused: what an API cannot send.
 func TestLiteralsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -144,4 +203,29 @@ func TestLiteralsRefused(t *testing.T) {
 	if said := refused(t, path, "--no-stream", "--extra-inputs", "stream:true"); !strings.Contains(said, `"stream" beside --no-stream`) {
 		t.Error(said)
 	}
+}
+
+// TestOwnLength: whoever says max_tokens has said how long answers are, and the run does not call them cut short.
+func TestOwnLength(t *testing.T) {
+	m := startMock(t)
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":40,"output_length":9}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, path, "--url", m.url, "--extra-inputs", "max_tokens:3")
+	r.only(t, "ok")
+	r.verdict(t)
+	if l := r.lines[0]; l.Completion != 3 || l.Output != 9 {
+		t.Errorf("%+v", l)
+	}
+	if err := os.WriteFile(path, []byte(`{"timestamp":0,"text_input":"a b","output_length":9,"extra":{"max_tokens":4}}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, path, "--url", m.url)
+	r.only(t, "ok")
+	r.verdict(t)
+	if l := r.lines[0]; l.Completion != 4 {
+		t.Errorf("%+v", l)
+	}
+	m.stop(t)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// literal is what request i has word for word; ok is false where its prompt is made of tokens.
+// literal is what request i has word for word; ok is false where its prompt is made of tokens, beside which it may have extra
+// members.
 func (w *Work) literal(i int) (l api.Literal, ok bool) {
 	t := w.Trace.Literal(i)
 	l = api.Literal{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
@@ -19,7 +20,7 @@ func (w *Work) literal(i int) (l api.Literal, ok bool) {
 	case trace.PayloadLiteral:
 		l.Form = api.Payload
 	default:
-		return api.Literal{}, false
+		return l, false
 	}
 	return l, true
 }
@@ -43,7 +44,7 @@ func (e *LiteralError) Unwrap() error { return e.Why }
 func (r *Recipe) checkLiterals(w *Work) error {
 	for i := range w.Requests() {
 		l, ok := w.literal(i)
-		if !ok {
+		if !ok && l.Extra == nil {
 			continue
 		}
 		if err := r.Backend.Takes(l); err != nil {
@@ -53,13 +54,21 @@ func (r *Recipe) checkLiterals(w *Work) error {
 	return nil
 }
 
+// backend makes the body of a request of which the prompt is made.
+func (r *Recipe) backend(w *Work, i int) api.Backend {
+	if extra := w.Trace.Literal(i).Extra; extra != nil {
+		return r.Backend.With(extra)
+	}
+	return r.Backend
+}
+
 // bodySize is the exact size of request i's body in bytes.
 func (r *Recipe) bodySize(w *Work, i int) int {
 	output := int(w.Trace.OutputTokens[i])
 	if l, ok := w.literal(i); ok {
 		return r.Backend.LiteralSize(l, output)
 	}
-	return r.Backend.Size(r.Source.Size(r.spec(w, i)), output)
+	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
 }
 
 // appendBody appends request i's body.
@@ -68,6 +77,7 @@ func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
 	if l, ok := w.literal(i); ok {
 		return r.Backend.AppendLiteral(dst, l, output)
 	}
-	dst = r.Source.Append(r.Backend.AppendPrefix(dst), r.spec(w, i))
-	return r.Backend.AppendSuffix(dst, output)
+	backend := r.backend(w, i)
+	dst = r.Source.Append(backend.AppendPrefix(dst), r.spec(w, i))
+	return backend.AppendSuffix(dst, output)
 }

@@ -33,7 +33,6 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt [
 	var mu sync.Mutex
 	var made atomic.Int64
 	var wrong []*PromptError
-	before := len(r.Backend.AppendPrefix(nil))
 	err = parallel(ctx, n, func(from, to int) {
 		for k := from; k < to; k++ {
 			i := k * w.Requests() / n
@@ -44,6 +43,7 @@ func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt [
 			image, spec := w.Images.whole(r, w, i), r.spec(w, i)
 			size := r.Source.Size(spec)
 			body := r.bodySize(w, i)
+			before := len(r.backend(w, i).AppendPrefix(nil))
 			text := image[len(image)-body+before:][:size]
 			if got, err := count(text); got != spec.Tokens || err != nil {
 				mu.Lock()

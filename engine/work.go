@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -103,13 +104,14 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 }
 
 // recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's
-// to say, and a payload asks for its own.
+// to say, and a payload asks for a length of its own, as extra members may.
 func (w *Work) recordLengths(r *record.Record, i int) {
-	kind, output := w.Trace.Literal(i).Kind, int64(w.Trace.OutputTokens[i])
+	l, output := w.Trace.Literal(i), int64(w.Trace.OutputTokens[i])
+	kind := l.Kind
 	if kind == trace.NoLiteral {
 		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.builtTokens(i))
 	}
-	if kind != trace.PayloadLiteral && output > 0 {
+	if kind != trace.PayloadLiteral && output > 0 && !api.OwnLength(l.Extra) {
 		r.OutputTokens = output
 	}
 }

@@ -92,7 +92,7 @@ func replayerAliases() []alias {
 func vllmAliases() []alias {
 	return []alias{
 		{name: "dataset-name", flag: "format", value: oneOf(map[string]string{"sharegpt": "sharegpt", "burstgpt": "burstgpt"}),
-			note: "vLLM's bench sends at --request-rate, and without one all at once (here --rate max); a trace with times is sent at its times"},
+			note: "vLLM's bench sends at --request-rate, and without one all at once (here --rate max); a trace with times is sent at its times. Of a conversation all that was asked is sent, in the file's order; there the first question is, shuffled"},
 		{name: "base-url", flag: "url"},
 		{name: "host", flag: "url"},
 		{name: "port", flag: "url"},
@@ -165,6 +165,7 @@ func refusals() []alias {
 		{"scenario search-recipe search-space sweep-type variant sweep-variant accuracy-benchmark", "a run is one measurement here; start one for each"},
 		{"image-width-mean image-height-mean audio-length-mean video-width video-height rankings-passages-mean", "prompts are text here"},
 		{"inter-turn-delay-cap-seconds max-idle-gap-cap-seconds trace-idle-gap-cap-seconds conversation-turn-delay-ratio session-delay-ratio", "delays are the trace's; --scale shortens all of its times"},
+		{"sharegpt-output-len", "answers have their recorded lengths; --no-force-output --extra-inputs max_tokens:N gives all the same bound"},
 		{"lora-modules lora-assignment", "one model is asked; give it with --model"},
 	} {
 		all = append(all, each(r.names, alias{refused: r.why})...)
@@ -237,7 +238,7 @@ func meaningless() []alias {
 				dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev
 				synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev
 				prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev
-				input-len output-len sharegpt-output-len batch-size batch-size-text seq-dist sequence-distribution
+				input-len output-len batch-size batch-size-text seq-dist sequence-distribution
 				num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length
 				shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev
 				conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // hands are a user's: they type the flags that they know, and here those become ours.
@@ -26,6 +27,7 @@ type hands struct {
 	profile bool
 
 	fromFile []string // our flags that a file set
+	lengths  string   // alias that gives lengths to answers of which the trace has none; "" = not given
 	notes    []string
 }
 
@@ -106,6 +108,9 @@ func (h *hands) take(t taken) error {
 	if t.note != "" {
 		h.note("--%s: %s", t.name, t.note)
 	}
+	if slices.Contains(answerLengths(), t.name) {
+		h.lengths = "--" + t.name
+	}
 	if t.flag == "" {
 		return nil
 	}
@@ -126,6 +131,21 @@ func (h *hands) take(t taken) error {
 		return nil
 	}
 	return h.set(t.alias, text)
+}
+
+// answerLengths are AIPerf's names of the length of answers of which a file says none.
+func answerLengths() []string {
+	return strings.Fields("osl output-tokens-mean prompt-output-tokens-mean")
+}
+
+// checkLengths refuses a length for answers where the trace leaves any open: none is made up here.
+func (h *hands) checkLengths(t *trace.Trace) error {
+	for i := range t.Len() {
+		if h.lengths != "" && t.OutputTokens[i] == 0 && t.Literal(i).Kind != trace.PayloadLiteral {
+			return fmt.Errorf("%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", h.lengths, t.Row[i])
+		}
+	}
+	return nil
 }
 
 // set refuses two names of one flag that say different things.

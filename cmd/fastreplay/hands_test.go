@@ -307,18 +307,47 @@ func TestPaceLikeAIPerf(t *testing.T) {
 		{"", untimed, false, 1, 1},
 		{"--concurrency 2", untimed, false, 2, 0},
 		{"--concurrency 2", turns, false, 2, 0},
+		{"", turns, false, 1, 1},
 	} {
 		o, h, err := typed(t, true, append([]string{"--trace", "x"}, strings.Fields(c.line)...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notes := h.paceLikeAIPerf(&o.pacing, c.trace); len(notes) != c.notes || o.pacing.fixed != c.fixed || o.pacing.concurrency != c.concurrency {
+		notes := h.paceLikeAIPerf(&o.pacing, c.trace)
+		if len(notes) != c.notes || o.pacing.fixed != c.fixed || o.pacing.concurrency != c.concurrency {
 			t.Errorf("%q on %+v: fixed %t, concurrency %d, notes %q; want %+v", c.line, c.trace, o.pacing.fixed, o.pacing.concurrency, notes, c)
+		}
+		if c.trace == turns && slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "the trace has no times") }) {
+			t.Errorf("%q: %q of a trace with times", c.line, notes)
+		}
+		if said := h.options(); said["fixed-schedule"] != nil != c.fixed || said["concurrency"] != nil != (c.concurrency > 0) {
+			t.Errorf("%q on %+v: options %v", c.line, c.trace, said)
 		}
 	}
 	o, h, err := typed(t, false, "x", "--concurrency", "2")
 	if notes := h.paceLikeAIPerf(&o.pacing, timed); err != nil || notes != nil || o.pacing.fixed {
 		t.Errorf("the main command: %v, notes %q, fixed %t", err, notes, o.pacing.fixed)
+	}
+}
+
+// TestAnswerLengths: a length for answers is nothing to take with a note where the trace leaves them open.
+func TestAnswerLengths(t *testing.T) {
+	said := &trace.Trace{OutputTokens: []int32{1, 2}, Row: []int32{0, 1}, ArrivalNS: []int64{0, 0}}
+	open := &trace.Trace{OutputTokens: []int32{1, 0}, Row: []int32{0, 7}, ArrivalNS: []int64{0, 0}}
+	for _, name := range []string{"--osl", "--output-tokens-mean"} {
+		_, h, err := typed(t, true, "--trace", "x", name, "64")
+		if err != nil || h.checkLengths(said) != nil {
+			t.Errorf("%s where the trace says lengths: %v, %v", name, err, h.checkLengths(said))
+		}
+		if err := h.checkLengths(open); err == nil || !strings.HasPrefix(err.Error(), name+": row 7 says no length of its answer") {
+			t.Errorf("%s where it does not: %v", name, err)
+		}
+	}
+	if _, h, _ := typed(t, true, "--trace", "x"); h.checkLengths(open) != nil {
+		t.Error("refused without such a flag")
+	}
+	if _, _, err := typed(t, false, "x", "--sharegpt-output-len", "64"); err == nil || !strings.HasPrefix(err.Error(), "--sharegpt-output-len: answers have their recorded lengths") {
+		t.Errorf("--sharegpt-output-len: %v", err)
 	}
 }
 

@@ -53,10 +53,10 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 	case timed && rated:
 		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
 	case timed && p.concurrency > 0:
-		p.fixed = true
+		h.assume("fixed-schedule", "true")
 		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
 	case !timed && !rated && p.concurrency == 0:
-		p.concurrency = 1
+		h.assume("concurrency", "1")
 		why := "the trace has no times"
 		if !t.Untimed {
 			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
@@ -64,4 +64,11 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 		return []string{why + ": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
 	}
 	return nil
+}
+
+// assume sets a flag that was not given, so that the results have it among those that were.
+func (h *hands) assume(flag, text string) {
+	if err := h.flags.Set(flag, text); err != nil {
+		panic("BUG: a flag does not take " + text + ": " + err.Error())
+	}
 }

@@ -16,6 +16,7 @@ type literals struct {
 	rows, payloads int64
 	bytes          int64
 	all            bool   // no prompt is made
+	extra          bool   // rows have members of their own for the body, which may say whether to stream
 	chat           bool   // there are messages; of payloads the first one is asked
 	endpoint       string // path that the rows name; "" = none
 }
@@ -24,6 +25,7 @@ func literalsOf(t *trace.Trace, n int) literals {
 	l := literals{endpoint: t.Endpoint}
 	for i := range n {
 		row := t.Literal(i)
+		l.extra = l.extra || row.Extra != nil
 		switch row.Kind {
 		case trace.NoLiteral:
 			continue
@@ -53,6 +55,9 @@ func isChat(members []byte) bool {
 
 // onlyPayloads tells whether no request is ours to shape.
 func (l *literals) onlyPayloads() bool { return l.all && l.payloads == l.rows }
+
+// shaped tells whether a row, and not only the run, may say whether its answer is a stream.
+func (l *literals) shaped() bool { return l.rows > 0 || l.extra }
 
 // say names what is sent word for word.
 func (l *literals) say(r *replay) {
@@ -91,7 +96,7 @@ func (o *options) chooseAPI(l *literals) error {
 
 // checkTimes refuses to send at trace times where there are none.
 func (p *pacing) checkTimes(t *trace.Trace) error {
-	if !t.Untimed || p.closed() || p.arrivals != nil || p.rate == rateMax {
+	if !t.Untimed || !p.timed() {
 		return nil
 	}
 	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)

@@ -222,7 +222,11 @@ func (o *options) complete(args []string) error {
 		}
 	}
 	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6
-	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
+	extra, err := api.ParseExtra(o.extraInputs)
+	if err != nil {
+		return fmt.Errorf("--extra-inputs: %w", err)
+	}
+	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput && !api.OwnLength(extra)
 	return o.check()
 }
 

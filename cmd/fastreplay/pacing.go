@@ -160,6 +160,9 @@ func (p *pacing) closed() bool {
 	return p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
 }
 
+// timed tells whether requests leave at trace times.
+func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
+
 func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	switch {
 	case p.closed():

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // probed is what the servers said before the start.
@@ -21,6 +23,9 @@ const unprobedModel = "model"
 // probe asks the servers what the run must know: that they live, the model, the overhead, and how to start cold.
 func (r *replay) probe(ctx context.Context) error {
 	r.probed.model = r.o.model
+	if r.o.cold == engine.ColdSalt && r.literals.onlyPayloads() {
+		return errors.New("--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one into each with --extra-inputs cache_salt:… and --cold off")
+	}
 	if r.o.noProbe || r.o.dryRun {
 		r.skipProbe()
 		return nil
@@ -79,6 +84,7 @@ func (r *replay) skipProbe() {
 		r.probed.flushed = true // startCold flushes, or fails
 	case engine.ColdSalt:
 		r.probed.salt = engine.NewSalt()
+		r.noteUnsalted()
 	default:
 		r.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
 	}
@@ -109,6 +115,13 @@ func (r *replay) chooseCold(ctx context.Context) error {
 	return r.trySalt(ctx, cold)
 }
 
+// noteUnsalted says which bodies a cache_salt is not in.
+func (r *replay) noteUnsalted() {
+	if n := r.literals.payloads; n > 0 {
+		r.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", human.Many(n, "payload"))
+	}
+}
+
 func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
 	works, seen, err := r.prober.SaltWorks(ctx, r.source)
 	switch {
@@ -124,10 +137,11 @@ func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
 		return nil
 	}
 	r.probed.salt = engine.NewSalt()
+	r.noteUnsalted()
 	if seen {
-		r.say.line("cold: a cache_salt of this run in every body, proven to work")
+		r.say.line("cold: a cache_salt of this run in every body of ours, proven to work")
 	} else {
-		r.note("cold: a cache_salt of this run is in every body; the server reports no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)")
+		r.note("cold: a cache_salt of this run is in every body of ours; the server reports no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)")
 	}
 	return nil
 }

@@ -137,6 +137,9 @@ func (r *replay) load(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.hands.checkLengths(t); err != nil {
+		return err
+	}
 	selected := t.Len()
 	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
@@ -169,6 +172,9 @@ func (r *replay) load(context.Context) error {
 	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
+	}
+	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
+		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
 	r.work = &engine.Work{Trace: t, Plan: plan}
 	r.literals = literalsOf(t, plan.Requests)
@@ -250,7 +256,7 @@ func (r *replay) noteShort() {
 func (r *replay) ownHeaders() []http1.Header {
 	accept := "text/event-stream"
 	switch {
-	case r.literals.rows > 0:
+	case r.literals.shaped():
 		accept = "text/event-stream, application/json" // a row may ask for the one or the other
 	case r.o.noStream:
 		accept = "application/json"
@@ -379,7 +385,7 @@ func (r *replay) descriptorsNeeded() int {
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
-		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, InstanceHeaders: r.o.instanceHeaders,
 	}

@@ -33,6 +33,8 @@ type Backend interface {
 	AppendPrefix(dst []byte) []byte
 	// AppendSuffix appends the rest of the body, from after the prompt's bytes on.
 	AppendSuffix(dst []byte, outputTokens int) []byte
+	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
+	With(extra []byte) Backend
 	// Takes tells why the API cannot send a literal; nil if it can. The others are for literals that it takes.
 	Takes(l Literal) error
 	// LiteralSize is the exact number of bytes of a literal's body.

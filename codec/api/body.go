@@ -49,9 +49,10 @@ func newBody(o Options, f frame) (body, error) {
 // frameBody makes a body with extra members, which win over ours.
 func frameBody(o Options, f frame, extra members) body {
 	ours := func(key string) bool { return extra.find(key) < 0 }
+	length := !extra.ownLength() // is ours to say
 	b := body{
-		prefix: []byte{'{'}, end: []byte(f.end), maxTokens: ours("max_tokens"),
-		minTokens: o.ForceOutput && ours("min_tokens"), ignoreEOS: o.ForceOutput && ours("ignore_eos"),
+		prefix: []byte{'{'}, end: []byte(f.end), maxTokens: length,
+		minTokens: o.ForceOutput && length && ours("min_tokens"), ignoreEOS: o.ForceOutput && ours("ignore_eos"),
 	}
 	if o.Model != "" && ours("model") {
 		b.prefix = append(appendString(append(b.prefix, `"model":`...), o.Model), ',')

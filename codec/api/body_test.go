@@ -55,8 +55,10 @@ func TestBodies(t *testing.T) {
 		{"own stream options", "completions", Options{Stream: true, Extra: json.RawMessage(`{"stream_options":{}}`)}, "p", 10,
 			`{"prompt":"p","max_tokens":10,"stream":true,"stream_options":{}}`},
 		{"any output", "chat", Options{ForceOutput: true}, "p", 0, `{"messages":[{"role":"user","content":"p"}]}`},
-		{"own max_tokens, our min_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_tokens":5}`)}, "p", 123,
-			`{"messages":[{"role":"user","content":"p"}],"min_tokens":123,"ignore_eos":true,"max_tokens":5}`},
+		{"own max_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_tokens":5}`)}, "p", 123,
+			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_tokens":5}`},
+		{"own max_completion_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_completion_tokens":5}`)}, "p", 123,
+			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_completion_tokens":5}`},
 	} {
 		got := build(t, c.api, c.o, c.prompt, c.tokens)
 		if string(got) != c.want {

@@ -9,11 +9,13 @@ func newCompletions(o Options) (Backend, error) {
 	if o.TokenIDs {
 		made = frame{`"prompt":[`, `]`}
 	}
-	a, err := newOpenAI(o, made, [forms]frame{Text: text})
+	a, err := newOpenAI(o, [forms]frame{Made: made, Text: text})
 	if err != nil {
 		return nil, err
 	}
 	return completions{a}, nil
 }
+
+func (c completions) With(extra []byte) Backend { return completions{c.with(extra)} }
 
 func (completions) Path() string { return "/v1/completions" }

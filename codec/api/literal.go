@@ -10,9 +10,10 @@ type Form uint8
 
 // The forms of [Literal].
 const (
-	Text     Form = iota + 1 // the prompt
-	Messages                 // the messages of a chat
-	Payload                  // the whole body
+	Made     Form = iota // nothing: the prompt is made of tokens
+	Text                 // the prompt
+	Messages             // the messages of a chat
+	Payload              // the whole body
 	forms
 )
 
@@ -33,8 +34,8 @@ type openAI struct {
 	extra  members      // of the run
 }
 
-func newOpenAI(o Options, made frame, frames [forms]frame) (*openAI, error) {
-	b, err := newBody(o, made)
+func newOpenAI(o Options, frames [forms]frame) (*openAI, error) {
+	b, err := newBody(o, frames[Made])
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +47,13 @@ func newOpenAI(o Options, made frame, frames [forms]frame) (*openAI, error) {
 		}
 	}
 	return a, nil
+}
+
+// with is the same for made prompts beside which a row has extra members.
+func (a *openAI) with(extra []byte) *openAI {
+	b := *a
+	b.body = *a.literalBody(Literal{Extra: extra})
+	return &b
 }
 
 // Takes tells why the API cannot send a literal; nil if it can.

@@ -47,7 +47,7 @@ func TestLiteralBodies(t *testing.T) {
 			`{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":3,"min_tokens":3,"ignore_eos":true` + streamed + `,"temperature":0,"n":1,"cache_salt":"s"}`},
 		{"messages as they stand", "chat", Options{}, Literal{Form: Messages, Content: []byte(` {"role" : "user"}, {} `)}, 0, `{"messages":[ {"role" : "user"}, {} ]}`},
 		{"tools, and extra that wins", "chat", all, Literal{Form: Messages, Content: []byte("{}"), Tools: []byte(`[ {"a":1} ]`), Extra: []byte(`{"temperature":1e0,"max_tokens":9,"stream":false}`)}, 3,
-			`{"model":"m","messages":[{}],"min_tokens":3,"ignore_eos":true,"temperature":1e0,"n":1,"tools":[ {"a":1} ],"max_tokens":9,"stream":false,"cache_salt":"s"}`},
+			`{"model":"m","messages":[{}],"ignore_eos":true,"temperature":1e0,"n":1,"tools":[ {"a":1} ],"max_tokens":9,"stream":false,"cache_salt":"s"}`},
 		{"payload as it stands", "completions", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, Literal{Form: Payload, Content: []byte(` "prompt" : [1] `)}, 3, `{ "prompt" : [1] }`},
 		{"payload with extra", "chat", all, Literal{Form: Payload, Content: []byte(`"model":"x", "messages":[ {} ],"n":2`), Extra: []byte(`{"n":3,"messages":[]}`)}, 3,
 			`{"model":"x","messages":[],"n":3,"temperature":0}`},

@@ -93,6 +93,7 @@ type format struct {
 	check       func(f *format, r *row) error            // what required cannot say; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
 	known       func(keys []string) bool                 // tells the keys of such an object
+	doubt       func(keys []string) error                // refuses an object of a format that was detected if it may be of another; may be nil
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	head        string                                   // what Write puts before the first row
 	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil = only read

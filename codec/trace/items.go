@@ -60,7 +60,10 @@ func (m *items) add() *row {
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
 	out := items{p: &l.parser, first: l.fileRows, within: l.within}
-	err := l.parser.format.items(&out, object)
+	err := l.doubt(object)
+	if err == nil {
+		err = l.parser.format.items(&out, object)
+	}
 	if err == errUnanswered && !l.o.Strict {
 		l.fileRows++
 		l.lint.Unanswered++
@@ -97,4 +100,12 @@ func inside(place string, err error) error {
 		fix = bad.fix
 	}
 	return &rowError{place + ": " + err.Error(), fix}
+}
+
+// doubt refuses an object that may be of another format than the one that was detected.
+func (l *loader) doubt(object []byte) error {
+	if l.parser.format.doubt == nil || l.o.Format != "" {
+		return nil
+	}
+	return l.parser.format.doubt(keysOf(object, 0))
 }

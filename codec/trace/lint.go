@@ -71,10 +71,11 @@ func (l *loader) collect(err error) error {
 
 // Lint counts what was wrong with a trace that was taken nevertheless. It is about the whole file, not the selection.
 type Lint struct {
-	Repaired int     // rows that were repaired
-	Dropped  int     // rows that were dropped (Options.Lenient, Options.Collect)
-	Faults   []Fault // the first ten of the dropped rows
-	Refusals []Fault // why the file as a whole would be refused; only with Options.Collect
+	Repaired int      // rows that were repaired
+	Dropped  int      // rows that were dropped (Options.Lenient, Options.Collect)
+	Faults   []Fault  // the first ten of the dropped rows
+	Refusals []Fault  // why the file as a whole would be refused; only with Options.Collect
+	Unsent   []string // keys of bodies beside a prompt word for word, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
@@ -103,6 +104,9 @@ func (l *Lint) Notes() []string {
 	add(l.MissingIDs, "%d row%s repaired: fewer hash ids than blocks, the missing blocks are unique to the row")
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
+	if len(l.Unsent) > 0 {
+		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them into extra, or say --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
+	}
 	add(l.Failed, "%d row%s left out: requests that failed when they were recorded, with 0 response tokens")
 	add(l.Unanswered, "%d conversation%s left out: nothing in them was asked and answered")
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")

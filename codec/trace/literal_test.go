@@ -148,3 +148,21 @@ func TestContentIsShared(t *testing.T) {
 		t.Errorf("%q %q %q %q, %d bytes held", s.row(0), s.row(1), s.row(2), s.row(3), s.held)
 	}
 }
+
+// TestUnsentKeys: a body that is taken for a row of Mooncake's loses what else it says, and the reader is told.
+func TestUnsentKeys(t *testing.T) {
+	const file = `{"timestamp":0,"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":20,"note":"x"}
+{"timestamp":1,"text_input":"Hi","max_tokens":3,"temperature":0}
+`
+	const want = "model, max_tokens, temperature of the rows: not sent, "
+	tr, err := Read(strings.NewReader(file), "x", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if notes := tr.Lint.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0], want) {
+		t.Errorf("notes %q, want %q", notes, want)
+	}
+	if tr, err = Read(strings.NewReader(file), "x", Options{Format: "raw_payload"}); err != nil || len(tr.Lint.Notes()) != 0 {
+		t.Errorf("%v, notes %q of what is sent whole", err, tr.Lint.Notes())
+	}
+}

@@ -189,6 +189,7 @@ func (l *loader) settle() error {
 	if err := l.setFormat(f); err != nil {
 		return err
 	}
+	l.lint.noteUnsent(f, l.pending)
 	for _, p := range l.pending {
 		if err := l.takeLine(p.text, p.line); err != nil {
 			return err

@@ -101,6 +101,7 @@ func refusals() map[string]string {
 		"raw-payload-cut-short.jsonl":           `:2: invalid JSON at byte 41: the line ends too early; a row is one JSON object on one line`,
 		"raw-payload-empty-body.jsonl":          `:2: the body is empty; a request needs something to ask`,
 		"raw-payload-key-twice.jsonl":           `:2: model occurs twice; keep one of them`,
+		"raw-payload-mooncake.jsonl":            `:2: a row with output_length, text_input, where others are bodies to send; a file has one format; --format raw_payload`,
 		"raw-payload-not-an-object.jsonl":       `:2: the body is [{"role":"user","content":"Hello"}], not an object; only JSON objects can be sent`,
 		"raw-payload-single-quotes.jsonl":       `:2: invalid JSON at byte 2: want a string; a row is one JSON object on one line`,
 		"raw-payload-two-on-a-line.jsonl":       `:2: invalid JSON at byte 77: text after the row's object; a row is one JSON object on one line`,

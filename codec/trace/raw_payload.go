@@ -15,17 +15,33 @@ func rawPayload() *format {
 		unit:        noUnit,
 		names:       fieldNames{payloadField: "the body"},
 		known:       isBody,
+		doubt:       doubtBody,
 		items:       readRawPayload,
 	}
 }
 
 // isBody knows a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and tools.
 func isBody(keys []string) bool {
-	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(keys, name) })
+	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
+}
+
+func saysBody(keys []string) bool { return hasAny(keys, "model", "parameters") }
+
+func hasAny(keys []string, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(keys, name) })
+}
+
+// notOfBodies is what Mooncake's rows have and bodies have not.
+func notOfBodies(keys []string) fieldSet {
+	return mooncake().fieldsOf(keys) &^ setOf(messagesField, toolsField)
+}
+
+// doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
+func doubtBody(keys []string) error {
+	if foreign := notOfBodies(keys); foreign != 0 && !saysBody(keys) {
+		return &rowError{"a row with " + mooncake().list(foreign) + ", where others are bodies to send", "a file has one format; --format raw_payload sends this as a body, too"}
 	}
-	foreign := mooncake().fieldsOf(keys) &^ setOf(messagesField, toolsField)
-	return has("model", "parameters") && has("messages", "prompt", "input", "inputs", "contents") && foreign == 0
+	return nil
 }
 
 func readRawPayload(out *items, object []byte) error {

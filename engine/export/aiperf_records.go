@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"io"
 	"strconv"
@@ -98,7 +99,7 @@ func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 		WorkerID: ourName, ProcessorID: ourName, Phase: "profiling", WasCancelled: rec.Outcome == record.Cancelled,
 	}
 	if rec.Session != record.None {
-		id := strconv.FormatInt(rec.Session, 10)
+		id := cmp.Or(rec.SessionName, strconv.FormatInt(rec.Session, 10))
 		m.ConversationID = &id
 	}
 	if rec.FirstTokenNS != record.None {

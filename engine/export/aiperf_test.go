@@ -94,6 +94,9 @@ func checkAIPerfMetadata(t *testing.T, what string, l, got object) {
 	if s, ok := num(l, "session"); ok {
 		want["conversation_id"], want["turn_index"] = strconv.Itoa(int(s)), l["turn"].(float64)-1
 	}
+	if name, ok := l["session_name"]; ok {
+		want["conversation_id"] = name
+	}
 	if l["first_token_ns"] != nil {
 		want["request_ack_ns"] = epoch("headers_ns")
 	}

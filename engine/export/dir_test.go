@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -99,7 +100,9 @@ func mixed(n int) []record.Record {
 		case 8:
 			r.Outcome, r.Error, r.LastTokenNS, r.DoneNS = record.Cancelled, "the run was stopped", record.None, record.None
 		case 9:
-			r.Session, r.Turn = row%24, 1+row/24
+			if r.Session, r.Turn = row%24, 1+row/24; r.Session == 21 {
+				r.SessionName = "session " + strconv.FormatInt(r.Session, 10)
+			}
 		case 10:
 			r.Clear()
 			r.Row, r.PlannedNS = row, row*1e7 // never sent
