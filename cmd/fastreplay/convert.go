@@ -40,7 +40,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.WritableFormats(), ", "))
+	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
 	addRowFlags(f, &v.read, &v.timeUnit)
@@ -49,7 +49,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 
 func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
-		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.WritableFormats(), ", "))
+		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
 	}
 	var err error
 	if v.read.TimeUnit, err = trace.ParseUnit(v.timeUnit); err != nil {

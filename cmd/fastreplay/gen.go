@@ -127,7 +127,7 @@ func newGenCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.WritableFormats(), ", "))
+	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.IntVar(&rows, "rows", rows, "requests")
 	f.Float64Var(&rate, "rate", rate, "mean requests per second")
 	f.StringVar((*string)(&a.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")

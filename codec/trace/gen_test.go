@@ -177,7 +177,7 @@ func TestLognormal(t *testing.T) {
 
 func TestGenerateRoundTrip(t *testing.T) {
 	g := chat()
-	for _, format := range WritableFormats() {
+	for _, format := range Formats() {
 		g.Format, g.BlockTokens = format, 0
 		if f, err := formatByName(format); err != nil || !f.has(idsField) {
 			g.Reuse, g.SystemTokens = 0, 0

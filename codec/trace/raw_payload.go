@@ -16,6 +16,9 @@ func rawPayload() *format {
 		names:       fieldNames{payloadField: "the body"},
 		known:       isBody,
 		items:       readRawPayload,
+		words:       true,
+		cannot:      notMerged,
+		appendRow:   func(dst []byte, t *Trace, i int) []byte { return append(dst, t.body(i)...) },
 	}
 }
 

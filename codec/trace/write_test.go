@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 	awkward := `{"chat_id":1,"timestamp":3,"input_length":1,"output_length":1,"type":"a \"quoted\" \\ \u0001 type \ud83d\ude00"}`
 	for _, file := range []string{bailianFile, mooncakeFile, awkward, azureFile} {
 		tr := read(t, file, Options{})
-		for _, format := range WritableFormats() {
+		for _, format := range Formats() {
 			back := roundTrip(t, tr, format)
 			if tr.Session != nil && back.Session != nil && formatOf(t, back).has(sessionField) {
 				want(t, "Session", back.Session, tr.Session)
