@@ -103,7 +103,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(f.bodies() && !f.has(outputField) && t.any(func(l Literal, output int32) bool { return l.Kind == PayloadLiteral && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")
 	if n := t.made(); f.words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has no place for numbers of tokens: %d prompts are written in words, each of which most tokenizers count as one", f.name, n))
+		notes = append(notes, fmt.Sprintf("%s has prompts word for word: %d known by their tokens are made of words, which most tokenizers count as one token each", f.name, n))
 	}
 	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))

@@ -46,7 +46,7 @@ func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 	if err != nil {
 		t.Fatalf("reading what was written: %v", err)
 	}
-	if back.Format != format || len(back.Lint.Notes()) != 0 {
+	if back.Format != format || len(back.Lint.Notes()) != 0 && !formatOf(t, back).seconds {
 		t.Fatalf("format %s, notes %q; want a clean %s trace", back.Format, back.Lint.Notes(), format)
 	}
 	return back
@@ -55,8 +55,12 @@ func roundTrip(t *testing.T, tr *Trace, format string) *Trace {
 func TestRoundTrip(t *testing.T) {
 	awkward := `{"chat_id":1,"timestamp":3,"input_length":1,"output_length":1,"type":"a \"quoted\" \\ \u0001 type \ud83d\ude00"}`
 	for _, file := range []string{bailianFile, mooncakeFile, awkward, azureFile} {
-		tr := read(t, file, Options{})
+		tr := read(t, file, Options{}).With(numbered)
 		for _, format := range Formats() {
+			if f, _ := formatByName(format); f.words {
+				sameWords(t, roundTrip(t, tr, format), tr)
+				continue
+			}
 			back := roundTrip(t, tr, format)
 			if tr.Session != nil && back.Session != nil && formatOf(t, back).has(sessionField) {
 				want(t, "Session", back.Session, tr.Session)
