@@ -51,7 +51,7 @@ func readBatch(out *items, object []byte) error {
 
 // notBatched tells what keeps request i out of the format.
 func notBatched(t *Trace, i int) string {
-	if path, first := t.path(i), t.path(0); path != first {
+	if path, first := t.path(i), t.path(0); path != first { // a batch is for one
 		return "is for " + path + ", the first one for " + first
 	}
 	return notMerged(t, i)

@@ -137,7 +137,7 @@ func tokensOf(usage []member, key string) int32 {
 func appendCapture(dst []byte, t *Trace, i int) []byte {
 	dst = append(dst, `{"captureData":{"endpointInput":`...)
 	dst = appendCaptured(dst, "INPUT", t.body(i))
-	if input, output := int64(t.InputTokens[i]), int64(t.OutputTokens[i]); output > 0 {
+	if input, output := int64(t.InputTokens[i]), int64(t.OutputTokens[i]); input+output > 0 {
 		usage := strconv.AppendInt([]byte(`{"usage":{"prompt_tokens":`), input, 10)
 		usage = strconv.AppendInt(append(usage, `,"completion_tokens":`...), output, 10)
 		usage = strconv.AppendInt(append(usage, `,"total_tokens":`...), input+output, 10)

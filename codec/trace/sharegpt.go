@@ -165,10 +165,11 @@ func (m *message) append(dst []byte) []byte {
 
 // notAnswered tells what keeps request i out of the format.
 func notAnswered(t *Trace, i int) string {
-	if t.Answer(i) == nil && (t.OutputTokens[i] == 0 || t.words.Answer == nil) {
-		return "has an answer of unknown length"
+	what := notPlain(t, i)
+	if what == "" && t.Answer(i) == nil && (t.OutputTokens[i] == 0 || t.words.Answer == nil) {
+		what = "has an answer of unknown length"
 	}
-	return notPlain(t, i)
+	return what
 }
 
 // appendShareGPT writes a conversation for each row: those of one id are one to the reader.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -132,7 +133,7 @@ func TestWriteWords(t *testing.T) {
 			continue
 		}
 		o := Options{}
-		if n := strings.Count(written[f.name], "question 0") + strings.Count(written[f.name], `\"é`); n != 2 || !strings.Contains(written[f.name], "Hi") {
+		if !strings.Contains(written[f.name], "Hi") {
 			o.Limit = 2
 		}
 		tr := read(t, anyFile, o).With(numbered)
@@ -270,4 +271,22 @@ func TestWordsNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "notes", got, []string{lost("raw_payload", "lengths of answers beside bodies")})
+}
+
+// sameAsked compares two traces of one format of words by the bodies that they ask, as encoding/json understands them.
+func sameAsked(t *testing.T, got, want *Trace) {
+	t.Helper()
+	f := formatOf(t, want)
+	if got.Len() != want.Len() {
+		t.Fatalf("%d requests, want %d", got.Len(), want.Len())
+	}
+	for i := range want.Len() {
+		var g, w any
+		_, _ = json.Unmarshal(got.body(i), &g), json.Unmarshal(want.body(i), &w) // what it cannot take it cannot take twice
+		name, named := want.sessionName(i)
+		back, _ := got.sessionName(i)
+		if !reflect.DeepEqual(g, w) || !f.seconds && got.ArrivalNS[i] != want.ArrivalNS[i] || named && f.sessions() && back != name {
+			t.Fatalf("request %d: %s of %q at %d ns; want %s of %q at %d ns", i, got.body(i), back, got.ArrivalNS[i], want.body(i), name, want.ArrivalNS[i])
+		}
+	}
 }
