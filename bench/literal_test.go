@@ -114,7 +114,7 @@ func TestUntimedTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{nil, {"--fixed-schedule"}, {"--scale", "2"}, {"--fixed-schedule", "--concurrency", "2"}} {
-		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --no-fixed-schedule and --rate R") {
+		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --rate R") {
 			t.Errorf("%v: %s", args, said)
 		}
 	}

@@ -47,6 +47,7 @@ type line struct {
 	TokensFrom        string  `json:"tokens_from"`
 	Chunks            int64   `json:"chunks"`
 	Finish            string  `json:"finish_reason"`
+	Instance          string  `json:"instance"`
 	Session           int64   `json:"session"`
 	Turn              int64   `json:"turn"`
 	Type              string  `json:"type"`

@@ -16,9 +16,9 @@ import (
 const MostLanes = 16
 
 // lanes is how many threads fire. A closed loop needs one, for the first requests: completions release
-// the rest; a plan with a cap has one, too.
+// the rest; a plan with a cap, or with turns that wait for others, has one, too.
 func (r *Run) lanes() int {
-	if !r.work.Plan.Open() || r.limiter != nil {
+	if !r.work.Plan.Open() || r.limiter != nil || r.turns != nil {
 		return 1
 	}
 	return min(max(1, r.cfg.Lanes), MostLanes)
@@ -70,6 +70,12 @@ func (r *Run) lane(i int, placed chan<- lanePlacing, start <-chan bool) {
 	r.senders[i] = threadID()
 	placed <- lanePlacing{p, err}
 	if !<-start {
+		return
+	}
+	if r.turns != nil {
+		w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
+		r.fireTurns(w)
+		r.spins[i] = w.Spin()
 		return
 	}
 	if !r.work.Plan.Open() {
@@ -136,8 +142,12 @@ func (r *Run) takeRest() int {
 
 // releaseNext releases the next request of a closed loop or of a plan with a cap, on the goroutine that completed another one.
 func (r *Run) releaseNext() {
-	if r.limiter != nil {
+	switch {
+	case r.limiter != nil:
 		r.pass(0, 1)
+		return
+	case r.turns != nil:
+		r.fireAll(r.turns.ready(r, 1))
 		return
 	}
 	if r.work.Plan.Open() || r.stop.Load() {

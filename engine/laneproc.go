@@ -382,6 +382,9 @@ func errNoLane(w *Work) error {
 	if w.Plan.Cap > 0 {
 		return errors.New("what --concurrency holds back is released by responses, which come in here")
 	}
+	if w.Plan.Turns != nil {
+		return errors.New("turns that wait for answers are released by them, which come in here")
+	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")
 	}

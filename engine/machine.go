@@ -121,7 +121,7 @@ func (r *Run) Late(limitMS float64) *metrics.Late {
 // soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that receive send too.
 func (r *Run) soleSenders() []int {
 	switch {
-	case !r.work.Plan.Open() || r.limiter != nil:
+	case !r.work.Plan.Open() || r.limiter != nil || r.turns != nil:
 		return nil
 	case r.remote != nil:
 		return r.remote.threads()

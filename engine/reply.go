@@ -23,6 +23,7 @@ type reply struct {
 	backend api.Backend
 	stream  bool     // a stream was asked for
 	secrets redactor // what no record repeats
+	names   *instanceNames
 
 	head   http1.Response
 	events sse.Scanner
@@ -69,6 +70,7 @@ func (p *reply) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSour
 		body, n, err := p.head.Scan(b)
 		if p.head.HeadDone() && !headWasDone {
 			p.rec.HeadersNS, p.rec.Status = nowNS, int64(p.head.Status)
+			p.rec.Instance = p.names.of(&p.head)
 		}
 		if err != nil {
 			return p.fail(record.BadResponse, err.Error()), nil

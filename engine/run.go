@@ -16,22 +16,23 @@ import (
 
 // Config is how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
 type Config struct {
-	Backend        api.Backend
-	Stream         bool // a stream was asked for
-	Timeout        time.Duration
-	IdleTimeout    time.Duration
-	ConnectTimeout time.Duration
-	Grace          time.Duration // how long a stopped run waits for what is in flight
-	CutAfter       time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
-	Realtime       sched.Realtime
-	Spin           time.Duration // see sched.NewWaiter
-	Lanes          int           // how many threads fire, at most MostLanes; 0 = 1
-	TLS            *tls.Config   // for https targets
-	LaneCommand    []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
-	Descriptors    int           // how many sockets the process may open
-	Secrets        []string      // never repeated in a record, even where a server does
-	Stamps         Stamps        // as ProbeStamps has found to work
-	Chunks         *ChunkLog     // where each token chunk's instants go; nil: nowhere
+	Backend         api.Backend
+	Stream          bool // a stream was asked for
+	Timeout         time.Duration
+	IdleTimeout     time.Duration
+	ConnectTimeout  time.Duration
+	Grace           time.Duration // how long a stopped run waits for what is in flight
+	CutAfter        time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
+	Realtime        sched.Realtime
+	Spin            time.Duration // see sched.NewWaiter
+	Lanes           int           // how many threads fire, at most MostLanes; 0 = 1
+	TLS             *tls.Config   // for https targets
+	LaneCommand     []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
+	Descriptors     int           // how many sockets the process may open
+	Secrets         []string      // never repeated in a record, even where a server does
+	Stamps          Stamps        // as ProbeStamps has found to work
+	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
+	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -51,6 +52,7 @@ type Run struct {
 	sink      Sink
 	clock     *sched.Monotonic
 	limiter   *limiter // nil without a cap on what is in flight
+	turns     *turns   // nil where no request waits for another
 	records   []record.Record
 	peers     []*peer
 	peersOf   [][]*peer              // by target
@@ -71,6 +73,8 @@ type Run struct {
 	left    atomic.Int64 // requests without a final record
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
+
+	instances instanceNames
 
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
 	lags lagTotal
@@ -95,7 +99,7 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan), turns: newTurns(work.Plan),
 		records: work.records(runID, ideal),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
@@ -254,6 +258,9 @@ func (r *Run) resend(i int32, c *conn) {
 // finish hands a final record to the recorder.
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
+	if r.turns != nil {
+		r.fireAll(r.turns.ended(r, i))
+	}
 	for now := r.clock.Now(); ; {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sort"
@@ -18,6 +19,8 @@ type Plan struct {
 	Concurrency int
 	// Cap is the most requests that an open plan lets be in flight; what is due meanwhile is held back. 0 = any number.
 	Cap int
+	// Turns makes requests wait for others; nil = none does.
+	Turns *Turns
 	// UntilNS ends a closed loop: nothing is released at or after it. math.MaxInt64 where unlimited.
 	UntilNS int64
 }
@@ -75,6 +78,24 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 		return Plan{}, fmt.Errorf("cap is %d; want at least 1, and a plan that releases by the clock", inFlight)
 	}
 	p.Cap = inFlight
+	return p, nil
+}
+
+// Turns says which requests must not be released before others have ended: the turns of conversations.
+type Turns struct {
+	// After is the request before request i in its conversation, which comes before it in the plan, too; -1 = none.
+	After []int32
+	// ThinkNS is how long after the end of that request i is released. Nil: at its own instant, or at that end if that is later.
+	ThinkNS []int64
+}
+
+// Following is the plan of which requests wait for the turns before them. A plan with a cap, whose requests leave in order, has
+// no room for that.
+func (p Plan) Following(t *Turns) (Plan, error) {
+	if p.Cap > 0 {
+		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
+	}
+	p.Turns = t
 	return p, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -95,6 +96,8 @@ type Config struct {
 	// RefuseExtras answers 400 to the parameters that are not OpenAI's own: min_tokens, ignore_eos, cache_salt, and
 	// prompts of token ids.
 	RefuseExtras bool
+	// Headers are sent with every response, each "Name: value".
+	Headers []string
 	// APIKey is asked for as a bearer token. "" = none.
 	APIKey string
 
@@ -140,6 +143,10 @@ func (c *Config) Validate() error {
 	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
 	check(c.KeepAlive >= 0, "keep-alive %v: must not be negative", c.KeepAlive)
 	check(c.Pacers >= 0, "pacers %d: must not be negative", c.Pacers)
+	for _, h := range c.Headers {
+		name, value, ok := strings.Cut(h, ":")
+		check(ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"), "header %q: must be NAME: VALUE", h)
+	}
 	for _, f := range c.Faults {
 		if err := f.validate(); err != nil {
 			errs = append(errs, err)

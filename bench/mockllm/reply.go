@@ -262,6 +262,7 @@ func (r *reply) frame(dst, event []byte, last bool) []byte {
 // appendHead appends the response head. bodyBytes matters only where the length is sent.
 func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
+	dst = appendHeaders(dst, r.cfg.Headers)
 	if r.p.stream {
 		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)
 	} else {
@@ -284,6 +285,14 @@ func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	return append(dst, "\r\n"...)
+}
+
+// appendHeaders appends header lines.
+func appendHeaders(dst []byte, lines []string) []byte {
+	for _, line := range lines {
+		dst = append(append(dst, line...), "\r\n"...)
+	}
+	return dst
 }
 
 func appendHex(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 16) }

@@ -114,7 +114,7 @@ func (c *conn) respond(a response) bool {
 		b = strconv.AppendInt(b, int64(len(a.body)), 10)
 	}
 	b = append(b, "\r\n"...)
-	b = append(b, a.headers...)
+	b = appendHeaders(append(b, a.headers...), c.srv.cfg.Headers)
 	if !c.keepAlive {
 		b = append(b, "Connection: close\r\n"...)
 	}

@@ -25,22 +25,28 @@ func TestSamples(t *testing.T) {
 		if err := trace.Write(&text, made, g.Format); err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := os.ReadFile(path)
-		if err != nil {
+		checkFile(t, path, text.Bytes())
+		checkChat(t, path, g)
+	}
+}
+
+// checkFile asserts that a sample is what its recipe makes, and small; with -update it is made anew.
+func checkFile(t *testing.T, path string, made []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, made, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(file, text.Bytes()) {
-			t.Errorf("%s differs from its recipe; run: go test ./bench/samples -update", path)
-		}
-		if len(file) > 300_000 {
-			t.Errorf("%s has %d bytes, want at most 300,000", path, len(file))
-		}
-		checkChat(t, path, g)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(file, made) {
+		t.Errorf("%s differs from its recipe; run: go test ./bench/samples -update", path)
+	}
+	if len(file) > 300_000 {
+		t.Errorf("%s has %d bytes, want at most 300,000", path, len(file))
 	}
 }
 

@@ -1,8 +1,6 @@
 package samples_test
 
 import (
-	"bytes"
-	"os"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/bench/samples"
@@ -22,18 +20,7 @@ func TestTurns(t *testing.T) {
 		"multi_turn.jsonl":  {made: samples.MultiTurn(), format: "multi_turn", rows: 100, messages: 100, answers: 100},
 		"sharegpt.json":     {made: samples.ShareGPT(), format: "sharegpt", rows: 162, messages: 162, answers: 162, left: 3},
 	} {
-		if *update {
-			if err := os.WriteFile(path, c.made, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(file, c.made) || len(file) > 300_000 {
-			t.Errorf("%s, %d bytes, differs from its recipe, or is larger than 300,000; run: go test ./bench/samples -update", path, len(file))
-		}
+		checkFile(t, path, c.made)
 		tr, err := trace.Open(path, trace.Options{})
 		if err != nil {
 			t.Fatal(err)

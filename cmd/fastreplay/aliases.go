@@ -141,6 +141,9 @@ func aiperfFormats() map[string]string {
 	}
 }
 
+// unscheduledByAIPerf are the formats of which `aiperf profile` keeps the times with --fixed-schedule only.
+func unscheduledByAIPerf() []string { return []string{"inputs_json", "single_turn", "multi_turn"} }
+
 // endpointTypes are AIPerf's --endpoint-type and vLLM's --backend.
 func endpointTypes() map[string]string {
 	return map[string]string{"chat": "chat", "completions": "completions", "openai-chat": "chat", "openai": "completions", "vllm": "completions"}
@@ -173,49 +176,79 @@ func refusals() []alias {
 func meaningless() []alias {
 	var all []alias
 	for _, m := range []struct {
-		takes takes
-		names string
-		note  string
+		note                        string
+		one, switches, several, any string // the flags, by what follows them
 	}{
-		{aValue, "workers-max max-workers record-processors record-processor-service-count num-producer channel-capacity threads max-threads", "it is not needed: requests are built beforehand and sent by one thread (--lanes)"},
-		{aValue, "zmq-host zmq-ipc-path api-port api-host", "there are no services that talk to each other"},
-		{noValue, "zmq-dual-bind", "there are no services that talk to each other"},
-		{aValue, "ui ui-type stats-interval", "progress is a line on the terminal, or plain lines where there is none"},
-		{noValue, "disable-tqdm no-sweep-table", "progress is a line on the terminal, or plain lines where there is none"},
-		{aValue, "log-level", "there is one level of messages"},
-		{noValue, "extra-verbose", "there is one level of messages"},
-		{noValue, "fixed-schedule-auto-offset", "the first request leaves at instant 0 in any case"},
-		{noValue, "use-server-token-count", "token counts are always the server's"},
-		{noValue, "use-legacy-max-tokens", "max_tokens is what is sent"},
-		{noValue, "ignore-eos", "output lengths are forced already (--no-force-output does not)"},
-		{aValue, "connection-reuse-strategy", "connections are kept and reused"},
-		{aValue, "transport transport-type", "http or https, as the URL says"},
-		{aValue, "url-strategy model-selection-strategy", "requests go to the URLs in turn, and name one model"},
-		{aValue, "service-kind", "the API is what --endpoint-type says"},
-		{aValue, "num-profile-runs profile-run-cooldown-seconds confidence-level convergence-metric convergence-stat convergence-threshold convergence-mode", "one run is made; start it again for another"},
-		{aValue, "measurement-interval stability-percentage", "there are no windows: all requests are measured"},
-		{aValue, "wait-for-model-timeout wait-for-model-mode wait-for-model-interval ready-check-timeout-sec", "the servers are probed before the start (--no-probe does not)"},
-		{aValue, "tokenizer-config tokenizer-revision tokenizer-mode", "it is not needed: prompts are proven on the server, or with the tokenizer.json of --tokenizer"},
-		{noValue, "tokenizer-trust-remote-code trust-remote-code skip-tokenizer-init apply-chat-template skip-chat-template", "it is not needed: prompts are proven on the server, or with the tokenizer.json of --tokenizer"},
-		{aValue, "export-level profile-export-level profile-export-prefix profile-export-file result-filename summary-path tracing-path label slice-duration", "requests.jsonl, histograms.hlog and summary.json are always written, under those names; --export adds the files of another tool"},
-		{noValue, "save-result save-detailed append-result export-outputs-json export-http-trace generate-plots plot-timeline plot-dataset-stats auto-plot no-auto-plot plot-required show-trace-timing",
-			"requests.jsonl, histograms.hlog and summary.json are always written, under those names; --export adds the files of another tool"},
-		{aValue, "metric-percentile metric-percentiles percentile-metrics", "p50, p90, p95, p99 and p99.9 of every metric are reported"},
-		{values, "metadata", "it is not kept"},
-		{aValue, "request-id-prefix session-header", "each request has an X-Request-Id of its own"},
-		{anyValue, "gpu-telemetry server-metrics server-metrics-url server-metrics-formats", "what the servers' GPUs do is not collected"},
-		{noValue, "no-gpu-telemetry no-server-metrics server-profiler profile", "what the servers' GPUs do is not collected"},
-		{aValue, "otel-url gen-ai-provider mlflow-tracking-uri mlflow-experiment mlflow-run-name mlflow-parent-run-id wandb-project wandb-entity wandb-run-name", "results are files; nothing is sent elsewhere"},
-		{anyValue, "otel-resource-attributes mlflow-tag mlflow-artifact-glob wandb-tag", "results are files; nothing is sent elsewhere"},
-		{noValue, "network-latency-automatic", "latencies are measured at the socket, network included"},
-		{aValue, "network-latency-mean network-latency-ping-interval", "latencies are measured at the socket, network included"},
-		{aValue, "failed-request-threshold", "a run goes on to its end; --max-error-rate makes it INVALID"},
-		{aValue, "cache-bust", "--cold says how the servers' caches begin"},
-		{aValue, "dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev input-len output-len sharegpt-output-len batch-size batch-size-text seq-dist sequence-distribution num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev session-turn-delay-mean session-turn-delay-stddev num-system-prompts system-prompt-length image-batch-size audio-batch-size video-batch-size batch-size-image batch-size-audio",
-			"the trace says what is asked, in its order; fastreplay gen makes one from a description"},
-		{noValue, "disable-shuffle no-oversample output-tokens-mean-deterministic", "the trace says what is asked, in its order; fastreplay gen makes one from a description"},
+		{note: "it is not needed: requests are built beforehand and sent by one thread (--lanes)",
+			one: `
+				workers-max max-workers record-processors record-processor-service-count num-producer channel-capacity threads
+				max-threads`},
+		{note: "there are no services that talk to each other",
+			one:      "zmq-host zmq-ipc-path api-port api-host",
+			switches: "zmq-dual-bind"},
+		{note: "progress is a line on the terminal, or plain lines where there is none",
+			one:      "ui ui-type stats-interval",
+			switches: "disable-tqdm no-sweep-table"},
+		{note: "there is one level of messages", one: "log-level", switches: "extra-verbose"},
+		{note: "the first request leaves at instant 0 in any case", switches: "fixed-schedule-auto-offset"},
+		{note: "token counts are always the server's", switches: "use-server-token-count"},
+		{note: "max_tokens is what is sent", switches: "use-legacy-max-tokens"},
+		{note: "output lengths are forced already (--no-force-output does not)", switches: "ignore-eos"},
+		{note: "connections are kept and reused", one: "connection-reuse-strategy"},
+		{note: "http or https, as the URL says", one: "transport transport-type"},
+		{note: "requests go to the URLs in turn, and name one model", one: "url-strategy model-selection-strategy"},
+		{note: "the API is what --endpoint-type says", one: "service-kind"},
+		{note: "one run is made; start it again for another",
+			one: `
+				num-profile-runs profile-run-cooldown-seconds confidence-level convergence-metric convergence-stat
+				convergence-threshold convergence-mode`},
+		{note: "there are no windows: all requests are measured", one: "measurement-interval stability-percentage"},
+		{note: "the servers are probed before the start (--no-probe does not)",
+			one: "wait-for-model-timeout wait-for-model-mode wait-for-model-interval ready-check-timeout-sec"},
+		{note: "it is not needed: prompts are proven on the server, or with the tokenizer.json of --tokenizer",
+			one:      "tokenizer-config tokenizer-revision tokenizer-mode",
+			switches: "tokenizer-trust-remote-code trust-remote-code skip-tokenizer-init apply-chat-template skip-chat-template"},
+		{note: "requests.jsonl, histograms.hlog and summary.json are always written, under those names; --export adds the files of another tool",
+			one: `
+				export-level profile-export-level profile-export-prefix profile-export-file result-filename summary-path
+				tracing-path label slice-duration`,
+			switches: `
+				save-result save-detailed append-result export-outputs-json export-http-trace generate-plots plot-timeline
+				plot-dataset-stats auto-plot no-auto-plot plot-required show-trace-timing`},
+		{note: "p50, p90, p95, p99 and p99.9 of every metric are reported",
+			one: "metric-percentile metric-percentiles percentile-metrics"},
+		{note: "it is not kept", several: "metadata"},
+		{note: "each request has an X-Request-Id of its own", one: "request-id-prefix session-header"},
+		{note: "what the servers' GPUs do is not collected",
+			switches: "no-gpu-telemetry no-server-metrics server-profiler profile",
+			any:      "gpu-telemetry server-metrics server-metrics-url server-metrics-formats"},
+		{note: "results are files; nothing is sent elsewhere",
+			one: `
+				otel-url gen-ai-provider mlflow-tracking-uri mlflow-experiment mlflow-run-name mlflow-parent-run-id
+				wandb-project wandb-entity wandb-run-name`,
+			any: "otel-resource-attributes mlflow-tag mlflow-artifact-glob wandb-tag"},
+		{note: "latencies are measured at the socket, network included",
+			one:      "network-latency-mean network-latency-ping-interval",
+			switches: "network-latency-automatic"},
+		{note: "a run goes on to its end; --max-error-rate makes it INVALID", one: "failed-request-threshold"},
+		{note: "--cold says how the servers' caches begin", one: "cache-bust"},
+		{note: "the trace says what is asked, in its order; fastreplay gen makes one from a description",
+			one: `
+				dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev
+				synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev
+				prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev
+				input-len output-len sharegpt-output-len batch-size batch-size-text seq-dist sequence-distribution
+				num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length
+				shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev
+				conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev
+				session-turn-delay-mean session-turn-delay-stddev num-system-prompts system-prompt-length image-batch-size
+				audio-batch-size video-batch-size batch-size-image batch-size-audio`,
+			switches: "disable-shuffle no-oversample output-tokens-mean-deterministic"},
 	} {
-		all = append(all, each(m.names, alias{takes: m.takes, note: m.note})...)
+		all = append(all, each(m.one, alias{takes: aValue, note: m.note})...)
+		all = append(all, each(m.switches, alias{takes: noValue, note: m.note})...)
+		all = append(all, each(m.several, alias{takes: values, note: m.note})...)
+		all = append(all, each(m.any, alias{takes: anyValue, note: m.note})...)
 	}
 	return all
 }

@@ -27,7 +27,6 @@ func (h *hands) readConfig(path string, traced bool) error {
 	}
 	onLine := map[string]bool{"trace": traced}
 	h.flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
-	onLine["trace"] = onLine["trace"] || traced
 	ours := func(e entry) bool { return h.aliases[e.name] == nil }
 	slices.SortStableFunc(entries, func(a, b entry) int { // an alias must find what our own flag has said
 		switch {

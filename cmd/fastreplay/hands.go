@@ -84,7 +84,7 @@ func (h *hands) settle(o *options, args []string) error {
 			return err
 		}
 	}
-	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.chooseAPI, h.likeAIPerf} {
+	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.ourAPI, h.likeAIPerf} {
 		if err := step(o); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (h *hands) take(t taken) error {
 // set refuses two names of one flag that say different things.
 func (h *hands) set(a *alias, text string) error {
 	own := h.flags.Lookup(a.flag)
-	typed, before := h.typed[a.flag], h.says(own)
+	typed, before := h.typed[a.flag], said(own)
 	if typed == "" {
 		typed = "--" + a.flag
 	}
@@ -142,7 +142,7 @@ func (h *hands) set(a *alias, text string) error {
 	if err := h.flags.Set(a.flag, text); err != nil {
 		return fmt.Errorf("--%s %q: %w", a.name, text, cause(err))
 	}
-	if !fresh && !slices.Equal(before, h.says(own)) {
+	if !fresh && !slices.Equal(before, said(own)) {
 		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, a.name)
 	}
 	if !a.adds {
@@ -151,8 +151,8 @@ func (h *hands) set(a *alias, text string) error {
 	return nil
 }
 
-// says is what a flag has been given.
-func (h *hands) says(f *pflag.Flag) []string {
+// said is what a flag has been given.
+func said(f *pflag.Flag) []string {
 	if s, ok := f.Value.(pflag.SliceValue); ok {
 		return s.GetSlice()
 	}
@@ -214,8 +214,8 @@ func (h *hands) inFileTime(o *options) error {
 	return nil
 }
 
-// chooseAPI finds ours for trace-replayer's names, and for an endpoint that gives it away.
-func (h *hands) chooseAPI(o *options) error {
+// ourAPI finds it for trace-replayer's names, and for an endpoint that gives it away.
+func (h *hands) ourAPI(o *options) error {
 	theirs := (o.api == "openai" || o.api == "aibrix") && !slices.Contains(api.Names(), o.api)
 	if !theirs && (h.flags.Changed("api") || h.profile) {
 		return nil
@@ -250,7 +250,7 @@ func (h *hands) tokenizer(o *options) {
 		o.tokenizer = tokenizer.O200K // as AIPerf has it
 		return
 	}
-	if h.profile || hubName.MatchString(name) || h.flags.Changed("tokenizer-config") {
+	if h.profile || hubName.MatchString(name) && !strings.HasSuffix(name, ".json") || h.flags.Changed("tokenizer-config") {
 		o.tokenizer = ""
 		h.note("--tokenizer %s: no file or folder of this machine; it is not needed: prompts are proven on the server", name)
 	}
@@ -270,37 +270,22 @@ func (h *hands) unlikeReplayer() {
 	}
 }
 
-// likeAIPerf gives `fastreplay profile` the defaults of `aiperf profile`, where ours differ, and says so.
-func (h *hands) likeAIPerf(o *options) error {
-	if !h.profile {
-		return nil
+// noteHands says what has become of the flags of other tools, and what a file has set.
+func (r *replay) noteHands() {
+	if r.o.config != "" {
+		r.say.line("config: %s sets %s", r.o.config, orNothing(r.hands.fromFile))
 	}
-	given, p := h.flags.Changed, &o.pacing
-	whole := o.noStream || !given("no-stream")
-	var set []string
-	for _, d := range []struct {
-		flag, text, words string
-		wanted            bool
-	}{
-		{"url", "localhost:8000", "--url localhost:8000", true},
-		{"api", "chat", "--endpoint-type chat", true},
-		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", true},
-		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout", whole},
-		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration")},
-		{"concurrency", "1", "--concurrency 1", p.notFixed && p.rate == "" && p.ramp == ""},
-	} {
-		if given(d.flag) || !d.wanted {
-			continue
-		}
-		if err := h.flags.Set(d.flag, d.text); err != nil {
-			return err
-		}
-		set = append(set, d.words)
+	for _, note := range r.hands.notes {
+		r.note("%s", note)
 	}
-	if len(set) > 0 {
-		h.note("as aiperf profile does unless told otherwise: %s", strings.Join(set, "; "))
+}
+
+// orNothing lists flags, with their dashes.
+func orNothing(flags []string) string {
+	if len(flags) == 0 {
+		return "nothing"
 	}
-	return nil
+	return "--" + strings.Join(flags, ", --")
 }
 
 // inTheirWords names the flags in an error as they were typed.

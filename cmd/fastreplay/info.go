@@ -29,7 +29,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Limits:      r.o.limits,
 		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()) - f.Skipped,
-		Notes:       append(r.notes, placementNotes(f, r.o)...),
+		Notes:       append(r.notes, placementNotes(f)...),
 	}
 }
 
@@ -61,7 +61,7 @@ func stampInfo(f engine.StampFacts) *metrics.Stamps {
 	}
 }
 
-func placementNotes(f engine.Facts, o *options) []string {
+func placementNotes(f engine.Facts) []string {
 	if f.Placement.FIFO || f.Placement.Refused == "" {
 		return nil
 	}

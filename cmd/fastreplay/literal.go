@@ -94,5 +94,5 @@ func (p *pacing) checkTimes(t *trace.Trace) error {
 	if !t.Untimed || p.closed() || p.arrivals != nil || p.rate == rateMax {
 		return nil
 	}
-	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --no-fixed-schedule and --rate R, --rate max, --ramp or --concurrency N", t.Name)
+	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
 }

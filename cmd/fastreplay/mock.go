@@ -103,6 +103,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.Gzip, "gzip", false, "compress responses for clients that accept it")
 	f.BoolVar(&c.RefuseExtras, "refuse-extras", false, "answer 400 to min_tokens, ignore_eos, cache_salt and token-id prompts")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token")
+	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway")
 	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
 	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
 	f.BoolVar(&c.NoHeaderFaults, "no-header-faults", false, "ignore X-Mock-Fault")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
@@ -25,8 +26,9 @@ type options struct {
 	timeUnit string
 	read     trace.Options
 
-	pacing pacing
-	warmup int
+	pacing   pacing
+	sessions sessionFlags
+	warmup   int
 
 	urls          []string
 	endpoint      string
@@ -46,11 +48,13 @@ type options struct {
 	engineBlock   int                                         // tokens; 0 = asked from the servers
 	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
-	headers    []string
-	key        string
-	apiKeyFile string
-	caCert     string
-	insecure   bool
+	headers []string
+
+	instanceHeaders []string
+	key             string
+	apiKeyFile      string
+	caCert          string
+	insecure        bool
 
 	timeout        time.Duration
 	idleTimeout    time.Duration
@@ -90,9 +94,10 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay: JSONL or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
+	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
 	o.pacing.addFlags(f)
+	o.sessions.addFlags(f)
 }
 
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
@@ -104,6 +109,7 @@ func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 // addRowFlags adds what says how to read a trace besides its format.
 func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
+	f.Lookup("fields").DefValue = "" // not []
 	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
@@ -117,9 +123,10 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+" (chat is the default for a trace with messages)")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
+	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
@@ -195,6 +202,9 @@ func (o *options) complete(args []string) error {
 		return fmt.Errorf("--time-unit: %w", err)
 	}
 	if err := o.pacing.complete(o.seed); err != nil {
+		return err
+	}
+	if err := o.sessions.check(&o.pacing); err != nil {
 		return err
 	}
 	if err := o.goodput.complete(); err != nil {
@@ -274,6 +284,11 @@ func (o *options) check() error {
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
+	}
+	for _, name := range o.instanceHeaders {
+		if err := (&http1.Header{Name: name}).Validate(); err != nil {
+			return fmt.Errorf("--instance-header %q: %w", name, err)
+		}
 	}
 	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
 }

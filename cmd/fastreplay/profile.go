@@ -2,13 +2,10 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
@@ -51,11 +48,23 @@ func aliasUsage() string {
 		if a.short != "" {
 			short = "-" + a.short + ", "
 		}
-		fmt.Fprintf(&b, "  %s--%-35s --%s\n", short, a.name, a.flag)
+		fmt.Fprintf(&b, "  %s--%-35s --%s\n", short, a.name, a.ours())
 	}
 	b.WriteString("\nTaken with a note, for they change nothing here:\n" + wrapped(noted))
 	b.WriteString("\nRefused, with what to do instead:\n" + wrapped(refused))
 	return b.String()
+}
+
+// ours is our flag, of a switch with the value that it stands for.
+func (a *alias) ours() string {
+	if a.takes != noValue || a.value == nil {
+		return a.flag
+	}
+	text, err := a.value("true")
+	if err != nil {
+		panic("BUG: --" + a.name + " is no switch: " + err.Error())
+	}
+	return a.flag + "=" + text
 }
 
 // wrapped breaks words into lines.
@@ -71,96 +80,4 @@ func wrapped(words []string) string {
 		width += n
 	}
 	return b.String() + "\n"
-}
-
-// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave where the flags leave it open: what a trace's times say,
-// with --concurrency as a cap, and one request at a time where it has none. It returns what is worth a note.
-func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
-	if !h.profile || p.fixed || p.notFixed || p.given("scale") {
-		return nil
-	}
-	timed := !t.Untimed && !slices.Contains([]string{"single_turn", "multi_turn", "raw_payload", "inputs_json"}, t.Format)
-	rated := p.rate != "" || p.ramp != ""
-	switch {
-	case timed && rated:
-		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
-	case timed && p.concurrency > 0:
-		p.fixed = true
-		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
-	case !timed && !rated && p.concurrency == 0:
-		p.concurrency = 1
-		return []string{"the trace has no times: one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
-	}
-	return nil
-}
-
-// noteHands says what has become of the flags of other tools, and what a file has set.
-func (r *replay) noteHands() {
-	if r.o.config != "" {
-		r.say.line("config: %s sets %s", r.o.config, orNothing(r.hands.fromFile))
-	}
-	for _, note := range r.hands.notes {
-		r.note("%s", note)
-	}
-}
-
-func orNothing(flags []string) string {
-	if len(flags) == 0 {
-		return "nothing"
-	}
-	return "--" + strings.Join(flags, ", --")
-}
-
-// gathered gives each of several values after a flag the flag's name, as pflag wants it: --extra-inputs a:1 b:2 is --extra-inputs
-// a:1 --extra-inputs b:2. In front of the main command's trace only what looks like KEY:VALUE or KEY=VALUE, and is no file, counts
-// as another value.
-func gathered(args []string, root *cobra.Command) []string {
-	cmd, _, err := root.Find(args)
-	if err != nil || cmd != root && cmd.Name() != "profile" {
-		return args
-	}
-	flags, several := cmd.Flags(), map[string]takes{}
-	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {
-		if f := flags.Lookup(name); f != nil {
-			several["--"+name] = values
-			if f.Shorthand != "" {
-				several["-"+f.Shorthand] = values
-			}
-		}
-	}
-	for _, a := range aliasesOf(cmd != root) {
-		if a.takes == values || a.takes == anyValue {
-			several["--"+a.name] = a.takes
-		}
-	}
-	another := func(text string) bool {
-		_, err := os.Stat(text)
-		return !strings.HasPrefix(text, "-") && (cmd != root || strings.ContainsAny(text, ":=") && err != nil)
-	}
-	var out []string
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		if arg == "--" {
-			return append(out, args[i:]...)
-		}
-		many := several[arg]
-		out = append(out, arg)
-		if many == aValue {
-			continue
-		}
-		i++
-		if many == anyValue && (i == len(args) || !another(args[i])) {
-			out[len(out)-1] = arg + "="
-			i--
-			continue
-		}
-		if i < len(args) {
-			out = append(out, args[i])
-		}
-		for i+1 < len(args) && another(args[i+1]) {
-			i++
-			out = append(out, arg, args[i])
-		}
-	}
-	return out
 }

@@ -27,7 +27,8 @@ func newReplayCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
 		Short: "Replay a trace of LLM requests against serving endpoints",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
-prefix-cache hits, and every latency is measured at the socket.
+prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
+bench are taken, too: fastreplay profile --help lists them.
 
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
@@ -162,6 +163,9 @@ func (r *replay) load(context.Context) error {
 	plan, err := r.o.pacing.plan(t)
 	if err != nil {
 		return err
+	}
+	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
 	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
@@ -377,7 +381,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.rows > 0, Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
-		Stamps: r.stamps, Chunks: r.chunks,
+		Stamps: r.stamps, Chunks: r.chunks, InstanceHeaders: r.o.instanceHeaders,
 	}
 }
 
@@ -402,7 +406,14 @@ func (r *replay) describeWork() {
 		least += r.ideal.Least[i]
 		most += r.ideal.Most[i]
 	}
-	r.say.line("work: %s, %s input tokens, %s output tokens", human.Many(int64(plan.Requests), "request"), human.Count(input), human.Count(output))
+	what := human.Many(int64(plan.Requests), "request")
+	if !r.literals.all {
+		what += fmt.Sprintf(", %s input tokens", human.Count(input))
+	}
+	if output > 0 {
+		what += fmt.Sprintf(", %s output tokens", human.Count(output))
+	}
+	r.say.line("work: %s", what)
 	if plan.Open() {
 		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
 		if plan.Cap > 0 {
@@ -410,6 +421,9 @@ func (r *replay) describeWork() {
 		}
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
+	}
+	if plan.Turns != nil {
+		r.say.line("      %s", r.o.sessions.words())
 	}
 	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
@@ -420,11 +434,11 @@ func (r *replay) describeWork() {
 	if r.ideal.Expected == nil {
 		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
-	what := "the input tokens"
+	whose := "the input tokens"
 	if r.literals.rows > 0 {
-		what = "the tokens of prompts that are made"
+		whose = "the tokens of prompts that are made"
 	}
-	r.say.line("      an ideal prefix cache would hold %s of %s", share, what)
+	r.say.line("      an ideal prefix cache would hold %s of %s", share, whose)
 }
 
 // meanRate is the mean rate of a plan that spans some time, as a part of a sentence.

@@ -63,6 +63,9 @@ func (s *results) conclude(run *engine.Run) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
 	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
+	if info.Turns = run.Turns(); info.Turns != nil {
+		info.Turns.Sessions = string(s.r.o.sessions.mode)
+	}
 	info.Overtaken = run.OvertakenTokens()
 	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
 	summary := s.collector.Summary(info)

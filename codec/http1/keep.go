@@ -11,7 +11,7 @@ type keptHeader struct {
 
 func (k *keptHeader) clear() { k.value, k.set = k.value[:0], false }
 
-// Keep makes Value return the named headers of this response and, over Reset, of later ones. Call it before the first Scan.
+// Keep makes Kept return the named headers of this response and, over Reset, of later ones. Call it before the first Scan.
 func (r *Response) Keep(names ...string) {
 	r.kept = r.kept[:0]
 	for _, name := range names {
@@ -19,15 +19,16 @@ func (r *Response) Keep(names ...string) {
 	}
 }
 
-// Value returns a kept header's value (the first, where it came twice), valid until Reset; nil if it did not come or was
-// not asked for.
-func (r *Response) Value(name string) []byte {
-	for i := range r.kept {
-		if k := &r.kept[i]; k.set && equalFold([]byte(name), k.lower) {
-			return k.value
-		}
+// Keeps is how many headers are kept.
+func (r *Response) Keeps() int { return len(r.kept) }
+
+// Kept returns the value of the i-th header named to Keep (the first, where it came twice), valid until Reset; nil if it did
+// not come, or was not named.
+func (r *Response) Kept(i int) []byte {
+	if i >= len(r.kept) || !r.kept[i].set {
+		return nil
 	}
-	return nil
+	return r.kept[i].value
 }
 
 func (r *Response) keep(name, value []byte) {

@@ -40,7 +40,7 @@ func feed(r *Response, parts ...string) result {
 	}
 	out.status, out.length, out.chunked, out.keepAlive = r.Status, r.ContentLength, r.head.chunked && r.ContentLength < 0, r.KeepAlive
 	out.gzip, out.headDone, out.done = r.Gzip, r.HeadDone(), r.Done()
-	out.kept = string(r.Value("x-kept"))
+	out.kept = string(r.Kept(0))
 	if out.err == nil {
 		out.rest = strings.Join(parts, "")[used:]
 	}
@@ -262,14 +262,14 @@ func TestValueOfHeaders(t *testing.T) {
 	var r Response
 	r.Keep("X-Instance", "Retry-After")
 	feed(&r, "HTTP/1.1 429 Slow\r\nretry-AFTER: 3\r\nOther: x\r\nX-Instance:\r\nContent-Length: 0\r\n\r\n")
-	if got := r.Value("Retry-After"); string(got) != "3" {
+	if got := r.Kept(1); string(got) != "3" {
 		t.Errorf("Retry-After: %q", got)
 	}
-	if got := r.Value("Other"); got != nil {
+	if got := r.Kept(0); got != nil {
 		t.Errorf("a header that nobody asked for: %q", got)
 	}
 	feed(&r, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	if got := r.Value("Retry-After"); got != nil {
+	if got := r.Kept(1); got != nil {
 		t.Errorf("a value of the response before: %q", got)
 	}
 }

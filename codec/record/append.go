@@ -22,6 +22,9 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	}
 	dst = appendString(append(dst, `,"target":`...), r.Target)
 	dst = appendString(append(dst, `,"peer":`...), r.Peer)
+	if r.Instance != "" {
+		dst = appendString(append(dst, `,"instance":`...), r.Instance)
+	}
 	dst = r.appendInstants(dst)
 	dst = appendMS(append(dst, `,"ttft_ms":`...), r.TTFTNS())
 	dst = appendMS(append(dst, `,"tpot_ms":`...), r.TPOTNS())

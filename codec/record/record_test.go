@@ -132,6 +132,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.SessionName != "" {
 			want["session_name"] = str(r.SessionName)
 		}
+		if r.Instance != "" {
+			want["instance"] = str(r.Instance)
+		}
 		if r.Type != "" {
 			want["type"] = str(r.Type)
 		}

@@ -20,19 +20,13 @@ func azure() *format {
 		unit:        time.Second,
 		dates:       true,
 		surely:      true,
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		names:       fieldNames{timestampField: "TIMESTAMP", inputField: "ContextTokens", outputField: "GeneratedTokens"},
 		required:    setOf(timestampField, inputField, outputField),
 		head:        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
 		appendRow:   appendAzure,
 	}
 }
-
-// uniqueBlock is the tokens of a block in formats without block ids, where it means nothing.
-const uniqueBlock = 512
-
-// uniqueUnit is the unit of timestamps in formats without any, where it means nothing.
-const uniqueUnit = time.Millisecond
 
 // startOfDates is where dates are written from: a Trace does not keep that of its first request.
 func startOfDates() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }

@@ -15,8 +15,8 @@ import (
 func batch() *format {
 	return &format{
 		name:        "batch",
-		blockTokens: uniqueBlock,
-		unit:        uniqueUnit,
+		blockTokens: noBlocks,
+		unit:        noUnit,
 		names:       fieldNames{payloadField: "body"},
 		known:       func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
 		items:       readBatch,

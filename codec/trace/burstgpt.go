@@ -19,7 +19,7 @@ func burstGPT() *format {
 		unit:        time.Second,
 		surely:      true,
 		failures:    true,
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		names:       fieldNames{timestampField: "Timestamp", inputField: "Request tokens", outputField: "Response tokens", typeField: "Log Type", sessionField: "Session ID"},
 		required:    setOf(timestampField, inputField, outputField),
 		head:        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",

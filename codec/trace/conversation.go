@@ -2,7 +2,6 @@ package trace
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 )
 
@@ -36,28 +35,6 @@ func (m *items) setMessages(r *row, content []byte) {
 	r.longer = len(m.rows) > 1
 }
 
-// listIn calls each with the objects of the list under a key, which need not be there.
-func listIn(all []member, key string, each func(i int, object []byte) error) error {
-	list := valueOf(all, key)
-	if list == nil {
-		return nil
-	}
-	if list[0] != '[' {
-		return &rowError{fmt.Sprintf("%s is %s, not a list", key, clip(list)), "write it as [{…},…]"}
-	}
-	s := scanner{b: list}
-	return s.list(func(i int, value []byte) error {
-		if value[0] != '{' {
-			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", key, i, clip(value)), "write each as {…}"}
-		}
-		err := each(i, value)
-		if bad := (*rowError)(nil); errors.As(err, &bad) {
-			err = &rowError{fmt.Sprintf("%s[%d]: %s", key, i, bad.what), bad.fix}
-		}
-		return err
-	})
-}
-
 // appendMessage appends a message of a chat, behind others. Role is the inside of a JSON string, content JSON.
 func appendMessage(dst []byte, role string, content []byte) []byte {
 	if len(dst) > 0 {
@@ -66,14 +43,3 @@ func appendMessage(dst []byte, role string, content []byte) []byte {
 	dst = append(append(append(dst, `{"role":"`...), role...), `","content":`...)
 	return append(append(dst, content...), '}')
 }
-
-// isString refuses a value that is no string.
-func isString(name string, value []byte) error {
-	if value[0] != '"' {
-		return &rowError{fmt.Sprintf("%s is %s, not a string", name, clip(value)), `write it as "…"`}
-	}
-	return nil
-}
-
-// unquoted is a JSON string without its quotes.
-func unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-1] }

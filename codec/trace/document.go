@@ -13,8 +13,8 @@ const (
 	maxDocument = 16 << 30
 )
 
-// document is the format of a file that is one JSON document, by its beginning; nil for a file of lines.
-func (l *loader) document(head []byte) *format {
+// documentFormat is the format of a file that is one JSON document, by its beginning; nil for a file of lines.
+func (l *loader) documentFormat(head []byte) *format {
 	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
 	if len(head) == 0 || head[0] != '[' && head[0] != '{' {
 		return nil

@@ -102,6 +102,12 @@ type format struct {
 	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
 }
 
+// noBlocks is the tokens of a block in formats without block ids, where it means nothing.
+const noBlocks = 512
+
+// noUnit is the unit of timestamps in formats without any, where it means nothing.
+const noUnit = time.Millisecond
+
 func (f *format) has(d field) bool { return f.names[d] != "" }
 
 // blocks tells whether prompts can have blocks in common, by their ids or in words.

@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent as they are:
@@ -20,8 +21,8 @@ func inputsJSON() *format {
 	names[payloadField] = "the body"
 	return &format{
 		name:        "inputs_json",
-		blockTokens: uniqueBlock,
-		unit:        uniqueUnit,
+		blockTokens: noBlocks,
+		unit:        time.Millisecond,
 		names:       names,
 		known:       func([]string) bool { return false }, // its listKey tells
 		listKey:     "data",

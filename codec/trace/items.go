@@ -86,64 +86,6 @@ func (l *loader) takeItems(object []byte, line int) {
 	}
 }
 
-// member is a key of an object with its value as it stands.
-type member struct {
-	key   string
-	value []byte
-}
-
-// membersOf takes an object apart. A key that occurs twice is an error.
-func membersOf(object []byte) ([]member, error) {
-	var all []member
-	var scratch []byte
-	s := scanner{b: object}
-	err := s.object(&scratch, func(key []byte) error {
-		for _, m := range all {
-			if m.key == string(key) {
-				return &rowError{m.key + " occurs twice", "keep one of them"}
-			}
-		}
-		from := s.i
-		err := s.skip(1)
-		all = append(all, member{string(key), s.b[from:s.i]})
-		return err
-	})
-	return all, err
-}
-
-// valueOf is the value of a key; nil where it is not there or null.
-func valueOf(all []member, key string) []byte {
-	for _, m := range all {
-		if m.key == key && !bytes.Equal(m.value, []byte("null")) {
-			return m.value
-		}
-	}
-	return nil
-}
-
-// objectIn takes apart the object under a key; why says what it is needed for.
-func objectIn(all []member, key, why string) ([]member, error) {
-	value := valueOf(all, key)
-	switch {
-	case value == nil:
-		return nil, &rowError{"missing " + key, why}
-	case value[0] != '{':
-		return nil, &rowError{key + " is " + clip(value) + ", not an object", why}
-	}
-	return membersOf(value)
-}
-
-// textOf is what a valid JSON string says.
-func textOf(value []byte) []byte {
-	var scratch []byte
-	s := scanner{b: value}
-	text, err := s.text(&scratch)
-	if err != nil {
-		panic("BUG: no JSON string: " + err.Error())
-	}
-	return text
-}
-
 // inside is an error with the place in the object where it was found; nil stays nil.
 func inside(place string, err error) error {
 	if err == nil {

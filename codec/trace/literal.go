@@ -2,7 +2,7 @@ package trace
 
 import (
 	"bytes"
-	"slices"
+	"fmt"
 )
 
 // LiteralKind says what of a request a file has word for word.
@@ -48,88 +48,59 @@ func (t *Trace) Literals() int {
 	return n
 }
 
-// literalStore keeps the literals of many rows.
-type literalStore struct {
-	kinds    []LiteralKind
-	contents textStore
-	tools    []int32 // place in values, -1 = none
-	extras   []int32
-	values   [][]byte // tools and extras, each once
-	places   map[string]int32
-}
-
-// absent is the place of no value.
-const absent = -1
-
-// upTo adds rows without a literal until there are n.
-func (s *literalStore) upTo(n int) {
-	for len(s.kinds) < n {
-		s.add(Literal{})
+// literal takes what is word for word as it stands.
+func (p *rowParser) literal(f field, s *scanner) error {
+	from := s.i
+	if err := s.skip(1); err != nil {
+		return err
 	}
+	return p.row.setLiteral(f, p.format.names[f], s.b[from:s.i])
 }
 
-func (s *literalStore) add(l Literal) {
-	s.contents.add(l.Content)
-	s.addRest(l)
-}
-
-// addLonger adds a row whose content begins with that of the row added last.
-func (s *literalStore) addLonger(l Literal) {
-	s.contents.addLonger(l.Content)
-	s.addRest(l)
-}
-
-func (s *literalStore) addRest(l Literal) {
-	s.kinds = append(s.kinds, l.Kind)
-	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
-}
-
-// place is where a value is kept, or absent for none.
-func (s *literalStore) place(value []byte) int32 {
-	if value == nil {
-		return absent
+// setLiteral notes a value of a kind that is word for word, which must be of the right sort.
+func (r *row) setLiteral(f field, name string, value []byte) error {
+	want := wantedLiteral(f)
+	if value[0] != want.first {
+		return &rowError{fmt.Sprintf("%s is %s, not %s", name, clip(value), want.what), "write it as " + want.example}
 	}
-	if at, known := s.places[string(value)]; known {
-		return at
+	inside := value[1 : len(value)-1 : len(value)-1]
+	if want.kind != NoLiteral {
+		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
+			return &rowError{name + " is empty", "a request needs something to ask"}
+		}
+		r.literal.Kind, r.literal.Content = want.kind, inside
 	}
-	if s.places == nil {
-		s.places = map[string]int32{}
+	switch f {
+	case toolsField:
+		r.literal.Tools = value
+	case extraField:
+		r.literal.Extra = value
 	}
-	at := int32(len(s.values))
-	s.values = append(s.values, bytes.Clone(value))
-	s.places[string(value)] = at
-	return at
+	if want.first == '[' {
+		return objectsOf(name, value, func(int, []byte) error { return nil })
+	}
+	return nil
 }
 
-func (s *literalStore) row(i int) Literal {
-	return Literal{Kind: s.kinds[i], Content: s.contents.row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
+// literalForm is what a value that is word for word must look like.
+type literalForm struct {
+	kind          LiteralKind
+	first         byte
+	what, example string
 }
 
-func (s *literalStore) value(place int32) []byte {
-	if place == absent {
-		return nil
+func wantedLiteral(f field) literalForm {
+	switch f {
+	case textField:
+		return literalForm{TextLiteral, '"', "a string", `"…"`}
+	case messagesField:
+		return literalForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
+	case payloadField:
+		return literalForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
+	case toolsField:
+		return literalForm{NoLiteral, '[', "a list", "[{…},…]"}
+	case extraField:
+		return literalForm{NoLiteral, '{', "an object", `{"temperature":0}`}
 	}
-	return s.values[place]
-}
-
-// repeated is the rows n times in a row; nil stays nil.
-func (s *literalStore) repeated(n int) *literalStore {
-	if s == nil {
-		return nil
-	}
-	out := *s
-	out.contents.rows = slices.Repeat(s.contents.rows, n)
-	out.kinds, out.tools, out.extras = slices.Repeat(s.kinds, n), slices.Repeat(s.tools, n), slices.Repeat(s.extras, n)
-	return &out
-}
-
-// chosen is the store of the rows in order; nil stays nil.
-func (s *literalStore) chosen(order []int32) *literalStore {
-	if s == nil {
-		return nil
-	}
-	return &literalStore{
-		kinds: gather(order, s.kinds), contents: s.contents.chosen(order, func(row int32) int { return int(s.contents.rows[row].n) }),
-		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
-	}
+	panic("BUG: a field that is not word for word")
 }

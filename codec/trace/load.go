@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -279,52 +278,6 @@ func (l *loader) keep(r *row, number, line int) {
 	l.row = append(l.row, int32(number))
 	l.line = append(l.line, int32(line))
 	l.ids.add(r.ids)
-}
-
-// keepSession appends to the columns of named conversations, if there are any.
-func (l *loader) keepSession(r *row, number int) {
-	if r.seen.has(sessionField) && l.session == nil {
-		l.session = []int64{}
-		for i := range l.timeNS {
-			l.session = append(l.session, noSession(int(l.row[i])))
-		}
-	}
-	if r.seen.has(delayField) && l.delay == nil {
-		l.delay = append([]int64{}, slices.Repeat([]int64{noDelay}, len(l.timeNS))...)
-	}
-	if l.session != nil {
-		if !r.seen.has(sessionField) {
-			r.session = noSession(number)
-		} else if r.sessionName != nil && l.names[r.session] == "" {
-			if l.names == nil {
-				l.names = map[int64]string{}
-			}
-			l.names[r.session] = string(r.sessionName)
-		}
-		l.session = append(l.session, r.session)
-	}
-	if l.delay != nil {
-		if !r.seen.has(delayField) {
-			r.delayNS = noDelay
-		}
-		l.delay = append(l.delay, r.delayNS)
-	}
-}
-
-// keepLiteral appends what is word for word, if there is anything.
-func (l *loader) keepLiteral(r *row) {
-	if l.literal == nil {
-		if r.literal.Kind == NoLiteral && r.literal.Extra == nil {
-			return
-		}
-		l.literal = &literalStore{}
-		l.literal.upTo(len(l.timeNS))
-	}
-	if r.longer {
-		l.literal.addLonger(r.literal)
-	} else {
-		l.literal.add(r.literal)
-	}
 }
 
 // refuseRepairs is the error for a row that repair would have to mend, with Options.Strict.

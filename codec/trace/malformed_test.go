@@ -121,7 +121,7 @@ func refusals() map[string]string {
 		"sharegpt-no-speaker.json":              `:2: conversations[0]: missing from; it says who spoke`,
 		"sharegpt-nothing-said.json":            `:2: conversations[1]: missing value; it is what was said`,
 		"sharegpt-only-questions.json":          `: in none of the 2 conversations was something asked and answered; `,
-		"sharegpt-stranger.json":                `:2: conversations[1]: from is "alien", nobody known; known are human, user, gpt, assistant, chatgpt, bing, bard, system and tool`,
+		"sharegpt-stranger.json":                `:2: conversations[1]: from is "alien", nobody known; known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation`,
 		"sharegpt-value-not-text.json":          `:2: conversations[0]: value is ["Hi"], not a string; write it as "…"`,
 		"single-quotes.jsonl":                   ":2: invalid JSON at byte 2: want a string; ",
 		"single-turn-audio-address.jsonl":       `:2: audio is "https://example.org/a.wav", not wav,… or mp3,… with the sound in base64; `,

@@ -15,7 +15,7 @@ import (
 func multiTurn() *format {
 	return &format{
 		name:        "multi_turn",
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		unit:        time.Millisecond,
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       func(keys []string) bool { return slices.Contains(keys, "turns") },

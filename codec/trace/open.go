@@ -91,7 +91,7 @@ func (l *loader) read(r io.Reader) error {
 	if err != nil && err != io.EOF {
 		head = nil // whoever reads on meets the error too, and knows the line
 	}
-	if f := l.document(head); f != nil {
+	if f := l.documentFormat(head); f != nil {
 		return l.readDocument(in, f)
 	}
 	return l.readAll(newLineReader(in))

@@ -11,8 +11,8 @@ import "slices"
 func rawPayload() *format {
 	return &format{
 		name:        "raw_payload",
-		blockTokens: uniqueBlock,
-		unit:        uniqueUnit,
+		blockTokens: noBlocks,
+		unit:        noUnit,
 		names:       fieldNames{payloadField: "the body"},
 		known:       isBody,
 		items:       readRawPayload,

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -302,74 +301,6 @@ func (r *row) setSession(name []byte) {
 		r.sessionName = name
 	}
 	r.seen |= setOf(sessionField)
-}
-
-// literal takes what is word for word as it stands.
-func (p *rowParser) literal(f field, s *scanner) error {
-	from := s.i
-	if err := s.skip(1); err != nil {
-		return err
-	}
-	return p.row.setLiteral(f, p.format.names[f], s.b[from:s.i])
-}
-
-// setLiteral notes a value of a kind that is word for word, which must be of the right sort.
-func (r *row) setLiteral(f field, name string, value []byte) error {
-	want := wantedLiteral(f)
-	if value[0] != want.first {
-		return &rowError{fmt.Sprintf("%s is %s, not %s", name, clip(value), want.what), "write it as " + want.example}
-	}
-	inside := value[1 : len(value)-1 : len(value)-1]
-	if want.kind != NoLiteral {
-		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
-			return &rowError{name + " is empty", "a request needs something to ask"}
-		}
-		r.literal.Kind, r.literal.Content = want.kind, inside
-	}
-	switch f {
-	case toolsField:
-		r.literal.Tools = value
-	case extraField:
-		r.literal.Extra = value
-	}
-	if want.first == '[' {
-		return areObjects(name, value)
-	}
-	return nil
-}
-
-// literalForm is what a value that is word for word must look like.
-type literalForm struct {
-	kind          LiteralKind
-	first         byte
-	what, example string
-}
-
-func wantedLiteral(f field) literalForm {
-	switch f {
-	case textField:
-		return literalForm{TextLiteral, '"', "a string", `"…"`}
-	case messagesField:
-		return literalForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
-	case payloadField:
-		return literalForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
-	case toolsField:
-		return literalForm{NoLiteral, '[', "a list", "[{…},…]"}
-	case extraField:
-		return literalForm{NoLiteral, '{', "an object", `{"temperature":0}`}
-	}
-	panic("BUG: a field that is not word for word")
-}
-
-// areObjects refuses a list in which something else stands.
-func areObjects(name string, list []byte) error {
-	s := scanner{b: list}
-	return s.list(func(i int, value []byte) error {
-		if value[0] != '{' {
-			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", name, i, clip(value)), "write each as {…}"}
-		}
-		return nil
-	})
 }
 
 func (p *rowParser) setType(name []byte) error {

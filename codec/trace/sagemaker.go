@@ -19,7 +19,7 @@ import (
 func sageMaker() *format {
 	return &format{
 		name:        "sagemaker",
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		unit:        time.Second,
 		dates:       true,
 		surely:      true,

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -88,6 +89,36 @@ func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 
 // noSession is the conversation of a row that is part of none: one of its own, by a number that no other has.
 func noSession(number int) int64 { return -1 - int64(number) }
+
+// keepSession appends to the columns of named conversations, if there are any.
+func (l *loader) keepSession(r *row, number int) {
+	if r.seen.has(sessionField) && l.session == nil {
+		l.session = []int64{}
+		for i := range l.timeNS {
+			l.session = append(l.session, noSession(int(l.row[i])))
+		}
+	}
+	if r.seen.has(delayField) && l.delay == nil {
+		l.delay = append([]int64{}, slices.Repeat([]int64{noDelay}, len(l.timeNS))...)
+	}
+	if l.session != nil {
+		if !r.seen.has(sessionField) {
+			r.session = noSession(number)
+		} else if r.sessionName != nil && l.names[r.session] == "" {
+			if l.names == nil {
+				l.names = map[int64]string{}
+			}
+			l.names[r.session] = string(r.sessionName)
+		}
+		l.session = append(l.session, r.session)
+	}
+	if l.delay != nil {
+		if !r.seen.has(delayField) {
+			r.delayNS = noDelay
+		}
+		l.delay = append(l.delay, r.delayNS)
+	}
+}
 
 // sessionName is the name or the number of request i's conversation; false where it has none.
 func (t *Trace) sessionName(i int) (string, bool) {

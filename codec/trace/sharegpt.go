@@ -1,8 +1,6 @@
 package trace
 
-import (
-	"slices"
-)
+import "slices"
 
 // shareGPT is the format of the ShareGPT dataset and its relatives, one JSON list or a line a conversation:
 //
@@ -15,8 +13,8 @@ import (
 func shareGPT() *format {
 	return &format{
 		name:        "sharegpt",
-		blockTokens: uniqueBlock,
-		unit:        uniqueUnit,
+		blockTokens: noBlocks,
+		unit:        noUnit,
 		names:       fieldNames{sessionField: "id", messagesField: "conversations", toolsField: "tools"},
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
@@ -111,7 +109,7 @@ func readMessage(object []byte) (m message, err error) {
 		return m, &rowError{"missing from", "it says who spoke"}
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
-		return m, &rowError{"from is " + clip(speaker) + ", nobody known", "known are human, user, gpt, assistant, chatgpt, bing, bard, system and tool"}
+		return m, &rowError{"from is " + clip(speaker) + ", nobody known", "known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = unquoted(text)
@@ -125,16 +123,6 @@ func readMessage(object []byte) (m message, err error) {
 	}
 	m.content, m.empty = text, len(text) == 2
 	return m, isString("value", text)
-}
-
-// firstOf is the value of the first of some keys that is there; nil where none is.
-func firstOf(all []member, keys ...string) []byte {
-	for _, key := range keys {
-		if value := valueOf(all, key); value != nil {
-			return value
-		}
-	}
-	return nil
 }
 
 // roleOf is the role in a chat of who spoke, a JSON string; "" for a stranger. The names are those of ShareGPT's files and of the

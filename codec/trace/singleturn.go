@@ -12,7 +12,7 @@ import "time"
 func singleTurn() *format {
 	return &format{
 		name:        "single_turn",
-		blockTokens: uniqueBlock,
+		blockTokens: noBlocks,
 		unit:        time.Millisecond,
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       saysKeys,

@@ -19,6 +19,7 @@ type RunInfo struct {
 	Machine    *Machine      // nil where nobody watched it
 	Late       *Late         // likewise
 	Cap        *Cap          // nil without one
+	Turns      *Turns        // nil where no request follows another
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
@@ -51,11 +52,13 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
+	s.Instances, s.Peers = c.parts.instances.summary(1), c.parts.peers.summary(2)
 	s.Throughput = throughput(s)
 	setGoodput(s, &all, targets)
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
+	s.Turns = info.Turns
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

@@ -25,6 +25,7 @@ type Collector struct {
 	slos    []SLO
 	targets []series // one for each URL
 	none    series   // requests that never had a target
+	parts   struct{ instances, peers breakdown }
 
 	live struct { // all drift, for the progress line
 		sync.Mutex
@@ -73,6 +74,10 @@ func (c *Collector) Add(r *record.Record, target int) {
 		s = &c.targets[target]
 	}
 	s.add(r)
+	c.parts.instances.add(r.Instance, r)
+	if r.SentNS != record.None {
+		c.parts.peers.add(r.Peer, r)
+	}
 	if d := r.DriftNS(); d != record.None {
 		c.live.Lock()
 		c.live.drift.Add(d)

@@ -49,6 +49,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
 	}
 	out = append(out, machineNotes(s)...)
+	out = append(out, unevenNotes(s)...)
 	if n := all.cache.finer; n > 0 {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}

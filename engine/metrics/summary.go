@@ -32,9 +32,12 @@ type Summary struct {
 	Connections Connections `json:"connections"`
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
+	Instances   *Breakdown  `json:"instances,omitempty"` // by who answered; absent where no answer says
+	Peers       *Breakdown  `json:"peers,omitempty"`     // by address; absent where there is one
 	Client      Client      `json:"client"`
-	Cap         *Cap        `json:"cap"`         // null where any number of requests could be in flight
-	BuildAhead  *BuildAhead `json:"build_ahead"` // null where all requests were built before the start
+	Cap         *Cap        `json:"cap"`             // null where any number of requests could be in flight
+	Turns       *Turns      `json:"turns,omitempty"` // absent where no request follows another
+	BuildAhead  *BuildAhead `json:"build_ahead"`     // null where all requests were built before the start
 	Limits      Limits      `json:"limits"`
 	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
 }
@@ -187,6 +190,35 @@ type Target struct {
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
 	Goodput          *Goodput     `json:"goodput,omitempty"`
+}
+
+// Part is the share of the requests that one instance or one address got.
+type Part struct {
+	Name             string       `json:"name"`     // of the instance, as its answers say; of an address, itself
+	Requests         int64        `json:"requests"` // that it answered; of an address, that were sent to it
+	OK               int64        `json:"ok"`
+	Failed           int64        `json:"failed"`
+	Share            float64      `json:"share"` // of the requests of all parts
+	TTFTMS           *Percentiles `json:"ttft_ms"`
+	TPOTMS           *Percentiles `json:"tpot_ms"`
+	E2EMS            *Percentiles `json:"e2e_ms"`
+	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+}
+
+// Breakdown is how requests were spread over instances or addresses.
+type Breakdown struct {
+	Parts []Part   `json:"parts"` // by name
+	CV    *float64 `json:"cv"`    // coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	Rest  int64    `json:"rest"`  // requests of parts beyond the first 1,024, which are not listed
+}
+
+// Turns is what became of the turns of conversations.
+type Turns struct {
+	Sessions     string       `json:"sessions"`       // strict, gated or think
+	FollowUps    int64        `json:"followup_turns"` // requests that follow another of the run
+	Overtaking   int64        `json:"overtaking"`     // of those: sent before that one had ended
+	OvertakingMS *Percentiles `json:"overtaking_ms"`  // how long before; of those
+	LaterMS      *Percentiles `json:"later_ms"`       // how long after their own instants follow-up turns were released; null where they did not wait, and in a closed loop
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.

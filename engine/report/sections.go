@@ -59,6 +59,7 @@ func (p *page) requests(s *metrics.Summary) {
 		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
 	p.held(s.Cap)
+	p.turns(s.Turns)
 	p.buildAhead(s.BuildAhead)
 	p.Line("")
 }
@@ -73,6 +74,21 @@ func (p *page) held(c *metrics.Cap) {
 		parts = append(parts, "p50 "+human.Duration(c.HeldMS.P50*1e6, 3), "p99 "+human.Duration(c.HeldMS.P99*1e6, 3), "max "+human.Duration(c.HeldMS.Max*1e6, 3))
 	}
 	p.Field("cap", parts...)
+}
+
+// turns prints whether conversations were kept in order; nothing where there are none.
+func (p *page) turns(t *metrics.Turns) {
+	if t == nil {
+		return
+	}
+	parts := []string{t.Sessions, human.Count(t.FollowUps) + " follow-up", human.Count(t.Overtaking) + " before the turn before had ended"}
+	if t.OvertakingMS != nil {
+		parts = append(parts, "by p50 "+human.Duration(t.OvertakingMS.P50*1e6, 3), "max "+human.Duration(t.OvertakingMS.Max*1e6, 3))
+	}
+	if t.LaterMS != nil {
+		parts = append(parts, "later by p50 "+human.Duration(t.LaterMS.P50*1e6, 3), "p99 "+human.Duration(t.LaterMS.P99*1e6, 3))
+	}
+	p.Field("turns", parts...)
 }
 
 // buildAhead prints how requests were built during the run; nothing if before.
@@ -241,37 +257,69 @@ const (
 
 // targets prints a row for each of several instances.
 func (p *page) targets(s *metrics.Summary) {
-	if len(s.Targets) < 2 {
-		return
+	if len(s.Targets) > 1 {
+		var rows []tableRow
+		for i := range s.Targets {
+			t := &s.Targets[i]
+			rows = append(rows, tableRow{t.URL, latencyCells(t.Requests, t.Failed, t.TTFTMS, t.ReportedHitRatio)})
+		}
+		p.table("target", rows, latencyHead()...)
+		if s.Goodput != nil {
+			for i := range rows {
+				rows[i].cells = goodputCells(&s.Targets[i])
+			}
+			p.table("target", rows, "good", "good/s", "share")
+		}
 	}
-	p.targetTable(s.Targets, latencyCells, "requests", "failed", "TTFT p50", "TTFT p99", "hit")
-	if s.Goodput != nil {
-		p.targetTable(s.Targets, goodputCells, "good", "good/s", "share")
+	if s.Instances != nil {
+		p.breakdown("instance", s.Instances)
+	}
+	if s.Peers != nil && len(s.Peers.Parts) > len(s.Targets) {
+		p.breakdown("address", s.Peers)
 	}
 }
 
-func (p *page) targetTable(targets []metrics.Target, cells func(*metrics.Target) []string, head ...string) {
+// breakdown prints a row for each part.
+func (p *page) breakdown(what string, b *metrics.Breakdown) {
+	var rows []tableRow
+	for i := range b.Parts {
+		part := &b.Parts[i]
+		cells := latencyCells(part.Requests, part.Failed, part.TTFTMS, part.ReportedHitRatio)
+		rows = append(rows, tableRow{part.Name, append([]string{human.Percent(part.Share)}, cells...)})
+	}
+	p.table(what, rows, append([]string{"share"}, latencyHead()...)...)
+}
+
+// tableRow is one row of a table: a name and what is known of it.
+type tableRow struct {
+	name  string
+	cells []string
+}
+
+func (p *page) table(what string, rows []tableRow, head ...string) {
 	p.Line("")
-	url := p.Width - len(head)*targetColumn
-	p.Line(human.Left("  target", url) + p.cells(head...))
-	for i := range targets {
+	name := p.Width - len(head)*targetColumn
+	p.Line(human.Left("  "+what, name) + p.cells(head...))
+	for i, row := range rows {
 		if i == maxTargets {
-			p.Line(fmt.Sprintf("  … and %d more in %s", len(targets)-i, SummaryName))
+			p.Line(fmt.Sprintf("  … and %d more in %s", len(rows)-i, SummaryName))
 			return
 		}
-		p.Line(human.Left("  "+shorten(targets[i].URL, url-3), url) + p.cells(cells(&targets[i])...))
+		p.Line(human.Left("  "+shorten(row.name, name-3), name) + p.cells(row.cells...))
 	}
 }
 
-func latencyCells(t *metrics.Target) []string {
+func latencyHead() []string { return []string{"requests", "failed", "TTFT p50", "TTFT p99", "hit"} }
+
+func latencyCells(requests, failed int64, ttftMS *metrics.Percentiles, hitRatio *float64) []string {
 	p50, p99, hit := "–   ", "–   ", "–  "
-	if t.TTFTMS != nil {
-		p50, p99 = aligned(t.TTFTMS.P50*1e6, 3), aligned(t.TTFTMS.P99*1e6, 3)
+	if ttftMS != nil {
+		p50, p99 = aligned(ttftMS.P50*1e6, 3), aligned(ttftMS.P99*1e6, 3)
 	}
-	if t.ReportedHitRatio != nil {
-		hit = human.Percent(*t.ReportedHitRatio)
+	if hitRatio != nil {
+		hit = human.Percent(*hitRatio)
 	}
-	return []string{human.Count(t.Requests), human.Count(t.Failed), p50, p99, hit}
+	return []string{human.Count(requests), human.Count(failed), p50, p99, hit}
 }
 
 func (p *page) cells(values ...string) (row string) {

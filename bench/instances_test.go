@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// gateway sends 17 of 20 requests to the first server and 3 to the second, the split of a real case that nobody had noticed.
+func gateway(t *testing.T, urls ...string) string {
+	t.Helper()
+	var proxies []*httputil.ReverseProxy
+	for _, u := range urls {
+		to, err := url.Parse(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := httputil.NewSingleHostReverseProxy(to)
+		p.FlushInterval = -1
+		proxies = append(proxies, p)
+	}
+	var n atomic.Int64
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		i := 0
+		if strings.HasSuffix(r.URL.Path, "/completions") && n.Add(1)%20 < 3 {
+			i = 1
+		}
+		body, err := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxies[i].ServeHTTP(w, r)
+	})
+}
+
+// TestInstancesBehindAGateway: who answered is in the records, in the summary and on the page, and an uneven split is named.
+func TestInstancesBehindAGateway(t *testing.T) {
+	a := startMock(t, "--header", "Target-Pod: pod-a", "--ttft", "2ms", "--itl", "1ms")
+	b := startMock(t, "--header", "Target-Pod: pod-b", "--header", "X-Other: x", "--ttft", "2ms", "--itl", "1ms")
+	r := run(t, steady(t, 400, 200, 4), "--url", gateway(t, a.url, b.url), "--no-probe")
+	r.only(t, "ok")
+	served := map[string]map[string][]served{"pod-a": a.stop(t), "pod-b": b.stop(t)}
+	counts := map[string]int64{}
+	for _, l := range r.lines {
+		counts[l.Instance]++
+		if len(served[l.Instance][l.ID]) != 1 {
+			t.Errorf("row %d: %q answered it, its log says otherwise", l.Row, l.Instance)
+		}
+	}
+	parts := r.summary.Instances.Parts
+	if len(parts) != 2 || parts[0].Name != "pod-a" || parts[0].Requests != counts["pod-a"] || parts[1].Requests != counts["pod-b"] || parts[0].TTFTMS == nil {
+		t.Errorf("%+v, want %v", parts, counts)
+	}
+	for _, text := range []string{"requests are spread unevenly over 2 instances: pod-a answered 8", "\n  instance ", "\n  pod-a ", "\n  pod-b "} {
+		if !strings.Contains(strings.ReplaceAll(r.stderr, "\n        ", " "), text) {
+			t.Errorf("no %q in\n%s", text, r.stderr)
+		}
+	}
+	if err := os.Remove(filepath.Join(r.dir, "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil, "report", r.dir)
+	p.wait(t)
+	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {
+		t.Errorf("from the records alone:\n%s%s", out, p.stderr.String())
+	}
+}
+
+// TestInstanceHeader: another header, and one that no response has.
+func TestInstanceHeader(t *testing.T) {
+	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
+	path := steady(t, 5, 100, 2)
+	for header, want := range map[string]string{"x-served-by": "node 7", "Target-Pod": "pod-a", "x-nobody": ""} {
+		r := run(t, path, "--url", m.url, "--instance-header", header)
+		for _, l := range r.lines {
+			if l.Instance != want {
+				t.Errorf("%s: row %d answered by %q, want %q", header, l.Row, l.Instance, want)
+			}
+		}
+		if (r.summary.Instances == nil) != (want == "") {
+			t.Errorf("%s: %+v", header, r.summary.Instances)
+		}
+	}
+	if said := refused(t, path, "--url", m.url, "--instance-header", "a b"); !strings.Contains(said, `--instance-header "a b"`) {
+		t.Error(said)
+	}
+	m.stop(t)
+}
+
+// TestMockHeaderIsChecked: a header that would break the response is refused.
+func TestMockHeaderIsChecked(t *testing.T) {
+	for _, bad := range []string{"no colon", "a b: c", ": x", "a: b\r\nc: d"} {
+		p := start(t, nil, "mock", "--header", bad)
+		if code := p.wait(t); code != 2 || !strings.Contains(p.stderr.String(), fmt.Sprintf("header %q: must be NAME: VALUE", bad)) {
+			t.Errorf("%q: exit %d, %s", bad, code, p.stderr.String())
+		}
+	}
+}

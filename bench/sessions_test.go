@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// parents is for each row of a trace the row that it follows, -1 for none.
+func parents(t *testing.T, path string) map[int64]int64 {
+	t.Helper()
+	tr, err := trace.Open(path, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rowOf, of := map[int64]int64{}, map[int64]int64{}
+	for i := range tr.Len() {
+		rowOf[tr.Chat[i]] = int64(tr.Row[i])
+	}
+	for i := range tr.Len() {
+		if parent, known := rowOf[tr.Parent[i]]; known && tr.Parent[i] >= 0 {
+			of[int64(tr.Row[i])] = parent
+		}
+	}
+	return of
+}
+
+// TestSessions replays real parent chains in each mode, and asks the server's log too whether a turn came before its time.
+func TestSessions(t *testing.T) {
+	const sample = "samples/bailian.jsonl"
+	of := parents(t, sample)
+	if len(of) < 100 {
+		t.Fatalf("only %d follow-up turns", len(of))
+	}
+	for _, c := range []struct {
+		path string
+		args []string
+	}{
+		{sample, []string{"--sessions", "strict", "--scale", "8"}},
+		{sample, []string{"--sessions", "gated", "--scale", "8"}},
+		{sample, []string{"--sessions", "think", "--scale", "8"}},
+		{sample, []string{"--sessions", "gated", "--concurrency", "20"}},
+		{"samples/multi_turn.jsonl", []string{"--sessions", "gated", "--no-fixed-schedule", "--concurrency", "6"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			m := startMock(t, "--ttft", "25ms", "--itl", "3ms")
+			r := run(t, with(c.args, c.path, "--url", m.url)...)
+			logs := m.stop(t)
+			r.only(t, "ok")
+			rows := map[int64]line{}
+			for _, l := range r.lines {
+				rows[l.Row] = l
+			}
+			turns := r.summary.Turns
+			if turns == nil || turns.Sessions != c.args[1] {
+				t.Fatalf("%+v", turns)
+			}
+			overtaking, followUps := int64(0), int64(0)
+			for row, parent := range parents(t, c.path) {
+				turn, before := rows[row], rows[parent]
+				followUps++
+				if turn.Sent < before.Done {
+					overtaking++
+				}
+				if c.args[1] == "strict" {
+					continue
+				}
+				if turn.Planned < before.Done {
+					t.Errorf("row %d was released before row %d had ended", row, parent)
+				}
+				if logs[turn.ID][0].Arrival < logs[before.ID][0].Last {
+					t.Errorf("the server had row %d before it had answered row %d", row, parent)
+				}
+			}
+			if turns.FollowUps != followUps || turns.Overtaking != overtaking || (c.args[1] == "strict") != (overtaking > 0) {
+				t.Errorf("%+v, want %d of %d", turns, overtaking, followUps)
+			}
+			if !strings.Contains(r.stderr, "  turns         "+c.args[1]) {
+				t.Errorf("the page has no line on turns:\n%s", r.stderr)
+			}
+			open := !slices.Contains(c.args, "--concurrency")
+			if (turns.LaterMS != nil) != (open && c.args[1] != "strict") {
+				t.Errorf("later: %+v", turns.LaterMS)
+			}
+		})
+	}
+}
+
+// TestSessionsRefused: what cannot be meant.
+func TestSessionsRefused(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--sessions", "loose"}, `--sessions "loose": want strict, gated or think`},
+		{[]string{"--assume-ttft", "1s"}, "--assume-ttft and --assume-tpot are about --sessions think"},
+		{[]string{"--sessions", "gated", "--scale", "2", "--concurrency", "4"}, "a cap holds requests back in their order"},
+	} {
+		if said := refused(t, with(c.args, "samples/bailian.jsonl")...); !strings.Contains(said, c.says) {
+			t.Errorf("%v: %s", c.args, said)
+		}
+	}
+}

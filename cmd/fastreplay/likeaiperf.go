@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// likeAIPerf gives `fastreplay profile` the defaults of `aiperf profile`, where ours differ, and says so.
+func (h *hands) likeAIPerf(o *options) error {
+	if !h.profile {
+		return nil
+	}
+	given, p := h.flags.Changed, &o.pacing
+	whole := o.noStream || !given("no-stream")
+	var set []string
+	for _, d := range []struct {
+		flag, text, words string
+		wanted            bool
+	}{
+		{"url", "localhost:8000", "--url localhost:8000", true},
+		{"api", "chat", "--endpoint-type chat", true},
+		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", true},
+		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout", whole},
+		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration")},
+		{"concurrency", "1", "--concurrency 1", p.notFixed && p.rate == "" && p.ramp == ""},
+	} {
+		if given(d.flag) || !d.wanted {
+			continue
+		}
+		if err := h.flags.Set(d.flag, d.text); err != nil {
+			return err
+		}
+		set = append(set, d.words)
+	}
+	if len(set) > 0 {
+		h.note("as aiperf profile does unless told otherwise: %s", strings.Join(set, "; "))
+	}
+	return nil
+}
+
+// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave where the flags leave it open: what a trace's times say,
+// with --concurrency as a cap, and one request at a time where it has none. It returns what is worth a note.
+func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
+	if !h.profile || p.fixed || p.notFixed || p.given("scale") {
+		return nil
+	}
+	timed := !t.Untimed && !slices.Contains(unscheduledByAIPerf(), t.Format)
+	rated := p.rate != "" || p.ramp != ""
+	switch {
+	case timed && rated:
+		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
+	case timed && p.concurrency > 0:
+		p.fixed = true
+		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
+	case !timed && !rated && p.concurrency == 0:
+		p.concurrency = 1
+		why := "the trace has no times"
+		if !t.Untimed {
+			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
+		}
+		return []string{why + ": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
+	}
+	return nil
+}

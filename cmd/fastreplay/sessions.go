@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// sessionMode says when the turns of a conversation leave.
+type sessionMode string
+
+const (
+	sessionsStrict sessionMode = "strict" // each at its own instant
+	sessionsGated  sessionMode = "gated"  // not before the turn before has ended
+	sessionsThink  sessionMode = "think"  // the recorded time after the end of the turn before
+)
+
+// sessionFlags are about conversations.
+type sessionFlags struct {
+	mode  sessionMode
+	taken engine.Assumed
+	given func(flag string) bool
+}
+
+func (s *sessionFlags) addFlags(f *pflag.FlagSet) {
+	s.given = f.Changed
+	f.StringVar((*string)(&s.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
+	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "with --sessions think: time to the first token when the trace was recorded, where it says no delays")
+	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "with --sessions think: time for each further token when the trace was recorded")
+}
+
+func (s *sessionFlags) check(p *pacing) error {
+	switch {
+	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
+		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
+	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink:
+		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s", sessionsThink)
+	case s.taken.TTFT < 0 || s.taken.TPOT < 0 || s.taken.TTFT > 24*time.Hour || s.taken.TPOT > time.Minute:
+		return errors.New("--assume-ttft and --assume-tpot: want 0 to 24h and 0 to 1m")
+	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():
+		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
+	}
+	return nil
+}
+
+// follow makes turns of the plan wait for each other, as far as the mode has it.
+func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (sched.Plan, error) {
+	before := engine.TurnsBefore(t, plan.Requests)
+	if s.mode == sessionsStrict || before == nil {
+		return plan, nil
+	}
+	turns := &sched.Turns{After: before}
+	if s.mode == sessionsThink {
+		turns.ThinkNS = engine.ThinkTimes(t, before, s.taken, speed)
+	}
+	return plan.Following(turns)
+}
+
+// words say when turns that follow others leave.
+func (s *sessionFlags) words() string {
+	if s.mode == sessionsThink {
+		return "a conversation's turns leave the recorded time after the end of the turn before"
+	}
+	return "a conversation's turns wait for the end of the turn before"
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// TurnsBefore is for each of a trace's first n requests the one before it in its conversation, the last of those that the trace
+// has before it; -1 for none. It is nil for a trace without conversations.
+func TurnsBefore(t *trace.Trace, n int) []int32 {
+	if t.Parent == nil {
+		return nil
+	}
+	before := make([]int32, n)
+	latest := make(map[int64]int32, n) // by chat id
+	for i := range before {
+		before[i] = noTurn
+		if j, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 {
+			before[i] = j
+		}
+		latest[t.Chat[i]] = int32(i)
+	}
+	return before
+}
+
+// Assumed is how long turns took when they were recorded, where the trace does not say.
+type Assumed struct {
+	TTFT, TPOT time.Duration
+}
+
+// ThinkTimes is for each of a trace's first n requests how long after the end of the turn before it came when it was recorded, in
+// ns: its delay where the trace has one, else what is left of the time since the turn before when that, as assumed, had ended. Speed
+// shortens it.
+func ThinkTimes(t *trace.Trace, before []int32, a Assumed, speed float64) []int64 {
+	think := make([]int64, len(before))
+	for i, j := range before {
+		if j == noTurn {
+			continue
+		}
+		ns := t.ArrivalNS[i] - t.ArrivalNS[j] - int64(a.TTFT) - int64(max(1, t.OutputTokens[j])-1)*int64(a.TPOT)
+		if t.DelayNS != nil && t.DelayNS[i] >= 0 {
+			ns = t.DelayNS[i]
+		}
+		think[i] = int64(math.Round(float64(max(0, ns)) / speed))
+	}
+	return think
+}
+
+// Turns is what became of the turns of conversations: how many were sent before the turn before had ended, and how long those that
+// had to wait for it were held back. It is nil for a trace without follow-up turns. Call it after Do.
+func (r *Run) Turns() *metrics.Turns {
+	before := TurnsBefore(r.work.Trace, r.work.Requests())
+	var found metrics.Turns
+	early := metrics.NewDistribution()
+	for i, j := range before {
+		if j == noTurn {
+			continue
+		}
+		found.FollowUps++
+		if by := overtook(&r.records[i], &r.records[j]); by > 0 {
+			found.Overtaking++
+			early.Add(by)
+		}
+	}
+	if found.FollowUps == 0 {
+		return nil
+	}
+	found.OvertakingMS = early.Percentiles(1e6)
+	if r.turns != nil && r.work.Plan.Open() {
+		found.LaterMS = r.turns.heldFor.Percentiles(1e6)
+	}
+	return &found
+}
+
+// overtook is by how many ns a turn was sent before the turn before it had ended; 0 where it was not, or one of them was not sent.
+func overtook(turn, before *record.Record) int64 {
+	end := max(before.DoneNS, before.LastTokenNS, before.HeadersNS)
+	if turn.SentNS == record.None || before.SentNS == record.None || end == record.None {
+		return 0
+	}
+	return max(0, end-turn.SentNS)
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/fastreplay/fastreplay/codec/http1"
+)
+
+// InstanceHeaders are the response headers by which gateways and servers are known to name the instance that answered:
+// AIBrix's gateway, llm-d's simulator, and gateways that show the endpoint which the Gateway API's inference extension has chosen.
+func InstanceHeaders() []string {
+	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served"}
+}
+
+const (
+	// maxInstanceName bounds an instance's name, in bytes: twice a host name's length.
+	maxInstanceName = 512
+	// maxInstances bounds the names that are kept; a header that has more names no instances.
+	maxInstances = 1 << 16
+)
+
+// instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
+type instanceNames struct {
+	mu    sync.RWMutex
+	known map[string]string
+}
+
+// of is the name in the first of the kept headers that came; "" for none.
+func (n *instanceNames) of(head *http1.Response) string {
+	for i := range head.Keeps() {
+		if value := head.Kept(i); len(value) > 0 {
+			return n.intern(value[:min(len(value), maxInstanceName)])
+		}
+	}
+	return ""
+}
+
+func (n *instanceNames) intern(name []byte) string {
+	n.mu.RLock()
+	known, ok := n.known[string(name)]
+	n.mu.RUnlock()
+	if ok {
+		return known
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if known, ok := n.known[string(name)]; ok {
+		return known
+	}
+	if n.known == nil {
+		n.known = map[string]string{}
+	}
+	if len(n.known) == maxInstances {
+		return ""
+	}
+	known = string(name)
+	n.known[known] = known
+	return known
+}

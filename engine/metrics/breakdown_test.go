@@ -1,0 +1,125 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// answeredBy is a record of a request that an instance answered; ok tells how.
+func answeredBy(instance, peer string, ok bool, ttftNS, cached int64) *record.Record {
+	var r record.Record
+	r.Clear()
+	r.Row, r.Instance, r.Peer, r.PlannedNS, r.SentNS = 0, instance, peer, 0, 0
+	r.Outcome = record.HTTPError
+	if ok {
+		r.Outcome, r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens = record.OK, ttftNS, ttftNS+9e6, 10
+		r.PromptTokens, r.CachedTokens = 100, cached
+	}
+	return &r
+}
+
+// TestBreakdown counts again with maps.
+func TestBreakdown(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := NewCollector([]string{"http://gateway"})
+	requests, oks, cached := map[string]int64{}, map[string]int64{}, map[string]int64{}
+	peers := map[string]int64{}
+	slowest := map[string]int64{}
+	for range 2000 {
+		name, peer := fmt.Sprintf("pod-%d", rng.IntN(3)), fmt.Sprintf("10.0.0.%d:8000", rng.IntN(2))
+		if rng.IntN(10) == 0 {
+			name = "" // nobody says
+		}
+		ok, ttft, hit := rng.IntN(5) > 0, 1e6+rng.Int64N(1e8), rng.Int64N(100)
+		c.Add(answeredBy(name, peer, ok, ttft, hit), 0)
+		peers[peer]++
+		requests[name]++
+		if ok {
+			oks[name]++
+			cached[name] += hit
+			slowest[name] = max(slowest[name], ttft)
+		}
+	}
+	s := c.Summary(RunInfo{Planned: 2000})
+	if len(s.Instances.Parts) != 3 || len(s.Peers.Parts) != 2 || s.Instances.Rest != 0 {
+		t.Fatalf("%+v, %+v", s.Instances, s.Peers)
+	}
+	named := requests["pod-0"] + requests["pod-1"] + requests["pod-2"]
+	var mean, squares float64 = float64(named) / 3, 0
+	for i, p := range s.Instances.Parts {
+		name := fmt.Sprintf("pod-%d", i)
+		if p.Name != name || p.Requests != requests[name] || p.OK != oks[name] || p.Failed != requests[name]-oks[name] {
+			t.Errorf("%+v, want %s with %d, %d ok", p, name, requests[name], oks[name])
+		}
+		if math.Abs(p.Share-float64(requests[name])/float64(named)) > 1e-12 || math.Abs(*p.ReportedHitRatio-float64(cached[name])/float64(100*oks[name])) > 1e-12 {
+			t.Errorf("%s: share %v, hits %v", name, p.Share, *p.ReportedHitRatio)
+		}
+		if got, want := p.TTFTMS.Max*1e6, float64(slowest[name]); math.Abs(got-want) > want/500 {
+			t.Errorf("%s: slowest TTFT %v ns, want %v", name, got, want)
+		}
+		squares += (float64(p.Requests) - mean) * (float64(p.Requests) - mean)
+	}
+	if want := math.Sqrt(squares/3) / mean; math.Abs(*s.Instances.CV-want) > 1e-12 {
+		t.Errorf("variation %v, want %v", *s.Instances.CV, want)
+	}
+	for _, p := range s.Peers.Parts {
+		if p.Requests != peers[p.Name] {
+			t.Errorf("%+v, want %d", p, peers[p.Name])
+		}
+	}
+}
+
+// TestNobodySaysWho: without names and with one address there is nothing to break down.
+func TestNobodySaysWho(t *testing.T) {
+	c := NewCollector([]string{"http://server"})
+	c.Add(answeredBy("", "10.0.0.1:8000", true, 1e6, 0), 0)
+	unsent := answeredBy("", "10.0.0.2:8000", false, 0, 0)
+	unsent.SentNS, unsent.Outcome = record.None, record.NotSent
+	c.Add(unsent, 0)
+	if s := c.Summary(RunInfo{Planned: 2}); s.Instances != nil || s.Peers != nil {
+		t.Errorf("%+v, %+v", s.Instances, s.Peers)
+	}
+}
+
+// TestUnevenSpreadIsNamed, and chance is not.
+func TestUnevenSpreadIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		counts []int
+		named  bool
+	}{
+		{[]int{850, 150}, true}, {[]int{500, 500}, false}, {[]int{520, 480}, false}, {[]int{6, 2}, false}, {[]int{1000}, false},
+		{[]int{300, 300, 300, 100}, true}, {[]int{30, 33, 27, 35, 25}, false}, {[]int{100, 100, 100, 100, 0, 500}, true},
+	} {
+		collector := NewCollector([]string{"http://gateway"})
+		total := 0
+		for i, n := range c.counts {
+			for range n {
+				collector.Add(answeredBy(fmt.Sprintf("pod-%d", i), "10.0.0.1:8000", true, 1e6, 0), 0)
+				total++
+			}
+		}
+		notes := strings.Join(collector.Summary(RunInfo{Planned: int64(total)}).Notes, "\n")
+		if strings.Contains(notes, "spread unevenly") != c.named {
+			t.Errorf("%v: %q", c.counts, notes)
+		}
+		if c.counts[0] == 850 && !strings.Contains(notes, "requests are spread unevenly over 2 instances: pod-0 answered 85 % of them, pod-1 15 %; an even share is 50 % (coefficient of variation 0.70)") {
+			t.Error(notes)
+		}
+	}
+}
+
+// TestTooManyParts: what is not listed is counted.
+func TestTooManyParts(t *testing.T) {
+	var b breakdown
+	for i := range maxParts + 10 {
+		b.add(fmt.Sprint(i), answeredBy("x", "y", true, 1e6, 0))
+	}
+	if s := b.summary(1); len(s.Parts) != maxParts || s.Rest != 10 || math.Abs(s.Parts[0].Share-1.0/(maxParts+10)) > 1e-12 {
+		t.Errorf("%d parts, %d rest, share %v", len(s.Parts), s.Rest, s.Parts[0].Share)
+	}
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"container/heap"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// turns holds requests back until the turns before them have ended. All of it is guarded by its mutex. Requests are fired
+// outside of it, by whoever gets them from it.
+type turns struct {
+	sync.Mutex
+	plan    sched.Plan
+	next    []int32 // the requests that follow request i, as a list: the first is follows[i], behind j comes next[j]
+	follows []int32
+	state   []turnState
+	left    int                   // requests that have not been released
+	thought thoughts              // requests whose turn before has ended, and that wait for their time
+	heldFor *metrics.Distribution // follow-up turns, by how long after their own instants they were released
+
+	at      int     // of the requests before this one the own instants have come, or in a closed loop their places in the order
+	waiting []int32 // in a closed loop: requests that could leave, in order
+	free    int     // in a closed loop: places
+}
+
+type turnState struct {
+	ended, due, released bool
+}
+
+// noTurn ends a list.
+const noTurn = -1
+
+// newTurns is nil for a plan of which no request waits for another.
+func newTurns(p sched.Plan) *turns {
+	if p.Turns == nil {
+		return nil
+	}
+	n := p.Requests
+	t := &turns{plan: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewDistribution()}
+	for i := range t.follows {
+		t.follows[i], t.next[i] = noTurn, noTurn
+	}
+	for i := n - 1; i >= 0; i-- { // so that lists are in order
+		if before := p.Turns.After[i]; before != noTurn {
+			t.next[i], t.follows[before] = t.follows[before], int32(i)
+		}
+	}
+	return t
+}
+
+// thoughts are requests by the instants at which they are to be released, the earliest on top.
+type thoughts []thought
+
+type thought struct {
+	atNS    int64
+	request int32
+}
+
+func (h thoughts) Len() int           { return len(h) }
+func (h thoughts) Less(i, j int) bool { return h[i].atNS < h[j].atNS }
+func (h thoughts) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *thoughts) Push(x any)        { *h = append(*h, x.(thought)) }
+func (h *thoughts) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// thinks tells whether request i is released a time after the turn before it, not at its own instant.
+func (t *turns) thinks(i int) bool {
+	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != noTurn
+}
+
+// mayLeave tells whether no turn before request i is still to end.
+func (t *turns) mayLeave(i int) bool {
+	before := t.plan.Turns.After[i]
+	return before == noTurn || t.state[before].ended
+}
+
+// release takes request i out, to be fired with the instant at which it was released.
+func (t *turns) release(list []thought, i int32, atNS int64) []thought {
+	if t.plan.Open() && t.plan.Turns.After[i] != noTurn {
+		t.heldFor.Add(max(0, atNS-t.plan.ReleaseNS[i]))
+	}
+	t.state[i].released = true
+	t.left--
+	return append(list, thought{atNS, i})
+}
+
+// ended notes the end of request i and returns what is released by it.
+func (t *turns) ended(r *Run, i int32) (leaving []thought) {
+	t.Lock()
+	defer t.Unlock()
+	t.state[i].ended = true
+	if r.stop.Load() {
+		return nil
+	}
+	now := r.clock.Now()
+	for j := t.follows[i]; j != noTurn; j = t.next[j] {
+		switch {
+		case t.state[j].released:
+		case t.thinks(int(j)) && t.plan.Turns.ThinkNS[j] > 0:
+			heap.Push(&t.thought, thought{now + t.plan.Turns.ThinkNS[j], j})
+		case !t.thinks(int(j)) && !t.state[j].due:
+		case t.plan.Open():
+			leaving = t.release(leaving, j, now)
+		default:
+			t.waiting = append(t.waiting, j)
+		}
+	}
+	return leaving
+}
+
+// ready gives places of a closed loop back and returns who takes them: whoever waits, then the next in the order.
+func (t *turns) ready(r *Run, freed int) (leaving []thought) {
+	t.Lock()
+	defer t.Unlock()
+	now := r.clock.Now()
+	t.free += freed
+	if t.plan.Open() || r.stop.Load() || now >= t.plan.UntilNS {
+		return nil
+	}
+	for t.free > 0 {
+		i := noTurn
+		if len(t.waiting) > 0 {
+			i, t.waiting = int(t.waiting[0]), t.waiting[1:]
+		} else if i = t.nextInOrder(); i == noTurn {
+			break
+		}
+		t.free--
+		leaving = t.release(leaving, int32(i), now)
+	}
+	return leaving
+}
+
+// nextInOrder is the first request from at on that may leave now; those that it passes over leave when the turns before them end.
+func (t *turns) nextInOrder() int {
+	for t.at < t.plan.Requests {
+		i := t.at
+		t.at++
+		if !t.thinks(i) && t.mayLeave(i) {
+			return i
+		}
+		t.state[i].due = true
+	}
+	return noTurn
+}
+
+// come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have
+// waited long enough.
+func (t *turns) come(nowNS int64) (leaving []thought) {
+	t.Lock()
+	defer t.Unlock()
+	for len(t.thought) > 0 && t.thought[0].atNS <= nowNS {
+		x := heap.Pop(&t.thought).(thought)
+		if t.plan.Open() {
+			leaving = t.release(leaving, x.request, x.atNS)
+		} else {
+			t.waiting = append(t.waiting, x.request)
+		}
+	}
+	for t.plan.Open() && t.at < t.plan.Requests && t.plan.ReleaseNS[t.at] <= nowNS {
+		i := t.at
+		t.at++
+		switch {
+		case t.thinks(i):
+		case t.mayLeave(i):
+			leaving = t.release(leaving, int32(i), t.plan.ReleaseNS[i])
+		default:
+			t.state[i].due = true
+		}
+	}
+	return leaving
+}
+
+// coming is the next instant at which the clock releases something, as far as is known; math.MaxInt64 for none. left is how many
+// requests there are still to be released.
+func (t *turns) coming() (atNS int64, left int) {
+	t.Lock()
+	defer t.Unlock()
+	atNS = math.MaxInt64
+	if len(t.thought) > 0 {
+		atNS = t.thought[0].atNS
+	}
+	if t.plan.Open() && t.at < t.plan.Requests {
+		atNS = min(atNS, t.plan.ReleaseNS[t.at])
+	}
+	return atNS, t.left
+}
+
+// rest takes every request that has not been released: those that wait for others, and how many come behind them.
+func (t *turns) rest() (held []int32, behind int) {
+	t.Lock()
+	defer t.Unlock()
+	for i := range t.at {
+		if !t.state[i].released {
+			t.state[i].released = true
+			held = append(held, int32(i))
+		}
+	}
+	behind, t.at, t.left = t.at, t.plan.Requests, 0
+	return held, behind
+}
+
+// turnsLook is how often the lane looks whether an answer has set an instant that is nearer than the next it knows of.
+const turnsLook = time.Millisecond
+
+// fireTurns releases what the clock releases, and stays until all have left.
+func (r *Run) fireTurns(w *sched.Waiter) {
+	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing there is worth spinning for
+	until := int64(math.MaxInt64)
+	if !r.work.Plan.Open() {
+		until = r.work.Plan.UntilNS
+		if look.Wait(0) {
+			r.fireAll(r.turns.ready(r, r.work.Plan.Concurrency))
+		}
+	}
+	for {
+		at, left := r.turns.coming()
+		if left == 0 {
+			return
+		}
+		waited, soon := false, r.clock.Now()+int64(turnsLook)
+		if at <= soon || at < until && r.work.Plan.Turns.ThinkNS == nil {
+			waited = w.Wait(at)
+		} else {
+			waited = look.Wait(min(soon, until))
+		}
+		now := r.clock.Now()
+		if !waited || now >= until {
+			r.endTurns(!waited)
+			return
+		}
+		r.fireAll(r.turns.come(now))
+		r.fireAll(r.turns.ready(r, 0))
+	}
+}
+
+// endTurns ends what has not been released: a run that was stopped abandons it, a closed loop whose time is over leaves out what
+// nobody waited for.
+func (r *Run) endTurns(stopped bool) {
+	held, behind := r.turns.rest()
+	for _, i := range held {
+		why := "the run's time was over before the turn that it follows had ended"
+		if stopped {
+			why = r.notItsTime()
+		}
+		r.unsent(i, why)
+	}
+	if stopped {
+		r.abandon(behind)
+	} else {
+		r.skip(behind)
+	}
+}
+
+// fireAll sends requests that were released just now.
+func (r *Run) fireAll(leaving []thought) {
+	for _, x := range leaving {
+		r.records[x.request].PlannedNS = x.atNS
+		r.fire(x.request)
+	}
+}

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// conversations gives most of n requests an earlier one to follow, some of them the same one.
+func conversations(n int) []int32 {
+	rng := rand.New(rand.NewPCG(3, 4))
+	after := make([]int32, n)
+	for i := range after {
+		after[i] = noTurn
+		if i > 5 && rng.IntN(4) > 0 {
+			after[i] = int32(i - 1 - rng.IntN(5))
+		}
+	}
+	return after
+}
+
+// following plans turns that wait for each other, 50 µs apart or in a closed loop.
+func following(t *sched.Turns, concurrency int) func([]int64) (sched.Plan, error) {
+	return func(arrivals []int64) (sched.Plan, error) {
+		plan, err := sched.FromTrace(arrivals, 10, 0)
+		if concurrency > 0 {
+			plan, err = sched.Closed(len(arrivals), concurrency, 0)
+		}
+		if err != nil {
+			return plan, err
+		}
+		return plan.Following(t)
+	}
+}
+
+// slowly answers each request after some ms and counts how many are being answered.
+func (s *server) slowly() (peak *atomic.Int64) {
+	var now atomic.Int64
+	peak = new(atomic.Int64)
+	s.handle = func(n int64, c net.Conn) {
+		rng := rand.New(rand.NewPCG(uint64(n), 5))
+		defer func() { _ = c.Close() }()
+		buf := make([]byte, s.request)
+		for {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			for at := now.Add(1); ; {
+				if most := peak.Load(); at <= most || peak.CompareAndSwap(most, at) {
+					break
+				}
+			}
+			time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
+			now.Add(-1)
+			if _, err := c.Write(s.answer); err != nil {
+				return
+			}
+		}
+	}
+	return peak
+}
+
+func byRow(records []*record.Record) map[int64]*record.Record {
+	rows := map[int64]*record.Record{}
+	for _, r := range records {
+		rows[r.Row] = r
+	}
+	return rows
+}
+
+// TestTurnsWait holds every turn to its rule, in trace time and in a closed loop, with and without time to think.
+func TestTurnsWait(t *testing.T) {
+	const n = 300
+	after := conversations(n)
+	think := make([]int64, n)
+	for i := range think {
+		think[i] = int64(i%4) * 700_000
+	}
+	for name, c := range map[string]struct {
+		turns       *sched.Turns
+		concurrency int
+	}{
+		"gated":               {&sched.Turns{After: after}, 0},
+		"think":               {&sched.Turns{After: after, ThinkNS: think}, 0},
+		"gated, closed loop":  {&sched.Turns{After: after}, 6},
+		"think, closed loop":  {&sched.Turns{After: after, ThinkNS: think}, 6},
+		"nobody follows":      {&sched.Turns{After: slices.Repeat([]int32{noTurn}, n)}, 0},
+		"one after the other": {&sched.Turns{After: chain(n)}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := equalWork(t, n, following(c.turns, c.concurrency))
+			peak := s.slowly()
+			k := new(sink)
+			r := newRun(t, oneThread, w, k)
+			do(t, s, r)
+			rows := byRow(k.records)
+			if len(rows) != n || len(k.records) != n || k.outcomes()[record.OK] != n {
+				t.Fatalf("%d rows in %d records, %v", len(rows), len(k.records), k.outcomes())
+			}
+			if c.concurrency > 0 && peak.Load() > int64(c.concurrency) {
+				t.Errorf("%d in flight, want at most %d", peak.Load(), c.concurrency)
+			}
+			for i := range n {
+				checkTurn(t, w.Plan, i, rows)
+			}
+		})
+	}
+}
+
+func chain(n int) []int32 {
+	after := make([]int32, n)
+	for i := range after {
+		after[i] = int32(i) - 1
+	}
+	return after
+}
+
+// checkTurn is the rule, by the records alone.
+func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record) {
+	t.Helper()
+	rec := rows[int64(i)]
+	if rec.DriftNS() < 0 {
+		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
+	}
+	end := int64(0)
+	if j := p.Turns.After[i]; j != noTurn {
+		end = rows[int64(j)].DoneNS
+		if p.Turns.ThinkNS != nil {
+			end += p.Turns.ThinkNS[i]
+		}
+	}
+	if rec.PlannedNS < end {
+		t.Errorf("row %d was released %d ns before row %d had ended, or the time to think was over", i, end-rec.PlannedNS, p.Turns.After[i])
+	}
+	if !p.Open() {
+		return
+	}
+	own := p.ReleaseNS[i]
+	switch thinks := p.Turns.ThinkNS != nil; {
+	case p.Turns.After[i] == noTurn && rec.PlannedNS != own:
+		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
+	case !thinks && rec.PlannedNS < own:
+		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
+	case !thinks && end <= own && p.Turns.After[i] != noTurn && rec.PlannedNS != own && rows[int64(p.Turns.After[i])].DoneNS < own-int64(50*time.Millisecond):
+		t.Errorf("row %d waited without need", i)
+	}
+}
+
+// TestTurnsGoOnAfterFailures: a turn that failed has ended, too.
+func TestTurnsGoOnAfterFailures(t *testing.T) {
+	for _, concurrency := range []int{0, 3} {
+		w, s := equalWork(t, 60, following(&sched.Turns{After: chain(60)}, concurrency))
+		s.handle = func(_ int64, c net.Conn) {
+			_, _ = io.ReadFull(c, make([]byte, s.request))
+			_ = c.Close()
+		}
+		k := new(sink)
+		do(t, s, newRun(t, oneThread, w, k))
+		if k.outcomes()[record.Reset] != 60 || len(k.records) != 60 {
+			t.Errorf("%v, want 60 reset", k.outcomes())
+		}
+	}
+}
+
+// TestStopAbandonsTurns that wait for an answer which does not come.
+func TestStopAbandonsTurns(t *testing.T) {
+	for _, concurrency := range []int{0, 4} {
+		for _, thinks := range []bool{false, true} {
+			turns := &sched.Turns{After: conversations(100)}
+			if thinks {
+				turns.ThinkNS = make([]int64, 100)
+			}
+			w, s := equalWork(t, 100, following(turns, concurrency))
+			got := make(chan struct{}, 100)
+			s.handle = func(_ int64, c net.Conn) {
+				if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
+					got <- struct{}{}
+					_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
+				}
+				_ = c.Close()
+			}
+			k := new(sink)
+			r := newRun(t, oneThread, w, k)
+			go func() {
+				for range 4 {
+					<-got
+				}
+				for concurrency == 0 && r.clock.Now() < w.Plan.SpanNS() {
+					time.Sleep(time.Millisecond)
+				}
+				r.Stop()
+				r.Abort()
+			}()
+			do(t, s, r)
+			count := k.outcomes()
+			if len(k.records) != 100 || len(byRow(k.records)) != 100 || count[record.NotSent]+count[record.Cancelled] != 100 || count[record.Cancelled] < 4 {
+				t.Errorf("concurrency %d, thinks %v: %d records, %v", concurrency, thinks, len(k.records), count)
+			}
+		}
+	}
+}
+
+// TestClosedTurnsEndInTime: at the end of a closed loop's time what waits is recorded, and what comes behind is left out.
+func TestClosedTurnsEndInTime(t *testing.T) {
+	const n = 400
+	w, s := equalWork(t, n, func(arrivals []int64) (sched.Plan, error) {
+		plan, err := sched.Closed(len(arrivals), 3, 60*time.Millisecond)
+		if err != nil {
+			return plan, err
+		}
+		return plan.Following(&sched.Turns{After: conversations(n)})
+	})
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		for buf := make([]byte, s.request); ; {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+			_, _ = c.Write(s.answer)
+		}
+	}
+	k := new(sink)
+	r := newRun(t, oneThread, w, k)
+	do(t, s, r)
+	count, skipped := k.outcomes(), r.Facts().Skipped
+	if int64(len(k.records))+skipped != n || skipped == 0 || count[record.OK] == 0 || count[record.OK]+count[record.NotSent] != len(k.records) {
+		t.Errorf("%v, %d skipped of %d", count, skipped, n)
+	}
+	for _, rec := range k.records {
+		if rec.Row >= n-skipped {
+			t.Errorf("row %d is recorded, but the last %d were left out", rec.Row, skipped)
+		}
+	}
+}
+
+// TestTurnsBefore finds them again by looking back row by row.
+func TestTurnsBefore(t *testing.T) {
+	made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: spaced(300, 100), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 60}, Turns: trace.Range{Min: 1, Max: 6}, Active: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := made.Repeat(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
+	before := TurnsBefore(twice, 500)
+	think := ThinkTimes(twice, before, a, 2)
+	followUps := 0
+	for i := range 500 {
+		want := int32(noTurn)
+		for j := i - 1; j >= 0 && want == noTurn && twice.Parent[i] >= 0; j-- {
+			if twice.Chat[j] == twice.Parent[i] {
+				want = int32(j)
+			}
+		}
+		if before[i] != want {
+			t.Fatalf("request %d follows %d, want %d", i, before[i], want)
+		}
+		if want == noTurn {
+			if think[i] != 0 {
+				t.Errorf("request %d follows nobody and thinks %d ns", i, think[i])
+			}
+			continue
+		}
+		followUps++
+		if int(want)/300 != i/300 {
+			t.Errorf("request %d follows %d of another repetition", i, want)
+		}
+		gap := twice.ArrivalNS[i] - twice.ArrivalNS[want] - 100e6 - int64(twice.OutputTokens[want]-1)*5e6
+		if think[i] != (max(0, gap)+1)/2 {
+			t.Errorf("request %d thinks %d ns, want half of %d", i, think[i], max(0, gap))
+		}
+	}
+	if followUps < 100 {
+		t.Errorf("only %d follow-up turns to look at", followUps)
+	}
+	twice.DelayNS = slices.Repeat([]int64{7}, twice.Len())
+	if think := ThinkTimes(twice, before, a, 1); think[slices.IndexFunc(before, func(j int32) bool { return j != noTurn })] != 7 {
+		t.Error("a recorded delay is not taken")
+	}
+	if TurnsBefore(&trace.Trace{}, 0) != nil {
+		t.Error("a trace without conversations has turns")
+	}
+}
+
+func TestOvertook(t *testing.T) {
+	rec := func(sent, done int64) *record.Record {
+		var r record.Record
+		r.Clear()
+		r.SentNS, r.DoneNS = sent, done
+		return &r
+	}
+	for _, c := range []struct {
+		turn, before *record.Record
+		want         int64
+	}{
+		{rec(100, 200), rec(0, 150), 50}, {rec(150, 200), rec(0, 150), 0}, {rec(160, 200), rec(0, 150), 0},
+		{rec(record.None, record.None), rec(0, 150), 0}, {rec(100, 200), rec(record.None, record.None), 0}, {rec(100, 200), rec(50, record.None), 0},
+	} {
+		if got := overtook(c.turn, c.before); got != c.want {
+			t.Errorf("%d after %d: %d, want %d", c.turn.SentNS, c.before.DoneNS, got, c.want)
+		}
+	}
+}
