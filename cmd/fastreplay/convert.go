@@ -17,6 +17,8 @@ type conversion struct {
 	timeUnit string
 	format   string
 	output   string
+	model    string
+	seed     uint64
 }
 
 // newConvertCommand writes a trace in another format.
@@ -40,16 +42,18 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.WritableFormats(), ", "))
+	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
+	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
+	f.Uint64Var(&v.seed, "seed", 0, "seed of the words of prompts and answers that the trace only has numbers of tokens of")
 	addRowFlags(f, &v.read, &v.timeUnit)
 	return c
 }
 
 func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
-		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.WritableFormats(), ", "))
+		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
 	}
 	var err error
 	if v.read.TimeUnit, err = trace.ParseUnit(v.timeUnit); err != nil {
@@ -61,6 +65,9 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 	}
 	t, counted, err := countAnswers(t, "")
 	if err != nil {
+		return err
+	}
+	if t, err = inWords(t, v.seed, v.model); err != nil {
 		return err
 	}
 	lost, err := trace.WriteNotes(t, v.format)

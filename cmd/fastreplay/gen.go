@@ -93,7 +93,7 @@ func (v lengthsFlag) Set(text string) error {
 func newGenCommand() *cobra.Command {
 	g := trace.DefaultGen()
 	var a sched.Arrivals
-	rows, rate, output := 1000, 10.0, ""
+	rows, rate, output, model := 1000, 10.0, "", unprobedModel
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make a trace from a description",
@@ -118,16 +118,27 @@ func newGenCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if t, err = inWords(t, g.Seed, model); err != nil {
+				return err
+			}
+			lost, err := trace.WriteNotes(t, t.Format)
+			if err != nil {
+				return err
+			}
 			if err := writeTrace(output, cmd.OutOrStdout(), t, t.Format); err != nil {
 				return err
 			}
-			describeGen(newTerminal(cmd.ErrOrStderr()), &g, t)
+			say := newTerminal(cmd.ErrOrStderr())
+			describeGen(say, &g, t)
+			for _, note := range lost {
+				say.line("note: %s", note)
+			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.WritableFormats(), ", "))
+	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.IntVar(&rows, "rows", rows, "requests")
 	f.Float64Var(&rate, "rate", rate, "mean requests per second")
 	f.StringVar((*string)(&a.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")
@@ -143,6 +154,7 @@ func newGenCommand() *cobra.Command {
 	f.IntVar(&g.Active, "active", 0, "conversations that go on at once (default: one for every eight rows)")
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
+	f.StringVar(&model, "model", model, "model that whole bodies ask for, in formats that have them")
 	f.StringVar(&output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	return cmd
 }
@@ -156,7 +168,10 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, format string) er
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
-	return errors.Join(trace.Write(f, t, format), f.Close())
+	if err := errors.Join(trace.Write(f, t, format), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path)) // it is ours, and of no use
+	}
+	return nil
 }
 
 // missedReuse is by how much the reuse may miss what was wanted before a remedy is named.

@@ -22,6 +22,29 @@ func gen(t *testing.T, line string) (out, said string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
+// TestGenWords: what the format cannot say is noted, bodies name the model, and the seed chooses the words.
+func TestGenWords(t *testing.T) {
+	out, said, err := gen(t, "--format raw_payload --rows 2 --model mine --input-tokens 3 --output-tokens 7")
+	if err != nil || strings.Count(out, `{"model":"mine","messages":[{"role":"user","content":"`) != 2 || strings.Count(out, `"}],"max_tokens":7}`+"\n") != 2 {
+		t.Errorf("%s, %v", out, err)
+	}
+	for _, note := range []string{"note: raw_payload has no place for timestamps: they are left out", "note: raw_payload has prompts word for word: 2 known by their tokens are made of words"} {
+		if !strings.Contains(said, note) {
+			t.Errorf("it says %q, not %q", said, note)
+		}
+	}
+	other, _, _ := gen(t, "--format raw_payload --rows 2 --model mine --input-tokens 3 --output-tokens 7 --seed 1")
+	if other == out {
+		t.Error("another seed has the same words")
+	}
+	shared, _, err := gen(t, "--format single_turn --rows 20 --input-tokens 600 --output-tokens 1 --block-tokens 100 --system-tokens 500 --reuse 0.8")
+	lines := strings.Split(strings.TrimSpace(shared), "\n")
+	text := func(line string) string { _, text, _ := strings.Cut(line, `"text":"`); return text }
+	if err != nil || len(lines) != 20 || text(lines[18])[:2500] != text(lines[19])[:2500] || text(lines[18]) == text(lines[19]) {
+		t.Errorf("the system prompt is not shared: %v", err)
+	}
+}
+
 // TestGenMeetsTheWantedReuse counts in the file, in each format that has block ids.
 func TestGenMeetsTheWantedReuse(t *testing.T) {
 	for _, format := range []string{"mooncake", "bailian"} {
@@ -48,8 +71,8 @@ func TestGenMeetsTheWantedReuse(t *testing.T) {
 			if got := old / blocks; got < wanted-0.02 || got > wanted+0.02 {
 				t.Errorf("%s: %.3f of the blocks are reused, want %v", format, got, wanted)
 			}
-			if want := fmt.Sprintf("(wanted %.0f %%)", 100*wanted); !strings.Contains(said, want) || strings.Contains(said, "note:") {
-				t.Errorf("it says %q, want %q and no note", said, want)
+			if want := fmt.Sprintf("(wanted %.0f %%)", 100*wanted); !strings.Contains(said, want) || strings.Contains(said, "note: less") {
+				t.Errorf("it says %q, want %q and no note that it is less", said, want)
 			}
 		}
 	}

@@ -28,10 +28,12 @@ func azure() *format {
 	}
 }
 
-// appendAzure writes a row. A Trace does not keep the date: its first request is put at the start of 2024. Seven digits of a
-// second are written, or nine where seven would not be exact.
+// startOfDates is where dates are written from: a Trace does not keep that of its first request.
+func startOfDates() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// appendAzure writes a row. Seven digits of a second are written, or nine where seven would not be exact.
 func appendAzure(dst []byte, t *Trace, i int) []byte {
-	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(t.ArrivalNS[i]))
+	at := startOfDates().Add(time.Duration(t.ArrivalNS[i]))
 	layout := "2006-01-02 15:04:05.0000000"
 	if t.ArrivalNS[i]%100 != 0 {
 		layout += "00"

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,6 +20,9 @@ func batch() *format {
 		names:       fieldNames{payloadField: "body"},
 		known:       func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
 		items:       readBatch,
+		words:       true,
+		cannot:      notBatched,
+		appendRow:   appendBatch,
 	}
 }
 
@@ -43,4 +47,18 @@ func readBatch(out *items, object []byte) error {
 	r := out.add()
 	r.endpoint = string(textOf(url))
 	return out.setBody(r, body)
+}
+
+// notBatched tells what keeps request i out of the format.
+func notBatched(t *Trace, i int) string {
+	if path, first := t.path(i), t.path(0); path != first { // a batch is for one
+		return "is for " + path + ", the first one for " + first
+	}
+	return notMerged(t, i)
+}
+
+func appendBatch(dst []byte, t *Trace, i int) []byte {
+	dst = strconv.AppendInt(append(dst, `{"custom_id":"row-`...), int64(t.Row[i]), 10)
+	dst = appendString(append(dst, `","method":"POST","url":`...), t.path(i))
+	return append(append(append(dst, `,"body":`...), t.body(i)...), '}')
 }

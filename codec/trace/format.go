@@ -95,8 +95,12 @@ type format struct {
 	known       func(keys []string) bool                 // tells the keys of such an object
 	doubt       func(keys []string) error                // refuses an object of a format that was detected if it may be of another; may be nil
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
+	words       bool                                     // it has what was said instead of numbers of tokens
+	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns
 	head        string                                   // what Write puts before the first row
-	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil = only read
+	between     string                                   // likewise at the end of each line but the last
+	tail        string                                   // likewise after the last
+	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
 }
 
 // noBlocks is the tokens of a block in formats without block ids, where it means nothing.
@@ -106,6 +110,12 @@ const noBlocks = 512
 const noUnit = time.Millisecond
 
 func (f *format) has(d field) bool { return f.names[d] != "" }
+
+// blocks tells whether prompts can have blocks in common, by their ids or in words.
+func (f *format) blocks() bool { return f.words || f.has(idsField) }
+
+// bodies tells whether rows are whole bodies, and nothing else.
+func (f *format) bodies() bool { return f.words && f.has(payloadField) }
 
 // sessions tells whether rows name their conversation.
 func (f *format) sessions() bool { return f.has(chatField) || f.has(sessionField) }
@@ -193,30 +203,13 @@ func formats() []*format {
 	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }
 
-// Formats lists the names that [Options].Format takes.
-func Formats() []string { return formatNames(func(*format) bool { return true }) }
-
-// WritableFormats lists the names that [Write] and [Gen] take.
-func WritableFormats() []string {
-	return formatNames(func(f *format) bool { return f.appendRow != nil })
-}
-
-func formatNames(wanted func(*format) bool) []string {
+// Formats lists the names that [Options].Format, [Write] and [Gen] take.
+func Formats() []string {
 	var names []string
 	for _, f := range formats() {
-		if wanted(f) {
-			names = append(names, f.name)
-		}
+		names = append(names, f.name)
 	}
 	return names
-}
-
-func writableByName(name string) (*format, error) {
-	f, err := formatByName(name)
-	if err == nil && f.appendRow == nil {
-		err = fmt.Errorf("%s can be read, not written; known to write are %s", name, strings.Join(WritableFormats(), ", "))
-	}
-	return f, err
 }
 
 func formatByName(name string) (*format, error) {

@@ -10,7 +10,7 @@ import (
 // Gen describes a trace to be made. ArrivalNS, InputTokens and OutputTokens must be given; the zero values of the rest
 // stand for those of [DefaultGen].
 type Gen struct {
-	Format      string  // a name of [WritableFormats]
+	Format      string  // a name of [Formats]
 	ArrivalNS   []int64 // of each request, ascending from 0
 	Burst       int     // of every BurstEvery requests the first Burst share one instant; 0 = no bursts
 	BurstEvery  int
@@ -46,7 +46,7 @@ func (g Gen) withDefaults() (Gen, *format, error) {
 	if g.Format == "" {
 		g.Format = usual.Format
 	}
-	f, err := writableByName(g.Format)
+	f, err := formatByName(g.Format)
 	if err != nil {
 		return g, nil, err
 	}
@@ -112,7 +112,7 @@ func Generate(g Gen) (*Trace, error) {
 		t.Row = append(t.Row, int32(i))
 		t.InputTokens = append(t.InputTokens, int32(c.tokens))
 		t.OutputTokens = append(t.OutputTokens, int32(c.output))
-		if !f.has(idsField) {
+		if !f.blocks() {
 			c.ids = nil
 		}
 		t.ids.add(c.ids)
@@ -143,7 +143,7 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 
 // checkFormat refuses what the format cannot say.
 func (g *Gen) checkFormat(f *format) error {
-	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.has(idsField) {
+	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.blocks() {
 		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)
 	}
 	return nil

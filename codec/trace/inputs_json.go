@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -26,6 +27,12 @@ func inputsJSON() *format {
 		known:       func([]string) bool { return false }, // its listKey tells
 		listKey:     "data",
 		items:       readInputs,
+		words:       true,
+		cannot:      notMerged,
+		head:        `{"data":[` + "\n",
+		between:     ",",
+		tail:        "]}\n",
+		appendRow:   appendInputs,
 	}
 }
 
@@ -88,4 +95,15 @@ func alone(value []byte) []byte {
 		return value
 	}
 	return only
+}
+
+// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp: AIPerf ignores what it does not
+// know. A session must have a name.
+func appendInputs(dst []byte, t *Trace, i int) []byte {
+	before := len(dst) + 1
+	if dst = appendSession(append(dst, '{'), t, i, "session_id"); len(dst) == before {
+		dst = append(strconv.AppendInt(append(dst, `"session_id":"row-`...), int64(t.Row[i]), 10), `",`...)
+	}
+	dst = append(appendTimestamp(dst, t, i), `"payloads":[`...)
+	return append(append(dst, t.body(i)...), "]}"...)
 }

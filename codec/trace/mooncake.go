@@ -54,25 +54,9 @@ func checkMooncake(f *format, r *row) error {
 }
 
 func appendMooncake(dst []byte, t *Trace, i int) []byte {
-	dst = append(dst, '{')
-	if !t.Untimed {
-		dst = appendDecimal(append(dst, `"timestamp":`...), t.ArrivalNS[i], 6)
-		dst = append(dst, ',')
-	}
-	if name, ok := t.sessionName(i); ok {
-		dst = append(appendString(append(dst, `"session_id":`...), name), ',')
-	}
-	if t.DelayNS != nil && t.DelayNS[i] >= 0 {
-		dst = appendDecimal(append(dst, `"delay":`...), t.DelayNS[i], 6)
-		dst = append(dst, ',')
-	}
-	dst = appendPrompt(dst, t, i)
-	if n := t.OutputTokens[i]; n > 0 {
-		dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(n), 10)
-	}
-	if extra := t.Literal(i).Extra; extra != nil {
-		dst = append(append(dst, `,"extra":`...), extra...)
-	}
+	dst = appendTimestamp(append(dst, '{'), t, i)
+	dst = appendDelay(appendSession(dst, t, i, "session_id"), t, i)
+	dst = appendAsked(appendPrompt(dst, t, i), t, i)
 	return append(appendIDs(dst, t.Blocks(i)), '}')
 }
 

@@ -20,6 +20,9 @@ func multiTurn() *format {
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       func(keys []string) bool { return slices.Contains(keys, "turns") },
 		items:       readMultiTurn,
+		words:       true,
+		cannot:      notTurns,
+		appendRow:   appendMultiTurn,
 	}
 }
 
@@ -61,4 +64,26 @@ func readMultiTurn(out *items, object []byte) error {
 		}
 		return out.setConversation(r, all)
 	})
+}
+
+// notTurns tells what keeps request i out of the format.
+func notTurns(t *Trace, i int) string {
+	if t.Literal(i).Tools != nil {
+		return "has tools"
+	}
+	return notPlain(t, i)
+}
+
+// appendMultiTurn writes a line for each row: those of one session_id are one conversation.
+func appendMultiTurn(dst []byte, t *Trace, i int) []byte {
+	dst = append(appendSession(append(dst, '{'), t, i, "session_id"), `"turns":[`...)
+	said := t.sayings(i)
+	last := len(said) - 1
+	for _, s := range said[:last] {
+		dst = append(append(append(dst, `{"role":"`...), s.role...), `","text":"`...)
+		dst = append(append(dst, s.text...), `"},`...)
+	}
+	dst = appendDelay(appendTimestamp(append(dst, '{'), t, i), t, i)
+	dst = append(append(append(dst, `"text":"`...), said[last].text...), '"')
+	return append(appendAsked(dst, t, i), "}]}"...)
 }

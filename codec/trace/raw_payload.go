@@ -17,6 +17,9 @@ func rawPayload() *format {
 		known:       isBody,
 		doubt:       doubtBody,
 		items:       readRawPayload,
+		words:       true,
+		cannot:      notMerged,
+		appendRow:   func(dst []byte, t *Trace, i int) []byte { return append(dst, t.body(i)...) },
 	}
 }
 

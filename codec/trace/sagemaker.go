@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"slices"
+	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // sageMaker is the format of the data capture of Amazon SageMaker's endpoints, a line a request:
@@ -22,11 +24,16 @@ func sageMaker() *format {
 		dates:       true,
 		surely:      true,
 		seconds:     true,
-		names:       fieldNames{timestampField: "inferenceTime", payloadField: "the captured request"},
+		names: fieldNames{timestampField: "inferenceTime", payloadField: "the captured request",
+			inputField: "prompt_tokens", outputField: "completion_tokens"},
+		required: setOf(timestampField),
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "captureData") && slices.Contains(keys, "eventMetadata")
 		},
-		items: readCapture,
+		items:     readCapture,
+		words:     true,
+		cannot:    notMerged,
+		appendRow: appendCapture,
 	}
 }
 
@@ -124,4 +131,28 @@ func tokensOf(usage []member, key string) int32 {
 		return int32(n)
 	}
 	return 0
+}
+
+// appendCapture writes a row. Its date is azure's, in whole seconds, and of the answer there is only how long it was.
+func appendCapture(dst []byte, t *Trace, i int) []byte {
+	dst = append(dst, `{"captureData":{"endpointInput":`...)
+	dst = appendCaptured(dst, "INPUT", t.body(i))
+	if input, output := int64(t.InputTokens[i]), int64(t.OutputTokens[i]); input+output > 0 {
+		usage := strconv.AppendInt([]byte(`{"usage":{"prompt_tokens":`), input, 10)
+		usage = strconv.AppendInt(append(usage, `,"completion_tokens":`...), output, 10)
+		usage = strconv.AppendInt(append(usage, `,"total_tokens":`...), input+output, 10)
+		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", append(usage, "}}"...))
+	}
+	dst = strconv.AppendInt(append(dst, `},"eventMetadata":{"eventId":"row-`...), int64(t.Row[i]), 10)
+	dst = startOfDates().Add(time.Duration(t.ArrivalNS[i])).AppendFormat(append(dst, `","inferenceTime":"`...), "2006-01-02T15:04:05Z")
+	return append(dst, `"},"eventVersion":"0"}`...)
+}
+
+// appendCaptured writes what an endpoint got or gave; what is no UTF-8 in base64, so that it stays as it is.
+func appendCaptured(dst []byte, mode string, text []byte) []byte {
+	dst = append(append(append(dst, `{"observedContentType":"application/json","mode":"`...), mode...), `","data":`...)
+	if !utf8.Valid(text) {
+		return append(base64.StdEncoding.AppendEncode(append(dst, '"'), text), `","encoding":"BASE64"}`...)
+	}
+	return append(appendString(dst, string(text)), `,"encoding":"JSON"}`...)
 }

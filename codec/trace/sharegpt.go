@@ -19,7 +19,13 @@ func shareGPT() *format {
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
 		},
-		items: readShareGPT,
+		items:     readShareGPT,
+		words:     true,
+		cannot:    notAnswered,
+		head:      "[\n",
+		between:   ",",
+		tail:      "]\n",
+		appendRow: appendShareGPT,
 	}
 }
 
@@ -143,4 +149,28 @@ func (m *message) append(dst []byte) []byte {
 		dst = append(dst, ',')
 	}
 	return append(dst, m.whole...)
+}
+
+// notAnswered tells what keeps request i out of the format.
+func notAnswered(t *Trace, i int) string {
+	what := notPlain(t, i)
+	if what == "" && t.Answer(i) == nil && (t.OutputTokens[i] == 0 || t.words.Answer == nil) {
+		what = "has an answer of unknown length"
+	}
+	return what
+}
+
+// appendShareGPT writes a conversation for each row: those of one id are one to the reader.
+func appendShareGPT(dst []byte, t *Trace, i int) []byte {
+	dst = appendSession(append(dst, '{'), t, i, "id")
+	if tools := t.Literal(i).Tools; tools != nil {
+		dst = append(append(append(dst, `"tools":`...), tools...), ',')
+	}
+	dst = append(dst, `"conversations":[`...)
+	for _, s := range t.sayings(i) {
+		from := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}[s.role]
+		dst = append(append(append(dst, `{"from":"`...), from...), `","value":"`...)
+		dst = append(append(dst, s.text...), `"},`...)
+	}
+	return append(t.appendAnswer(append(dst, `{"from":"gpt","value":"`...), i), `"}]}`...)
 }

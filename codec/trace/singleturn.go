@@ -17,6 +17,9 @@ func singleTurn() *format {
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       saysKeys,
 		items:       readSingleTurn,
+		words:       true,
+		cannot:      notText,
+		appendRow:   appendSingleTurn,
 	}
 }
 
@@ -41,4 +44,11 @@ func readSingleTurn(out *items, object []byte) error {
 		out.setMessages(r, t.appendMessage(nil))
 	}
 	return nil
+}
+
+func appendSingleTurn(dst []byte, t *Trace, i int) []byte {
+	dst = appendTimestamp(append(dst, '{'), t, i)
+	dst = appendDelay(appendSession(dst, t, i, "session_id"), t, i)
+	dst = append(t.appendText(append(dst, `"text":"`...), i), '"')
+	return append(appendAsked(dst, t, i), '}')
 }

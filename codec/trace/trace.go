@@ -54,6 +54,7 @@ type Trace struct {
 	literals     *literalStore    // nil where there are none
 	answers      *textStore       // nil where there are none
 	sessionNames map[int64]string // of Session where it is a hash
+	words        Words            // for formats that have what was said; see With
 }
 
 // Len is the number of selected requests.

@@ -5,15 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"time"
 )
 
-// Write writes the trace in a format of [WritableFormats], in order of arrival, with timestamps exact to the ns. What the format
-// has no place for is left out: see [WriteNotes]. A trace that says less than the format must is an error, and nothing is written.
+// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the format
+// has no place for is left out: see [WriteNotes]. A trace that says less than the format must, or asks what the format cannot, is an
+// error, and nothing is written. Formats of what was said need words for rows that only have numbers of tokens: see [Trace.With].
 //
 // Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
 func Write(w io.Writer, t *Trace, format string) error {
-	f, err := writableByName(format)
+	f, err := formatByName(format)
 	if err == nil {
 		err = t.checkWritable(f)
 	}
@@ -30,11 +33,15 @@ func Write(w io.Writer, t *Trace, format string) error {
 		if t.literals != nil && !f.csv {
 			oneLine(line)
 		}
+		if i < t.Len()-1 {
+			line = append(line, f.between...)
+		}
 		line = append(line, '\n')
 		if _, err := out.Write(line); err != nil {
 			return fmt.Errorf("writing row %d of the trace: %w", i, err)
 		}
 	}
+	_, _ = out.WriteString(f.tail) // an error stays until the flush
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
@@ -53,15 +60,21 @@ func oneLine(text []byte) {
 
 // checkWritable refuses a trace that does not say what every row of the format must.
 func (t *Trace) checkWritable(f *format) error {
-	if f.has(textField) {
-		return nil // it takes prompts word for word, and needs no timestamps
-	}
-	if t.Untimed {
+	if t.Untimed && f.required.has(timestampField) {
 		return fmt.Errorf("no row of %s says when it arrived, which %s must: write it as %s", t.Name, f.name, mooncake().name)
 	}
+	if f.words && t.words.Prompt == nil && t.made() > 0 {
+		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.name)
+	}
 	for i := range t.Len() {
-		if t.InputTokens[i] == 0 || t.OutputTokens[i] == 0 {
+		if f.required.has(outputField) && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
 			return fmt.Errorf("row %d of %s does not say how many tokens it has, which %s must: write it as %s", t.Row[i], t.Name, f.name, mooncake().name)
+		}
+		if f.cannot == nil {
+			continue
+		}
+		if what := f.cannot(t, i); what != "" {
+			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.name, mooncake().name)
 		}
 	}
 	return nil
@@ -69,7 +82,7 @@ func (t *Trace) checkWritable(f *format) error {
 
 // WriteNotes has a line for people on each thing that a file which [Write] makes in a format will not say.
 func WriteNotes(t *Trace, format string) ([]string, error) {
-	f, err := writableByName(format)
+	f, err := formatByName(format)
 	if err != nil {
 		return nil, err
 	}
@@ -80,15 +93,72 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 		}
 	}
 	ids := t.BlockRefs() > 0
-	lose(ids && !f.has(idsField), "block ids")
+	lose(ids && !f.blocks(), "block ids")
+	lose(!t.Untimed && !f.has(timestampField), "timestamps")
+	lose(f.seconds && t.fractions(), "fractions of seconds")
 	lose(t.Session != nil && !f.sessions(), "conversations")
 	lose(t.Type != nil && !f.has(typeField), "types")
-	lose(t.literals != nil && !f.has(textField), "prompts word for word")
+	lose(t.literals != nil && !f.words && !f.has(textField), "prompts word for word")
+	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Literal, _ int32) bool { return l.Extra != nil }), "extra members of bodies")
+	lose(f.bodies() && !f.has(outputField) && t.any(func(l Literal, output int32) bool { return l.Kind == PayloadLiteral && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")
+	if n := t.made(); f.words && n > 0 {
+		notes = append(notes, fmt.Sprintf("%s has prompts word for word: %d known by their tokens are made of words, which most tokenizers count as one token each", f.name, n))
+	}
 	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
 	}
 	return notes, nil
+}
+
+// any tells whether some row is such by its literal and its output tokens.
+func (t *Trace) any(such func(l Literal, output int32) bool) bool {
+	for i, output := range t.OutputTokens {
+		if such(t.Literal(i), output) {
+			return true
+		}
+	}
+	return false
+}
+
+// fractions tells whether some row comes between two whole seconds.
+func (t *Trace) fractions() bool {
+	return slices.ContainsFunc(t.ArrivalNS, func(at int64) bool { return at%int64(time.Second) != 0 })
+}
+
+// appendTimestamp appends when a row comes, in ms, and a comma; nothing where no row says when. So do the next ones.
+func appendTimestamp(dst []byte, t *Trace, i int) []byte {
+	if t.Untimed {
+		return dst
+	}
+	return append(appendDecimal(append(dst, `"timestamp":`...), t.ArrivalNS[i], 6), ',')
+}
+
+func appendSession(dst []byte, t *Trace, i int, key string) []byte {
+	name, ok := t.sessionName(i)
+	if !ok {
+		return dst
+	}
+	dst = append(appendString(dst, key), ':')
+	return append(appendString(dst, name), ',')
+}
+
+func appendDelay(dst []byte, t *Trace, i int) []byte {
+	if t.DelayNS == nil || t.DelayNS[i] < 0 {
+		return dst
+	}
+	return append(appendDecimal(append(dst, `"delay":`...), t.DelayNS[i], 6), ',')
+}
+
+// appendAsked appends what a row asks beside its prompt, each behind a comma.
+func appendAsked(dst []byte, t *Trace, i int) []byte {
+	if n := t.OutputTokens[i]; n > 0 {
+		dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(n), 10)
+	}
+	if extra := t.Literal(i).Extra; extra != nil {
+		dst = append(append(dst, `,"extra":`...), extra...)
+	}
+	return dst
 }
 
 func appendLengths(dst []byte, t *Trace, i int) []byte {

@@ -1,0 +1,97 @@
+package trace
+
+import "slices"
+
+// Words are what [Write] puts into formats that have what was said where the trace has numbers of tokens.
+type Words struct {
+	Model string // that bodies ask for
+	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of a JSON
+	// string. Both are called row by row, while the trace is written.
+	Prompt, Answer func(dst []byte, i int) []byte
+}
+
+// With is the trace with words to be written.
+func (t *Trace) With(w Words) *Trace {
+	out := *t
+	out.words = w
+	return &out
+}
+
+// made is how many prompts the trace only has the number of tokens of.
+func (t *Trace) made() int { return t.Len() - t.Literals() }
+
+// appendText appends the one text that request i asks, made of words where the file has none.
+func (t *Trace) appendText(dst []byte, i int) []byte {
+	if l := t.Literal(i); l.Kind == TextLiteral {
+		return append(dst, l.Content...)
+	}
+	return t.words.Prompt(dst, i)
+}
+
+// appendAnswer appends the recorded answer to request i, or else a made one.
+func (t *Trace) appendAnswer(dst []byte, i int) []byte {
+	if recorded := t.Answer(i); recorded != nil {
+		return append(dst, recorded...)
+	}
+	return t.words.Answer(dst, i)
+}
+
+// saying is what someone says in a chat, the inside of a JSON string.
+type saying struct {
+	role string
+	text []byte
+}
+
+// sayings is what is said in request i, which [notPlain] has passed.
+func (t *Trace) sayings(i int) []saying {
+	if l := t.Literal(i); l.Kind == MessagesLiteral {
+		all, _ := plainChat(l.Content)
+		return all
+	}
+	return []saying{{"user", t.appendText(nil, i)}}
+}
+
+// plainChat takes messages apart. It reports false where they are more than texts, or where others than the last are the
+// user's: a format of conversations would make a request of each.
+func plainChat(messages []byte) (all []saying, ok bool) {
+	ok = true
+	s := scanner{b: slices.Concat([]byte("["), messages, []byte("]"))}
+	err := s.list(func(_ int, object []byte) error {
+		parts, err := membersOf(object)
+		role, text := valueOf(parts, "role"), valueOf(parts, "content")
+		if err != nil || len(parts) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) || text[0] != '"' {
+			ok = false
+			return err
+		}
+		all = append(all, saying{string(unquoted(role)), unquoted(text)})
+		return nil
+	})
+	for i, s := range all {
+		last := i == len(all)-1
+		ok = ok && (last && s.role == "user" || !last && (s.role == "system" || s.role == "assistant"))
+	}
+	return all, ok && err == nil && len(all) > 0
+}
+
+// notText tells what keeps request i out of a format of texts.
+func notText(t *Trace, i int) string {
+	switch t.Literal(i).Kind {
+	case MessagesLiteral:
+		return "is a chat"
+	case PayloadLiteral:
+		return "is a whole body"
+	}
+	return ""
+}
+
+// notPlain tells what keeps request i out of a format of conversations.
+func notPlain(t *Trace, i int) string {
+	l := t.Literal(i)
+	if l.Kind != MessagesLiteral {
+		return notText(t, i)
+	}
+	if _, ok := plainChat(l.Content); !ok {
+		return "is a chat with more than texts and one question"
+	}
+	return ""
+}
