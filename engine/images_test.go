@@ -47,7 +47,7 @@ func sampleWork(t testing.TB, n int) *Work {
 		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Peers: []netip.AddrPort{a}},
 		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Peers: []netip.AddrPort{a, b}},
 	}
-	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, []int{1, 2}), Overhead: Overhead{Head: 2, Tail: 1}}
+	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 2})), Overhead: Overhead{Head: 2, Tail: 1}}
 }
 
 func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {

@@ -105,7 +105,7 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 		t.Fatal(err)
 	}
 	addr := netip.MustParseAddrPort(ln.Addr().String())
-	w := &Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, []int{1})}
+	w := &Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
 	w.Targets = []Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 	r := sampleRecipe(t, "", "a", 1)
 	w.Images = buildImages(t, r, w)

@@ -20,7 +20,7 @@ func (h *hands) likeAIPerf(o *options) error {
 		flag, text, words string
 		wanted            bool
 	}{
-		{"url", "localhost:8000", "--url localhost:8000", true},
+		{"url", "localhost:8000", "--url localhost:8000", !given("targets")},
 		{"api", "chat", "--endpoint-type chat", true},
 		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", true},
 		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout", whole},

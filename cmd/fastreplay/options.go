@@ -31,6 +31,9 @@ type options struct {
 	warmup   int
 
 	urls          []string
+	targetsFile   string
+	weights       []float64 // of urls
+	route         string
 	endpoint      string
 	model         string
 	api           string
@@ -122,6 +125,8 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
+	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
+	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
 	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
@@ -242,7 +247,7 @@ func (o *options) splitTargets() error {
 		}
 	}
 	o.urls = urls
-	return nil
+	return o.readTargets()
 }
 
 // cutAfter is since instant 0 when what is in flight is cut; 0 = never.
@@ -266,6 +271,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
+	case !slices.Contains(routes(), o.route):
+		return fmt.Errorf("--route %q: want one of %s", o.route, strings.Join(routes(), ", "))
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):

@@ -18,7 +18,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
-	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -207,11 +206,9 @@ func blockWords(t *trace.Trace) string {
 
 // lay decides which instance gets which request and finds the exact memory that the images need.
 func (r *replay) lay(ctx context.Context) error {
-	peers := make([]int, len(r.work.Targets))
-	for i, t := range r.work.Targets {
-		peers[i] = len(t.Peers)
+	if err := r.route(); err != nil {
+		return err
 	}
-	r.work.Places = route.RoundRobin(r.work.Requests(), peers)
 	backend, err := r.o.backend(r.probed.model, r.probed.salt, !r.o.noStream)
 	if err != nil {
 		return err

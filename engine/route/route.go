@@ -3,19 +3,102 @@
 // It owns the choice alone: no sockets, no time. Its functions are pure.
 package route
 
+import "math/rand/v2"
+
 // Place is one address of one target.
 type Place struct {
 	Target int // index of the target
 	Peer   int // index among the target's addresses
 }
 
-// RoundRobin gives request i of n to target i mod T and, within the target, to its addresses in turn, so that an address
-// behind a name with three of them gets a third of what the name gets. peers holds the number of addresses of each target.
-func RoundRobin(n int, peers []int) []Place {
-	places := make([]Place, n)
+// Target is a server that requests may go to.
+type Target struct {
+	Peers  int     // its addresses, at least 1
+	Weight float64 // its share of the requests against that of the others, above 0
+}
+
+// Even is targets of equal weight with so many addresses each.
+func Even(peers []int) []Target {
+	targets := make([]Target, len(peers))
+	for i, n := range peers {
+		targets[i] = Target{n, 1}
+	}
+	return targets
+}
+
+// RoundRobin gives n requests to the targets in turn, each as often as its weight asks for and as evenly spaced as can be
+// (smooth weighted round robin, as nginx has it), and a target's requests to its addresses in turn. With equal weights request i
+// goes to target i mod T.
+func RoundRobin(n int, targets []Target) []Place {
+	places, next := make([]Place, n), newTurns(targets)
+	credit, total := make([]float64, len(targets)), totalWeight(targets)
 	for i := range places {
-		t := i % len(peers)
-		places[i] = Place{Target: t, Peer: i / len(peers) % peers[t]}
+		best := 0
+		for j, t := range targets {
+			if credit[j] += t.Weight; credit[j] > credit[best] {
+				best = j
+			}
+		}
+		credit[best] -= total
+		places[i] = next.of(best)
 	}
 	return places
+}
+
+// Random gives each of n requests to a target by chance, as often as its weight asks for in the mean. Equal seeds choose alike.
+func Random(n int, targets []Target, seed uint64) []Place {
+	places, next := make([]Place, n), newTurns(targets)
+	draw := rand.New(rand.NewPCG(seed, routeStream))
+	for i := range places {
+		places[i] = next.of(byWeight(targets, draw.Float64()))
+	}
+	return places
+}
+
+// BySession gives all requests of a conversation to the same address. Which one follows from its number and the seed alone, as
+// often as the targets' weights ask for.
+func BySession(sessions []int64, targets []Target, seed uint64) []Place {
+	places := make([]Place, len(sessions))
+	for i, s := range sessions {
+		draw := rand.New(rand.NewPCG(seed^routeStream, uint64(s)))
+		t := byWeight(targets, draw.Float64())
+		places[i] = Place{t, draw.IntN(targets[t].Peers)}
+	}
+	return places
+}
+
+// routeStream keeps these draws apart from others of the same seed.
+const routeStream = 0x726f757465 // "route"
+
+func totalWeight(targets []Target) float64 {
+	total := 0.0
+	for _, t := range targets {
+		total += t.Weight
+	}
+	return total
+}
+
+// byWeight is the target at a share (0 to 1) of all weights.
+func byWeight(targets []Target, share float64) int {
+	left := share * totalWeight(targets)
+	for i, t := range targets {
+		if left -= t.Weight; left < 0 {
+			return i
+		}
+	}
+	return len(targets) - 1 // rounding
+}
+
+// turns takes each target's addresses in turn.
+type turns struct {
+	targets []Target
+	used    []int
+}
+
+func newTurns(targets []Target) *turns { return &turns{targets, make([]int, len(targets))} }
+
+func (t *turns) of(target int) Place {
+	p := Place{target, t.used[target] % t.targets[target].Peers}
+	t.used[target]++
+	return p
 }

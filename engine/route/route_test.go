@@ -1,13 +1,16 @@
 package route
 
-import "testing"
+import (
+	"math"
+	"slices"
+	"testing"
+)
 
 func TestRoundRobinSpreadsOverTargetsThenAddresses(t *testing.T) {
-	peers := []int{1, 3}
 	counts := map[Place]int{}
-	for i, p := range RoundRobin(12, peers) {
-		if p.Target != i%2 {
-			t.Fatalf("request %d went to target %d, want %d", i, p.Target, i%2)
+	for i, p := range RoundRobin(12, Even([]int{1, 3})) {
+		if p.Target != i%2 || p.Target == 1 && p.Peer != i/2%3 {
+			t.Fatalf("request %d went to %+v, want target %d and its addresses in turn", i, p, i%2)
 		}
 		counts[p]++
 	}
@@ -19,5 +22,85 @@ func TestRoundRobinSpreadsOverTargetsThenAddresses(t *testing.T) {
 	}
 	if len(counts) != len(want) {
 		t.Errorf("places used: %v, want %v", counts, want)
+	}
+}
+
+// TestRoundRobinKeepsWeights: in every stretch each target has its share, off by less than one round.
+func TestRoundRobinKeepsWeights(t *testing.T) {
+	targets := []Target{{1, 5}, {2, 1}, {1, 1}}
+	var order []int
+	counts := make([]float64, len(targets))
+	for i, p := range RoundRobin(700, targets) {
+		order = append(order, p.Target)
+		counts[p.Target]++
+		for j, n := range counts {
+			if want := float64(i+1) * targets[j].Weight / 7; math.Abs(n-want) > 1 {
+				t.Fatalf("after %d requests target %d has %v, want about %v", i+1, j, n, want)
+			}
+		}
+	}
+	if want := []int{0, 0, 1, 0, 2, 0, 0}; !slices.Equal(order[:7], want) {
+		t.Errorf("the first round is %v, want nginx's %v", order[:7], want)
+	}
+}
+
+func TestRandomKeepsWeights(t *testing.T) {
+	const n = 30_000
+	targets := []Target{{1, 0.5}, {2, 1.5}, {3, 1}}
+	places := Random(n, targets, 7)
+	counts := map[int]float64{}
+	for _, p := range places {
+		counts[p.Target]++
+		if p.Peer >= targets[p.Target].Peers {
+			t.Fatalf("%+v has no such address", p)
+		}
+	}
+	for i, target := range targets {
+		share := target.Weight / 3
+		if off := math.Abs(counts[i] - n*share); off > 5*math.Sqrt(n*share*(1-share)) {
+			t.Errorf("target %d got %v of %d requests, want about %v", i, counts[i], n, n*share)
+		}
+	}
+	if !slices.Equal(places, Random(n, targets, 7)) || slices.Equal(places, Random(n, targets, 8)) {
+		t.Error("equal seeds must choose alike, others differently")
+	}
+	inTurn, follows := 0, 0
+	for i := 1; i < n; i++ {
+		if places[i].Target == places[i-1].Target {
+			follows++
+		}
+		inTurn++
+	}
+	if chance := float64(follows) / float64(inTurn); math.Abs(chance-(1.0/36+9.0/36+4.0/36)) > 0.02 {
+		t.Errorf("a target follows itself in %v of the cases: that is no chance", chance)
+	}
+}
+
+func TestSessionsStayTogether(t *testing.T) {
+	var sessions []int64
+	for i := range 20_000 {
+		sessions = append(sessions, int64(i*i%4000)-300)
+	}
+	targets := []Target{{2, 3}, {1, 1}}
+	places := BySession(sessions, targets, 1)
+	home := map[int64]Place{}
+	for i, s := range sessions {
+		if p, known := home[s]; known && p != places[i] {
+			t.Fatalf("session %d at %+v and %+v", s, p, places[i])
+		}
+		home[s] = places[i]
+	}
+	counts := map[Place]float64{}
+	for _, p := range home {
+		counts[p]++
+	}
+	all := float64(len(home))
+	for place, share := range map[Place]float64{{0, 0}: 3.0 / 8, {0, 1}: 3.0 / 8, {1, 0}: 1.0 / 4} {
+		if off := math.Abs(counts[place] - all*share); off > 5*math.Sqrt(all*share*(1-share)) {
+			t.Errorf("%+v has %v of %v sessions, want about %v", place, counts[place], all, all*share)
+		}
+	}
+	if moved := BySession(sessions, targets, 2); slices.Equal(moved, places) {
+		t.Error("another seed moves no session")
 	}
 }

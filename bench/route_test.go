@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// targetsFile writes a file for --targets.
+func targetsFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "targets.txt")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRoutes sends a trace with conversations to two servers in each way, and asks their logs.
+func TestRoutes(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		check func(t *testing.T, lines []line, byTarget map[string]int, urls []string)
+	}{
+		{[]string{"--route", "round-robin"}, func(t *testing.T, lines []line, byTarget map[string]int, urls []string) {
+			if byTarget[urls[0]] != 75 || byTarget[urls[1]] != 225 {
+				t.Errorf("%v, want one in four and three in four", byTarget)
+			}
+		}},
+		{[]string{"--route", "random", "--seed", "4"}, func(t *testing.T, lines []line, byTarget map[string]int, urls []string) {
+			if n := byTarget[urls[0]]; n < 35 || n > 115 || n == 75 {
+				t.Errorf("%v, want about one in four, by chance", byTarget)
+			}
+		}},
+		{[]string{"--route", "session"}, func(t *testing.T, lines []line, _ map[string]int, _ []string) {
+			home := map[int64]string{}
+			for _, l := range lines {
+				if at, known := home[l.Session]; known && at != l.Peer {
+					t.Errorf("session %d at %s and %s", l.Session, at, l.Peer)
+				}
+				home[l.Session] = l.Peer
+			}
+		}},
+	} {
+		t.Run(c.args[1], func(t *testing.T) {
+			a, b := startMock(t), startMock(t)
+			file := targetsFile(t, fmt.Sprintf("# two of them\n\n%s\n %s 3 # the larger one\n", a.url, b.url))
+			r := run(t, with(c.args, "samples/bailian.jsonl", "--scale", "4", "--targets", file)...)
+			logs := map[string]map[string][]served{a.url: a.stop(t), b.url: b.stop(t)}
+			r.only(t, "ok")
+			byTarget := map[string]int{}
+			for _, l := range r.lines {
+				byTarget[l.Target]++
+				if len(logs[l.Target][l.ID]) != 1 {
+					t.Errorf("row %d: %s has no line of it", l.Row, l.Target)
+				}
+			}
+			c.check(t, r.lines, byTarget, []string{a.url, b.url})
+		})
+	}
+}
+
+// TestRoutesRefused: one line, and where.
+func TestRoutesRefused(t *testing.T) {
+	heavy, empty := targetsFile(t, "127.0.0.1:1\n127.0.0.1:2 heavy\n"), targetsFile(t, "# nobody\n")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--route", "best"}, `--route "best": want one of round-robin, random, session`},
+		{[]string{"--targets", heavy}, "--targets " + heavy + ":2: want a URL and perhaps a weight above 0 on each line"},
+		{[]string{"--targets", empty}, "--targets " + empty + ": no server in it"},
+		{[]string{"--targets", "/no/such/file"}, "--targets: open /no/such/file: "},
+	} {
+		if said := refused(t, with(c.args, "samples/bailian.jsonl")...); !strings.Contains(said, c.says) {
+			t.Errorf("%v: %s", c.args, said)
+		}
+	}
+	if said := refused(t, "samples/azure.csv", "--route", "session", "--no-probe"); !strings.Contains(said, "--route session: the trace has no conversations") {
+		t.Error(said)
+	}
+}

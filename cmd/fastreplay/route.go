@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/route"
+)
+
+// The values of --route.
+const (
+	routeRoundRobin = "round-robin"
+	routeRandom     = "random"
+	routeSession    = "session"
+)
+
+func routes() []string { return []string{routeRoundRobin, routeRandom, routeSession} }
+
+// readTargets adds the servers that a file names to those of --url, with their weights.
+func (o *options) readTargets() error {
+	o.weights = slices.Repeat([]float64{1}, len(o.urls))
+	if o.targetsFile == "" {
+		return nil
+	}
+	file, err := os.Open(o.targetsFile)
+	if err != nil {
+		return fmt.Errorf("--targets: %w", err)
+	}
+	defer file.Close() // nothing was written, so its error says nothing
+	lines, number := bufio.NewScanner(file), 0
+	for lines.Scan() {
+		number++
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		weight := 1.0
+		if len(fields) > 1 {
+			weight, err = strconv.ParseFloat(fields[1], 64)
+		}
+		if err != nil || len(fields) > 2 || !(weight > 0) || math.IsInf(weight, 0) {
+			return fmt.Errorf("--targets %s:%d: want a URL and perhaps a weight above 0 on each line", o.targetsFile, number)
+		}
+		o.urls, o.weights = append(o.urls, fields[0]), append(o.weights, weight)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("--targets %s:%d: %w", o.targetsFile, number+1, err)
+	}
+	if len(o.urls) == 0 {
+		return fmt.Errorf("--targets %s: no server in it; want a URL on each line", o.targetsFile)
+	}
+	return nil
+}
+
+// route decides which instance gets which request.
+func (r *replay) route() error {
+	targets := make([]route.Target, len(r.work.Targets))
+	for i, t := range r.work.Targets {
+		targets[i] = route.Target{Peers: len(t.Peers), Weight: 1}
+		if i < len(r.o.weights) {
+			targets[i].Weight = r.o.weights[i]
+		}
+	}
+	n := r.work.Requests()
+	switch r.o.route {
+	case routeRandom:
+		r.work.Places = route.Random(n, targets, r.o.seed)
+	case routeSession:
+		if r.trace.Session == nil {
+			return errors.New("--route session: the trace has no conversations")
+		}
+		r.work.Places = route.BySession(r.trace.Session[:n], targets, r.o.seed)
+	default:
+		r.work.Places = route.RoundRobin(n, targets)
+	}
+	return nil
+}
