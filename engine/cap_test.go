@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,22 +26,11 @@ func capped(inFlight int, scale float64) func([]int64) (sched.Plan, error) {
 func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 	const n, most = 3000, 4
 	w, s := equalWork(t, n, capped(most, 20)) // 40,000 a second
-	var now, peak atomic.Int64
-	s.handle = func(_ int64, c net.Conn) {
-		for {
-			if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
-				return
-			}
-			for k := now.Add(1); k > peak.Load(); {
-				peak.Store(k)
-			}
-			for range 20 {
-				runtime.Gosched()
-			}
-			now.Add(-1)
-			_, _ = c.Write(s.answer)
+	peak := s.counted(func() {
+		for range 20 {
+			runtime.Gosched()
 		}
-	}
+	})
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	do(t, s, r)
@@ -85,14 +73,7 @@ func TestCapThatIsNeverReachedHoldsNothingBack(t *testing.T) {
 func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
 	const n, most = 300, 3
 	w, s := equalWork(t, n, capped(most, 20)) // 7.5 ms
-	got := make(chan struct{}, n)
-	s.handle = func(_ int64, c net.Conn) {
-		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
-			got <- struct{}{}
-			_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
-		}
-		_ = c.Close()
-	}
+	got := s.silent(n)
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	go func() {

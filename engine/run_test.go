@@ -58,6 +58,44 @@ func (s *server) serve(c net.Conn) {
 	}
 }
 
+// counted makes the server count how many requests it has in hand at once, each for as long as work takes.
+func (s *server) counted(work func()) (peak *atomic.Int64) {
+	var now atomic.Int64
+	peak = new(atomic.Int64)
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		for buf := make([]byte, s.request); ; {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			for n := now.Add(1); ; {
+				if most := peak.Load(); n <= most || peak.CompareAndSwap(most, n) {
+					break
+				}
+			}
+			work()
+			now.Add(-1)
+			if _, err := c.Write(s.answer); err != nil {
+				return
+			}
+		}
+	}
+	return peak
+}
+
+// silent makes the server read one request of each connection and never answer. The channel tells of each.
+func (s *server) silent(n int) (got <-chan struct{}) {
+	read := make(chan struct{}, n)
+	s.handle = func(_ int64, c net.Conn) {
+		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
+			read <- struct{}{}
+			_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
+		}
+		_ = c.Close()
+	}
+	return read
+}
+
 // after calls f when n requests have been served.
 func (s *server) after(n int64, f func()) {
 	for s.served.Load() < n {
@@ -265,20 +303,7 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
 
 func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 	w, s := equalWork(t, 1<<16, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, 200*time.Millisecond) })
-	var now, most atomic.Int64
-	s.handle = func(_ int64, c net.Conn) {
-		for {
-			if _, err := io.ReadFull(c, make([]byte, s.request)); err != nil {
-				return
-			}
-			for n := now.Add(1); n > most.Load(); {
-				most.Store(n)
-			}
-			runtime.Gosched()
-			now.Add(-1)
-			_, _ = c.Write(s.answer)
-		}
-	}
+	most := s.counted(runtime.Gosched)
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	do(t, s, r)

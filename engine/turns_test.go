@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,33 +40,6 @@ func following(t *sched.Turns, concurrency int) func([]int64) (sched.Plan, error
 	}
 }
 
-// slowly answers each request after some ms and counts how many are being answered.
-func (s *server) slowly() (peak *atomic.Int64) {
-	var now atomic.Int64
-	peak = new(atomic.Int64)
-	s.handle = func(n int64, c net.Conn) {
-		rng := rand.New(rand.NewPCG(uint64(n), 5))
-		defer func() { _ = c.Close() }()
-		buf := make([]byte, s.request)
-		for {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			for at := now.Add(1); ; {
-				if most := peak.Load(); at <= most || peak.CompareAndSwap(most, at) {
-					break
-				}
-			}
-			time.Sleep(time.Duration(rng.IntN(4)) * time.Millisecond)
-			now.Add(-1)
-			if _, err := c.Write(s.answer); err != nil {
-				return
-			}
-		}
-	}
-	return peak
-}
-
 func byRow(records []*record.Record) map[int64]*record.Record {
 	rows := map[int64]*record.Record{}
 	for _, r := range records {
@@ -97,7 +69,7 @@ func TestTurnsWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, n, following(c.turns, c.concurrency))
-			peak := s.slowly()
+			peak := s.counted(func() { time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) })
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
 			do(t, s, r)
@@ -179,14 +151,7 @@ func TestStopAbandonsTurns(t *testing.T) {
 				turns.ThinkNS = make([]int64, 100)
 			}
 			w, s := equalWork(t, 100, following(turns, concurrency))
-			got := make(chan struct{}, 100)
-			s.handle = func(_ int64, c net.Conn) {
-				if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
-					got <- struct{}{}
-					_, _ = io.ReadFull(c, make([]byte, 1)) // until it is hung up
-				}
-				_ = c.Close()
-			}
+			got := s.silent(100)
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
 			go func() {
@@ -218,16 +183,7 @@ func TestClosedTurnsEndInTime(t *testing.T) {
 		}
 		return plan.Following(&sched.Turns{After: conversations(n)})
 	})
-	s.handle = func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		for buf := make([]byte, s.request); ; {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-			_, _ = c.Write(s.answer)
-		}
-	}
+	s.counted(func() { time.Sleep(10 * time.Millisecond) })
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	do(t, s, r)
