@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,7 +32,7 @@ func literalsOf(t *trace.Trace, n int) literals {
 			l.chat = true
 		case trace.PayloadLiteral:
 			if l.payloads == 0 {
-				l.chat = l.chat || isChat(row.Content)
+				l.chat = l.chat || t.HasMessages(i)
 			}
 			l.payloads++
 		}
@@ -42,15 +41,6 @@ func literalsOf(t *trace.Trace, n int) literals {
 	}
 	l.all = l.rows == int64(n)
 	return l
-}
-
-// isChat tells whether a body has messages.
-func isChat(members []byte) bool {
-	var body map[string]json.RawMessage
-	if json.Unmarshal([]byte("{"+string(members)+"}"), &body) != nil {
-		panic("BUG: a payload that is no JSON object")
-	}
-	return body["messages"] != nil
 }
 
 // onlyPayloads tells whether no request is ours to shape.

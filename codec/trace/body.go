@@ -82,17 +82,11 @@ func notMerged(t *Trace, i int) string {
 
 // path is where request i goes.
 func (t *Trace) path(i int) string {
-	l := t.Literal(i)
 	switch {
 	case t.Endpoint != "":
 		return t.Endpoint
-	case l.Kind != PayloadLiteral:
+	case t.Literal(i).Kind != PayloadLiteral || t.HasMessages(i):
 		return chatPath
-	}
-	for _, key := range keysOf([]byte("{"+string(l.Content)+"}"), 0) {
-		if key == "messages" {
-			return chatPath
-		}
 	}
 	return completionsPath
 }

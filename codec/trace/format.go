@@ -93,7 +93,6 @@ type format struct {
 	check       func(f *format, r *row) error            // what required cannot say; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
 	known       func(keys []string) bool                 // tells the keys of such an object
-	doubt       func(keys []string) error                // refuses an object of a format that was detected if it may be of another; may be nil
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	words       bool                                     // it has what was said instead of numbers of tokens
 	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns

@@ -11,6 +11,7 @@ type items struct {
 	p      *rowParser
 	first  int    // number of the object's first row
 	within string // the file's place in the directory where it was found; "" = it was named itself
+	told   bool   // the format was given, not detected
 	rows   []row
 }
 
@@ -26,13 +27,24 @@ func (m *items) set(r *row, f field, value []byte) error {
 
 // setBody notes the whole body of a request: one JSON object, with space around it at most.
 func (m *items) setBody(r *row, text []byte) error {
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
-		return &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"}
-	}
-	if _, err := membersOf(text); err != nil {
+	if _, err := m.bodyMembers(text); err != nil {
 		return err
 	}
-	return m.set(r, payloadField, text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+	return m.setWhole(r, text)
+}
+
+// bodyMembers takes a body apart.
+func (m *items) bodyMembers(text []byte) ([]member, error) {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
+		return nil, &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"}
+	}
+	return membersOf(text)
+}
+
+// setWhole notes a body that could be taken apart.
+func (m *items) setWhole(r *row, text []byte) error {
+	r.seen |= setOf(payloadField)
+	return r.setLiteral(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
 }
 
 // setDate notes when a row came, from a date in quotes.
@@ -59,11 +71,8 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, first: l.fileRows, within: l.within}
-	err := l.doubt(object)
-	if err == nil {
-		err = l.parser.format.items(&out, object)
-	}
+	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != ""}
+	err := l.parser.format.items(&out, object)
 	if err == errUnanswered && !l.o.Strict {
 		l.fileRows++
 		l.lint.Unanswered++
@@ -100,12 +109,4 @@ func inside(place string, err error) error {
 		fix = bad.fix
 	}
 	return &rowError{place + ": " + err.Error(), fix}
-}
-
-// doubt refuses an object that may be of another format than the one that was detected.
-func (l *loader) doubt(object []byte) error {
-	if l.parser.format.doubt == nil || l.o.Format != "" {
-		return nil
-	}
-	return l.parser.format.doubt(keysOf(object, 0))
 }

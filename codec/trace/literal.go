@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // LiteralKind says what of a request a file has word for word.
@@ -46,6 +47,12 @@ func (t *Trace) Literals() int {
 		}
 	}
 	return n
+}
+
+// HasMessages tells whether request i has the messages of a chat, or a body with such.
+func (t *Trace) HasMessages(i int) bool {
+	l := t.Literal(i)
+	return l.Kind == MessagesLiteral || l.Kind == PayloadLiteral && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
 // literal takes what is word for word as it stands.

@@ -15,7 +15,6 @@ func rawPayload() *format {
 		unit:        noUnit,
 		names:       fieldNames{payloadField: "the body"},
 		known:       isBody,
-		doubt:       doubtBody,
 		items:       readRawPayload,
 		words:       true,
 		cannot:      notMerged,
@@ -40,15 +39,29 @@ func notOfBodies(keys []string) fieldSet {
 }
 
 // doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
-func doubtBody(keys []string) error {
-	if foreign := notOfBodies(keys); foreign != 0 && !saysBody(keys) {
+func doubtBody(body []member) error {
+	var keys []string
+	for _, m := range body {
+		keys = append(keys, m.key)
+	}
+	if saysBody(keys) {
+		return nil
+	}
+	if foreign := notOfBodies(keys); foreign != 0 {
 		return &rowError{"a row with " + mooncake().list(foreign) + ", where others are bodies to send", "a file has one format; --format raw_payload sends this as a body, too"}
 	}
 	return nil
 }
 
 func readRawPayload(out *items, object []byte) error {
+	all, err := out.bodyMembers(object)
+	if err == nil && !out.told {
+		err = doubtBody(all)
+	}
+	if err != nil {
+		return err
+	}
 	r := out.add()
 	r.setSession([]byte(out.within))
-	return out.setBody(r, object)
+	return out.setWhole(r, object)
 }
