@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,6 +43,7 @@ type options struct {
 	noStream      bool
 	noForceOutput bool
 	extraInputs   []string
+	extra         json.RawMessage // what they say
 	cold          engine.Cold
 
 	tokenizer     string
@@ -227,11 +229,10 @@ func (o *options) complete(args []string) error {
 		}
 	}
 	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6
-	extra, err := api.ParseExtra(o.extraInputs)
-	if err != nil {
+	if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
 		return fmt.Errorf("--extra-inputs: %w", err)
 	}
-	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput && !api.OwnLength(extra)
+	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput && !api.OwnLength(o.extra)
 	return o.check()
 }
 

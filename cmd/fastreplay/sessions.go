@@ -1,14 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -41,12 +40,11 @@ func (s *sessionFlags) check(p *pacing) error {
 		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
 	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink:
 		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s", sessionsThink)
-	case s.taken.TTFT < 0 || s.taken.TPOT < 0 || s.taken.TTFT > 24*time.Hour || s.taken.TPOT > time.Minute:
-		return errors.New("--assume-ttft and --assume-tpot: want 0 to 24h and 0 to 1m")
 	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
-	return nil
+	assumed := inspect.Options{AssumeTTFT: s.taken.TTFT, AssumeTPOT: s.taken.TPOT}
+	return assumed.Validate()
 }
 
 // follow makes turns of the plan wait for each other, as far as the mode has it.

@@ -85,12 +85,8 @@ func (r *replay) sayTargets() {
 
 // backend makes the bodies of this run.
 func (o *options) backend(model, salt string, stream bool) (api.Backend, error) {
-	extra, err := api.ParseExtra(o.extraInputs)
-	if err != nil {
-		return nil, fmt.Errorf("--extra-inputs: %w", err)
-	}
 	return api.New(o.api, api.Options{
-		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
+		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: o.extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
 	})
 }
 
