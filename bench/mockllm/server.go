@@ -17,7 +17,8 @@ type Server struct {
 	model             []byte
 	eol               string
 	words             []string
-	started           int64 // Unix time, s
+	bodyFields        []byte // of every object, each member with its comma before it
+	started           int64  // Unix time, s
 	clock             clock
 	sched             scheduler
 	stats             counters
