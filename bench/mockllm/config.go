@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,6 +103,11 @@ type Config struct {
 	RefuseExtras bool
 	// Headers are sent with every response, each "Name: value".
 	Headers []string
+	// BodyFields are in every object that is generated, each "path=value" such as "nvext.worker_id=1". A value that is
+	// JSON is sent as such, others are strings.
+	BodyFields []string
+	// Instance is the server's number among many. It replaces "{instance}" in Headers and BodyFields.
+	Instance int
 	// APIKey is asked for as a bearer token or in x-api-key. "" = none.
 	APIKey string
 
@@ -147,10 +153,13 @@ func (c *Config) Validate() error {
 		c.MeanOutput, c.TokensPerChunk, c.ReasoningTokens, c.ToolTokens)
 	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
 	check(c.KeepAlive >= 0, "keep-alive %v: must not be negative", c.KeepAlive)
-	check(c.Pacers >= 0, "pacers %d: must not be negative", c.Pacers)
+	check(c.Pacers >= 0 && c.Instance >= 0, "pacers %d and instance %d must not be negative", c.Pacers, c.Instance)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		check(ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"), "header %q: must be NAME: VALUE", h)
+	}
+	if _, err := renderFields(c.BodyFields); err != nil {
+		errs = append(errs, err)
 	}
 	for _, f := range c.Faults {
 		if err := f.validate(); err != nil {
@@ -170,6 +179,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Pacers == 0 {
 		c.Pacers = min(max(runtime.NumCPU()/2, 1), maxPacers)
+	}
+	c.Headers, c.BodyFields = slices.Clone(c.Headers), slices.Clone(c.BodyFields)
+	for _, list := range [][]string{c.Headers, c.BodyFields} {
+		for i, line := range list {
+			list[i] = c.instanceName(line)
+		}
 	}
 	return c
 }
