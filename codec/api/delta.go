@@ -18,6 +18,8 @@ type Delta struct {
 	HasUsage bool
 	// PromptTokens and CompletionTokens are the server's counts; each is -1 where absent.
 	PromptTokens, CompletionTokens int
+	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where absent.
+	MoreTokens int
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
 
@@ -35,7 +37,7 @@ type Delta struct {
 // Reset makes everything absent.
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
-	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.CachedTokens = false, -1, -1, -1
+	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = false, -1, -1, -1, -1
 	d.Done, d.IsError, d.Error = false, false, nil
 }
 
