@@ -71,7 +71,7 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 		return o, "/tokenize", nil
 	case errors.Is(err, engine.ErrTemplateChanges):
 		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
-	case r.o.api != "chat":
+	case !r.o.traits.Template:
 		return engine.Overhead{Head: added}, "without a template they can only come first", nil
 	}
 	r.note("how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
@@ -80,7 +80,7 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 
 // specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
 func (r *replay) specialTokens() (o engine.Overhead, ok bool) {
-	if r.tokenizer == nil || r.o.api == "chat" || r.o.prompt != promptText {
+	if r.tokenizer == nil || r.o.traits.Template || r.o.prompt != promptText {
 		return o, false
 	}
 	o.Head, o.Tail = r.tokenizer.Special()

@@ -23,6 +23,9 @@ type Delta struct {
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
 
+	// Instance is who answered, where the answer says so in a known place; nil where it does not. It aliases what was parsed.
+	Instance []byte
+
 	// Done: the event is [DONE].
 	Done bool
 	// IsError: the server reports an error instead of an answer.
@@ -38,10 +41,10 @@ type Delta struct {
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
 	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = false, -1, -1, -1, -1
-	d.Done, d.IsError, d.Error = false, false, nil
+	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }
 
 // plain reports a Delta that says nothing but that there is text.
 func (d *Delta) plain() bool {
-	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
 }

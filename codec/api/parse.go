@@ -124,8 +124,27 @@ func (p *parser) common(key []byte) {
 		p.message, _, _ = p.text()
 	case "detail":
 		p.detail = p.value()
+	case "nvext":
+		p.worker()
 	default:
 		p.skip()
+	}
+}
+
+// worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for "nvext":{"extra_fields":["worker_id"]}.
+func (p *parser) worker() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch {
+		case string(key) != "worker_id":
+			p.skip()
+		case p.peek() == '{':
+			p.d.Instance = p.field([]string{"decode_worker_id"})
+		default:
+			p.d.Instance = p.scalar()
+		}
 	}
 }
 

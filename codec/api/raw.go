@@ -19,9 +19,10 @@ func anyEvent(data []byte, d *Delta) {
 	}
 }
 
-// anyBody takes an answer for what it says in OpenAI's words, if in any.
+// anyBody takes an answer for what it says in OpenAI's words, if in any, and else for one piece of text.
 func anyBody(body []byte, d *Delta) {
 	if parseBody(body, d, choices) != nil {
 		d.Reset()
 	}
+	d.Token, d.Text = !d.IsError, !d.IsError
 }
