@@ -75,10 +75,8 @@ func (o *options) chooseAPI(l *literals) error {
 		o.prompt = map[bool]string{true: promptTokenIDs, false: promptText}[o.traits.TokenIDs]
 	}
 	switch {
-	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Template:
-		return fmt.Errorf("--prompt token-ids: a message of --api %s is text; use --api completions or --prompt text", o.api)
-	case o.prompt == promptTokenIDs && !o.traits.TokenIDs:
-		o.prompt = promptText // of a request that is refused, or has no prompt of ours
+	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
+		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
 	case o.overhead != nil && !o.traits.Template:
 		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
 	case o.cold == engine.ColdSalt && !o.traits.Salt:
