@@ -87,18 +87,18 @@ func (r *replay) specialTokens() (o engine.Overhead, ok bool) {
 	return o, true
 }
 
-// assumeOverhead is for a run that asks no server.
-func (r *replay) assumeOverhead() {
+// assumeOverhead is for a run that cannot ask the servers, for a reason.
+func (r *replay) assumeOverhead(why string) {
 	if r.o.overhead != nil {
 		r.work.Overhead = *r.o.overhead
 		return
 	}
 	if special, ok := r.specialTokens(); ok {
 		r.work.Overhead = special
-		r.note("the servers are not asked: they are taken to add %s to a prompt, as %s does", human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
+		r.note("%s: they are taken to add %s to a prompt, as %s does", why, human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
 		return
 	}
-	r.note("the servers are not asked: what they add to a prompt is taken as 0 tokens")
+	r.note("%s: what they add to a prompt is taken as 0 tokens", why)
 }
 
 // parseOverhead reads HEAD,TAIL; nil of nothing.

@@ -71,8 +71,7 @@ func (r *replay) proveTokens(ctx context.Context) error {
 	case r.literals.all:
 		return nil
 	case !r.o.traits.Counts && !r.o.traits.StreamCounts:
-		r.assumeOverhead()
-		r.note("--api %s does not tell how many tokens a prompt has: that each word is one token there is taken on trust (--tokenizer proves it)", r.o.api)
+		r.assumeOverhead("the servers of --api " + r.o.api + " do not tell how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
 		return nil
 	}
 	return r.measureOverhead(ctx)
@@ -81,7 +80,7 @@ func (r *replay) proveTokens(ctx context.Context) error {
 // skipProbe says what is taken for granted where nobody is asked.
 func (r *replay) skipProbe() {
 	if !r.literals.all {
-		r.assumeOverhead()
+		r.assumeOverhead("the servers are not asked")
 	}
 	r.sizeCaches(nil)
 	if r.probed.model == "" && !r.asksNoModel() {
