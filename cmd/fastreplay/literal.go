@@ -77,6 +77,8 @@ func (o *options) chooseAPI(l *literals) error {
 	switch {
 	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
 		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
+	case !o.traits.Made && !l.onlyPayloads():
+		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.api)
 	case o.overhead != nil && !o.traits.Template:
 		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
 	case o.cold == engine.ColdSalt && !o.traits.Salt:

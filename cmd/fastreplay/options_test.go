@@ -84,7 +84,7 @@ func TestChooseAPI(t *testing.T) {
 		"--api completions -H a:b":       {false, "/v1/chat/completions", "", "", "which is --api chat"},
 		"-H a:b":                         {true, "/v1/score", "", "", "which none of the APIs has: completions, chat"},
 		"-H a:c":                         {false, "/v1/embeddings", "embeddings", promptTokenIDs, ""},
-		"--api raw":                      {false, "/v1/embeddings", "raw", promptText, ""},
+		"--api raw":                      {false, "/v1/embeddings", "", "", "posts whole bodies"},
 		"--api tgi":                      {false, "", "tgi", promptText, ""},
 		"--api tgi --prompt token-ids":   {false, "", "", "", "--api tgi takes text"},
 		"--api sglang --cold salt":       {false, "", "", "", "--api sglang has no cache_salt"},
