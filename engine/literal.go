@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -42,8 +43,12 @@ func (e *LiteralError) Unwrap() error { return e.Why }
 
 // checkLiterals is the LiteralError of the first row that the backend cannot send.
 func (r *Recipe) checkLiterals(w *Work) error {
+	traits := r.Backend.Traits()
 	for i := range w.Requests() {
 		l, _ := w.literal(i)
+		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !api.OwnLength(l.Extra) {
+			return &LiteralError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
+		}
 		if err := r.Backend.Takes(l); err != nil {
 			return &LiteralError{int(w.Trace.Row[i]), err}
 		}

@@ -125,7 +125,7 @@ func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text
 		return ProbeCount{}, err
 	}
 	if d.PromptTokens < 0 {
-		return ProbeCount{}, fmt.Errorf("%w: %s does not report how many tokens a prompt has (usage.prompt_tokens), so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
+		return ProbeCount{}, fmt.Errorf("%w: %s does not report how many tokens a prompt has, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
 	}
 	return ProbeCount{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
 }
@@ -138,7 +138,7 @@ func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, t
 	}
 	body := backend.AppendPrefix(nil)
 	body = append(body, text...)
-	body = backend.AppendSuffix(body, output)
+	body = backend.AppendSuffix(body, max(output, backend.Traits().Least))
 	url := t.urlFor(backend.Path())
 	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, url+t.Query, body)
 	if err != nil {
@@ -181,6 +181,12 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 			return nil
 		}
 		answer = answer[n:]
+	}
+	if data, ok := events.Finish(); ok {
+		if err := backend.ParseEvent(data, d); err != nil {
+			return err
+		}
+		all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
 	}
 	*d = all
 	return nil

@@ -67,8 +67,10 @@ func (t *Target) PostTo(path string) {
 		return
 	}
 	path, query, _ := strings.Cut(path, "?")
-	t.own = ""
 	t.Path = strings.TrimPrefix(t.Base, t.URL) + "/" + strings.TrimPrefix(path, "/")
+	if !strings.HasSuffix(t.Path, t.own) {
+		t.own = ""
+	}
 	if query != "" {
 		t.Query = "?" + query
 	}
@@ -118,7 +120,7 @@ func endpoint(path, apiPath string) (base, full string, err error) {
 		return "", path, nil
 	}
 	whole := strings.TrimSuffix(apiPath, "_stream")
-	for _, own := range []string{apiPath, whole} {
+	for _, own := range []string{apiPath, whole, whole + "_stream"} {
 		if base, ok := strings.CutSuffix(path, own); ok {
 			return base, base + apiPath, nil
 		}
@@ -129,10 +131,18 @@ func endpoint(path, apiPath string) (base, full string, err error) {
 	if strings.HasSuffix(path, "/completions") {
 		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api, and --endpoint for another path", path, apiPath)
 	}
-	for _, version := range []string{"/v1", "/v2"} {
-		path = strings.TrimSuffix(path, version)
+	base = withoutStart(path, apiPath)
+	return base, base + apiPath, nil
+}
+
+// withoutStart takes what an API's path begins with off a URL's path, such as /v1, or /v2/models/NAME.
+func withoutStart(path, apiPath string) string {
+	for i := len(apiPath) - 1; i > 0; i-- {
+		if apiPath[i] == '/' && strings.HasSuffix(path, apiPath[:i]) {
+			return strings.TrimSuffix(path, apiPath[:i])
+		}
 	}
-	return path, path + apiPath, nil
+	return strings.TrimSuffix(path, "/v1")
 }
 
 // apiOf names the API whose path a URL's path ends with; "" for none.

@@ -17,6 +17,13 @@ func TestParseTarget(t *testing.T) {
 		{"https://api.example.com", completions, "https://api.example.com:443", "api.example.com", "/v1/completions", "https://api.example.com:443"},
 		{"http://gw/models/a/v1", completions, "http://gw:80", "gw", "/models/a/v1/completions", "http://gw:80/models/a"},
 		{"http://gw/a/v1/chat/completions?api-version=1", chat, "http://gw:80", "gw", "/a/v1/chat/completions", "http://gw:80/a"},
+		{"http://gw/models/a/v1", "/generate", "http://gw:80", "gw", "/models/a/generate", "http://gw:80/models/a"},
+		{"tgi:80/generate", "/generate_stream", "http://tgi:80", "tgi:80", "/generate_stream", "http://tgi:80"},
+		{"tgi:80/generate_stream", "/generate", "http://tgi:80", "tgi:80", "/generate", "http://tgi:80"},
+		{"t:8000/v2/models/m", "/v2/models/m/generate_stream", "http://t:8000", "t:8000", "/v2/models/m/generate_stream", "http://t:8000"},
+		{"t:8000/x/v2/models/m/generate", "/v2/models/m/generate_stream", "http://t:8000", "t:8000", "/x/v2/models/m/generate_stream", "http://t:8000/x"},
+		{"gw:80/my/path", "", "http://gw:80", "gw:80", "/my/path", "http://gw:80"},
+		{"gw:80", "", "http://gw:80", "gw:80", "", "http://gw:80"},
 		{"[::1]:8000", completions, "http://[::1]:8000", "[::1]:8000", "/v1/completions", "http://[::1]:8000"},
 	}
 	for _, c := range cases {
@@ -35,6 +42,25 @@ func TestParseTargetKeepsTheQueryApart(t *testing.T) {
 	got, err := ParseTarget("http://gw/v1?api-version=1&key=k", "/v1/completions")
 	if err != nil || got.Path != "/v1/completions" || got.Query != "?api-version=1&key=k" || strings.Contains(got.URL+got.Base, "key") {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestURLFor: whole answers have another path than streams in some APIs, and a path of the user's own stays.
+func TestURLFor(t *testing.T) {
+	for _, c := range []struct{ raw, own, post, other, want string }{
+		{"h:1", "/generate_stream", "", "/generate", "http://h:1/generate"},
+		{"h:1/x", "/generate_stream", "/y/generate_stream", "/generate", "http://h:1/x/y/generate"},
+		{"h:1", "/generate_stream", "/mine", "/generate", "http://h:1/mine"},
+		{"h:1/a", "", "", "", "http://h:1/a"},
+	} {
+		target, err := ParseTarget(c.raw, c.own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.PostTo(c.post)
+		if got := target.urlFor(c.other); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
 	}
 }
 

@@ -79,6 +79,8 @@ func (o *options) chooseAPI(l *literals) error {
 		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
 	case !o.traits.Made && !l.onlyPayloads():
 		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.api)
+	case o.warmup > 0 && !o.traits.Made:
+		return fmt.Errorf("--warmup: --api %s posts whole bodies, and none can be made for it", o.api)
 	case o.overhead != nil && !o.traits.Template:
 		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
 	case o.cold == engine.ColdSalt && !o.traits.Salt:
@@ -91,9 +93,11 @@ func (o *options) chooseAPI(l *literals) error {
 func (o *options) nameAPI(l *literals) error {
 	given := o.pacing.given("api")
 	switch spoken := api.AtPath(l.endpoint); {
-	case given && spoken != "" && o.api != spoken && o.api != rawAPI:
+	case given && spoken != "" && !api.Has(o.api, l.endpoint) && o.api != rawAPI:
 		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, spoken)
 	case given:
+	case spoken != "" && api.Has("sglang", l.endpoint):
+		return fmt.Errorf("the trace's requests are for %s, which TGI and SGLang have: say whose it is, with --api tgi or --api sglang", l.endpoint)
 	case spoken != "":
 		o.api = spoken
 	case l.endpoint != "" && l.onlyPayloads():
@@ -103,7 +107,7 @@ func (o *options) nameAPI(l *literals) error {
 	case l.chat:
 		o.api = "chat"
 	}
-	if o.api == rawAPI && o.endpoint == "" {
+	if o.endpoint == "" && (o.api == rawAPI || api.ModelAt(l.endpoint) != "") {
 		o.endpoint = l.endpoint
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 
 // aim finds out where requests go and with what credentials. Without --url it starts the mock.
 func (r *replay) aim(ctx context.Context) error {
+	r.o.modelInPath()
 	backend, err := r.o.backend(r.o.model, "", !r.o.noStream)
 	if err != nil {
 		return err
@@ -60,6 +61,15 @@ func (r *replay) aim(ctx context.Context) error {
 	}
 	r.sayTargets()
 	return nil
+}
+
+// modelInPath takes the model from a path that names it, as Triton's do.
+func (o *options) modelInPath() {
+	for _, place := range append([]string{o.endpoint}, o.urls...) {
+		if o.model == "" {
+			o.model = api.ModelAt(place)
+		}
+	}
 }
 
 // probeTimeout bounds one answer to a probe: a cold server may load its graphs first.
@@ -161,22 +171,17 @@ func ownedHeader(name string) bool {
 	return false
 }
 
-// keyHeader carries the key, which comes from a flag or else from the environment: as a bearer token, or where Anthropic has it.
+// keyHeader carries the key: one from a flag as a bearer token, one from the environment as its owner wants it.
 func (o *options) keyHeader() (http1.Header, error) {
 	bearer := http1.Header{Name: "Authorization"}
 	key, err := o.apiKey()
 	if err != nil {
 		return bearer, err
 	}
-	if o.api == messagesAPI {
-		if key == "" && len(o.urls) > 0 {
-			key = strings.TrimSpace(os.Getenv("ANTHROPIC_API_KEY"))
-		}
-		if key != "" {
-			return http1.Header{Name: "x-api-key", Value: key}, nil
-		}
-	}
 	if key == "" && len(o.urls) > 0 { // the embedded mock needs none
+		if own := strings.TrimSpace(os.Getenv("ANTHROPIC_API_KEY")); own != "" && o.api == messagesAPI {
+			return http1.Header{Name: "x-api-key", Value: own}, nil
+		}
 		key = strings.TrimSpace(os.Getenv("OPENAI_API_KEY"))
 	}
 	if key != "" {

@@ -37,6 +37,8 @@ type Traits struct {
 	Marks        bool // an answer says when it is finished; else only HTTP does
 	Counts       bool // a whole answer tells how many tokens the prompt has
 	StreamCounts bool // a streamed one does
+	Sized        bool // an answer must have a number of tokens that it may not exceed
+	Least        int  // the smallest such number
 }
 
 // Header is a header that an API wants on every request.
@@ -113,6 +115,29 @@ func TraitsOf(name string) (Traits, error) {
 	return k.traits, err
 }
 
+// Has tells whether requests to a path are the named backend's.
+func Has(name, path string) bool {
+	k, err := find(name)
+	if err != nil || k.path == "" {
+		return false
+	}
+	before, after, named := strings.Cut(k.path, "%s")
+	if !named {
+		return path == k.path || path == k.stream
+	}
+	return ModelAt(path) != "" && strings.HasPrefix(path, before) && strings.HasSuffix(strings.TrimSuffix(path, "_stream"), after)
+}
+
+// ModelAt is the model that a path of Triton's names; "" for another path.
+func ModelAt(path string) string {
+	_, rest, ok := strings.Cut(path, "/v2/models/")
+	model, method, _ := strings.Cut(rest, "/")
+	if !ok || method != "generate" && method != "generate_stream" {
+		return ""
+	}
+	return model
+}
+
 // AtPath names the backend of which requests go to a path, the first where several share it; "" where none does.
 func AtPath(path string) string {
 	for _, k := range kinds() {
@@ -159,6 +184,7 @@ func newServer(k kind, o Options) (Backend, error) {
 	if o.Stream && k.stream != "" {
 		path = k.stream
 	}
+	k.traits.Sized = k.traits.Sized && !b.extra.ownLength()
 	return &server{kind: k, bodies: *b, path: strings.Replace(path, "%s", model, 1)}, nil
 }
 

@@ -43,8 +43,8 @@ var dialectDocuments = []struct {
 	{"embeddings", "error", `{"error":{"message":"too long"}}`, with(failure), "too long"},
 
 	{"messages", "start", `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":5,"cache_creation_input_tokens":16,"cache_read_input_tokens":32,"output_tokens":1}}}`,
-		with(usage(53, 1, 32)), ""},
-	{"messages", "vLLM's start", `{"type":"message_start","message":{"id":"m","content":[],"model":"m","usage":{"input_tokens":53,"output_tokens":0}}}`, with(usage(53, 0, -1)), ""},
+		with(usage(53, -1, 32)), ""},
+	{"messages", "vLLM's start", `{"type":"message_start","message":{"id":"m","content":[],"model":"m","usage":{"input_tokens":53,"output_tokens":0}}}`, with(usage(53, -1, -1)), ""},
 	{"messages", "block", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, nothing, ""},
 	{"messages", "tool's block", `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"look","input":{}}}`, with(text), ""},
 	{"messages", "ping", `{"type": "ping"}`, nothing, ""},
@@ -70,9 +70,9 @@ var dialectDocuments = []struct {
 
 	{"sglang", "event", `{"text":" a b","output_ids":[1,2],"meta_info":{"id":"r","finish_reason":null,"prompt_tokens":9,"completion_tokens":2,"cached_tokens":4}}`,
 		with(func(s *said) { text(s); usage(9, 2, 4)(s) }), ""},
-	{"sglang", "no text yet", `{"text":"","output_ids":[],"meta_info":{"finish_reason":null,"prompt_tokens":9,"completion_tokens":1}}`,
+	{"sglang", "no text yet", `{"text":"","output_ids":[7],"meta_info":{"finish_reason":null,"prompt_tokens":9,"completion_tokens":1}}`,
 		with(func(s *said) { token(s); usage(9, 1, -1)(s) }), ""},
-	{"sglang", "ids alone", `{"output_ids":[7],"meta_info":{}}`, with(text), ""},
+	{"sglang", "ids alone", `{"output_ids":[7],"meta_info":{}}`, with(token), ""},
 	{"sglang", "last", `{"text":"x","output_ids":[1],"meta_info":{"finish_reason":{"type":"length","length":2},"prompt_tokens":9,"completion_tokens":2,"cached_tokens":0}}`,
 		with(func(s *said) { text(s); usage(9, 2, 0)(s); s.Finish = "length" }), ""},
 	{"sglang", "abort", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"too long","status_code":400}}}`,
@@ -128,7 +128,7 @@ func TestRawTakesAnything(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d Delta
-	for in, want := range map[string]said{"hello": with(text), `{"output":"x"}`: with(text), `[1]`: with(text), "": nothing, " [DONE]": with(func(s *said) { s.Done = true })} {
+	for in, want := range map[string]said{"hello": with(text), `{"detail":"fine"}`: with(text), `{"output":"x"}`: with(text), `[1]`: with(text), "": nothing, " [DONE]": with(func(s *said) { s.Done = true })} {
 		if err := b.ParseEvent([]byte(in), &d); err != nil || saidBy(&d) != want {
 			t.Errorf("event %q: %+v, %v", in, saidBy(&d), err)
 		}
@@ -136,7 +136,7 @@ func TestRawTakesAnything(t *testing.T) {
 	if err := b.ParseEvent([]byte(`{"choices":[{"delta":{},"finish_reason":"stop"}]}`), &d); err != nil || saidBy(&d) != with(finish("stop")) {
 		t.Errorf("chat's end: %+v, %v", saidBy(&d), err)
 	}
-	for _, in := range []string{"", "hello", `{"output":"x"}`, `{"a":`} {
+	for _, in := range []string{"", "hello", `{"output":"x"}`, `{"a":`, `{"detail":"fine"}`} {
 		if err := b.ParseBody([]byte(in), &d); err != nil || saidBy(&d) != with(text) {
 			t.Errorf("body %q: %+v, %v", in, saidBy(&d), err)
 		}
@@ -262,8 +262,8 @@ func messagesMeaning(o ordered) said {
 	for _, m := range o {
 		object, ok := m.value.(ordered)
 		switch {
-		case ok && m.key == "message":
-			flat = append(flat, object...)
+		case ok && m.key == "message": // of which the answer's length is not known yet
+			flat = append(append(flat, object...), pair{"begun", nil})
 			continue
 		case ok && m.key == "delta":
 			for _, part := range object {
@@ -288,6 +288,8 @@ func messagesMeaning(o ordered) said {
 	delta.onto(&s)
 	for _, m := range flat {
 		switch m.key {
+		case "begun":
+			s.Completion, s.HasUsage = -1, s.Prompt >= 0
 		case "stop_reason":
 			s.reason(m.value)
 		case "usage":
@@ -340,10 +342,12 @@ func tgiMeaning(o ordered) said {
 func sglangMeaning(o ordered) said {
 	s := nothing
 	var c carried
-	for _, m := range o {
-		if m.key == "text" || m.key == "output_ids" {
-			c.add(m.value)
-		}
+	for _, v := range o.all("text") {
+		c.add(v)
+	}
+	for _, v := range o.all("output_ids") {
+		ids, _ := v.([]any)
+		c.present = c.present || len(ids) > 0
 	}
 	c.onto(&s)
 	for _, m := range o.inner("meta_info") {
@@ -472,6 +476,8 @@ func TestDialectBodies(t *testing.T) {
 		{"sglang, text, any length", "sglang", Options{}, "hi", 0, `{"text":"hi","sampling_params":{}}`},
 		{"triton-vllm", "triton-vllm", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7,
 			`{"text_input":"hi","parameters":{"max_tokens":7,"min_tokens":7,"ignore_eos":true},"stream":true,"exclude_input_in_output":true,"return_finish_reason":true,"return_num_input_tokens":true,"return_num_output_tokens":true}`},
+		{"triton-vllm, an elder one", "triton-vllm", Options{Model: "m", Extra: json.RawMessage(`{"return_finish_reason":null,"return_num_input_tokens":null,"x":1}`)}, "hi", 0,
+			`{"text_input":"hi","parameters":{},"stream":false,"exclude_input_in_output":true,"return_num_output_tokens":true,"x":1}`},
 		{"triton-trtllm", "triton-trtllm", Options{Model: "m", ForceOutput: true}, "hi", 7,
 			`{"text_input":"hi","max_tokens":7,"min_tokens":7,"min_length":7,"bad_words":"","stop_words":"","exclude_input_in_output":true,"stream":false}`},
 	} {
@@ -510,6 +516,8 @@ func TestDialectLiterals(t *testing.T) {
 	}{
 		{"tgi", Literal{Form: Messages, Content: []byte(turns)}, "--api chat"},
 		{"responses", Literal{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
+		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
+		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
 		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
 		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
 		{"messages", Literal{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},

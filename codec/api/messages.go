@@ -9,7 +9,7 @@ func messages() kind {
 			text: frame{`"messages":[{"role":"user","content":"`, `"}]`}, messages: frame{`"messages":[`, `]`},
 			most: []string{"max_tokens"}, stream: members{{"stream", yes}}, prepare: systemApart,
 		},
-		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true},
+		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true, Sized: true},
 	}
 }
 
@@ -28,6 +28,8 @@ func (p *parser) messagesDocument() {
 			for key, ok := p.key(); ok; key, ok = p.key() {
 				p.messageMember(key)
 			}
+			p.d.CompletionTokens = -1 // of a message that has just begun
+			p.d.HasUsage = p.d.PromptTokens >= 0
 		case "delta":
 			p.blockDelta(&c)
 		case "content_block":

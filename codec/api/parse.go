@@ -13,7 +13,8 @@ const (
 	tgiEvents
 	sglangEvents
 	tritonEvents
-	anything
+	anything // raw's
+	freely   // what raw makes of JSON: choices, but a detail is an answer like any other
 )
 
 // parseEvent reads the data of one server-sent event.
@@ -77,6 +78,9 @@ func (p *parser) parse(reads dialect) error {
 	p.object()
 	switch reads { // not by a table, which would make the parser escape to the heap
 	case choices:
+		p.choicesDocument()
+	case freely:
+		p.answered = true
 		p.choicesDocument()
 	case responsesEvents:
 		p.responsesDocument()

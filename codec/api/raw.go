@@ -7,7 +7,7 @@ func raw() kind {
 
 // anyEvent takes an event as a token chunk unless it says something else, in whatever form.
 func anyEvent(data []byte, d *Delta) {
-	err := parseEvent(data, d, choices)
+	err := parseEvent(data, d, freely)
 	if len(data) == 0 || d.Done {
 		return
 	}
@@ -21,7 +21,7 @@ func anyEvent(data []byte, d *Delta) {
 
 // anyBody takes an answer for what it says in OpenAI's words, if in any, and else for one piece of text.
 func anyBody(body []byte, d *Delta) {
-	if parseBody(body, d, choices) != nil {
+	if parseBody(body, d, freely) != nil {
 		d.Reset()
 	}
 	d.Token, d.Text = !d.IsError, !d.IsError

@@ -10,7 +10,7 @@ import (
 // yes and no are JSON's.
 var yes, no = json.RawMessage("true"), json.RawMessage("false")
 
-// said is a message of a chat, as OpenAI has it.
+// chatMessage is a message of a chat, as OpenAI has it.
 type chatMessage struct {
 	raw     json.RawMessage
 	Role    string          `json:"role"`
@@ -18,7 +18,7 @@ type chatMessage struct {
 	Calls   json.RawMessage `json:"tool_calls"`
 }
 
-// readMessages takes the inside of a list of messages apart.
+// readMessages takes the inside of a list of messages apart, and refuses what only chats have.
 func readMessages(inside []byte) ([]chatMessage, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(append(append([]byte{'['}, inside...), ']'), &raws); err != nil {
@@ -33,19 +33,16 @@ func readMessages(inside []byte) ([]chatMessage, error) {
 		if role := list[i].Role; role == "tool" || role == "function" || len(list[i].Calls) > 0 && string(list[i].Calls) != "null" {
 			return nil, errors.New("messages with tools are in the form of chats: use --api chat")
 		}
+		if text := list[i].Content; len(text) == 0 || text[0] != '"' { // other APIs have other names for its parts
+			return nil, errors.New("messages whose content is not a string are in the form of chats: use --api chat")
+		}
 	}
 	return list, nil
 }
 
-// plainMessages leaves messages as they are and refuses those that mean something else elsewhere than in a chat: the responses
-// API has other names for the parts of a content.
+// plainMessages leaves messages as they are and refuses those that mean something else elsewhere than in a chat.
 func plainMessages(l Literal) (Literal, error) {
-	list, err := readMessages(l.Content)
-	for _, m := range list {
-		if err == nil && (len(m.Content) == 0 || m.Content[0] != '"') {
-			err = errors.New("messages whose content is not a string are in the form of chats: use --api chat")
-		}
-	}
+	_, err := readMessages(l.Content)
 	return l, err
 }
 
@@ -61,7 +58,7 @@ func systemApart(l Literal) (Literal, error) {
 		if m.Role == "system" || m.Role == "developer" {
 			var text string
 			if err := json.Unmarshal(m.Content, &text); err != nil {
-				return l, errors.New("a system message whose content is not a string is in the form of chats: use --api chat")
+				return l, fmt.Errorf("messages: %w", err)
 			}
 			system = append(system, text)
 			continue
@@ -71,8 +68,11 @@ func systemApart(l Literal) (Literal, error) {
 		}
 		rest = append(rest, m.raw...)
 	}
-	if system == nil {
+	switch {
+	case system == nil:
 		return l, nil
+	case rest == nil:
+		return l, errors.New("only the system speaks, and this API wants a message of the user")
 	}
 	extra, err := parseObject(l.Extra)
 	if err != nil {

@@ -19,8 +19,10 @@ func (p *parser) sglangDocument() {
 	var c content
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
-		case "text", "output_ids":
+		case "text":
 			p.carries(&c)
+		case "output_ids":
+			p.ids(&c)
 		case "meta_info":
 			p.metaInfo()
 		default:
@@ -28,6 +30,14 @@ func (p *parser) sglangDocument() {
 		}
 	}
 	p.weighChoice(c, false)
+}
+
+// ids notes that there are token ids; they are no text.
+func (p *parser) ids(c *content) {
+	for more := p.array() && p.element(); more; more = p.element() {
+		p.skip()
+		c.present = true
+	}
 }
 
 func (p *parser) metaInfo() {

@@ -18,6 +18,7 @@ type shape struct {
 	fixed    members                        // in every body
 	stream   members                        // ask for a stream
 	whole    members                        // ask for a whole answer
+	noNulls  bool                           // an extra member that is null stands for none, and ours of its name is left out
 	prepare  func(Literal) (Literal, error) // brings the messages of a chat into the API's form; nil where they are in it
 }
 
@@ -123,7 +124,9 @@ func (s *shape) after(o Options, around frame, extra members, sized bool) fields
 		f.addOurs(s.stream, outer)
 	}
 	for _, m := range outer {
-		f.add(m)
+		if !s.noNulls || string(m.value) != "null" {
+			f.add(m)
+		}
 	}
 	if o.CacheSalt != "" && outer.find("cache_salt") < 0 {
 		f.rest = append(f.rest, `,`+saltLead+o.CacheSalt+saltEnd...)

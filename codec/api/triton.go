@@ -25,6 +25,7 @@ func tritonTRTLLM() kind {
 }
 
 func triton(name string, s shape) kind {
+	s.noNulls = true // elder servers refuse what they are not asked for in their words: --extra-inputs return_finish_reason:null
 	return kind{
 		name: name, path: "/v2/models/%s/generate", stream: "/v2/models/%s/generate_stream", reads: tritonEvents, shape: s,
 		traits: Traits{Made: true, Forces: true, Generates: true, Streams: true},
