@@ -19,9 +19,9 @@ type Amplified struct {
 // Amplify multiplies a load by the factor. Request i arrived at arrivalNS[i], which ascend, in session[i]; sessions are
 // numbered from 0. The same seed gives the same result.
 //
-// Clones of the whole load are added to it, and what a fraction of the factor asks for is a clone of as many sessions, drawn
-// at random, as have that share of the requests; below 1 the load itself is thinned that way. A session is taken whole or not
-// at all, and the gaps within it stay as they are to the ns.
+// Clones of the whole load are added to it, and for a fraction of the factor a clone of that share of the sessions, drawn at
+// random; below 1 the load itself is thinned that way. A session is taken whole or not at all, and the gaps within it stay as
+// they are to the ns.
 //
 // All sessions of a clone are moved by the same time, so that what came together still does: bursts are part of a load. Clones
 // are moved apart from each other, by no more than maxShift and 1/shiftShare of the span, so that bursts of one do not meet
@@ -39,7 +39,7 @@ func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*
 	for clone := range clones {
 		taken := []bool(nil) // all
 		if clone == whole {
-			taken = drawn(sessions, len(arrivalNS), factor-float64(whole), clone == 0, seed)
+			taken = drawn(sessions, factor-float64(whole), clone == 0, seed)
 		}
 		a.add(arrivalNS, session, sessions, taken, int32(clone), shifts.of(clone))
 	}
@@ -47,10 +47,15 @@ func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*
 	return a, nil
 }
 
+// mostClones keeps the number of a clone small enough to stand beside a row in one key.
+const mostClones = 1 << 20
+
 func checkFactor(factor float64, requests int) error {
 	switch {
 	case !(factor > 0) || math.IsInf(factor, 0):
 		return fmt.Errorf("a factor of %v; want a number above 0 (2 doubles the load, 0.5 halves it)", factor)
+	case factor > mostClones:
+		return fmt.Errorf("a factor of %v; %d at most", factor, mostClones)
 	case math.Ceil(factor)*float64(requests) > math.MaxInt32:
 		return fmt.Errorf("%d requests %v times are more than %d", requests, factor, math.MaxInt32)
 	}
@@ -85,22 +90,28 @@ const (
 	shiftStream = 4
 )
 
-// drawn takes sessions in random order until they have the share of the requests; the last is left out where that is nearer to
-// it. A load has at least one session.
-func drawn(sessions []wholeSession, requests int, share float64, atLeastOne bool, seed uint64) []bool {
-	order := shuffled(len(sessions), rand.NewPCG(seed, thinStream))
+// drawn takes a share of the sessions, each as likely as any other. So that they have about that share of the requests, too, it is
+// taken of sessions of each length. A load has at least one session.
+func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64) []bool {
+	rng := rand.NewPCG(seed, thinStream)
+	order := shuffled(len(sessions), rng)
+	slices.SortStableFunc(order, func(a, b int32) int { return sessions[b].requests - sessions[a].requests })
 	taken := make([]bool, len(sessions))
-	missing := share * float64(requests)
-	for i, number := range order {
-		n := float64(sessions[number].requests)
-		if missing < n/2 && !(atLeastOne && i == 0) {
-			break
+	due, any := uniform(rng), false
+	for _, number := range order {
+		if due += share; due >= 1 {
+			due--
+			taken[number], any = true, true
 		}
-		taken[number] = true
-		missing -= n
+	}
+	if !any && atLeastOne {
+		taken[order[len(order)-1]] = true
 	}
 	return taken
 }
+
+// uniform is in [0, 1).
+func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
 
 // shuffled is the numbers below n in random order. It uses the generator's bits itself: the order must not change with Go's
 // releases.
@@ -147,8 +158,7 @@ func (s *shifts) of(clone int) int64 {
 	if clone%2 == 1 {
 		place = -place
 	}
-	uniform := float64(s.rng.Uint64()>>11) / (1 << 53)
-	ns := int64(math.Round(s.stepNS * (place + (uniform-0.5)/2)))
+	ns := int64(math.Round(s.stepNS * (place + (uniform(s.rng)-0.5)/2)))
 	if s.stepNS > float64(100*shiftGrid) {
 		ns -= ns % shiftGrid
 	}

@@ -16,7 +16,7 @@ import (
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
 	if clones > 0 && t.Literals() > 0 {
-		return nil, errors.New("there are prompts word for word, whose clones would be the same words and find each other in the cache; thin with a factor below 1, or repeat with --repeat")
+		return nil, errors.New("prompts that are there word for word cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
 	}
 	out := *t
 	out.words = Words{}
