@@ -134,8 +134,8 @@ const (
 // shiftGrid is what shifts are rounded to, as instants in files are, where the span leaves room.
 const shiftGrid = int64(time.Microsecond)
 
-// shifts spreads clones evenly around the recorded load, first one earlier, then one later, each up to a quarter of the distance
-// between two off its place.
+// shifts spreads clones evenly around the recorded load, first one earlier, then one later, each up to a quarter of a step off its
+// place.
 type shifts struct {
 	stepNS float64 // from one clone to the next
 	rng    *rand.PCG
@@ -146,7 +146,7 @@ func newShifts(arrivalNS []int64, clones int, seed uint64) *shifts {
 	if n := len(arrivalNS); n > 0 {
 		most = min(most, float64(arrivalNS[n-1])/shiftShare)
 	}
-	return &shifts{2 * most / float64(clones), rand.NewPCG(seed, shiftStream)}
+	return &shifts{most / (float64(clones/2) + 0.25), rand.NewPCG(seed, shiftStream)}
 }
 
 // of is by how much a clone is moved, in ns. Clones are asked for in order, from 0.
