@@ -41,18 +41,18 @@ func Amplified(a *metrics.Amplify, width int) string {
 }
 
 func (p *page) amplified(a *metrics.Amplify) {
-	conversations := human.Many(a.Sessions, "conversation")
+	what, how := human.Many(a.Sessions, "conversation"), ""
 	switch {
 	case a.Inferred && a.Sessions == a.Before.Requests:
-		conversations = "each request by itself"
+		what = human.Many(a.Sessions, "request")
 	case a.Inferred:
-		conversations += ", told by their blocks"
+		how = "told by their blocks"
 	}
 	shared := ""
 	if a.SharedBlocks > 0 {
 		shared = fmt.Sprintf("%s shared by all clones", human.Many(a.SharedBlocks, "leading block"))
 	}
-	p.Field("amplified", fmt.Sprintf("%g times", a.Factor), conversations, shared)
+	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
 	p.Line(human.Left("", amplifyLabel) + human.Right("before", amplifyColumn) + human.Right("after", amplifyColumn))
 	for _, q := range loadQuantities() {
 		before, after := q.of(&a.Before), q.of(&a.After)
