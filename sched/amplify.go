@@ -25,8 +25,8 @@ type Amplified struct {
 //
 // All sessions of a clone are moved by the same time, so that what came together still does: bursts are part of a load. Clones
 // are moved apart from each other, by no more than maxShift and 1/shiftShare of the span, so that bursts of one do not meet
-// those of another, and the load over minutes keeps its shape. A session that would begin before the start is reflected there,
-// and one that would end behind the end there: the span stays the same, and nothing moves farther than the others do.
+// those of another, and the load over minutes keeps its shape. A session that would begin before the start or end behind the end
+// comes in again at the other end, whole: the span stays the same, and neither end has more or less than its share.
 func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
 	if err := checkFactor(factor, len(arrivalNS)); err != nil {
 		return nil, err
@@ -174,23 +174,23 @@ func (a *Amplified) add(arrivalNS []int64, session []int32, sessions []wholeSess
 		s := &sessions[session[i]]
 		room := arrivalNS[len(arrivalNS)-1] - s.forNS
 		a.Source, a.Clone = append(a.Source, int32(i)), append(a.Clone, clone)
-		a.ArrivalNS = append(a.ArrivalNS, at-s.fromNS+reflected(s.fromNS+shiftNS, room))
+		a.ArrivalNS = append(a.ArrivalNS, at-s.fromNS+wrapped(s.fromNS+shiftNS, room))
 	}
 }
 
-// reflected is at where it lies in [0, room], else as far inside as it lies outside.
-func reflected(at, room int64) int64 {
-	at = max(at, -at)
-	switch over := at - room; {
-	case over <= 0:
+// wrapped is at where it lies in [0, room], else where it comes in again at the other end.
+func wrapped(at, room int64) int64 {
+	switch {
+	case at >= 0 && at <= room:
 		return at
-	case over <= room:
-		return room - over
 	case room == 0:
 		return 0
 	}
-	at %= 2 * room
-	return min(at, 2*room-at)
+	at %= room
+	if at < 0 {
+		at += room
+	}
+	return at
 }
 
 // sort orders the requests by arrival, equal ones as they were recorded, and lets the first arrive at 0.

@@ -64,9 +64,10 @@ func shifted(t *testing.T, a *Amplified, at []int64, session []int32) map[[2]int
 	return moved
 }
 
-// TestAmplifyKeepsSessions: each request once in each clone, all of a session moved alike, none far, none beyond the ends, in loads
-// with sessions as long as the load, too.
+// TestAmplifyKeepsSessions: each request once in each clone, all of a session moved alike, none far but to the other end, none
+// beyond the ends, in loads with sessions as long as the load, too.
 func TestAmplifyKeepsSessions(t *testing.T) {
+	wraps := 0
 	for seed := range uint64(40) {
 		requests, sessions := 1+int(seed)*17, 1+int(seed)*int(seed)
 		at, session := load(seed, requests, sessions, time.Duration(seed)*time.Minute)
@@ -76,21 +77,43 @@ func TestAmplifyKeepsSessions(t *testing.T) {
 			t.Fatalf("%d requests %d times are %d", requests, clones, len(a.Source))
 		}
 		span := at[len(at)-1]
-		most := min(int64(maxShift), span/shiftShare)
+		most := min(int64(maxShift), span/shiftShare) + 1
 		for key, by := range shifted(t, a, at, session) {
-			if key[0] == 0 && by != 0 || by > most+1 || by < -most-1 {
-				t.Fatalf("session %d of clone %d was moved by %d ns; the most is %d", key[1], key[0], by, most)
+			room, far := span-lasts(at, session, key[1]), max(by, -by)
+			if far > most {
+				wraps++
+				far = (room - far%max(1, room)) % max(1, room)
+			}
+			if key[0] == 0 && by != 0 || far > most {
+				t.Fatalf("session %d of clone %d was moved by %d ns; the most is %d, or that to the other end of %d", key[1], key[0], by, most, room)
 			}
 		}
 		if last := a.ArrivalNS[len(a.ArrivalNS)-1]; last != span {
 			t.Fatalf("the load lasts %d ns, recorded %d", last, span)
 		}
 	}
+	if wraps < 100 {
+		t.Errorf("only %d sessions came to the other end: the test says little", wraps)
+	}
+}
+
+// lasts is from the first to the last request of a session.
+func lasts(at []int64, session []int32, number int32) int64 {
+	from, to := int64(-1), int64(0)
+	for i, s := range session {
+		if s == number && from < 0 {
+			from = at[i]
+		}
+		if s == number {
+			to = at[i]
+		}
+	}
+	return to - from
 }
 
 // TestAmplifyMovesClonesApart: sessions that have the room are moved with their clone, and no two clones by nearly the same.
 func TestAmplifyMovesClonesApart(t *testing.T) {
-	at, session := alone(3, 4000)
+	at, session := alone(3, 400)
 	for _, clones := range []int{2, 3, 4, 9, 32, 1000} {
 		a := amplify(t, at, session, float64(clones), 5)
 		count := map[[2]int64]int{}
@@ -99,7 +122,7 @@ func TestAmplifyMovesClonesApart(t *testing.T) {
 		}
 		var shifts []int64
 		for key, n := range count {
-			if n > 3000 {
+			if n > 300 {
 				shifts = append(shifts, key[1])
 			}
 		}
@@ -116,29 +139,40 @@ func TestAmplifyMovesClonesApart(t *testing.T) {
 	}
 }
 
-// TestAmplifyKeepsTheShape: each minute has the recorded load, multiplied, but for what moves over its borders.
+// TestAmplifyKeepsTheShape: a load that is even stays so up to both ends, and one that comes and goes does so as before.
 func TestAmplifyKeepsTheShape(t *testing.T) {
-	var at []int64
-	var session []int32
-	for minute := range 60 {
-		for i := range 100 + 900*(minute%10)/9 { // saw teeth
-			at, session = append(at, int64(minute)*int64(time.Minute)+int64(i)*int64(time.Millisecond)), append(session, int32(len(session)))
-		}
-	}
-	const clones = 6
-	a := amplify(t, at, session, clones, 1)
-	within := func(at []int64, fromS, toS int) (n int) {
-		for _, ns := range at {
-			if s := int(ns / int64(time.Second)); s >= fromS && s < toS {
-				n++
+	const perSecond, seconds, clones = 20, 900, 5
+	for name, on := range map[string]func(second int) bool{
+		"even":  func(int) bool { return true },
+		"waves": func(second int) bool { return second/150%2 == 0 },
+	} {
+		var at []int64
+		var session []int32
+		for i := range perSecond * seconds {
+			if on(i / perSecond) {
+				at, session = append(at, int64(i)*int64(time.Second)/perSecond), append(session, int32(len(session)))
 			}
 		}
-		return n
-	}
-	for minute := 1; minute < 59; minute++ {
-		least, most := within(at, minute*60, minute*60+1), within(at, minute*60-30, minute*60+31)
-		if n := within(a.ArrivalNS, minute*60-30, minute*60+31); n < clones*least || n > clones*(most+1000) {
-			t.Errorf("around minute %d there are %d requests, recorded %d", minute, n, most)
+		a := amplify(t, at, session, clones, 1)
+		got := make([]int, seconds+1)
+		for _, ns := range a.ArrivalNS {
+			got[ns/int64(time.Second)]++
+		}
+		for second := range seconds {
+			steady := true // as far as clones are moved
+			for near := max(0, second-46); near < min(seconds, second+47); near++ {
+				steady = steady && on(near) == on(second)
+			}
+			if !steady {
+				continue
+			}
+			least, most := 0, 0
+			if on(second) {
+				least, most = (perSecond-1)*clones, (perSecond+1)*clones
+			}
+			if got[second] < least || got[second] > most {
+				t.Errorf("%s: %d requests in second %d, want %d to %d", name, got[second], second, least, most)
+			}
 		}
 	}
 }
@@ -230,11 +264,12 @@ func TestAmplifyRefuses(t *testing.T) {
 	}
 }
 
-func TestReflected(t *testing.T) {
+func TestWrapped(t *testing.T) {
 	for _, c := range []struct{ at, room, want int64 }{
-		{5, 10, 5}, {-3, 10, 3}, {12, 10, 8}, {20, 10, 0}, {23, 10, 3}, {-13, 10, 7}, {7, 0, 0}, {-7, 0, 0}, {0, 0, 0}, {math.MaxInt64 - 5, math.MaxInt64 - 10, math.MaxInt64 - 15},
+		{5, 10, 5}, {0, 10, 0}, {10, 10, 10}, {-3, 10, 7}, {12, 10, 2}, {20, 10, 0}, {23, 10, 3}, {-13, 10, 7}, {7, 0, 0}, {-7, 0, 0}, {0, 0, 0},
+		{math.MaxInt64 - 5, math.MaxInt64 - 10, 5},
 	} {
-		if got := reflected(c.at, c.room); got != c.want {
+		if got := wrapped(c.at, c.room); got != c.want {
 			t.Errorf("%d in [0, %d] is %d, want %d", c.at, c.room, got, c.want)
 		}
 	}
