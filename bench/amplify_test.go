@@ -39,8 +39,10 @@ func TestAmplify(t *testing.T) {
 			if a := r.summary.Amplify; a == nil || a.Factor != 3 || a.Before.Requests != 120 || a.After.Requests != 360 || (hits > 0) != (a.After.HitRatio != nil && *a.After.HitRatio > 0) {
 				t.Errorf("%+v", a)
 			}
-			if !strings.Contains(r.stderr, "amplified") {
-				t.Errorf("the run does not say that it is amplified:\n%s", r.stderr)
+			for _, said := range []string{"  amplified       3 times ", "3 times the load"} { // before the run, and on the page after it
+				if !strings.Contains(r.stderr, said) {
+					t.Errorf("the run does not say %q:\n%s", said, r.stderr)
+				}
 			}
 			r.join(t, m.stop(t))
 		})

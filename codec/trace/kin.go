@@ -19,8 +19,8 @@ type Kin struct {
 // manySessions is how many sessions must begin alike for that beginning to be shared by all, not the business of a few.
 //
 // The conversation trace of Mooncake, which names no sessions, is clear about it: its first block goes on in 7,373 ways, the next
-// most frequent beginning in 11, any of 12 to 7,373 divides the trace the same way. A beginning that is taken for a few sessions'
-// own although it is not costs a clone at most one miss for every 16 references of its blocks.
+// most frequent beginning in 11; any number from 12 to 7,373 divides the trace the same way. A beginning of fewer sessions is new in
+// each clone, which so has the hits that were recorded, and not more.
 const manySessions = 16
 
 // Kin finds the sessions of a trace and the beginnings of prompts that many of them share.

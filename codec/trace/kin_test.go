@@ -72,16 +72,19 @@ func kinOracle(rows [][]uint64, session []int64) []int32 {
 			}
 		}
 	}
+	common := map[string]bool{} // those of many, and all that lead to them
+	for _, ids := range rows {
+		for n := range len(ids) + 1 {
+			for m := n; m <= len(ids) && !common[fmt.Sprint(ids[:n])]; m++ {
+				common[fmt.Sprint(ids[:n])] = len(has[fmt.Sprint(ids[:m])]) >= manySessions
+			}
+		}
+	}
 	shared := make([]int32, len(rows))
 	for i, ids := range rows {
 		for n := range len(ids) + 1 {
-			// A beginning is shared, too, if a longer one is: of this row or of any other with it.
-			for j, other := range rows {
-				for m := n; m <= len(other) && n <= len(other) && slices.Equal(ids[:n], other[:n]); m++ {
-					if len(has[fmt.Sprint(rows[j][:m])]) >= manySessions {
-						shared[i] = int32(n)
-					}
-				}
+			if common[fmt.Sprint(ids[:n])] {
+				shared[i] = int32(n)
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 // Package trace turns a file of recorded LLM requests into columns that can be replayed.
 //
 // It owns the trace formats (one file each, named nowhere else), their detection, the linter that refuses a wrong replay
-// before anything is sent, the selection of rows, the writers and the generator. It does not own the time of day, the
-// plan, prompts or sockets.
+// before anything is sent, the selection of rows, which of them belong together, copies of rows, the writers and the
+// generator. It does not own the time of day, the plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
 // any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, 4 more with copies, and 8 bytes a block id; while it is
