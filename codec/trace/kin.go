@@ -7,7 +7,7 @@ import (
 
 // Kin says which requests of a trace belong together, and what of their prompts belongs to nobody.
 type Kin struct {
-	Session  []int32 // of each request, numbered from 0 in order of arrival
+	Session  []int32 // of each request, inNumbers from 0 in order of arrival
 	Sessions int
 	Inferred bool // the file names no sessions
 
@@ -32,37 +32,24 @@ const manySessions = 16
 // conversation that have nothing in common but a system prompt cannot be told from those of different ones.
 func (t *Trace) Kin() *Kin {
 	k := &kinFinder{t: t, Kin: Kin{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
-	if !k.Inferred {
-		k.nameSessions()
-	}
 	rows := make([]int32, t.Len())
 	for i := range rows {
 		rows[i] = int32(i)
 	}
 	if !k.Inferred {
+		k.Session, k.Sessions = inNumbers(t.Session)
 		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(k.Session[a], k.Session[b]) })
 	}
 	k.follow(rows, 0)
-	k.number()
+	if k.Inferred {
+		k.Session, k.Sessions = inNumbers(k.Session)
+	}
 	return &k.Kin
 }
 
 type kinFinder struct {
 	t *Trace
 	Kin
-}
-
-// nameSessions takes the sessions of the file.
-func (k *kinFinder) nameSessions() {
-	numbers := map[int64]int32{}
-	for i, session := range k.t.Session {
-		number, known := numbers[session]
-		if !known {
-			number = int32(len(numbers))
-			numbers[session] = number
-		}
-		k.Session[i] = number
-	}
 }
 
 // follow looks at rows whose first depth blocks are the same, and tells whether these are shared. Rows of sessions that the file
@@ -133,16 +120,17 @@ func compareAt(a, b []uint64, depth int) int {
 	return cmp.Compare(a[depth], b[depth])
 }
 
-// number gives the sessions their numbers in order of arrival.
-func (k *kinFinder) number() {
-	numbers := map[int32]int32{}
-	for i, session := range k.Session {
-		number, known := numbers[session]
-		if !known {
-			number = int32(len(numbers))
-			numbers[session] = number
+// inNumbers gives names numbers from 0, in order, and says how many there are.
+func inNumbers[T comparable](names []T) (numbers []int32, n int) {
+	numbers = make([]int32, len(names))
+	known := map[T]int32{}
+	for i, name := range names {
+		number, old := known[name]
+		if !old {
+			number = int32(len(known))
+			known[name] = number
 		}
-		k.Session[i] = number
+		numbers[i] = number
 	}
-	k.Sessions = len(numbers)
+	return numbers, len(known)
 }
