@@ -7,7 +7,7 @@ import (
 
 // Kin says which requests of a trace belong together, and what of their prompts belongs to nobody.
 type Kin struct {
-	Session  []int32 // of each request, inNumbers from 0 in order of arrival
+	Session  []int32 // of each request, numbered from 0 in order of arrival
 	Sessions int
 	Inferred bool // the file names no sessions
 
