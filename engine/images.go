@@ -166,7 +166,7 @@ func (r *Recipe) spec(w *Work, i int) prompt.Spec {
 		Blocks:      w.Trace.Blocks(i),
 		BlockTokens: w.Trace.BlockTokens,
 		Tokens:      w.PromptTokens(i),
-		Unique:      uint64(w.Trace.Row[i]),
+		Unique:      w.Trace.Unique(i),
 	}
 }
 

@@ -19,6 +19,7 @@ type conversion struct {
 	output   string
 	model    string
 	seed     uint64
+	amplify  amplifyFlag
 }
 
 // newConvertCommand writes a trace in another format.
@@ -46,8 +47,9 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
 	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
-	f.Uint64Var(&v.seed, "seed", 0, "seed of the words of prompts and answers that the trace only has numbers of tokens of")
+	f.Uint64Var(&v.seed, "seed", 0, "seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of")
 	addRowFlags(f, &v.read, &v.timeUnit)
+	v.amplify.addFlag(f)
 	return c
 }
 
@@ -64,6 +66,11 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 		return err
 	}
 	t, counted, err := countAnswers(t, "")
+	if err != nil {
+		return err
+	}
+	read := t.Len()
+	t, amplified, err := v.amplify.apply(t, v.seed)
 	if err != nil {
 		return err
 	}
@@ -84,6 +91,7 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 	for _, note := range append(t.Lint.Notes(), lost...) {
 		say.line("note: %s", note)
 	}
-	say.line("converted: %s of %s rows, %s to %s", human.Count(int64(t.Len())), human.Count(int64(t.FileRows)), t.Format, v.format)
+	say.amplified(amplified)
+	say.line("converted: %s of %s rows, %s to %s", human.Count(int64(read)), human.Count(int64(t.FileRows)), t.Format, v.format)
 	return nil
 }

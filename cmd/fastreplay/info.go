@@ -23,6 +23,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 			Stamps: stampInfo(f.Stamps),
 		},
 		Cap:         r.capInfo(f),
+		Amplify:     r.amplify,
 		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},

@@ -28,6 +28,8 @@ type inspection struct {
 	cacheTokens string
 	html        string
 	json        bool
+	amplify     amplifyFlag
+	seed        uint64
 	o           inspect.Options
 }
 
@@ -58,6 +60,8 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f := c.Flags()
 	f.SortFlags = false
 	addReadFlags(f, &i.o.Read, &i.timeUnit)
+	i.amplify.addFlag(f)
+	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
 	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
 	f.DurationVar(&i.o.AssumeTTFT, "assume-ttft", assumedTTFT, "time to the first token, to tell when a turn ended")
@@ -87,7 +91,14 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 		if counted != "" {
 			newTerminal(c.ErrOrStderr()).line("note: %s: %s", path, counted)
 		}
+		t, amplified, err := i.amplify.copies(t, i.seed)
+		if err != nil {
+			return err
+		}
 		r := inspect.Analyse(t, i.o)
+		if amplified != nil {
+			amplified.After, r.Amplify = r.Load(), amplified
+		}
 		refused = refused || !r.Replayable
 		reports = append(reports, r)
 	}

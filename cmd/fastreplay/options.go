@@ -27,6 +27,7 @@ type options struct {
 	timeUnit string
 	read     trace.Options
 
+	amplify  amplifyFlag
 	pacing   pacing
 	sessions sessionFlags
 	warmup   int
@@ -103,6 +104,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 func (o *options) addTraceFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
+	o.amplify.addFlag(f)
 	o.pacing.addFlags(f)
 	o.sessions.addFlags(f)
 }
@@ -145,7 +147,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 
 func (o *options) addRequestFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids where the API takes them)")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts and of random arrivals: the same seed makes the same bytes at the same instants")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts, of random arrivals and of --amplify: the same seed makes the same bytes at the same instants")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")

@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/sched"
@@ -66,6 +67,7 @@ type replay struct {
 	say   *terminal
 
 	trace     *trace.Trace
+	amplify   *metrics.Amplify // nil where the load is as recorded
 	literals  literals
 	work      *engine.Work
 	recipe    *engine.Recipe
@@ -141,6 +143,9 @@ func (r *replay) load(context.Context) error {
 		return err
 	}
 	selected := t.Len()
+	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
+		return err
+	}
 	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
 		return fmt.Errorf("--repeat: %w", err)
 	}
@@ -184,6 +189,7 @@ func (r *replay) load(context.Context) error {
 	r.fitTraits()
 	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
 		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	r.say.amplified(r.amplify)
 	if n := r.o.pacing.repeat; n > 1 {
 		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// answerDomain marks the words of made answers: no row has this bit, and no probe has it alone.
+// answerDomain marks the words of made answers: no request's key has this bit, and no probe has it alone.
 const answerDomain = 1 << 62
 
 // inWords gives a trace the words for formats that have what was said: the prompts that a replay with --prompt text and the same
@@ -18,10 +18,10 @@ func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
 	return t.With(trace.Words{
 		Model: model,
 		Prompt: func(dst []byte, i int) []byte {
-			return source.Append(dst, prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: uint64(t.Row[i])})
+			return source.Append(dst, prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: t.Unique(i)})
 		},
 		Answer: func(dst []byte, i int) []byte {
-			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | uint64(t.Row[i])})
+			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | t.Unique(i)})
 		},
 	}), nil
 }

@@ -40,6 +40,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	out.InputTokens, out.OutputTokens, out.Row = slices.Repeat(t.InputTokens, n), slices.Repeat(t.OutputTokens, n), slices.Repeat(t.Row, n)
 	out.Session, out.Turn, out.Type = repeated(t.Session, n), repeated(t.Turn, n), repeated(t.Type, n)
 	out.Chat, out.Parent = repeated(t.Chat, n), repeated(t.Parent, n)
+	out.Clone = repeated(t.Clone, n)
 	out.DelayNS, out.literals = repeated(t.DelayNS, n), t.literals.repeated(n)
 	if t.answers != nil {
 		out.answers = &textStore{slabs: t.answers.slabs, rows: slices.Repeat(t.answers.rows, n), held: t.answers.held}

@@ -10,6 +10,7 @@ import (
 // TestRepeatRepeatsEveryColumn finds the columns by reflection, so that a new one cannot be forgotten.
 func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	tr := generate(t, chat())
+	tr.Clone = tr.Turn
 	const n = 3
 	r, err := tr.Repeat(n)
 	if err != nil {

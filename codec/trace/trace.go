@@ -1,11 +1,11 @@
 // Package trace turns a file of recorded LLM requests into columns that can be replayed.
 //
 // It owns the trace formats (one file each, named nowhere else), their detection, the linter that refuses a wrong replay
-// before anything is sent, the selection of rows, the writers and the generator. It does not own the time of day, the
-// plan, prompts or sockets.
+// before anything is sent, the selection of rows, which of them belong together, copies of rows, the writers and the
+// generator. It does not own the time of day, the plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
-// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, and 8 bytes a block id; while it is
+// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, 4 more with copies, and 8 bytes a block id; while it is
 // read, up to twice that.
 package trace
 
@@ -39,6 +39,7 @@ type Trace struct {
 	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 where the file does not say, which only a Literal may be without
 	OutputTokens []int32 // tokens to generate, at least 1; 0 likewise
 	Row          []int32 // place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad rows do
+	Clone        []int32 // which of several copies of a row a request is, 0 the recorded one; nil where there are no copies, see Copies
 
 	Session []int64  // the conversation's own number, a hash of its name, or the chat id of its first request; nil where the file has none
 	Turn    []int32  // nil where the file has none

@@ -14,7 +14,7 @@ const curvePoints = 64
 // follower gathers what is counted per block reference.
 type follower struct {
 	stack *kvcache.StackDistances
-	ids   *idTable
+	ids   *idTable // nil where nobody asks for the summary
 
 	blocks, hitBlocks     int64
 	tokens, hitTokens     int64
@@ -31,16 +31,22 @@ type follower struct {
 
 // caches fills in all parts of a report that are about blocks.
 func caches(r *Report, t *trace.Trace, capacities []int64) {
-	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: newIDTable()}
+	f := follow(t, newIDTable())
+	r.Blocks = f.summary()
+	r.Cache = f.cache(t.BlockTokens, capacities)
+	r.Reuse = f.distances(t.BlockTokens)
+}
+
+// follow shows a follower all rows but those that are there word for word.
+func follow(t *trace.Trace, ids *idTable) *follower {
+	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids}
 	for i := range t.Len() {
 		if t.Literal(i).Kind != trace.NoLiteral {
 			continue
 		}
 		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
 	}
-	r.Blocks = f.summary()
-	r.Cache = f.cache(t.BlockTokens, capacities)
-	r.Reuse = f.distances(t.BlockTokens)
+	return f
 }
 
 // add follows one row.
@@ -59,7 +65,7 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 			continue
 		}
 		f.references++
-		if f.ids.see(ids, i, u.Tokens) {
+		if f.ids != nil && f.ids.see(ids, i, u.Tokens) {
 			f.repeatIDs++
 		}
 		if u.Held > 0 {

@@ -24,7 +24,7 @@ type section struct {
 
 // sections are the tables of these reports. Lines that no report can fill are left out.
 func sections(reports []*Report) []section {
-	all := []section{fileSection(), arrivalSection(), tokenSection(), sessionSection(), blockSection()}
+	all := []section{fileSection(), amplifySection(), arrivalSection(), tokenSection(), sessionSection(), blockSection()}
 	all = append(all, typeSections(reports)...)
 	all = append(all, lruSections(reports)...)
 	all = append(all, replaySection())

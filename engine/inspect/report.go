@@ -7,6 +7,8 @@
 // one and 40 for a row.
 package inspect
 
+import "github.com/fastreplay/fastreplay/engine/metrics"
+
 // Document is what `inspect --json` prints.
 type Document struct {
 	Schema int       `json:"schema"` // 1
@@ -26,6 +28,9 @@ type Report struct {
 	Literal     *Literal  `json:"literal"`      // prompts and bodies that are there word for word
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
+
+	// Amplify says what the load was before it was multiplied: all else here is about what it is. Absent where it was not.
+	Amplify *metrics.Amplify `json:"amplify,omitempty"`
 
 	Arrivals     Arrivals      `json:"arrivals"`
 	InputTokens  Lengths       `json:"input_tokens"`

@@ -20,6 +20,10 @@ func (p *page) single(r *Report) {
 	p.Wrap("  ", "  ", human.Gap, read)
 	p.Line("")
 	p.findings(r)
+	if r.Amplify != nil {
+		p.amplified(r.Amplify)
+		p.Line("")
+	}
 	p.arrivals(r)
 	p.tables(r)
 	p.types(r.Types)
@@ -48,11 +52,7 @@ func (p *page) findings(r *Report) {
 
 func (p *page) arrivals(r *Report) {
 	a := &r.Arrivals
-	other := ""
-	if r.Rows != r.FileRows {
-		other = "of " + count(r.FileRows) + " in the file"
-	}
-	p.Field("rows", count(r.Rows), other)
+	p.Field("rows", count(r.Rows), r.ofFile())
 	if l := r.Literal; l != nil {
 		p.Field("word for word", l.words(), human.Bytes(l.Bytes))
 	}
@@ -68,6 +68,20 @@ func (p *page) arrivals(r *Report) {
 	p.Field("burstiness", count(a.Instants)+" distinct instants", "up to "+human.Many(a.LargestBurst, "row")+" at one", "up to "+count(a.PeakRows)+" within 1 s",
 		"interarrival CV "+optional(a.GapCV, func(v float64) string { return human.Number(v, 3) }))
 	p.Line("")
+}
+
+// ofFile says which part of the file the rows are.
+func (r *Report) ofFile() string {
+	file := count(r.FileRows) + " in the file"
+	switch a := r.Amplify; {
+	case a != nil && a.Before.Requests == r.FileRows:
+		return "copies of " + file
+	case a != nil:
+		return fmt.Sprintf("copies of %s of %s", count(a.Before.Requests), file)
+	case r.Rows != r.FileRows:
+		return "of " + file
+	}
+	return ""
 }
 
 // The table of distributions: labels, and numbers of 9 columns, so that it just fits into 80.

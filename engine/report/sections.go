@@ -30,7 +30,11 @@ func (p *page) run(s *metrics.Summary) {
 	if (pace == "" || pace == metrics.TraceTime) && s.Run.Scale > 0 {
 		pace = "scale " + strconv.FormatFloat(s.Run.Scale, 'g', -1, 64)
 	}
-	p.Field("trace", shorten(s.Workload.Trace, p.Width-labelWidth), s.Workload.Format, pace)
+	load := ""
+	if s.Amplify != nil {
+		load = fmt.Sprintf("%g times the load", s.Amplify.Factor)
+	}
+	p.Field("trace", shorten(s.Workload.Trace, p.Width-labelWidth), s.Workload.Format, pace, load)
 	if len(s.Run.Targets) == 1 {
 		p.Field("target", s.Run.Targets[0])
 	}

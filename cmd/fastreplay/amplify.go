@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// amplifyFlag is by how much a load is multiplied; 1 leaves it alone.
+type amplifyFlag float64
+
+func (a *amplifyFlag) addFlag(f *pflag.FlagSet) {
+	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times by conversations of other content, at the recorded speed; below 1 leave conversations out")
+}
+
+// apply is the trace K times over, and what that did to its load: nil where it is the trace itself.
+func (a amplifyFlag) apply(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
+	out, did, err := a.copies(t, seed)
+	if did != nil {
+		did.After = inspect.Load(out)
+	}
+	return out, did, err
+}
+
+// copies is apply without the load after it.
+func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics.Amplify, error) {
+	if a == 1 || t.Len() == 0 {
+		return t, nil, nil
+	}
+	kin := t.Kin()
+	copies, err := sched.Amplify(instantsOf(t), kin.Session, float64(a), seed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--amplify: %w", err)
+	}
+	out, err := t.Copies(copies.Source, copies.Clone, copies.ArrivalNS, kin.Shared)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--amplify %g: %s: %w", float64(a), t.Name, err)
+	}
+	return out, &metrics.Amplify{
+		Factor: float64(a), Seed: seed, Sessions: int64(kin.Sessions), Inferred: kin.Inferred, SharedBlocks: int64(kin.SharedBlocks),
+		Before: inspect.Load(t),
+	}, nil
+}
+
+// instantsOf is when requests arrive. Where no row says, their places stand for it, so that clones are mixed.
+func instantsOf(t *trace.Trace) []int64 {
+	if !t.Untimed {
+		return t.ArrivalNS
+	}
+	places := make([]int64, t.Len())
+	for i := range places {
+		places[i] = int64(i) * int64(time.Second)
+	}
+	return places
+}
+
+// amplified says what became of a load; nothing where it was left alone.
+func (t *terminal) amplified(a *metrics.Amplify) {
+	if a != nil {
+		t.line("%s", inspect.Amplified(a, t.width))
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+func openTrace(tb testing.TB, path string) *trace.Trace {
+	tb.Helper()
+	t, err := trace.Open(path, trace.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+// conversationTrace is Mooncake's, if it is there.
+func conversationTrace(tb testing.TB) *trace.Trace {
+	tb.Helper()
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" {
+		tb.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
+	}
+	return openTrace(tb, filepath.Join(dir, "mooncake-conversation.jsonl.zst"))
+}
+
+const (
+	bailianSample  = "../../bench/samples/bailian.jsonl"
+	mooncakeSample = "../../bench/samples/mooncake.jsonl"
+)
+
+func amplified(tb testing.TB, t *trace.Trace, factor float64, seed uint64) (*trace.Trace, *metrics.Amplify) {
+	tb.Helper()
+	out, did, err := amplifyFlag(factor).apply(t, seed)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return out, did
+}
+
+// naiveHits is the share of the tokens that a cache of all beginnings of prompts so far would have had.
+func naiveHits(t *trace.Trace) float64 {
+	seen := map[string]int{} // tokens of the last block of a beginning, at most
+	hits, tokens := 0, 0
+	for i := range t.Len() {
+		left, key := int(t.InputTokens[i]), []byte(nil)
+		tokens += left
+		for _, id := range t.Blocks(i) {
+			for s := range 8 {
+				key = append(key, byte(id>>(8*s)))
+			}
+			n := min(left, t.BlockTokens)
+			left -= n
+			hits += min(n, seen[string(key)])
+			seen[string(key)] = max(n, seen[string(key)])
+		}
+	}
+	return float64(hits) / float64(tokens)
+}
+
+// TestAmplifyKeepsTheLoad: four times the requests at four times the rate, with the hits, the distances and about the bursts that
+// were recorded.
+func TestAmplifyKeepsTheLoad(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		trace func(testing.TB) *trace.Trace
+		naive bool
+	}{
+		{"Mooncake's conversation trace", conversationTrace, false},
+		{"Bailian sample", func(tb testing.TB) *trace.Trace { return openTrace(tb, bailianSample) }, true},
+		{"Mooncake sample", func(tb testing.TB) *trace.Trace { return openTrace(tb, mooncakeSample) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr := c.trace(t)
+			out, did := amplified(t, tr, 4, 0)
+			b, a := did.Before, did.After
+			t.Logf("hits %.4f to %.4f, CV %.2f to %.2f, peak %d to %d", *b.HitRatio, *a.HitRatio, *b.GapCV, *a.GapCV, *b.Peak, *a.Peak)
+			if out.Len() != 4*tr.Len() || a.Requests != 4*b.Requests {
+				t.Fatalf("%d requests became %d", tr.Len(), out.Len())
+			}
+			if rate := *a.RequestsPerS / *b.RequestsPerS; math.Abs(rate-4) > 0.001 {
+				t.Errorf("the rate is %v times the recorded", rate)
+			}
+			if math.Abs(*a.HitRatio-*b.HitRatio) > 0.01 {
+				t.Errorf("an ideal cache would have %v of the tokens, recorded %v", *a.HitRatio, *b.HitRatio)
+			}
+			if cv := *a.GapCV / *b.GapCV; cv < 0.6 || cv > 1.7 {
+				t.Errorf("the CV of the gaps is %v times the recorded", cv)
+			}
+			if *a.Peak > 4**b.Peak {
+				t.Errorf("the peak is %d, recorded %d", *a.Peak, *b.Peak)
+			}
+			if d := *a.ReuseP50 / *b.ReuseP50; d < 3 || d > 5 {
+				t.Errorf("four conversations at once lie %v times as much between two uses", d)
+			}
+			if c.naive {
+				if was, is := naiveHits(tr), naiveHits(out); math.Abs(was-*b.HitRatio) > 1e-9 || math.Abs(is-*a.HitRatio) > 1e-9 {
+					t.Errorf("counted anew, the hits are %v and %v", was, is)
+				}
+			}
+		})
+	}
+}
+
+// TestAmplifyOnce: the same trace, not a copy of it.
+func TestAmplifyOnce(t *testing.T) {
+	tr := openTrace(t, bailianSample)
+	if out, did := amplified(t, tr, 1, 7); out != tr || did != nil {
+		t.Error("once is another trace")
+	}
+}
+
+// TestThinnedTrace: whole conversations under their own names, also of prompts that are there word for word.
+func TestThinnedTrace(t *testing.T) {
+	for _, path := range []string{bailianSample, "../../bench/samples/multi_turn.jsonl", "../../bench/samples/azure.csv"} {
+		tr := openTrace(t, path)
+		out, _ := amplified(t, tr, 0.5, 3)
+		rows := map[int32]bool{}
+		for _, row := range out.Row {
+			rows[row] = true
+		}
+		if n := len(rows); n != out.Len() || n < tr.Len()*4/10 || n > tr.Len()*6/10 {
+			t.Errorf("%s: %d of %d requests, %d rows", path, out.Len(), tr.Len(), n)
+		}
+		if tr.Session == nil {
+			continue
+		}
+		for i, session := range tr.Session {
+			j := slices.Index(tr.Session, session) // its first row
+			if rows[tr.Row[i]] != rows[tr.Row[j]] {
+				t.Errorf("%s: conversation %d was torn apart", path, session)
+			}
+		}
+	}
+}
+
+// TestAmplifiedFile: what convert writes is what a replay with the same flag sends.
+func TestAmplifiedFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.jsonl")
+	var stderr bytes.Buffer
+	c := newConvertCommand()
+	c.SetArgs([]string{bailianSample, "--amplify", "2.5", "--seed", "4", "--format", "bailian", "--output", file})
+	c.SetErr(&stderr)
+	if err := c.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	want, did := amplified(t, openTrace(t, bailianSample), 2.5, 4)
+	got := openTrace(t, file)
+	if got.Len() != want.Len() || !slices.Equal(got.ArrivalNS, want.ArrivalNS) || !slices.Equal(got.Chat, want.Chat) ||
+		!slices.Equal(got.Parent, want.Parent) || !slices.Equal(got.Session, want.Session) || !slices.Equal(got.Turn, want.Turn) {
+		t.Error("the file has another load")
+	}
+	for i := range got.Len() {
+		if !slices.Equal(got.Blocks(i), want.Blocks(i)) {
+			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
+		}
+	}
+	for _, said := range []string{"amplified", "2.5 times 137 conversations", "20 leading blocks shared", "interarrival CV", "converted: 300 of 300 rows"} {
+		if !strings.Contains(stderr.String(), said) {
+			t.Errorf("it does not say %q:\n%s", said, stderr.String())
+		}
+	}
+	if did.Seed != 4 || did.Factor != 2.5 || did.Inferred {
+		t.Errorf("%+v", did)
+	}
+}
+
+// TestAmplifyUntimed: clones are mixed, and still no row says when.
+func TestAmplifyUntimed(t *testing.T) {
+	var rows []string
+	for i := range 100 {
+		rows = append(rows, `{"input_length":512,"output_length":1,"hash_ids":[`+string(rune('1'+i%9))+`]}`)
+	}
+	file := filepath.Join(t.TempDir(), "untimed.jsonl")
+	if err := os.WriteFile(file, []byte(strings.Join(rows, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, did := amplified(t, openTrace(t, file), 3, 0)
+	if !out.Untimed || slices.Max(out.ArrivalNS) != 0 || out.Len() != 300 || did.After.RequestsPerS != nil || did.After.Peak != nil {
+		t.Errorf("%+v", did.After)
+	}
+	early := map[int32]bool{}
+	for _, clone := range out.Clone[:30] {
+		early[clone] = true
+	}
+	if len(early) != 3 {
+		t.Errorf("the first 30 requests are of %d clones", len(early))
+	}
+}
+
+func TestAmplifyRefusals(t *testing.T) {
+	for factor, want := range map[float64]string{0: "--amplify: a factor of 0", -2: "above 0", 1e9: "at most"} {
+		if _, _, err := amplifyFlag(factor).apply(openTrace(t, bailianSample), 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", factor, err)
+		}
+	}
+	if _, _, err := amplifyFlag(2).apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "word for word") {
+		t.Errorf("literal prompts: %v", err)
+	}
+}
+
+// BenchmarkAmplify is hours of traffic: 32 times the conversation trace, and what is said about it.
+func BenchmarkAmplify(b *testing.B) {
+	tr := conversationTrace(b)
+	b.Run("copies", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := amplifyFlag(32).copies(tr, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("with the load after", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := amplifyFlag(32).apply(tr, 0); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

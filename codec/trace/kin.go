@@ -1,0 +1,136 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Kin says which requests of a trace belong together, and what of their prompts belongs to nobody.
+type Kin struct {
+	Session  []int32 // of each request, numbered from 0 in order of arrival
+	Sessions int
+	Inferred bool // the file names no sessions
+
+	// Shared is for each request how many of its leading blocks are truly shared: a system prompt, not a conversation.
+	Shared       []int32
+	SharedBlocks int // how many different ones
+}
+
+// manySessions is how many sessions must begin alike for that beginning to be shared by all, not the business of a few.
+//
+// The conversation trace of Mooncake, which names no sessions, is clear about it: its first block goes on in 7,373 ways, the next
+// most frequent beginning in 11; any number from 12 to 7,373 divides the trace the same way. A beginning of fewer sessions is new in
+// each clone, which so has the hits that were recorded, and not more.
+const manySessions = 16
+
+// Kin finds the sessions of a trace and the beginnings of prompts that many of them share.
+//
+// A beginning is a run of blocks from the first one on, and shared if at least 16 sessions have it. Where the file has
+// conversations, those are the sessions. Where it has none, requests are of one session if they have blocks in common behind what is
+// shared; and since a system prompt alone would then make one session of everything, a beginning counts as shared if it goes on
+// in at least 16 different ways, a prompt that ends there being one, or leads to such a one. Short requests of one
+// conversation that have nothing in common but a system prompt cannot be told from those of different ones.
+func (t *Trace) Kin() *Kin {
+	k := &kinFinder{t: t, Kin: Kin{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
+	rows := make([]int32, t.Len())
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	if !k.Inferred {
+		k.Session, k.Sessions = inNumbers(t.Session)
+		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(k.Session[a], k.Session[b]) })
+	}
+	k.follow(rows, 0)
+	if k.Inferred {
+		k.Session, k.Sessions = inNumbers(k.Session)
+	}
+	return &k.Kin
+}
+
+type kinFinder struct {
+	t *Trace
+	Kin
+}
+
+// follow looks at rows whose first depth blocks are the same, and tells whether these are shared. Rows of sessions that the file
+// names are in order of these. It changes the rows' order.
+func (k *kinFinder) follow(rows []int32, depth int) (shared bool) {
+	shared = depth == 0 || !k.Inferred && k.sessionsIn(rows) >= manySessions
+	ways := k.ways(rows, depth)
+	shared = shared || k.Inferred && len(ways) >= manySessions
+	own := ways[:0]
+	for _, way := range ways {
+		if len(way) >= manySessions && k.follow(way, depth+1) {
+			shared = true
+		} else {
+			own = append(own, way)
+		}
+	}
+	if !shared {
+		return false
+	}
+	for _, row := range rows {
+		k.Shared[row] = max(k.Shared[row], int32(depth))
+	}
+	if depth > 0 {
+		k.SharedBlocks++
+	}
+	if k.Inferred {
+		for _, way := range own {
+			for _, row := range way {
+				k.Session[row] = int32(k.Sessions)
+			}
+			k.Sessions++
+		}
+	}
+	return true
+}
+
+// sessionsIn counts the sessions of rows that are in order of them.
+func (k *kinFinder) sessionsIn(rows []int32) int {
+	n := 0
+	for i, row := range rows {
+		if i == 0 || k.Session[row] != k.Session[rows[i-1]] {
+			n++
+		}
+	}
+	return n
+}
+
+// ways divides rows by their block at a depth. A row that ends there is a way of its own, without it.
+func (k *kinFinder) ways(rows []int32, depth int) [][]int32 {
+	slices.SortStableFunc(rows, func(a, b int32) int { return compareAt(k.t.Blocks(int(a)), k.t.Blocks(int(b)), depth) })
+	var ways [][]int32
+	from := 0
+	for i := 1; i <= len(rows); i++ {
+		before := k.t.Blocks(int(rows[i-1]))
+		if i == len(rows) || len(before) <= depth || compareAt(before, k.t.Blocks(int(rows[i])), depth) != 0 {
+			ways = append(ways, rows[from:i])
+			from = i
+		}
+	}
+	return ways
+}
+
+// compareAt compares blocks at a depth; none come first.
+func compareAt(a, b []uint64, depth int) int {
+	if len(a) <= depth || len(b) <= depth {
+		return cmp.Compare(min(len(a), depth+1), min(len(b), depth+1))
+	}
+	return cmp.Compare(a[depth], b[depth])
+}
+
+// inNumbers gives names numbers from 0, in order, and says how many there are.
+func inNumbers[T comparable](names []T) (numbers []int32, n int) {
+	numbers = make([]int32, len(names))
+	known := map[T]int32{}
+	for i, name := range names {
+		number, old := known[name]
+		if !old {
+			number = int32(len(known))
+			known[name] = number
+		}
+		numbers[i] = number
+	}
+	return numbers, len(known)
+}

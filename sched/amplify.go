@@ -1,0 +1,217 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Amplified says which requests an amplified load has, in order of arrival: request i is a copy of request Source[i].
+type Amplified struct {
+	Source    []int32
+	Clone     []int32 // 0 = as recorded
+	ArrivalNS []int64 // ascending from 0
+}
+
+// Amplify multiplies a load by the factor. Request i arrived at arrivalNS[i], which ascend, in session[i]; sessions are
+// numbered from 0. The same seed gives the same result.
+//
+// Clones of the whole load are added to it, and for a fraction of the factor a clone of that share of the sessions, drawn at
+// random; below 1 the load itself is thinned that way. A session is taken whole or not at all, and the gaps within it stay as
+// they are to the ns.
+//
+// All sessions of a clone are moved by the same time, so that what came together still does: bursts are part of a load. Clones
+// are moved apart from each other, by no more than maxShift and 1/shiftShare of the span, so that bursts of one do not meet
+// those of another, and the load over minutes keeps its shape. A session that would begin before the start or end behind the end
+// comes in again at the other end, whole: the span stays the same, and neither end has more or less than its share.
+func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
+	if err := checkFactor(factor, len(arrivalNS)); err != nil {
+		return nil, err
+	}
+	sessions := sessionsOf(arrivalNS, session)
+	whole := int(factor)
+	a := &Amplified{}
+	clones := int(math.Ceil(factor))
+	shifts := newShifts(arrivalNS, clones, seed)
+	for clone := range clones {
+		taken := []bool(nil) // all
+		if clone == whole {
+			taken = drawn(sessions, factor-float64(whole), clone == 0, seed)
+		}
+		a.add(arrivalNS, session, sessions, taken, int32(clone), shifts.of(clone))
+	}
+	a.sort()
+	return a, nil
+}
+
+// mostClones keeps the number of a clone small enough to stand beside a row in one key.
+const mostClones = 1 << 20
+
+func checkFactor(factor float64, requests int) error {
+	switch {
+	case !(factor > 0) || math.IsInf(factor, 0):
+		return fmt.Errorf("a factor of %v; want a number above 0 (2 doubles the load, 0.5 halves it)", factor)
+	case factor > mostClones:
+		return fmt.Errorf("a factor of %v; %d at most", factor, mostClones)
+	case math.Ceil(factor)*float64(requests) > math.MaxInt32:
+		return fmt.Errorf("%d requests %v times are more than %d", requests, factor, math.MaxInt32)
+	}
+	return nil
+}
+
+// wholeSession is when a session begins and how long it goes on until its last request arrives.
+type wholeSession struct {
+	requests      int
+	fromNS, forNS int64
+}
+
+func sessionsOf(arrivalNS []int64, session []int32) []wholeSession {
+	var all []wholeSession
+	for i, number := range session {
+		for int(number) >= len(all) {
+			all = append(all, wholeSession{})
+		}
+		s := &all[number]
+		if s.requests == 0 {
+			s.fromNS = arrivalNS[i]
+		}
+		s.requests++
+		s.forNS = arrivalNS[i] - s.fromNS
+	}
+	return all
+}
+
+// The streams keep what is drawn here apart from all else that is drawn from the same seed.
+const (
+	thinStream  = 3
+	shiftStream = 4
+)
+
+// drawn takes a share of the sessions, each as likely as any other. So that they have about that share of the requests, too, it is
+// taken of sessions of each length. A load has at least one session.
+func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64) []bool {
+	rng := rand.NewPCG(seed, thinStream)
+	order := shuffled(len(sessions), rng)
+	slices.SortStableFunc(order, func(a, b int32) int { return sessions[b].requests - sessions[a].requests })
+	taken := make([]bool, len(sessions))
+	due, any := uniform(rng), false
+	for _, number := range order {
+		if due += share; due >= 1 {
+			due--
+			taken[number], any = true, true
+		}
+	}
+	if !any && atLeastOne {
+		taken[order[len(order)-1]] = true
+	}
+	return taken
+}
+
+// uniform is in [0, 1).
+func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
+
+// shuffled is the numbers below n in random order. It uses the generator's bits itself: the order must not change with Go's
+// releases.
+func shuffled(n int, rng *rand.PCG) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		j := int(rng.Uint64() % uint64(i+1)) // with n below 2^31 the bias is below 2^-33
+		order[i], order[j] = order[j], int32(i)
+	}
+	return order
+}
+
+// Clones are moved by at most maxShift, less than what the eye sees in a load over an hour, and at most 1/shiftShare of the
+// span. The conversation trace of Mooncake has up to 28 requests at one instant and nothing for the next 3 s.
+const (
+	maxShift   = 30 * time.Second
+	shiftShare = 20
+)
+
+// shiftGrid is what shifts are rounded to, as instants in files are, where the span leaves room.
+const shiftGrid = int64(time.Microsecond)
+
+// shifts spreads clones evenly around the recorded load, first one earlier, then one later, each up to a quarter of a step off its
+// place.
+type shifts struct {
+	stepNS float64 // from one clone to the next
+	rng    *rand.PCG
+}
+
+func newShifts(arrivalNS []int64, clones int, seed uint64) *shifts {
+	most := float64(maxShift)
+	if n := len(arrivalNS); n > 0 {
+		most = min(most, float64(arrivalNS[n-1])/shiftShare)
+	}
+	return &shifts{most / (float64(clones/2) + 0.25), rand.NewPCG(seed, shiftStream)}
+}
+
+// of is by how much a clone is moved, in ns. Clones are asked for in order, from 0.
+func (s *shifts) of(clone int) int64 {
+	if clone == 0 {
+		return 0
+	}
+	place := float64((clone + 1) / 2)
+	if clone%2 == 1 {
+		place = -place
+	}
+	ns := int64(math.Round(s.stepNS * (place + (uniform(s.rng)-0.5)/2)))
+	if s.stepNS > float64(100*shiftGrid) {
+		ns -= ns % shiftGrid
+	}
+	return ns
+}
+
+// add appends the taken sessions of a clone, all where taken is nil.
+func (a *Amplified) add(arrivalNS []int64, session []int32, sessions []wholeSession, taken []bool, clone int32, shiftNS int64) {
+	for i, at := range arrivalNS {
+		if taken != nil && !taken[session[i]] {
+			continue
+		}
+		s := &sessions[session[i]]
+		room := arrivalNS[len(arrivalNS)-1] - s.forNS
+		a.Source, a.Clone = append(a.Source, int32(i)), append(a.Clone, clone)
+		a.ArrivalNS = append(a.ArrivalNS, at-s.fromNS+wrapped(s.fromNS+shiftNS, room))
+	}
+}
+
+// wrapped is at where it lies in [0, room], else where it comes in again at the other end.
+func wrapped(at, room int64) int64 {
+	switch {
+	case at >= 0 && at <= room:
+		return at
+	case room == 0:
+		return 0
+	}
+	at %= room
+	if at < 0 {
+		at += room
+	}
+	return at
+}
+
+// sort orders the requests by arrival, equal ones as they were recorded, and lets the first arrive at 0.
+func (a *Amplified) sort() {
+	order := make([]int32, len(a.Source))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(x, y int32) int {
+		switch {
+		case a.ArrivalNS[x] != a.ArrivalNS[y]:
+			return cmp.Compare(a.ArrivalNS[x], a.ArrivalNS[y])
+		case a.Source[x] != a.Source[y]:
+			return cmp.Compare(a.Source[x], a.Source[y])
+		}
+		return cmp.Compare(a.Clone[x], a.Clone[y])
+	})
+	out := Amplified{make([]int32, len(order)), make([]int32, len(order)), make([]int64, len(order))}
+	for i, from := range order {
+		out.Source[i], out.Clone[i] = a.Source[from], a.Clone[from]
+		out.ArrivalNS[i] = a.ArrivalNS[from] - a.ArrivalNS[order[0]]
+	}
+	*a = out
+}
