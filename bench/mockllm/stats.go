@@ -98,6 +98,7 @@ func (s *Server) metrics() []byte {
 	one("prefix_cache_hits", "counter", "Prompt tokens found in the prefix cache.", float64(st.CachedTokens))
 	one("prompt_tokens", "counter", "Prompt tokens.", float64(st.PromptTokens))
 	one("generation_tokens", "counter", "Tokens sent.", float64(st.OutputTokens))
+	one("num_preemptions", "counter", "Requests put back into the queue.", 0)
 	family("request_success", "counter", "Requests answered whole.")
 	sample("request_success_total", `,finished_reason="stop"`, float64(s.stats.stopped.Load()))
 	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
