@@ -65,7 +65,7 @@ type serverWatch struct {
 	every   time.Duration
 	file    *os.File
 	err     error // the first of writing
-	series  []*scrape.Series
+	sums    *scrape.Watch
 	whole   bool
 }
 
@@ -91,9 +91,7 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 		r.note("of %s %d tell nothing of themselves, such as %v", human.Many(int64(len(silent)+pages), "server"), len(silent), silent[0])
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
-	for range pages {
-		w.series = append(w.series, &scrape.Series{})
-	}
+	w.sums = scrape.NewWatch(w.scraper.Targets())
 	w.file, err = os.OpenFile(filepath.Join(dir, report.ServerMetricsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
 		return w, fmt.Errorf("cannot write results: %w", err)
@@ -111,7 +109,7 @@ func (w *serverWatch) start(run *engine.Run) {
 
 // sample takes one to disk at once, so that it outlives us.
 func (w *serverWatch) sample(page int, s *scrape.Sample) {
-	w.series[page].Add(s)
+	w.sums.Add(page, s)
 	line, err := json.Marshal(s)
 	if err == nil {
 		_, err = w.file.Write(append(line, '\n'))
@@ -137,7 +135,7 @@ func (w *serverWatch) summary() *metrics.Servers {
 	if w.scraper == nil {
 		return nil
 	}
-	return &metrics.Servers{Servers: *scrape.Gather(w.every.Seconds(), w.scraper.Targets(), w.series), Whole: w.whole}
+	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
 }
 
 // discard takes back the file of a run that was never sent.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -36,7 +37,7 @@ func serverNotes(s *Summary) []string {
 		if t.Restarts > 0 {
 			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, human.Many(t.Restarts, "time"))
 		}
-		if t.Missed > 0 {
+		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
 			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, human.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 		}
 	}

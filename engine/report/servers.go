@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -29,7 +30,15 @@ func gauge(what string, g *scrape.Gauge) string {
 	if g == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %s mean, %s max", what, human.Number(g.Mean, 3), human.Number(g.Max, 3))
+	return fmt.Sprintf("%s %s mean, %s max", what, plain(g.Mean), plain(g.Max))
+}
+
+// plain prints a mean of requests with three digits, and whole ones without a point.
+func plain(v float64) string {
+	if v == math.Trunc(v) {
+		return human.Count(int64(v))
+	}
+	return human.Number(v, 3)
 }
 
 func usage(g *scrape.Gauge) string {
@@ -43,7 +52,7 @@ func inFlight(mean *float64) string {
 	if mean == nil {
 		return ""
 	}
-	return "in flight " + human.Number(*mean, 3) + " mean"
+	return "in flight " + plain(*mean) + " mean"
 }
 
 func counted(n *float64, what string) string {

@@ -1,8 +1,8 @@
 // Package scrape knows what inference servers say of themselves in Prometheus' text format: it reads their pages, keeps one
 // table of their names for the same things, and sums up what a run's samples say.
 //
-// It opens no sockets (that is engine's Scraper) and writes no files. A Reader or a Series belongs to one goroutine. A Reader
-// allocates when it meets a series for the first time; a Series keeps no samples.
+// It opens no sockets (that is engine's Scraper) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
+// allocates when it meets a series for the first time, and for what it returns; a Watch keeps no samples.
 package scrape
 
 import "math"
