@@ -17,9 +17,10 @@ import (
 // although probes, a warm-up and an earlier run went before; and every sample is in the file.
 func TestScrape(t *testing.T) {
 	load := generate(t, "--rows", "600", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
-	mocks := []*mockServer{startMock(t), startMock(t, "--model", `odd "name", {v1}\`)}
+	const model = `odd "name", {v1}\`
+	mocks := []*mockServer{startMock(t, "--model", model), startMock(t, "--model", model)}
 	for range 2 {
-		r := run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20", "--model", "m")
+		r := run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20")
 		r.prove(t)
 		r.only(t, "ok")
 		r.verdict(t)
