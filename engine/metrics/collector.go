@@ -8,7 +8,7 @@
 // Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS
 // may be called by anybody at the same time. Summary and WriteHistograms are
 // for after the run. All memory is taken in NewCollector, about 0.3 MB for a
-// histogram and mostly never touched, but for 56 bytes a request, of which Add
+// histogram and mostly never touched, but for 48 bytes a request, of which Add
 // takes 8,192 at a time; AddGaps allocates nothing.
 package metrics
 

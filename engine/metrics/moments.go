@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/fastreplay/fastreplay/codec/record"
 
-// moment is what results by time keep of a request: 56 bytes, beside the hundreds of its record.
+// moment is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
 type moment struct {
 	atNS, endNS            int64 // sent, or planned where it was not; the last instant known
 	ttftNS                 int64 // of an OK one; record.None = none

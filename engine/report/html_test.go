@@ -75,15 +75,18 @@ func TestHTML(t *testing.T) {
 			t.Errorf("%q in the page", bad)
 		}
 	}
+	s, err := Load(dir)
+	if err != nil || s.Servers == nil || s.Servers.All.Samples != 2 || s.Servers.All.Missed != 1 || s.Servers.All.Running.Max != 8 || !s.Servers.All.Incomplete {
+		t.Errorf("from the samples on disk: %+v, %v", s.Servers, err)
+	}
 	if figures := strings.Count(page, "<figure>"); figures != 3+3+1+1 {
 		t.Errorf("%d figures, want requests and TTFT of two targets and an instance, and two of the server", figures)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
+		t.Errorf("a broken file: %v", err)
 	}
 	if err := HTML(&bytes.Buffer{}, dir, s); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
 		t.Errorf("a broken file: %v", err)
