@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,31 +74,37 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 		cancel()
 		return nil, nil, err
 	}
-	errs := make([]error, len(candidates))
+	pages, errs := make([]*scrapePage, len(candidates)), make([]error, len(candidates))
 	var asked sync.WaitGroup
 	for i, alternatives := range candidates {
-		asked.Go(func() {
-			for _, p := range alternatives {
-				if errs[i] = p.first(); errs[i] == nil {
-					candidates[i] = []*scrapePage{p}
-					return
-				}
-			}
-		})
+		asked.Go(func() { pages[i], errs[i] = firstOf(alternatives) })
 	}
 	asked.Wait()
-	for i, c := range candidates {
-		if errs[i] == nil {
-			s.pages = append(s.pages, c[0])
-		} else {
+	for i, p := range pages {
+		if errs[i] != nil {
 			silent = append(silent, errs[i])
+			continue
 		}
+		s.pages = append(s.pages, p)
 	}
 	if len(s.pages) == 0 {
 		cancel()
 		return nil, silent, nil
 	}
 	return s, silent, nil
+}
+
+// firstOf is the first page that tells something, which has its sample before the run then; else why the first of all does not.
+func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
+	var why error
+	for _, p := range alternatives {
+		err := p.first()
+		if err == nil {
+			return p, nil
+		}
+		why = cmp.Or(why, err)
+	}
+	return nil, why
 }
 
 // scrapePages lists the pages to try: of each address, or URL, those of which the first that tells something counts.

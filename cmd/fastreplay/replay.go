@@ -347,10 +347,10 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		err = r.startCold(ctx)
 	}
 	if err == nil {
-		run.Connect(ctx)
+		res.servers, err = r.watchServers(ctx, dir)
 	}
 	if err == nil {
-		res.servers, err = r.watchServers(ctx, dir)
+		run.Connect(ctx)
 	}
 	if ctx.Err() != nil {
 		err = errInterrupted()

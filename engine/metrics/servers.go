@@ -31,7 +31,7 @@ func serverNotes(s *Summary) []string {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	all := &s.Servers.All
 	if n := all.RunningBefore; n != nil && *n > 0 {
-		say("before the first request the servers were running %s already: others use them, too", requests(int64(*n)))
+		say("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
 	}
 	for _, t := range s.Servers.Targets {
 		if t.Restarts > 0 {
