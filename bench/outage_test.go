@@ -82,15 +82,16 @@ func (r *results) failedAt(t *testing.T, url string) (failed []line) {
 	return failed
 }
 
-// outage is the only one, which must be of url and hold all failures, and which the page must name.
+// outage is the only one, which must be of url and hold the failures, but perhaps some of those in flight at its ends, which
+// stand among answers; and the page must name it.
 func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage {
 	t.Helper()
 	if len(r.summary.Outages) != 1 {
 		t.Fatalf("outages %+v, want one of %s", r.summary.Outages, url)
 	}
 	o := r.summary.Outages[0]
-	if o.Target != url || o.Failed != int64(len(failed)) || o.Outcome != "connect_error" || !strings.Contains(o.Error, "connection refused") {
-		t.Errorf("%+v, want %d failures of %s", o, len(failed), url)
+	if o.Target != url || o.Failed > int64(len(failed)) || 4*o.Failed < 3*int64(len(failed)) || o.Outcome != "connect_error" || !strings.Contains(o.Error, "connection refused") {
+		t.Errorf("%+v, want about %d failures of %s", o, len(failed), url)
 	}
 	// Requests that were in flight then were sent before.
 	if first := float64(failed[0].Planned) / 1e9; o.FromS < first || o.FromS > first+1 {

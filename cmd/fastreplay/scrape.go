@@ -88,7 +88,7 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
-		r.note("of %s %d tell nothing of themselves, such as %v", human.Many(int64(len(silent)+pages), "server"), len(silent), silent[0])
+		r.note("no metrics can be read from %d of %s, such as %v", len(silent), human.Many(int64(len(silent)+pages), "server"), silent[0])
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
