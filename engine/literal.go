@@ -43,10 +43,7 @@ func (e *LiteralError) Unwrap() error { return e.Why }
 // checkLiterals is the LiteralError of the first row that the backend cannot send.
 func (r *Recipe) checkLiterals(w *Work) error {
 	for i := range w.Requests() {
-		l, ok := w.literal(i)
-		if !ok && l.Extra == nil {
-			continue
-		}
+		l, _ := w.literal(i)
 		if err := r.Backend.Takes(l); err != nil {
 			return &LiteralError{int(w.Trace.Row[i]), err}
 		}
