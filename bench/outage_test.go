@@ -178,8 +178,13 @@ func (r *results) proveRebuilt(t *testing.T, o metrics.Outage) {
 	if err := os.Remove(filepath.Join(r.dir, "summary.json")); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, nil, "report", r.dir)
+	html := filepath.Join(t.TempDir(), "report.html")
+	p := start(t, nil, "report", r.dir, "--html", html)
 	p.wait(t)
+	page, err := os.ReadFile(html)
+	if err != nil || strings.Count(string(page), "<h3>"+o.Target) != 4 {
+		t.Errorf("the page does not draw requests, TTFT, queue and KV use of %s: %v", o.Target, err)
+	}
 	said := strings.Join(strings.Fields(p.stdout.String()), " ")
 	if want := fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests); !strings.Contains(said, want) || !strings.Contains(said, o.Target+" failed from ") {
 		t.Errorf("from the records alone, without %q:\n%s%s", want, p.stdout.String(), p.stderr.String())
