@@ -21,7 +21,7 @@ type response struct{ status, reason []byte }
 
 // responsesDocument reads an event, or a whole answer, which is a response object.
 func (p *parser) responsesDocument() {
-	var c content
+	var c, item content
 	var event []byte
 	var r response
 	for key, ok := p.key(); ok; key, ok = p.key() {
@@ -30,6 +30,8 @@ func (p *parser) responsesDocument() {
 			event, _, _ = p.text()
 		case "delta":
 			p.carries(&c)
+		case "item":
+			p.outputItem(&item)
 		case "response":
 			if p.object() {
 				for key, ok := p.key(); ok; key, ok = p.key() {
@@ -43,10 +45,27 @@ func (p *parser) responsesDocument() {
 	switch {
 	case bytes.HasSuffix(event, []byte(".delta")):
 		p.weighChoice(c, false)
+	case string(event) == "response.output_item.added":
+		p.weighChoice(item, false)
 	case string(event) == "error":
 		p.failed = true
 	}
 	p.weighResponse(r)
+}
+
+// outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
+func (p *parser) outputItem(c *content) {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		if string(key) == "name" {
+			p.carries(c)
+		} else {
+			p.skip()
+		}
+	}
+	c.present = c.filled
 }
 
 // responseMember reads what an event has in its response, and a whole answer at its top.
