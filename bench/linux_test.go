@@ -88,7 +88,7 @@ func TestExportDiskFull(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	if got := strings.Join(names, " "); got != "histograms.hlog requests.jsonl summary.json vllm.json" {
+	if got := strings.Join(names, " "); got != "histograms.hlog requests.jsonl server_metrics.jsonl summary.json timeline.jsonl vllm.json" {
 		t.Errorf("on disk: %s; want the results and the export for which there was room", got)
 	}
 }

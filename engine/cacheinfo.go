@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
 // PrefixCache is the size of one server's prefix cache.
@@ -19,7 +19,7 @@ type PrefixCache struct {
 }
 
 // cacheFamily is vLLM's metric whose labels tell the cache's size.
-const cacheFamily = "vllm:cache_config_info{"
+const cacheFamily = "vllm:cache_config_info"
 
 // nullBlocks is how many blocks vLLM keeps back for positions that need none (vllm/v1/core/block_pool.py).
 const nullBlocks = 1
@@ -47,45 +47,31 @@ func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]Pr
 }
 
 // parsePrefixCache reads vLLM's metrics page and returns the cache of one engine, with the capacities of all of them added
-// up, and how many engines there are.
+// up, and how many engines there are: none on a page of another format.
 func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
-	for line := range bytes.Lines(page) {
-		labels, ok := strings.CutPrefix(string(line), cacheFamily)
-		if !ok {
-			continue
+	err := scrape.Lines(page, func(name []byte, labels scrape.Labels, _ float64) {
+		if string(name) != cacheFamily {
+			return
 		}
-		size, _ := strconv.Atoi(label(labels, "block_size"))
+		size, _ := strconv.Atoi(labels.Get("block_size"))
 		if size < 1 {
-			continue
+			return
 		}
 		engines++
 		c.BlockTokens = size
-		c.Off = c.Off || label(labels, "enable_prefix_caching") == "False"
-		blocks, _ := strconv.ParseInt(label(labels, "num_gpu_blocks"), 10, 64)
+		c.Off = c.Off || labels.Get("enable_prefix_caching") == "False"
+		blocks, _ := strconv.ParseInt(labels.Get("num_gpu_blocks"), 10, 64)
 		capacity := max(0, blocks-nullBlocks) * int64(size)
 		// Where it is there, this is right for models with several kinds of layers too, whose blocks are of several sizes;
 		// block_size is then the smallest, and no piece that is cached.
-		if told, _ := strconv.ParseInt(label(labels, "kv_cache_size_tokens"), 10, 64); told > 0 {
+		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
 			c.Assumed = c.Assumed || told > capacity+2*int64(size) || told < capacity-2*int64(size)
 			capacity = told
 		}
 		c.Tokens += capacity
+	})
+	if err != nil {
+		return PrefixCache{}, 0
 	}
 	return c, engines
-}
-
-// label returns the value of a label in `a="1",b="2"} 1`; "" where there is none.
-func label(labels, name string) string {
-	for rest := labels; ; {
-		at := strings.Index(rest, name+`="`)
-		if at < 0 {
-			return ""
-		}
-		value := rest[at+len(name)+2:]
-		if at == 0 || rest[at-1] == ',' {
-			value, _, _ = strings.Cut(value, `"`)
-			return value
-		}
-		rest = value
-	}
 }

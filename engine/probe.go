@@ -218,17 +218,7 @@ func (e *RefusedError) hint() string {
 
 // ask makes one exchange with one address, and breaks it off when ctx ends. Redirects are answers like any other.
 func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
-	client := fasthttp.HostClient{
-		Addr: addr.String(), IsTLS: t.TLS, TLSConfig: b.tlsFor(t), MaxIdleConnDuration: time.Second,
-		Dial: func(string) (net.Conn, error) {
-			d := net.Dialer{Timeout: b.ConnectTimeout}
-			c, err := d.DialContext(ctx, "tcp", addr.String())
-			if err == nil {
-				context.AfterFunc(ctx, func() { _ = c.Close() })
-			}
-			return c, err
-		},
-	}
+	client := b.client(ctx, t, addr)
 	defer client.CloseIdleConnections()
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -245,6 +235,21 @@ func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method
 	}
 	answer, err = resp.BodyUncompressed()
 	return resp.StatusCode(), append([]byte(nil), answer...), err
+}
+
+// client talks to one address, whose connections end with ctx.
+func (b *Prober) client(ctx context.Context, t *Target, addr netip.AddrPort) *fasthttp.HostClient {
+	return &fasthttp.HostClient{
+		Addr: addr.String(), IsTLS: t.TLS, TLSConfig: b.tlsFor(t), MaxIdleConnDuration: time.Second,
+		Dial: func(string) (net.Conn, error) {
+			d := net.Dialer{Timeout: b.ConnectTimeout}
+			c, err := d.DialContext(ctx, "tcp", addr.String())
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = c.Close() })
+			}
+			return c, err
+		},
+	}
 }
 
 func (b *Prober) tlsFor(t *Target) *tls.Config {

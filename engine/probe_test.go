@@ -185,7 +185,7 @@ func TestPrefixCaches(t *testing.T) {
 		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
 		`vllm:cache_config_info{block_size="None"} 1`:                                                    {},
 		`vllm:cache_config_info{hash_block_size="16"} 1`:                                                 {},
-		`vllm:cache_config_info{block_size="16`:                                                          {PrefixCache{BlockTokens: 16, Tokens: 0}, 1},
+		`vllm:cache_config_info{block_size="16`:                                                          {}, // cut off
 		"":                                                                                               {},
 	} {
 		b := proberOf(t, &wordServer{metrics: page}, &wordServer{})

@@ -25,6 +25,9 @@ func (r *Run) Progress() Progress {
 	}
 }
 
+// Clock tells the run's time.
+func (r *Run) Clock() sched.Clock { return r.clock }
+
 // sends is how many images have been sent, by whichever lane.
 func (r *Run) sends() int64 {
 	n := r.sent.Load()

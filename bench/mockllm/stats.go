@@ -81,10 +81,10 @@ func (s *Server) metrics() []byte {
 		b = append(b, '\n')
 	}
 	one := func(name, kind, help string, v float64) {
-		family(name, kind, help)
 		if kind == "counter" {
 			name += "_total"
 		}
+		family(name, kind, help)
 		sample(name, "", v)
 	}
 	one("num_requests_running", "gauge", "Requests in a slot.", float64(st.Running))
@@ -98,7 +98,8 @@ func (s *Server) metrics() []byte {
 	one("prefix_cache_hits", "counter", "Prompt tokens found in the prefix cache.", float64(st.CachedTokens))
 	one("prompt_tokens", "counter", "Prompt tokens.", float64(st.PromptTokens))
 	one("generation_tokens", "counter", "Tokens sent.", float64(st.OutputTokens))
-	family("request_success", "counter", "Requests answered whole.")
+	one("num_preemptions", "counter", "Requests put back into the queue.", 0)
+	family("request_success_total", "counter", "Requests answered whole.")
 	sample("request_success_total", `,finished_reason="stop"`, float64(s.stats.stopped.Load()))
 	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
 	family("cache_config_info", "gauge", "The prefix cache.")

@@ -63,6 +63,7 @@ func aiperfAliases() []alias {
 		{name: "custom-endpoint", flag: "endpoint"},
 		{name: "streaming", takes: noValue, flag: "no-stream", value: unless},
 		{name: "request-timeout-seconds", flag: "timeout", value: seconds},
+		{name: "no-server-metrics", takes: noValue, flag: "scrape", value: when(scrapeOff)},
 		{name: "reset-kv-cache", takes: noValue, flag: "cold", value: when("flush")},
 		{name: "isl-block-size", flag: "block-tokens"},
 		{name: "prompt-input-tokens-block-size", flag: "block-tokens"},
@@ -224,8 +225,10 @@ func meaningless() []alias {
 		{note: "it is not kept", several: "metadata"},
 		{note: "each request has an X-Request-Id of its own", one: "request-id-prefix session-header"},
 		{note: "what the servers' GPUs do is not collected",
-			switches: "no-gpu-telemetry no-server-metrics server-profiler profile",
-			any:      "gpu-telemetry server-metrics server-metrics-url server-metrics-formats"},
+			switches: "no-gpu-telemetry server-profiler profile",
+			any:      "gpu-telemetry"},
+		{note: "the targets' own metrics are read, into server_metrics.jsonl; --scrape-url names other pages, in their place",
+			any: "server-metrics server-metrics-url server-metrics-formats"},
 		{note: "results are files; nothing is sent elsewhere",
 			one: `
 				otel-url gen-ai-provider mlflow-tracking-uri mlflow-experiment mlflow-run-name mlflow-parent-run-id

@@ -39,6 +39,7 @@ func TestAliases(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"--input-file a.jsonl", "--trace a.jsonl"},
 		{"--dataset-path a.jsonl", "--trace a.jsonl"},
+		{"--no-server-metrics", "--scrape off"},
 		{"--custom-dataset-type mooncake_trace", "--format mooncake"},
 		{"--custom-dataset-type bailian_trace", "--format bailian"},
 		{"--custom-dataset-type burst_gpt_trace", "--format burstgpt"},

@@ -105,7 +105,7 @@ func (h *hands) options() map[string]any {
 			return
 		}
 		switch f.Name {
-		case "header", "url": // values may be secret; targets are listed without their queries
+		case "header", "url", "scrape-url": // values may be secret; targets are listed without their queries
 			given[f.Name] = fmt.Sprintf("%d given", len(f.Value.(pflag.SliceValue).GetSlice()))
 		case "api-key":
 			given[f.Name] = "given"

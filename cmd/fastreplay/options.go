@@ -76,6 +76,7 @@ type options struct {
 	realtime  sched.Realtime
 	spin      spinFlag
 	stamps    string
+	scrape    scrapeFlags
 	maxMemory string
 	dryRun    bool
 
@@ -176,6 +177,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
+	o.scrape.addFlags(f)
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 	_ = f.MarkHidden("chunk-log")
 	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
@@ -307,7 +309,7 @@ func (o *options) check() error {
 			return fmt.Errorf("--instance-header %q: %w", name, err)
 		}
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate(), checkExports(o.exports))
+	return errors.Join(o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

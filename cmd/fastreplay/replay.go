@@ -359,6 +359,9 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		err = r.startCold(ctx)
 	}
 	if err == nil {
+		res.servers, err = r.watchServers(ctx, dir)
+	}
+	if err == nil {
 		run.Connect(ctx)
 	}
 	if ctx.Err() != nil {
@@ -367,10 +370,12 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	if err != nil {
 		return errors.Join(err, res.discard())
 	}
+	res.servers.start(run)
 	progress := r.say.watchRun(run, res.collector.DriftP99NS, r.work.Plan.SpanNS())
 	err = run.Do()
 	progress.end()
 	endChunkLog()
+	res.servers.end()
 	if err != nil {
 		return errors.Join(err, res.discard())
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 func newReportCommand() *cobra.Command {
 	var asJSON bool
 	var exports []string
+	var html string
 	var g goodput
 	c := &cobra.Command{
 		Use:   "report DIR",
@@ -23,6 +25,7 @@ one is made of the records that are on disk. With --goodput the SLOs are these a
 not the run's own, and requests are counted again by their records.`,
 		Example: `  fastreplay report results/2026-01-02T150405Z
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
+  fastreplay report results/2026-01-02T150405Z --html report.html
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -36,6 +39,11 @@ not the run's own, and requests are counted again by their records.`,
 			if err := writeExports(newTerminal(c.ErrOrStderr()), args[0], exports, g.slos...); err != nil {
 				return exportFailed(err)
 			}
+			if html != "" {
+				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, args[0], s) }); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return report.EncodeSummary(c.OutOrStdout(), s)
 			}
@@ -43,6 +51,7 @@ not the run's own, and requests are counted again by their records.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	c.Flags().StringVar(&html, "html", "", "also write a self-contained HTML page, with what happened by time, to `FILE`")
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	return c

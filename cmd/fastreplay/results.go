@@ -16,6 +16,7 @@ type results struct {
 	dir       string
 	collector *metrics.Collector
 	writer    *report.Writer
+	servers   *serverWatch // nil before they are watched
 }
 
 var _ engine.Sink = (*results)(nil)
@@ -50,6 +51,7 @@ func (s *results) onDisk(err error) {
 // discard takes back an output directory to which nothing was sent.
 func (s *results) discard() error {
 	_, err := s.writer.Close()
+	s.servers.discard()
 	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst"} {
 		_ = os.Remove(s.dir + "/" + name)
 	}
@@ -63,6 +65,7 @@ func (s *results) conclude(run *engine.Run) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
 	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
+	info.Servers = s.servers.summary()
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
@@ -72,6 +75,7 @@ func (s *results) conclude(run *engine.Run) error {
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, facts.StartedAt, end), report.WriteSummary(s.dir, summary),
+		report.WriteTimeline(s.dir, s.collector.ByTime()), s.servers.err,
 	} {
 		if diskErr == nil {
 			diskErr = err

@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
 //go:embed page.html
@@ -12,6 +14,7 @@ var pageTemplate string
 
 // htmlPage is what the template shows.
 type htmlPage struct {
+	Style   template.CSS
 	Title   string
 	Reports []*Report
 	Names   []string // heads of the columns, empty for a single report
@@ -46,7 +49,7 @@ func HTML(w io.Writer, reports []*Report) error {
 	if err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	p := htmlPage{Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 8*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
+	p := htmlPage{Style: svg.Style(), Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 8*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
 	names := shortNames(reports)
 	p.Title = strings.Join(names, ", ")
 	if len(reports) > 1 {

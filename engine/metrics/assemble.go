@@ -23,6 +23,7 @@ type RunInfo struct {
 	Amplify    *Amplify      // nil where the load is as recorded
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
+	Servers    *Servers      // nil where no server's metrics were read
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
 	Notes      []string      // further notes, a sentence each
 }
@@ -55,11 +56,12 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	}
 	s.Instances, s.Peers = c.parts.instances.summary(1), c.parts.peers.summary(2)
 	s.Throughput = throughput(s)
+	s.InFlight, s.Outages = c.inFlight(s.Run.DurationS), c.outages()
 	setGoodput(s, &all, targets)
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
-	s.Turns, s.Amplify = info.Turns, info.Amplify
+	s.Turns, s.Amplify, s.Servers = info.Turns, info.Amplify, info.Servers
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

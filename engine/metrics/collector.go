@@ -8,7 +8,8 @@
 // Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS
 // may be called by anybody at the same time. Summary and WriteHistograms are
 // for after the run. All memory is taken in NewCollector, about 0.3 MB for a
-// histogram and mostly never touched; Add and AddGaps allocate nothing.
+// histogram and mostly never touched, but for 48 bytes a request, of which Add
+// takes 8,192 at a time; AddGaps allocates nothing.
 package metrics
 
 import (
@@ -26,6 +27,7 @@ type Collector struct {
 	targets []series // one for each URL
 	none    series   // requests that never had a target
 	parts   struct{ instances, peers breakdown }
+	moments moments // by time
 
 	live struct { // all drift, for the progress line
 		sync.Mutex
@@ -74,6 +76,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 		s = &c.targets[target]
 	}
 	s.add(r)
+	c.moments.add(r, target)
 	c.parts.instances.add(r.Instance, r)
 	if r.SentNS != record.None {
 		c.parts.peers.add(r.Peer, r)

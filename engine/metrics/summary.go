@@ -26,14 +26,17 @@ type Summary struct {
 	UploadMS      *Percentiles `json:"upload_ms"`     // acked - sent
 
 	Throughput  Throughput  `json:"throughput"`
+	InFlight    *float64    `json:"in_flight_mean"`    // requests, failed ones too, over the run; null where that has no duration
 	Goodput     *Goodput    `json:"goodput,omitempty"` // absent without an SLO
 	Tokens      Tokens      `json:"tokens"`
 	PrefixCache PrefixCache `json:"prefix_cache"`
 	Connections Connections `json:"connections"`
 	Writes      Writes      `json:"writes"`
 	Targets     []Target    `json:"targets"`
-	Instances   *Breakdown  `json:"instances,omitempty"` // by who answered; absent where no answer says
-	Peers       *Breakdown  `json:"peers,omitempty"`     // by address; absent where there is one
+	Instances   *Breakdown  `json:"instances,omitempty"`      // by who answered; absent where no answer says
+	Peers       *Breakdown  `json:"peers,omitempty"`          // by address; absent where there is one
+	Servers     *Servers    `json:"server_metrics,omitempty"` // what the servers said of themselves; absent where none was asked
+	Outages     []Outage    `json:"outages,omitempty"`        // absent where no target failed for a time
 	Client      Client      `json:"client"`
 	Cap         *Cap        `json:"cap"`               // null where any number of requests could be in flight
 	Turns       *Turns      `json:"turns,omitempty"`   // absent where no request follows another

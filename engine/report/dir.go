@@ -24,6 +24,10 @@ const (
 	RequestsName   = "requests.jsonl" // with ".zst" behind it when compressed
 	HistogramsName = "histograms.hlog"
 	SummaryName    = "summary.json"
+	// TimelineName has a line for each step of time of each target and instance (metrics.Step).
+	TimelineName = "timeline.jsonl"
+	// ServerMetricsName has a line for each reading of a server's own metrics (scrape.Sample); absent where none was read.
+	ServerMetricsName = "server_metrics.jsonl"
 )
 
 // DefaultRoot is where runs go that name no directory.

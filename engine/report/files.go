@@ -32,6 +32,20 @@ func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) err
 	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
 }
 
+// WriteTimeline writes dir/timeline.jsonl, all of it or nothing.
+func WriteTimeline(dir string, steps []metrics.Step) error {
+	return WriteWhole(filepath.Join(dir, TimelineName), func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		for i := range steps {
+			if err := e.Encode(&steps[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // WriteWhole writes a file beside its place and moves it there when it is
 // complete and on disk; on error nothing is left of it.
 func WriteWhole(name string, write func(io.Writer) error) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
 // ErrNoResults is returned for a directory that no run wrote to.
@@ -41,16 +42,40 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	servers, err := rebuildServers(dir)
+	if err != nil {
+		return nil, err
+	}
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
 	s := c.Summary(metrics.RunInfo{
-		Planned: w.Requests, Limits: limits, Workload: w,
+		Planned: w.Requests, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
 		Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
 			SummaryName, human.Many(w.Requests, "record"))},
 	})
 	s.Run.Partial = true
 	return s, nil
+}
+
+// rebuildServers sums up the servers' samples that are on disk; nil where there are none. How often they were meant to come,
+// and whether all servers were read, only the run knew.
+func rebuildServers(dir string) (*metrics.Servers, error) {
+	samples, err := readSamples(dir)
+	if err != nil || len(samples) == 0 {
+		return nil, err
+	}
+	var pages, targets []string
+	for i := range samples {
+		if !slices.Contains(pages, samples[i].URL) {
+			pages, targets = append(pages, samples[i].URL), append(targets, samples[i].Target)
+		}
+	}
+	w := scrape.NewWatch(targets)
+	for i := range samples {
+		w.Add(slices.Index(pages, samples[i].URL), &samples[i])
+	}
+	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }
 
 // EachRecord calls f with each record of a results directory, in order of completion, and returns how many

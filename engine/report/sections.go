@@ -172,6 +172,7 @@ func (p *page) totals(s *metrics.Summary) {
 	c := s.PrefixCache
 	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
+	p.servers(s)
 	p.client(s)
 	p.Field("workload", shorten(s.Workload.Fingerprint, p.Width-labelWidth))
 	p.Field("results", p.o.Dir)

@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// restart starts a mock anew at the address of one that was killed.
+func (m *mockServer) restart(t *testing.T) *mockServer {
+	t.Helper()
+	return startMockIn(t, nil, filepath.Join(t.TempDir(), "again.jsonl"), "--listen", strings.TrimPrefix(m.url, "http://"))
+}
+
+// kill ends a mock as a machine that fails would.
+func (m *mockServer) kill(t *testing.T) {
+	t.Helper()
+	m.signal(t, os.Kill)
+	<-m.gone
+}
+
+// TestTargetDies: one of three servers is killed in the middle of a run. Its own requests fail and no others, each planned
+// request has its line, the page names who failed, from when on, how many and what became of the others; and where the
+// server comes back, so do its answers.
+func TestTargetDies(t *testing.T) {
+	load := steady(t, 1200, 200, 8)
+	for _, back := range []bool{false, true} {
+		t.Run(fmt.Sprint("back=", back), func(t *testing.T) {
+			t.Parallel()
+			mocks := []*mockServer{startMock(t), startMock(t), startMock(t)}
+			dying := mocks[1]
+			r := startReplay(t, "--trace", load, "--url", mocks[0].url, "--url", dying.url, "--url", mocks[2].url, "--scrape-interval", "200ms")
+			until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 200 })
+			dying.kill(t)
+			if back {
+				until(t, "some requests have failed", func() bool { return r.recorded(t, "connect_error") >= 40 })
+				dying = dying.restart(t)
+			}
+			res := r.finish(t)
+			res.prove(t)
+			res.verdict(t, "of 1,200 requests failed")
+			failed := res.failedAt(t, dying.url)
+			o := res.outage(t, dying.url, failed)
+			if back != (o.ToS != nil) {
+				t.Errorf("back %v, but %+v", back, o)
+			}
+			if back && !res.okAfter(dying.url, *o.ToS) {
+				t.Error("the server came back, and requests to it went on failing")
+			}
+			res.proveOthers(t, o)
+			res.proveTimeline(t)
+			res.proveRebuilt(t, o)
+			if s := res.summary.Servers; s == nil || s.All.Addresses != 3 || s.All.Missed == 0 || s.All.Incomplete == back || back != (s.All.Restarts == 1) {
+				t.Errorf("what the servers said: %+v", s)
+			}
+		})
+	}
+}
+
+// failedAt fails unless all failures are of one target, and returns them in order of their instants.
+func (r *results) failedAt(t *testing.T, url string) (failed []line) {
+	t.Helper()
+	for _, l := range r.lines {
+		switch {
+		case l.ok():
+		case l.Target != url:
+			t.Errorf("row %d to %s is %s (%s), but %s died", l.Row, l.Target, l.Outcome, l.Error, url)
+		case !slices.Contains([]string{"connect_error", "reset", "truncated"}, l.Outcome):
+			t.Errorf("row %d is %s (%s)", l.Row, l.Outcome, l.Error)
+		default:
+			failed = append(failed, l)
+		}
+	}
+	slices.SortFunc(failed, func(a, b line) int { return int(a.Planned - b.Planned) })
+	return failed
+}
+
+// outage is the only one, which must be of url and hold the failures, but perhaps some of those in flight at its ends, which
+// stand among answers; and the page must name it.
+func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage {
+	t.Helper()
+	if len(r.summary.Outages) != 1 {
+		t.Fatalf("outages %+v, want one of %s", r.summary.Outages, url)
+	}
+	o := r.summary.Outages[0]
+	if o.Target != url || o.Failed > int64(len(failed)) || 4*o.Failed < 3*int64(len(failed)) || o.Outcome != "connect_error" || !strings.Contains(o.Error, "connection refused") {
+		t.Errorf("%+v, want about %d failures of %s", o, len(failed), url)
+	}
+	// Requests that were in flight then were sent before.
+	if first := float64(failed[0].Planned) / 1e9; o.FromS < first || o.FromS > first+1 {
+		t.Errorf("from %v s on, the first failure was planned at %v s", o.FromS, first)
+	}
+	said := strings.Join(strings.Fields(r.stderr), " ")
+	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests)) {
+		t.Errorf("the page does not say %q:\n%s", want, r.stderr)
+	}
+	return o
+}
+
+// okAfter tells whether all requests to url that were planned a second after that and later succeeded, and there were some.
+func (r *results) okAfter(url string, s float64) bool {
+	n := 0
+	for _, l := range r.lines {
+		if l.Target == url && float64(l.Planned)/1e9 > s+1 {
+			if n++; !l.ok() {
+				return false
+			}
+		}
+	}
+	return n > 0
+}
+
+// proveOthers computes the others' TTFT again.
+func (r *results) proveOthers(t *testing.T, o metrics.Outage) {
+	t.Helper()
+	var before, during []float64
+	for _, l := range r.lines {
+		at := float64(l.Sent) / 1e9
+		switch {
+		case !l.ok() || l.Target == o.Target:
+		case at < o.FromS:
+			before = append(before, l.TTFT)
+		case o.ToS == nil || at < *o.ToS:
+			during = append(during, l.TTFT)
+		}
+	}
+	for _, c := range []struct {
+		got  *float64
+		list []float64
+	}{{o.OthersBeforeMS, before}, {o.OthersDuringMS, during}} {
+		slices.Sort(c.list)
+		if want := c.list[(len(c.list)*99+99)/100-1]; c.got == nil || *c.got != want {
+			t.Errorf("the others' TTFT p99 is %v, by the lines %v", c.got, want)
+		}
+	}
+}
+
+// proveTimeline counts timeline.jsonl again.
+func (r *results) proveTimeline(t *testing.T) {
+	t.Helper()
+	steps := readLines[metrics.Step](t, filepath.Join(r.dir, "timeline.jsonl"))
+	sum := int64(0)
+	for _, s := range steps {
+		ok, failed := int64(0), map[string]int64{}
+		for _, l := range r.lines {
+			at := l.Sent
+			if at == absent {
+				at = l.Planned
+			}
+			if l.Target != s.Target || at < int64(s.FromS*1e9) || at >= int64(s.ToS*1e9) {
+				continue
+			}
+			if l.ok() {
+				ok++
+			} else {
+				failed[l.Outcome]++
+			}
+		}
+		if sum += s.Requests; s.OK != ok || !maps.Equal(s.Failed, failed) || (s.TTFTP99 == nil) != (ok == 0) {
+			t.Errorf("%+v; the lines have %d ok and %v", s, ok, failed)
+		}
+	}
+	if sum != int64(len(r.lines)) {
+		t.Errorf("the timeline has %d of %d requests", sum, len(r.lines))
+	}
+}
+
+// proveRebuilt: the records alone tell the same.
+func (r *results) proveRebuilt(t *testing.T, o metrics.Outage) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(r.dir, "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	html := filepath.Join(t.TempDir(), "report.html")
+	p := start(t, nil, "report", r.dir, "--html", html)
+	p.wait(t)
+	page, err := os.ReadFile(html)
+	if err != nil || strings.Count(string(page), "<h3>"+o.Target) != 4 {
+		t.Errorf("the page does not draw requests, TTFT, queue and KV use of %s: %v", o.Target, err)
+	}
+	said := strings.Join(strings.Fields(p.stdout.String()), " ")
+	if want := fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests); !strings.Contains(said, want) || !strings.Contains(said, o.Target+" failed from ") {
+		t.Errorf("from the records alone, without %q:\n%s%s", want, p.stdout.String(), p.stderr.String())
+	}
+}
+
+// deadURL is an address where nobody listens.
+func deadURL(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return "http://" + l.Addr().String()
+}
+
+// TestTargetDeadFromTheStart: it is refused before anything is sent; who forbids to probe gets its requests failed, and only those.
+func TestTargetDeadFromTheStart(t *testing.T) {
+	load := steady(t, 100, 400, 4)
+	m, dead := startMock(t), deadURL(t)
+	if said := refused(t, "--trace", load, "--url", m.url, "--url", dead); !strings.Contains(said, "target "+dead+" does not accept connections") {
+		t.Error(said)
+	}
+	r := run(t, "--trace", load, "--url", m.url, "--url", dead, "--no-probe")
+	r.prove(t)
+	if failed := r.failedAt(t, dead); len(failed) != 50 {
+		t.Errorf("%d failed, want the 50 of %s", len(failed), dead)
+	}
+	if said := strings.Join(strings.Fields(r.stderr), " "); !strings.Contains(said, dead+" failed from the start on (50 of 50 requests; most by connect_error") {
+		t.Errorf("not named:\n%s", r.stderr)
+	}
+	if r.summary.Servers != nil {
+		t.Error("--no-probe, but somebody was asked for metrics")
+	}
+}

@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// TestScrape: what the servers count between the samples before and after is what their responses reported, to the token,
+// although probes, a warm-up and an earlier run went before; and every sample is in the file.
+func TestScrape(t *testing.T) {
+	load := generate(t, "--rows", "600", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
+	const model = `odd "name", {v1}\`
+	mocks := []*mockServer{startMock(t, "--model", model), startMock(t, "--model", model)}
+	for range 2 {
+		r := run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20")
+		r.prove(t)
+		r.only(t, "ok")
+		r.verdict(t)
+		s := r.summary.Servers
+		if s == nil || len(s.Targets) != 2 || s.IntervalS != 0.1 || !s.Whole {
+			t.Fatalf("%+v", s)
+		}
+		for i, target := range append(s.Targets, s.All) {
+			var hits, prompt, made, n float64
+			for _, l := range r.lines {
+				if l.Target == target.Target || i == 2 {
+					hits, prompt, made, n = hits+float64(l.Cached), prompt+float64(l.Prompt), made+float64(l.Completion), n+1
+				}
+			}
+			if hits == 0 || *target.PrefixHits != hits || *target.PrefixQueries != prompt || *target.PromptTokens != prompt || *target.GenerationTokens != made || *target.Requests != n || *target.Preemptions != 0 {
+				t.Errorf("%s: hits %v of %v, %v and %v tokens, %v requests; responses: %v of %v, %v, %v", target.Target, *target.PrefixHits, *target.PrefixQueries,
+					*target.PromptTokens, *target.GenerationTokens, *target.Requests, hits, prompt, made, n)
+			}
+			if target.Missed != 0 || target.Restarts != 0 || target.Incomplete || target.Engine != "vllm" || *target.RunningBefore != 0 || target.Running == nil || target.Running.Max < 1 {
+				t.Errorf("%+v", target)
+			}
+		}
+		proveSamples(t, r)
+		for _, note := range r.summary.Notes {
+			if strings.Contains(note, "the servers ") {
+				t.Errorf("a contradiction where there is none: %s", note)
+			}
+		}
+	}
+}
+
+// proveSamples reads server_metrics.jsonl.
+func proveSamples(t *testing.T, r *results) {
+	t.Helper()
+	phases, last := map[string][]scrape.Phase{}, map[string]int64{}
+	for _, m := range readLines[scrape.Sample](t, filepath.Join(r.dir, "server_metrics.jsonl")) {
+		if n := len(phases[m.Target]); n > 0 && m.AtNS <= last[m.Target] || (m.Phase == scrape.Before) != (n == 0) || m.Running == nil || m.TookMS <= 0 {
+			t.Errorf("%+v after %d", m, last[m.Target])
+		}
+		phases[m.Target], last[m.Target] = append(phases[m.Target], m.Phase), m.AtNS
+	}
+	for _, target := range r.summary.Servers.Targets {
+		list := phases[target.Target]
+		if int64(len(list)) != target.Samples || len(list) < 5 || list[len(list)-1] != scrape.After {
+			t.Errorf("%s: %v, the summary has %d samples", target.Target, list, target.Samples)
+		}
+	}
+}
+
+// TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
+func TestScrapeConfesses(t *testing.T) {
+	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--no-cached-tokens")
+	other := startReplay(t, "--trace", steady(t, 400, 40, 20), "--url", m.url, "--no-probe")
+	m.untilRunning(t, 1)
+	r := run(t, "--trace", steady(t, 150, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
+	other.signal(t, os.Interrupt)
+	other.signal(t, os.Interrupt)
+	other.wait(t)
+	notes := strings.Join(r.summary.Notes, "\n")
+	for _, want := range []string{"before the first request the servers were running ", "requests waited in the servers' queues in ", "came in answers that ended ok: somebody else uses them", "responses report no cached tokens; by the servers' own counters "} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in\n%s", want, notes)
+		}
+	}
+	if !strings.Contains(r.stderr, "\n  servers       running ") {
+		t.Errorf("not on the page:\n%s", r.stderr)
+	}
+}
+
+// TestScrapeElsewhere: behind a gateway the instances' pages are named; one that cannot be read is refused before anything
+// is sent, and where nothing is to be read the results have nothing of it.
+func TestScrapeElsewhere(t *testing.T) {
+	a, b := startMock(t), startMock(t)
+	load := steady(t, 60, 200, 4)
+	front := gateway(t, a.url, b.url)
+	r := run(t, "--trace", load, "--url", front, "--no-probe", "--scrape-url", a.url, "--scrape-url", b.url+"/metrics")
+	s := r.summary.Servers
+	if s == nil || len(s.Targets) != 2 || s.Targets[0].Target != a.url+"/metrics" || s.Whole || *s.All.Requests != 60 {
+		t.Errorf("%+v", s)
+	}
+	if said := refused(t, "--trace", load, "--url", front, "--scrape-url", a.url+"/nothing"); !strings.Contains(said, a.url+"/nothing: HTTP 404") {
+		t.Error(said)
+	}
+	silent := startMock(t, "--no-metrics")
+	for _, args := range [][]string{{"--url", silent.url}, {"--url", a.url, "--scrape", "off"}} {
+		r := run(t, append(args, "--trace", load)...)
+		if _, err := os.Stat(filepath.Join(r.dir, "server_metrics.jsonl")); err == nil || r.summary.Servers != nil || strings.Contains(r.stderr, "\n  servers") {
+			t.Errorf("%v: %+v\n%s", args, r.summary.Servers, r.stderr)
+		}
+	}
+	if said := refused(t, "--trace", load, "--url", silent.url, "--scrape", "on"); !strings.Contains(said, "HTTP 404") {
+		t.Error(said)
+	}
+}
+
+// TestScrapeOfAServerThatHangs delays nothing and nobody.
+func TestScrapeOfAServerThatHangs(t *testing.T) {
+	m := startMock(t)
+	asked := 0
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked++; asked > 1 {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, "vllm:num_requests_running 1\n")
+	}))
+	t.Cleanup(page.Close)
+	r := run(t, "--trace", steady(t, 300, 200, 4), "--url", m.url, "--scrape-url", page.URL, "--scrape-url", m.url, "--scrape-interval", "100ms")
+	r.prove(t)
+	r.only(t, "ok")
+	s := r.summary.Servers
+	if s.Targets[0].Missed == 0 || !s.Targets[0].Incomplete || s.Targets[1].Missed != 0 || s.Targets[1].Samples < 5 {
+		t.Errorf("%+v", s)
+	}
+	if want := fmt.Sprintf("%s/metrics did not answer ", page.URL); !strings.Contains(strings.Join(r.summary.Notes, "\n"), want) {
+		t.Errorf("no %q in %q", want, r.summary.Notes)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// The values of --scrape.
+const (
+	scrapeAuto = "auto"
+	scrapeOn   = "on"
+	scrapeOff  = "off"
+)
+
+// scrapeFlags say whether, how often and where the servers' own metrics are read.
+type scrapeFlags struct {
+	mode     string
+	interval time.Duration
+	urls     []string
+}
+
+func (f *scrapeFlags) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: where they answer (auto), on (or refuse to start) or off")
+	flags.DurationVar(&f.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
+	flags.StringArrayVar(&f.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
+}
+
+// leastScrapeInterval keeps a server from being asked more than it can bear.
+const leastScrapeInterval = 100 * time.Millisecond
+
+func (f *scrapeFlags) check() error {
+	switch {
+	case !slices.Contains([]string{scrapeAuto, scrapeOn, scrapeOff}, f.mode):
+		return fmt.Errorf("--scrape %q: want %s, %s or %s", f.mode, scrapeAuto, scrapeOn, scrapeOff)
+	case f.interval < leastScrapeInterval:
+		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.interval, leastScrapeInterval)
+	case f.mode == scrapeOff && len(f.urls) > 0:
+		return errors.New("--scrape-url: --scrape is off")
+	}
+	return nil
+}
+
+// scrapes tells whether anybody is to be read. Who may not be probed is read only on demand.
+func (o *options) scrapes() bool {
+	return o.scrape.mode == scrapeOn || o.scrape.mode == scrapeAuto && (!o.noProbe || len(o.scrape.urls) > 0)
+}
+
+// serverWatch takes the samples of a run to disk and sums them up. The scraper calls sample, one call at a time.
+type serverWatch struct {
+	scraper *engine.Scraper // nil = nobody is read
+	every   time.Duration
+	file    *os.File
+	err     error // the first of writing
+	sums    *scrape.Watch
+	whole   bool
+}
+
+// watchServers takes the samples before the run and opens the file of samples in dir.
+func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, error) {
+	w := &serverWatch{every: r.o.scrape.interval}
+	if !r.o.scrapes() {
+		return w, nil
+	}
+	var silent []error
+	var err error
+	if w.scraper, silent, err = r.prober.Scraper(ctx, r.o.scrape.urls, w.every); err != nil {
+		return w, err
+	}
+	if len(silent) > 0 && (r.o.scrape.mode == scrapeOn || len(r.o.scrape.urls) > 0) {
+		return w, fmt.Errorf("metrics cannot be read: %w; correct --scrape-url, or leave --scrape at auto", silent[0])
+	}
+	if w.scraper == nil {
+		return w, nil
+	}
+	pages := len(w.scraper.Targets())
+	if len(silent) > 0 {
+		r.note("no metrics can be read from %d of %s, such as %v", len(silent), human.Many(int64(len(silent)+pages), "server"), silent[0])
+	}
+	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
+	w.sums = scrape.NewWatch(w.scraper.Targets())
+	w.file, err = os.OpenFile(filepath.Join(dir, report.ServerMetricsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	if err != nil {
+		return w, fmt.Errorf("cannot write results: %w", err)
+	}
+	r.say.line("servers: metrics of %s are read every %v", human.Many(int64(pages), "page"), w.every)
+	return w, nil
+}
+
+// start begins to sample.
+func (w *serverWatch) start(run *engine.Run) {
+	if w.scraper != nil {
+		w.scraper.Start(run.Clock(), w.sample)
+	}
+}
+
+// sample takes one to disk at once, so that it outlives us.
+func (w *serverWatch) sample(page int, s *scrape.Sample) {
+	w.sums.Add(page, s)
+	line, err := json.Marshal(s)
+	if err == nil {
+		_, err = w.file.Write(append(line, '\n'))
+	}
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// end takes the samples after the run.
+func (w *serverWatch) end() {
+	if w.scraper == nil {
+		return
+	}
+	w.scraper.Stop()
+	if err := w.file.Close(); w.err == nil {
+		w.err = err
+	}
+}
+
+// summary is what all samples say; nil if there are none.
+func (w *serverWatch) summary() *metrics.Servers {
+	if w.scraper == nil {
+		return nil
+	}
+	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
+}
+
+// discard takes back the file of a run that was never sent.
+func (w *serverWatch) discard() {
+	if w == nil || w.file == nil {
+		return
+	}
+	_ = w.file.Close()
+	_ = os.Remove(w.file.Name())
+}

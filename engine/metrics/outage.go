@@ -1,0 +1,195 @@
+package metrics
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since the start.
+type Outage struct {
+	Target   string   `json:"target"`
+	Address  string   `json:"address,omitempty"` // where the target has several
+	FromS    float64  `json:"from_s"`            // 0 = from its first request on
+	ToS      *float64 `json:"to_s"`              // when a request was sent that succeeded again; null = none was
+	Requests int64    `json:"requests"`          // sent to it in that time
+	Failed   int64    `json:"failed"`
+	Outcome  string   `json:"outcome"` // the most frequent
+	Error    string   `json:"error"`   // of the first that ended so
+
+	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before
+	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile
+}
+
+// What an outage is: the stretch of a target's requests, in order of sending, in which the failed ones outweigh those that
+// succeeded by the most, if each success takes okWeight failures back, so that more than four of five failed. It needs
+// leastOutage failures more than that, and at least half of all that the target had: failures here and there are none.
+const (
+	okWeight    = 4
+	leastOutage = 5
+	mostOutages = 4 // notes; the summary has them all
+)
+
+// place is what may fail on its own.
+type failingPlace struct{ target, peer int32 }
+
+// outages lists at most one for each address of each target, in order of beginning.
+func (c *Collector) outages() []Outage {
+	of := map[failingPlace][]*moment{}
+	peers := map[int32]int{}
+	c.moments.each(func(k *moment) {
+		if stopped(k.outcome) || k.target < 0 || int(k.target) >= len(c.urls) {
+			return
+		}
+		at := failingPlace{k.target, k.peer}
+		if of[at] == nil {
+			peers[k.target]++
+		}
+		of[at] = append(of[at], k)
+	})
+	var out []Outage
+	for at, list := range of {
+		slices.SortStableFunc(list, func(a, b *moment) int { return cmp.Compare(a.atNS, b.atNS) })
+		from, to, ok := worstStretch(list)
+		if !ok {
+			continue
+		}
+		o := c.outage(list, from, to)
+		o.Target = c.urls[at.target]
+		if peers[at.target] > 1 {
+			o.Address = c.moments.peers.of(at.peer)
+		}
+		c.others(&o, at)
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b Outage) int {
+		return cmp.Or(cmp.Compare(a.FromS, b.FromS), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address))
+	})
+	return out
+}
+
+// worstStretch is list[from:to], and whether that is an outage.
+func worstStretch(list []*moment) (from, to int, ok bool) {
+	sum, begin, best, all := 0, 0, 0, 0
+	for i, k := range list {
+		if k.outcome == record.OK {
+			sum -= okWeight
+		} else {
+			sum++
+			all++
+		}
+		if sum <= 0 {
+			sum, begin = 0, i+1
+		}
+		if sum > best {
+			best, from, to = sum, begin, i+1
+		}
+	}
+	failed := 0
+	for _, k := range list[from:to] {
+		if k.outcome != record.OK {
+			failed++
+		}
+	}
+	return from, to, best >= leastOutage && 2*failed >= all
+}
+
+// outage describes list[from:to].
+func (c *Collector) outage(list []*moment, from, to int) Outage {
+	o := Outage{}
+	begin := int64(-1)
+	outcomes := map[record.Outcome]int64{}
+	for _, k := range list[from:to] {
+		o.Requests++
+		if k.outcome == record.OK {
+			continue
+		}
+		o.Failed++
+		outcomes[k.outcome]++
+		if begin < 0 || k.endNS < begin {
+			begin = k.endNS // one sent before may have been cut off later
+		}
+	}
+	if from > 0 {
+		o.FromS = seconds(begin)
+	}
+	if to < len(list) {
+		back := seconds(list[to].atNS)
+		o.ToS = &back
+	}
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int { return cmp.Compare(outcomes[a], outcomes[b]) })
+	o.Outcome = most.String()
+	for _, k := range list[from:to] {
+		if k.outcome == most && k.failure >= 0 {
+			o.Error = c.moments.failures.of(k.failure)
+			break
+		}
+	}
+	return o
+}
+
+// others compares the TTFT of everybody else before and during an outage at one place.
+func (c *Collector) others(o *Outage, at failingPlace) {
+	var before, during []int64
+	c.moments.each(func(k *moment) {
+		if k.ttftNS == record.None || (failingPlace{k.target, k.peer}) == at {
+			return
+		}
+		switch sent := seconds(k.atNS); {
+		case sent < o.FromS:
+			before = append(before, k.ttftNS)
+		case o.ToS == nil || sent < *o.ToS:
+			during = append(during, k.ttftNS)
+		}
+	})
+	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)
+}
+
+// outageNotes says who failed for a time, and what that did to the others.
+func outageNotes(s *Summary) []string {
+	var out []string
+	for i, o := range s.Outages {
+		if i == mostOutages {
+			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", human.Count(int64(len(s.Outages)-i))))
+		}
+		out = append(out, o.words())
+	}
+	return out
+}
+
+func (o *Outage) words() string {
+	who := o.Target
+	if o.Address != "" {
+		who += " at " + o.Address
+	}
+	when := fmt.Sprintf("from %s on", human.Duration(o.FromS*1e9, 3))
+	switch {
+	case o.FromS == 0 && o.ToS == nil:
+		when = "from the start on"
+	case o.FromS == 0:
+		when = fmt.Sprintf("from the start to %s", human.Duration(*o.ToS*1e9, 3))
+	case o.ToS != nil:
+		when = fmt.Sprintf("from %s to %s", human.Duration(o.FromS*1e9, 3), human.Duration(*o.ToS*1e9, 3))
+	}
+	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, human.Count(o.Failed), requests(o.Requests), o.Outcome)
+	if o.Error != "" {
+		text += ", " + quote(o.Error)
+	}
+	return text + ")" + o.othersWords()
+}
+
+func (o *Outage) othersWords() string {
+	ms := func(v *float64) string { return human.Duration(*v*1e6, 3) }
+	switch before, during := o.OthersBeforeMS, o.OthersDuringMS; {
+	case during == nil:
+		return ""
+	case before == nil:
+		return fmt.Sprintf("; the others' TTFT p99 was %s meanwhile", ms(during))
+	default:
+		return fmt.Sprintf("; the others' TTFT p99 was %s before and %s meanwhile", ms(before), ms(during))
+	}
+}

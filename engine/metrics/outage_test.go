@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// sentAt is a request that was sent then and, if ok, had its first token ttftNS later.
+func sentAt(ns int64, o record.Outcome, ttftNS int64) *record.Record {
+	var r record.Record
+	r.Clear()
+	r.Row, r.PlannedNS, r.SentNS, r.Outcome = 0, ns, ns, o
+	switch o {
+	case record.OK:
+		r.FirstTokenNS, r.LastTokenNS, r.DoneNS = ns+ttftNS, ns+ttftNS+5e6, ns+ttftNS+5e6
+	case record.ConnectError:
+		r.SentNS, r.Error = record.None, "connection refused"
+	default:
+		r.Error = "connection reset"
+	}
+	return &r
+}
+
+const ms, s = int64(1e6), int64(1e9)
+
+// TestOutage: one of three targets dies at 3 s and is back at 6 s.
+func TestOutage(t *testing.T) {
+	c := NewCollector([]string{"http://a", "http://b", "http://c"})
+	var list []*record.Record
+	var targets []int
+	for i := range int64(900) {
+		at, target := i*10*ms, int(i%3)
+		r := sentAt(at, record.OK, 20*ms)
+		switch {
+		case target == 1 && at >= 29*s/10 && at < 3*s: // in flight when it died, and had brought a token
+			r = sentAt(at, record.Truncated, 0)
+			r.FirstTokenNS, r.LastTokenNS = at+20*ms, 3*s+at/1000
+		case target == 1 && at >= 3*s && at < 6*s:
+			r = sentAt(at, record.ConnectError, 0)
+		case target != 1 && at >= 3*s && at < 6*s:
+			r = sentAt(at, record.OK, 50*ms)
+		case target != 1 && at >= 6*s:
+			r = sentAt(at, record.OK, 90*ms)
+		}
+		list, targets = append(list, r), append(targets, target)
+	}
+	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(list)) { // records come in order of completion
+		c.Add(list[i], targets[i])
+	}
+	sum := c.Summary(RunInfo{Planned: 900})
+	if len(sum.Outages) != 1 {
+		t.Fatalf("%+v", sum.Outages)
+	}
+	o := sum.Outages[0]
+	first := list[slices.IndexFunc(list, func(r *record.Record) bool { return r.Outcome == record.Truncated })]
+	if o.Target != "http://b" || o.Address != "" || math.Abs(o.FromS-float64(first.LastTokenNS)/1e9) > 1e-9 || *o.ToS != 6.01 || o.Requests != o.Failed || o.Failed != 103 || o.Outcome != "connect_error" || o.Error != "connection refused" {
+		t.Errorf("%+v, first cut at %d", o, first.LastTokenNS)
+	}
+	if *o.OthersBeforeMS != 20 || *o.OthersDuringMS != 50 {
+		t.Errorf("the others: %v before, %v during", *o.OthersBeforeMS, *o.OthersDuringMS)
+	}
+	want := `http://b failed from 3.00 s to 6.01 s (103 of 103 requests; most by connect_error, "connection refused"); the others' TTFT p99 was 20.0 ms before and 50.0 ms meanwhile`
+	if !slices.Contains(sum.Notes, want) {
+		t.Errorf("notes %q, want %q", sum.Notes, want)
+	}
+}
+
+// TestOutageOfOneAddress of a name with several, and one that never lived.
+func TestOutageOfOneAddress(t *testing.T) {
+	c := NewCollector([]string{"http://name"})
+	for i := range int64(100) {
+		r := sentAt(i*ms, record.OK, ms)
+		r.Peer = "10.0.0.1:8000"
+		if i%2 == 0 {
+			r = sentAt(i*ms, record.ConnectError, 0)
+			r.Peer = "10.0.0.2:8000"
+		}
+		c.Add(r, 0)
+	}
+	sum := c.Summary(RunInfo{Planned: 100})
+	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests; most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
+	if !slices.Contains(sum.Notes, want) {
+		t.Errorf("%q; want %q", sum.Notes, want)
+	}
+}
+
+// TestNoOutage: failures that are spread over a run, a few in a row, and what a stopped run leaves unsent.
+func TestNoOutage(t *testing.T) {
+	for name, outcome := range map[string]func(i int, rng *rand.Rand) record.Outcome{
+		"none": func(int, *rand.Rand) record.Outcome { return record.OK },
+		"one in ten": func(_ int, rng *rand.Rand) record.Outcome {
+			return [2]record.Outcome{record.OK, record.Reset}[rng.IntN(10)/9]
+		},
+		"one in two": func(_ int, rng *rand.Rand) record.Outcome {
+			return [2]record.Outcome{record.OK, record.Reset}[rng.IntN(2)]
+		},
+		"four in row": func(i int, _ *rand.Rand) record.Outcome {
+			return [2]record.Outcome{record.OK, record.Reset}[btoi(i >= 500 && i < 504)]
+		},
+		"stopped": func(i int, _ *rand.Rand) record.Outcome {
+			return [2]record.Outcome{record.OK, record.NotSent}[btoi(i >= 500)]
+		},
+	} {
+		for seed := range uint64(3) {
+			rng := rand.New(rand.NewPCG(seed, 7))
+			c := NewCollector([]string{"http://a", "http://b"})
+			for i := range 2000 {
+				c.Add(sentAt(int64(i)*ms, outcome(i, rng), ms), i%2)
+			}
+			if sum := c.Summary(RunInfo{Planned: 2000}); len(sum.Outages) > 0 {
+				t.Errorf("%s: %+v", name, sum.Outages)
+			}
+		}
+	}
+}
+
+// TestManyOutages: the notes name a few, the summary all.
+func TestManyOutages(t *testing.T) {
+	var urls []string
+	for i := range 12 {
+		urls = append(urls, fmt.Sprintf("http://%02d", i))
+	}
+	c := NewCollector(urls)
+	for i := range 12 * 20 {
+		c.Add(sentAt(int64(i)*ms, record.ConnectError, 0), i%12)
+	}
+	sum := c.Summary(RunInfo{Planned: 240})
+	if notes := strings.Join(sum.Notes, "\n"); len(sum.Outages) != 12 || strings.Count(notes, "failed from the start on") != mostOutages || !strings.Contains(notes, "8 more failed for a time") {
+		t.Errorf("%d outages, notes:\n%s", len(sum.Outages), notes)
+	}
+}

@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// Servers is what the servers said of themselves during the run, beside which the summary puts our own numbers.
+type Servers struct {
+	scrape.Servers
+	Whole bool `json:"whole"` // every address that requests went to was read, so that its counts compare with ours
+}
+
+// What counts as a contradiction between a server's counters and what was received from it.
+const (
+	hitTolerance   = 0.01 // of the prefix hit ratio
+	tokenTolerance = 0.01 // of the tokens that were received
+	longQueue      = 0.5  // of the samples found a queue
+)
+
+// serverNotes says where the servers' own numbers and ours contradict each other, and what the servers confess.
+func serverNotes(s *Summary) []string {
+	if s.Servers == nil {
+		return nil
+	}
+	out := []string{}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	all := &s.Servers.All
+	if n := all.RunningBefore; n != nil && *n > 0 {
+		say("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
+	}
+	for _, t := range s.Servers.Targets {
+		if t.Restarts > 0 {
+			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, human.Many(t.Restarts, "time"))
+		}
+		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
+			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, human.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
+		}
+	}
+	if all.Preemptions != nil && *all.Preemptions > 0 {
+		say("the servers preempted requests (%s): their KV caches were too small for what ran at once", human.Many(int64(*all.Preemptions), "time"))
+	}
+	if w := all.WaitingShare; w != nil && *w > longQueue {
+		say("requests waited in the servers' queues in %s of the samples (%s on average): more was offered than they take",
+			human.Percent(*w), human.Number(all.Waiting.Mean, 3))
+	}
+	out = append(out, hitNotes(s)...)
+	return append(out, tokenNotes(s)...)
+}
+
+// hitNotes compares the prefix hits that the servers counted with those that their responses reported.
+func hitNotes(s *Summary) []string {
+	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
+	switch {
+	case counted == nil:
+		return nil
+	case reported == nil && s.PrefixCache.ExpectedHitRatio != nil:
+		return []string{fmt.Sprintf("responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
+			human.Percent(*counted), human.Percent(*s.PrefixCache.ExpectedHitRatio))}
+	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:
+		return nil
+	}
+	why := ""
+	switch {
+	case s.Requests.Failed > 0:
+		why = "; they count the failed ones, too"
+	case s.Servers.Whole:
+		why = "; they count the requests of others, too, and those that they put back into the queue"
+	default:
+		why = "; not all of the servers were read"
+	}
+	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", human.Percent(*counted), human.Percent(*reported), why)}
+}
+
+// tokenNotes compares the tokens that the servers made with those that came.
+func tokenNotes(s *Summary) []string {
+	all := &s.Servers.All
+	if all.GenerationTokens == nil || !s.Servers.Whole || all.Incomplete || all.Restarts > 0 {
+		return nil
+	}
+	made, came := *all.GenerationTokens, float64(s.Tokens.Completion)
+	if math.Abs(made-came) <= tokenTolerance*math.Max(made, came) {
+		return nil
+	}
+	why := "somebody else uses them"
+	switch {
+	case made < came:
+		why = "they count otherwise, or not all that serve were read"
+	case s.Requests.Failed > 0:
+		why = fmt.Sprintf("it went to %s that failed, or somebody else uses them", requests(s.Requests.Failed))
+	case s.Requests.Resent > 0:
+		why = fmt.Sprintf("%s sent twice, or somebody else uses them", requests(s.Requests.Resent))
+	}
+	return []string{fmt.Sprintf("the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
+		human.Count(int64(made)), human.Count(int64(came)), why)}
+}

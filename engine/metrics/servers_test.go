@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// agreeing is a run whose servers say what was received from them.
+func agreeing() *Summary {
+	p := func(v float64) *float64 { return &v }
+	all := scrape.Server{
+		RunningBefore: p(0), WaitingShare: p(0.2), Waiting: &scrape.Gauge{Mean: 0.3, Max: 4}, PrefixHitRatio: p(0.4),
+		Preemptions: p(0), GenerationTokens: p(10_000),
+	}
+	return &Summary{
+		Servers:     &Servers{Servers: scrape.Servers{All: all, Targets: []scrape.Server{{Target: "http://a", Samples: 9}}}, Whole: true},
+		Tokens:      Tokens{Completion: 10_000},
+		PrefixCache: PrefixCache{ReportedHitRatio: p(0.4), ExpectedHitRatio: p(0.5)},
+	}
+}
+
+// TestServerNotes: each contradiction is said, with its most likely cause, and nothing is where there is none.
+func TestServerNotes(t *testing.T) {
+	p := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		name   string
+		change func(s *Summary)
+		want   string // "" = nothing
+	}{
+		{"nobody was read", func(s *Summary) { s.Servers = nil }, ""},
+		{"all agree", func(*Summary) {}, ""},
+		{"nearly", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.All.GenerationTokens = p(0.409), p(10_050) }, ""},
+		{"nothing is known", func(s *Summary) { s.Servers.All = scrape.Server{} }, ""},
+		{"busy before", func(s *Summary) { s.Servers.All.RunningBefore = p(3) }, "before the first request the servers were running 3 requests already: others use them, or their gauges lag behind"},
+		{"preempted", func(s *Summary) { s.Servers.All.Preemptions = p(12) }, "the servers preempted requests (12 times): their KV caches were too small for what ran at once"},
+		{"a queue", func(s *Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = p(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): more was offered than they take"},
+		{"restarted", func(s *Summary) { s.Servers.Targets[0].Restarts = 1 }, "the counters of http://a fell 1 time: it was started anew"},
+		{"missed", func(s *Summary) { s.Servers.Targets[0].Missed, s.Servers.Targets[0].Error = 1, "timeout" }, `http://a did not answer 1 of 10 scrapes of its metrics, the last one: "timeout"`},
+		{"missed in an outage", func(s *Summary) { s.Servers.Targets[0].Missed, s.Outages = 1, []Outage{{Target: "http://a"}} }, ""},
+		{"other hits", func(s *Summary) { s.Servers.All.PrefixHitRatio = p(0.3) }, "the servers count 30 % prefix hits during the run, the responses report 40 %; they count the requests of others, too, and those that they put back into the queue"},
+		{"other hits, failures", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Requests.Failed = p(0.3), 5 }, "the responses report 40 %; they count the failed ones, too"},
+		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = p(0.3), false }, "the responses report 40 %; not all of the servers were read"},
+		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
+		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = p(12_000) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},
+		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Failed = p(12_000), 7 }, "it went to 7 requests that failed, or somebody else uses them"},
+		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = p(12_000), 7 }, "7 requests sent twice, or somebody else uses them"},
+		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = p(5_000) }, "they count otherwise, or not all that serve were read"},
+		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = p(12_000), false }, ""},
+		{"more made, but not to the end", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Incomplete = p(12_000), true }, ""},
+		{"more made, but restarted", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Restarts = p(12_000), 1 }, ""},
+	} {
+		s := agreeing()
+		c.change(s)
+		got := serverNotes(s)
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/svg"
+)
+
+//go:embed page.html
+var pageTemplate string
+
+// htmlPage is what the template shows.
+type htmlPage struct {
+	Style   template.CSS
+	Title   string
+	Valid   bool
+	Partial bool
+	Reasons []string
+	Notes   []string
+	Numbers [][2]string // label and value
+	Plots   []htmlPlot
+}
+
+// htmlPlot is one kind of picture, of everybody that has it.
+type htmlPlot struct {
+	Title         string
+	First, Second string // what its lines are; "" = bars
+	Figures       []htmlFigure
+}
+
+type htmlFigure struct {
+	Title string
+	SVG   template.HTML // made of numbers alone
+}
+
+// HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no scripts, no fonts, no network.
+// What is drawn by time is made of the records and of the servers' samples, so a killed run has it, too.
+func HTML(w io.Writer, dir string, s *metrics.Summary) error {
+	t, err := template.New("page").Parse(pageTemplate)
+	if err != nil {
+		panic("BUG: report: " + err.Error())
+	}
+	steps, err := timeline(dir, s)
+	if err != nil {
+		return err
+	}
+	samples, err := readSamples(dir)
+	if err != nil {
+		return err
+	}
+	p := htmlPage{
+		Style: svg.Style(), Title: s.Workload.Trace, Valid: s.Verdict.Valid, Partial: s.Run.Partial, Reasons: s.Verdict.Reasons, Notes: s.Notes,
+		Numbers: htmlNumbers(s), Plots: append(stepPlots(steps), samplePlots(samples)...),
+	}
+	if p.Title == "" {
+		p.Title = dir
+	}
+	return t.Execute(w, p)
+}
+
+// timeline makes the steps of time from the records, as the run did.
+func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
+	var urls []string
+	for _, t := range s.Targets {
+		urls = append(urls, t.URL)
+	}
+	c := metrics.NewCollector(urls)
+	_, err := EachRecord(dir, func(r *record.Record) { c.Add(r, slices.Index(urls, r.Target)) })
+	if err != nil {
+		return nil, fmt.Errorf("what is drawn by time is made of the records: %w", err)
+	}
+	return c.ByTime(), nil
+}
+
+// readSamples reads server_metrics.jsonl, if there is one. A last line that was not finished does not count.
+func readSamples(dir string) (samples []scrape.Sample, err error) {
+	name := filepath.Join(dir, ServerMetricsName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		var m scrape.Sample
+		if err := json.Unmarshal(line, &m); err != nil {
+			if line[len(line)-1] != '\n' {
+				break
+			}
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		samples = append(samples, m)
+	}
+	return samples, nil
+}
+
+// htmlNumbers are what the page says in figures; the rest is on the terminal and in summary.json.
+func htmlNumbers(s *metrics.Summary) [][2]string {
+	r := s.Requests
+	out := [][2]string{
+		{"run", seconds(s.Run.DurationS)},
+		{"requests", human.Count(r.Planned)}, {"ok", human.Count(r.OK)}, {"failed", human.Count(r.Failed)},
+		{"requests/s", human.Rate(s.Throughput.RequestsPerS)}, {"output tokens/s", human.Rate(s.Throughput.OutputTokensPerS)},
+	}
+	for _, d := range []struct {
+		label  string
+		q      *metrics.Percentiles
+		unitNS float64
+	}{{"drift", s.DriftUS, 1e3}, {"TTFT", s.TTFTMS, 1e6}, {"TPOT", s.TPOTMS, 1e6}, {"E2E", s.E2EMS, 1e6}} {
+		if d.q != nil {
+			out = append(out, [2]string{d.label + " p50, p99", human.Duration(d.q.P50*d.unitNS, 3) + ", " + human.Duration(d.q.P99*d.unitNS, 3)})
+		}
+	}
+	if v := s.PrefixCache.ReportedHitRatio; v != nil {
+		out = append(out, [2]string{"prefix hits, as reported", human.Percent(*v)})
+	}
+	if s.Servers != nil {
+		if v := s.Servers.All.PrefixHitRatio; v != nil {
+			out = append(out, [2]string{"prefix hits, as the servers count", human.Percent(*v)})
+		}
+		if v := s.Servers.All.Preemptions; v != nil {
+			out = append(out, [2]string{"preemptions", human.Count(int64(*v))})
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package scrape
+
+// Quantity is something that servers of several kinds say of themselves, each by its own name.
+type Quantity int
+
+// The quantities. The first three are as they stand, the others only grow until the server starts anew.
+const (
+	Running          Quantity = iota // requests in a batch now
+	Waiting                          // requests in the queue now
+	KVUsage                          // share of the KV cache in use, 0..1
+	PrefixHits                       // tokens found in the prefix cache; of old vLLM blocks, as are the queries then
+	PrefixQueries                    // tokens looked for in it
+	Preemptions                      // requests put back into the queue since the KV cache was full
+	PromptTokens                     // tokens of prompts
+	GenerationTokens                 // tokens made
+	Requests                         // requests answered
+
+	Quantities = iota
+)
+
+// firstCounter is the first quantity that only grows.
+const firstCounter = PrefixHits
+
+// family is one name of a quantity.
+type family struct {
+	engine string
+	of     Quantity
+	name   string
+	label  string // with value: the series that count; "" = all
+	value  string
+	most   bool // the largest of the series, not their sum
+}
+
+// families is every name known. Of an engine's names for one quantity the first that a page has counts: old names live on
+// beside new ones for some versions. Counters of Python's client end in _total on the page and not in the source. A page is
+// that of the first engine here that it has a name of: what runs behind Dynamo's frontend speaks for itself where it is asked
+// itself. AIBrix's gateway and llm-d's scheduler have no such numbers of their own; they read those of the engines behind them.
+func families() []family {
+	return []family{
+		// vLLM, V1: vllm/v1/metrics/loggers.py (PrometheusStatLogger); before 0.10 the cache's names began with gpu_.
+		// V0: vllm/engine/metrics.py, whose hit rate (gpu_prefix_cache_hit_rate) cannot be had for a part of the time.
+		{engine: "vllm", of: Running, name: "vllm:num_requests_running"},
+		{engine: "vllm", of: Waiting, name: "vllm:num_requests_waiting"},
+		{engine: "vllm", of: KVUsage, name: "vllm:kv_cache_usage_perc"},
+		{engine: "vllm", of: KVUsage, name: "vllm:gpu_cache_usage_perc"},
+		{engine: "vllm", of: PrefixHits, name: "vllm:prefix_cache_hits_total"},
+		{engine: "vllm", of: PrefixHits, name: "vllm:gpu_prefix_cache_hits_total"},
+		{engine: "vllm", of: PrefixQueries, name: "vllm:prefix_cache_queries_total"},
+		{engine: "vllm", of: PrefixQueries, name: "vllm:gpu_prefix_cache_queries_total"},
+		{engine: "vllm", of: Preemptions, name: "vllm:num_preemptions_total"},
+		{engine: "vllm", of: PromptTokens, name: "vllm:prompt_tokens_total"},
+		{engine: "vllm", of: GenerationTokens, name: "vllm:generation_tokens_total"},
+		{engine: "vllm", of: Requests, name: "vllm:request_success_total"},
+
+		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What it looks up
+		// is each prompt, once.
+		{engine: "sglang", of: Running, name: "sglang:num_running_reqs"},
+		{engine: "sglang", of: Waiting, name: "sglang:num_queue_reqs"},
+		{engine: "sglang", of: KVUsage, name: "sglang:token_usage"},
+		{engine: "sglang", of: PrefixHits, name: "sglang:cached_tokens_total"},
+		{engine: "sglang", of: PrefixQueries, name: "sglang:prompt_tokens_total"},
+		{engine: "sglang", of: Preemptions, name: "sglang:num_retracted_requests_total"},
+		{engine: "sglang", of: PromptTokens, name: "sglang:prompt_tokens_total"},
+		{engine: "sglang", of: GenerationTokens, name: "sglang:generation_tokens_total"},
+		{engine: "sglang", of: Requests, name: "sglang:num_requests_total"},
+
+		// TGI: docs/source/reference/metrics.md of huggingface/text-generation-inference. Its counters have no _total.
+		{engine: "tgi", of: Running, name: "tgi_batch_current_size"},
+		{engine: "tgi", of: Waiting, name: "tgi_queue_size"},
+		{engine: "tgi", of: PromptTokens, name: "tgi_request_input_length_sum"},
+		{engine: "tgi", of: GenerationTokens, name: "tgi_request_generated_tokens_sum"},
+		{engine: "tgi", of: Requests, name: "tgi_request_success"},
+
+		// trtllm-serve, which has them at /prometheus/metrics: tensorrt_llm/metrics/collector.py of NVIDIA/TensorRT-LLM; the
+		// first three also in the model server protocol of kubernetes-sigs/gateway-api-inference-extension.
+		{engine: "trtllm", of: Running, name: "trtllm_num_requests_running"},
+		{engine: "trtllm", of: Waiting, name: "trtllm_num_requests_waiting"},
+		{engine: "trtllm", of: KVUsage, name: "trtllm_kv_cache_utilization"},
+		{engine: "trtllm", of: PrefixHits, name: "trtllm_prompt_cached_tokens_total"},
+		{engine: "trtllm", of: PrefixQueries, name: "trtllm_prompt_tokens_total"},
+		{engine: "trtllm", of: PromptTokens, name: "trtllm_prompt_tokens_total"},
+		{engine: "trtllm", of: GenerationTokens, name: "trtllm_generation_tokens_total"},
+		{engine: "trtllm", of: Requests, name: "trtllm_request_success_total"},
+
+		// Triton, usually on port 8002: README.md of triton-inference-server/tensorrtllm_backend (section Triton Metrics),
+		// docs/user_guide/metrics.md of triton-inference-server/server. A request passes several models of an ensemble, so the
+		// busiest model counts.
+		{engine: "triton", of: Running, name: "nv_trt_llm_request_metrics", label: "request_type", value: "scheduled"},
+		{engine: "triton", of: Waiting, name: "nv_trt_llm_request_metrics", label: "request_type", value: "waiting"},
+		{engine: "triton", of: Waiting, name: "nv_inference_pending_request_count", most: true},
+		{engine: "triton", of: KVUsage, name: "nv_trt_llm_kv_cache_block_metrics", label: "kv_cache_block_type", value: "fraction"},
+		{engine: "triton", of: Requests, name: "nv_inference_request_success", most: true},
+
+		// Dynamo's frontend: docs/observability/metrics.md of ai-dynamo/dynamo. Those in flight include those in its queue.
+		{engine: "dynamo", of: Running, name: "dynamo_frontend_inflight_requests"},
+		{engine: "dynamo", of: Waiting, name: "dynamo_frontend_queued_requests"},
+		{engine: "dynamo", of: PromptTokens, name: "dynamo_frontend_input_sequence_tokens_sum"},
+		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_tokens_total"},
+		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_sequence_tokens_sum"},
+		{engine: "dynamo", of: Requests, name: "dynamo_frontend_requests_total"},
+	}
+}
+
+// sameEngine are labels by which the workers of one engine differ, who all say the same: one of them counts.
+func sameEngine(label []byte) bool {
+	switch string(label) {
+	case "tp_rank", "pp_rank", "moe_ep_rank", "pid":
+		return true
+	}
+	return false
+}

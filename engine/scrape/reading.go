@@ -1,0 +1,158 @@
+// Package scrape knows what inference servers say of themselves in Prometheus' text format: it reads their pages, keeps one
+// table of their names for the same things, and sums up what a run's samples say.
+//
+// It opens no sockets (that is engine's Scraper) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
+// allocates when it meets a series for the first time, and for what it returns; a Watch keeps no samples.
+package scrape
+
+import "math"
+
+// Values are the quantities by name; nil = the server does not say.
+type Values struct {
+	Running          *float64 `json:"running"`
+	Waiting          *float64 `json:"waiting"`
+	KVUsage          *float64 `json:"kv_usage"` // mean over the engines
+	PrefixHits       *float64 `json:"prefix_hits"`
+	PrefixQueries    *float64 `json:"prefix_queries"`
+	Preemptions      *float64 `json:"preemptions"`
+	PromptTokens     *float64 `json:"prompt_tokens"`
+	GenerationTokens *float64 `json:"generation_tokens"`
+	Requests         *float64 `json:"requests"`
+}
+
+// at is the place of a quantity.
+func (v *Values) at(q Quantity) **float64 {
+	return [Quantities]**float64{
+		&v.Running, &v.Waiting, &v.KVUsage, &v.PrefixHits, &v.PrefixQueries, &v.Preemptions, &v.PromptTokens, &v.GenerationTokens, &v.Requests,
+	}[q]
+}
+
+// Reading is what one page says. Over the engines of a page counts are summed.
+type Reading struct {
+	Engine  string `json:"engine"`  // vllm, sglang, tgi, trtllm, triton or dynamo; "" = none of the names is on the page
+	Engines int    `json:"engines"` // how many a page speaks of
+	Values
+	MostKVUsage *float64 `json:"kv_usage_max"` // of an engine
+}
+
+// maxSeries bounds the series of a family that are told apart.
+const maxSeries = 4096
+
+// Reader reads pages. Make it with NewReader.
+type Reader struct {
+	families []family
+	named    map[string][]int // places in families
+	found    []found          // by family
+	pages    int
+	key      []byte
+}
+
+// found is what the page has of a family.
+type found struct {
+	series map[string]*series // by what tells them apart
+	page   int                // the last page that had one
+}
+
+type series struct {
+	page  int
+	value float64
+}
+
+// NewReader returns a reader of any server's page.
+func NewReader() *Reader {
+	r := &Reader{families: families(), named: map[string][]int{}}
+	r.found = make([]found, len(r.families))
+	for i, f := range r.families {
+		r.named[f.name] = append(r.named[f.name], i)
+		r.found[i].series = map[string]*series{}
+	}
+	return r
+}
+
+// Read returns what a page says; a page without any known name is not an error, a page of another format is.
+func (r *Reader) Read(page []byte) (Reading, error) {
+	r.pages++
+	if err := Lines(page, r.take); err != nil {
+		return Reading{}, err
+	}
+	var out Reading
+	for i, f := range r.families {
+		if out.Engine == "" && r.found[i].page == r.pages {
+			out.Engine = f.engine
+		}
+		if to := out.at(f.of); f.engine == out.Engine && *to == nil {
+			r.fold(i, &out)
+		}
+	}
+	return out, nil
+}
+
+// take keeps a sample of a known family.
+func (r *Reader) take(name []byte, labels Labels, value float64) {
+	for _, i := range r.named[string(name)] {
+		f, at := &r.families[i], &r.found[i]
+		if math.IsNaN(value) || math.IsInf(value, 0) || f.label != "" && labels.Get(f.label) != f.value {
+			continue
+		}
+		r.key = appendKey(r.key[:0], labels)
+		s := at.series[string(r.key)]
+		if s == nil {
+			if len(at.series) == maxSeries {
+				continue
+			}
+			s = &series{}
+			at.series[string(r.key)] = s
+		}
+		if s.page != r.pages || value > s.value {
+			s.value = value
+		}
+		s.page, at.page = r.pages, r.pages
+	}
+}
+
+// appendKey appends what tells a series from those of other engines.
+func appendKey(dst []byte, labels Labels) []byte {
+	labels.each(func(name, value []byte) bool {
+		if !sameEngine(name) {
+			dst = append(append(append(dst, name...), '='), value...)
+			dst = append(dst, 0)
+		}
+		return true
+	})
+	return dst
+}
+
+// fold makes one number of a family's series on the page, if there are any.
+func (r *Reader) fold(i int, out *Reading) {
+	sum, most, n := 0.0, math.Inf(-1), 0
+	for _, s := range r.found[i].series {
+		if s.page == r.pages {
+			sum, most, n = sum+s.value, max(most, s.value), n+1
+		}
+	}
+	if n == 0 {
+		return
+	}
+	switch f := &r.families[i]; {
+	case f.of == KVUsage:
+		sum /= float64(n)
+		out.MostKVUsage = &most
+	case f.most:
+		sum = most
+	}
+	if q := r.families[i].of; q == Running || q == KVUsage {
+		out.Engines = max(out.Engines, n)
+	}
+	*out.at(r.families[i].of) = &sum
+}
+
+// Counted tells whether the counters of both stand alike.
+func (v *Values) Counted(as *Values) bool {
+	for q := firstCounter; q < Quantities; q++ {
+		x, y := *v.at(q), *as.at(q)
+		if (x == nil) != (y == nil) || x != nil && *x != *y {
+			return false
+		}
+	}
+	return true
+}

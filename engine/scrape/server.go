@@ -1,0 +1,153 @@
+package scrape
+
+import (
+	"slices"
+	"strings"
+)
+
+// Gauge is over the samples during a run. Of several pages it is about their sum: each sample of one is added to the latest of
+// the others, and a page that does not answer has nothing. Of the KV cache's use it is about their mean, and Max is that of an
+// engine.
+type Gauge struct {
+	Mean float64 `json:"mean"`
+	Max  float64 `json:"max"`
+}
+
+// Server is what a target, or all of them, said over a run. What was never said is null. Counts are increases between the
+// samples before and after the run.
+type Server struct {
+	Target    string `json:"target,omitempty"`
+	Addresses int    `json:"addresses"` // pages that were read
+	Engine    string `json:"engine"`
+	Engines   int    `json:"engines"`
+
+	Samples    int64  `json:"samples"`
+	Missed     int64  `json:"missed"` // samples that failed
+	Error      string `json:"error,omitempty"`
+	Restarts   int64  `json:"restarts"`   // counters fell: what they had counted since the sample before is lost
+	Incomplete bool   `json:"incomplete"` // the sample after the run is missing, so counts end before it did
+
+	RunningBefore *float64 `json:"running_before"`
+	WaitingBefore *float64 `json:"waiting_before"`
+	Running       *Gauge   `json:"running"`
+	Waiting       *Gauge   `json:"waiting"`
+	WaitingShare  *float64 `json:"waiting_share"` // of the samples during the run that found a queue
+	KVUsage       *Gauge   `json:"kv_usage"`
+
+	PrefixHitRatio   *float64 `json:"prefix_hit_ratio"` // hits / queries during the run
+	PrefixHits       *float64 `json:"prefix_hits"`
+	PrefixQueries    *float64 `json:"prefix_queries"`
+	Preemptions      *float64 `json:"preemptions"`
+	PromptTokens     *float64 `json:"prompt_tokens"`
+	GenerationTokens *float64 `json:"generation_tokens"`
+	Requests         *float64 `json:"requests"`
+}
+
+// counter is the place of what a counter has grown by.
+func (s *Server) counter(q Quantity) **float64 {
+	return [Quantities - int(firstCounter)]**float64{
+		&s.PrefixHits, &s.PrefixQueries, &s.Preemptions, &s.PromptTokens, &s.GenerationTokens, &s.Requests,
+	}[q-firstCounter]
+}
+
+// counters sums up the counters of one page. The zero value is ready.
+type counters struct {
+	server  Server // but for the gauges
+	last    Values // as last read
+	grown   [Quantities]float64
+	started [Quantities]bool // there was a reading to count from
+}
+
+func (c *counters) add(m *Sample) {
+	c.server.Incomplete = m.Phase != After || m.Error != ""
+	if m.Error != "" {
+		c.server.Missed++
+		c.server.Error = m.Error
+		return
+	}
+	c.server.Samples++
+	c.server.Engine = m.Engine
+	c.server.Engines = max(c.server.Engines, m.Engines)
+	if m.Phase == Before {
+		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
+	}
+	c.count(&m.Values)
+}
+
+// count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's.
+func (c *counters) count(now *Values) {
+	restarted := false
+	for q := firstCounter; q < Quantities; q++ {
+		was, is := *c.last.at(q), *now.at(q)
+		restarted = restarted || was != nil && is != nil && *is < *was
+	}
+	if restarted {
+		c.server.Restarts++
+	}
+	for q := firstCounter; q < Quantities; q++ {
+		was, is := *c.last.at(q), *now.at(q)
+		switch {
+		case is == nil:
+			continue
+		case restarted:
+			c.grown[q] += *is
+		case was != nil:
+			c.grown[q] += *is - *was
+		}
+		c.started[q] = true
+		*c.last.at(q) = is
+	}
+}
+
+// addTo adds what the page said to a server of several pages.
+func (c *counters) addTo(out *Server) {
+	s := &c.server
+	out.Addresses++
+	out.Engines += s.Engines
+	out.Samples += s.Samples
+	out.Missed += s.Missed
+	out.Restarts += s.Restarts
+	out.Incomplete = out.Incomplete || s.Incomplete
+	if out.Error == "" {
+		out.Error = s.Error
+	}
+	out.Engine = joined(out.Engine, s.Engine)
+	addTo(&out.RunningBefore, s.RunningBefore)
+	addTo(&out.WaitingBefore, s.WaitingBefore)
+	for q := firstCounter; q < Quantities; q++ {
+		if c.started[q] {
+			addTo(out.counter(q), &c.grown[q])
+		}
+	}
+}
+
+// joined names engines, each once.
+func joined(names, name string) string {
+	switch {
+	case names == "":
+		return name
+	case name == "" || slices.Contains(strings.Split(names, "+"), name):
+		return names
+	}
+	return names + "+" + name
+}
+
+func pointer(v float64) *float64 { return &v }
+
+// addTo adds v, if there is one, to a sum that may not have begun.
+func addTo(sum **float64, v *float64) {
+	if v == nil {
+		return
+	}
+	if *sum == nil {
+		*sum = pointer(0)
+	}
+	**sum += *v
+}
+
+// Servers is what all pages said over a run.
+type Servers struct {
+	IntervalS float64  `json:"interval_s"` // from one sample of a page to the next
+	All       Server   `json:"all"`
+	Targets   []Server `json:"targets"`
+}

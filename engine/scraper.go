@@ -1,0 +1,302 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Limits of one scrape. vLLM's page with eight engines is 0.6 MB long.
+const (
+	scrapeTimeout  = 2 * time.Second
+	maxScrapeBytes = 8 << 20
+	scrapeIdle     = 4 * time.Second // below the 5 s after which vLLM's server closes an idle connection
+)
+
+// metricsPaths are where servers have their metrics; the second is trtllm-serve's.
+var metricsPaths = [...]string{"/metrics", "/prometheus/metrics"}
+
+// Settling: counters may lag behind the answers that they count, so they are read after the run until they rest.
+const (
+	settleEvery = 100 * time.Millisecond
+	settleTimes = 10
+)
+
+// ScrapeSink takes the samples of all pages, one at a time; page counts as Scraper.Targets does.
+type ScrapeSink func(page int, s *scrape.Sample)
+
+// Scraper samples what servers say of themselves (/metrics) before, during and after a run. Each page has a goroutine of its
+// own, so that one that hangs delays no other, and is never asked twice at once. Make it with Prober.Scraper, which samples
+// what was before; then Start and Stop, once each.
+type Scraper struct {
+	interval time.Duration
+	pages    []*scrapePage
+	clock    sched.Clock
+	sink     ScrapeSink
+	mu       sync.Mutex // over sink
+	cancel   context.CancelFunc
+	halt     chan struct{}
+	ended    sync.WaitGroup
+}
+
+// scrapePage is one page. One goroutine uses it.
+type scrapePage struct {
+	target string // as results name it
+	url    string // of the page, for records: without a query
+	client *fasthttp.HostClient
+	req    *fasthttp.Request
+	resp   *fasthttp.Response
+	reader *scrape.Reader
+	hide   redactor
+
+	before scrape.Sample
+	took   time.Time // when before was
+}
+
+// Scraper asks every address of the targets for its metrics, or in their place the pages of urls, and returns a scraper of
+// those that tell something, nil if none does. silent says why the others do not. Credentials go to the targets alone, not to
+// other hosts.
+func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error, err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
+	s = &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{})}
+	candidates, err := b.scrapePages(ctx, urls)
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	pages, errs := make([]*scrapePage, len(candidates)), make([]error, len(candidates))
+	var asked sync.WaitGroup
+	for i, alternatives := range candidates {
+		asked.Go(func() { pages[i], errs[i] = firstOf(alternatives) })
+	}
+	asked.Wait()
+	for i, p := range pages {
+		if errs[i] != nil {
+			silent = append(silent, errs[i])
+			continue
+		}
+		s.pages = append(s.pages, p)
+	}
+	if len(s.pages) == 0 {
+		cancel()
+		return nil, silent, nil
+	}
+	return s, silent, nil
+}
+
+// firstOf is the first page that tells something, which has its sample before the run then; else why the first of all does not.
+func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
+	var why error
+	for _, p := range alternatives {
+		err := p.first()
+		if err == nil {
+			return p, nil
+		}
+		why = cmp.Or(why, err)
+	}
+	return nil, why
+}
+
+// scrapePages lists the pages to try: of each address, or URL, those of which the first that tells something counts.
+func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][]*scrapePage, err error) {
+	asker := *b
+	asker.ConnectTimeout = min(b.ConnectTimeout, scrapeTimeout)
+	if len(urls) == 0 {
+		for i := range b.Targets {
+			t := &b.Targets[i]
+			for _, addr := range t.Peers {
+				var c []*scrapePage
+				for _, path := range metricsPaths {
+					c = append(c, asker.scrapePage(ctx, t, addr, t.URL, t.Base+path))
+				}
+				candidates = append(candidates, c)
+			}
+		}
+		return candidates, nil
+	}
+	for _, raw := range urls {
+		t, page, err := parseScrapeURL(ctx, raw)
+		if err != nil {
+			return nil, err
+		}
+		for _, addr := range t.Peers {
+			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, withoutSecrets(t.URL+t.Path), page)})
+		}
+	}
+	return candidates, nil
+}
+
+// parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
+func parseScrapeURL(ctx context.Context, raw string) (t Target, page string, err error) {
+	if t, err = ParseTarget(raw, metricsPaths[0]); err != nil {
+		return t, "", fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
+	}
+	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
+		t.Path = strings.TrimPrefix(t.Base, t.URL) // a page of another name
+	}
+	targets := []Target{t}
+	if err := Resolve(ctx, targets); err != nil {
+		return t, "", err
+	}
+	return targets[0], t.URL + t.Path + t.Query, nil
+}
+
+func withoutQuery(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	return url
+}
+
+func (b *Prober) scrapePage(ctx context.Context, t *Target, addr netip.AddrPort, target, url string) *scrapePage {
+	p := &scrapePage{
+		target: target, client: b.client(ctx, t, addr), req: &fasthttp.Request{}, resp: &fasthttp.Response{},
+		reader: scrape.NewReader(), hide: redactor(b.Secrets),
+	}
+	p.client.MaxConns, p.client.MaxIdleConnDuration, p.client.MaxResponseBodySize = 1, scrapeIdle, maxScrapeBytes
+	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection
+	scheme, _, _ := strings.Cut(t.URL, "://")
+	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
+	p.req.SetRequestURI(url)
+	if b.owns(t) {
+		for _, h := range b.Headers {
+			p.req.Header.Set(h.Name, h.Value)
+		}
+	}
+	p.req.Header.SetMethod(fasthttp.MethodGet)
+	p.req.Header.Set("Accept", "text/plain;version=0.0.4")
+	p.req.Header.Del("Content-Type")
+	return p
+}
+
+// owns tells whether t is a target's own server, to which credentials go anyway.
+func (b *Prober) owns(t *Target) bool {
+	for i := range b.Targets {
+		if b.Targets[i].URL == t.URL {
+			return true
+		}
+	}
+	return false
+}
+
+// errNothingKnown is a page without a name that the table has.
+var errNothingKnown = errors.New("the page has none of the names of vLLM, SGLang, TGI, TensorRT-LLM, Triton or Dynamo")
+
+// first takes the sample before the run.
+func (p *scrapePage) first() error {
+	p.sample(scrape.Before, &p.before)
+	p.took = time.Now()
+	if p.before.Error != "" {
+		return fmt.Errorf("%s: %s", p.url, p.before.Error)
+	}
+	return nil
+}
+
+// sample asks once. m.AtNS is left.
+func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
+	*m = scrape.Sample{Phase: phase, Target: p.target, URL: p.url}
+	began := time.Now()
+	err := p.client.DoTimeout(p.req, p.resp, scrapeTimeout)
+	m.TookMS = float64(time.Since(began)) / 1e6
+	switch {
+	case err != nil:
+	case p.resp.StatusCode() != 200:
+		err = fmt.Errorf("HTTP %d", p.resp.StatusCode())
+	default:
+		if m.Reading, err = p.reader.Read(p.resp.Body()); err == nil && m.Engine == "" {
+			err = errNothingKnown
+		}
+	}
+	if err != nil {
+		m.Reading = scrape.Reading{}
+		m.Error = p.hide.line(err.Error())
+	}
+}
+
+// Targets are the pages' targets, as results name them.
+func (s *Scraper) Targets() []string {
+	names := make([]string, len(s.pages))
+	for i, p := range s.pages {
+		names[i] = p.target
+	}
+	return names
+}
+
+// Start hands the samples before the run to sink, with instants of clock, and begins to sample. Pages take turns within the
+// interval, so that their answers do not all come at once.
+func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
+	s.clock, s.sink = clock, sink
+	for i, p := range s.pages {
+		s.ended.Go(func() { s.follow(i, p) })
+	}
+}
+
+func (s *Scraper) follow(i int, p *scrapePage) {
+	wait := time.NewTimer(s.interval * time.Duration(i+1) / time.Duration(len(s.pages)))
+	defer wait.Stop()
+	select {
+	case <-s.halt:
+		s.emit(i, &p.before, p.took)
+		s.settle(i, p)
+		return
+	case <-wait.C:
+		s.emit(i, &p.before, p.took)
+	}
+	tick := time.NewTicker(s.interval) // drops what a slow answer makes it miss
+	defer tick.Stop()
+	for {
+		var m scrape.Sample
+		p.sample(scrape.During, &m)
+		s.emit(i, &m, time.Now())
+		select {
+		case <-s.halt:
+			s.settle(i, p)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// emit hands a sample on that was taken then.
+func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
+	m.AtNS = s.clock.Now() - int64(time.Since(then))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sink(i, m)
+}
+
+// settle takes the sample after the run: the last of those that still differed from the one before.
+func (s *Scraper) settle(i int, p *scrapePage) {
+	var m, again scrape.Sample
+	p.sample(scrape.After, &m)
+	for range settleTimes {
+		if m.Error != "" {
+			break
+		}
+		time.Sleep(settleEvery)
+		if p.sample(scrape.After, &again); again.Error != "" {
+			break
+		}
+		same := again.Values.Counted(&m.Values)
+		m = again
+		if same {
+			break
+		}
+	}
+	s.emit(i, &m, time.Now())
+}
+
+// Stop samples what is after the run, and returns when the sink has seen it.
+func (s *Scraper) Stop() {
+	close(s.halt)
+	s.ended.Wait()
+	s.cancel()
+}
