@@ -7,6 +7,8 @@
 // one and 40 for a row.
 package inspect
 
+import "github.com/fastreplay/fastreplay/engine/route"
+
 // Document is what `inspect --json` prints.
 type Document struct {
 	Schema int       `json:"schema"` // 1
@@ -27,17 +29,18 @@ type Report struct {
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
 
-	Arrivals     Arrivals      `json:"arrivals"`
-	InputTokens  Lengths       `json:"input_tokens"`
-	OutputTokens Lengths       `json:"output_tokens"`
-	TotalTokens  *Distribution `json:"total_tokens"` // input and output of a row together
-	Types        []Type        `json:"types"`
-	Sessions     *Sessions     `json:"sessions"`
-	Blocks       *Blocks       `json:"blocks"`
-	Cache        *Cache        `json:"prefix_cache"`
-	Reuse        *Reuse        `json:"reuse_distance"`
-	Context      *Context      `json:"context"`
-	Replay       Replay        `json:"replay"`
+	Arrivals     Arrivals        `json:"arrivals"`
+	InputTokens  Lengths         `json:"input_tokens"`
+	OutputTokens Lengths         `json:"output_tokens"`
+	TotalTokens  *Distribution   `json:"total_tokens"` // input and output of a row together
+	Types        []Type          `json:"types"`
+	Sessions     *Sessions       `json:"sessions"`
+	Blocks       *Blocks         `json:"blocks"`
+	Cache        *Cache          `json:"prefix_cache"`
+	Reuse        *Reuse          `json:"reuse_distance"`
+	Routing      []*route.Oracle `json:"routing,omitempty"` // hits by who routes, a part for each size of caches; absent unless instances were asked for
+	Context      *Context        `json:"context"`
+	Replay       Replay          `json:"replay"`
 }
 
 // Literal is what is there word for word. How many tokens it has, and how much of it a cache would hold, only the server can

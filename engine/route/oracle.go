@@ -56,8 +56,14 @@ type Routed struct {
 	TokensCV     float64 `json:"tokens_cv"`     // likewise, of prompt tokens
 }
 
+// MostInstances bounds the instances of a Question, since each distinct block has a bit for each.
+const MostInstances = 1024
+
+// mostAtOnce bounds how many routers are compared at a time, for each has caches of its own.
+const mostAtOnce = 4
+
 // Ask compares the routers. It takes as many passes over all blocks as there are routers, on as many processors as there are. It
-// is nil below two instances and without any prompt whose tokens are known.
+// is nil below two instances or above MostInstances, and without any prompt whose tokens are known.
 func Ask(q Question) *Oracle {
 	places, weights := Addresses(q.Targets)
 	if q.CapacityTokens == nil {
@@ -67,7 +73,7 @@ func Ask(q Question) *Oracle {
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
 	}
-	if len(places) < 2 || o.PromptTokens == 0 {
+	if len(places) < 2 || len(places) > MostInstances || o.PromptTokens == 0 {
 		return nil
 	}
 	routers := []struct {
@@ -86,15 +92,23 @@ func Ask(q Question) *Oracle {
 		}{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
 	}
 	var work sync.WaitGroup
+	turn := make(chan struct{}, mostAtOnce)
+	start := func(f func()) {
+		turn <- struct{}{}
+		work.Go(func() {
+			defer func() { <-turn }()
+			f()
+		})
+	}
 	o.Routers = make([]Routed, len(routers))
 	for r, router := range routers {
-		work.Go(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+		start(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
 	}
 	if q.Actual != nil {
 		o.Actual = new(Routed)
-		work.Go(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+		start(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
 	}
-	work.Go(func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
+	start(func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
 	work.Wait()
 	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) })
 	return o

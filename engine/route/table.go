@@ -1,10 +1,6 @@
 package route
 
-import (
-	"fmt"
-
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
-)
+import "fmt"
 
 // Of is a router's part of the oracle; nil where it has none.
 func (o *Oracle) Of(router string) *Routed {
@@ -18,13 +14,13 @@ func (o *Oracle) Of(router string) *Routed {
 
 // Table is the oracle for people: a head, and a line for each router, label first.
 func (o *Oracle) Table() (head []string, lines [][]string) {
-	head = []string{"if routed by", "hits", "most at 1", "CV", "CV tokens"}
-	lines = append(lines, []string{"one cache for all", human.Percent(o.OneCacheRatio), "", "", ""})
+	head = []string{"if routed by", "hits", "largest", "CV", "CV tokens"}
+	lines = append(lines, []string{"one cache for all", percent(o.OneCacheRatio), "", "", ""})
 	for i := range o.Routers {
 		lines = append(lines, o.Routers[i].cells(o.words(o.Routers[i].Router)))
 	}
 	if o.Actual != nil {
-		lines = append(lines, o.Actual.cells("as it was"))
+		lines = append(lines, o.Actual.cells("as they went"))
 	}
 	return head, lines
 }
@@ -41,5 +37,8 @@ func (o *Oracle) words(router string) string {
 }
 
 func (r *Routed) cells(label string) []string {
-	return []string{label, human.Percent(r.HitRatio), human.Percent(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
+	return []string{label, percent(r.HitRatio), percent(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
 }
+
+// percent has two decimals, so that columns align.
+func percent(ratio float64) string { return fmt.Sprintf("%.2f %%", 100*ratio) }
