@@ -141,8 +141,12 @@ func TestGatewayIsToldWhatItCosts(t *testing.T) {
 	if off := math.Abs(*cache.ReportedHitRatio - o.Actual.HitRatio); off > withinBound {
 		t.Errorf("%v reported, %v by where the gateway sent requests", *cache.ReportedHitRatio, o.Actual.HitRatio)
 	}
+	cost := float64(cache.Shortfall.ElsewhereTokens) / float64(o.PromptTokens)
+	if want := *cache.ExpectedHitRatio - o.Actual.HitRatio; math.Abs(cost-want) > withinBound {
+		t.Errorf("%v of the tokens were at another instance, want about %v", cost, want)
+	}
 	said := strings.Join(strings.Fields(r.stderr), " ")
-	for _, text := range []string{"requests are spread unevenly over 4 instances: pod-a answered 70", "the gateway's placement on 4 instances can reach", "if routed by hits largest"} {
+	for _, text := range []string{"requests are spread unevenly over 4 instances: pod-a answered 70", "the gateway's placement on 4 instances can reach", "if routed by hits largest", "at another instance"} {
 		if !strings.Contains(said, text) {
 			t.Errorf("no %q in\n%s", text, r.stderr)
 		}

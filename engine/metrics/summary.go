@@ -162,6 +162,7 @@ type PrefixCache struct {
 type Shortfall struct {
 	Tokens            int64 `json:"tokens"`              // the sum of all below
 	InPrefillTokens   int64 `json:"in_prefill_tokens"`   // the earlier request had not brought its first token yet, or failed before
+	ElsewhereTokens   int64 `json:"elsewhere_tokens"`    // another instance behind the same address had them than the one that answered
 	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
 	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server says that it caches nothing
 	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens
