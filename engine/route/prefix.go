@@ -3,8 +3,7 @@ package route
 import "github.com/fastreplay/fastreplay/codec/kvcache"
 
 // DefaultBound is how many times its share of the requests in flight an instance may have before a prefix-aware router passes it
-// over: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, SODA 2018) with ε = 0.25, the least that HAProxy's
-// manual advises for its hash-balance-factor (125 to 200).
+// over: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350) with ε = 0.25, as liblb has it.
 const DefaultBound = 1.25
 
 // ByPrefix is the greedy prefix-aware router. Each request goes to the instance that holds the longest prefix of its prompt, in
