@@ -1,6 +1,9 @@
 package kvcache
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Set is a set of small numbers, a bit for each.
 type Set []uint64
@@ -40,7 +43,7 @@ func (s Set) Next(k int) int {
 // that is full drops the least recently used blocks; of a prompt, its last block
 // is the least recent, so that a tail goes before its head. One goroutine uses a
 // Fleet. It takes 8 bytes for each distinct block and 64 instances, and with a
-// limit about 60 for each block held.
+// limit 24 more for each block that an instance holds.
 type Fleet struct {
 	prompts      *Prompts
 	engineTokens int
@@ -48,7 +51,7 @@ type Fleet struct {
 	masks        []uint64 // sets of instances, by block
 	cut          []bool   // by block: some instance may hold less of it than some prompt has
 	parts        map[part]int32
-	limits       []*recency // by instance; nil = unlimited
+	recent       *recency // what was used when; nil where no instance has a limit
 }
 
 // part is a block of which an instance holds less than some prompt has.
@@ -63,8 +66,8 @@ type part struct {
 func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet {
 	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))), cut: make([]bool, p.distinct()), parts: map[part]int32{}}
 	f.masks = make([]uint64, f.words*p.distinct())
-	for _, tokens := range capacityTokens {
-		f.limits = append(f.limits, newRecency(tokens))
+	if slices.Max(capacityTokens) > 0 {
+		f.recent = newRecency(p.distinct(), capacityTokens)
 	}
 	return f
 }
@@ -132,18 +135,19 @@ func meet(both, a, b Set) bool {
 // blocks and never all, then shows it the prompt.
 func (f *Fleet) Give(i, instance int) (held int) {
 	held = f.whole(i, f.shared(i, instance))
-	blocks, r := f.prompts.of(i), f.limits[instance]
+	blocks := f.prompts.of(i)
+	limited := f.recent != nil && f.recent.capacity[instance] > 0
 	from := f.prompts.upTo(i, len(blocks))
 	for j := len(blocks) - 1; j >= 0; j-- { // the head becomes the most recent
 		to := from
 		from = f.prompts.upTo(i, j)
 		grown := f.take(blocks[j], instance, int32(to-from))
-		if r != nil {
-			r.touch(blocks[j], int64(grown))
+		if limited {
+			f.recent.touch(blocks[j], instance, int64(grown))
 		}
 	}
-	if r != nil {
-		f.shrink(r, instance)
+	if limited {
+		f.shrink(instance)
 	}
 	return held
 }
@@ -208,17 +212,17 @@ func (f *Fleet) setHeld(block uint32, instance int, tokens int32) {
 }
 
 // shrink drops what an instance has no room for.
-func (f *Fleet) shrink(r *recency, instance int) {
-	for r.used > r.capacity {
-		block := r.oldest()
-		tokens, excess := int64(f.held(block, instance)), r.used-r.capacity
+func (f *Fleet) shrink(instance int) {
+	r := f.recent
+	for r.used[instance] > r.capacity[instance] {
+		block := r.oldest(instance)
+		tokens, excess := int64(f.held(block, instance)), r.used[instance]-r.capacity[instance]
 		if tokens > excess {
 			f.setHeld(block, instance, int32(tokens-excess))
-			r.used = r.capacity
+			r.used[instance] -= excess
 			return
 		}
-		r.drop(block)
-		r.used -= tokens
+		r.drop(block, instance, tokens)
 		f.holders(block).Drop(instance)
 		if f.cut[block] {
 			delete(f.parts, part{block, instance})
@@ -226,55 +230,80 @@ func (f *Fleet) shrink(r *recency, instance int) {
 	}
 }
 
-// recency is the blocks of one instance by their last use.
+// recency is the blocks of instances with limits by their last use: a list for each instance, and a chain for each block.
 type recency struct {
-	capacity, used int64             // tokens
-	uses           []use             // 0 is both ends of the list
-	at             map[uint32]uint32 // by block: its place in uses
-	spare          []uint32          // places not in use
+	capacity, used []int64  // tokens, by instance
+	uses           []use    // the first ones, a number for each instance, are both ends of its list
+	first          []uint32 // by block: the first of its chain; 0 = no instance has it
+	spare          []uint32 // places not in use
 }
 
-type use struct{ block, older, newer uint32 }
+// use is a block at an instance.
+type use struct {
+	block        uint32
+	instance     int32
+	older, newer uint32 // neighbours in the instance's list
+	next         uint32 // the same block at another instance; 0 = none
+}
 
-// newRecency is nil without a limit.
-func newRecency(capacity int64) *recency {
-	if capacity == 0 {
-		return nil
+func newRecency(blocks int, capacity []int64) *recency {
+	n := len(capacity)
+	r := &recency{capacity: capacity, used: make([]int64, n), uses: make([]use, n+1), first: make([]uint32, blocks)}
+	for k := range capacity {
+		end := uint32(k + 1)
+		r.uses[end] = use{instance: int32(k), older: end, newer: end}
 	}
-	return &recency{capacity: capacity, uses: make([]use, 1), at: map[uint32]uint32{}}
+	return r
 }
 
-// touch makes a block the most recently used one. It has grown by so many tokens.
-func (r *recency) touch(block uint32, grown int64) {
-	r.used += grown
-	place, known := r.at[block]
-	switch n := len(r.spare); {
-	case known:
+// touch makes a block the most recently used one of an instance, where it has grown by so many tokens.
+func (r *recency) touch(block uint32, instance int, grown int64) {
+	r.used[instance] += grown
+	place := r.first[block]
+	for place != 0 && r.uses[place].instance != int32(instance) {
+		place = r.uses[place].next
+	}
+	if place == 0 {
+		place = r.add(block, instance)
+	} else {
 		r.unlink(place)
-	case n > 0:
+	}
+	end := uint32(instance + 1)
+	newest := r.uses[end].older
+	r.uses[place].older, r.uses[place].newer = newest, end
+	r.uses[newest].newer, r.uses[end].older = place, place
+}
+
+// add puts a block at an instance into the block's chain, and into no list yet.
+func (r *recency) add(block uint32, instance int) (place uint32) {
+	if n := len(r.spare); n > 0 {
 		place, r.spare = r.spare[n-1], r.spare[:n-1]
-	default:
+	} else {
 		place = uint32(len(r.uses))
 		r.uses = append(r.uses, use{})
 	}
-	if !known {
-		r.at[block] = place
-	}
-	newest := r.uses[0].older
-	r.uses[place] = use{block, newest, 0}
-	r.uses[newest].newer, r.uses[0].older = place, place
+	r.uses[place] = use{block: block, instance: int32(instance), next: r.first[block]}
+	r.first[block] = place
+	return place
 }
 
 func (r *recency) unlink(place uint32) {
-	u := r.uses[place]
+	u := &r.uses[place]
 	r.uses[u.older].newer, r.uses[u.newer].older = u.newer, u.older
 }
 
-func (r *recency) oldest() uint32 { return r.uses[r.uses[0].newer].block }
+// oldest is the least recently used block of an instance that has any.
+func (r *recency) oldest(instance int) uint32 { return r.uses[r.uses[instance+1].newer].block }
 
-func (r *recency) drop(block uint32) {
-	place := r.at[block]
+// drop takes a block of so many tokens from an instance.
+func (r *recency) drop(block uint32, instance int, tokens int64) {
+	r.used[instance] -= tokens
+	link := &r.first[block]
+	for r.uses[*link].instance != int32(instance) {
+		link = &r.uses[*link].next
+	}
+	place := *link
+	*link = r.uses[place].next
 	r.unlink(place)
-	delete(r.at, block)
 	r.spare = append(r.spare, place)
 }

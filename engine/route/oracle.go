@@ -22,7 +22,7 @@ type Question struct {
 }
 
 // Oracle says what hits prefix caches could have had by who routes, and how evenly the requests were spread. Hits are in whole
-// blocks of the servers' caches, and prompts are reused from the moment that they are sent: no server has more.
+// blocks of the servers' caches, and prompts are reused from the moment that they are sent, which is a bit more than servers have.
 type Oracle struct {
 	Instances      int      `json:"instances"`
 	BlockTokens    int      `json:"engine_block_tokens"`

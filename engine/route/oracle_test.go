@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -134,7 +135,7 @@ func TestOracleOfFullCaches(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk compares the routers of 32 instances for 400,000 requests of 25 blocks.
+// BenchmarkAsk compares the routers of 32 instances for 400,000 requests of 25 blocks, with unlimited caches and with full ones.
 func BenchmarkAsk(b *testing.B) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	q := Question{Prompts: kvcache.NewPrompts(512, 0), Targets: Even(slices.Repeat([]int{1}, 32)), Bound: DefaultBound, BlockTokens: 16}
@@ -153,9 +154,14 @@ func BenchmarkAsk(b *testing.B) {
 		q.Sessions = append(q.Sessions, int64(i/7))
 		q.Flow.ReleaseNS, q.Flow.LastNS = append(q.Flow.ReleaseNS, int64(i)*3e6), append(q.Flow.LastNS, 3e9)
 	}
-	for b.Loop() {
-		if o := Ask(q); o.OneCacheRatio == 0 {
-			b.Fatal("no hits in a trace full of them")
-		}
+	for _, capacity := range []int64{0, 3_000_000} {
+		b.Run(fmt.Sprint(capacity), func(b *testing.B) {
+			q.CapacityTokens = slices.Repeat([]int64{capacity}, 32)
+			for b.Loop() {
+				if o := Ask(q); o.OneCacheRatio == 0 {
+					b.Fatal("no hits in a trace full of them")
+				}
+			}
+		})
 	}
 }
