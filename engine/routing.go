@@ -91,7 +91,7 @@ func (r *Run) Oracle() *route.Oracle {
 	} else {
 		of, q.Actual = r.byAddress()
 	}
-	if len(q.Targets) == 0 || len(of) == 0 {
+	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
 	}
 	q.Prompts, q.Flow = w.prompts(of), w.flow(of)
