@@ -190,3 +190,29 @@ func TestInspectConversation(t *testing.T) {
 		}
 	}
 }
+
+// TestInspectInstances: the routers stand on the page, side by side and in HTML, for each size of caches.
+func TestInspectInstances(t *testing.T) {
+	code, out, said := inspect(t, "--instances", "4", "--cache-tokens", "50k", "samples/bailian.jsonl")
+	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n    session   ", "\n    prefix, load bound 1.25 "} {
+		if !strings.Contains(out, text) {
+			t.Errorf("exit %d, no %q in\n%s%s", code, text, out, said)
+		}
+	}
+	html := filepath.Join(t.TempDir(), "page.html")
+	code, out, said = inspect(t, "--instances", "2", "--load-bound", "2", "--html", html, "samples/bailian.jsonl", "samples/mooncake-small.jsonl")
+	page, err := os.ReadFile(html)
+	if code != 0 || err != nil || said != "" {
+		t.Fatalf("exit %d, %v: %s", code, err, said)
+	}
+	for _, text := range []string{"hits on 2 instances, unlimited caches", "prefix, load bound 2"} {
+		if !strings.Contains(out, text) || !strings.Contains(string(page), text) {
+			t.Errorf("no %q in\n%s", text, out)
+		}
+	}
+	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
+		if code, _, said := inspect(t, append(args, "samples/bailian.jsonl")...); code != 2 || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q", args, code, said)
+		}
+	}
+}

@@ -69,7 +69,10 @@ func TestRoutesRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--route", "best"}, `--route "best": want one of round-robin, random, session`},
+		{[]string{"--route", "best"}, `--route "best": want one of round-robin, random, least-inflight, session, prefix`},
+		{[]string{"--load-bound", "2"}, "--load-bound is about --route prefix"},
+		{[]string{"--route", "prefix", "--load-bound", "0.5"}, "--load-bound 0.5: want at least 1, such as 1.25, or 0 for none"},
+		{[]string{"--route", "least-inflight", "--url", "127.0.0.1:1", "--url", "127.0.0.1:2/v2/x", "--no-probe", "--model", "m"}, "requests that may go to either are built before, so want one path"},
 		{[]string{"--targets", heavy}, "--targets " + heavy + ":2: want a URL and perhaps a weight above 0 on each line"},
 		{[]string{"--targets", empty}, "--targets " + empty + ": no server in it"},
 		{[]string{"--targets", "/no/such/file"}, "--targets: open /no/such/file: "},

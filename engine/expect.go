@@ -18,20 +18,51 @@ type IdealHits struct {
 
 // IdealHits computes them for the instances' block sizes.
 func (w *Work) IdealHits() IdealHits {
-	var h IdealHits
+	m := w.newIdealModel()
+	h := m.room(w.Requests())
+	for i := range w.Requests() {
+		m.ask(i, &h)
+	}
+	return h
+}
+
+// idealModel is an ideal cache of each instance, shown requests one after the other.
+type idealModel struct {
+	work        *Work
+	least, most *idealCaches // most is nil where it is as least
+}
+
+func (w *Work) newIdealModel() *idealModel {
 	low, high := w.Overhead.Head, w.Overhead.Head
 	if w.Overhead.HeadUnknown {
 		low, high = 0, w.Overhead.Tokens()
 	}
-	h.Least = w.idealHits(low, PrefixCache.block)
-	h.Most = h.Least
+	m := &idealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
 	if w.assumesBlocks() || low != high {
-		h.Most = w.idealHits(high, PrefixCache.finestBlock)
+		m.most = newIdealCaches(high, PrefixCache.finestBlock)
 	}
-	if !w.Overhead.HeadUnknown {
+	return m
+}
+
+// room is for the hits of n requests.
+func (m *idealModel) room(n int) (h IdealHits) {
+	h.Least = make([]int64, n)
+	h.Most = h.Least
+	if m.most != nil {
+		h.Most = make([]int64, n)
+	}
+	if !m.work.Overhead.HeadUnknown {
 		h.Expected = h.Least
 	}
 	return h
+}
+
+// ask finds the hits of request i, which comes after all that were asked about before.
+func (m *idealModel) ask(i int, h *IdealHits) {
+	h.Least[i] = m.least.ask(m.work, i)
+	if m.most != nil {
+		h.Most[i] = m.most.ask(m.work, i)
+	}
 }
 
 func (c PrefixCache) block() int { return c.BlockTokens }
@@ -56,21 +87,26 @@ func (w *Work) assumesBlocks() bool {
 	return false
 }
 
-func (w *Work) idealHits(head int, block func(PrefixCache) int) []int64 {
-	caches := map[netip.AddrPort]*kvcache.Infinite{}
-	hits := make([]int64, w.Requests())
-	for i := range hits {
-		if !w.Made(i) {
-			hits[i] = record.None
-			continue
-		}
-		instance := w.peer(i)
-		cache := caches[instance]
-		if cache == nil {
-			cache = kvcache.NewInfinite(w.Trace.BlockTokens, block(w.cache(instance)))
-			caches[instance] = cache
-		}
-		hits[i] = int64(cache.Expected(w.Trace.Blocks(i), w.PromptTokens(i), head, w.builtTokens(i)))
+// idealCaches are caches by instance, for templates with so many tokens before the text.
+type idealCaches struct {
+	head  int
+	block func(PrefixCache) int
+	of    map[netip.AddrPort]*kvcache.Infinite
+}
+
+func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {
+	return &idealCaches{head, block, map[netip.AddrPort]*kvcache.Infinite{}}
+}
+
+func (c *idealCaches) ask(w *Work, i int) int64 {
+	if !w.Made(i) {
+		return record.None
 	}
-	return hits
+	instance := w.peer(i)
+	cache := c.of[instance]
+	if cache == nil {
+		cache = kvcache.NewInfinite(w.Trace.BlockTokens, c.block(w.cache(instance)))
+		c.of[instance] = cache
+	}
+	return int64(cache.Expected(w.Trace.Blocks(i), w.PromptTokens(i), c.head, w.builtTokens(i)))
 }

@@ -32,6 +32,11 @@ type Assumed struct {
 	TTFT, TPOT time.Duration
 }
 
+// LastNS is how long a turn of so many output tokens took, in ns.
+func (a Assumed) LastNS(outputTokens int32) int64 {
+	return int64(a.TTFT + time.Duration(max(1, outputTokens)-1)*a.TPOT)
+}
+
 // ThinkTimes is for each of a trace's first n requests how long after the end of the turn before it came when it was recorded, in
 // ns: its delay where the trace has one, else what is left of the time since the turn before when that, as assumed, had ended. Speed
 // shortens it.
@@ -41,7 +46,7 @@ func ThinkTimes(t *trace.Trace, before []int32, a Assumed, speed float64) []int6
 		if j == noTurn {
 			continue
 		}
-		ns := t.ArrivalNS[i] - t.ArrivalNS[j] - int64(a.TTFT) - int64(max(1, t.OutputTokens[j])-1)*int64(a.TPOT)
+		ns := t.ArrivalNS[i] - t.ArrivalNS[j] - a.LastNS(t.OutputTokens[j])
 		if t.DelayNS != nil && t.DelayNS[i] >= 0 {
 			ns = t.DelayNS[i]
 		}

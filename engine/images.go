@@ -31,12 +31,16 @@ type Images struct {
 	largest int
 	window  *window // where not all of them fit into memory; nil = they do
 	digests [][sha256.Size]byte
+	aims    *aims        // where requests are told their targets when they leave; nil = the images name them
 	built   atomic.Int64 // images before this one have been built
 }
 
 // At is the image of request i, valid until Free, or with a window until it was written. It must not be written to.
 func (m *Images) At(i int) []byte {
 	from, to := m.place(i), m.place(i)+m.Size(i)
+	if m.aims != nil {
+		from += int64(m.aims.gaps[i])
+	}
 	return m.arena.bytes[from:to:to]
 }
 
@@ -78,7 +82,7 @@ func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
 		return nil, err
 	}
 	n := w.Requests()
-	m := &Images{arena: &arena{}, offsets: make([]int64, n+1)}
+	m := &Images{arena: &arena{}, offsets: make([]int64, n+1), aims: newAims(w)}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
@@ -130,7 +134,7 @@ func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: image %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.Targets[w.Places[i].Target].Path, b[bodyAt:])
+	return r.digest(w.drawnFor(i).Path, b[bodyAt:])
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
@@ -171,7 +175,7 @@ func (r *Recipe) spec(w *Work, i int) prompt.Spec {
 }
 
 func (r *Recipe) appendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
-	t := &w.Targets[w.Places[i].Target]
+	t := w.drawnFor(i)
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)
 	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, i)})

@@ -26,12 +26,13 @@ const (
 type keeper struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
+	needs  []int64       // by peer, where requests are balanced: how many of those ahead it gets
 	pause  time.Duration // how long a peer that refuses is left alone
 	paused []time.Time   // until when each peer is
 }
 
 func newKeeper(r *Run) *keeper {
-	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.peers))}
+	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.peers)), needs: make([]int64, len(r.peers))}
 }
 
 // keep keeps connections ready until halt is closed or the run stops.
@@ -78,7 +79,7 @@ func (k *keeper) look(nowNS int64) (underway bool) {
 			k.paused[i] = time.Now().Add(k.pause)
 		}
 		dialing := p.dialing.Load()
-		if missing := k.missing(p) - dialing; missing > 0 && !k.paused[i].After(time.Now()) {
+		if missing := k.missing(i, p) - dialing; missing > 0 && !k.paused[i].After(time.Now()) {
 			n := min(missing, mostDialling-dialing, p.unused.len()-dialing)
 			for range n {
 				p.dialAhead()
@@ -90,10 +91,13 @@ func (k *keeper) look(nowNS int64) (underway bool) {
 	return underway
 }
 
-// missing is how many connections p lacks, those on their way not counted.
-func (k *keeper) missing(p *peer) int64 {
+// missing is how many connections peer i lacks, those on their way not counted.
+func (k *keeper) missing(i int, p *peer) int64 {
 	plan := k.run.work.Plan
-	due := p.due + keeperSpare - p.fired.Load() - p.parked.len()
+	due := p.due - p.fired.Load() + keeperSpare - p.parked.len()
+	if k.run.balance != nil {
+		due = k.needs[i] + keeperSpare - p.parked.len()
+	}
 	if plan.Open() && plan.Cap == 0 {
 		return due
 	}
@@ -110,8 +114,12 @@ func (k *keeper) missing(p *peer) int64 {
 func (k *keeper) advance(horizonNS int64) {
 	w := k.run.work
 	for k.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[k.ahead] < horizonNS {
-		place := w.Places[k.ahead]
-		k.run.peersOf[place.Target][place.Peer].due++
+		if k.run.balance == nil {
+			k.run.peerOf(int32(k.ahead)).due++
+		}
 		k.ahead++
+	}
+	if b := k.run.balance; b != nil {
+		b.needs(max(0, int64(k.ahead)-b.n.Load()), k.needs)
 	}
 }

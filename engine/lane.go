@@ -165,12 +165,13 @@ func (r *Run) releaseNext() {
 
 // fire sends request i now: the hot path.
 func (r *Run) fire(i int32) {
-	p := r.peerOf(i)
+	p := r.place(i)
 	p.fired.Add(1)
 	if !r.work.Images.Ready(int(i)) {
 		r.sendLate(i, p)
 		return
 	}
+	r.work.Images.aim(i, p.target)
 	for {
 		c := p.take()
 		if c == nil {

@@ -385,6 +385,9 @@ func errNoLane(w *Work) error {
 	if w.Plan.Turns != nil {
 		return errors.New("turns that wait for answers are released by them, which come in here")
 	}
+	if w.Routing.LeastInFlight {
+		return errors.New("where a request goes is decided by responses, which come in here")
+	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")
 	}

@@ -17,6 +17,7 @@ type peer struct {
 	addr   netip.AddrPort
 	name   string // addr as text, for records
 	target int    // index into the run's targets
+	index  int    // among its target's addresses
 	dial   dialOptions
 
 	base   uint32                 // of its connections' places among the run's
@@ -25,10 +26,12 @@ type peer struct {
 	parked *idSet                 // ids of connections that wait for a request; now and then one that has just died
 	unused *idSet                 // ids without a connection
 
-	dialing atomic.Int64 // connections on their way, ahead of demand
-	refused atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
-	fired   atomic.Int64 // requests released to this peer so far; compared with due
-	due     int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
+	dialing            atomic.Int64 // connections on their way, ahead of demand
+	refused            atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
+	fired              atomic.Int64 // requests released to this peer so far; compared with due
+	weight             float64      // where requests are balanced; see balance
+	inFlight, failures atomic.Int64 // likewise: requests that have not ended, failed ones among them; and those
+	due                int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
 }
 
 func newPeer(r *Run, target int, addr netip.AddrPort, base, room int, d dialOptions) *peer {

@@ -54,6 +54,7 @@ type Run struct {
 	clock     *sched.Monotonic
 	limiter   *limiter // nil without a cap on what is in flight
 	turns     *turns   // nil where no request waits for another
+	balance   *balance // nil where each request's place is settled
 	records   []record.Record
 	peers     []*peer
 	peersOf   [][]*peer              // by target
@@ -110,6 +111,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.lags.lag = metrics.NewDistribution()
 	r.addPeers()
+	r.balance = newBalance(work, r.peers)
 	r.keeper = newKeeper(r)
 	if len(cfg.LaneCommand) > 0 {
 		if r.remoteErr = errNoLane(work); r.remoteErr == nil {
@@ -143,8 +145,10 @@ func (r *Run) addPeers() {
 			d.tls = r.cfg.TLS
 		}
 		var of []*peer
-		for _, addr := range t.Peers {
-			of = append(of, newPeer(r, ti, addr, base, room, d))
+		for i, addr := range t.Peers {
+			p := newPeer(r, ti, addr, base, room, d)
+			p.index = i
+			of = append(of, p)
 			base += room
 		}
 		r.peersOf = append(r.peersOf, of)
@@ -216,7 +220,7 @@ func (r *Run) Do() error {
 	return err
 }
 
-// peerOf is where request i goes.
+// peerOf is where request i goes, once that is settled.
 func (r *Run) peerOf(i int32) *peer {
 	place := r.work.Places[i]
 	return r.peersOf[place.Target][place.Peer]
@@ -260,6 +264,9 @@ func (r *Run) resend(i int32, c *conn) {
 // finish hands a final record to the recorder.
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
+	if r.balance != nil && r.placed(i) {
+		r.peerOf(i).ended(r.records[i].Outcome)
+	}
 	if r.turns != nil {
 		r.fireAll(r.turns.ended(r, i))
 	}
@@ -295,13 +302,16 @@ func (r *Run) recordAll() {
 				return
 			}
 			rec := &r.records[i]
+			if r.balance != nil && r.placed(i) {
+				r.balance.expect(i, rec)
+			}
 			if rec.Outcome == record.OK {
 				r.finishedOK.Add(1)
 				r.tokensOut.Add(max(0, rec.CompletionTokens))
 			} else {
 				r.failed.Add(1)
 			}
-			r.sink.Record(rec, r.work.Places[i].Target)
+			r.sink.Record(rec, r.targetOf(i))
 		case <-tick.C:
 			r.sink.Tick()
 		}

@@ -28,13 +28,14 @@ func (r *Run) Shortfall() *metrics.Shortfall {
 	}
 	for instance, requests := range byInstance {
 		unlimited := a.held(requests, PrefixCache{BlockTokens: r.work.cache(instance).BlockTokens})
-		limited := unlimited
+		there := a.heldThere(requests, unlimited, PrefixCache{BlockTokens: r.work.cache(instance).BlockTokens})
+		limited := there
 		if r.work.cache(instance).Tokens > 0 {
-			limited = a.held(requests, r.work.cache(instance))
+			limited = a.heldThere(requests, nil, r.work.cache(instance))
 		}
 		for j, i := range requests {
 			a.explain(&r.records[i], evidence{
-				off: r.work.cache(instance).Off, reports: reports[r.work.Places[i].Target], unlimited: unlimited[j], limited: limited[j],
+				off: r.work.cache(instance).Off, reports: reports[r.work.Places[i].Target], unlimited: unlimited[j], there: there[j], limited: limited[j],
 			})
 		}
 	}
@@ -50,9 +51,11 @@ type audit struct {
 
 // evidence is what is known of one request's cache.
 type evidence struct {
-	off                bool  // it says that it caches nothing
-	reports            bool  // its target has reported cached tokens
-	unlimited, limited int64 // tokens that the models held for the request
+	off     bool // it says that it caches nothing
+	reports bool // its target has reported cached tokens
+	// Tokens that models held for the request: one cache without a limit for all that the address stands for, one of the instance
+	// that answered, and that with a limit.
+	unlimited, there, limited int64
 }
 
 // explain divides what a request lacks among the causes, in the order in which they can be told.
@@ -72,10 +75,12 @@ func (a *audit) explain(rec *record.Record, e evidence) {
 		a.found.NotReportedTokens += short
 	default:
 		inPrefill := min(short, max(0, rec.ExpectedCachedTokens-e.unlimited))
-		evicted := min(short-inPrefill, max(0, e.unlimited-e.limited))
+		elsewhere := min(short-inPrefill, max(0, e.unlimited-e.there))
+		evicted := min(short-inPrefill-elsewhere, max(0, e.there-e.limited))
 		a.found.InPrefillTokens += inPrefill
+		a.found.ElsewhereTokens += elsewhere
 		a.found.EvictedTokens += evicted
-		a.found.UnexplainedTokens += short - inPrefill - evicted
+		a.found.UnexplainedTokens += short - inPrefill - elsewhere - evicted
 	}
 }
 
@@ -94,6 +99,30 @@ const (
 	ended
 	arrived
 )
+
+// heldThere is held by the instances that answers name, each on its own. Where they name none, or one, that is what one cache
+// holds, which is given if it is known.
+func (a *audit) heldThere(requests []int32, together []int64, size PrefixCache) []int64 {
+	places := map[string][]int{} // in requests
+	for j, i := range requests {
+		name := a.records[i].Instance
+		places[name] = append(places[name], j)
+	}
+	if len(places) < 2 && together != nil {
+		return together
+	}
+	held := make([]int64, len(requests))
+	for _, of := range places {
+		own := make([]int32, len(of))
+		for k, j := range of {
+			own[k] = requests[j]
+		}
+		for k, n := range a.held(own, size) {
+			held[of[k]] = n
+		}
+	}
+	return held
+}
 
 // held is what a cache of the given size would have held for each request when it had arrived whole. A prompt can be
 // reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little

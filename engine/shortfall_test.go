@@ -14,16 +14,17 @@ func TestExplain(t *testing.T) {
 		expected, cached int64
 		want             metrics.Shortfall
 	}{
-		"as expected":             {evidence{reports: true, unlimited: 512, limited: 512}, 512, 512, metrics.Shortfall{}},
-		"above":                   {evidence{reports: true, unlimited: 512, limited: 512}, 512, 528, metrics.Shortfall{}},
-		"in prefill":              {evidence{reports: true, unlimited: 16, limited: 16}, 512, 16, metrics.Shortfall{Tokens: 496, InPrefillTokens: 496}},
-		"evicted":                 {evidence{reports: true, unlimited: 512, limited: 128}, 512, 128, metrics.Shortfall{Tokens: 384, EvictedTokens: 384}},
-		"both, and more":          {evidence{reports: true, unlimited: 256, limited: 64}, 512, 32, metrics.Shortfall{Tokens: 480, InPrefillTokens: 256, EvictedTokens: 192, UnexplainedTokens: 32}},
-		"less than was explained": {evidence{reports: true, unlimited: 256, limited: 64}, 512, 400, metrics.Shortfall{Tokens: 112, InPrefillTokens: 112}},
-		"absent, and 0 therefore": {evidence{reports: true, unlimited: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, UnexplainedTokens: 512}},
-		"never reported":          {evidence{reports: false, unlimited: 0, limited: 0}, 512, record.None, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
-		"caching is off":          {evidence{off: true, unlimited: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, CacheOffTokens: 512}},
-		"nothing was expected":    {evidence{reports: true, unlimited: 0, limited: 0}, record.None, 16, metrics.Shortfall{}},
+		"as expected":             {evidence{reports: true, unlimited: 512, there: 512, limited: 512}, 512, 512, metrics.Shortfall{}},
+		"above":                   {evidence{reports: true, unlimited: 512, there: 512, limited: 512}, 512, 528, metrics.Shortfall{}},
+		"in prefill":              {evidence{reports: true, unlimited: 16, there: 16, limited: 16}, 512, 16, metrics.Shortfall{Tokens: 496, InPrefillTokens: 496}},
+		"elsewhere":               {evidence{reports: true, unlimited: 512, there: 256, limited: 128}, 512, 128, metrics.Shortfall{Tokens: 384, ElsewhereTokens: 256, EvictedTokens: 128}},
+		"evicted":                 {evidence{reports: true, unlimited: 512, there: 512, limited: 128}, 512, 128, metrics.Shortfall{Tokens: 384, EvictedTokens: 384}},
+		"both, and more":          {evidence{reports: true, unlimited: 256, there: 256, limited: 64}, 512, 32, metrics.Shortfall{Tokens: 480, InPrefillTokens: 256, EvictedTokens: 192, UnexplainedTokens: 32}},
+		"less than was explained": {evidence{reports: true, unlimited: 256, there: 256, limited: 64}, 512, 400, metrics.Shortfall{Tokens: 112, InPrefillTokens: 112}},
+		"absent, and 0 therefore": {evidence{reports: true, unlimited: 512, there: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, UnexplainedTokens: 512}},
+		"never reported":          {evidence{reports: false, unlimited: 0, there: 0, limited: 0}, 512, record.None, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
+		"caching is off":          {evidence{off: true, unlimited: 512, there: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, CacheOffTokens: 512}},
+		"nothing was expected":    {evidence{reports: true, unlimited: 0, there: 0, limited: 0}, record.None, 16, metrics.Shortfall{}},
 	} {
 		var a audit
 		var r record.Record

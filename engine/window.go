@@ -176,6 +176,9 @@ func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
 	}
 	b := make([]byte, m.Size(i))
 	r.build(w, i, b)
+	if m.aims != nil {
+		b = b[m.aims.write(b, w.Places[i].Target):]
+	}
 	return b
 }
 

@@ -12,12 +12,13 @@ import (
 )
 
 // Work is what a run sends where and when: request i of the plan is row i of the trace, goes to Places[i] and leaves as
-// Images.At(i). It is immutable once made.
+// Images.At(i). It is immutable once made, but for what Routing.LeastInFlight leaves open.
 type Work struct {
 	Trace    *trace.Trace
 	Plan     sched.Plan
 	Targets  []Target
 	Places   []route.Place
+	Routing  Routing                        // how the places are found
 	Overhead Overhead                       // what the servers add to each prompt; taken from its end
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
 	Images   *Images
@@ -87,18 +88,15 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		if t.Type != nil {
 			r.Type = t.Types[t.Type[i]]
 		}
-		r.Target = w.Targets[w.Places[i].Target].URL
-		r.Peer = w.peer(i).String()
 		w.recordLengths(r, i)
 		if w.Plan.Open() {
 			r.PlannedNS = w.Plan.ReleaseNS[i]
 		}
-		if ideal.Most != nil {
-			r.LeastCachedTokens, r.MostCachedTokens = ideal.Least[i], ideal.Most[i]
+		if w.Routing.LeastInFlight {
+			continue // the rest is known when it leaves
 		}
-		if ideal.Expected != nil {
-			r.ExpectedCachedTokens = ideal.Expected[i]
-		}
+		r.Target, r.Peer = w.Targets[w.Places[i].Target].URL, w.peer(i).String()
+		ideal.note(i, r)
 	}
 	return records
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // The server that inspect assumes to tell when a turn ended: a fast one, so that what overlaps here does so on most servers.
@@ -64,8 +65,10 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
 	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
-	f.DurationVar(&i.o.AssumeTTFT, "assume-ttft", assumedTTFT, "time to the first token, to tell when a turn ended")
-	f.DurationVar(&i.o.AssumeTPOT, "assume-tpot", assumedTPOT, "time for each further token, to tell when a turn ended")
+	f.IntVar(&i.o.Instances, "instances", 0, "compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit and of each --cache-tokens")
+	f.Float64Var(&i.o.LoadBound, "load-bound", route.DefaultBound, "with --instances: the router with a bound passes over an instance that would have more than this many times its share of the requests in flight")
+	f.DurationVar(&i.o.AssumeTTFT, "assume-ttft", assumedTTFT, "time to the first token, to tell when a turn ended and what is in flight")
+	f.DurationVar(&i.o.AssumeTPOT, "assume-tpot", assumedTPOT, "time for each further token, likewise")
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
 	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")
 	return c

@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -36,6 +37,7 @@ type options struct {
 	targetsFile   string
 	weights       []float64 // of urls
 	route         string
+	loadBound     float64
 	endpoint      string
 	model         string
 	api           string
@@ -134,6 +136,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
 	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
+	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "with --route "+routePrefix+": pass over an instance that would have more than this many times its share of the requests in flight; 0 = none")
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
 	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat, and one of whole bodies where its path says")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
@@ -218,7 +221,7 @@ func (o *options) complete(args []string) error {
 	if err := o.pacing.complete(o.seed); err != nil {
 		return err
 	}
-	if err := o.sessions.check(&o.pacing); err != nil {
+	if err := o.sessions.check(&o.pacing, o.route == routePrefix); err != nil {
 		return err
 	}
 	if err := o.goodput.complete(); err != nil {
@@ -279,8 +282,6 @@ func (o *options) check() error {
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
-	case !slices.Contains(routes(), o.route):
-		return fmt.Errorf("--route %q: want one of %s", o.route, strings.Join(routes(), ", "))
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
 		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
@@ -309,7 +310,7 @@ func (o *options) check() error {
 			return fmt.Errorf("--instance-header %q: %w", name, err)
 		}
 	}
-	return errors.Join(o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

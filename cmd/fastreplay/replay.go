@@ -458,7 +458,11 @@ func (r *replay) describeWork() {
 	if r.literals.rows > 0 {
 		whose = "the tokens of prompts that are made"
 	}
-	r.say.line("      an ideal prefix cache would hold %s of %s", share, whose)
+	placed := ""
+	if r.work.Routing.LeastInFlight {
+		placed = ", were they sent in turn"
+	}
+	r.say.line("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
 }
 
 // meanRate is the mean rate of a plan that spans some time, as a part of a sentence.

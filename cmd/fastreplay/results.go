@@ -69,6 +69,7 @@ func (s *results) conclude(run *engine.Run) error {
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
+	info.Routing = run.Oracle()
 	info.Overtaken = run.OvertakenTokens()
 	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
 	summary := s.collector.Summary(info)

@@ -10,17 +10,35 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // The values of --route.
 const (
-	routeRoundRobin = "round-robin"
-	routeRandom     = "random"
-	routeSession    = "session"
+	routeRoundRobin    = "round-robin"
+	routeRandom        = "random"
+	routeLeastInFlight = "least-inflight"
+	routeSession       = "session"
+	routePrefix        = "prefix"
 )
 
-func routes() []string { return []string{routeRoundRobin, routeRandom, routeSession} }
+func routes() []string {
+	return []string{routeRoundRobin, routeRandom, routeLeastInFlight, routeSession, routePrefix}
+}
+
+// checkRoute refuses what no router can mean.
+func (o *options) checkRoute() error {
+	switch {
+	case !slices.Contains(routes(), o.route):
+		return fmt.Errorf("--route %q: want one of %s", o.route, strings.Join(routes(), ", "))
+	case o.loadBound != 0 && !(o.loadBound >= 1) || math.IsInf(o.loadBound, 0):
+		return fmt.Errorf("--load-bound %v: want at least 1, such as %v, or 0 for none", o.loadBound, route.DefaultBound)
+	case o.pacing.given("load-bound") && o.route != routePrefix:
+		return fmt.Errorf("--load-bound is about --route %s", routePrefix)
+	}
+	return nil
+}
 
 // readTargets adds the servers that a file names to those of --url, with their weights.
 func (o *options) readTargets() error {
@@ -68,8 +86,18 @@ func (r *replay) route() error {
 			targets[i].Weight = r.o.weights[i]
 		}
 	}
+	r.work.Routing = engine.Routing{
+		Targets: targets, Seed: r.o.seed, Bound: r.o.loadBound, Assumed: r.o.sessions.taken, LeastInFlight: r.o.route == routeLeastInFlight,
+	}
 	n := r.work.Requests()
 	switch r.o.route {
+	case routePrefix:
+		r.work.RouteByPrefix()
+	case routeLeastInFlight:
+		if err := r.work.CheckLeastInFlight(); err != nil {
+			return fmt.Errorf("--route %s: %w", routeLeastInFlight, err)
+		}
+		r.work.Places = route.RoundRobin(n, targets)
 	case routeRandom:
 		r.work.Places = route.Random(n, targets, r.o.seed)
 	case routeSession:

@@ -30,16 +30,17 @@ type sessionFlags struct {
 func (s *sessionFlags) addFlags(f *pflag.FlagSet) {
 	s.given = f.Changed
 	f.StringVar((*string)(&s.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
-	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "with --sessions think: time to the first token when the trace was recorded, where it says no delays")
-	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "with --sessions think: time for each further token when the trace was recorded")
+	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
+	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
 }
 
-func (s *sessionFlags) check(p *pacing) error {
+// check refuses what cannot be meant; routed: a router reckons with the assumed times.
+func (s *sessionFlags) check(p *pacing, routed bool) error {
 	switch {
 	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
 		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
-	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink:
-		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s", sessionsThink)
+	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink && !routed:
+		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s and --route %s", sessionsThink, routePrefix)
 	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}

@@ -24,11 +24,7 @@ func (h Header) Validate() error {
 // AppendRequestHead appends a request head up to and including its blank line: Host first, then headers in order, then
 // Content-Length with bodyBytes (also when it is 0). It checks nothing: see [Header.Validate].
 func AppendRequestHead(dst []byte, method, path, host string, headers []Header, bodyBytes int) []byte {
-	dst = append(dst, method...)
-	dst = append(dst, ' ')
-	dst = append(dst, path...)
-	dst = append(dst, " HTTP/1.1\r\nHost: "...)
-	dst = append(dst, host...)
+	dst = AppendRequestStart(dst, method, path, host)
 	for _, h := range headers {
 		dst = append(dst, "\r\n"...)
 		dst = append(dst, h.Name...)
@@ -38,4 +34,13 @@ func AppendRequestHead(dst []byte, method, path, host string, headers []Header, 
 	dst = append(dst, "\r\nContent-Length: "...)
 	dst = strconv.AppendInt(dst, int64(bodyBytes), 10)
 	return append(dst, "\r\n\r\n"...)
+}
+
+// AppendRequestStart appends what a request begins with: all up to the end of the Host header's value.
+func AppendRequestStart(dst []byte, method, path, host string) []byte {
+	dst = append(dst, method...)
+	dst = append(dst, ' ')
+	dst = append(dst, path...)
+	dst = append(dst, " HTTP/1.1\r\nHost: "...)
+	return append(dst, host...)
 }

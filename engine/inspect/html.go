@@ -88,6 +88,9 @@ func htmlNotes(reports []*Report) []string {
 		if r.Cache != nil {
 			add(r.Cache.Definition)
 		}
+		if len(r.Routing) > 0 {
+			add(r.Routing[0].Definition)
+		}
 	}
 	return notes
 }

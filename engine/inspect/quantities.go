@@ -27,6 +27,7 @@ func sections(reports []*Report) []section {
 	all := []section{fileSection(), amplifySection(), arrivalSection(), tokenSection(), sessionSection(), blockSection()}
 	all = append(all, typeSections(reports)...)
 	all = append(all, lruSections(reports)...)
+	all = append(all, routingSections(reports)...)
 	all = append(all, replaySection())
 	var filled []section
 	for _, s := range all {

@@ -7,7 +7,10 @@
 // one and 40 for a row.
 package inspect
 
-import "github.com/fastreplay/fastreplay/engine/metrics"
+import (
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
 
 // Document is what `inspect --json` prints.
 type Document struct {
@@ -32,17 +35,18 @@ type Report struct {
 	// Amplify says what the load was before it was multiplied: all else here is about what it is. Absent where it was not.
 	Amplify *metrics.Amplify `json:"amplify,omitempty"`
 
-	Arrivals     Arrivals      `json:"arrivals"`
-	InputTokens  Lengths       `json:"input_tokens"`
-	OutputTokens Lengths       `json:"output_tokens"`
-	TotalTokens  *Distribution `json:"total_tokens"` // input and output of a row together
-	Types        []Type        `json:"types"`
-	Sessions     *Sessions     `json:"sessions"`
-	Blocks       *Blocks       `json:"blocks"`
-	Cache        *Cache        `json:"prefix_cache"`
-	Reuse        *Reuse        `json:"reuse_distance"`
-	Context      *Context      `json:"context"`
-	Replay       Replay        `json:"replay"`
+	Arrivals     Arrivals        `json:"arrivals"`
+	InputTokens  Lengths         `json:"input_tokens"`
+	OutputTokens Lengths         `json:"output_tokens"`
+	TotalTokens  *Distribution   `json:"total_tokens"` // input and output of a row together
+	Types        []Type          `json:"types"`
+	Sessions     *Sessions       `json:"sessions"`
+	Blocks       *Blocks         `json:"blocks"`
+	Cache        *Cache          `json:"prefix_cache"`
+	Reuse        *Reuse          `json:"reuse_distance"`
+	Routing      []*route.Oracle `json:"routing,omitempty"` // hits by who routes, a part for each size of caches; absent unless instances were asked for
+	Context      *Context        `json:"context"`
+	Replay       Replay          `json:"replay"`
 }
 
 // Literal is what is there word for word. How many tokens it has, and how much of it a cache would hold, only the server can

@@ -30,7 +30,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		if gap <= 0 {
 			s.AtOnce++
 		}
-		lasts := int64(o.AssumeTTFT) + int64(max(1, t.OutputTokens[parent])-1)*int64(o.AssumeTPOT)
+		lasts := lastsNS(t, parent, o)
 		if gap < lasts {
 			s.Overlaps++
 		} else {
@@ -43,6 +43,11 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 	}
 	s.GapS, s.ThinkS = describe(gaps, 1e9), describe(thinks, 1e9)
 	return s
+}
+
+// lastsNS is how long row i is taken to last.
+func lastsNS(t *trace.Trace, i int, o Options) int64 {
+	return int64(o.AssumeTTFT) + int64(max(1, t.OutputTokens[i])-1)*int64(o.AssumeTPOT)
 }
 
 // count counts the sessions and their turns.

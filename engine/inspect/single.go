@@ -29,6 +29,7 @@ func (p *page) single(r *Report) {
 	p.types(r.Types)
 	p.sessions(r.Sessions)
 	p.blocks(r)
+	p.routing(r)
 	p.needs(r)
 	p.plots(r)
 }

@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/fastreplay/fastreplay/codec/record"
+import (
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
 
 // RunInfo is what the engine knows and the Collector does not. Its parts are
 // copied into the Summary.
@@ -19,6 +22,7 @@ type RunInfo struct {
 	Machine    *Machine      // nil where nobody watched it
 	Late       *Late         // likewise
 	Cap        *Cap          // nil without one
+	Routing    *route.Oracle // nil where there is one instance, or nothing is known of prompts
 	Turns      *Turns        // nil where no request follows another
 	Amplify    *Amplify      // nil where the load is as recorded
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
@@ -61,7 +65,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
-	s.Turns, s.Amplify, s.Servers = info.Turns, info.Amplify, info.Servers
+	s.Turns, s.Amplify, s.Servers, s.Routing = info.Turns, info.Amplify, info.Servers, info.Routing
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

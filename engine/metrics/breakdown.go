@@ -23,6 +23,8 @@ type partCounts struct {
 	requests, ok    int64
 	ttft, tpot, e2e *Distribution
 	cache           cacheCounts
+	prompt          int64   // tokens of the prompts of its ok requests …
+	squares         float64 // … and the sum of their squares
 }
 
 // add counts one finished request; one of nobody's is left out.
@@ -51,6 +53,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 	addKnown(p.tpot, r.TPOTNS())
 	addKnown(p.e2e, r.E2ENS())
 	p.cache.add(r)
+	n := promptTokens(r)
+	p.prompt += n
+	p.squares += float64(n) * float64(n)
 }
 
 // summary is nil with fewer than least parts.
@@ -59,11 +64,12 @@ func (b *breakdown) summary(least int) *Breakdown {
 		return nil
 	}
 	out := &Breakdown{Parts: []Part{}, Rest: b.rest}
-	all := b.rest
+	all, squares := b.rest, 0.0
 	for name, p := range b.parts {
 		all += p.requests
+		squares += p.squares
 		part := Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: p.requests - p.ok,
+			Name: name, Requests: p.requests, OK: p.ok, Failed: p.requests - p.ok, PromptTokens: p.prompt,
 			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6),
 		}
 		if p.cache.reports > 0 {
@@ -75,51 +81,77 @@ func (b *breakdown) summary(least int) *Breakdown {
 	for i := range out.Parts {
 		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
 	}
-	out.CV = unevenness(out.Parts)
+	out.CV, _ = spreadOf(out.Parts, requestsOf, float64(all))
+	out.TokensCV, out.tokensByChance = spreadOf(out.Parts, tokensOf, squares)
 	return out
 }
 
-// unevenness is the coefficient of variation of the parts' requests; nil below two parts.
-func unevenness(parts []Part) *float64 {
-	if len(parts) < 2 {
-		return nil
+func requestsOf(p *Part) float64 { return float64(p.Requests) }
+
+func tokensOf(p *Part) float64 { return float64(p.PromptTokens) }
+
+// spreadOf is the coefficient of variation of what the parts got, and that which chance gives to parts that are equally likely,
+// where squares is the sum of the squares of what single requests count: with N parts √((N−1)·Σx²) / Σx. nil below two parts, or
+// where none got anything.
+func spreadOf(parts []Part, got func(*Part) float64, squares float64) (cv *float64, byChance float64) {
+	n, sum, deviation := float64(len(parts)), 0.0, 0.0
+	for i := range parts {
+		sum += got(&parts[i])
 	}
-	sum, squares := 0.0, 0.0
-	for _, p := range parts {
-		sum += float64(p.Requests)
+	if n < 2 || sum == 0 {
+		return nil, 0
 	}
-	mean := sum / float64(len(parts))
-	for _, p := range parts {
-		squares += (float64(p.Requests) - mean) * (float64(p.Requests) - mean)
+	for i := range parts {
+		d := got(&parts[i]) - sum/n
+		deviation += d * d
 	}
-	cv := math.Sqrt(squares/float64(len(parts))) / mean
-	return &cv
+	v := math.Sqrt(deviation/n) / (sum / n)
+	return &v, math.Sqrt((n-1)*squares) / sum
 }
 
-// What counts as uneven: a variation above evenCV, and above three times that which chance gives to parts that are
-// equally likely.
+// What counts as uneven: a variation above evenCV, and above three times that which chance gives.
 const (
 	evenCV       = 0.1
 	chanceFactor = 3
 )
 
-// unevenNotes names a spread over instances that is not even. Addresses get what the router gave them, which is even by itself.
+// unevenNotes names a spread over instances that is not even, in requests or else in tokens. Addresses get what the router gave
+// them, of which its own table tells.
 func unevenNotes(s *Summary) []string {
 	b := s.Instances
-	if b == nil || b.CV == nil {
+	if b == nil {
 		return nil
 	}
-	requests := int64(0)
-	for _, p := range b.Parts {
-		requests += p.Requests
+	requests := 0.0
+	for i := range b.Parts {
+		requests += requestsOf(&b.Parts[i])
 	}
-	byChance := math.Sqrt(float64(len(b.Parts)-1) / float64(requests))
-	if *b.CV <= max(evenCV, chanceFactor*byChance) {
-		return nil
+	if cv, byChance := spreadOf(b.Parts, requestsOf, requests); uneven(cv, byChance) {
+		return []string{unevenNote("requests are", "answered", b.Parts, requestsOf, *cv)}
 	}
-	most := slices.MaxFunc(b.Parts, func(x, y Part) int { return int(x.Requests - y.Requests) })
-	least := slices.MinFunc(b.Parts, func(x, y Part) int { return int(x.Requests - y.Requests) })
-	return []string{fmt.Sprintf("requests are spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-		human.Many(int64(len(b.Parts)), "instance"), most.Name, human.Percent(most.Share), least.Name, human.Percent(least.Share),
-		human.Percent(1/float64(len(b.Parts))), *b.CV)}
+	if uneven(b.TokensCV, b.tokensByChance) {
+		return []string{unevenNote("prompt tokens are", "got", b.Parts, tokensOf, *b.TokensCV)}
+	}
+	return nil
+}
+
+func uneven(cv *float64, byChance float64) bool {
+	return cv != nil && *cv > max(evenCV, chanceFactor*byChance)
+}
+
+func unevenNote(what, got string, parts []Part, of func(*Part) float64, cv float64) string {
+	sum, most, least := 0.0, &parts[0], &parts[0]
+	for i := range parts {
+		p := &parts[i]
+		sum += of(p)
+		if of(p) > of(most) {
+			most = p
+		}
+		if of(p) < of(least) {
+			least = p
+		}
+	}
+	return fmt.Sprintf("%s spread unevenly over %s: %s %s %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
+		what, human.Many(int64(len(parts)), "instance"), most.Name, got, human.Percent(of(most)/sum), least.Name, human.Percent(of(least)/sum),
+		human.Percent(1/float64(len(parts))), cv)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // answeredBy is a record of a request that an instance answered; ok tells how.
@@ -121,5 +122,57 @@ func TestTooManyParts(t *testing.T) {
 	}
 	if s := b.summary(1); len(s.Parts) != maxParts || s.Rest != 10 || math.Abs(s.Parts[0].Share-1.0/(maxParts+10)) > 1e-12 {
 		t.Errorf("%d parts, %d rest, share %v", len(s.Parts), s.Rest, s.Parts[0].Share)
+	}
+}
+
+// TestTokensSpreadUnevenly: requests are even and their tokens are not, which lengths alone do not explain.
+func TestTokensSpreadUnevenly(t *testing.T) {
+	for _, c := range []struct {
+		long  int64 // tokens of the prompts of pod-0; others have 100
+		named bool
+	}{{100, false}, {105, false}, {300, true}} {
+		collector := NewCollector([]string{"http://gateway"})
+		for i := range 900 {
+			r := answeredBy(fmt.Sprintf("pod-%d", i%3), "10.0.0.1:8000", true, 1e6, 0)
+			if i%3 == 0 {
+				r.PromptTokens = c.long
+			}
+			collector.Add(r, 0)
+		}
+		s := collector.Summary(RunInfo{Planned: 900})
+		mean := float64(c.long+200) / 3
+		want := math.Sqrt(((float64(c.long)-mean)*(float64(c.long)-mean)+2*(100-mean)*(100-mean))/3) / mean
+		if math.Abs(*s.Instances.TokensCV-want) > 1e-9 || *s.Instances.CV > 1e-9 || s.Instances.Parts[0].PromptTokens != 300*c.long {
+			t.Errorf("%d tokens: variations %v and %v, want 0 and %v", c.long, *s.Instances.CV, *s.Instances.TokensCV, want)
+		}
+		notes := strings.Join(s.Notes, "\n")
+		if strings.Contains(notes, "prompt tokens are spread unevenly over 3 instances: pod-0 got 60 % of them") != c.named {
+			t.Errorf("%d tokens: %q", c.long, notes)
+		}
+	}
+}
+
+// TestPlacementNotes: a gateway's placement is named where it costs something, ours is not.
+func TestPlacementNotes(t *testing.T) {
+	oracle := func(actual float64) *route.Oracle {
+		return &route.Oracle{
+			Instances: 2, LoadBound: 1.25, OneCacheRatio: 0.5, Actual: &route.Routed{HitRatio: actual},
+			Routers: []route.Routed{{Router: route.PrefixName, HitRatio: 0.48}, {Router: route.PrefixBoundedName, HitRatio: 0.45}},
+		}
+	}
+	for _, c := range []struct {
+		instances []string
+		actual    float64
+		named     bool
+	}{{[]string{"a", "b"}, 0.3, true}, {[]string{"a", "b"}, 0.475, false}, {[]string{""}, 0.3, false}, {[]string{"a"}, 0.3, false}} {
+		collector := NewCollector([]string{"http://gateway"})
+		for _, name := range c.instances {
+			collector.Add(answeredBy(name, "10.0.0.1:8000", true, 1e6, 0), 0)
+		}
+		notes := strings.Join(collector.Summary(RunInfo{Planned: int64(len(c.instances)), Routing: oracle(c.actual)}).Notes, "\n")
+		const text = "the gateway's placement on 2 instances can reach 30 % prefix hits at best, a greedy prefix-aware router 48 % (45 % within 1.25 times the mean load), one cache for all 50 %"
+		if strings.Contains(notes, text) != c.named {
+			t.Errorf("%v, %v: %q", c.instances, c.actual, notes)
+		}
 	}
 }

@@ -52,6 +52,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	out = append(out, unevenNotes(s)...)
 	out = append(out, outageNotes(s)...)
 	out = append(out, serverNotes(s)...)
+	out = append(out, placementNotes(s)...)
 	if n := all.cache.finer; n > 0 {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}

@@ -1,6 +1,10 @@
 package metrics
 
-import "time"
+import (
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/route"
+)
 
 // Schema is the version of summary.json.
 const Schema = 1
@@ -25,25 +29,26 @@ type Summary struct {
 	WireDriftUS   *Percentiles `json:"wire_drift_us"` // departed - planned, by the kernel's stamps
 	UploadMS      *Percentiles `json:"upload_ms"`     // acked - sent
 
-	Throughput  Throughput  `json:"throughput"`
-	InFlight    *float64    `json:"in_flight_mean"`    // requests, failed ones too, over the run; null where that has no duration
-	Goodput     *Goodput    `json:"goodput,omitempty"` // absent without an SLO
-	Tokens      Tokens      `json:"tokens"`
-	PrefixCache PrefixCache `json:"prefix_cache"`
-	Connections Connections `json:"connections"`
-	Writes      Writes      `json:"writes"`
-	Targets     []Target    `json:"targets"`
-	Instances   *Breakdown  `json:"instances,omitempty"`      // by who answered; absent where no answer says
-	Peers       *Breakdown  `json:"peers,omitempty"`          // by address; absent where there is one
-	Servers     *Servers    `json:"server_metrics,omitempty"` // what the servers said of themselves; absent where none was asked
-	Outages     []Outage    `json:"outages,omitempty"`        // absent where no target failed for a time
-	Client      Client      `json:"client"`
-	Cap         *Cap        `json:"cap"`               // null where any number of requests could be in flight
-	Turns       *Turns      `json:"turns,omitempty"`   // absent where no request follows another
-	Amplify     *Amplify    `json:"amplify,omitempty"` // absent where the load is as recorded
-	BuildAhead  *BuildAhead `json:"build_ahead"`       // null where all requests were built before the start
-	Limits      Limits      `json:"limits"`
-	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
+	Throughput  Throughput    `json:"throughput"`
+	InFlight    *float64      `json:"in_flight_mean"`    // requests, failed ones too, over the run; null where that has no duration
+	Goodput     *Goodput      `json:"goodput,omitempty"` // absent without an SLO
+	Tokens      Tokens        `json:"tokens"`
+	PrefixCache PrefixCache   `json:"prefix_cache"`
+	Connections Connections   `json:"connections"`
+	Writes      Writes        `json:"writes"`
+	Targets     []Target      `json:"targets"`
+	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered; absent where no answer says
+	Peers       *Breakdown    `json:"peers,omitempty"`          // by address; absent where there is one
+	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
+	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers said of themselves; absent where none was asked
+	Outages     []Outage      `json:"outages,omitempty"`        // absent where no target failed for a time
+	Client      Client        `json:"client"`
+	Cap         *Cap          `json:"cap"`               // null where any number of requests could be in flight
+	Turns       *Turns        `json:"turns,omitempty"`   // absent where no request follows another
+	Amplify     *Amplify      `json:"amplify,omitempty"` // absent where the load is as recorded
+	BuildAhead  *BuildAhead   `json:"build_ahead"`       // null where all requests were built before the start
+	Limits      Limits        `json:"limits"`
+	Notes       []string      `json:"notes"` // worth knowing, without bearing on the verdict
 }
 
 // Run says when, where and how.
@@ -161,6 +166,7 @@ type PrefixCache struct {
 type Shortfall struct {
 	Tokens            int64 `json:"tokens"`              // the sum of all below
 	InPrefillTokens   int64 `json:"in_prefill_tokens"`   // the earlier request had not brought its first token yet, or failed before
+	ElsewhereTokens   int64 `json:"elsewhere_tokens"`    // another instance behind the same address had them than the one that answered
 	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
 	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server says that it caches nothing
 	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens
@@ -202,7 +208,8 @@ type Part struct {
 	Requests         int64        `json:"requests"` // that it answered; of an address, that were sent to it
 	OK               int64        `json:"ok"`
 	Failed           int64        `json:"failed"`
-	Share            float64      `json:"share"` // of the requests of all parts
+	PromptTokens     int64        `json:"prompt_tokens"` // of its ok requests
+	Share            float64      `json:"share"`         // of the requests of all parts
 	TTFTMS           *Percentiles `json:"ttft_ms"`
 	TPOTMS           *Percentiles `json:"tpot_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
@@ -211,9 +218,12 @@ type Part struct {
 
 // Breakdown is how requests were spread over instances or addresses.
 type Breakdown struct {
-	Parts []Part   `json:"parts"` // by name
-	CV    *float64 `json:"cv"`    // coefficient of variation of their requests (population standard deviation / mean); null below two parts
-	Rest  int64    `json:"rest"`  // requests of parts beyond the first 1,024, which are not listed
+	Parts          []Part   `json:"parts"`     // by name
+	CV             *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	TokensCV       *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
+	tokensByChance float64  // the variation of tokens that chance would give to equal parts
+
+	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }
 
 // Turns is what became of the turns of conversations.

@@ -25,6 +25,7 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p.latencies(s)
 	p.totals(s)
 	p.targets(s)
+	p.routing(s)
 	p.notes(s)
 	_, err := w.Write(p.Bytes())
 	return err

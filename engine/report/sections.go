@@ -202,7 +202,7 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 		}
 		return fmt.Sprintf("%.2f %% %s", percent, what)
 	}
-	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.EvictedTokens, "evicted"),
+	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.ElsewhereTokens, "at another instance"), share(s.EvictedTokens, "evicted"),
 		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
 }
 

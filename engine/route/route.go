@@ -1,6 +1,7 @@
 // Package route decides which instance gets which request.
 //
-// It owns the choice alone: no sockets, no time. Its functions are pure.
+// It owns the choice, and the comparison of routers by the prefix hits that they make possible: no sockets, no clock. Its functions
+// are pure; Ask alone starts goroutines, which end with it.
 package route
 
 import "math/rand/v2"

@@ -1,0 +1,273 @@
+package kvcache
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// naiveFleet has for each instance every prompt's tokens written out, the most recently used prefix last.
+type naiveFleet struct {
+	engineTokens int
+	capacity     []int64
+	held         []map[string]int // by instance: the use of each token, known by all before it
+	now          int
+}
+
+// written is a prompt as a list of what its tokens are.
+type written []string
+
+func writeOut(p prompt, blockTokens, head, tail, row int) (w written) {
+	before := ""
+	for i := range head {
+		before += fmt.Sprintf("head%d ", i)
+		w = append(w, before)
+	}
+	for i := range p.tokens {
+		if b := i / blockTokens; b < len(p.blocks) {
+			before += fmt.Sprintf("%d.%d ", p.blocks[b], i%blockTokens)
+		} else {
+			before += fmt.Sprintf("own%d.%d ", row, i)
+		}
+		w = append(w, before)
+	}
+	for i := range tail {
+		before += fmt.Sprintf("tail%d ", i)
+		w = append(w, before)
+	}
+	return w
+}
+
+func (n *naiveFleet) shared(w written, k int) (tokens int) {
+	for tokens < len(w) && n.held[k][w[tokens]] > 0 {
+		tokens++
+	}
+	tokens = min(tokens, len(w)-1)
+	return tokens / n.engineTokens * n.engineTokens
+}
+
+// give uses a prompt's tokens, its last one first. With them it uses what is there of its last block beyond its own end, which
+// is as recent as the block.
+func (n *naiveFleet) give(w, beyond written, tail, k int) {
+	body := len(w) - tail
+	for _, part := range []written{w[body:], beyond, w[:body]} {
+		for _, prefix := range slices.Backward(part) {
+			n.now++
+			if len(beyond) == 0 || &part[0] != &beyond[0] || n.held[k][prefix] > 0 {
+				n.held[k][prefix] = n.now
+			}
+		}
+	}
+	if n.capacity[k] == 0 {
+		return
+	}
+	var all []string
+	for prefix := range n.held[k] {
+		all = append(all, prefix)
+	}
+	slices.SortFunc(all, func(x, y string) int { return n.held[k][y] - n.held[k][x] })
+	for _, prefix := range all[min(len(all), int(n.capacity[k])):] {
+		delete(n.held[k], prefix)
+	}
+}
+
+// TestFleetAgreesWithSetsOfPrefixes: what each instance holds, and who holds the most among some, is what sets of written-out
+// prefixes say, one for each instance; with and without limits, templates and last blocks of many lengths.
+func TestFleetAgreesWithSetsOfPrefixes(t *testing.T) {
+	for seed := range uint64(60) {
+		chance := rand.New(rand.NewPCG(seed, 5))
+		blockTokens, engineTokens := 1+chance.IntN(6), 1+chance.IntN(5)
+		head, tail := chance.IntN(2)*chance.IntN(7), chance.IntN(2)*chance.IntN(4)
+		instances := 1 + chance.IntN(5)
+		if seed%10 == 0 {
+			instances = 70 // more than a word has bits
+		}
+		capacity := make([]int64, instances)
+		for k := range capacity {
+			if seed%2 == 1 {
+				capacity[k] = int64(1 + chance.IntN(80))
+			}
+		}
+		var asked []prompt
+		p := NewPrompts(blockTokens, head)
+		for range 150 {
+			one := randomPrompt(chance, blockTokens, asked)
+			asked = append(asked, one)
+			p.Add(one.blocks, one.tokens, head+one.tokens+tail)
+		}
+		f := NewFleet(p, engineTokens, capacity)
+		naive := &naiveFleet{engineTokens: engineTokens, capacity: capacity}
+		for range instances {
+			naive.held = append(naive.held, map[string]int{})
+		}
+		among, who := NewSet(instances), NewSet(instances)
+		for i, one := range asked {
+			w := writeOut(one, blockTokens, head, tail, i)
+			clear(among)
+			for k := range instances {
+				if chance.IntN(3) > 0 {
+					among.Add(k)
+				}
+			}
+			if among.Next(0) < 0 {
+				among.Add(chance.IntN(instances))
+			}
+			checkLongest(t, f, naive, w, i, head, among, who)
+			k := chance.IntN(min(instances, 1+i/5))
+			if got, want := f.Give(i, k), naive.shared(w, k); got != want {
+				t.Fatalf("seed %d: instance %d holds %d tokens of prompt %d, want %d", seed, k, got, i, want)
+			}
+			whole := one
+			whole.tokens = max(one.tokens, len(one.blocks)*blockTokens)
+			naive.give(w, writeOut(whole, blockTokens, head, 0, i)[head+one.tokens:], tail, k)
+		}
+	}
+}
+
+func checkLongest(t *testing.T, f *Fleet, naive *naiveFleet, w written, i, head int, among, who Set) {
+	t.Helper()
+	most, want := 0, []int(nil)
+	for k := among.Next(0); k >= 0; k = among.Next(k + 1) {
+		most = max(most, naive.shared(w, k))
+	}
+	for k := among.Next(0); k >= 0; k = among.Next(k + 1) {
+		if most <= head || naive.shared(w, k) == most {
+			want = append(want, k)
+		}
+	}
+	got, found := f.Longest(i, among, who), []int(nil)
+	for k := who.Next(0); k >= 0; k = who.Next(k + 1) {
+		found = append(found, k)
+	}
+	if got != most || !slices.Equal(found, want) {
+		t.Fatalf("prompt %d: %d tokens at %v, want %d at %v", i, got, found, most, want)
+	}
+}
+
+// randomPrompt often goes on from an earlier one.
+func randomPrompt(chance *rand.Rand, blockTokens int, earlier []prompt) prompt {
+	var p prompt
+	if len(earlier) > 0 && chance.IntN(3) > 0 {
+		from := earlier[chance.IntN(len(earlier))]
+		p.blocks = slices.Clone(from.blocks[:chance.IntN(len(from.blocks)+1)])
+	}
+	for range chance.IntN(4) {
+		p.blocks = append(p.blocks, uint64(chance.IntN(6)))
+	}
+	p.tokens = max(1, len(p.blocks)*blockTokens-chance.IntN(blockTokens+1)+chance.IntN(2)*chance.IntN(5))
+	p.blocks = p.blocks[:min(len(p.blocks), (p.tokens+blockTokens-1)/blockTokens)]
+	return p
+}
+
+// TestOneOfAFleetIsInfinite: a single cache without a limit is the ideal one.
+func TestOneOfAFleetIsInfinite(t *testing.T) {
+	chance := rand.New(rand.NewPCG(9, 9))
+	p, ideal := NewPrompts(4, 3), NewInfinite(4, 4)
+	var asked []prompt
+	for range 500 {
+		one := randomPrompt(chance, 4, asked)
+		asked = append(asked, one)
+		p.Add(one.blocks, one.tokens, one.tokens+5)
+	}
+	f := NewFleet(p, 4, []int64{0})
+	for i, one := range asked {
+		if got, want := f.Give(i, 0), ideal.Expected(one.blocks, one.tokens, 3, one.tokens+5); got != want {
+			t.Fatalf("prompt %d: %d tokens, the ideal cache says %d", i, got, want)
+		}
+	}
+}
+
+// TestFullFleetFollowsTheCurve: one cache of whole blocks holds what the curve over all capacities says.
+func TestFullFleetFollowsTheCurve(t *testing.T) {
+	chance := rand.New(rand.NewPCG(3, 4))
+	const blockTokens = 4
+	p, stack := NewPrompts(blockTokens, 0), NewStackDistances(blockTokens)
+	var asked []prompt
+	for range 400 {
+		one := randomPrompt(chance, blockTokens, asked)
+		if len(one.blocks) == 0 {
+			continue
+		}
+		one.tokens = len(one.blocks) * blockTokens
+		asked = append(asked, one)
+		p.Add(one.blocks, one.tokens, one.tokens)
+		stack.Add(one.blocks, one.tokens)
+	}
+	curve := stack.Curve(TailFirst)
+	for _, capacity := range []int64{4, 40, 160, 400, 4000} {
+		f := NewFleet(p, 1, []int64{capacity})
+		hit, all := 0, 0
+		for i, one := range asked {
+			held := f.shared(i, 0) // with the last token, as the curve counts
+			f.Give(i, 0)
+			hit, all = hit+held, all+one.tokens
+		}
+		if got, want := float64(hit)/float64(all), curve.TokenRatio(capacity); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("%d tokens: %v of the tokens are held, the curve says %v", capacity, got, want)
+		}
+	}
+}
+
+// TestTextsShareWhatIsEqual: prompts of which only the text is known are compared by it.
+func TestTextsShareWhatIsEqual(t *testing.T) {
+	p := NewPrompts(512, 0)
+	a := make([]byte, 400)
+	b := slices.Clone(a)
+	b[200] = 1
+	for _, text := range [][]byte{a, b, a, nil} {
+		p.AddText(text)
+	}
+	f := NewFleet(p, 16, []int64{0, 0, 0})
+	f.Give(0, 0)
+	f.Give(1, 1)
+	all, who := NewSet(3), NewSet(3)
+	for k := range 3 {
+		all.Add(k)
+	}
+	if n := f.Longest(2, all, who); n != 6*pieceTokens || who.Next(0) != 0 || who.Next(1) != -1 {
+		t.Errorf("%d tokens at %b, want all six pieces at the first", n, who)
+	}
+	if n := f.Longest(3, all, who); n != 0 || who[0] != 7 || p.Tokens(2) != 0 {
+		t.Errorf("an empty text: %d tokens at %b, counted as %d", n, who, p.Tokens(2))
+	}
+}
+
+// BenchmarkFleet asks 32 caches for the longest prefix of 400,000 prompts of 25 blocks.
+func BenchmarkFleet(b *testing.B) {
+	const instances = 32
+	chance := rand.New(rand.NewPCG(1, 2))
+	p, earlier := NewPrompts(512, 0), [][]uint64(nil)
+	for i := range 400_000 {
+		ids := make([]uint64, 25)
+		from := 0
+		if i > 0 {
+			from = copy(ids[:chance.IntN(25)], earlier[i-1-chance.IntN(min(i, 20_000))])
+		}
+		for j := from; j < len(ids); j++ {
+			ids[j] = uint64(i)<<8 | uint64(j)
+		}
+		earlier = append(earlier, ids)
+		p.Add(ids, 25*512, 25*512)
+	}
+	for _, capacity := range []int64{0, 3_000_000} {
+		b.Run(fmt.Sprint(capacity), func(b *testing.B) {
+			all, who := NewSet(instances), NewSet(instances)
+			for k := range instances {
+				all.Add(k)
+			}
+			held := 0
+			for b.Loop() {
+				f := NewFleet(p, 16, slices.Repeat([]int64{capacity}, instances))
+				for i := range p.Len() {
+					f.Longest(i, all, who)
+					held += f.Give(i, i%instances)
+				}
+			}
+			if held == 0 {
+				b.Fatal("no hits in a trace full of them")
+			}
+			b.ReportMetric(float64(p.Len()*b.N)/b.Elapsed().Seconds(), "prompts/s")
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
+
+// balance gives each request, when it leaves, to the address with the fewest of our requests in flight against its weight. An
+// address that fails requests counts them as in flight until it answers one again: one that is dead must not draw all others.
+type balance struct {
+	peers    []*peer
+	released []atomic.Int32 // 1 + the requests, in the order in which they were given away; 0 = not yet there
+	n        atomic.Int64   // of them
+
+	// The recorder's own.
+	followed int // of released
+	known    []bool
+	model    *idealModel
+	ideal    IdealHits
+}
+
+// newBalance is nil where places are settled before the run.
+func newBalance(w *Work, peers []*peer) *balance {
+	if !w.Routing.LeastInFlight {
+		return nil
+	}
+	b := &balance{peers: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.newIdealModel()}
+	b.ideal = b.model.room(w.Requests())
+	_, weights := route.Addresses(w.Routing.Targets)
+	for k, p := range peers {
+		p.weight = weights[k]
+	}
+	return b
+}
+
+// take chooses an address and counts a request there. Any goroutine may call it, and it allocates nothing.
+func (b *balance) take() *peer {
+	for {
+		best := b.peers[0]
+		inFlight := best.inFlight.Load()
+		for _, p := range b.peers[1:] {
+			n := p.inFlight.Load()
+			if route.Lighter(n, p.fired.Load(), p.weight, inFlight, best.fired.Load(), best.weight) {
+				best, inFlight = p, n
+			}
+		}
+		if best.inFlight.CompareAndSwap(inFlight, inFlight+1) {
+			return best
+		}
+	}
+}
+
+// ended takes a request off its address' books.
+func (p *peer) ended(o record.Outcome) {
+	switch o {
+	case record.OK:
+		p.inFlight.Add(-1 - p.failures.Swap(0))
+	case record.Cancelled, record.NotSent:
+		p.inFlight.Add(-1)
+	default:
+		p.failures.Add(1)
+	}
+}
+
+// place is where request i, which leaves now, goes.
+func (r *Run) place(i int32) *peer {
+	b := r.balance
+	if b == nil {
+		return r.peerOf(i)
+	}
+	p := b.take()
+	rec := &r.records[i]
+	r.work.Places[i] = route.Place{Target: p.target, Peer: p.index}
+	rec.Target, rec.Peer = r.work.Targets[p.target].URL, p.name
+	b.released[b.n.Add(1)-1].Store(i + 1)
+	return p
+}
+
+// placed tells whether it is settled where request i goes, or went.
+func (r *Run) placed(i int32) bool { return r.balance == nil || r.records[i].Target != "" }
+
+// targetOf is the index of request i's target; -1 for one that never had any.
+func (r *Run) targetOf(i int32) int {
+	if !r.placed(i) {
+		return -1
+	}
+	return r.work.Places[i].Target
+}
+
+// expect notes what an ideal cache would have held for request i, now that it is known where it and all before it went. The order
+// is that in which they were released.
+func (b *balance) expect(i int32, rec *record.Record) {
+	for !b.known[i] {
+		j := b.released[b.followed].Load() - 1
+		if j < 0 {
+			runtime.Gosched() // about to be noted
+			continue
+		}
+		b.followed++
+		b.model.ask(int(j), &b.ideal)
+		b.known[j] = true
+	}
+	b.ideal.note(int(i), rec)
+}
+
+// note puts what is expected of request i into its record.
+func (h *IdealHits) note(i int, rec *record.Record) {
+	if h.Most != nil {
+		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
+	}
+	if h.Expected != nil {
+		rec.ExpectedCachedTokens = h.Expected[i]
+	}
+}
+
+// needs is how many of the next requests each address gets if none ends before: those that level what is in flight.
+func (b *balance) needs(next int64, into []int64) {
+	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
+	for _, p := range b.peers {
+		high = max(high, float64(p.inFlight.Load()+next)/p.weight)
+	}
+	for range levelSteps {
+		level, fits := (low+high)/2, 0.0
+		for _, p := range b.peers {
+			fits += max(0, level*p.weight-float64(p.inFlight.Load()))
+		}
+		if fits < float64(next) {
+			low = level
+		} else {
+			high = level
+		}
+	}
+	for k, p := range b.peers {
+		into[k] = max(0, int64(high*p.weight+1)-p.inFlight.Load())
+	}
+}
+
+// levelSteps halve the range of levels often enough: to a thousandth of a request of millions.
+const levelSteps = 32

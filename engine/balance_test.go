@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// arrival is a request as a server got it.
+type arrival struct {
+	host string
+	body []byte
+}
+
+// named are servers that remember what they got, by request id. Each takes hold for every answer.
+type named struct {
+	mu   sync.Mutex
+	got  map[string]arrival
+	hold time.Duration
+}
+
+func (s *named) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	s.got[r.Header.Get("X-Request-Id")] = arrival{r.Host, body}
+	s.mu.Unlock()
+	time.Sleep(s.hold)
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, events(16, finish, usage(64, 16, 0), done))
+}
+
+// balancedWork is requests for servers whose names are of different lengths, each to be decided when it leaves. A nil server
+// is an address that refuses.
+func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *Work {
+	t.Helper()
+	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan(made.ArrivalNS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Work{Trace: made, Plan: p, Routing: Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
+	for i, s := range servers {
+		addr := refusing(t)
+		if s != nil {
+			s.got = map[string]arrival{}
+			server := httptest.NewServer(s)
+			t.Cleanup(server.Close)
+			addr = netip.MustParseAddrPort(strings.TrimPrefix(server.URL, "http://"))
+		}
+		host := fmt.Sprintf("server%s:%d", strings.Repeat("-and-more", i), i)
+		w.Targets = append(w.Targets, Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Peers: []netip.AddrPort{addr}})
+	}
+	w.Places = route.RoundRobin(n, w.Routing.Targets)
+	w.Images = buildImages(t, sampleRecipe(t, "", "a", 1), w)
+	return w
+}
+
+// refusing is an address at which nobody listens.
+func refusing(t *testing.T) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return netip.MustParseAddrPort(ln.Addr().String())
+}
+
+// replayBalanced does the run, and checks that each request reached the server of its record as one that was built for it.
+func replayBalanced(t *testing.T, w *Work, n int, servers []*named) []*record.Record {
+	t.Helper()
+	k := new(sink)
+	r := newRun(t, laneKind{n: n}, w, k)
+	r.Connect(context.Background())
+	if err := r.Do(); err != nil {
+		t.Fatal(err)
+	}
+	settled := *w
+	settled.Routing.LeastInFlight = false
+	built := buildImages(t, sampleRecipe(t, "", "a", 1), &settled)
+	for _, rec := range k.records {
+		if rec.Outcome != record.OK {
+			continue
+		}
+		i := slices.IndexFunc(w.Targets, func(t Target) bool { return t.URL == rec.Target })
+		if i < 0 || servers[i] == nil || rec.Peer != w.Targets[i].Peers[0].String() {
+			t.Fatalf("row %d went to %q at %q", rec.Row, rec.Target, rec.Peer)
+		}
+		got, want := servers[i].got[rec.RequestID], built.At(int(rec.Row))
+		_, body, _ := bytes.Cut(want, []byte("\r\n\r\n"))
+		if got.host != w.Targets[i].Host || !bytes.Equal(got.body, body) || rec.BytesSent != int64(len(want)) {
+			t.Fatalf("row %d: %s got it for %q with %d bytes of body, %d in all; want %d and %d", rec.Row, w.Targets[i].Host, got.host, len(got.body), rec.BytesSent, len(body), len(want))
+		}
+	}
+	return k.records
+}
+
+// TestBalanceFollowsWhoIsQuick: a server that takes ten times as long gets fewer requests than an even share, whatever
+// releases them, and expected hits are those of where the requests went.
+func TestBalanceFollowsWhoIsQuick(t *testing.T) {
+	const n = 400
+	for name, plan := range map[string]func([]int64) (sched.Plan, error){
+		"open":   openPlan,
+		"closed": func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 12, 0) },
+		"capped": capped(9, 2),
+		"gated":  following(&sched.Turns{After: conversations(n)}, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := []*named{{hold: 5 * time.Millisecond}, {hold: 50 * time.Millisecond}, {hold: 5 * time.Millisecond}}
+			w := balancedWork(t, n, plan, servers...)
+			records := replayBalanced(t, w, 1, servers)
+			counts := map[string]int{}
+			for _, rec := range records {
+				counts[rec.Target]++
+			}
+			if slow := counts[w.Targets[1].URL]; len(records) != n || slow == 0 || slow > n/4 {
+				t.Errorf("%v of %d, want fewer at the slow one", counts, len(records))
+			}
+			if name != "open" {
+				return // where answers release requests, two of one instant may leave in either order
+			}
+			ideal := w.IdealHits()
+			for _, rec := range records {
+				if want := ideal.Least[rec.Row]; rec.ExpectedCachedTokens != want || rec.MostCachedTokens != ideal.Most[rec.Row] {
+					t.Fatalf("row %d: %d cached tokens expected, at most %d, want %d and %d", rec.Row, rec.ExpectedCachedTokens, rec.MostCachedTokens, want, ideal.Most[rec.Row])
+				}
+			}
+		})
+	}
+}
+
+// TestBalanceInAWindow: images that are built during the run, some late, are as good.
+func TestBalanceInAWindow(t *testing.T) {
+	servers := []*named{{}, {}}
+	w := balancedWork(t, 600, openPlan, servers...)
+	r := sampleRecipe(t, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Window(w, m, int64(20*m.Largest())); err != nil {
+		t.Fatal(err)
+	}
+	var built atomic.Int64
+	if err := r.FillWindow(context.Background(), w, m, &built); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Free() })
+	whole := w.Images
+	w.Images = m
+	for _, rec := range replayBalanced(t, w, 3, servers) {
+		if rec.Outcome != record.OK {
+			t.Fatalf("%+v", rec)
+		}
+	}
+	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want || got == "" {
+		t.Errorf("fingerprint %s, want %s", got, want)
+	}
+}
+
+// TestDeadAddressDrawsFew: one that refuses has nothing in flight, but must not get all requests for it.
+func TestDeadAddressDrawsFew(t *testing.T) {
+	servers := []*named{{hold: 4 * time.Millisecond}, nil, {hold: 4 * time.Millisecond}}
+	w := balancedWork(t, 500, openPlan, servers...)
+	failed := 0
+	for _, rec := range replayBalanced(t, w, 1, servers) {
+		if rec.Outcome != record.OK {
+			failed++
+			if rec.Target != w.Targets[1].URL {
+				t.Errorf("row %d failed at %s: %s", rec.Row, rec.Target, rec.Error)
+			}
+		}
+	}
+	if failed == 0 || failed > 500/2 {
+		t.Errorf("%d of 500 failed at the one of three that is dead", failed)
+	}
+}
+
+// TestBalanceChooses agrees with a search through plain counters, also after failures.
+func TestBalanceChooses(t *testing.T) {
+	chance := rand.New(rand.NewPCG(4, 4))
+	for range 50 {
+		b := new(balance)
+		n := 1 + chance.IntN(6)
+		inFlight, given, failures := make([]int64, n), make([]int64, n), make([]int64, n)
+		for range n {
+			b.peers = append(b.peers, &peer{weight: []float64{1, 2, 0.5}[chance.IntN(3)]})
+		}
+		for range 400 {
+			want := 0
+			for k, p := range b.peers {
+				x, y := float64(inFlight[k])/p.weight, float64(inFlight[want])/b.peers[want].weight
+				if x < y || x == y && float64(given[k])/p.weight < float64(given[want])/b.peers[want].weight {
+					want = k
+				}
+			}
+			got := b.take()
+			if got != b.peers[want] {
+				t.Fatalf("%v in flight, %v given: chose %d, want %d", inFlight, given, slices.Index(b.peers, got), want)
+			}
+			got.fired.Add(1)
+			inFlight[want]++
+			given[want]++
+			for k, p := range b.peers {
+				if inFlight[k] == failures[k] || chance.IntN(3) > 0 {
+					continue
+				}
+				switch chance.IntN(4) {
+				case 0:
+					p.ended(record.ConnectError)
+					failures[k]++
+				case 1:
+					p.ended(record.Cancelled)
+					inFlight[k]--
+				default:
+					p.ended(record.OK)
+					inFlight[k] -= 1 + failures[k]
+					failures[k] = 0
+				}
+			}
+		}
+	}
+}
+
+// TestBalanceNeedsConnections: what the next requests need levels what is in flight, and is enough.
+func TestBalanceNeedsConnections(t *testing.T) {
+	chance := rand.New(rand.NewPCG(6, 6))
+	for range 200 {
+		b := new(balance)
+		for range 1 + chance.IntN(8) {
+			p := &peer{weight: []float64{1, 3, 0.25}[chance.IntN(3)]}
+			p.inFlight.Store(chance.Int64N(40))
+			b.peers = append(b.peers, p)
+		}
+		next := chance.Int64N(100)
+		needs, takes := make([]int64, len(b.peers)), make([]int64, len(b.peers))
+		b.needs(next, needs)
+		for range next {
+			takes[slices.Index(b.peers, b.take())]++
+		}
+		for k := range needs {
+			if needs[k] < takes[k] || needs[k] > takes[k]+2 {
+				t.Fatalf("%d more: %v connections, and %v are taken", next, needs, takes)
+			}
+		}
+	}
+}
+
+// TestBalanceAllocatesNothing where a request leaves.
+func TestBalanceAllocatesNothing(t *testing.T) {
+	w := balancedWork(t, 300, openPlan, nil, nil, nil)
+	r := newRun(t, oneThread, w, new(sink))
+	i := int32(0)
+	if n := testing.AllocsPerRun(200, func() {
+		p := r.place(i)
+		w.Images.aim(i, p.target)
+		p.ended(record.OK)
+		i++
+	}); n != 0 {
+		t.Errorf("%v allocations a request", n)
+	}
+	r.hangUp()
+}
+
+// TestBalanceRefuses what cannot be decided when a request leaves, and a lane that does not know what has ended.
+func TestBalanceRefuses(t *testing.T) {
+	w := balancedWork(t, 2, openPlan, nil, nil)
+	if err := w.CheckLeastInFlight(); err != nil {
+		t.Error(err)
+	}
+	if errNoLane(w) == nil {
+		t.Error("a lane in a process of its own cannot know what has ended")
+	}
+	w.Targets[1].Path = "/v2/completions"
+	if err := w.CheckLeastInFlight(); err == nil || !strings.Contains(err.Error(), "/v2/completions") {
+		t.Errorf("two paths: %v", err)
+	}
+}

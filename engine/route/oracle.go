@@ -1,0 +1,196 @@
+package route
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+)
+
+// Question is a work whose routers are to be compared: requests in the order in which they leave.
+type Question struct {
+	Prompts        *kvcache.Prompts
+	Sessions       []int64 // conversation of each request; nil = unknown
+	Flow           Flow
+	Targets        []Target // whose addresses are the instances
+	Seed           uint64   // as of Random and BySession
+	Bound          float64  // as of ByPrefix, above 0
+	BlockTokens    int      // that a server caches as one piece
+	CapacityTokens []int64  // of each instance's cache, 0 = unlimited; nil = all are
+	Actual         []int32  // the instance that each request went to; nil = none of them went anywhere yet
+}
+
+// Oracle says what hits prefix caches could have had by who routes, and how evenly the requests were spread. Hits are in whole
+// blocks of the servers' caches, and prompts are reused from the moment that they are sent, which is a bit more than servers have.
+type Oracle struct {
+	Instances      int      `json:"instances"`
+	BlockTokens    int      `json:"engine_block_tokens"`
+	CapacityTokens *int64   `json:"capacity_tokens"` // of all instances together; null = unlimited, or unknown
+	PromptTokens   int64    `json:"prompt_tokens"`
+	OneCacheRatio  float64  `json:"one_cache_hit_ratio"` // of one cache for all, as large as all together
+	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
+	Routers        []Routed `json:"routers"`             // the best first
+	Actual         *Routed  `json:"actual,omitempty"`    // where the requests went; absent before a run
+	Achieved       *float64 `json:"achieved_hit_ratio"`  // as the servers reported; null where they did not
+	Definition     string   `json:"definition"`
+}
+
+// The names of routers in an Oracle; those of a run's own are the values of --route.
+const (
+	RoundRobinName    = "round-robin"
+	RandomName        = "random"
+	SessionName       = "session"
+	PrefixName        = "prefix"         // without a bound
+	PrefixBoundedName = "prefix_bounded" // with one
+	ActualName        = "actual"
+)
+
+// Routed is what one router makes of the requests.
+type Routed struct {
+	Router       string  `json:"router"`
+	HitTokens    int64   `json:"hit_tokens"`
+	HitRatio     float64 `json:"hit_ratio"`     // of prompt tokens
+	LargestShare float64 `json:"largest_share"` // of the requests, at the instance with the most
+	RequestsCV   float64 `json:"requests_cv"`   // coefficient of variation over the instances, against their weights
+	TokensCV     float64 `json:"tokens_cv"`     // likewise, of prompt tokens
+}
+
+// MostInstances bounds the instances of a Question, since each distinct block has a bit for each.
+const MostInstances = 1024
+
+// mostAtOnce bounds how many routers are compared at a time, for each has caches of its own.
+const mostAtOnce = 4
+
+// Ask compares the routers. It takes as many passes over all blocks as there are routers, on as many processors as there are. It
+// is nil below two instances or above MostInstances, and without any prompt whose tokens are known.
+func Ask(q Question) *Oracle {
+	places, weights := Addresses(q.Targets)
+	if q.CapacityTokens == nil {
+		q.CapacityTokens = make([]int64, len(places))
+	}
+	o := &Oracle{Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), LoadBound: q.Bound, Definition: definition}
+	for i := range q.Prompts.Len() {
+		o.PromptTokens += int64(q.Prompts.Tokens(i))
+	}
+	if len(places) < 2 || len(places) > MostInstances || o.PromptTokens == 0 {
+		return nil
+	}
+	routers := []struct {
+		name  string
+		route func() []int32
+	}{
+		{RoundRobinName, func() []int32 { return flat(RoundRobin(q.Prompts.Len(), q.Targets), q.Targets) }},
+		{RandomName, func() []int32 { return flat(Random(q.Prompts.Len(), q.Targets, q.Seed), q.Targets) }},
+		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
+		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
+	}
+	if q.Sessions != nil {
+		routers = append(routers, struct {
+			name  string
+			route func() []int32
+		}{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
+	}
+	var work sync.WaitGroup
+	turn := make(chan struct{}, mostAtOnce)
+	start := func(f func()) {
+		turn <- struct{}{}
+		work.Go(func() {
+			defer func() { <-turn }()
+			f()
+		})
+	}
+	o.Routers = make([]Routed, len(routers))
+	for r, router := range routers {
+		start(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+	}
+	if q.Actual != nil {
+		o.Actual = new(Routed)
+		start(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+	}
+	start(func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
+	work.Wait()
+	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) })
+	return o
+}
+
+const definition = "Each cache drops its least recently used blocks; a prompt can be reused from the moment it is sent, and answers take no room. " +
+	"prefix: each request goes to the instance that holds the longest prefix of it by what it was sent before, of several to the least loaded one."
+
+func (q *Question) caches() *kvcache.Fleet {
+	return kvcache.NewFleet(q.Prompts, q.BlockTokens, q.CapacityTokens)
+}
+
+// routed shows the caches each request where it goes.
+func (q *Question) routed(name string, instances []int32, weights []float64, promptTokens int64) Routed {
+	r := Routed{Router: name}
+	caches, requests, tokens := q.caches(), make([]float64, len(weights)), make([]float64, len(weights))
+	for i, k := range instances {
+		held := caches.Give(i, int(k))
+		if n := q.Prompts.Tokens(i); n > 0 {
+			r.HitTokens += int64(held)
+			tokens[k] += float64(n)
+		}
+		requests[k]++
+	}
+	r.HitRatio = float64(r.HitTokens) / float64(promptTokens)
+	r.LargestShare = slices.Max(requests) / float64(len(instances))
+	r.RequestsCV, r.TokensCV = variation(requests, weights), variation(tokens, weights)
+	return r
+}
+
+func (q *Question) oneCache(capacity *int64, promptTokens int64) float64 {
+	room, hits := int64(0), 0
+	if capacity != nil {
+		room = *capacity
+	}
+	cache := kvcache.NewFleet(q.Prompts, q.BlockTokens, []int64{room})
+	for i := range q.Prompts.Len() {
+		if held := cache.Give(i, 0); q.Prompts.Tokens(i) > 0 {
+			hits += held
+		}
+	}
+	return float64(hits) / float64(promptTokens)
+}
+
+// together is the sum of capacities; nil where one is unlimited.
+func together(capacities []int64) *int64 {
+	sum := int64(0)
+	for _, tokens := range capacities {
+		if tokens == 0 {
+			return nil
+		}
+		sum += tokens
+	}
+	return &sum
+}
+
+// flat numbers places by all addresses of the targets.
+func flat(places []Place, targets []Target) []int32 {
+	first, n := make([]int32, len(targets)), int32(0)
+	for t, target := range targets {
+		first[t] = n
+		n += int32(target.Peers)
+	}
+	instances := make([]int32, len(places))
+	for i, p := range places {
+		instances[i] = first[p.Target] + int32(p.Peer)
+	}
+	return instances
+}
+
+// variation is the coefficient of variation of what each instance got for its weight.
+func variation(got, weights []float64) float64 {
+	mean, squares := 0.0, 0.0
+	for k := range got {
+		mean += got[k] / weights[k] / float64(len(got))
+	}
+	if mean == 0 {
+		return 0
+	}
+	for k := range got {
+		d := got[k]/weights[k] - mean
+		squares += d * d
+	}
+	return math.Sqrt(squares/float64(len(got))) / mean
+}

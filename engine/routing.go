@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
+
+// Routing is how the places of requests are found.
+type Routing struct {
+	Targets       []route.Target // the work's, with their weights
+	Seed          uint64
+	Bound         float64 // of the prefix-aware router; 0 = none
+	Assumed       Assumed // how long requests are in flight, as that router reckons
+	LeastInFlight bool    // each request's place is decided when it leaves: till then it is a guess
+}
+
+// RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
+func (w *Work) RouteByPrefix() {
+	places, weights := route.Addresses(w.Routing.Targets)
+	prompts := w.prompts(w.everyRequest())
+	caches := kvcache.NewFleet(prompts, w.blockTokens(), w.capacities())
+	w.Places = make([]route.Place, w.Requests())
+	for i, k := range route.ByPrefix(prompts, caches, w.flow(w.everyRequest()), weights, w.Routing.Bound) {
+		w.Places[i] = places[k]
+	}
+}
+
+func (w *Work) everyRequest() []int32 {
+	all := make([]int32, w.Requests())
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
+
+// prompts are the prompts of some requests as prefix caches know them.
+func (w *Work) prompts(of []int32) *kvcache.Prompts {
+	p := kvcache.NewPrompts(w.Trace.BlockTokens, w.Overhead.Head)
+	for _, i := range of {
+		if w.Made(int(i)) {
+			p.Add(w.Trace.Blocks(int(i)), w.PromptTokens(int(i)), w.builtTokens(int(i)))
+		} else {
+			p.AddText(w.Trace.Literal(int(i)).Content)
+		}
+	}
+	return p
+}
+
+// flow is how long some requests are in flight, as assumed.
+func (w *Work) flow(of []int32) route.Flow {
+	if !w.Plan.Open() {
+		return route.Flow{Concurrency: w.Plan.Concurrency}
+	}
+	f := route.Flow{ReleaseNS: make([]int64, len(of)), LastNS: make([]int64, len(of))}
+	for j, i := range of {
+		f.ReleaseNS[j] = w.Plan.ReleaseNS[i]
+		f.LastNS[j] = w.Routing.Assumed.LastNS(w.Trace.OutputTokens[i])
+	}
+	return f
+}
+
+// blockTokens is the block size of the instances' caches, which are taken to be alike.
+func (w *Work) blockTokens() int { return w.cache(w.Targets[0].Peers[0]).BlockTokens }
+
+// capacities are those of all addresses' caches in tokens, 0 = unlimited or unknown.
+func (w *Work) capacities() (tokens []int64) {
+	for _, t := range w.Targets {
+		for _, addr := range t.Peers {
+			tokens = append(tokens, w.cache(addr).Tokens)
+		}
+	}
+	return tokens
+}
+
+// Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by the instances
+// that answers name, where these are several, else by address. It is nil where there is one of either. Call it after Do.
+func (r *Run) Oracle() *route.Oracle {
+	w := r.work
+	q := route.Question{Targets: w.Routing.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.blockTokens(), CapacityTokens: w.capacities()}
+	if w.Routing.Bound > 0 {
+		q.Bound = w.Routing.Bound
+	}
+	var of []int32
+	if names := r.answering(); len(names) > 1 {
+		of, q.Actual = r.byInstance(names)
+		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
+		q.CapacityTokens = slices.Repeat(q.CapacityTokens[:1], len(names))
+	} else {
+		of, q.Actual = r.byAddress()
+	}
+	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
+		return nil
+	}
+	q.Prompts, q.Flow = w.prompts(of), w.flow(of)
+	if w.Trace.Session != nil {
+		for _, i := range of {
+			q.Sessions = append(q.Sessions, w.Trace.Session[i])
+		}
+	}
+	return route.Ask(q)
+}
+
+// answering are the instances that answers name, sorted.
+func (r *Run) answering() (names []string) {
+	seen := map[string]bool{}
+	for i := range r.records {
+		if name := r.records[i].Instance; name != "" && !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// byInstance is which requests an instance answered, and which one, as an index of names.
+func (r *Run) byInstance(names []string) (of, instances []int32) {
+	index := map[string]int32{}
+	for k, name := range names {
+		index[name] = int32(k)
+	}
+	for i := range r.records {
+		if k, known := index[r.records[i].Instance]; known {
+			of, instances = append(of, int32(i)), append(instances, k)
+		}
+	}
+	return of, instances
+}
+
+// byAddress is which requests were sent, and where, as an index of all addresses.
+func (r *Run) byAddress() (of, instances []int32) {
+	places, _ := route.Addresses(r.work.Routing.Targets)
+	index := map[route.Place]int32{}
+	for k, place := range places {
+		index[place] = int32(k)
+	}
+	for i := range r.records {
+		if r.records[i].SentNS != record.None {
+			of, instances = append(of, int32(i)), append(instances, index[r.work.Places[i]])
+		}
+	}
+	return of, instances
+}
