@@ -71,15 +71,24 @@ func decodeValue(dec *json.Decoder) (any, error) {
 	return t, nil
 }
 
-// said is a Delta without what aliases or remembers; of an error message it keeps the text, unescaped.
+// said is a Delta without what aliases or remembers; of the answer it keeps the text, unescaped.
 type said struct {
 	Token, Text, EmptyFinish, Done, HasUsage, IsError bool
 	Finish                                            string
 	Prompt, Completion, Cached                        int
+	Content                                           string
+	Tool                                              bool
 }
 
 func saidBy(d *Delta) said {
-	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.CachedTokens}
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.CachedTokens,
+		string(AppendUnescaped(nil, d.Content)), d.Tool}
+}
+
+// weighed is what the tables of documents say: nothing of the answer's text or of tools.
+func (s said) weighed() said {
+	s.Content, s.Tool = "", false
+	return s
 }
 
 // all returns the values of a key, in order.
@@ -130,6 +139,7 @@ func truth(v any) bool { return v != nil && v != false && v != "" }
 
 func addChoice(s *said, choice ordered) {
 	present, filled, role, tool, finished := false, false, false, false, false
+	answer, index := "", 0
 	carry := func(v any) {
 		switch v := v.(type) {
 		case string:
@@ -151,7 +161,10 @@ func addChoice(s *said, choice ordered) {
 	message := func(m ordered) {
 		for _, m := range m {
 			switch m.key {
-			case "content", "reasoning_content", "reasoning", "refusal":
+			case "content":
+				answer, _ = m.value.(string)
+				carry(m.value)
+			case "reasoning_content", "reasoning", "refusal":
 				carry(m.value)
 			case "role":
 				name, _ := m.value.(string)
@@ -174,7 +187,10 @@ func addChoice(s *said, choice ordered) {
 	for _, m := range choice {
 		switch m.key {
 		case "text":
+			answer, _ = m.value.(string)
 			carry(m.value)
+		case "index":
+			index = countOf(m.value)
 		case "delta", "message":
 			if m, ok := m.value.(ordered); ok {
 				message(m)
@@ -184,6 +200,9 @@ func addChoice(s *said, choice ordered) {
 				finished, s.Finish = true, reason
 			}
 		}
+	}
+	if s.Tool = s.Tool || tool; index == 0 && s.Content == "" {
+		s.Content = answer
 	}
 	switch {
 	case filled:
@@ -195,15 +214,18 @@ func addChoice(s *said, choice ordered) {
 	}
 }
 
-func addUsage(s *said, usage ordered) {
-	count := func(v any) int {
-		n, ok := v.(json.Number)
-		i, err := strconv.ParseInt(string(n), 10, 32)
-		if !ok || err != nil || i < 0 || string(n) == "-0" {
-			return -1
-		}
-		return int(i)
+// countOf is a whole number from 0 to 2³¹−1, or -1.
+func countOf(v any) int {
+	n, ok := v.(json.Number)
+	i, err := strconv.ParseInt(string(n), 10, 32)
+	if !ok || err != nil || i < 0 || string(n) == "-0" {
+		return -1
 	}
+	return int(i)
+}
+
+func addUsage(s *said, usage ordered) {
+	count := countOf
 	hit := -1
 	for _, m := range usage {
 		switch m.key {

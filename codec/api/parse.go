@@ -7,6 +7,7 @@ func parseEvent(data []byte, d *Delta) error {
 	if d.last.matches(data) {
 		d.Reset()
 		d.Token, d.Text = true, true
+		d.last.tell(data, d)
 		return nil
 	}
 	if len(data) < len(`{"object":"error"}`) {
@@ -23,7 +24,7 @@ func parseEvent(data []byte, d *Delta) error {
 	p := parser{scanner: scanner{b: data}, d: d}
 	err := p.parse()
 	if err == nil && d.plain() {
-		d.last.remember(data, p.textFrom, p.textTo)
+		d.last.remember(data, p.textFrom, p.textTo, d)
 	}
 	return err
 }
