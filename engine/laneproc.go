@@ -375,7 +375,7 @@ func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.
-func errNoLane(w *Work) error {
+func errNoLane(w *Work, h *History) error {
 	if !w.Plan.Open() {
 		return errors.New("a closed loop has no deadlines to keep")
 	}
@@ -384,6 +384,9 @@ func errNoLane(w *Work) error {
 	}
 	if w.Plan.Turns != nil {
 		return errors.New("turns that wait for answers are released by them, which come in here")
+	}
+	if h != nil {
+		return errors.New("live history is made of responses, which come in here")
 	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")

@@ -71,6 +71,13 @@ func (r *Recipe) bodySize(w *Work, i int) int {
 	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
 }
 
+// appendLiteralImage appends the image of request i with a literal in place of its own.
+func (r *Recipe) appendLiteralImage(dst []byte, w *Work, i int, l api.Literal) []byte {
+	output := int(w.Trace.OutputTokens[i])
+	dst = r.appendHead(dst, w, i, r.Backend.LiteralSize(l, output))
+	return r.Backend.AppendLiteral(dst, l, output)
+}
+
 // appendBody appends request i's body.
 func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
 	output := int(w.Trace.OutputTokens[i])

@@ -32,6 +32,7 @@ type Config struct {
 	Secrets         []string      // never repeated in a record, even where a server does
 	Stamps          Stamps        // as ProbeStamps has found to work
 	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
+	History         *History      // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
 
@@ -110,7 +111,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.addPeers()
 	r.keeper = newKeeper(r)
 	if len(cfg.LaneCommand) > 0 {
-		if r.remoteErr = errNoLane(work); r.remoteErr == nil {
+		if r.remoteErr = errNoLane(work, cfg.History); r.remoteErr == nil {
 			r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
 		}
 	}
@@ -239,6 +240,7 @@ func (r *Run) complete(c *conn) {
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
 		r.sink.Gaps(c.peer.target, c.reply.gaps)
 	}
+	r.cfg.History.answered(i, rec, &c.reply.answer)
 	c.release()
 	r.finish(i)
 	r.releaseNext()
@@ -258,10 +260,12 @@ func (r *Run) resend(i int32, c *conn) {
 // finish hands a final record to the recorder.
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
+	now := r.clock.Now()
+	r.cfg.History.ended(r.clock, i)
 	if r.turns != nil {
-		r.fireAll(r.turns.ended(r, i))
+		r.fireAll(r.turns.ended(r, i, now))
 	}
-	for now := r.clock.Now(); ; {
+	for {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {
 			break
