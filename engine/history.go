@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -91,9 +92,30 @@ func NewHistory(r *Recipe, w *Work) (*History, error) {
 		h.each(int32(i), func(j int32) { h.turns[j].needed.Add(1) })
 	}
 	if h.Turns() == 0 {
-		return nil, ErrNoHistory
+		return nil, fmt.Errorf("%w: %s", ErrNoHistory, h.whyNone(before))
 	}
 	return h, nil
+}
+
+// whyNone says what keeps every turn from going on from another.
+func (h *History) whyNone(before []int32) string {
+	why := "none follows another in a conversation"
+	for i, j := range before {
+		if j == noTurn {
+			continue
+		}
+		if h.turns[i].place.Of != noTurn {
+			return "those that follow another are about the calls of tools in its recorded answer"
+		}
+		switch h.work.Trace.Literal(i).Kind {
+		case trace.PayloadLiteral:
+			return "whole bodies are sent as they stand"
+		case trace.NoLiteral:
+			return "prompts that are made of numbers of tokens have none"
+		}
+		why = "the messages of none begin with those of a turn before"
+	}
+	return why
 }
 
 // Turns is how many requests have a place for a live answer to the turn that they go on from.

@@ -66,6 +66,7 @@ func (s *results) conclude(run *engine.Run) error {
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
+	info.History = run.History()
 	info.Overtaken = run.OvertakenTokens()
 	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
 	summary := s.collector.Summary(info)

@@ -20,6 +20,7 @@ type RunInfo struct {
 	Late       *Late         // likewise
 	Cap        *Cap          // nil without one
 	Turns      *Turns        // nil where no request follows another
+	History    *History      // nil where all is sent as recorded
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
@@ -58,7 +59,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
-	s.Turns = info.Turns
+	s.Turns, s.History = info.Turns, info.History
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

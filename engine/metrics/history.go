@@ -1,5 +1,12 @@
 package metrics
 
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
 // History is what follow-up turns had of what the servers answered in the
 // run. It counts those that were sent: turns = live + partly + recorded.
 type History struct {
@@ -25,4 +32,26 @@ type HistoryGaps struct {
 	Apart  int64 `json:"apart"`      // the turn's messages do not begin with those of a turn before
 }
 
-func (g *HistoryGaps) sum() int64 { return g.Late + g.Failed + g.NoText + g.Tools + g.Apart }
+// historyNotes say why turns were not sent with what was answered in the run.
+func historyNotes(h *History) []string {
+	if h == nil || h.Why == (HistoryGaps{}) {
+		return nil
+	}
+	var why []string
+	for _, w := range []struct {
+		n    int64
+		what string
+	}{
+		{h.Why.Late, "left before the turn before had ended (--sessions gated or think wait for it)"},
+		{h.Why.Failed, "follow one that failed"},
+		{h.Why.NoText, "follow an answer without text"},
+		{h.Why.Tools, "follow a tool call"},
+		{h.Why.Apart, "do not begin with the messages of a turn before"},
+	} {
+		if w.n > 0 {
+			why = append(why, human.Count(w.n)+" "+w.what)
+		}
+	}
+	return []string{fmt.Sprintf("live history: %s of %s were sent with what the file has in place of an answer: %s",
+		human.Count(h.Partly+h.Recorded), human.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
+}

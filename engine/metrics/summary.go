@@ -35,9 +35,10 @@ type Summary struct {
 	Instances   *Breakdown  `json:"instances,omitempty"` // by who answered; absent where no answer says
 	Peers       *Breakdown  `json:"peers,omitempty"`     // by address; absent where there is one
 	Client      Client      `json:"client"`
-	Cap         *Cap        `json:"cap"`             // null where any number of requests could be in flight
-	Turns       *Turns      `json:"turns,omitempty"` // absent where no request follows another
-	BuildAhead  *BuildAhead `json:"build_ahead"`     // null where all requests were built before the start
+	Cap         *Cap        `json:"cap"`               // null where any number of requests could be in flight
+	Turns       *Turns      `json:"turns,omitempty"`   // absent where no request follows another
+	History     *History    `json:"history,omitempty"` // absent where turns were sent as recorded
+	BuildAhead  *BuildAhead `json:"build_ahead"`       // null where all requests were built before the start
 	Limits      Limits      `json:"limits"`
 	Notes       []string    `json:"notes"` // worth knowing, without bearing on the verdict
 }
