@@ -259,6 +259,9 @@ func TestLiveHistory(t *testing.T) {
 				if plain.summary.History != nil || r.summary.History == nil {
 					t.Fatalf("history %+v, without the flag %+v", r.summary.History, plain.summary.History)
 				}
+				if mode == "gated" && r.summary.BuildAhead == nil {
+					t.Error("nothing was built during the run")
+				}
 				var want metrics.History
 				for name := range recorded {
 					checkLive(t, &want, mode == "strict", name, recorded[name], live[name])

@@ -180,6 +180,9 @@ func (h *History) ended(clock sched.Clock, i int32) {
 	for j := t.first; j != noTurn; j = h.turns[j].next {
 		h.make(clock, j)
 	}
+	if t.needed.Load() == 0 {
+		t.answer.Store(nil) // all who go on from it have left before it came
+	}
 	h.forget(i)
 }
 
