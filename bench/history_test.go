@@ -263,6 +263,10 @@ func TestLiveHistory(t *testing.T) {
 					t.Error("nothing was built during the run")
 				}
 				var want metrics.History
+				records := map[string]int64{}
+				for _, l := range r.lines {
+					records[l.History]++
+				}
 				for name := range recorded {
 					checkLive(t, &want, mode == "strict", name, recorded[name], live[name])
 				}
@@ -279,6 +283,10 @@ func TestLiveHistory(t *testing.T) {
 				}
 				if got != want {
 					t.Errorf("summary: %+v\nbodies:  %+v", got, want)
+				}
+				said := map[string]int64{"": liveConversations, "live": want.Live, "partly": want.Partly, "recorded": want.Recorded}
+				if !reflect.DeepEqual(records, said) {
+					t.Errorf("the records say %v, the bodies %v", records, said)
 				}
 				if want.Live == 0 || want.Partly == 0 || want.Recorded == 0 {
 					t.Errorf("not all kinds occurred: %+v", want)

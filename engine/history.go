@@ -21,6 +21,7 @@ import (
 type History struct {
 	recipe *Recipe
 	work   *Work
+	before []int32       // the turn before each request
 	turns  []historyTurn // by request
 	desks  sync.Pool     // of *historyDesk
 
@@ -79,8 +80,8 @@ func NewHistory(r *Recipe, w *Work) (*History, error) {
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = noTurn, noTurn, noTurn
 	}
-	before := TurnsBefore(w.Trace, w.Requests())
-	places := w.Trace.Carries(before)
+	h.before = TurnsBefore(w.Trace, w.Requests())
+	places := w.Trace.Carries(h.before)
 	for i := len(places) - 1; i >= 0; i-- { // so that lists are in order
 		t := &h.turns[i]
 		t.place = places[i]
@@ -92,15 +93,15 @@ func NewHistory(r *Recipe, w *Work) (*History, error) {
 		h.each(int32(i), func(j int32) { h.turns[j].needed.Add(1) })
 	}
 	if h.Turns() == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoHistory, h.whyNone(before))
+		return nil, fmt.Errorf("%w: %s", ErrNoHistory, h.whyNone())
 	}
 	return h, nil
 }
 
 // whyNone says what keeps every turn from going on from another.
-func (h *History) whyNone(before []int32) string {
+func (h *History) whyNone() string {
 	why := "none follows another in a conversation"
-	for i, j := range before {
+	for i, j := range h.before {
 		if j == noTurn {
 			continue
 		}

@@ -12,7 +12,7 @@ func (r *Run) History() *metrics.History {
 		return nil
 	}
 	found := metrics.History{Mode: "live", MakeUS: h.took.Percentiles(1e3)}
-	for i, before := range TurnsBefore(r.work.Trace, r.work.Requests()) {
+	for i, before := range h.before {
 		if before == noTurn || r.records[i].SentNS == record.None {
 			continue
 		}
@@ -42,6 +42,22 @@ func (r *Run) History() *metrics.History {
 		}
 	}
 	return &found
+}
+
+// noteHistory completes the record of a request that has ended.
+func (r *Run) noteHistory(i int32) {
+	h, rec := r.cfg.History, &r.records[i]
+	if h == nil || h.before[i] == noTurn || rec.SentNS == record.None {
+		return
+	}
+	switch live, lack := h.sentWith(i); {
+	case lack == toldFate:
+		rec.History = "live"
+	case live > 0:
+		rec.History = "partly"
+	default:
+		rec.History = "recorded"
+	}
 }
 
 // sentWith is how many live answers request i was sent with, and why the latest of the others was none; toldFate = there were no

@@ -261,6 +261,7 @@ func (r *Run) resend(i int32, c *conn) {
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
 	now := r.clock.Now()
+	r.noteHistory(i)
 	r.cfg.History.ended(r.clock, i)
 	if r.turns != nil {
 		r.fireAll(r.turns.ended(r, i, now))
