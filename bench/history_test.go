@@ -366,3 +366,21 @@ func countLive(h *metrics.History, lives int64, lack string) {
 		h.Why.NoText++
 	}
 }
+
+// TestLiveHistoryRefused: what cannot be meant, and work that has no history.
+func TestLiveHistoryRefused(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "life"}, `--history "life": want recorded or live`},
+		{[]string{"samples/bailian.jsonl", "--history", "live"}, "--history live: no request carries the answer to an earlier one: prompts that are made of numbers of tokens have none"},
+		{[]string{"samples/inputs.json", "--rate", "50", "--history", "live"}, "whole bodies are sent as they stand"},
+		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--api", "completions"}, "messages are for chats: use --api chat"},
+		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--lane", "process"}, "--lane process: live history is made of responses, which come in here"},
+	} {
+		if said := refused(t, c.args...); !strings.Contains(said, c.says) {
+			t.Errorf("%v: %s", c.args, said)
+		}
+	}
+}
