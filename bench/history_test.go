@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -101,6 +103,9 @@ func escapeAnyhow(rng *rand.Rand, text string) (tokens []string) {
 	return tokens
 }
 
+// surrogates finds the first half of a pair in JSON, and the second if it is there.
+var surrogates = regexp.MustCompile(`\\u[dD][89abAB]..(\\u[dD][c-fC-F]..)?`)
+
 // talker is a server that answers as speak has it and remembers what it was asked.
 type talker struct {
 	mu     sync.Mutex
@@ -115,7 +120,12 @@ func (s *talker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(text, &body)
 	}
 	messages, _ := body["messages"].([]any)
-	if err != nil || len(messages) == 0 {
+	for _, pair := range surrogates.FindAllSubmatch(text, -1) {
+		if len(pair[1]) == 0 {
+			err = fmt.Errorf("half of a pair: %s", pair[0])
+		}
+	}
+	if err != nil || len(messages) == 0 || !utf8.Valid(text) {
 		s.note("", nil, fmt.Sprintf("%v: %s", err, text))
 		return
 	}

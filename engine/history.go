@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,10 +22,10 @@ type History struct {
 	work   *Work
 	before []int32       // the turn before each request
 	turns  []historyTurn // by request
-	desks  sync.Pool     // of *historyDesk
+	rooms  rooms         // of images
 
 	mu    sync.Mutex
-	spare [][]byte              // images of turns that have ended, to be written over
+	desks []*historyDesk        // that nobody sits at
 	took  *metrics.Distribution // making an image, ns
 }
 
@@ -76,7 +75,6 @@ var ErrNoHistory = errors.New("no request carries the answer to an earlier one")
 // NewHistory prepares the work's turns. ErrNoHistory: there is none of which that could be said.
 func NewHistory(r *Recipe, w *Work) (*History, error) {
 	h := &History{recipe: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewDistribution()}
-	h.desks.New = func() any { return new(historyDesk) }
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = noTurn, noTurn, noTurn
 	}
@@ -95,7 +93,49 @@ func NewHistory(r *Recipe, w *Work) (*History, error) {
 	if h.Turns() == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoHistory, h.whyNone())
 	}
+	h.warm()
 	return h, nil
+}
+
+const (
+	// warmImages bounds the memory that is got ready for images, in bytes.
+	warmImages = 64 << 20
+	// warmDesks is for as many receivers as end turns at once.
+	warmDesks = 2
+)
+
+// warm gets memory ready, so that the run need not wait for it.
+func (h *History) warm() {
+	largest := 1
+	for i := range h.turns {
+		if h.turns[i].place.Of != noTurn {
+			largest = max(largest, int(h.work.Images.Size(i)))
+		}
+	}
+	h.rooms.warm(largest, max(1, min(h.Turns(), warmImages/largest)))
+	for range warmDesks {
+		h.desks = append(h.desks, &historyDesk{messages: make([]byte, 2*largest)})
+		clear(h.desks[len(h.desks)-1].messages)
+	}
+}
+
+// desk returns one to sit at, until leave.
+func (h *History) desk() *historyDesk {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := len(h.desks) - 1
+	if last < 0 {
+		return new(historyDesk)
+	}
+	d := h.desks[last]
+	h.desks = h.desks[:last]
+	return d
+}
+
+func (h *History) leave(d *historyDesk) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.desks = append(h.desks, d)
 }
 
 // whyNone says what keeps every turn from going on from another.
@@ -194,44 +234,31 @@ func (h *History) make(clock sched.Clock, i int32) {
 		return
 	}
 	began := clock.Now()
-	d := h.desks.Get().(*historyDesk)
-	defer h.desks.Put(d)
+	d := h.desk()
+	defer h.leave(d)
 	if h.assemble(d, i); d.live == 0 {
 		return
 	}
 	l, _ := h.work.literal(int(i))
 	room := int(h.work.Images.Size(int(i))) - len(l.Content) + len(d.messages) + len("0000")
 	l.Content = d.messages
-	image := h.recipe.appendLiteralImage(slices.Grow(h.takeSpare(), room), h.work, int(i), l)
+	image := h.recipe.appendLiteralImage(h.rooms.take(room), h.work, int(i), l)
 	t.image, t.live, t.lack = image, d.live, d.lack
 	took := clock.Now() - began
-	live := t.form.CompareAndSwap(formOpen, formLive)
+	if !t.form.CompareAndSwap(formOpen, formLive) {
+		h.rooms.put(image)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if live {
-		h.took.Add(took)
-	} else {
-		h.spare = append(h.spare, image[:0])
-	}
-}
-
-// takeSpare returns room for an image, which may be none.
-func (h *History) takeSpare() (room []byte) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if last := len(h.spare) - 1; last >= 0 {
-		room, h.spare = h.spare[last], h.spare[:last]
-	}
-	return room
+	h.took.Add(took)
 }
 
 // forget is told that request i is over: neither its image nor what only that had in it is needed any more.
 func (h *History) forget(i int32) {
 	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {
-		h.mu.Lock()
-		h.spare = append(h.spare, t.image[:0])
-		h.mu.Unlock()
+		h.rooms.put(t.image)
 		t.image = nil
 	}
 	h.each(i, func(j int32) {
