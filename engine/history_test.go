@@ -136,13 +136,22 @@ func TestHistoryStorm(t *testing.T) {
 			if i%7 == 3 {
 				rec.Outcome = record.Reset
 			}
-			h.answered(i, &rec, &answerText{wanted: true, text: fmt.Appendf(nil, `live \"%d\"`, i)})
+			if i%7 != 5 { // the others are never answered: no connection, or not sent at all
+				h.answered(i, &rec, &answerText{wanted: true, text: fmt.Appendf(nil, `live \"%d\"`, i)})
+			}
 			h.ended(clock, i)
 			close(ended[i])
 		})
 	}
 	all.Wait()
 	for i := range h.turns {
+		want := toldFate
+		if i%7 == 3 || i%7 == 5 || !h.follows(int32(i)) {
+			want = failedFate
+		}
+		if fate := h.turns[i].fate.Load(); fate != want {
+			t.Fatalf("request %d: fate %d, want %d", i, fate, want)
+		}
 		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.image != nil || turn.needed.Load() != 0 {
 			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.image), turn.needed.Load())
 		}

@@ -25,7 +25,7 @@ type History struct {
 
 // HistoryGaps counts turns by why an answer in them is not live.
 type HistoryGaps struct {
-	Late   int64 `json:"late"`       // the turn left before the one that it goes on from had ended
+	Late   int64 `json:"late"`       // the turn left before the answer was there
 	Failed int64 `json:"failed"`     // the request before failed
 	NoText int64 `json:"no_text"`    // the server answered without a text
 	Tools  int64 `json:"tool_calls"` // the server called a tool, or the recorded answer does
@@ -42,7 +42,7 @@ func historyNotes(h *History) []string {
 		n    int64
 		what string
 	}{
-		{h.Why.Late, "left before the turn before had ended (--sessions gated or think wait for it)"},
+		{h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"},
 		{h.Why.Failed, "follow one that failed"},
 		{h.Why.NoText, "follow an answer without text"},
 		{h.Why.Tools, "follow a tool call"},
