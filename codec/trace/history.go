@@ -19,7 +19,7 @@ type Carried struct {
 }
 
 // mostBack is how many turns back the one is looked for that a turn goes on from: agents of one session take turns.
-const mostBack = 64
+const mostBack = 16
 
 // noTurn says that no turn comes before.
 const noTurn = -1
