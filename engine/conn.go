@@ -74,6 +74,7 @@ func newConn(r *Run, p *peer, s *socket) *conn {
 	c := &conn{peer: p, run: r, sock: s, finished: noRequest, bornNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
+	c.reply.marks = r.cfg.Backend.Traits().Marks
 	c.reply.chunks.log, c.reply.names = r.cfg.Chunks, &r.instances
 	c.reply.head.Keep(r.cfg.InstanceHeaders...)
 	c.flushRest = c.flush

@@ -61,10 +61,9 @@ func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 	}
 }
 
-// tokenize returns the token ids of a prompt as the server's model gets it, template included. The body is that of a
-// completion: what shapes the template is in it, and servers ignore the rest.
+// tokenize returns the token ids of a prompt as the server's model gets it, template included.
 func (b *Prober) tokenize(ctx context.Context, t *Target, text []byte) ([]int64, error) {
-	backend, err := b.Backend("")
+	backend, err := b.Tokenize()
 	if err != nil {
 		return nil, err
 	}

@@ -61,12 +61,14 @@ const (
 	formLive
 )
 
-// historyDesk is room to put messages together.
+// historyDesk is room to put an image together.
 type historyDesk struct {
-	chain    []int32 // the turn and those that it goes on from, without the first of all, latest first
+	chain    []int32 // the turn and those that it goes on from, latest first
 	messages []byte
 	live     int32
 	lack     uint32
+
+	head, body []byte
 }
 
 // ErrNoHistory is wrapped by NewHistory's error.
@@ -114,8 +116,10 @@ func (h *History) warm() {
 	}
 	h.rooms.warm(largest, max(1, min(h.Turns(), warmImages/largest)))
 	for range warmDesks {
-		h.desks = append(h.desks, &historyDesk{messages: make([]byte, 2*largest)})
-		clear(h.desks[len(h.desks)-1].messages)
+		d := &historyDesk{messages: make([]byte, 2*largest), body: make([]byte, 2*largest)}
+		clear(d.messages)
+		clear(d.body)
+		h.desks = append(h.desks, d)
 	}
 }
 
@@ -239,10 +243,7 @@ func (h *History) make(clock sched.Clock, i int32) {
 	if h.assemble(d, i); d.live == 0 {
 		return
 	}
-	l, _ := h.work.literal(int(i))
-	room := int(h.work.Images.Size(int(i))) - len(l.Content) + len(d.messages) + len("0000")
-	l.Content = d.messages
-	image := h.recipe.appendLiteralImage(h.rooms.take(room), h.work, int(i), l)
+	image := h.build(d, int(i))
 	t.image, t.live, t.lack = image, d.live, d.lack
 	took := clock.Now() - began
 	if !t.form.CompareAndSwap(formOpen, formLive) {
@@ -266,6 +267,15 @@ func (h *History) forget(i int32) {
 			h.turns[j].answer.Store(nil)
 		}
 	})
+}
+
+// build makes the image of request i with the messages on the desk.
+func (h *History) build(d *historyDesk, i int) []byte {
+	l, _ := h.work.literal(i)
+	l.Content = d.messages
+	d.body = h.recipe.Backend.AppendLiteral(d.body[:0], l, int(h.work.Trace.OutputTokens[i]))
+	d.head = h.recipe.appendHead(d.head[:0], h.work, i, len(d.body))
+	return append(append(h.rooms.take(len(d.head)+len(d.body)), d.head...), d.body...)
 }
 
 // assemble puts request i's messages together.

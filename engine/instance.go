@@ -3,7 +3,9 @@ package engine
 import (
 	"sync"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // InstanceHeaders are the response headers by which gateways and servers are known to name the instance that answered:
@@ -21,8 +23,24 @@ const (
 
 // instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
 type instanceNames struct {
+	field []string // of an answer's JSON; nil = where it is known to be
+
 	mu    sync.RWMutex
 	known map[string]string
+}
+
+// in notes who has sent an event or a whole answer, unless a header or an event before has said it.
+func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
+	if rec.Instance != "" {
+		return
+	}
+	name := d.Instance
+	if n.field != nil {
+		name = api.Field(data, n.field)
+	}
+	if len(name) > 0 {
+		rec.Instance = n.intern(name[:min(len(name), maxInstanceName)])
+	}
 }
 
 // of is the name in the first of the kept headers that came; "" for none.

@@ -43,10 +43,7 @@ func (e *LiteralError) Unwrap() error { return e.Why }
 // checkLiterals is the LiteralError of the first row that the backend cannot send.
 func (r *Recipe) checkLiterals(w *Work) error {
 	for i := range w.Requests() {
-		l, ok := w.literal(i)
-		if !ok && l.Extra == nil {
-			continue
-		}
+		l, _ := w.literal(i)
 		if err := r.Backend.Takes(l); err != nil {
 			return &LiteralError{int(w.Trace.Row[i]), err}
 		}
@@ -69,13 +66,6 @@ func (r *Recipe) bodySize(w *Work, i int) int {
 		return r.Backend.LiteralSize(l, output)
 	}
 	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
-}
-
-// appendLiteralImage appends the image of request i with a literal in place of its own.
-func (r *Recipe) appendLiteralImage(dst []byte, w *Work, i int, l api.Literal) []byte {
-	output := int(w.Trace.OutputTokens[i])
-	dst = r.appendHead(dst, w, i, r.Backend.LiteralSize(l, output))
-	return r.Backend.AppendLiteral(dst, l, output)
 }
 
 // appendBody appends request i's body.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/sse"
 )
 
 // Prober asks servers what a run needs to know before it starts. It is off the hot path and uses fasthttp.
@@ -28,9 +30,12 @@ type Prober struct {
 	Timeout        time.Duration // of one answer
 	Tokenizer      string        // whose words prompts are made of, for messages; "" = the built-in ones
 	Nonce          uint64        // another one in each run keeps its probes out of the caches that earlier runs have filled
-	// Backend makes bodies of requests that are answered whole, with the given cache salt ("" = none).
+	// Backend makes bodies of requests that are answered whole where that tells how many tokens a prompt has, with the given
+	// cache salt ("" = none).
 	Backend func(salt string) (api.Backend, error)
-	made    uint64 // prompts, which are all different
+	// Tokenize makes bodies for /tokenize, which takes prompts as completions or chats.
+	Tokenize func() (api.Backend, error)
+	made     uint64 // prompts, which are all different
 }
 
 // probeDomain marks the unique tokens of probes: no row has this bit.
@@ -120,7 +125,7 @@ func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text
 		return ProbeCount{}, err
 	}
 	if d.PromptTokens < 0 {
-		return ProbeCount{}, fmt.Errorf("%w: %s reports no usage.prompt_tokens, so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
+		return ProbeCount{}, fmt.Errorf("%w: %s does not report how many tokens a prompt has (usage.prompt_tokens), so the prompts cannot be proven; use --no-probe to replay without proof", ErrProbe, t.URL)
 	}
 	return ProbeCount{PromptTokens: d.PromptTokens, CachedTokens: d.CachedTokens}, nil
 }
@@ -134,23 +139,51 @@ func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, t
 	body := backend.AppendPrefix(nil)
 	body = append(body, text...)
 	body = backend.AppendSuffix(body, output)
-	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.URL+t.Path+t.Query, body)
+	url := t.urlFor(backend.Path())
+	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, url+t.Query, body)
 	if err != nil {
-		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, t.URL+t.Path, err, certificateHint(err))
+		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, url, err, certificateHint(err))
 	}
-	d.Reset()
-	err = backend.ParseBody(answer, &d)
+	err = parseAnswer(backend, answer, &d)
 	if status != 200 || d.IsError {
 		message := redactor(b.Secrets).fromJSON(d.Error)
 		if err != nil || message == "" {
 			message = redactor(b.Secrets).line(string(answer))
 		}
-		return d, &RefusedError{URL: t.URL + t.Path, Status: status, Message: message}
+		return d, &RefusedError{URL: url, Status: status, Message: message}
 	}
 	if err != nil {
-		return d, fmt.Errorf("%w: %s answers a probe with something that is not a completion: %w", ErrProbe, t.URL+t.Path, err)
+		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, err)
 	}
 	return d, nil
+}
+
+// parseAnswer reads a whole answer, or a stream's events one after the other: what each says of the counts stays.
+func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
+	if bytes.HasPrefix(bytes.TrimSpace(answer), []byte("{")) {
+		return backend.ParseBody(answer, d)
+	}
+	var all api.Delta
+	all.Reset()
+	var events sse.Scanner
+	for len(answer) > 0 {
+		data, n, ok, err := events.Next(answer)
+		if err == nil && ok {
+			err = backend.ParseEvent(data, d)
+		}
+		if err != nil {
+			return err
+		}
+		if d.HasUsage {
+			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
+		}
+		if d.IsError {
+			return nil
+		}
+		answer = answer[n:]
+	}
+	*d = all
+	return nil
 }
 
 // RefusedError is a server's answer to a probe that it did not accept.

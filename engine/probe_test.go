@@ -101,7 +101,8 @@ func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 		target.Peers = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimPrefix(h.URL, "http://"))}
 		b.Targets = append(b.Targets, target)
 	}
-	b.Backend = func(string) (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
+	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
+	b.Backend = func(string) (api.Backend, error) { return b.Tokenize() }
 	return b
 }
 

@@ -40,6 +40,7 @@ type reply struct {
 	bytesIn       int64
 	emptyFinishNS int64 // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
 	usageTokens   int64
+	marks         bool // answers of this API say when they are finished
 	finished      bool // a finish reason or [DONE] was seen
 	streamError   bool
 	reusable      bool // the connection may carry another request
@@ -161,6 +162,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 		p.emptyFinishNS = nowNS
 	}
 	p.onDelta(d)
+	p.names.in(data, d, p.rec)
 	return nil
 }
 
@@ -193,6 +195,9 @@ func (p *reply) onDelta(d *api.Delta) {
 	}
 	if d.HasUsage {
 		keepCount(&p.usageTokens, d.CompletionTokens)
+		if d.MoreTokens >= 0 {
+			p.usageTokens = max(0, p.usageTokens) + int64(d.MoreTokens)
+		}
 		keepCount(&rec.PromptTokens, d.PromptTokens)
 		keepCount(&rec.CachedTokens, d.CachedTokens)
 	}
@@ -235,7 +240,7 @@ func (p *reply) endStream() {
 	p.countTokens()
 	switch {
 	case p.serverFailed():
-	case !p.finished:
+	case !p.finished && p.marks:
 		rec.Outcome, rec.Error = record.Truncated, "the stream ended without a finish reason or [DONE]"
 	case rec.Chunks == 0:
 		rec.Outcome, rec.Error = record.BadResponse, "the stream carried no token chunk"
@@ -258,11 +263,12 @@ func (p *reply) endWhole(nowNS int64) {
 	}
 	p.answer.add(&p.delta)
 	p.onDelta(&p.delta)
+	p.names.in(p.whole, &p.delta, rec)
 	p.countTokens()
 	switch {
 	case p.serverFailed():
-	case !p.finished:
-		rec.Outcome, rec.Error = record.BadResponse, "the response carries no finish reason"
+	case !p.finished && (p.marks || !p.delta.Token):
+		rec.Outcome, rec.Error = record.BadResponse, "the response carries no answer that is finished"
 	default:
 		rec.Outcome, rec.LastTokenNS = record.OK, nowNS
 	}

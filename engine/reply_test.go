@@ -55,7 +55,7 @@ func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &reply{backend: backend, stream: stream, secrets: redactor{"sk-verysecret"}}
+	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redactor{"sk-verysecret"}}
 	rec := new(record.Record)
 	rec.Clear()
 	rec.OutputTokens = 4

@@ -32,6 +32,7 @@ type Config struct {
 	Secrets         []string      // never repeated in a record, even where a server does
 	Stamps          Stamps        // as ProbeStamps has found to work
 	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
+	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
 	History         *History      // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
@@ -105,6 +106,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}
+	r.instances.field = cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.lags.lag = metrics.NewDistribution()

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/api"
 )
 
 // Target is one serving endpoint as the user named it.
@@ -17,6 +19,7 @@ type Target struct {
 	Path  string           // where requests are posted
 	Query string           // "?…" behind it, or ""; it may carry a credential, so nothing shows or records it
 	Base  string           // URL plus the path that precedes the API's own, for probes
+	own   string           // the API's own path, with which Path ends; "" = it does not
 	TLS   bool             // https
 	Name  string           // host name without port: what a certificate must carry
 	Port  uint16           // TCP port
@@ -24,7 +27,7 @@ type Target struct {
 }
 
 // ParseTarget reads a --url: host:port, a base URL with or without /v1, or a full endpoint. apiPath is the backend's own
-// path, "/v1/completions" for one.
+// path, "/v1/completions" for one; "" leaves it to the URL.
 func ParseTarget(raw, apiPath string) (Target, error) {
 	text := raw
 	if !strings.Contains(text, "://") {
@@ -49,7 +52,7 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 	if err != nil {
 		return Target{}, fmt.Errorf("--url %q: %w", raw, err)
 	}
-	t := Target{TLS: u.Scheme == "https", Name: u.Hostname(), Port: port, Host: u.Host, Path: path}
+	t := Target{TLS: u.Scheme == "https", Name: u.Hostname(), Port: port, Host: u.Host, Path: path, own: apiPath}
 	t.URL = u.Scheme + "://" + net.JoinHostPort(t.Name, fmt.Sprint(port))
 	t.Base = t.URL + base
 	if u.RawQuery != "" {
@@ -64,10 +67,20 @@ func (t *Target) PostTo(path string) {
 		return
 	}
 	path, query, _ := strings.Cut(path, "?")
+	t.own = ""
 	t.Path = strings.TrimPrefix(t.Base, t.URL) + "/" + strings.TrimPrefix(path, "/")
 	if query != "" {
 		t.Query = "?" + query
 	}
+}
+
+// urlFor is where a request goes whose API has the path own: the run's, or that of whole answers beside that of streams.
+func (t *Target) urlFor(own string) string {
+	path := t.Path
+	if before, ok := strings.CutSuffix(path, t.own); ok && t.own != "" {
+		path = before + own
+	}
+	return t.URL + path
 }
 
 // withoutSecrets is what a message may show of a URL: no user, no password, no query.
@@ -101,18 +114,35 @@ func portOf(u *url.URL) (uint16, error) {
 // endpoint splits a URL's path into what precedes the API's own path and where requests go.
 func endpoint(path, apiPath string) (base, full string, err error) {
 	path = strings.TrimSuffix(path, "/")
-	version := apiPath[:strings.Index(apiPath[1:], "/")+1] // "/v1"
-	switch {
-	case strings.HasSuffix(path, apiPath):
-		return strings.TrimSuffix(path, apiPath), path, nil
-	case version != "" && strings.HasSuffix(path, version):
-		base = strings.TrimSuffix(path, version)
-		return base, base + apiPath, nil
-	case strings.HasSuffix(path, "/completions") || strings.HasSuffix(path, "/generate"):
-		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api", path, apiPath)
-	default:
-		return path, path + apiPath, nil
+	if apiPath == "" {
+		return "", path, nil
 	}
+	whole := strings.TrimSuffix(apiPath, "_stream")
+	for _, own := range []string{apiPath, whole} {
+		if base, ok := strings.CutSuffix(path, own); ok {
+			return base, base + apiPath, nil
+		}
+	}
+	if other := apiOf(path); other != "" {
+		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api %s", path, apiPath, other)
+	}
+	if strings.HasSuffix(path, "/completions") {
+		return "", "", fmt.Errorf("endpoint %q is not this API's, %q; choose the API with --api, and --endpoint for another path", path, apiPath)
+	}
+	for _, version := range []string{"/v1", "/v2"} {
+		path = strings.TrimSuffix(path, version)
+	}
+	return path, path + apiPath, nil
+}
+
+// apiOf names the API whose path a URL's path ends with; "" for none.
+func apiOf(path string) string {
+	for i := range path {
+		if name := api.AtPath(path[i:]); path[i] == '/' && name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so

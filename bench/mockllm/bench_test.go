@@ -128,21 +128,25 @@ func benchmarkClient(b *testing.B, addr string, tokens int, deadline time.Time, 
 }
 
 // benchmarkReply is a reply in the middle of its stream, without a connection.
-func benchmarkReply(chat bool) *reply {
-	srv, err := New(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2})
+func benchmarkReply(a api) *reply {
+	srv, err := New(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2, Incremental: true})
 	if err != nil {
 		panic(err)
 	}
-	r := &reply{srv: srv, cfg: &srv.cfg, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, headSent: true}
-	r.p.chat, r.p.stream = chat, true
-	r.buildBase()
+	r := &reply{srv: srv, cfg: &srv.cfg, api: a, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, part: partText, headSent: true}
+	r.p.stream = true
+	r.divide(a.traits())
+	r.base = a.base(r, nil)
 	return r
 }
 
 // TestNoAllocationPerEvent: composing an event of a running stream allocates nothing.
 func TestNoAllocationPerEvent(t *testing.T) {
-	for _, chat := range []bool{false, true} {
-		r := benchmarkReply(chat)
+	for _, a := range allAPIs() {
+		if a.traits().vector {
+			continue
+		}
+		r := benchmarkReply(a)
 		var buf eventBuffer
 		now := int64(1)
 		compose := func() {
@@ -151,13 +155,13 @@ func TestNoAllocationPerEvent(t *testing.T) {
 		}
 		compose()
 		if n := testing.AllocsPerRun(1000, compose); n != 0 {
-			t.Errorf("chat %v: %v allocations an event", chat, n)
+			t.Errorf("%s: %v allocations an event", a.traits().name, n)
 		}
 	}
 }
 
 func BenchmarkCompose(b *testing.B) {
-	r := benchmarkReply(false)
+	r := benchmarkReply(completionsAPI{})
 	var buf eventBuffer
 	b.ReportAllocs()
 	for now := int64(1); b.Loop(); now++ {

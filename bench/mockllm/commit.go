@@ -3,6 +3,7 @@ package mockllm
 import (
 	"bytes"
 	"errors"
+	"slices"
 )
 
 var errGone = errors.New("the client is gone")
@@ -26,21 +27,18 @@ func (d *driver) commit() (how ending, over bool) {
 			return endGone, true
 		}
 	case FaultBadJSON:
-		err = d.writeEvent(`data: {"id":"broken","choices":[{"index":0,"te`)
+		err = d.writeEvent([]byte(d.api.broken()+d.srv.eol+d.srv.eol), false)
 	case FaultBadChunk:
 		if err = d.writeHead(); err == nil {
 			err = d.write([]byte("zz\r\ndata: nonsense\n\n\r\n"))
 		}
 		over = true
 	case FaultErrorEvent:
-		err = d.writeEvent("data: " + string(appendError(nil, 500, "InternalServerError", "injected fault: error-event")))
-		d.noFinish = true
-		if err == nil {
-			err = d.writeEvent("data: [DONE]")
-		}
-		d.phase = phaseTail
+		d.noFinish, d.phase = true, phaseTail
+		err = d.writeEvent(d.api.fail(d.reply, nil, &requestError{500, "InternalServerError", "injected fault: error-event"}), false)
 	case FaultBigEvent:
-		err = d.writeEvent(`data: {"id":"big","choices":[],"padding":"` + string(bytes.Repeat([]byte{'x'}, d.fault.N)) + `"}`)
+		event := d.appendEvent(nil, d.srv.clock.now())
+		err = d.writeEvent(pad(event, d.fault.N), d.phase == phaseEnd)
 	}
 	if err != nil {
 		return endGone, true
@@ -87,11 +85,20 @@ func (d *driver) writeHead() error {
 	return d.write(d.appendHead(nil, 0))
 }
 
-// writeEvent sends one event of any content, framed.
-func (d *driver) writeEvent(text string) error {
-	event := []byte(text + d.srv.eol + d.srv.eol)
+// writeEvent sends an event, framed.
+func (d *driver) writeEvent(event []byte, last bool) error {
 	if d.compress {
-		event = d.deflate(event, false)
+		event = d.deflate(event, last)
 	}
-	return d.write(d.frame(nil, event, false))
+	return d.write(d.frame(nil, event, last))
+}
+
+// pad puts n bytes into the first object of an event.
+func pad(event []byte, n int) []byte {
+	before, after, ok := bytes.Cut(event, []byte("{"))
+	if !ok {
+		return event
+	}
+	member := append(bytes.Repeat([]byte{'x'}, n), `",`...)
+	return slices.Concat(before, []byte(`{"padding":"`), member, after)
 }

@@ -15,10 +15,10 @@ const maxIDBytes = 256
 // maxKeptBuffer bounds the scratch space that a connection keeps between requests.
 const maxKeptBuffer = 64 << 10
 
-// complete answers one completion request. It leads to exactly one end of the connection's reply, now or later.
-func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS int64) {
+// complete answers one generation request. model is the one that its path names. It leads to exactly one end of the connection's reply, now or later.
+func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, arrivedNS int64) {
 	r := &c.reply
-	r.prepare(req, chat, arrivalNS, arrivedNS)
+	r.prepare(req, a, arrivalNS, arrivedNS)
 	if err := r.chooseFault(req.Header.Peek("X-Mock-Fault")); err != nil {
 		r.refuse(badRequest("X-Mock-Fault: %v", err))
 		return
@@ -26,7 +26,7 @@ func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 	if r.failBefore() {
 		return
 	}
-	if err := r.decode(req); err != nil {
+	if err := r.decode(req, model); err != nil {
 		r.refuse(err)
 		return
 	}
@@ -55,7 +55,7 @@ func (c *conn) complete(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 }
 
 // prepare clears the reply for a new request.
-func (r *reply) prepare(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS int64) {
+func (r *reply) prepare(req *fasthttp.Request, a api, arrivalNS, arrivedNS int64) {
 	id := req.Header.Peek("X-Request-Id")
 	number := r.srv.stats.requests.Add(1)
 	seed := number
@@ -68,7 +68,7 @@ func (r *reply) prepare(req *fasthttp.Request, chat bool, arrivalNS, arrivedNS i
 	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
 		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
 	}
-	r.p.chat = chat
+	r.api = a
 	r.createdS = time.Now().Unix()
 	r.arrivalNS, r.arrivedNS = arrivalNS, arrivedNS
 	r.keepAlive = c.keepAlive
@@ -108,7 +108,7 @@ func (r *reply) chooseFault(header []byte) error {
 func (r *reply) failBefore() bool {
 	switch r.fault.Kind {
 	case FaultStatus:
-		r.refuse(&requestError{r.fault.N, "InjectedError", "injected fault: status"})
+		r.refuse(&requestError{r.fault.N, kindInjected, "injected fault: status"})
 		return true
 	case FaultResetBefore:
 		r.c.reset()
@@ -125,8 +125,9 @@ func (r *reply) failBefore() bool {
 // refuse answers with an error response.
 func (r *reply) refuse(err error) {
 	re := asRequestError(err)
-	r.status = re.status
-	r.keepAlive = r.c.respond(errorResponse(re)) && r.keepAlive
+	a := r.api.refuse(&r.p, re)
+	r.status = a.status
+	r.keepAlive = r.c.respond(a) && r.keepAlive
 	r.end(endError)
 }
 
@@ -149,13 +150,16 @@ func isJSON(req *fasthttp.Request) error {
 }
 
 // decode reads the request's body.
-func (r *reply) decode(req *fasthttp.Request) error {
-	if err := isJSON(req); err != nil {
-		return err
+func (r *reply) decode(req *fasthttp.Request, model []byte) error {
+	t := r.api.traits()
+	if !t.anyType {
+		if err := isJSON(req); err != nil {
+			return err
+		}
 	}
 	h := newPromptHasher(r.cfg, r.lease.keys)
-	d := decoder{scanner: scanner{b: req.Body()}, cfg: r.cfg, p: &r.p, hash: &h}
-	if r.p.chat {
+	d := decoder{scanner: scanner{b: req.Body()}, cfg: r.cfg, api: r.api, p: &r.p, hash: &h, model: model}
+	if t.conversation {
 		d.jitter = r.srv.chatJitter.next(r.cfg.TemplateJitter)
 	}
 	err := d.decode()
@@ -167,11 +171,7 @@ func (r *reply) decode(req *fasthttp.Request) error {
 	for i := range h.keys { // from now on a key names its salt too
 		h.keys[i] ^= r.p.saltHash
 	}
-	if r.cfg.Model == "" {
-		r.p.model = bytes.Clone(r.p.model) // the body's buffer is reused
-	} else {
-		r.p.model = nil
-	}
+	r.p.keep(r.cfg)
 	return nil
 }
 
@@ -191,6 +191,7 @@ func (r *reply) plan() {
 	case FaultNoFinish:
 		r.noFinish = true
 	}
+	r.divide(r.api.traits())
 	r.lease.prompt, r.lease.output = r.promptTokens, r.total
 	switch {
 	case r.fault.Kind == FaultNoLength || r.p.stream && r.http10:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,7 +69,7 @@ type Config struct {
 	NoMetrics bool
 	// NoTokenize answers 404 to /tokenize.
 	NoTokenize bool
-	// BOSTokens is added before the text prompts of completions (never before token ids).
+	// BOSTokens is added before text prompts that are no conversations (never before token ids).
 	BOSTokens int
 
 	// MeanOutput is the mean output length, in tokens, of requests that neither force it nor reach max_tokens first.
@@ -78,10 +79,14 @@ type Config struct {
 	TokensPerChunk int
 	// EmptyChunks is the share of token chunks whose text is empty (special tokens, halves of characters). 0..1.
 	EmptyChunks float64
-	// ReasoningTokens of each chat answer come as reasoning_content before the content.
-	ReasoningTokens int
-	// FinishChunk sends the finish reason in a chunk of its own, without text, instead of with the last token.
+	// ReasoningTokens of each answer come as reasoning before the content, and the last ToolTokens as arguments of a tool
+	// call after it, where the protocol has such things: chat, responses, messages.
+	ReasoningTokens, ToolTokens int
+	// FinishChunk sends the finish reason of completions and chat in a chunk of its own, without text, instead of with the
+	// last token.
 	FinishChunk bool
+	// Incremental sends only what is new in each event of SGLang's own protocol, as its server does when told so.
+	Incremental bool
 	// LateHead sends the response head with the first chunk. Otherwise it is sent when the request has arrived, as
 	// vLLM's server does.
 	LateHead bool
@@ -98,7 +103,12 @@ type Config struct {
 	RefuseExtras bool
 	// Headers are sent with every response, each "Name: value".
 	Headers []string
-	// APIKey is asked for as a bearer token. "" = none.
+	// BodyFields are in every object that is generated, each "path=value" such as "nvext.worker_id=1". A value that is
+	// JSON is sent as such, others are strings.
+	BodyFields []string
+	// Instance is the server's number among many. It replaces "{instance}" in Headers and BodyFields.
+	Instance int
+	// APIKey is asked for as a bearer token or in x-api-key. "" = none.
 	APIKey string
 
 	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
@@ -107,7 +117,7 @@ type Config struct {
 	Faults         []Fault
 	NoHeaderFaults bool
 
-	// Log gets a JSON line for each completion request. It is written by one goroutine and flushed several times a second.
+	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
 	// TLS serves https. nil = http.
 	TLS *tls.Config
@@ -138,14 +148,18 @@ func (c *Config) Validate() error {
 	check(c.MaxModelTokens >= 0, "model length %d: must not be negative", c.MaxModelTokens)
 	check(c.TemplateHead >= 0 && c.TemplateTail >= 0 && c.BOSTokens >= 0, "template tokens %d,%d and BOS tokens %d must not be negative",
 		c.TemplateHead, c.TemplateTail, c.BOSTokens)
-	check(c.MeanOutput >= 0 && c.TokensPerChunk >= 0 && c.ReasoningTokens >= 0,
-		"mean output %d, tokens per chunk %d and reasoning tokens %d must not be negative", c.MeanOutput, c.TokensPerChunk, c.ReasoningTokens)
+	check(c.MeanOutput >= 0 && c.TokensPerChunk >= 0 && c.ReasoningTokens >= 0 && c.ToolTokens >= 0,
+		"mean output %d, tokens per chunk %d, reasoning tokens %d and tool tokens %d must not be negative",
+		c.MeanOutput, c.TokensPerChunk, c.ReasoningTokens, c.ToolTokens)
 	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
 	check(c.KeepAlive >= 0, "keep-alive %v: must not be negative", c.KeepAlive)
-	check(c.Pacers >= 0, "pacers %d: must not be negative", c.Pacers)
+	check(c.Pacers >= 0 && c.Instance >= 0, "pacers %d and instance %d must not be negative", c.Pacers, c.Instance)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		check(ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"), "header %q: must be NAME: VALUE", h)
+	}
+	if _, err := renderFields(c.BodyFields); err != nil {
+		errs = append(errs, err)
 	}
 	for _, f := range c.Faults {
 		if err := f.validate(); err != nil {
@@ -165,6 +179,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Pacers == 0 {
 		c.Pacers = min(max(runtime.NumCPU()/2, 1), maxPacers)
+	}
+	c.Headers, c.BodyFields = slices.Clone(c.Headers), slices.Clone(c.BodyFields)
+	for _, list := range [][]string{c.Headers, c.BodyFields} {
+		for i, line := range list {
+			list[i] = c.instanceName(line)
+		}
 	}
 	return c
 }

@@ -161,7 +161,7 @@ func (c *conn) refuse(err error) {
 		refusal = &requestError{413, "RequestEntityTooLarge", "the body exceeds " + strconv.Itoa(MaxBodyBytes) + " bytes"}
 	}
 	c.keepAlive, c.bodyless = false, false
-	c.respond(errorResponse(refusal))
+	c.respond(openAIError(refusal))
 	c.linger()
 }
 

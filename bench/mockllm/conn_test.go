@@ -365,7 +365,7 @@ func TestLogDiskFull(t *testing.T) {
 	l := newRequestLog(w)
 	srv := &Server{}
 	for i := range 100 {
-		l.add(&reply{c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
+		l.add(&reply{api: completionsAPI{}, c: &conn{peer: "p"}, srv: srv, id: fmt.Append(nil, i), arrivalNS: 1}, endDone)
 		if i%10 == 0 {
 			l.flush()
 		}
@@ -386,7 +386,7 @@ func TestLogDiskFull(t *testing.T) {
 		}
 	}
 	bad := newRequestLog(&failingWriter{err: syscall.ENOSPC})
-	bad.add(&reply{c: &conn{}, srv: srv}, endDone)
+	bad.add(&reply{api: completionsAPI{}, c: &conn{}, srv: srv}, endDone)
 	if err := bad.close(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("close: %v, want ENOSPC", err)
 	}

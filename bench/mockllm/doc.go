@@ -1,5 +1,9 @@
-// Package mockllm is an LLM server to aim at: it speaks the OpenAI completions and chat protocols with the latencies,
-// the prefix cache, the queue and the faults that it is told to have, and it writes down what it saw.
+// Package mockllm is an LLM server to aim at: it speaks the protocols of OpenAI (completions, chat, responses,
+// embeddings), Anthropic, TGI, SGLang and Triton, with the latencies, the prefix cache, the queue and the faults that it
+// is told to have, and it writes down what it saw.
+//
+// A protocol is an api, in a file of its own with its sources: how requests are read and what each event looks like. All
+// else is the same for every protocol.
 //
 // It owns its protocol code, its clock, its request log and its prefix cache, and shares no code with the client, so that
 // no mistake of one cancels out in the other. It does not know traces, plans or records. Its tokens are words; which words

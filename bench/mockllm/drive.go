@@ -140,7 +140,7 @@ func (d *driver) write(p []byte) error {
 func (d *driver) faultIsDue() bool {
 	switch d.fault.Kind {
 	case FaultResetAfter, FaultTruncate, FaultStall, FaultBadJSON, FaultBadChunk, FaultErrorEvent:
-		return !d.faulted && d.phase != phaseRole && (d.sent >= d.fault.N || d.phase == phaseBody)
+		return !d.faulted && d.phase != phaseOpen && (d.sent >= d.fault.N || d.phase == phaseBody)
 	case FaultBigEvent:
 		return !d.faulted
 	}

@@ -84,6 +84,7 @@ type logLine struct {
 	PromptTokens *int   `json:"prompt_tokens"`
 	Cached       *int   `json:"cached_tokens"`
 	Completion   *int   `json:"completion_tokens"`
+	API          string `json:"api"`
 	Peer         string `json:"peer"`
 	Fault        string `json:"fault"`
 	End          ending `json:"end"`

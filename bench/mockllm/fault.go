@@ -24,7 +24,7 @@ const (
 	FaultBadJSON     FaultKind = "bad-json"     // an event with half a JSON object after N tokens
 	FaultBadChunk    FaultKind = "bad-chunk"    // a chunk size that is no number after N tokens, then FIN
 	FaultBadStatus   FaultKind = "bad-status"   // a status line that is none, then FIN
-	FaultErrorEvent  FaultKind = "error-event"  // an error object in the stream after N tokens, then [DONE]
+	FaultErrorEvent  FaultKind = "error-event"  // an error in the stream after N tokens, in the way of the protocol
 	FaultIdleClose   FaultKind = "idle-close"   // closes the connection when it was idle for D after this response
 	FaultNoFinish    FaultKind = "no-finish"    // the body ends properly, without finish reason, usage and [DONE]
 	FaultNoUsage     FaultKind = "no-usage"     // the usage is left out

@@ -102,7 +102,9 @@ func (l *requestLog) add(r *reply, how ending) {
 	} else {
 		b = append(b, `,"cached_tokens":null,"completion_tokens":null`...)
 	}
-	b = append(b, `,"peer":"`...)
+	b = append(b, `,"api":"`...)
+	b = append(b, r.api.traits().name...)
+	b = append(b, `","peer":"`...)
 	b = append(b, r.c.peer...)
 	b = append(b, `","fault":`...)
 	if r.fault.Kind == "" {

@@ -106,17 +106,17 @@ func FuzzWords(f *testing.F) {
 }
 
 // decodeBody decodes a request as the server does.
-func decodeBody(cfg Config, chat bool, body string) (params, promptHasher, error) {
-	p := params{chat: chat}
+func decodeBody(cfg Config, a api, body string) (params, promptHasher, error) {
+	var p params
 	cfg = cfg.withDefaults()
 	h := newPromptHasher(&cfg, nil)
-	d := decoder{scanner: scanner{b: []byte(body)}, cfg: &cfg, p: &p, hash: &h}
+	d := decoder{scanner: scanner{b: []byte(body)}, cfg: &cfg, api: a, p: &p, hash: &h}
 	err := d.decode()
 	return p, h, err
 }
 
 func TestDecode(t *testing.T) {
-	p, h, err := decodeBody(Config{}, false, `{"stream_options":{"include_usage":true,"continuous_usage_stats":false,"x":[1]},"prompt":[5,6,7],"model":"mé",
+	p, h, err := decodeBody(Config{}, completionsAPI{}, `{"stream_options":{"include_usage":true,"continuous_usage_stats":false,"x":[1]},"prompt":[5,6,7],"model":"mé",
 		"max_tokens":9,"min_tokens":4,"ignore_eos":true,"stream":true,"cache_salt":"s","temperature":0.5,"n":1,"messages":"ignored","logit_bias":{"1":[]}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -131,20 +131,20 @@ func TestDecode(t *testing.T) {
 func TestDecodeCounts(t *testing.T) {
 	cfg := Config{BOSTokens: 2, TemplateHead: 14, TemplateTail: 5}
 	for _, c := range []struct {
-		chat bool
+		api  api
 		body string
 		want int
 	}{
-		{false, `{"prompt":"one two three"}`, 5},
-		{false, `{"prompt":[1,2,3]}`, 3},
-		{false, `{"prompt":["one two"]}`, 4},
-		{false, `{"prompt":[[1,2]]}`, 2},
-		{true, `{"messages":[{"role":"user","content":"one two three"}]}`, 22},
-		{true, `{"messages":[{"role":"system","content":"be"},{"content":"one two","role":"user","name":"x"}]}`, 22},
-		{true, `{"messages":[{"role":"user","content":[{"type":"text","text":"one two"},{"text":"three","type":"text"}]}]}`, 22},
-		{true, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{}]}]}`, 20},
+		{completionsAPI{}, `{"prompt":"one two three"}`, 5},
+		{completionsAPI{}, `{"prompt":[1,2,3]}`, 3},
+		{completionsAPI{}, `{"prompt":["one two"]}`, 4},
+		{completionsAPI{}, `{"prompt":[[1,2]]}`, 2},
+		{chatAPI{}, `{"messages":[{"role":"user","content":"one two three"}]}`, 22},
+		{chatAPI{}, `{"messages":[{"role":"system","content":"be"},{"content":"one two","role":"user","name":"x"}]}`, 22},
+		{chatAPI{}, `{"messages":[{"role":"user","content":[{"type":"text","text":"one two"},{"text":"three","type":"text"}]}]}`, 22},
+		{chatAPI{}, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[{}]}]}`, 20},
 	} {
-		if _, h, err := decodeBody(cfg, c.chat, c.body); err != nil || h.tokens != c.want {
+		if _, h, err := decodeBody(cfg, c.api, c.body); err != nil || h.tokens != c.want {
 			t.Errorf("%s: got %d tokens, %v; want %d", c.body, h.tokens, err, c.want)
 		}
 	}
@@ -153,37 +153,37 @@ func TestDecodeCounts(t *testing.T) {
 func TestDecodeRefusals(t *testing.T) {
 	cfg := Config{Model: "m", MaxModelTokens: 10}
 	for _, c := range []struct {
-		chat   bool
+		api    api
 		body   string
 		status int
 		text   string
 	}{
-		{false, ``, 400, "byte 0: expected an object"},
-		{false, `{"model":"m","prompt":[1,2,3]`, 400, "byte 29: expected ',' or '}'"},
-		{false, `{"model":"m","prompt":[1,x]}`, 400, "byte 25: expected a token id"},
-		{false, `{"model":"m","prompt":[1]} x`, 400, "unexpected bytes after the object"},
-		{false, `{"model":"m"}`, 400, "prompt: field required"},
-		{true, `{"model":"m","prompt":"x"}`, 400, "messages: field required"},
-		{true, `{"model":"m","messages":[]}`, 400, "at least one"},
-		{true, `{"model":"m","messages":[{"content":"x"}]}`, 400, "without a role"},
-		{false, `{"model":"m","prompt":""}`, 400, "empty"},
-		{false, `{"model":"m","prompt":[]}`, 400, "empty"},
-		{false, `{"model":"m","prompt":{"a":1}}`, 400, "expected a string or an array"},
-		{false, `{"model":"m","prompt":["a","b"]}`, 400, "one prompt a request"},
-		{false, `{"model":"m","prompt":"a","prompt":"b"}`, 400, "twice"},
-		{false, `{"model":"other","prompt":"a"}`, 404, "The model `other` does not exist."},
-		{false, `{"prompt":"a"}`, 404, "The model `` does not exist."},
-		{false, `{"model":"m","prompt":"a","max_tokens":0}`, 400, "max_tokens must be at least 1"},
-		{false, `{"model":"m","prompt":"a","max_tokens":-3}`, 400, "max_tokens must be at least 1"},
-		{false, `{"model":"m","prompt":"a","max_tokens":1.5}`, 400, "expected a whole number"},
-		{false, `{"model":"m","prompt":"a","max_tokens":2,"min_tokens":3}`, 400, "min_tokens must be less than or equal to max_tokens=2, got 3."},
-		{false, `{"model":"m","prompt":"a","min_tokens":-5}`, 400, "min_tokens must be greater"},
-		{false, `{"model":"m","prompt":"a b c","max_tokens":8}`, 400, "you requested 11 tokens (3 in the prompt, 8 in the completion)"},
-		{false, `{"model":"m","prompt":"a","n":2}`, 400, "n = 2"},
-		{false, `{"model":"m","prompt":"a","cache_salt":""}`, 400, "cache_salt"},
-		{false, `{"model":"m","prompt":"a","stream":"yes"}`, 400, "expected true or false"},
+		{completionsAPI{}, ``, 400, "byte 0: expected an object"},
+		{completionsAPI{}, `{"model":"m","prompt":[1,2,3]`, 400, "byte 29: expected ',' or '}'"},
+		{completionsAPI{}, `{"model":"m","prompt":[1,x]}`, 400, "byte 25: expected a token id"},
+		{completionsAPI{}, `{"model":"m","prompt":[1]} x`, 400, "unexpected bytes after the object"},
+		{completionsAPI{}, `{"model":"m"}`, 400, "prompt: field required"},
+		{chatAPI{}, `{"model":"m","prompt":"x"}`, 400, "messages: field required"},
+		{chatAPI{}, `{"model":"m","messages":[]}`, 400, "at least one"},
+		{chatAPI{}, `{"model":"m","messages":[{"content":"x"}]}`, 400, "without a role"},
+		{completionsAPI{}, `{"model":"m","prompt":""}`, 400, "empty"},
+		{completionsAPI{}, `{"model":"m","prompt":[]}`, 400, "empty"},
+		{completionsAPI{}, `{"model":"m","prompt":{"a":1}}`, 400, "expected a string or an array"},
+		{completionsAPI{}, `{"model":"m","prompt":["a","b"]}`, 400, "one prompt a request"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","prompt":"b"}`, 400, "twice"},
+		{completionsAPI{}, `{"model":"other","prompt":"a"}`, 404, "The model `other` does not exist."},
+		{completionsAPI{}, `{"prompt":"a"}`, 404, "The model `` does not exist."},
+		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":0}`, 400, "max_tokens must be at least 1"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":-3}`, 400, "max_tokens must be at least 1"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":1.5}`, 400, "expected a whole number"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":2,"min_tokens":3}`, 400, "min_tokens must be less than or equal to max_tokens=2, got 3."},
+		{completionsAPI{}, `{"model":"m","prompt":"a","min_tokens":-5}`, 400, "min_tokens must be greater"},
+		{completionsAPI{}, `{"model":"m","prompt":"a b c","max_tokens":8}`, 400, "you requested 11 tokens (3 in the prompt, 8 in the completion)"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","n":2}`, 400, "n = 2"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","cache_salt":""}`, 400, "cache_salt"},
+		{completionsAPI{}, `{"model":"m","prompt":"a","stream":"yes"}`, 400, "expected true or false"},
 	} {
-		_, _, err := decodeBody(cfg, c.chat, c.body)
+		_, _, err := decodeBody(cfg, c.api, c.body)
 		if err == nil || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: got %v, want %q", c.body, err, c.text)
 		}
@@ -208,26 +208,47 @@ func TestRefuseExtras(t *testing.T) {
 		`{"prompt":"a","cache_salt":"x"}`:   false,
 		`{"prompt":[1,2]}`:                  false,
 	} {
-		if _, _, err := decodeBody(cfg, false, body); (err == nil) != ok {
+		if _, _, err := decodeBody(cfg, completionsAPI{}, body); (err == nil) != ok {
 			t.Errorf("%s: %v, want accepted %v", body, err, ok)
 		}
 	}
 }
 
-// FuzzDecode: no body makes the decoder fail otherwise than by an error, and what it accepts is a JSON object.
+// allAPIs lists the protocols in all their forms.
+func allAPIs() []api {
+	return []api{completionsAPI{}, chatAPI{}, responsesAPI{}, embeddingsAPI{}, messagesAPI{}, tgiAPI{path: tgiWhole}, tgiAPI{path: tgiStream},
+		tgiAPI{path: tgiCompat}, sglangAPI{}, tritonAPI{}, tritonAPI{streamed: true}}
+}
+
+// FuzzDecode: no body makes a decoder fail otherwise than by an error, and what it accepts is a JSON object.
 func FuzzDecode(f *testing.F) {
 	for _, s := range append(jsonSeeds, `{"prompt":[1,2],"max_tokens":4,"stream":true,"stream_options":{"include_usage":true}}`,
-		`{"prompt":["a b"],"min_tokens":null,"cache_salt":"x","ignore_eos":true}`, `{"messages":[{"role":"user","content":[{"text":"a"}]}],"n":1}`) {
-		f.Add([]byte(s), true)
-		f.Add([]byte(s), false)
+		`{"prompt":["a b"],"min_tokens":null,"cache_salt":"x","ignore_eos":true}`, `{"messages":[{"role":"user","content":[{"text":"a"}]}],"n":1}`,
+		`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call_output","output":"b"}],"instructions":"c"}`,
+		`{"input":"a b","max_output_tokens":3}`, `{"input":[[1,2,3]],"encoding_format":"float"}`,
+		`{"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"text":"a"}]}]}],"system":[{"text":"b"}],"max_tokens":3}`,
+		`{"inputs":"a\\"b","parameters":{"max_new_tokens":3,"details":true,"return_full_text":true},"stream":true}`,
+		`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":4,"min_new_tokens":2,"ignore_eos":true},"stream":true,"extra_key":"k"}`,
+		`{"text_input":"a","max_tokens":4,"stream":true,"end_id":-1}`, `{"text_input":"a","parameters":{"max_tokens":4,"stream":true}}`,
+		`{"text_input":"a","sampling_parameters":"{\"max_tokens\":4}"}`) {
+		for i := range allAPIs() {
+			f.Add([]byte(s), i)
+		}
 	}
-	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
-		p, h, err := decodeBody(Config{TemplateHead: 2, BOSTokens: 1}, chat, string(body))
+	f.Fuzz(func(t *testing.T, body []byte, which int) {
+		list := allAPIs()
+		a := list[uint(which)%uint(len(list))]
+		p, h, err := decodeBody(Config{TemplateHead: 2, BOSTokens: 1}, a, string(body))
+		_ = namesInputs(body)
 		var object map[string]json.RawMessage
 		if err == nil && json.Unmarshal(body, &object) != nil {
 			t.Fatalf("%q was accepted", body)
 		}
-		if err == nil && (h.tokens < 1 || len(h.keys) != h.tokens/DefaultBlockTokens || p.maxTokens < 1 || p.minTokens > p.maxTokens) {
+		least := int64(1)
+		if a.traits().vector {
+			least = 0
+		}
+		if err == nil && (h.tokens < 1 || len(h.keys) != h.tokens/DefaultBlockTokens || p.maxTokens < least || p.minTokens > p.maxTokens) {
 			t.Fatalf("%q: %+v, %d tokens, %d keys", body, p, h.tokens, len(h.keys))
 		}
 	})
@@ -241,12 +262,12 @@ func TestSamePrefixSameKeys(t *testing.T) {
 	for _, c := range text {
 		fmt.Fprintf(&escaped, `\u%04x`, c)
 	}
-	_, a, errA := decodeBody(Config{}, false, `{"prompt":`+string(plain)+`}`)
-	_, b, errB := decodeBody(Config{}, false, `{"prompt":"`+escaped.String()+`"}`)
+	_, a, errA := decodeBody(Config{}, completionsAPI{}, `{"prompt":`+string(plain)+`}`)
+	_, b, errB := decodeBody(Config{}, completionsAPI{}, `{"prompt":"`+escaped.String()+`"}`)
 	if errA != nil || errB != nil || a.tokens != 40 || len(a.keys) != 2 || !slices.Equal(a.keys, b.keys) {
 		t.Errorf("got %v (%v) and %v (%v)", a, errA, b, errB)
 	}
-	_, c, _ := decodeBody(Config{BOSTokens: 1}, false, `{"prompt":`+string(plain)+`}`)
+	_, c, _ := decodeBody(Config{BOSTokens: 1}, completionsAPI{}, `{"prompt":`+string(plain)+`}`)
 	if c.keys[0] == a.keys[0] {
 		t.Error("a BOS token does not change the first block")
 	}

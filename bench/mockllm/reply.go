@@ -10,15 +10,14 @@ import (
 type phase uint8
 
 const (
-	phaseRole   phase = iota // the role chunk of a chat stream
-	phaseTokens              // token chunks
-	phaseFinish              // a chunk with only the finish reason
-	phaseTail                // usage and [DONE]
+	phaseOpen   phase = iota // what comes before the first token, such as the role chunk of a chat stream
+	phaseTokens              // tokens, and what comes between the parts of an answer
+	phaseTail                // what comes after the last token, such as usage and [DONE]
 	phaseBody                // the whole of an answer that is not streamed
 	phaseEnd
 )
 
-// reply is the answer to the one completion request in flight on a connection. One goroutine owns it at a time: the
+// reply is the answer to the one generation request in flight on a connection. One goroutine owns it at a time: the
 // connection's reader until it starts, then the pacer or a goroutine of its own until end.
 type reply struct {
 	c   *conn
@@ -26,6 +25,7 @@ type reply struct {
 	cfg *Config
 
 	// The request.
+	api          api
 	p            params
 	id           []byte
 	createdS     int64 // Unix time, s
@@ -41,17 +41,22 @@ type reply struct {
 	// The answer.
 	cachedTokens         int
 	total                int // tokens
+	reasoning, tool      int // the tokens before are reasoning, those from on are arguments of a tool call
 	sent                 int
-	finish               string
+	part                 part   // which is open in the stream
+	step                 int    // of what the protocol appends beside tokens
+	seq                  int    // events numbered so far
+	finish               string // "length" or "stop"
 	hideUsage            bool
 	noFinish             bool   // no finish reason, usage and [DONE]
 	voice                uint64 // what the words are drawn from
 	draw                 rng
-	base                 []byte // the beginning of each chunk
+	base                 []byte // the beginning of each chunk, or what else the protocol has prepared
 	phase                phase
 	framing              framing
 	headSent             bool
 	due                  int64 // when the next event is due
+	firstDue             int64 // when the first token is
 	firstNS, lastTokenNS int64 // 0 = not yet
 	doneNS               int64
 	status               int
@@ -99,18 +104,24 @@ func (r *reply) begin() {
 		r.end(endGone)
 		return
 	}
-	switch size := r.cfg.TokensPerChunk; {
-	case !r.p.stream:
-		r.phase = phaseBody
+	if !r.p.stream || r.p.single { // all at once, when the last token would come
+		size := r.cfg.TokensPerChunk
 		for k := 0; k+size < r.total; k += size {
 			r.due += r.gap(size)
 		}
-	case r.p.chat:
-		r.phase = phaseRole
-	default:
-		r.phase = phaseTokens
 	}
-	r.buildBase()
+	r.firstDue = r.due
+	switch t := r.api.traits(); {
+	case !r.p.stream:
+		r.phase = phaseBody
+	case !t.opens:
+		r.phase = phaseTokens
+	case t.early:
+		r.phase, r.due = phaseOpen, r.beginNS
+	default:
+		r.phase = phaseOpen
+	}
+	r.base = r.api.base(r, r.base[:0])
 	if r.c.blocking || r.compress || r.fault.blocking() {
 		go r.drive()
 		return
@@ -167,25 +178,53 @@ func (r *reply) appendDue(buf *eventBuffer, dst []byte, now int64) []byte {
 	}
 }
 
-// appendEvent appends the next event without framing and moves on.
+// appendEvent appends the next event without framing and moves on. At the end there may be none.
 func (r *reply) appendEvent(dst []byte, now int64) []byte {
+	for begin := len(dst); len(dst) == begin && r.phase != phaseEnd; {
+		dst = r.appendPhase(dst, now)
+	}
+	return dst
+}
+
+// appendPhase appends the next event, or nothing where the protocol has none at this point.
+func (r *reply) appendPhase(dst []byte, now int64) []byte {
+	more := false
 	switch r.phase {
-	case phaseRole:
-		r.phase = phaseTokens
-		return r.appendRole(dst, now)
+	case phaseOpen:
+		if dst, more = r.api.open(r, dst, r.step, now); !r.again(more) {
+			r.phase, r.due = phaseTokens, r.firstDue
+		}
 	case phaseTokens:
+		if next := r.partAt(r.sent); next != r.part {
+			return r.appendTurn(dst, next, now)
+		}
 		return r.appendTokens(dst, now)
-	case phaseFinish:
-		r.phase = phaseTail
-		return r.appendFinish(dst, now)
 	case phaseTail:
 		return r.appendTail(dst, now)
 	case phaseBody:
-		r.phase = phaseEnd
-		r.doneNS = now
-		return r.appendWhole(dst, now)
+		r.phase, r.doneNS, r.sent = phaseEnd, now, r.total
+		return r.api.whole(r, dst, now)
+	default:
+		panic("BUG: event after the end of a reply")
 	}
-	panic("BUG: event after the end of a reply")
+	return dst
+}
+
+// again moves on to the next step, if there are more.
+func (r *reply) again(more bool) bool {
+	r.step++
+	if !more {
+		r.step = 0
+	}
+	return more
+}
+
+func (r *reply) appendTurn(dst []byte, next part, now int64) []byte {
+	dst, more := r.api.turn(r, dst, next, r.step, now)
+	if !r.again(more) {
+		r.part = next
+	}
+	return dst
 }
 
 func (r *reply) appendTokens(dst []byte, now int64) []byte {
@@ -193,33 +232,48 @@ func (r *reply) appendTokens(dst []byte, now int64) []byte {
 		r.firstNS = now
 	}
 	r.lastTokenNS = now
-	count := min(r.cfg.TokensPerChunk, r.total-r.sent)
-	last := r.sent+count == r.total
-	dst = r.appendChunk(dst, count, last && !r.cfg.FinishChunk && !r.noFinish, now)
+	k := r.sent
+	count := r.chunkAt(k)
+	r.sent += count
+	dst = r.api.tokens(r, dst, k, count, now)
 	r.srv.stats.tokens.Add(int64(count))
-	switch {
-	case !last:
-		r.due += r.gap(min(r.cfg.TokensPerChunk, r.total-r.sent))
-	case r.cfg.FinishChunk && !r.noFinish:
-		r.phase = phaseFinish
-	default:
+	if r.sent < r.total {
+		r.due += r.gap(r.chunkAt(r.sent))
+	} else {
 		r.phase = phaseTail
 	}
 	return dst
 }
 
 func (r *reply) appendTail(dst []byte, now int64) []byte {
-	r.phase = phaseEnd
-	r.doneNS = now
-	if r.noFinish {
-		return dst
+	more := false
+	switch {
+	case r.noFinish:
+	case r.part != partNone:
+		return r.appendTurn(dst, partNone, now)
+	default:
+		dst, more = r.api.finish(r, dst, r.step, now)
 	}
-	if r.p.usage && !r.hideUsage {
-		dst = r.appendUsageEvent(dst, now)
+	if !r.again(more) {
+		r.phase, r.doneNS = phaseEnd, now
 	}
-	dst = append(dst, "data: [DONE]"...)
-	dst = append(dst, r.srv.eol...)
-	return append(dst, r.srv.eol...)
+	return dst
+}
+
+// atEnd reports whether the event at hand is to say that the answer is complete.
+func (r *reply) atEnd() bool { return r.sent == r.total && !r.noFinish }
+
+// showCached reports whether the usage is to tell what was cached.
+func (r *reply) showCached() bool {
+	return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
+}
+
+// appendModel appends the model's name inside a JSON string: as it was asked for, or the served one's.
+func (r *reply) appendModel(dst []byte) []byte {
+	if len(r.p.model) > 0 {
+		return appendEscaped(dst, r.p.model)
+	}
+	return appendEscaped(dst, r.srv.model)
 }
 
 // releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
@@ -263,6 +317,7 @@ func (r *reply) frame(dst, event []byte, last bool) []byte {
 func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
 	dst = appendHeaders(dst, r.cfg.Headers)
+	dst = r.api.headers(r, dst)
 	if r.p.stream {
 		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)
 	} else {

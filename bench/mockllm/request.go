@@ -1,10 +1,12 @@
 package mockllm
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 )
 
-// params is what a completion request asks for.
+// params is what a request asks for.
 type params struct {
 	stream, usage, continuousUsage bool
 	ignoreEOS                      bool
@@ -12,7 +14,14 @@ type params struct {
 	model                          []byte
 	saltHash                       uint64 // 0 = none
 	hasPrompt                      bool
-	chat                           bool
+
+	// For protocols that have them.
+	single   bool   // a stream of one event
+	details  bool   // TGI's, of the answer …
+	prefill  bool   // … and of the prompt
+	fullText bool   // the answer begins with the prompt
+	echo     []byte // the prompt as the body has it, between its quotes
+	triton   tritonParams
 }
 
 // requestError is an answer to a request that cannot be served.
@@ -22,94 +31,50 @@ type requestError struct {
 	message string
 }
 
+// Kinds of errors that protocols tell apart.
+const (
+	kindBadRequest = "BadRequestError"
+	kindInjected   = "InjectedError" // by a fault
+)
+
 func (e *requestError) Error() string { return e.message }
 
 func badRequest(format string, args ...any) *requestError {
-	return &requestError{400, "BadRequestError", fmt.Sprintf(format, args...)}
+	return &requestError{400, kindBadRequest, fmt.Sprintf(format, args...)}
 }
+
+// errFound ends a walk through a body early.
+var errFound = errors.New("found")
 
 // decoder reads a request body into params and a prompt's hash.
 type decoder struct {
 	scanner
 	cfg    *Config
+	api    api
 	p      *params
 	hash   *promptHasher
-	jitter int // tokens that the chat template adds before its tail
+	model  []byte // that the path names
+	jitter int    // tokens that the chat template adds before its tail
+
+	messagesAt, systemAt int // where the values begin that are read when the object is known; 0 = there are none
 }
 
-// decode reads a whole body. The params' model aliases it.
+// decode reads a whole body. The params' model and echo alias it.
 func (d *decoder) decode() error {
-	*d.p = params{maxTokens: -1, minTokens: -1, chat: d.p.chat}
+	*d.p = params{maxTokens: -1, minTokens: -1, model: d.model, stream: d.api.traits().streams}
 	if err := d.object(d.field); err != nil {
 		return err
 	}
 	if err := d.end(); err != nil {
 		return err
 	}
+	if err := d.api.require(d); err != nil {
+		return err
+	}
 	return d.check()
 }
 
-// field reads the value of one top-level key.
-func (d *decoder) field(key []byte) (err error) {
-	p := d.p
-	switch string(key) {
-	case "prompt":
-		if !p.chat {
-			return d.prompt()
-		}
-	case "messages":
-		if p.chat {
-			return d.messages()
-		}
-	case "model":
-		p.model, err = d.text()
-		return err
-	case "stream":
-		p.stream, err = d.boolean()
-		return err
-	case "stream_options":
-		return d.streamOptions()
-	case "max_tokens", "max_completion_tokens":
-		return d.optional(&p.maxTokens)
-	case "n":
-		var n int64 = 1
-		if err = d.optional(&n); err == nil && n != 1 {
-			return badRequest("n = %d: this server gives one choice a request", n)
-		}
-		return err
-	case "min_tokens", "ignore_eos", "cache_salt":
-		return d.extra(key)
-	}
-	return d.skip(0)
-}
-
-// extra reads a parameter that vLLM has and OpenAI has not.
-func (d *decoder) extra(key []byte) (err error) {
-	if d.cfg.RefuseExtras {
-		return badRequest("Unrecognized request argument supplied: %s", key)
-	}
-	switch string(key) {
-	case "min_tokens":
-		return d.optional(&d.p.minTokens)
-	case "ignore_eos":
-		d.p.ignoreEOS, err = d.boolean()
-		return err
-	}
-	if d.literal("null") {
-		return nil
-	}
-	salt, err := d.text()
-	if err != nil {
-		return err
-	}
-	if len(salt) == 0 {
-		return badRequest("Parameter 'cache_salt' must be a non-empty string if provided.")
-	}
-	if !d.cfg.IgnoreSalt {
-		d.p.saltHash = hashBytes(salt)
-	}
-	return nil
-}
+func (d *decoder) field(key []byte) error { return d.api.field(d, key) }
 
 // optional reads a whole number or null.
 func (d *decoder) optional(dst *int64) (err error) {
@@ -120,29 +85,28 @@ func (d *decoder) optional(dst *int64) (err error) {
 	return err
 }
 
-func (d *decoder) streamOptions() error {
-	if d.literal("null") {
-		return nil
+// oncePrompt notes that the prompt is there, which may be there once.
+func (d *decoder) oncePrompt(name string) error {
+	if d.p.hasPrompt {
+		return badRequest("%s: given twice", name)
 	}
-	return d.object(func(key []byte) (err error) {
-		switch string(key) {
-		case "include_usage":
-			d.p.usage, err = d.boolean()
-		case "continuous_usage_stats":
-			d.p.continuousUsage, err = d.boolean()
-		default:
-			err = d.skip(1)
-		}
-		return err
-	})
+	d.p.hasPrompt = true
+	return nil
+}
+
+// needPrompt fails unless the prompt was there.
+func (d *decoder) needPrompt(name string) error {
+	if !d.p.hasPrompt {
+		return badRequest("%s: field required", name)
+	}
+	return nil
 }
 
 // prompt reads a string, an array of ids, or an array that holds exactly one of them.
 func (d *decoder) prompt() error {
-	if d.p.hasPrompt {
-		return badRequest("the prompt is given twice")
+	if err := d.oncePrompt("prompt"); err != nil {
+		return err
 	}
-	d.p.hasPrompt = true
 	if d.peek() == '"' {
 		return d.textPrompt()
 	}
@@ -177,90 +141,38 @@ func (d *decoder) textPrompt() error {
 	return d.words(d.hash)
 }
 
-// messages reads a conversation: the template's head, every message's text in order, the template's tail.
-func (d *decoder) messages() error {
-	if d.p.hasPrompt {
-		return badRequest("the messages are given twice")
+// echoedPrompt reads a prompt that is a string and that the answer may repeat: as the body has it, between its quotes.
+func (d *decoder) echoedPrompt(name string) ([]byte, error) {
+	if err := d.oncePrompt(name); err != nil {
+		return nil, err
 	}
-	d.p.hasPrompt = true
-	d.hash.special(d.cfg.TemplateHead, specialHead)
-	count := 0
-	err := d.array(func() error {
-		count++
-		return d.message()
-	})
-	if err != nil {
-		return err
+	if d.peek() != '"' {
+		return nil, badRequest("%s: expected a string", name)
 	}
-	if count == 0 {
-		return badRequest("messages: at least one is needed")
+	from := d.i + 1
+	if err := d.textPrompt(); err != nil {
+		return nil, err
 	}
-	d.hash.special(d.jitter, specialJitter)
-	d.hash.special(d.cfg.TemplateTail, specialTail)
-	return nil
-}
-
-func (d *decoder) message() error {
-	hasRole := false
-	err := d.object(func(key []byte) (err error) {
-		switch string(key) {
-		case "role":
-			hasRole = true
-			_, err = d.text()
-		case "content":
-			err = d.content()
-		default:
-			err = d.skip(2)
-		}
-		return err
-	})
-	if err == nil && !hasRole {
-		return badRequest("messages: a message without a role")
-	}
-	return err
-}
-
-// content reads a string, null, or an array of text parts.
-func (d *decoder) content() error {
-	switch {
-	case d.literal("null"):
-		return nil
-	case d.peek() == '"':
-		return d.words(d.hash)
-	}
-	return d.array(func() error {
-		return d.object(func(key []byte) error {
-			if string(key) == "text" {
-				return d.words(d.hash)
-			}
-			return d.skip(4)
-		})
-	})
+	return d.b[from : d.i-1], nil
 }
 
 // check refuses what vLLM refuses.
 func (d *decoder) check() error {
-	p, cfg := d.p, d.cfg
+	p, cfg, t := d.p, d.cfg, d.api.traits()
 	switch {
-	case !p.hasPrompt && p.chat:
-		return badRequest("messages: field required")
-	case !p.hasPrompt:
-		return badRequest("prompt: field required")
 	case d.hash.tokens == 0:
 		return badRequest("The prompt is empty: it must hold at least one token.")
-	case !cfg.serves(p.model):
+	case !t.noModel && !cfg.serves(p.model):
 		return unknownModel(p.model)
+	case t.vector:
+		p.maxTokens, p.minTokens = 0, 0
 	case p.maxTokens == 0 || p.maxTokens < -1 || p.maxTokens > maxOutputTokens:
 		return badRequest("max_tokens must be at least 1 and at most %d, got %d.", maxOutputTokens, p.maxTokens)
 	case p.minTokens < -1:
 		return badRequest("min_tokens must be greater than or equal to 0, got %d.", p.minTokens)
 	}
 	if p.maxTokens < 0 {
-		p.maxTokens = defaultMaxTokens
-		if cfg.MeanOutput > 0 {
-			p.maxTokens = 4 * int64(cfg.MeanOutput)
-		}
-		p.maxTokens = max(p.maxTokens, p.minTokens)
+		p.maxTokens = max(cfg.defaultTokens(t), p.minTokens)
 	}
 	if p.minTokens > p.maxTokens {
 		return badRequest("min_tokens must be less than or equal to max_tokens=%d, got %d.", p.maxTokens, p.minTokens)
@@ -270,6 +182,31 @@ func (d *decoder) check() error {
 			"(%d in the prompt, %d in the completion).", limit, total, d.hash.tokens, p.maxTokens)
 	}
 	return nil
+}
+
+// defaultTokens is the output length of requests that name none.
+func (c *Config) defaultTokens(t traits) int64 {
+	switch {
+	case c.MeanOutput > 0:
+		return 4 * int64(c.MeanOutput)
+	case t.maxTokens > 0:
+		return t.maxTokens
+	}
+	return defaultMaxTokens
+}
+
+// keep makes params independent of the request's body, whose buffer is reused.
+func (p *params) keep(cfg *Config) {
+	if cfg.Model == "" {
+		p.model = bytes.Clone(p.model)
+	} else {
+		p.model = nil
+	}
+	if p.fullText {
+		p.echo = bytes.Clone(p.echo)
+	} else {
+		p.echo = nil
+	}
 }
 
 // serves reports whether a request may name the model.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -13,12 +14,20 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 	h := &req.Header
 	c.keepAlive, c.bodyless = !h.ConnectionClose(), h.IsHead()
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
-	if bytes.HasPrefix(path, []byte("/v1/")) && !c.authorized(h) {
-		return false, c.answer(response{status: 401, body: []byte(`{"error":"Unauthorized"}`)})
+	var a api
+	var model []byte
+	if h.IsPost() {
+		a, model = endpoint(path, req.Body())
 	}
-	chat := string(path) == "/v1/chat/completions"
-	if h.IsPost() && (chat || string(path) == "/v1/completions") {
-		c.complete(req, chat, arrivalNS, arrivedNS)
+	if (a != nil || bytes.HasPrefix(path, []byte("/v1/"))) && !c.authorized(h) {
+		refusal := &requestError{401, "Unauthorized", "the API key is missing or wrong"}
+		if a == nil {
+			return false, c.answer(openAIError(refusal))
+		}
+		return false, c.answer(a.refuse(&params{}, refusal))
+	}
+	if a != nil {
+		c.complete(req, a, model, arrivalNS, arrivedNS)
 		return true, true
 	}
 	if h.IsPost() && string(path) == "/tokenize" && !c.srv.cfg.NoTokenize {
@@ -36,14 +45,18 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 
 func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
 	key := c.srv.cfg.APIKey
-	return key == "" || string(h.Peek("Authorization")) == "Bearer "+key
+	return key == "" || string(h.Peek("Authorization")) == "Bearer "+key || string(h.Peek("X-Api-Key")) == key
 }
 
 // methods lists what a path may be asked with; nil = there is no such path.
 func (s *Server) methods(path string) []string {
-	switch path {
-	case "/v1/completions", "/v1/chat/completions":
+	if a, _ := endpoint([]byte(path), nil); a != nil {
 		return []string{"POST"}
+	}
+	if isTritonPage(path) {
+		return []string{"GET", "HEAD"}
+	}
+	switch path {
 	case "/v1/models", "/health", "/ping", "/version":
 		return []string{"GET", "HEAD"}
 	case "/metrics":
@@ -66,7 +79,7 @@ func (s *Server) methods(path string) []string {
 	return nil
 }
 
-// page renders everything that is not a completion.
+// page renders everything that is not generated.
 func (s *Server) page(path string) response {
 	switch path {
 	case "/v1/models":
@@ -114,6 +127,9 @@ func (c *conn) respond(a response) bool {
 		b = strconv.AppendInt(b, int64(len(a.body)), 10)
 	}
 	b = append(b, "\r\n"...)
+	if a.status == 429 || a.status == 503 {
+		b = append(b, "Retry-After: 1\r\n"...)
+	}
 	b = appendHeaders(append(b, a.headers...), c.srv.cfg.Headers)
 	if !c.keepAlive {
 		b = append(b, "Connection: close\r\n"...)
@@ -127,22 +143,11 @@ func (c *conn) respond(a response) bool {
 	return err == nil && c.keepAlive
 }
 
-// errorResponse is an error object as vLLM sends it.
-func errorResponse(e *requestError) response {
-	a := response{status: e.status, body: appendError(nil, e.status, e.kind, e.message)}
-	if e.status == 429 || e.status == 503 {
-		a.headers = "Retry-After: 1\r\n"
+// isTritonPage reports whether a path asks Triton whether the server or a model is ready.
+func isTritonPage(path string) bool {
+	if path == "/v2/health/ready" || path == "/v2/health/live" {
+		return true
 	}
-	return a
-}
-
-// appendError appends an error object.
-func appendError(dst []byte, status int, kind, message string) []byte {
-	dst = append(dst, `{"error":{"message":"`...)
-	dst = appendEscaped(dst, message)
-	dst = append(dst, `","type":"`...)
-	dst = append(dst, kind...)
-	dst = append(dst, `","param":null,"code":`...)
-	dst = strconv.AppendInt(dst, int64(status), 10)
-	return append(dst, "}}"...)
+	rest, ok := strings.CutPrefix(path, "/v2/models/")
+	return ok && strings.HasSuffix(rest, "/ready")
 }

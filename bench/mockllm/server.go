@@ -13,20 +13,21 @@ import (
 
 // Server is a running mock. Make it with New, run it with Start, end it with Close.
 type Server struct {
-	cfg               Config
-	model             []byte
-	eol               string
-	words             []string
-	started           int64 // Unix time, s
-	clock             clock
-	sched             scheduler
-	stats             counters
-	chatJitter        jitter // of completions
-	tokenizeJitter    jitter
-	log               *requestLog
-	pacers            []*pacer
-	closing           atomic.Bool
-	connsWG, pacersWG sync.WaitGroup // connsWG counts the acceptor too
+	cfg            Config
+	model          []byte
+	eol            string
+	words          []string
+	bodyFields     []byte // of every object, each member with its comma before it
+	started        int64  // Unix time, s
+	clock          clock
+	sched          scheduler
+	stats          counters
+	chatJitter     jitter // of conversations
+	tokenizeJitter jitter
+	log            *requestLog
+	crew           *crew
+	closing        atomic.Bool
+	connsWG        sync.WaitGroup // counts the acceptor too
 
 	mu    sync.Mutex
 	ln    net.Listener
@@ -35,11 +36,19 @@ type Server struct {
 
 // New checks cfg and makes a server of it. It has no goroutines until Start.
 func New(cfg Config) (*Server, error) {
+	servers, err := NewGroup([]Config{cfg})
+	if err != nil {
+		return nil, err
+	}
+	return servers[0], nil
+}
+
+func newServer(cfg Config, crew *crew) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), started: time.Now().Unix(), conns: make(map[*conn]struct{})}
+	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), crew: crew, clock: crew.clock, started: time.Now().Unix(), conns: make(map[*conn]struct{})}
 	if cfg.Model == "" {
 		s.model = []byte(defaultModel)
 	}
@@ -47,15 +56,12 @@ func New(cfg Config) (*Server, error) {
 		s.eol = "\r\n"
 	}
 	var err error
-	if s.clock, err = newClock(); err != nil {
-		return nil, fmt.Errorf("mockllm: reading CLOCK_MONOTONIC: %w", err)
+	if s.bodyFields, err = renderFields(cfg.BodyFields); err != nil {
+		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	s.sched.launch = func(r *reply) { go r.begin() }
 	s.sched.slots, s.sched.maxQueue = cfg.Slots, cfg.MaxQueue
 	s.sched.cache = newPrefixCache(cfg.CacheTokens, cfg.BlockTokens)
-	for range cfg.Pacers {
-		s.pacers = append(s.pacers, newPacer(&s.clock))
-	}
 	return s, nil
 }
 
@@ -70,9 +76,7 @@ func (s *Server) Start(ln net.Listener) error {
 	if s.cfg.Log != nil {
 		s.log = newRequestLog(s.cfg.Log)
 	}
-	for _, p := range s.pacers {
-		s.pacersWG.Go(p.run)
-	}
+	s.crew.start()
 	s.connsWG.Go(s.accept)
 	return nil
 }
@@ -112,7 +116,7 @@ func (s *Server) accept() {
 		if s.cfg.TLS != nil {
 			nc = tls.Server(nc, s.cfg.TLS)
 		}
-		c := newConn(s, nc, s.pacers[i%len(s.pacers)])
+		c := newConn(s, nc, s.crew.pacers[(s.cfg.Instance+i)%len(s.crew.pacers)])
 		if !s.track(c) {
 			nc.Close()
 			return
@@ -147,22 +151,18 @@ func (s *Server) untrack(c *conn) {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	again := s.closing.Swap(true)
-	started := s.ln != nil
-	if started {
+	if s.ln != nil {
 		s.ln.Close()
 	}
 	for c := range s.conns {
 		c.nc.Close()
 	}
 	s.mu.Unlock()
-	if again || !started {
+	if again {
 		return nil
 	}
 	s.connsWG.Wait()
-	for _, p := range s.pacers {
-		close(p.stop)
-	}
-	s.pacersWG.Wait()
+	s.crew.leave()
 	if s.log != nil {
 		return s.log.close()
 	}

@@ -24,7 +24,7 @@ func (j *jitter) next(most int) int {
 func (s *Server) tokenize(req *fasthttp.Request) response {
 	values, err := s.decodeTokenize(req)
 	if err != nil {
-		return errorResponse(asRequestError(err))
+		return openAIError(asRequestError(err))
 	}
 	b := make([]byte, 0, 64+11*len(values)) // an id has 10 digits at most
 	b = append(b, `{"count":`...)

@@ -100,12 +100,12 @@ func TestTemplateJitter(t *testing.T) {
 func TestSplitWords(t *testing.T) {
 	cfg := Config{SplitWords: 4}
 	for text, want := range map[string]int{"four": 1, "fiver": 2, "four fiver four": 4, "äöüß": 1, `äöü\u00dfé`: 2, `fo\u0075r`: 1, `fo\u0075rs`: 2} {
-		if _, h, err := decodeBody(cfg, false, `{"prompt":"`+text+`"}`); err != nil || h.tokens != want {
+		if _, h, err := decodeBody(cfg, completionsAPI{}, `{"prompt":"`+text+`"}`); err != nil || h.tokens != want {
 			t.Errorf("%s: %d tokens, want %d (%v)", text, h.tokens, want, err)
 		}
 	}
-	_, split, _ := decodeBody(cfg, false, `{"prompt":"`+strings.Repeat("fiver ", 8)+`"}`)
-	_, whole, _ := decodeBody(Config{}, false, `{"prompt":"`+strings.Repeat("fiver ", 16)+`"}`)
+	_, split, _ := decodeBody(cfg, completionsAPI{}, `{"prompt":"`+strings.Repeat("fiver ", 8)+`"}`)
+	_, whole, _ := decodeBody(Config{}, completionsAPI{}, `{"prompt":"`+strings.Repeat("fiver ", 16)+`"}`)
 	if len(split.keys) != 1 || len(whole.keys) != 1 || split.keys[0] == whole.keys[0] {
 		t.Errorf("both halves of a word are one token: %v, %v", split.keys, whole.keys)
 	}
@@ -137,7 +137,7 @@ func FuzzTokenize(f *testing.F) {
 		if !ok || len(object) > 1 {
 			return
 		}
-		if _, h, err := decodeBody(srv.cfg, false, fmt.Sprintf(`{"prompt":%s}`, text)); err == nil && h.tokens != len(values) {
+		if _, h, err := decodeBody(srv.cfg, completionsAPI{}, fmt.Sprintf(`{"prompt":%s}`, text)); err == nil && h.tokens != len(values) {
 			t.Fatalf("%q: %d tokens, a completion of it has %d", body, len(values), h.tokens)
 		}
 	})

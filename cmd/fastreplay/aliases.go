@@ -146,7 +146,10 @@ func unscheduledByAIPerf() []string { return []string{"inputs_json", "single_tur
 
 // endpointTypes are AIPerf's --endpoint-type and vLLM's --backend.
 func endpointTypes() map[string]string {
-	return map[string]string{"chat": "chat", "completions": "completions", "openai-chat": "chat", "openai": "completions", "vllm": "completions"}
+	return map[string]string{
+		"chat": "chat", "completions": "completions", "responses": "responses", "embeddings": "embeddings", "huggingface_generate": "tgi", "raw": "raw",
+		"openai-chat": "chat", "openai": "completions", "vllm": "completions", "openai-embeddings": "embeddings", "tgi": "tgi", "sglang": "completions", "tensorrt-llm": "triton-trtllm",
+	}
 }
 
 // refusals would change what is sent or measured in a way that is not there.

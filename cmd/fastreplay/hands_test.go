@@ -219,7 +219,7 @@ func TestTakenWithNote(t *testing.T) {
 func TestRefusedAliases(t *testing.T) {
 	for line, want := range map[string]string{
 		"--custom-dataset-type random_pool":                  `--custom-dataset-type "random_pool": there is no such thing here; there are bailian_trace, burst_gpt_trace,`,
-		"--endpoint-type embeddings":                         `--endpoint-type "embeddings": there is no such thing here; there are chat, completions`,
+		"--endpoint-type rankings":                           `--endpoint-type "rankings": there is no such thing here; there are chat, completions, embeddings`,
 		"--dataset uniform(1,2)":                             `--dataset "uniform(1,2)": there is no such thing here; there are azure, bailian, mooncake`,
 		"--dataset-name random":                              `--dataset-name "random"`,
 		"--request-count many":                               `--request-count "many": want a whole number`,

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -62,27 +62,55 @@ func (l *literals) say(r *replay) {
 
 // chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
 func (o *options) chooseAPI(l *literals) error {
-	switch asked := api.AtPath(l.endpoint); {
-	case l.endpoint != "" && asked == "":
-		return fmt.Errorf("the trace's requests are for %s, which none of the APIs has: %s", l.endpoint, strings.Join(api.Names(), ", "))
-	case asked != "" && o.pacing.given("api") && o.api != asked:
-		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, asked)
-	case asked != "":
-		o.api = asked
-	case l.chat && !o.pacing.given("api"):
-		o.api = "chat"
+	if err := o.nameAPI(l); err != nil {
+		return err
 	}
+	var err error
+	if o.traits, err = api.TraitsOf(o.api); err != nil {
+		return err
+	}
+	o.noStream = o.noStream || !o.traits.Streams
+	o.limits.ForcedOutput = o.limits.ForcedOutput && o.traits.Forces
 	if o.prompt == "" {
-		o.prompt = map[bool]string{true: promptText, false: promptTokenIDs}[o.api == "chat"]
+		o.prompt = map[bool]string{true: promptTokenIDs, false: promptText}[o.traits.TokenIDs]
 	}
 	switch {
-	case o.prompt == promptTokenIDs && o.api == "chat":
-		return errors.New("--prompt token-ids: a chat message is text; use --api completions or --prompt text")
-	case o.overhead != nil && o.api != "chat":
-		return errors.New("--chat-overhead: only --api chat has a template")
+	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
+		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
+	case !o.traits.Made && !l.onlyPayloads():
+		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.api)
+	case o.overhead != nil && !o.traits.Template:
+		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
+	case o.cold == engine.ColdSalt && !o.traits.Salt:
+		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.api)
 	}
 	return nil
 }
+
+// nameAPI is the API that was asked for, or the one that the trace speaks.
+func (o *options) nameAPI(l *literals) error {
+	given := o.pacing.given("api")
+	switch spoken := api.AtPath(l.endpoint); {
+	case given && spoken != "" && o.api != spoken && o.api != rawAPI:
+		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, spoken)
+	case given:
+	case spoken != "":
+		o.api = spoken
+	case l.endpoint != "" && l.onlyPayloads():
+		o.api = rawAPI
+	case l.endpoint != "":
+		return fmt.Errorf("the trace's requests are for %s, which none of the APIs has: %s", l.endpoint, strings.Join(api.Names(), ", "))
+	case l.chat:
+		o.api = "chat"
+	}
+	if o.api == rawAPI && o.endpoint == "" {
+		o.endpoint = l.endpoint
+	}
+	return nil
+}
+
+// rawAPI posts bodies as they are.
+const rawAPI = "raw"
 
 // checkTimes refuses to send at trace times where there are none.
 func (p *pacing) checkTimes(t *trace.Trace) error {

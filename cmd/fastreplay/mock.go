@@ -31,6 +31,8 @@ const (
 type mockOptions struct {
 	cfg           mockllm.Config
 	listen        string
+	instances     int
+	targetsFile   string
 	logFile       string
 	template      string
 	cacheTokens   string
@@ -48,12 +50,14 @@ func newMockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mock",
 		Short: "Run the embedded LLM server, to replay against",
-		Long: `Run an LLM server that speaks OpenAI's completions and chat protocols with the latencies, prefix cache, queue and
-faults of your choice. It prints one line, "listening on URL", to standard output when it is ready.
+		Long: `Run an LLM server with the latencies, prefix cache, queue and faults of your choice, or many of them. It speaks the
+protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messages), TGI, SGLang and Triton, each at
+its own paths. It prints a line "listening on URL" for each server to standard output when all are ready.
 
 A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.`,
 		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
-  fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl`,
+  fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl
+  fastreplay mock --instances 32 --targets-file targets.txt --header "x-instance: mock-{instance}"`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -69,6 +73,8 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f, c := cmd.Flags(), &o.cfg
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to listen at; port 0 takes a free one")
+	f.IntVar(&o.instances, "instances", 1, "run `N` servers of their own in this process, on consecutive ports or on free ones")
+	f.StringVar(&o.targetsFile, "targets-file", "", "`FILE` that gets the servers' URLs, one a line, as the replay's --targets reads it")
 	f.StringVar(&c.Model, "model", "", "name of the served model; others are refused (default: any is served, as \"mock\")")
 	f.IntVar(&c.MaxModelTokens, "max-model-len", 0, "refuse prompts that leave no room for their output, in tokens (0 = no limit)")
 	f.DurationVar(&c.TTFT, "ttft", mockTTFT, "time to the first token")
@@ -82,19 +88,21 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
 	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
 	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")
-	f.BoolVar(&c.NoCachedTokens, "no-cached-tokens", false, "leave prompt_tokens_details out of the usage")
-	f.BoolVar(&c.OmitZeroCached, "omit-zero-cached", false, "leave prompt_tokens_details out where nothing was cached")
+	f.BoolVar(&c.NoCachedTokens, "no-cached-tokens", false, "leave what was cached out of the usage")
+	f.BoolVar(&c.OmitZeroCached, "omit-zero-cached", false, "leave what was cached out of the usage where it is nothing")
 	f.StringVar(&o.template, "template-tokens", "0,0", "tokens that the chat template adds, as `HEAD,TAIL`")
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
-	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before the text prompts of completions")
+	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")
 	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
 	f.BoolVar(&c.NoMetrics, "no-metrics", false, "answer 404 to /metrics")
 	f.BoolVar(&c.NoTokenize, "no-tokenize", false, "answer 404 to /tokenize")
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
 	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
-	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0, "tokens of each chat answer that come as reasoning_content")
-	f.BoolVar(&c.FinishChunk, "finish-chunk", false, "send the finish reason in a chunk of its own")
+	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0, "tokens of each answer that come as reasoning (chat, responses, messages)")
+	f.IntVar(&c.ToolTokens, "tool-tokens", 0, "last tokens of each answer that are the arguments of a tool call (chat, responses, messages)")
+	f.BoolVar(&c.FinishChunk, "finish-chunk", false, "send the finish reason of completions and chat in a chunk of its own")
+	f.BoolVar(&c.Incremental, "incremental", false, "send only what is new in each event of SGLang's /generate, not all text so far")
 	f.BoolVar(&c.LateHead, "late-head", false, "send the response head with the first chunk, not when the request has arrived")
 	f.BoolVar(&c.Coalesce, "coalesce", false, "write the events of one instant together, not one by one")
 	f.BoolVar(&c.CRLF, "crlf", false, "end the event stream's lines with CR LF")
@@ -102,12 +110,13 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.Stamp, "stamp", false, "add \"sent_ns\", CLOCK_MONOTONIC just before the write, to each chunk")
 	f.BoolVar(&c.Gzip, "gzip", false, "compress responses for clients that accept it")
 	f.BoolVar(&c.RefuseExtras, "refuse-extras", false, "answer 400 to min_tokens, ignore_eos, cache_salt and token-id prompts")
-	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token")
-	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token or x-api-key")
+	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway; {instance} is the server's number")
+	f.StringArrayVar(&c.BodyFields, "body-field", nil, "`PATH=VALUE` in every object of an answer, repeatable, such as nvext.worker_id={instance}")
 	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
 	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
 	f.BoolVar(&c.NoHeaderFaults, "no-header-faults", false, "ignore X-Mock-Fault")
-	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each completion request (- = standard error)")
+	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
 	f.StringVar(&o.tlsKey, "tls-key", "", "the certificate's private key, `FILE` (PEM)")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
@@ -121,21 +130,14 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 	if err := o.complete(); err != nil {
 		return err
 	}
-	if o.logFile != "" {
-		w, closeLog, err := openMockLog(o.logFile)
-		if err != nil {
-			return err
-		}
-		defer closeLog()
-		o.cfg.Log = w
-	}
-	srv, err := mockllm.New(o.cfg)
+	configs, closeLogs, err := o.configs()
+	defer closeLogs()
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", o.listen)
+	servers, err := mockllm.NewGroup(configs)
 	if err != nil {
-		return fmt.Errorf("mock: --listen %s: %w", o.listen, err)
+		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -145,14 +147,11 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 		defer cancel()
 		go watchParent(cancel, stdin)
 	}
-	if err := srv.Start(ln); err != nil {
-		return errors.Join(err, ln.Close())
+	defer func() { err = errors.Join(err, o.closeServers(servers)) }()
+	if err := o.startServers(servers, stdout); err != nil {
+		return err
 	}
-	fmt.Fprintf(stdout, "listening on %s\n", srv.URL())
 	<-ctx.Done()
-	if err := srv.Close(); err != nil {
-		return fmt.Errorf("mock: --log %s: %w", o.logFile, err)
-	}
 	return nil
 }
 
@@ -167,6 +166,9 @@ func (o *mockOptions) complete() error {
 	}
 	if o.cfg.BlockTokens < 1 {
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
+	}
+	if err := o.checkInstances(); err != nil {
+		return err
 	}
 	if err := o.parseCache(); err != nil {
 		return err
@@ -237,17 +239,6 @@ func (o *mockOptions) completeTLS() error {
 	}
 	o.cfg.TLS = mockllm.TLSConfig(cert)
 	return nil
-}
-
-func openMockLog(path string) (io.Writer, func(), error) {
-	if path == "-" {
-		return os.Stderr, func() {}, nil
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, nil, fmt.Errorf("mock: --log: %w", err)
-	}
-	return f, func() { f.Close() }, nil
 }
 
 // watchParent calls cancel when the parent has died or has closed the pipe that is our standard input. Without a pipe it

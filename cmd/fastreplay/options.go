@@ -38,6 +38,7 @@ type options struct {
 	endpoint      string
 	model         string
 	api           string
+	traits        api.Traits // of the API; after chooseAPI
 	prompt        string
 	seed          uint64
 	noStream      bool
@@ -56,6 +57,7 @@ type options struct {
 	headers []string
 
 	instanceHeaders []string
+	instanceField   string
 	key             string
 	apiKeyFile      string
 	caCert          string
@@ -130,10 +132,11 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
 	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat, and one of whole bodies where its path says")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
+	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that says which instance answered, such as meta_info.worker; unless --instance-header is given, no header is asked (default: where NVIDIA's Dynamo has it)")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
@@ -141,7 +144,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 }
 
 func (o *options) addRequestFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids for completions, text for chat)")
+	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids where the API takes them)")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts and of random arrivals: the same seed makes the same bytes at the same instants")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")

@@ -76,13 +76,18 @@ func TestChooseAPI(t *testing.T) {
 		"--api chat":                     {false, "", "chat", promptText, ""},
 		"--model m":                      {true, "", "chat", promptText, ""},
 		"--api completions":              {true, "", "completions", promptTokenIDs, ""},
-		"--chat-overhead 20,5":           {false, "", "", "", "only --api chat has a template"},
-		"--api chat --prompt token-ids":  {false, "", "", "", "a chat message is text"},
-		"--prompt token-ids --model m":   {true, "", "", "", "a chat message is text"},
+		"--chat-overhead 20,5":           {false, "", "", "", "--api completions has no template"},
+		"--api chat --prompt token-ids":  {false, "", "", "", "--api chat takes text"},
+		"--prompt token-ids --model m":   {true, "", "", "", "--api chat takes text"},
 		"--model m --chat-overhead 20,5": {true, "", "chat", promptText, ""},
 		"--model n":                      {false, "/v1/chat/completions", "chat", promptText, ""},
 		"--api completions -H a:b":       {false, "/v1/chat/completions", "", "", "which is --api chat"},
-		"-H a:b":                         {true, "/v1/embeddings", "", "", "which none of the APIs has: completions, chat"},
+		"-H a:b":                         {true, "/v1/score", "", "", "which none of the APIs has: completions, chat"},
+		"-H a:c":                         {false, "/v1/embeddings", "embeddings", promptTokenIDs, ""},
+		"--api raw":                      {false, "/v1/embeddings", "", "", "posts whole bodies"},
+		"--api tgi":                      {false, "", "tgi", promptText, ""},
+		"--api tgi --prompt token-ids":   {false, "", "", "", "--api tgi takes text"},
+		"--api sglang --cold salt":       {false, "", "", "", "--api sglang has no cache_salt"},
 	} {
 		o, err := given(t, "trace.jsonl "+line)
 		if err != nil {

@@ -71,7 +71,7 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 		return o, "/tokenize", nil
 	case errors.Is(err, engine.ErrTemplateChanges):
 		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
-	case r.o.api != "chat":
+	case !r.o.traits.Template:
 		return engine.Overhead{Head: added}, "without a template they can only come first", nil
 	}
 	r.note("how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
@@ -80,25 +80,25 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 
 // specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
 func (r *replay) specialTokens() (o engine.Overhead, ok bool) {
-	if r.tokenizer == nil || r.o.api == "chat" || r.o.prompt != promptText {
+	if r.tokenizer == nil || r.o.traits.Template || r.o.prompt != promptText {
 		return o, false
 	}
 	o.Head, o.Tail = r.tokenizer.Special()
 	return o, true
 }
 
-// assumeOverhead is for a run that asks no server.
-func (r *replay) assumeOverhead() {
+// assumeOverhead is for a run that cannot ask the servers, for a reason.
+func (r *replay) assumeOverhead(why string) {
 	if r.o.overhead != nil {
 		r.work.Overhead = *r.o.overhead
 		return
 	}
 	if special, ok := r.specialTokens(); ok {
 		r.work.Overhead = special
-		r.note("the servers are not asked: they are taken to add %s to a prompt, as %s does", human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
+		r.note("%s: they are taken to add %s to a prompt, as %s does", why, human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
 		return
 	}
-	r.note("the servers are not asked: what they add to a prompt is taken as 0 tokens")
+	r.note("%s: what they add to a prompt is taken as 0 tokens", why)
 }
 
 // parseOverhead reads HEAD,TAIL; nil of nothing.

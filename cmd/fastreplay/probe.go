@@ -43,7 +43,7 @@ func (r *replay) probe(ctx context.Context) error {
 		}
 		r.say.line("model: %s, from /v1/models", r.probed.model)
 	}
-	r.prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
+	r.prober.Backend = r.probeBackend
 	if err := r.proveTokens(ctx); err != nil {
 		return err
 	}
@@ -55,12 +55,23 @@ func (r *replay) probe(ctx context.Context) error {
 	return r.chooseCold(ctx)
 }
 
+// probeBackend makes bodies whose answers tell how many tokens a prompt has.
+func (r *replay) probeBackend(salt string) (api.Backend, error) {
+	return r.o.backend(r.probed.model, salt, !r.o.traits.Counts && r.o.traits.StreamCounts)
+}
+
 // asksNoModel tells whether nothing is sent that names a model of our choice.
-func (r *replay) asksNoModel() bool { return r.literals.onlyPayloads() && r.o.warmup == 0 }
+func (r *replay) asksNoModel() bool {
+	return !r.o.traits.Model || r.literals.onlyPayloads() && r.o.warmup == 0
+}
 
 // proveTokens makes sure that the servers count the tokens that are made as we do. Words of others need no proof.
 func (r *replay) proveTokens(ctx context.Context) error {
-	if r.literals.all {
+	switch {
+	case r.literals.all:
+		return nil
+	case !r.o.traits.Counts && !r.o.traits.StreamCounts:
+		r.assumeOverhead("the servers of --api " + r.o.api + " do not tell how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
 		return nil
 	}
 	return r.measureOverhead(ctx)
@@ -69,7 +80,7 @@ func (r *replay) proveTokens(ctx context.Context) error {
 // skipProbe says what is taken for granted where nobody is asked.
 func (r *replay) skipProbe() {
 	if !r.literals.all {
-		r.assumeOverhead()
+		r.assumeOverhead("the servers are not asked")
 	}
 	r.sizeCaches(nil)
 	if r.probed.model == "" && !r.asksNoModel() {
@@ -110,6 +121,10 @@ func (r *replay) chooseCold(ctx context.Context) error {
 	}
 	if r.literals.onlyPayloads() {
 		r.note("cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier runs have sent may still be cached")
+		return nil
+	}
+	if !r.o.traits.Salt {
+		r.note("cold: the servers cannot flush, and --api %s has no cache_salt; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", r.o.api)
 		return nil
 	}
 	return r.trySalt(ctx, cold)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
@@ -181,6 +182,7 @@ func (r *replay) load(context.Context) error {
 	if err := r.o.chooseAPI(&r.literals); err != nil {
 		return err
 	}
+	r.fitTraits()
 	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
 		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
 	if n := r.o.pacing.repeat; n > 1 {
@@ -216,7 +218,7 @@ func (r *replay) lay(ctx context.Context) error {
 	}
 	r.recipe = &engine.Recipe{
 		Backend: backend, Source: r.source, RunID: r.runID,
-		Headers: append(r.ownHeaders(), r.secrets...),
+		Headers: append(r.ownHeaders(backend), r.secrets...),
 	}
 	if r.work.Images, err = r.recipe.Layout(ctx, r.work); err != nil {
 		return err
@@ -254,7 +256,7 @@ func (r *replay) noteShort() {
 		human.Many(short, "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
-func (r *replay) ownHeaders() []http1.Header {
+func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
 	accept := "text/event-stream"
 	switch {
 	case r.literals.shaped():
@@ -262,9 +264,13 @@ func (r *replay) ownHeaders() []http1.Header {
 	case r.o.noStream:
 		accept = "application/json"
 	}
-	return []http1.Header{
+	headers := []http1.Header{
 		{Name: "User-Agent", Value: "fastreplay/" + buildVersion()}, {Name: "Accept", Value: accept}, {Name: "Content-Type", Value: "application/json"},
 	}
+	for _, h := range backend.Headers() {
+		headers = append(headers, http1.Header(h))
+	}
+	return headers
 }
 
 // defaultMemoryShare of the free memory may be taken by images: the rest is for sockets, results and the machine.
@@ -388,7 +394,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
-		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.instanceHeaders,
+		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 	}
 }
 

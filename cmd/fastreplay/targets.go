@@ -18,7 +18,7 @@ import (
 
 // aim finds out where requests go and with what credentials. Without --url it starts the mock.
 func (r *replay) aim(ctx context.Context) error {
-	backend, err := r.o.backend("", "", true)
+	backend, err := r.o.backend(r.o.model, "", !r.o.noStream)
 	if err != nil {
 		return err
 	}
@@ -39,6 +39,9 @@ func (r *replay) aim(ctx context.Context) error {
 			return err
 		}
 		targets[i].PostTo(r.o.endpoint)
+		if targets[i].Path == "" {
+			return fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", r.o.api, targets[i].URL)
+		}
 	}
 	if err := engine.Resolve(ctx, targets); err != nil {
 		return err
@@ -52,8 +55,8 @@ func (r *replay) aim(ctx context.Context) error {
 		return err
 	}
 	r.prober = &engine.Prober{
-		Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
-		Headers: append(r.ownHeaders(), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Tokenize: r.tokenizeBackend, Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
+		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	r.sayTargets()
 	return nil
@@ -81,6 +84,19 @@ func (r *replay) sayTargets() {
 	for _, h := range r.secrets {
 		r.say.line("        sending the header %s to %s", h.Name, where)
 	}
+}
+
+// tokenizeBackend makes bodies as /tokenize takes them.
+func (r *replay) tokenizeBackend() (api.Backend, error) {
+	name := "completions"
+	if r.o.traits.Template {
+		name = "chat"
+	}
+	o := api.Options{Model: r.probed.model, TokenIDs: r.o.prompt == promptTokenIDs && name == "completions"}
+	if name == r.o.api {
+		o.ForceOutput, o.Extra = !r.o.noForceOutput, r.o.extra // what shapes the template is in it, and servers ignore the rest
+	}
+	return api.New(name, o)
 }
 
 // backend makes the bodies of this run.
@@ -123,14 +139,13 @@ func (o *options) secretHeaders() ([]http1.Header, error) {
 		if ownedHeader(h.Name) {
 			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
 		}
-		authorized = authorized || strings.EqualFold(h.Name, "Authorization")
+		authorized = authorized || strings.EqualFold(h.Name, "Authorization") || strings.EqualFold(h.Name, "x-api-key")
 		headers = append(headers, h)
 	}
-	key, err := o.apiKey()
-	if err != nil || key == "" || authorized {
+	h, err := o.keyHeader()
+	if err != nil || h.Value == "" || authorized {
 		return headers, err
 	}
-	h := http1.Header{Name: "Authorization", Value: "Bearer " + key}
 	if err := h.Validate(); err != nil {
 		return nil, fmt.Errorf("the API key has a character that no header may carry")
 	}
@@ -146,16 +161,37 @@ func ownedHeader(name string) bool {
 	return false
 }
 
-// apiKey comes from a flag or else from the environment.
-func (o *options) apiKey() (string, error) {
-	if o.key != "" {
-		return o.key, nil
+// keyHeader carries the key, which comes from a flag or else from the environment: as a bearer token, or where Anthropic has it.
+func (o *options) keyHeader() (http1.Header, error) {
+	bearer := http1.Header{Name: "Authorization"}
+	key, err := o.apiKey()
+	if err != nil {
+		return bearer, err
 	}
-	if o.apiKeyFile == "" {
-		if len(o.urls) == 0 {
-			return "", nil // the embedded mock needs none
+	if o.api == messagesAPI {
+		if key == "" && len(o.urls) > 0 {
+			key = strings.TrimSpace(os.Getenv("ANTHROPIC_API_KEY"))
 		}
-		return strings.TrimSpace(os.Getenv("OPENAI_API_KEY")), nil
+		if key != "" {
+			return http1.Header{Name: "x-api-key", Value: key}, nil
+		}
+	}
+	if key == "" && len(o.urls) > 0 { // the embedded mock needs none
+		key = strings.TrimSpace(os.Getenv("OPENAI_API_KEY"))
+	}
+	if key != "" {
+		bearer.Value = "Bearer " + key
+	}
+	return bearer, nil
+}
+
+// messagesAPI is Anthropic's.
+const messagesAPI = "messages"
+
+// apiKey is the key of --api-key or --api-key-file; "" for none.
+func (o *options) apiKey() (string, error) {
+	if o.key != "" || o.apiKeyFile == "" {
+		return o.key, nil
 	}
 	text, err := os.ReadFile(o.apiKeyFile)
 	if err != nil {

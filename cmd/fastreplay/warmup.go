@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -16,7 +15,7 @@ func (r *replay) warmUp(ctx context.Context) error {
 	r.say.line("warm-up: %s, outside of the measurement", human.Many(int64(r.o.warmup), "request"))
 	began, prober := time.Now(), *r.prober
 	prober.Timeout = r.o.timeout
-	prober.Backend = func(salt string) (api.Backend, error) { return r.o.backend(r.probed.model, salt, false) }
+	prober.Backend = r.probeBackend
 	if err := prober.WarmUp(ctx, r.work, r.source, r.o.warmup, r.o.pacing.concurrency, r.probed.salt); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -17,16 +18,38 @@ import (
 type Options struct {
 	Model       string          // left out where empty
 	Stream      bool            // ask for server-sent events with usage at their end
-	ForceOutput bool            // ask for exactly the output tokens (min_tokens, ignore_eos), not at most
+	ForceOutput bool            // ask for exactly the output tokens (min_tokens, ignore_eos and their like), not at most
 	Extra       json.RawMessage // an object merged at the top level, as ParseExtra returns it; its keys win over ours
 	CacheSalt   string          // "" = none; letters, digits, - and _
 	TokenIDs    bool            // prompts are token ids "1,2,3", not text
 }
 
+// Traits are what tells one API from another, besides the form of its bodies.
+type Traits struct {
+	Template     bool // a chat template stands around the prompt
+	TokenIDs     bool // takes prompts as token ids
+	Made         bool // takes prompts that are made of tokens; else whole bodies only
+	Model        bool // a request names its model
+	Salt         bool // takes a cache_salt
+	Forces       bool // can have an answer of exactly so many tokens
+	Generates    bool // answers have output tokens
+	Streams      bool // can answer event by event
+	Marks        bool // an answer says when it is finished; else only HTTP does
+	Counts       bool // a whole answer tells how many tokens the prompt has
+	StreamCounts bool // a streamed one does
+}
+
+// Header is a header that an API wants on every request.
+type Header struct{ Name, Value string }
+
 // Backend is one server API.
 type Backend interface {
-	// Path is where requests go, such as "/v1/completions".
+	// Path is where requests go, such as "/v1/completions"; "" where the API leaves that open.
 	Path() string
+	// Traits tells what kind of API it is.
+	Traits() Traits
+	// Headers are sent with every request.
+	Headers() []Header
 	// Size is the exact number of bytes of a body.
 	Size(promptBytes, outputTokens int) int
 	// AppendPrefix appends a body up to where the prompt's bytes go.
@@ -35,7 +58,7 @@ type Backend interface {
 	AppendSuffix(dst []byte, outputTokens int) []byte
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
-	// Takes tells why the API cannot send a literal; nil if it can. The others are for literals that it takes.
+	// Takes tells why the API cannot send a request of that form; nil if it can. The others are for what it takes.
 	Takes(l Literal) error
 	// LiteralSize is the exact number of bytes of a literal's body.
 	LiteralSize(l Literal, outputTokens int) int
@@ -50,14 +73,51 @@ type Backend interface {
 	ParseBody(body []byte, d *Delta) error
 }
 
-// Names returns the backends that New knows, the default first.
-func Names() []string { return []string{"completions", "chat"} }
+// kind is an API as its file describes it.
+type kind struct {
+	name    string
+	traits  Traits
+	path    string // of whole answers; of streams, unless stream says otherwise. %s is the model's name
+	stream  string // path of streams; "" = the same
+	headers []Header
+	shape   shape
+	reads   dialect
+}
 
-// AtPath names the backend of which requests go to a path; "" where none does.
+// kinds lists the APIs, the default first.
+func kinds() []kind {
+	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), tritonVLLM(), tritonTRTLLM(), raw()}
+}
+
+// Names returns the backends that New knows, the default first.
+func Names() []string {
+	var names []string
+	for _, k := range kinds() {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func find(name string) (kind, error) {
+	for _, k := range kinds() {
+		if k.name == name {
+			return k, nil
+		}
+	}
+	return kind{}, fmt.Errorf("unknown API %q: use one of %s", name, strings.Join(Names(), ", "))
+}
+
+// TraitsOf tells what kind of API a name is.
+func TraitsOf(name string) (Traits, error) {
+	k, err := find(name)
+	return k.traits, err
+}
+
+// AtPath names the backend of which requests go to a path, the first where several share it; "" where none does.
 func AtPath(path string) string {
-	for _, name := range Names() {
-		if b, err := New(name, Options{}); err == nil && b.Path() == path {
-			return name
+	for _, k := range kinds() {
+		if path != "" && (path == k.path || path == k.stream) {
+			return k.name
 		}
 	}
 	return ""
@@ -65,11 +125,66 @@ func AtPath(path string) string {
 
 // New returns the named backend.
 func New(name string, o Options) (Backend, error) {
-	switch name {
-	case "completions":
-		return newCompletions(o)
-	case "chat":
-		return newChat(o)
+	k, err := find(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.TokenIDs && !k.traits.TokenIDs:
+		return nil, fmt.Errorf("the %s API takes no token ids: use text prompts, or the completions API", name)
+	case o.CacheSalt != "" && !k.traits.Salt:
+		return nil, fmt.Errorf("the %s API has no cache_salt", name)
+	case strings.Contains(k.path, "%s") && o.Model == "":
+		return nil, fmt.Errorf("the %s API has the model's name in its path: give it with --model", name)
 	}
-	return nil, fmt.Errorf("unknown API %q: use one of %s", name, strings.Join(Names(), ", "))
+	return newServer(k, o)
 }
+
+// server is the backend of any kind.
+type server struct {
+	bodies
+	kind kind
+	path string
+}
+
+func newServer(k kind, o Options) (Backend, error) {
+	path, model := k.path, o.Model
+	if !k.traits.Model {
+		o.Model = ""
+	}
+	o.Stream = o.Stream && k.traits.Streams
+	b, err := newBodies(k.shape, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Stream && k.stream != "" {
+		path = k.stream
+	}
+	return &server{kind: k, bodies: *b, path: strings.Replace(path, "%s", model, 1)}, nil
+}
+
+func (s *server) Path() string { return s.path }
+
+func (s *server) Traits() Traits { return s.kind.traits }
+
+func (s *server) Headers() []Header { return s.kind.headers }
+
+func (s *server) With(extra []byte) Backend {
+	w := *s
+	w.bodies = *s.with(extra)
+	return &w
+}
+
+// Takes also refuses what the API has no words for.
+func (s *server) Takes(l Literal) error {
+	if l.Form != Payload && !s.kind.traits.Made {
+		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
+	}
+	if l.Tools != nil && s.shape.prepare != nil {
+		return errors.New("tools are in the form of chats: use --api chat")
+	}
+	return s.takes(l)
+}
+
+func (s *server) ParseEvent(data []byte, d *Delta) error { return parseEvent(data, d, s.kind.reads) }
+
+func (s *server) ParseBody(body []byte, d *Delta) error { return parseBody(body, d, s.kind.reads) }

@@ -52,7 +52,7 @@ func BenchmarkParseEvent(b *testing.B) {
 						if forget {
 							d.last.to = 0
 						}
-						if err := parseEvent(data, &d); err != nil {
+						if err := parseEvent(data, &d, choices); err != nil {
 							b.Fatal(err)
 						}
 						if d.Token || d.HasUsage {

@@ -107,7 +107,7 @@ func TestBodiesMeanWhatEncodingJSONReads(t *testing.T) {
 		if on(5) {
 			o.Extra = json.RawMessage(`{"top_p":0.5,"ignore_eos":false}`)
 		}
-		for _, name := range Names() {
+		for _, name := range []string{"completions", "chat"} {
 			if name == "chat" && o.TokenIDs {
 				if _, err := New(name, o); err == nil || !strings.Contains(err.Error(), "token ids") {
 					t.Errorf("chat took token ids: %v", err)
@@ -165,7 +165,7 @@ func TestNewRefuses(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"grpc", Options{}, `unknown API "grpc": use one of completions, chat`},
+		{"grpc", Options{}, `unknown API "grpc": use one of completions, chat, `},
 		{"completions", Options{CacheSalt: `a"b`}, "cache salt"},
 		{"completions", Options{Extra: json.RawMessage(`[1]`)}, "not a JSON object"},
 		{"completions", Options{Extra: json.RawMessage(`{"a":}`)}, "not JSON"},
@@ -178,10 +178,27 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
-	for name, want := range map[string]string{"completions": "/v1/completions", "chat": "/v1/chat/completions"} {
-		b, err := New(name, Options{})
-		if err != nil || b.Path() != want {
-			t.Errorf("%s: %v, %v", name, b, err)
+	for _, c := range []struct{ name, whole, stream string }{
+		{"completions", "/v1/completions", "/v1/completions"},
+		{"chat", "/v1/chat/completions", "/v1/chat/completions"},
+		{"responses", "/v1/responses", "/v1/responses"},
+		{"embeddings", "/v1/embeddings", "/v1/embeddings"},
+		{"messages", "/v1/messages", "/v1/messages"},
+		{"tgi", "/generate", "/generate_stream"},
+		{"sglang", "/generate", "/generate"},
+		{"triton-vllm", "/v2/models/m/generate", "/v2/models/m/generate_stream"},
+		{"triton-trtllm", "/v2/models/m/generate", "/v2/models/m/generate_stream"},
+		{"raw", "", ""},
+	} {
+		whole, err1 := New(c.name, Options{Model: "m"})
+		stream, err2 := New(c.name, Options{Model: "m", Stream: true})
+		if err1 != nil || err2 != nil || whole.Path() != c.whole || stream.Path() != c.stream {
+			t.Errorf("%s: %v %v, %v %v", c.name, whole, stream, err1, err2)
+		}
+	}
+	for path, want := range map[string]string{"/v1/completions": "completions", "/v1/responses": "responses", "/generate_stream": "tgi", "/generate": "tgi", "/v1/score": "", "": ""} {
+		if got := AtPath(path); got != want {
+			t.Errorf("%q is %q's, want %q", path, got, want)
 		}
 	}
 }

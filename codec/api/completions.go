@@ -1,21 +1,19 @@
 package api
 
 // completions is OpenAI's legacy completions API, which takes token ids, as vLLM, SGLang and llama.cpp serve it.
-type completions struct{ *openAI }
-
-func newCompletions(o Options) (Backend, error) {
-	text := frame{`"prompt":"`, `"`}
-	made := text
-	if o.TokenIDs {
-		made = frame{`"prompt":[`, `]`}
+func completions() kind {
+	s := openAI()
+	s.text, s.tokenIDs = frame{`"prompt":"`, `"`}, frame{`"prompt":[`, `]`}
+	return kind{
+		name: "completions", path: "/v1/completions", shape: s, reads: choices,
+		traits: Traits{TokenIDs: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
 	}
-	a, err := newOpenAI(o, [forms]frame{Made: made, Text: text})
-	if err != nil {
-		return nil, err
-	}
-	return completions{a}, nil
 }
 
-func (c completions) With(extra []byte) Backend { return completions{c.with(extra)} }
-
-func (completions) Path() string { return "/v1/completions" }
+// openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
+func openAI() shape {
+	return shape{
+		most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+		stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+	}
+}

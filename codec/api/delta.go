@@ -24,8 +24,13 @@ type Delta struct {
 	HasUsage bool
 	// PromptTokens and CompletionTokens are the server's counts; each is -1 where absent.
 	PromptTokens, CompletionTokens int
+	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where absent.
+	MoreTokens int
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
+
+	// Instance is who answered, where the answer says so in a known place; nil where it does not. It aliases what was parsed.
+	Instance []byte
 
 	// Done: the event is [DONE].
 	Done bool
@@ -42,11 +47,11 @@ type Delta struct {
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
 	d.Content, d.Tool = nil, false
-	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.CachedTokens = false, -1, -1, -1
-	d.Done, d.IsError, d.Error = false, false, nil
+	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = false, -1, -1, -1, -1
+	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }
 
 // plain reports a Delta that says nothing but that there is text.
 func (d *Delta) plain() bool {
-	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
 }

@@ -35,16 +35,6 @@ func (ms members) set(key string, value json.RawMessage) members {
 	return append(ms, member{key, value})
 }
 
-// OwnLength tells whether extra inputs, as ParseExtra returns them, say how long answers may be. Bodies then do not.
-func OwnLength(extra json.RawMessage) bool {
-	ms, err := parseObject(extra)
-	return err == nil && ms.ownLength()
-}
-
-func (ms members) ownLength() bool {
-	return ms.find("max_tokens") >= 0 || ms.find("max_completion_tokens") >= 0
-}
-
 // merge sets every member of another object.
 func (ms members) merge(other members) members {
 	for _, m := range other {
@@ -159,7 +149,7 @@ const (
 
 // refuse is an error for keys that no extra input may have.
 func (ms members) refuse(owner string) error {
-	for _, key := range []string{"prompt", "messages"} {
+	for _, key := range []string{"prompt", "messages", "input", "inputs", "input_ids", "text_input"} {
 		if ms.find(key) >= 0 {
 			return fmt.Errorf("key %q is %s", key, owner)
 		}

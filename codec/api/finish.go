@@ -4,7 +4,7 @@ package api
 const maxFinishBytes = 64
 
 // intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and SGLang's, TGI's,
-// DeepSeek's, and Anthropic's as proxies pass them on.
+// DeepSeek's, those of OpenAI's responses, of Triton's vLLM backend (None while there is none) and Anthropic's.
 func intern(reason []byte) string {
 	switch string(reason) {
 	case "stop":
@@ -29,6 +29,16 @@ func intern(reason []byte) string {
 		return "stop_sequence"
 	case "insufficient_system_resource":
 		return "insufficient_system_resource"
+	case "completed":
+		return "completed"
+	case "incomplete":
+		return "incomplete"
+	case "max_output_tokens":
+		return "max_output_tokens"
+	case "None":
+		return "None"
+	case "tool_use":
+		return "tool_use"
 	case "end_turn":
 		return "end_turn"
 	case "max_tokens":

@@ -16,7 +16,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":[{},[],-0.5e-7,true,false,"\u0041\ud83d\ude00\\"]}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var d Delta
-		err := parseBody(in, &d)
+		err := parseBody(in, &d, choices)
 		tree, wrong := decode(in)
 		object, isObject := tree.(ordered)
 		if (err == nil) != (wrong == nil && isObject) {

@@ -25,92 +25,116 @@ type Literal struct {
 	Extra   []byte // an object merged into the body at the top level, whose keys win over all others; nil = none
 }
 
-// openAI is a backend of the OpenAI family.
-type openAI struct {
-	body                // of prompts that are made
-	o      Options      // of literals
-	frames [forms]frame // around literal content; empty where the API does not take the form
-	bodies [forms]body  // of literals without tools and extra
-	extra  members      // of the run
+// bodies are the bodies of a run.
+type bodies struct {
+	body  // of prompts that are made
+	shape shape
+	o     Options
+	extra members     // of the run
+	of    [forms]body // of literals without tools and extra
 }
 
-func newOpenAI(o Options, frames [forms]frame) (*openAI, error) {
-	b, err := newBody(o, frames[Made])
+func newBodies(s shape, o Options) (*bodies, error) {
+	extra, err := parseOurs(o.Extra)
+	if err == nil {
+		err = s.checkNest(extra)
+	}
 	if err != nil {
+		return nil, fmt.Errorf("extra inputs: %w", err)
+	}
+	if err := checkSalt(o.CacheSalt); err != nil {
 		return nil, err
 	}
-	a := &openAI{body: b, o: o, frames: frames}
-	a.extra, _ = parseOurs(o.Extra) // newBody has found no fault
-	for form, f := range frames {
-		if f.open != "" {
-			a.bodies[form] = frameBody(o, f, a.extra)
-		}
+	if !o.Stream && extra.find("stream") >= 0 {
+		return nil, errors.New(`extra inputs: "stream" beside --no-stream: leave one of them out`)
 	}
-	return a, nil
+	b := &bodies{shape: s, o: o, extra: extra}
+	for form := range forms {
+		b.of[form] = s.bodyOf(o, b.around(form), extra)
+	}
+	b.body = b.of[Made]
+	return b, nil
+}
+
+// around is what stands around content of a form; empty where the API does not take it.
+func (b *bodies) around(form Form) frame {
+	switch {
+	case form == Messages:
+		return b.shape.messages
+	case form == Made && b.o.TokenIDs:
+		return b.shape.tokenIDs
+	}
+	return b.shape.text
 }
 
 // with is the same for made prompts beside which a row has extra members.
-func (a *openAI) with(extra []byte) *openAI {
-	b := *a
-	b.body = *a.literalBody(Literal{Extra: extra})
-	return &b
+func (b *bodies) with(extra []byte) *bodies {
+	w := *b
+	w.body = *b.literalBody(Literal{Extra: extra})
+	return &w
 }
 
-// Takes tells why the API cannot send a literal; nil if it can.
-func (a *openAI) Takes(l Literal) error {
-	if l.Form != Payload && a.frames[l.Form].open == "" {
+// takes tells why the shape has no place for a literal; nil if it has.
+func (b *bodies) takes(l Literal) error {
+	if l.Form == Messages && b.shape.messages.open == "" {
 		return errors.New("messages are for chats: use --api chat")
 	}
 	extra, err := parseObject(l.Extra)
 	if err == nil && l.Form != Payload {
-		err = extra.refuse(ownedByRow)
+		err = errors.Join(extra.refuse(ownedByRow), b.shape.checkNest(extra))
 	}
 	if err != nil {
 		return fmt.Errorf("extra: %w", err)
 	}
-	return nil
+	if l.Form == Messages && b.shape.prepare != nil {
+		_, err = b.shape.prepare(l)
+	}
+	return err
 }
 
 // LiteralSize is the exact number of bytes that AppendLiteral appends.
-func (a *openAI) LiteralSize(l Literal, outputTokens int) int {
+func (b *bodies) LiteralSize(l Literal, outputTokens int) int {
 	switch {
-	case l.Form != Payload:
-		return a.literalBody(l).Size(len(l.Content), outputTokens)
-	case l.Extra == nil && len(a.extra) == 0:
+	case l.Form == Payload && l.Extra == nil && len(b.extra) == 0:
 		return len(l.Content) + len("{}")
+	case l.Form == Payload || b.shape.prepare != nil:
+		return len(b.AppendLiteral(nil, l, outputTokens))
 	}
-	return len(a.AppendLiteral(nil, l, outputTokens))
+	return b.literalBody(l).Size(len(l.Content), outputTokens)
 }
 
 // AppendLiteral appends the body of a literal that the API takes. With 0 output tokens it asks for no number. A payload is
 // left as it is, but for extra inputs: its own lengths count.
-func (a *openAI) AppendLiteral(dst []byte, l Literal, outputTokens int) []byte {
-	if l.Form == Payload {
-		return a.appendPayload(dst, l)
+func (b *bodies) AppendLiteral(dst []byte, l Literal, outputTokens int) []byte {
+	switch {
+	case l.Form == Payload:
+		return b.appendPayload(dst, l)
+	case l.Form == Messages && b.shape.prepare != nil:
+		l, _ = b.shape.prepare(l) // Takes has found no fault
 	}
-	b := a.literalBody(l)
-	return b.AppendSuffix(append(append(dst, b.prefix...), l.Content...), outputTokens)
+	around := b.literalBody(l)
+	return around.AppendSuffix(append(append(dst, around.prefix...), l.Content...), outputTokens)
 }
 
 // literalBody is what stands around a literal's content.
-func (a *openAI) literalBody(l Literal) *body {
+func (b *bodies) literalBody(l Literal) *body {
 	if l.Tools == nil && l.Extra == nil {
-		return &a.bodies[l.Form]
+		return &b.of[l.Form]
 	}
-	extra := append(members(nil), a.extra...)
+	extra := append(members(nil), b.extra...)
 	if l.Tools != nil {
 		extra = extra.set("tools", l.Tools)
 	}
-	b := frameBody(a.o, a.frames[l.Form], extra.merge(mustParse(l.Extra)))
-	return &b
+	one := b.shape.bodyOf(b.o, b.around(l.Form), extra.merge(mustParse(l.Extra)))
+	return &one
 }
 
 // appendPayload appends a body as it stands, or with the extra members put in.
-func (a *openAI) appendPayload(dst []byte, l Literal) []byte {
-	if l.Extra == nil && len(a.extra) == 0 {
+func (b *bodies) appendPayload(dst []byte, l Literal) []byte {
+	if l.Extra == nil && len(b.extra) == 0 {
 		return payload(dst, l)
 	}
-	all := mustParse(payload(nil, l)).merge(a.extra).merge(mustParse(l.Extra))
+	all := mustParse(payload(nil, l)).merge(b.extra).merge(mustParse(l.Extra))
 	return all.append(dst)
 }
 

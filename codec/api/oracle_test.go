@@ -75,13 +75,13 @@ func decodeValue(dec *json.Decoder) (any, error) {
 type said struct {
 	Token, Text, EmptyFinish, Done, HasUsage, IsError bool
 	Finish                                            string
-	Prompt, Completion, Cached                        int
+	Prompt, Completion, More, Cached                  int
 	Content                                           string
 	Tool                                              bool
 }
 
 func saidBy(d *Delta) said {
-	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.CachedTokens,
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
 		string(AppendUnescaped(nil, d.Content)), d.Tool}
 }
 
@@ -111,7 +111,7 @@ func (o ordered) last(key string) any {
 
 // meaning applies the definitions to a document.
 func meaning(o ordered) said {
-	s := said{Prompt: -1, Completion: -1, Cached: -1}
+	s := nothing
 	for _, choices := range o.all("choices") {
 		list, _ := choices.([]any)
 		for _, c := range list {
@@ -127,11 +127,17 @@ func meaning(o ordered) said {
 		}
 	}
 	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0
-	for _, e := range o.all("error") {
-		s.IsError = s.IsError || truth(e)
-	}
-	s.IsError = s.IsError || o.last("object") == "error" || len(o.all("choices")) == 0 && truth(o.last("detail"))
+	s.IsError = commonError(o, len(o.all("choices")) > 0)
 	return s
+}
+
+// commonError tells whether a document says in any server's way that it is an error.
+func commonError(o ordered, answered bool) bool {
+	failed := o.last("object") == "error" || !answered && truth(o.last("detail"))
+	for _, e := range o.all("error") {
+		failed = failed || truth(e)
+	}
+	return failed
 }
 
 // truth is what counts as something: not null, false or "".
@@ -190,7 +196,7 @@ func addChoice(s *said, choice ordered) {
 			answer, _ = m.value.(string)
 			carry(m.value)
 		case "index":
-			index = countOf(m.value)
+			index = count(m.value)
 		case "delta", "message":
 			if m, ok := m.value.(ordered); ok {
 				message(m)
@@ -214,18 +220,7 @@ func addChoice(s *said, choice ordered) {
 	}
 }
 
-// countOf is a whole number from 0 to 2³¹−1, or -1.
-func countOf(v any) int {
-	n, ok := v.(json.Number)
-	i, err := strconv.ParseInt(string(n), 10, 32)
-	if !ok || err != nil || i < 0 || string(n) == "-0" {
-		return -1
-	}
-	return int(i)
-}
-
 func addUsage(s *said, usage ordered) {
-	count := countOf
 	hit := -1
 	for _, m := range usage {
 		switch m.key {
@@ -246,4 +241,14 @@ func addUsage(s *said, usage ordered) {
 	if s.Cached < 0 {
 		s.Cached = hit
 	}
+}
+
+// count is a whole number from 0 to 2³¹−1, or -1.
+func count(v any) int {
+	n, ok := v.(json.Number)
+	i, err := strconv.ParseInt(string(n), 10, 32)
+	if !ok || err != nil || i < 0 || string(n) == "-0" {
+		return -1
+	}
+	return int(i)
 }

@@ -2,8 +2,26 @@ package api
 
 import "bytes"
 
-// parseEvent reads the data of one server-sent event of the OpenAI family.
-func parseEvent(data []byte, d *Delta) error {
+// dialect is how answers are to be read.
+type dialect uint8
+
+const (
+	choices dialect = iota // completions and chat
+	responsesEvents
+	embeddingsAnswer
+	messagesEvents
+	tgiEvents
+	sglangEvents
+	tritonEvents
+	anything
+)
+
+// parseEvent reads the data of one server-sent event.
+func parseEvent(data []byte, d *Delta, reads dialect) error {
+	if reads == anything {
+		anyEvent(data, d)
+		return nil
+	}
 	if d.last.matches(data) {
 		d.Reset()
 		d.Token, d.Text = true, true
@@ -22,7 +40,7 @@ func parseEvent(data []byte, d *Delta) error {
 		}
 	}
 	p := parser{scanner: scanner{b: data}, d: d}
-	err := p.parse()
+	err := p.parse(reads)
 	if err == nil && d.plain() {
 		d.last.remember(data, p.textFrom, p.textTo, d)
 	}
@@ -30,58 +48,105 @@ func parseEvent(data []byte, d *Delta) error {
 }
 
 // parseBody reads one whole answer or error object.
-func parseBody(body []byte, d *Delta) error {
+func parseBody(body []byte, d *Delta, reads dialect) error {
+	if reads == anything {
+		anyBody(body, d)
+		return nil
+	}
 	p := parser{scanner: scanner{b: body}, d: d}
-	return p.parse()
+	return p.parse(reads)
 }
 
 // parser fills a Delta from one document. Values of a type that nobody expects count as absent.
 type parser struct {
 	scanner
-	d       *Delta
-	choices bool   // the key came
-	message []byte // of the top level: vLLM's errors have it there
-	detail  []byte // FastAPI's errors
-	failed  bool   // "object":"error"
+	d        *Delta
+	answered bool   // there is an answer, or a part of it
+	message  []byte // of the top level: vLLM's errors have it there
+	detail   []byte // FastAPI's errors
+	failed   bool   // the document calls itself an error
 
 	textFrom, textTo int // the last text that was not empty; 0, 0 where it was no single string
 }
 
-func (p *parser) parse() error {
+func (p *parser) parse(reads dialect) error {
 	p.d.Reset()
-	p.document()
+	if p.peek() != '{' {
+		p.fail("no object")
+		return p.finish()
+	}
+	p.object()
+	switch reads { // not by a table, which would make the parser escape to the heap
+	case choices:
+		p.choicesDocument()
+	case responsesEvents:
+		p.responsesDocument()
+	case embeddingsAnswer:
+		p.embeddingsDocument()
+	case messagesEvents:
+		p.messagesDocument()
+	case tgiEvents:
+		p.tgiDocument()
+	case sglangEvents:
+		p.sglangDocument()
+	case tritonEvents:
+		p.tritonDocument()
+	}
+	p.weighError()
 	return p.finish()
 }
 
-func (p *parser) document() {
-	if p.peek() != '{' {
-		p.fail("no object")
-		return
-	}
-	p.object()
+// choicesDocument reads an event or a whole answer of completions and chat.
+func (p *parser) choicesDocument() {
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "choices":
-			p.choices = true
+			p.answered = true
 			for more := p.array() && p.element(); more; more = p.element() {
 				p.choice()
 			}
 		case "usage":
 			p.usage()
-		case "error":
-			p.errorValue()
-		case "object":
-			object, _, _ := p.text()
-			p.failed = string(object) == "error"
-		case "message":
-			p.message, _, _ = p.text()
-		case "detail":
-			p.detail = p.value()
 		default:
-			p.skip()
+			p.common(key)
 		}
 	}
-	p.weighError()
+}
+
+// common reads the members by which any server tells errors, and skips all others.
+func (p *parser) common(key []byte) {
+	switch string(key) {
+	case "error":
+		p.errorValue()
+	case "object":
+		object, _, _ := p.text()
+		p.failed = string(object) == "error"
+	case "message":
+		p.message, _, _ = p.text()
+	case "detail":
+		p.detail = p.value()
+	case "nvext":
+		p.worker()
+	default:
+		p.skip()
+	}
+}
+
+// worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for "nvext":{"extra_fields":["worker_id"]}.
+func (p *parser) worker() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch {
+		case string(key) != "worker_id":
+			p.skip()
+		case p.peek() == '{':
+			p.d.Instance = p.field([]string{"decode_worker_id"})
+		default:
+			p.d.Instance = p.scalar()
+		}
+	}
 }
 
 // weighError looks at what only together makes an error.
@@ -94,7 +159,7 @@ func (p *parser) weighError() {
 		}
 	case p.failed: // vLLM: {"object":"error","message":…}
 		d.IsError, d.Error = true, p.message
-	case !p.choices && len(p.detail) > 0: // FastAPI: {"detail":…}
+	case !p.answered && len(p.detail) > 0: // FastAPI: {"detail":…}
 		d.IsError, d.Error = true, p.detail
 	}
 	if d.EmptyFinish && d.Token {
@@ -181,4 +246,24 @@ func (p *parser) promptDetails() {
 			p.skip()
 		}
 	}
+}
+
+// inputUsage reads the counts of the responses API.
+func (p *parser) inputUsage() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "input_tokens":
+			p.d.PromptTokens = p.count()
+		case "output_tokens":
+			p.d.CompletionTokens = p.count()
+		case "input_tokens_details":
+			p.promptDetails()
+		default:
+			p.skip()
+		}
+	}
+	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var nothing = said{Prompt: -1, Completion: -1, Cached: -1}
+var nothing = said{Prompt: -1, Completion: -1, More: -1, Cached: -1}
 
 // with returns nothing, changed.
 func with(change func(*said)) said {
@@ -111,7 +111,7 @@ var documents = []struct {
 }
 
 func TestDocuments(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range []string{"completions", "chat"} {
 		b, err := New(name, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestEventsThatAreNoJSON(t *testing.T) {
 		"": nothing, " \n": nothing,
 	} {
 		d.Token, d.Finish, d.PromptTokens = true, "stop", 5
-		if err := parseEvent([]byte(in), &d); err != nil || saidBy(&d) != want {
+		if err := parseEvent([]byte(in), &d, choices); err != nil || saidBy(&d) != want {
 			t.Errorf("%q: %+v, error %v", in, saidBy(&d), err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestBadJSON(t *testing.T) {
 		`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"x"`, `{"usage":{"prompt_tokens":1x}}`, `{"usage":{"prompt_tokens":1`,
 	} {
 		var d Delta
-		err := parseEvent([]byte(in), &d)
+		err := parseEvent([]byte(in), &d, choices)
 		if !errors.Is(err, ErrBadJSON) {
 			t.Errorf("%q: error %v, %+v", in, err, saidBy(&d))
 		}
@@ -190,7 +190,7 @@ func TestPlain(t *testing.T) {
 
 func TestErrorTellsWhere(t *testing.T) {
 	var d Delta
-	err := parseEvent([]byte(`{"choices":[{"text":nix}]}`), &d)
+	err := parseEvent([]byte(`{"choices":[{"text":nix}]}`), &d, choices)
 	if want := `malformed JSON at byte 20: no value before "nix}]}"`; err == nil || err.Error() != want {
 		t.Fatalf("got %v, want %s", err, want)
 	}
@@ -212,17 +212,17 @@ func TestDepth(t *testing.T) {
 		return []byte(`{"a":` + strings.Repeat(open, depth-1) + "1" + strings.Repeat(close, depth-1) + "}")
 	}
 	var d Delta
-	if err := parseEvent([]byte(`{"a":[{}`+strings.Repeat(`,[],{"b":{}}`, MaxDepth)+"]}"), &d); err != nil {
+	if err := parseEvent([]byte(`{"a":[{}`+strings.Repeat(`,[],{"b":{}}`, MaxDepth)+"]}"), &d, choices); err != nil {
 		t.Errorf("many, but not deep: %v", err)
 	}
 	for _, c := range []struct{ open, close string }{{"[", "]"}, {`{"a":`, "}"}} {
-		if err := parseEvent(nested(c.open, c.close, MaxDepth), &d); err != nil {
+		if err := parseEvent(nested(c.open, c.close, MaxDepth), &d, choices); err != nil {
 			t.Errorf("%d deep: %v", MaxDepth, err)
 		}
-		if err := parseEvent(nested(c.open, c.close, MaxDepth+1), &d); !errors.Is(err, ErrBadJSON) {
+		if err := parseEvent(nested(c.open, c.close, MaxDepth+1), &d, choices); !errors.Is(err, ErrBadJSON) {
 			t.Errorf("%d deep: %v", MaxDepth+1, err)
 		}
-		if err := parseEvent([]byte(`{"a":`+strings.Repeat(c.open, 1_000_000)), &d); !errors.Is(err, ErrBadJSON) {
+		if err := parseEvent([]byte(`{"a":`+strings.Repeat(c.open, 1_000_000)), &d, choices); !errors.Is(err, ErrBadJSON) {
 			t.Errorf("a million deep: %v", err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestRepeatedChunksWithMore(t *testing.T) {
 func TestRepeatedChunksAreRemembered(t *testing.T) {
 	for _, chunk := range []string{completionChunk, chatChunk} {
 		var d Delta
-		if err := parseEvent([]byte(chunk), &d); err != nil {
+		if err := parseEvent([]byte(chunk), &d, choices); err != nil {
 			t.Fatal(err)
 		}
 		for text, want := range map[string]bool{"x": true, " other": true, `\n\"`: true, "é": true, "": false, `"`: false, `\`: false} {
@@ -284,11 +284,11 @@ func TestRepeatedChunksAreRemembered(t *testing.T) {
 func sameTwice(t *testing.T, first, second []byte) {
 	t.Helper()
 	var fresh, used Delta
-	wantErr := parseEvent(second, &fresh)
-	_ = parseEvent(bytes.Clone(first), &used)
+	wantErr := parseEvent(second, &fresh, choices)
+	_ = parseEvent(bytes.Clone(first), &used, choices)
 	for range 2 {
 		buf := bytes.Clone(second)
-		err := parseEvent(buf, &used)
+		err := parseEvent(buf, &used, choices)
 		if (err == nil) != (wantErr == nil) || err == nil && (saidBy(&used) != saidBy(&fresh) || !bytes.Equal(used.Error, fresh.Error)) {
 			t.Fatalf("%q after %q\ngot  %+v, %v\nwant %+v, %v", second, first, saidBy(&used), err, saidBy(&fresh), wantErr)
 		}

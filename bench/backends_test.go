@@ -1,0 +1,266 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// backend is an API as a run meets it.
+type backend struct {
+	api      string
+	counts   bool   // answers tell how many tokens the prompt has; tgi's, streams only
+	cached   bool   // … and how many the cache had
+	marks    bool   // answers say when they are finished
+	template bool   // the chat template's tokens are added
+	whole    bool   // it cannot stream
+	finish   string // reason of an answer that is as long as asked
+}
+
+func backends() []backend {
+	return []backend{
+		{api: "completions", counts: true, cached: true, marks: true, finish: "length"},
+		{api: "chat", counts: true, cached: true, marks: true, template: true, finish: "length"},
+		{api: "responses", counts: true, cached: true, marks: true, template: true, finish: "max_output_tokens"},
+		{api: "embeddings", counts: true, marks: true, whole: true},
+		{api: "messages", counts: true, cached: true, marks: true, template: true, finish: "max_tokens"},
+		{api: "tgi", counts: true, marks: true, finish: "length"},
+		{api: "sglang", counts: true, cached: true, marks: true, finish: "length"},
+		{api: "triton-vllm", counts: true, finish: "length"},
+		{api: "triton-trtllm"},
+		{api: "raw", counts: true, cached: true, finish: "length"},
+	}
+}
+
+// ways are the two ways to ask.
+func (b backend) ways() [][]string {
+	if b.whole {
+		return [][]string{nil}
+	}
+	return [][]string{nil, {"--no-stream"}}
+}
+
+// args make a run speak the API. What raw posts is a file of completions bodies.
+func (b backend) args(t *testing.T, load, url string, way []string) []string {
+	t.Helper()
+	args := append([]string{"--url", url, "--api", b.api, "--model", "m"}, way...)
+	if b.api != "raw" {
+		return append(args, "--trace", load)
+	}
+	path := filepath.Join(t.TempDir(), "bodies.jsonl")
+	var bodies []byte
+	for i := range 40 {
+		body, err := json.Marshal(map[string]any{"model": "m", "prompt": strings.Repeat(fmt.Sprintf(" word%d", i), 30), "max_tokens": 6, "ignore_eos": true,
+			"stream": way == nil, "stream_options": map[string]bool{"include_usage": true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bodies = append(append(bodies, body...), '\n')
+	}
+	if err := os.WriteFile(path, bodies, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "100", "--endpoint", "/v1/completions")
+}
+
+// TestBackends: each API, streamed and not, gets prompts of the recorded lengths, answers as long as recorded, the cache hits that
+// the trace has, and counts that agree with the server's log.
+func TestBackends(t *testing.T) {
+	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
+		"--reuse", "0.5", "--format", "bailian")
+	for _, b := range backends() {
+		for _, way := range b.ways() {
+			t.Run(strings.Join(append([]string{b.api}, way...), " "), func(t *testing.T) {
+				t.Parallel()
+				m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
+				r := run(t, b.args(t, load, m.url, way)...)
+				r.prove(t)
+				r.only(t, "ok")
+				r.verdict(t)
+				log := m.stop(t)
+				if c := r.summary.PrefixCache; b.cached && b.api != "raw" && (c.ReportedTokens == nil || c.ExpectedTokens == nil || 2**c.ReportedTokens < *c.ExpectedTokens) {
+					t.Errorf("prefix cache %+v: want most of what was expected", c)
+				}
+				for i := range r.lines {
+					b.proveAnswer(t, &r.lines[i], log, way != nil || b.whole)
+				}
+			})
+		}
+	}
+}
+
+// proveAnswer compares one line with what the server says.
+func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, whole bool) {
+	t.Helper()
+	if len(log[l.ID]) != 1 {
+		t.Errorf("row %d came %d times", l.Row, len(log[l.ID]))
+		return
+	}
+	s := log[l.ID][0]
+	if b.counts && !(b.api == "tgi" && whole) {
+		if l.Prompt != s.Prompt {
+			t.Errorf("row %d: %d prompt tokens, the server counted %d", l.Row, l.Prompt, s.Prompt)
+		}
+	} else if l.Prompt != absent {
+		t.Errorf("row %d: %d prompt tokens, which nobody has told", l.Row, l.Prompt)
+	}
+	if b.api != "raw" && b.api != "triton-trtllm" && s.Prompt != l.Input {
+		t.Errorf("row %d: the server got %d tokens, the trace has %d", l.Row, s.Prompt, l.Input)
+	}
+	if b.cached && l.Cached != s.Cached {
+		t.Errorf("row %d: %d cached tokens, the server found %d", l.Row, l.Cached, s.Cached)
+	}
+	switch {
+	case b.api == "embeddings":
+		if l.Completion != absent || l.Chunks != 0 || l.E2E != l.E2E {
+			t.Errorf("row %d: %+v", l.Row, l)
+		}
+		return
+	case b.api == "triton-trtllm" && whole:
+		return // nothing is said of the answer's length
+	}
+	if l.Completion != 6 || s.Completion != 6 || !whole && (l.Chunks != 6 || l.FirstToken == absent || l.FirstText == absent) || l.Finish != b.finish {
+		t.Errorf("row %d: %d tokens in %d chunks, finish reason %q; the server sent %d", l.Row, l.Completion, l.Chunks, l.Finish, s.Completion)
+	}
+}
+
+// TestBackendsFail: an error status, an error in a stream and an answer cut off are told in the server's words, and fail nobody else.
+func TestBackendsFail(t *testing.T) {
+	load := steady(t, 40, 200, 6)
+	for _, b := range backends() {
+		for _, way := range b.ways() {
+			faults := []struct{ fault, outcome, error string }{
+				{"status:503", "http_error", "injected fault: status"}, {"truncate:3", "truncated", ""}, {"reset-after:2", "reset", ""},
+			}
+			if way == nil && !b.whole {
+				faults = append(faults, struct{ fault, outcome, error string }{"error-event:2", "stream_error", "injected fault: error-event"})
+				if b.marks {
+					faults = append(faults, struct{ fault, outcome, error string }{"no-finish", "truncated", "without a finish reason"})
+				}
+			}
+			for _, f := range faults {
+				t.Run(strings.Join(append([]string{b.api, f.fault}, way...), " "), func(t *testing.T) {
+					t.Parallel()
+					m := startMock(t)
+					args := append(b.args(t, load, m.url, way), "--no-probe", "-H", "X-Mock-Fault: "+f.fault+"@0.5")
+					r := run(t, args...)
+					r.prove(t)
+					log := m.stop(t)
+					r.only(t, "ok", f.outcome)
+					failed := 0
+					for _, l := range r.lines {
+						if len(log[l.ID]) != 1 {
+							t.Errorf("row %d came %d times", l.Row, len(log[l.ID]))
+							continue
+						}
+						committed := log[l.ID][0].Fault != ""
+						if !l.ok() {
+							failed++
+						}
+						if l.ok() == committed || !l.ok() && !strings.Contains(l.Error, f.error) {
+							t.Errorf("row %d is %s (%s); the server committed %q", l.Row, l.Outcome, l.Error, log[l.ID][0].Fault)
+						}
+					}
+					if failed == 0 || failed == len(r.lines) {
+						t.Errorf("%d of %d failed", failed, len(r.lines))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has them.
+func TestReasoningAndTools(t *testing.T) {
+	load := steady(t, 30, 100, 9)
+	for _, api := range []string{"chat", "responses", "messages"} {
+		t.Run(api, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--reasoning-tokens", "3", "--tool-tokens", "4")
+			r := run(t, "--trace", load, "--url", m.url, "--api", api)
+			r.prove(t)
+			r.only(t, "ok")
+			r.verdict(t)
+			r.join(t, m.stop(t))
+			for _, l := range r.lines {
+				// The name of a tool may come in a chunk of its own.
+				if l.Completion != 9 || l.Chunks < 9 || l.Chunks > 10 || l.FirstText == absent {
+					t.Errorf("row %d: %d tokens in %d chunks", l.Row, l.Completion, l.Chunks)
+				}
+			}
+		})
+	}
+}
+
+// TestInstanceField: a field of the answers names who answered, where it is known to be and where the user says.
+func TestInstanceField(t *testing.T) {
+	load := steady(t, 30, 200, 3)
+	for _, c := range []struct {
+		field string
+		args  []string
+		want  string
+	}{
+		{"nvext.worker_id.decode_worker_id=7", nil, "7"},
+		{"who.is=pod-a", []string{"--instance-field", "who.is"}, "pod-a"},
+		{"who.is=pod-a", []string{"--instance-field", "who.is", "--no-stream"}, "pod-a"},
+		{"who.is=pod-a", []string{"--instance-field", "who.is", "--instance-header", "x-instance"}, "header"},
+		{"who.is=pod-a", []string{"--instance-field", "who.was"}, ""},
+		{"who.is=pod-a", nil, "named"},
+	} {
+		t.Run(strings.Join(append([]string{c.field}, c.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--body-field", c.field, "--header", "x-instance: header")
+			if c.want == "named" {
+				m = startMock(t, "--body-field", c.field, "--header", "target-pod: named")
+			}
+			r := run(t, append([]string{"--trace", load, "--url", m.url}, c.args...)...)
+			r.only(t, "ok")
+			for _, l := range r.lines {
+				if l.Instance != c.want {
+					t.Fatalf("row %d was answered by %q, want %q", l.Row, l.Instance, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestAnthropicKey: the key goes where Anthropic's API has it, and to nobody else so.
+func TestAnthropicKey(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("secret-of-mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := steady(t, 10, 100, 3)
+	for _, api := range []string{"messages", "chat"} {
+		m := startMock(t, "--api-key-file", key)
+		r := run(t, "--trace", load, "--url", m.url, "--api", api, "--model", "m", "--api-key-file", key)
+		r.only(t, "ok")
+		header := map[string]string{"messages": "x-api-key", "chat": "Authorization"}[api]
+		if !strings.Contains(r.stderr, "sending the header "+header) || strings.Contains(r.stderr, "secret-of-mine") {
+			t.Errorf("%s:\n%s", api, r.stderr)
+		}
+	}
+}
+
+// TestRefusedBackends: what an API cannot do is said before anything is sent.
+func TestRefusedBackends(t *testing.T) {
+	load := steady(t, 5, 100, 3)
+	for args, want := range map[string]string{
+		"--api triton-vllm":                         "--model",
+		"--api tgi --prompt token-ids":              "--api tgi takes text",
+		"--api raw --endpoint /x":                   "whole bodies",
+		"--api messages --cold salt":                "no cache_salt",
+		"--api tgi --chat-overhead 1,1":             "no template",
+		"--api grpc":                                `unknown API "grpc"`,
+		"--api chat --endpoint-type x":              "there are",
+		"--api chat --url 127.0.0.1:1/generate":     "--api tgi",
+		"--api tgi --url 127.0.0.1:1/v1/responses/": "--api responses",
+	} {
+		if said := refused(t, append([]string{"--trace", load, "--url", "127.0.0.1:1"}, strings.Fields(args)...)...); !strings.Contains(lastLine(said), want) {
+			t.Errorf("%s:\n%s\nwant %q", args, said, want)
+		}
+	}
+}

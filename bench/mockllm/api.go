@@ -1,0 +1,129 @@
+package mockllm
+
+import "bytes"
+
+// api is one server protocol: how its requests are read, and what its answers look like. When an event is due and what
+// it costs is none of its business. Its types have no state, so that one value serves all requests; what an answer has
+// to remember is in its reply.
+//
+// A stream is the events of open, then for each part of the answer those of turn and of tokens, one more turn to
+// partNone, and those of finish. A method with a step appends one event and says whether the next step has more; it may
+// append nothing.
+type api interface {
+	traits() traits
+	// field reads the value of one top-level key of a request.
+	field(d *decoder, key []byte) error
+	// require says what a request lacks that was read whole.
+	require(d *decoder) error
+	// base prepares what the objects of r begin with, for r.base.
+	base(r *reply, dst []byte) []byte
+
+	open(r *reply, dst []byte, step int, now int64) (out []byte, more bool)
+	// turn leaves r.part for another one.
+	turn(r *reply, dst []byte, to part, step int, now int64) (out []byte, more bool)
+	// tokens appends the event of count tokens from k on, all of one part. r.sent counts them already.
+	tokens(r *reply, dst []byte, k, count int, now int64) []byte
+	finish(r *reply, dst []byte, step int, now int64) (out []byte, more bool)
+	// whole appends the body of an answer that is not streamed.
+	whole(r *reply, dst []byte, now int64) []byte
+	// headers appends header lines of r's response. Those of a whole answer know all of it.
+	headers(r *reply, dst []byte) []byte
+
+	// broken is how the event of a token begins, up to the middle of its JSON.
+	broken() string
+	// fail appends everything from an error in a running stream to the stream's end.
+	fail(r *reply, dst []byte, e *requestError) []byte
+	// refuse is the answer to a request that cannot be served. p holds what was read of it.
+	refuse(p *params, e *requestError) response
+}
+
+// traits are what the generic reply has to know of a protocol.
+type traits struct {
+	name         string // in the log
+	conversation bool   // a chat template is put around the prompt
+	thinks       bool   // its answers have a place for reasoning …
+	calls        bool   // … and for the arguments of a tool call
+	opens        bool   // it has events before the first token
+	early        bool   // they come when the request begins, not with that token
+	vector       bool   // the answer is no text: it has no tokens
+	noModel      bool   // requests do not name the model
+	anyType      bool   // requests may have any content type
+	streams      bool   // requests are for a stream without saying so
+	maxTokens    int64  // the output length of requests that name none; 0 = defaultMaxTokens
+}
+
+// plain is an api without events around its tokens and headers of its own.
+type plain struct{}
+
+func (plain) base(_ *reply, dst []byte) []byte { return dst }
+func (plain) open(_ *reply, dst []byte, _ int, _ int64) ([]byte, bool) {
+	return dst, false
+}
+func (plain) turn(_ *reply, dst []byte, _ part, _ int, _ int64) ([]byte, bool) {
+	return dst, false
+}
+func (plain) finish(_ *reply, dst []byte, _ int, _ int64) ([]byte, bool) {
+	return dst, false
+}
+func (plain) headers(_ *reply, dst []byte) []byte { return dst }
+
+// endpoint finds the protocol that is spoken at a path, and the model that the path names. nil = none.
+func endpoint(path, body []byte) (a api, model []byte) {
+	switch string(path) {
+	case "/v1/completions":
+		return completionsAPI{}, nil
+	case "/v1/chat/completions":
+		return chatAPI{}, nil
+	case "/v1/responses":
+		return responsesAPI{}, nil
+	case "/v1/embeddings":
+		return embeddingsAPI{}, nil
+	case "/v1/messages":
+		return messagesAPI{}, nil
+	case "/":
+		return tgiAPI{path: tgiCompat}, nil
+	case "/generate_stream":
+		return tgiAPI{path: tgiStream}, nil
+	case "/generate": // TGI's and SGLang's
+		if namesInputs(body) {
+			return tgiAPI{path: tgiWhole}, nil
+		}
+		return sglangAPI{}, nil
+	}
+	return tritonEndpoint(path)
+}
+
+// namesInputs reports whether a body has TGI's prompt. It stops at the first prompt of any kind.
+func namesInputs(body []byte) (found bool) {
+	s := scanner{b: body}
+	_ = s.object(func(key []byte) error { // what is wrong with the body its decoder says
+		switch string(key) {
+		case "inputs":
+			found = true
+			return errFound
+		case "text", "input_ids":
+			return errFound
+		}
+		return s.skip(0)
+	})
+	return found
+}
+
+// tritonEndpoint takes /v2/models/NAME[/versions/N]/generate[_stream] apart.
+func tritonEndpoint(path []byte) (api, []byte) {
+	rest, ok := bytes.CutPrefix(path, []byte("/v2/models/"))
+	if !ok {
+		return nil, nil
+	}
+	model, verb, _ := bytes.Cut(rest, []byte("/"))
+	if version, ok := bytes.CutPrefix(verb, []byte("versions/")); ok {
+		_, verb, _ = bytes.Cut(version, []byte("/"))
+	}
+	switch string(verb) {
+	case "generate":
+		return tritonAPI{}, model
+	case "generate_stream":
+		return tritonAPI{streamed: true}, model
+	}
+	return nil, nil
+}

@@ -1,0 +1,100 @@
+package mockllm
+
+import "strings"
+
+// vocabulary is what the mock says: 64 words that need no escaping in JSON.
+const vocabulary = "the and for that with this from have more will time people which their about other when there them some " +
+	"then into only over such work year state world still between life after while last might great since against right place " +
+	"through before never under house water number small always order large night point given light think every found along " +
+	"later early north river green"
+
+// words returns the vocabulary as tokens: each word with its leading space.
+func words() []string {
+	list := strings.Fields(vocabulary)
+	for i, w := range list {
+		list[i] = " " + w
+	}
+	return list
+}
+
+// word returns the k-th token's text of an answer.
+func (r *reply) word(k int) string { return r.srv.words[r.wordIndex(k)] }
+
+func (r *reply) wordIndex(k int) uint64 {
+	return finalize(r.voice+uint64(k)*hashMultiplier) % uint64(len(r.srv.words))
+}
+
+// firstTokenID is the id of the vocabulary's first word: ordinary text in every popular vocabulary.
+const firstTokenID = 1024
+
+// tokenNumber returns the k-th token's id of an answer.
+func (r *reply) tokenNumber(k int) int { return firstTokenID + int(r.wordIndex(k)) }
+
+// silent reports whether the chunk that begins with token k has an empty text.
+func (r *reply) silent(k int) bool {
+	share := r.cfg.EmptyChunks
+	return share > 0 && float64(finalize(r.voice^uint64(k+1)*wordMultiplier)>>11)/(1<<53) < share
+}
+
+// appendText appends the text of the chunk that begins with token k.
+func (r *reply) appendText(dst []byte, k, count int) []byte {
+	if r.silent(k) {
+		return dst
+	}
+	for i := range count {
+		dst = append(dst, r.word(k+i)...)
+	}
+	return dst
+}
+
+// appendPart appends the text of all tokens from one to another.
+func (r *reply) appendPart(dst []byte, from, to int) []byte {
+	for k := from; k < to; k++ {
+		dst = r.appendText(dst, k, 1)
+	}
+	return dst
+}
+
+// toolName is the tool that the mock calls, with one argument.
+const toolName = "answer"
+
+// The frame of its arguments, as JSON and as the inside of a JSON string.
+const (
+	argumentsOpen, argumentsClose   = `{"text":"`, `"}`
+	argumentsOpenIn, argumentsEndIn = `{\"text\":\"`, `\"}`
+)
+
+// appendArguments appends the piece of the arguments that the chunk of token k carries, inside a JSON string.
+func (r *reply) appendArguments(dst []byte, k, count int) []byte {
+	if k == r.tool {
+		dst = append(dst, argumentsOpenIn...)
+	}
+	dst = r.appendText(dst, k, count)
+	if k+count == r.total {
+		dst = append(dst, argumentsEndIn...)
+	}
+	return dst
+}
+
+// appendCall appends all arguments inside a JSON string.
+func (r *reply) appendCall(dst []byte) []byte {
+	dst = append(dst, argumentsOpenIn...)
+	dst = r.appendPart(dst, r.tool, r.total)
+	return append(dst, argumentsEndIn...)
+}
+
+// appendEscaped appends s as the inside of a JSON string.
+func appendEscaped[S string | []byte](dst []byte, s S) []byte {
+	const hex = "0123456789abcdef"
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

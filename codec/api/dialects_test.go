@@ -1,0 +1,541 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// dialectDocuments are what servers send, by the API that reads it.
+var dialectDocuments = []struct {
+	api, name, in string
+	want          said
+	message       string // of an error
+}{
+	{"responses", "created", `{"type":"response.created","sequence_number":0,"response":{"id":"r","status":"in_progress","output":[],"usage":null,"error":null,"incomplete_details":null}}`, nothing, ""},
+	{"responses", "item added", `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","status":"in_progress","role":"assistant","content":[]}}`, nothing, ""},
+	{"responses", "text", `{"content_index":0,"delta":" hello","item_id":"m","logprobs":[],"output_index":0,"sequence_number":4,"type":"response.output_text.delta"}`, with(text), ""},
+	{"responses", "type first", `{"type":"response.output_text.delta","delta":" hello"}`, with(text), ""},
+	{"responses", "empty text", `{"type":"response.output_text.delta","delta":""}`, with(token), ""},
+	{"responses", "reasoning", `{"type":"response.reasoning_text.delta","delta":"x"}`, with(text), ""},
+	{"responses", "arguments", `{"type":"response.function_call_arguments.delta","delta":"{\"a\""}`, with(text), ""},
+	{"responses", "text done", `{"type":"response.output_text.done","text":" hello","sequence_number":9}`, nothing, ""},
+	{"responses", "item done", `{"type":"response.output_item.done","item":{"type":"message","status":"completed"}}`, nothing, ""},
+	{"responses", "completed", `{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":12,"input_tokens_details":{"cached_tokens":4},"output_tokens":3,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":15}}}`,
+		with(func(s *said) { usage(12, 3, 4)(s); s.Finish = "completed" }), ""},
+	{"responses", "incomplete", `{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"usage":{"input_tokens":1,"output_tokens":2}}}`,
+		with(func(s *said) { usage(1, 2, -1)(s); s.Finish = "max_output_tokens" }), ""},
+	{"responses", "incomplete, why unsaid", `{"response":{"status":"incomplete","incomplete_details":null}}`, with(finish("incomplete")), ""},
+	{"responses", "failed", `{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"out of memory"}}}`, with(failure), "out of memory"},
+	{"responses", "cancelled", `{"response":{"status":"cancelled","error":null}}`, with(failure), "cancelled"},
+	{"responses", "error event", `{"type":"error","code":"x","message":"no","param":null}`, with(failure), "no"},
+	{"responses", "error answer", `{"error":{"message":"bad","type":"BadRequestError"}}`, with(failure), "bad"},
+	{"responses", "whole", `{"id":"r","object":"response","error":null,"status":"completed","incomplete_details":null,"output":[{"type":"message","status":"completed","content":[{"type":"output_text","text":"x"}]}],"usage":{"input_tokens":2,"output_tokens":1}}`,
+		with(func(s *said) { usage(2, 1, -1)(s); s.Finish = "completed" }), ""},
+
+	{"embeddings", "whole", `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.1,-2e-3]}],"model":"m","usage":{"prompt_tokens":7,"total_tokens":7,"completion_tokens":0}}`,
+		with(func(s *said) { usage(7, -1, -1)(s); s.Done = true }), ""},
+	{"embeddings", "no vector", `{"object":"list","data":[]}`, nothing, ""},
+	{"embeddings", "error", `{"error":{"message":"too long"}}`, with(failure), "too long"},
+
+	{"messages", "start", `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":5,"cache_creation_input_tokens":16,"cache_read_input_tokens":32,"output_tokens":1}}}`,
+		with(usage(53, 1, 32)), ""},
+	{"messages", "vLLM's start", `{"type":"message_start","message":{"id":"m","content":[],"model":"m","usage":{"input_tokens":53,"output_tokens":0}}}`, with(usage(53, 0, -1)), ""},
+	{"messages", "block", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, nothing, ""},
+	{"messages", "tool's block", `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"look","input":{}}}`, with(text), ""},
+	{"messages", "ping", `{"type": "ping"}`, nothing, ""},
+	{"messages", "text", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}`, with(text), ""},
+	{"messages", "empty text", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`, with(token), ""},
+	{"messages", "thinking", `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`, with(text), ""},
+	{"messages", "signature", `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}`, nothing, ""},
+	{"messages", "arguments", `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}`, with(text), ""},
+	{"messages", "end", `{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},"usage":{"output_tokens":15}}`,
+		with(func(s *said) { usage(-1, 15, -1)(s); s.Finish = "max_tokens" }), ""},
+	{"messages", "stop", `{"type":"message_stop"}`, with(func(s *said) { s.Done = true }), ""},
+	{"messages", "error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, with(failure), "Overloaded"},
+	{"messages", "whole", `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"x"}],"model":"m","stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":1}}`,
+		with(func(s *said) { usage(5, 1, -1)(s); s.Finish = "end_turn" }), ""},
+
+	{"tgi", "token", `{"index":1,"token":{"id":264,"text":" a","logprob":-0.5,"special":false},"generated_text":null,"details":null}`, with(text), ""},
+	{"tgi", "empty token", `{"index":1,"token":{"id":264,"text":"","logprob":-0.5,"special":false},"generated_text":null,"details":null}`, with(token), ""},
+	{"tgi", "last token", `{"index":2,"token":{"id":2,"text":"</s>","logprob":null,"special":true},"generated_text":" a","details":{"finish_reason":"eos_token","generated_tokens":2,"seed":null,"input_length":9}}`,
+		with(func(s *said) { usage(9, 2, -1)(s); s.Token, s.Text, s.Finish = true, true, "eos_token" }), ""},
+	{"tgi", "whole", `{"generated_text":"x","details":{"finish_reason":"length","generated_tokens":20,"seed":1,"prefill":[],"tokens":[{"id":1,"text":"x","logprob":0,"special":false}]}}`,
+		with(func(s *said) { usage(-1, 20, -1)(s); s.Finish = "length" }), ""},
+	{"tgi", "error", `{"error":"Model is overloaded","error_type":"overloaded"}`, with(failure), "Model is overloaded"},
+
+	{"sglang", "event", `{"text":" a b","output_ids":[1,2],"meta_info":{"id":"r","finish_reason":null,"prompt_tokens":9,"completion_tokens":2,"cached_tokens":4}}`,
+		with(func(s *said) { text(s); usage(9, 2, 4)(s) }), ""},
+	{"sglang", "no text yet", `{"text":"","output_ids":[],"meta_info":{"finish_reason":null,"prompt_tokens":9,"completion_tokens":1}}`,
+		with(func(s *said) { token(s); usage(9, 1, -1)(s) }), ""},
+	{"sglang", "ids alone", `{"output_ids":[7],"meta_info":{}}`, with(text), ""},
+	{"sglang", "last", `{"text":"x","output_ids":[1],"meta_info":{"finish_reason":{"type":"length","length":2},"prompt_tokens":9,"completion_tokens":2,"cached_tokens":0}}`,
+		with(func(s *said) { text(s); usage(9, 2, 0)(s); s.Finish = "length" }), ""},
+	{"sglang", "abort", `{"text":"","meta_info":{"finish_reason":{"type":"abort","message":"too long","status_code":400}}}`,
+		with(func(s *said) { token(s); s.Finish = "abort"; failure(s) }), "too long"},
+	{"sglang", "elder reason", `{"text":"x","meta_info":{"finish_reason":"length"}}`, with(textAnd("length")), ""},
+	{"sglang", "error", `{"error":{"message":"bad"}}`, with(failure), "bad"},
+
+	{"triton-vllm", "event", `{"finish_reason":"None","model_name":"m","model_version":"1","num_input_tokens":9,"num_output_tokens":1,"text_output":" a"}`,
+		with(func(s *said) { text(s); s.HasUsage, s.Prompt, s.More = true, 9, 1 }), ""},
+	{"triton-vllm", "last", `{"finish_reason":"length","num_input_tokens":9,"num_output_tokens":1,"text_output":" a"}`,
+		with(func(s *said) { text(s); s.HasUsage, s.Prompt, s.More, s.Finish = true, 9, 1, "length" }), ""},
+	{"triton-vllm", "end without a token", `{"finish_reason":"stop","num_output_tokens":0,"text_output":""}`,
+		with(func(s *said) { s.HasUsage, s.More, s.Finish = true, 0, "stop" }), ""},
+	{"triton-vllm", "silent token", `{"num_output_tokens":1,"text_output":""}`, with(func(s *said) { token(s); s.HasUsage, s.More = true, 1 }), ""},
+	{"triton-trtllm", "event", `{"model_name":"ensemble","model_version":"1","sequence_end":false,"sequence_id":0,"sequence_start":false,"text_output":" a"}`, with(text), ""},
+	{"triton-trtllm", "error", `{"error":"in ensemble 'ensemble', no"}`, with(failure), "in ensemble 'ensemble', no"},
+
+	{"raw", "chat's chunk", `{"choices":[{"delta":{"content":"x"}}]}`, with(text), ""},
+	{"raw", "error", `{"error":"no"}`, with(failure), "no"},
+}
+
+// TestDialects reads each document as an event and as a whole, and has the oracle read it.
+func TestDialects(t *testing.T) {
+	for _, c := range dialectDocuments {
+		b, err := New(c.api, Options{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Delta
+		for how, parse := range map[string]func([]byte, *Delta) error{"event": b.ParseEvent, "body": b.ParseBody} {
+			if err := parse([]byte(c.in), &d); err != nil {
+				t.Errorf("%s, %s as %s: %v", c.api, c.name, how, err)
+			} else if got := saidBy(&d).weighed(); got != c.want || string(d.Error) != c.message {
+				t.Errorf("%s, %s as %s: %s\ngot  %+v %q\nwant %+v %q", c.api, c.name, how, c.in, got, d.Error, c.want, c.message)
+			}
+		}
+		if c.api == "raw" {
+			continue
+		}
+		tree, err := decode([]byte(c.in))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got := oracles[c.api](tree.(ordered)).weighed(); got != c.want {
+			t.Errorf("%s, %s: the oracle says %+v, want %+v", c.api, c.name, got, c.want)
+		}
+	}
+}
+
+// TestRawTakesAnything: what is no known answer is a token chunk, and no whole body is refused.
+func TestRawTakesAnything(t *testing.T) {
+	b, err := New("raw", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Delta
+	for in, want := range map[string]said{"hello": with(text), `{"output":"x"}`: with(text), `[1]`: with(text), "": nothing, " [DONE]": with(func(s *said) { s.Done = true })} {
+		if err := b.ParseEvent([]byte(in), &d); err != nil || saidBy(&d) != want {
+			t.Errorf("event %q: %+v, %v", in, saidBy(&d), err)
+		}
+	}
+	if err := b.ParseEvent([]byte(`{"choices":[{"delta":{},"finish_reason":"stop"}]}`), &d); err != nil || saidBy(&d) != with(finish("stop")) {
+		t.Errorf("chat's end: %+v, %v", saidBy(&d), err)
+	}
+	for _, in := range []string{"", "hello", `{"output":"x"}`, `{"a":`} {
+		if err := b.ParseBody([]byte(in), &d); err != nil || saidBy(&d) != with(text) {
+			t.Errorf("body %q: %+v, %v", in, saidBy(&d), err)
+		}
+	}
+}
+
+// oracles apply the definitions of each API to a document.
+var oracles = map[string]func(ordered) said{
+	"responses": responsesMeaning, "embeddings": embeddingsMeaning, "messages": messagesMeaning, "tgi": tgiMeaning,
+	"sglang": sglangMeaning, "triton-vllm": tritonMeaning, "triton-trtllm": tritonMeaning,
+}
+
+// carried is whether values of keys that carry text are there, and whether something is in one.
+type carried struct{ present, filled bool }
+
+func (c *carried) add(v any) {
+	switch v := v.(type) {
+	case string:
+		c.present, c.filled = true, c.filled || v != ""
+	case []any:
+		c.present, c.filled = c.present || len(v) > 0, c.filled || len(v) > 0
+	}
+}
+
+func (c carried) onto(s *said) { s.Token, s.Text = c.present, c.filled }
+
+// inner are the members of the objects under a key, one after the other.
+func (o ordered) inner(key string) (all ordered) {
+	for _, v := range o.all(key) {
+		if object, ok := v.(ordered); ok {
+			all = append(all, object...)
+		}
+	}
+	return all
+}
+
+// lastText is the last value of a key if it is a string.
+func (o ordered) lastText(key string) string {
+	text, _ := o.last(key).(string)
+	return text
+}
+
+// reason notes the last finish reason that is not empty.
+func (s *said) reason(v any) {
+	if text, _ := v.(string); text != "" {
+		s.Finish = text
+	}
+}
+
+func responsesMeaning(o ordered) said {
+	s, flat := nothing, ordered{}
+	for _, m := range o { // what stands in the response counts as at the top
+		if inner, ok := m.value.(ordered); ok && m.key == "response" {
+			flat = append(flat, inner...)
+			continue
+		}
+		flat = append(flat, m)
+	}
+	var c carried
+	for _, v := range o.all("delta") {
+		c.add(v)
+	}
+	if strings.HasSuffix(o.lastText("type"), ".delta") {
+		c.onto(&s)
+	}
+	usage := flat.inner("usage")
+	for _, m := range usage {
+		switch m.key {
+		case "input_tokens":
+			s.Prompt = count(m.value)
+		case "output_tokens":
+			s.Completion = count(m.value)
+		case "input_tokens_details":
+			if details, ok := m.value.(ordered); ok {
+				for _, v := range details.all("cached_tokens") {
+					s.Cached = count(v)
+				}
+			}
+		}
+	}
+	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0
+	s.IsError = commonError(flat, false) || o.lastText("type") == "error"
+	switch status := flat.lastText("status"); status {
+	case "completed":
+		s.Finish = status
+	case "incomplete":
+		s.Finish = status
+		if reason := flat.inner("incomplete_details").lastText("reason"); reason != "" {
+			s.Finish = reason
+		}
+	case "failed", "cancelled":
+		s.IsError = true
+	}
+	return s
+}
+
+func embeddingsMeaning(o ordered) said {
+	s := nothing
+	for _, v := range o.all("data") {
+		if list, ok := v.([]any); ok && len(list) > 0 {
+			s.Done = true
+		}
+	}
+	for _, u := range o.all("usage") {
+		if usage, ok := u.(ordered); ok {
+			addUsage(&s, usage)
+		}
+	}
+	s.Completion, s.HasUsage, s.IsError = -1, s.Prompt >= 0, commonError(o, false)
+	return s
+}
+
+func messagesMeaning(o ordered) said {
+	s, flat := nothing, ordered{}
+	var delta, start carried
+	for _, m := range o {
+		object, ok := m.value.(ordered)
+		switch {
+		case ok && m.key == "message":
+			flat = append(flat, object...)
+			continue
+		case ok && m.key == "delta":
+			for _, part := range object {
+				switch part.key {
+				case "text", "thinking", "partial_json":
+					delta.add(part.value)
+				case "stop_reason":
+					flat = append(flat, part)
+				}
+			}
+		case ok && m.key == "content_block":
+			for _, part := range object {
+				switch part.key {
+				case "text", "thinking", "name":
+					start.add(part.value)
+				}
+			}
+		}
+		flat = append(flat, m)
+	}
+	delta.present, delta.filled = delta.present || start.filled, delta.filled || start.filled
+	delta.onto(&s)
+	for _, m := range flat {
+		switch m.key {
+		case "stop_reason":
+			s.reason(m.value)
+		case "usage":
+			usage, ok := m.value.(ordered)
+			if !ok {
+				continue
+			}
+			cached := -1
+			for _, m := range usage {
+				switch m.key {
+				case "input_tokens":
+					s.Prompt = count(m.value)
+				case "output_tokens":
+					s.Completion = count(m.value)
+				case "cache_read_input_tokens":
+					cached = count(m.value)
+				}
+			}
+			if s.Prompt >= 0 {
+				s.Prompt += max(0, cached) + max(0, count(usage.last("cache_creation_input_tokens")))
+			}
+			s.Cached, s.HasUsage = cached, s.Prompt >= 0 || s.Completion >= 0
+		}
+	}
+	s.Done, s.IsError = o.lastText("type") == "message_stop", commonError(flat, false)
+	return s
+}
+
+func tgiMeaning(o ordered) said {
+	s := nothing
+	var c carried
+	for _, v := range o.inner("token").all("text") {
+		c.add(v)
+	}
+	c.onto(&s)
+	for _, m := range o.inner("details") {
+		switch m.key {
+		case "finish_reason":
+			s.reason(m.value)
+		case "generated_tokens":
+			s.Completion = count(m.value)
+		case "input_length":
+			s.Prompt = count(m.value)
+		}
+	}
+	s.HasUsage, s.IsError = s.Prompt >= 0 || s.Completion >= 0, commonError(o, false)
+	return s
+}
+
+func sglangMeaning(o ordered) said {
+	s := nothing
+	var c carried
+	for _, m := range o {
+		if m.key == "text" || m.key == "output_ids" {
+			c.add(m.value)
+		}
+	}
+	c.onto(&s)
+	for _, m := range o.inner("meta_info") {
+		switch m.key {
+		case "finish_reason":
+			s.reason(m.value)
+			if why, ok := m.value.(ordered); ok {
+				for _, v := range why.all("type") {
+					s.reason(v)
+				}
+				s.IsError = s.IsError || s.Finish == "abort" && why.lastText("message") != ""
+			}
+		case "prompt_tokens":
+			s.Prompt = count(m.value)
+		case "completion_tokens":
+			s.Completion = count(m.value)
+		case "cached_tokens":
+			s.Cached = count(m.value)
+		}
+	}
+	s.HasUsage, s.IsError = s.Prompt >= 0 || s.Completion >= 0, s.IsError || commonError(o, false)
+	return s
+}
+
+func tritonMeaning(o ordered) said {
+	s := nothing
+	var c carried
+	for _, v := range o.all("text_output") {
+		c.add(v)
+	}
+	for _, m := range o {
+		switch m.key {
+		case "finish_reason":
+			if m.value != "None" {
+				s.reason(m.value)
+			}
+		case "num_input_tokens":
+			s.Prompt = count(m.value)
+		case "num_output_tokens":
+			s.More = count(m.value)
+		}
+	}
+	answered := c.present
+	c.present = c.present && (c.filled || s.More != 0)
+	c.onto(&s)
+	s.HasUsage, s.IsError = s.Prompt >= 0 || s.More >= 0, commonError(o, answered)
+	return s
+}
+
+// FuzzDialects compares every parser with its oracle.
+func FuzzDialects(f *testing.F) {
+	for _, c := range dialectDocuments {
+		f.Add([]byte(c.in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		tree, wrong := decode(in)
+		object, isObject := tree.(ordered)
+		for name, oracle := range oracles {
+			b, err := New(name, Options{Model: "m"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var d Delta
+			err = b.ParseBody(in, &d)
+			if (err == nil) != (wrong == nil && isObject) {
+				if err != nil && strings.Contains(err.Error(), "nested too deep") {
+					return
+				}
+				t.Fatalf("%s: %q: error %v, encoding/json: %v, object: %v", name, in, err, wrong, isObject)
+			}
+			if err != nil {
+				continue
+			}
+			got, want := saidBy(&d).weighed(), oracle(object).weighed()
+			if !utf8.Valid(in) || bytes.Contains(in, []byte(`\`)) || len(want.Finish) > maxFinishBytes {
+				continue // names are compared as they stand
+			}
+			if got != want {
+				t.Fatalf("%s: %q\ngot  %+v\nwant %+v", name, in, got, want)
+			}
+			var again Delta // over what a chunk before has left
+			_ = b.ParseEvent(in, &again)
+			_ = b.ParseEvent(in, &again)
+			if len(in) > 20 && saidBy(&again).weighed() != want {
+				t.Fatalf("%s: %q a second time\ngot  %+v\nwant %+v", name, in, saidBy(&again), want)
+			}
+			var fresh Delta
+			if _ = b.ParseEvent(in, &fresh); saidBy(&fresh) != saidBy(&again) {
+				t.Fatalf("%s: %q a second time\ngot  %+v\nwant %+v", name, in, saidBy(&again), saidBy(&fresh))
+			}
+		}
+	})
+}
+
+// TestDialectsAllocateNothing: every event of every API.
+func TestDialectsAllocateNothing(t *testing.T) {
+	for _, c := range dialectDocuments {
+		b, err := New(c.api, Options{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Delta
+		in := []byte(c.in)
+		if n := testing.AllocsPerRun(100, func() { _, _ = b.ParseEvent(in, &d), b.ParseBody(in, &d) }); n != 0 {
+			t.Errorf("%s, %s: %v allocations", c.api, c.name, n)
+		}
+	}
+}
+
+// TestDialectBodies are the bodies, byte by byte.
+func TestDialectBodies(t *testing.T) {
+	for _, c := range []struct {
+		name, api string
+		o         Options
+		prompt    string
+		tokens    int
+		want      string
+	}{
+		{"responses", "responses", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, "hi", 7,
+			`{"model":"m","input":"hi","max_output_tokens":7,"ignore_eos":true,"stream":true,"cache_salt":"s"}`},
+		{"embeddings of ids", "embeddings", Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 7, `{"model":"m","input":[1,2]}`},
+		{"messages", "messages", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7, `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":7,"stream":true}`},
+		{"tgi", "tgi", Options{Stream: true, ForceOutput: true}, "hi", 7, `{"inputs":"hi","parameters":{"max_new_tokens":7,"details":true}}`},
+		{"tgi, any length, parameters of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"top_k":3},"x":1}`)}, "hi", 0,
+			`{"inputs":"hi","parameters":{"details":true,"top_k":3},"x":1}`},
+		{"tgi, length of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"max_new_tokens":3,"details":false}}`)}, "hi", 7,
+			`{"inputs":"hi","parameters":{"max_new_tokens":3,"details":false}}`},
+		{"sglang", "sglang", Options{Model: "", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 12,
+			`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":12,"min_new_tokens":12,"ignore_eos":true},"stream":true}`},
+		{"sglang, text, any length", "sglang", Options{}, "hi", 0, `{"text":"hi","sampling_params":{}}`},
+		{"triton-vllm", "triton-vllm", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7,
+			`{"text_input":"hi","parameters":{"max_tokens":7,"min_tokens":7,"ignore_eos":true},"stream":true,"exclude_input_in_output":true,"return_finish_reason":true,"return_num_input_tokens":true,"return_num_output_tokens":true}`},
+		{"triton-trtllm", "triton-trtllm", Options{Model: "m", ForceOutput: true}, "hi", 7,
+			`{"text_input":"hi","max_tokens":7,"min_tokens":7,"min_length":7,"bad_words":"","stop_words":"","exclude_input_in_output":true,"stream":false}`},
+	} {
+		got := build(t, c.api, c.o, c.prompt, c.tokens)
+		if string(got) != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+		once(t, got)
+	}
+}
+
+// TestDialectLiterals are literals in the APIs that have other words for them.
+func TestDialectLiterals(t *testing.T) {
+	const chat = `{"role":"system","content":"be\n"},{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
+	const turns = `{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
+	for _, c := range []struct {
+		name, api string
+		l         Literal
+		want      string
+	}{
+		{"text", "tgi", Literal{Form: Text, Content: []byte("a")}, `{"inputs":"a","parameters":{"max_new_tokens":3,"details":true}}`},
+		{"system apart", "messages", Literal{Form: Messages, Content: []byte(chat)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"be\n"}`},
+		{"a system of the row's own", "messages", Literal{Form: Messages, Content: []byte(chat), Extra: []byte(`{"system":"x"}`)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"x"}`},
+		{"no system", "messages", Literal{Form: Messages, Content: []byte(turns)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3}`},
+		{"messages as input", "responses", Literal{Form: Messages, Content: []byte(chat)}, `{"model":"m","input":[` + chat + `],"max_output_tokens":3}`},
+		{"payload", "raw", Literal{Form: Payload, Content: []byte(`"x":1`)}, `{"x":1}`},
+	} {
+		if got := buildLiteral(t, c.api, Options{Model: "m"}, c.l, 3); got != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		api  string
+		l    Literal
+		says string
+	}{
+		{"tgi", Literal{Form: Messages, Content: []byte(turns)}, "--api chat"},
+		{"responses", Literal{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
+		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
+		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
+		{"messages", Literal{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
+		{"raw", Literal{}, "whole bodies"},
+		{"raw", Literal{Form: Text, Content: []byte("a")}, "whole bodies"},
+		{"tgi", Literal{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
+	} {
+		b, err := New(c.api, Options{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Takes(c.l); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %+v: %v, want one that says %q", c.api, c.l, err, c.says)
+		}
+	}
+}
+
+// TestNewRefusesWhatAnAPIHasNot names what is missing.
+func TestNewRefusesWhatAnAPIHasNot(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		says string
+	}{
+		{"tgi", Options{TokenIDs: true}, "no token ids"},
+		{"sglang", Options{CacheSalt: "x"}, "no cache_salt"},
+		{"triton-vllm", Options{}, "--model"},
+		{"tgi", Options{Extra: json.RawMessage(`{"parameters":[]}`)}, "not a JSON object"},
+	} {
+		if _, err := New(c.name, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %+v: %v, want one that says %q", c.name, c.o, err, c.says)
+		}
+	}
+}

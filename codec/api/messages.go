@@ -1,0 +1,129 @@
+package api
+
+// messages is Anthropic's messages API with the prompt as one user message, as vLLM and SGLang serve it, too.
+func messages() kind {
+	return kind{
+		name: "messages", path: "/v1/messages", reads: messagesEvents,
+		headers: []Header{{"anthropic-version", "2023-06-01"}},
+		shape: shape{
+			text: frame{`"messages":[{"role":"user","content":"`, `"}]`}, messages: frame{`"messages":[`, `]`},
+			most: []string{"max_tokens"}, stream: members{{"stream", yes}}, prepare: systemApart,
+		},
+		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true},
+	}
+}
+
+// messagesDocument reads an event, or a whole answer, which is a message.
+func (p *parser) messagesDocument() {
+	var event []byte
+	var c content
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "type":
+			event, _, _ = p.text()
+		case "message":
+			if !p.object() { // an error's text, of servers that put it here
+				continue
+			}
+			for key, ok := p.key(); ok; key, ok = p.key() {
+				p.messageMember(key)
+			}
+		case "delta":
+			p.blockDelta(&c)
+		case "content_block":
+			p.blockStart(&c)
+		default:
+			p.messageMember(key)
+		}
+	}
+	p.weighChoice(c, false)
+	if string(event) == "message_stop" {
+		p.d.Done = true
+	}
+}
+
+// messageMember reads what the first event has in its message, and a whole answer at its top.
+func (p *parser) messageMember(key []byte) {
+	switch string(key) {
+	case "stop_reason":
+		p.finishReason()
+	case "usage":
+		p.messageUsage()
+	case "content":
+		p.parts()
+	default:
+		p.common(key)
+	}
+}
+
+// blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta, too.
+func (p *parser) blockDelta(c *content) {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "text":
+			p.say(p.carries(c))
+		case "partial_json":
+			p.carries(c)
+			p.d.Tool = true
+		case "thinking":
+			p.carries(c)
+		case "stop_reason":
+			p.finishReason()
+		default:
+			p.skip()
+		}
+	}
+}
+
+// blockStart reads what a content block begins with: mostly nothing, but the name of a tool is said by it.
+func (p *parser) blockStart(c *content) {
+	if !p.object() {
+		return
+	}
+	var start content
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "text":
+			p.say(p.carries(&start))
+		case "type":
+			p.partType()
+		case "thinking", "name":
+			p.carries(&start)
+		default:
+			p.skip()
+		}
+	}
+	if start.filled {
+		*c = start
+	}
+}
+
+// messageUsage reads the counts. Input tokens are those that the cache neither gave nor took.
+func (p *parser) messageUsage() {
+	if !p.object() {
+		return
+	}
+	read, created := -1, -1
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "input_tokens":
+			p.d.PromptTokens = p.count()
+		case "output_tokens":
+			p.d.CompletionTokens = p.count()
+		case "cache_read_input_tokens":
+			read = p.count()
+		case "cache_creation_input_tokens":
+			created = p.count()
+		default:
+			p.skip()
+		}
+	}
+	if p.d.PromptTokens >= 0 {
+		p.d.PromptTokens += max(0, read) + max(0, created)
+	}
+	p.d.CachedTokens = read
+	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
+}

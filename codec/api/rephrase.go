@@ -1,0 +1,86 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// yes and no are JSON's.
+var yes, no = json.RawMessage("true"), json.RawMessage("false")
+
+// said is a message of a chat, as OpenAI has it.
+type chatMessage struct {
+	raw     json.RawMessage
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+	Calls   json.RawMessage `json:"tool_calls"`
+}
+
+// readMessages takes the inside of a list of messages apart.
+func readMessages(inside []byte) ([]chatMessage, error) {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(append(append([]byte{'['}, inside...), ']'), &raws); err != nil {
+		return nil, fmt.Errorf("messages: %w", err)
+	}
+	list := make([]chatMessage, len(raws))
+	for i, raw := range raws {
+		list[i].raw = raw
+		if err := json.Unmarshal(raw, &list[i]); err != nil {
+			return nil, fmt.Errorf("messages: %w", err)
+		}
+		if role := list[i].Role; role == "tool" || role == "function" || len(list[i].Calls) > 0 && string(list[i].Calls) != "null" {
+			return nil, errors.New("messages with tools are in the form of chats: use --api chat")
+		}
+	}
+	return list, nil
+}
+
+// plainMessages leaves messages as they are and refuses those that mean something else elsewhere than in a chat: the responses
+// API has other names for the parts of a content.
+func plainMessages(l Literal) (Literal, error) {
+	list, err := readMessages(l.Content)
+	for _, m := range list {
+		if err == nil && (len(m.Content) == 0 || m.Content[0] != '"') {
+			err = errors.New("messages whose content is not a string are in the form of chats: use --api chat")
+		}
+	}
+	return l, err
+}
+
+// systemApart moves what the system says out of the messages, where Anthropic has it.
+func systemApart(l Literal) (Literal, error) {
+	list, err := readMessages(l.Content)
+	if err != nil {
+		return l, err
+	}
+	var system []string
+	var rest []byte
+	for _, m := range list {
+		if m.Role == "system" || m.Role == "developer" {
+			var text string
+			if err := json.Unmarshal(m.Content, &text); err != nil {
+				return l, errors.New("a system message whose content is not a string is in the form of chats: use --api chat")
+			}
+			system = append(system, text)
+			continue
+		}
+		if rest != nil {
+			rest = append(rest, ',')
+		}
+		rest = append(rest, m.raw...)
+	}
+	if system == nil {
+		return l, nil
+	}
+	extra, err := parseObject(l.Extra)
+	if err != nil {
+		return l, err
+	}
+	if extra.find("system") < 0 {
+		extra = append(extra, member{"system", appendString(nil, strings.Join(system, "\n\n"))})
+	}
+	l.Content, l.Extra = rest, extra.append(nil)
+	return l, nil
+}

@@ -1,0 +1,115 @@
+package api
+
+import "bytes"
+
+// responses is OpenAI's responses API with the prompt as its input. vLLM takes ignore_eos and cache_salt there, and no min_tokens
+// (vllm/entrypoints/openai/responses/protocol.py).
+func responses() kind {
+	return kind{
+		name: "responses", path: "/v1/responses", reads: responsesEvents,
+		shape: shape{
+			text: frame{`"input":"`, `"`}, messages: frame{`"input":[`, `]`},
+			most: []string{"max_output_tokens"}, forced: members{{"ignore_eos", yes}},
+			stream: members{{"stream", yes}}, prepare: plainMessages,
+		},
+		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+	}
+}
+
+// response is what a response object says of its end.
+type response struct{ status, reason []byte }
+
+// responsesDocument reads an event, or a whole answer, which is a response object.
+func (p *parser) responsesDocument() {
+	var c content
+	var event, said []byte
+	var r response
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "type":
+			event, _, _ = p.text()
+		case "delta":
+			said = p.carries(&c)
+		case "output":
+			for more := p.array() && p.element(); more; more = p.element() {
+				p.outputItem()
+			}
+		case "response":
+			if p.object() {
+				for key, ok := p.key(); ok; key, ok = p.key() {
+					p.responseMember(key, &r)
+				}
+			}
+		default:
+			p.responseMember(key, &r)
+		}
+	}
+	p.d.Tool = p.d.Tool || bytes.HasPrefix(event, []byte("response.function_call"))
+	if string(event) == "response.output_text.delta" {
+		p.say(said)
+	}
+	switch {
+	case bytes.HasSuffix(event, []byte(".delta")):
+		p.weighChoice(c, false)
+	case string(event) == "error":
+		p.failed = true
+	}
+	p.weighResponse(r)
+}
+
+// outputItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
+func (p *parser) outputItem() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "type":
+			kind, _, _ := p.text()
+			p.d.Tool = p.d.Tool || string(kind) == "function_call"
+		case "content":
+			p.parts()
+		default:
+			p.skip()
+		}
+	}
+}
+
+// responseMember reads what an event has in its response, and a whole answer at its top.
+func (p *parser) responseMember(key []byte, r *response) {
+	switch string(key) {
+	case "status":
+		r.status, _, _ = p.text()
+	case "incomplete_details":
+		if p.object() {
+			for key, ok := p.key(); ok; key, ok = p.key() {
+				if string(key) == "reason" {
+					r.reason, _, _ = p.text()
+				} else {
+					p.skip()
+				}
+			}
+		}
+	case "usage":
+		p.inputUsage()
+	default:
+		p.common(key)
+	}
+}
+
+// weighResponse knows what a status means; one that is still in progress, nothing.
+func (p *parser) weighResponse(r response) {
+	switch string(r.status) {
+	case "completed":
+		p.d.Finish = intern(r.status)
+	case "incomplete":
+		if len(r.reason) == 0 {
+			r.reason = r.status
+		}
+		p.d.Finish = intern(r.reason)
+	case "failed", "cancelled":
+		if !p.d.IsError {
+			p.d.IsError, p.d.Error = true, r.status
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// shape is how an API lays out a request's body: the model, the prompt, lengths, what is in every body, stream, extra members and
+// salt, in that order. Where an API does not take a form of prompt, its frame is empty.
+type shape struct {
+	text     frame                          // around a prompt
+	tokenIDs frame                          // around one of token ids
+	messages frame                          // around the messages of a chat
+	nest     string                         // the object that lengths and fixed members are in; "" = the top level
+	most     []string                       // keys of the most output tokens
+	least    []string                       // keys of the fewest, where output is forced
+	forced   members                        // beside a length, where output is forced
+	fixed    members                        // in every body
+	stream   members                        // ask for a stream
+	whole    members                        // ask for a whole answer
+	prepare  func(Literal) (Literal, error) // brings the messages of a chat into the API's form; nil where they are in it
+}
+
+// frame is what stands around a prompt in a body.
+type frame struct{ open, end string }
+
+const (
+	saltLead = `"cache_salt":"`
+	saltEnd  = `"}`
+)
+
+// lengthKeys say how long an answer may be, wherever they stand.
+var lengthKeys = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"}
+
+// nests are the objects in which an API may have lengths.
+var nests = [...]string{"parameters", "sampling_params"}
+
+// OwnLength tells whether extra inputs, as ParseExtra returns them, say how long answers may be. Bodies then do not.
+func OwnLength(extra json.RawMessage) bool {
+	ms, err := parseObject(extra)
+	return err == nil && ms.ownLength()
+}
+
+func (ms members) ownLength() bool {
+	for _, key := range lengthKeys {
+		if ms.find(key) >= 0 {
+			return true
+		}
+	}
+	for _, key := range nests {
+		if i := ms.find(key); i >= 0 {
+			if inner, err := parseObject(ms[i].value); err == nil && inner.ownLength() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fields are the members of a body after its prompt, with holes where the number of output tokens goes.
+type fields struct {
+	leads [][]byte // what precedes each number
+	rest  []byte
+	bare  bool // a comma would be too many
+}
+
+func (f *fields) comma() {
+	if !f.bare {
+		f.rest = append(f.rest, ',')
+	}
+	f.bare = false
+}
+
+func (f *fields) add(m member) {
+	f.comma()
+	f.rest = m.append(f.rest)
+}
+
+// addNumber leaves a hole for the number of output tokens.
+func (f *fields) addNumber(key string) {
+	f.comma()
+	f.leads = append(f.leads, append(appendString(f.rest, key), ':'))
+	f.rest = nil
+}
+
+func (f *fields) addOurs(ours, extra members) {
+	for _, m := range ours {
+		if extra.find(m.key) < 0 {
+			f.add(m)
+		}
+	}
+}
+
+// bodyOf makes a body of what surrounds a prompt and of extra members, which win over ours.
+func (s *shape) bodyOf(o Options, around frame, extra members) body {
+	b := body{prefix: []byte{'{'}}
+	if o.Model != "" && extra.find("model") < 0 {
+		b.prefix = append(appendString(append(b.prefix, `"model":`...), o.Model), ',')
+	}
+	b.prefix = append(b.prefix, around.open...)
+	b.sized = s.after(o, around, extra, true)
+	b.free = s.after(o, around, extra, false).rest
+	if o.CacheSalt != "" && extra.find("cache_salt") < 0 {
+		b.saltBytes = len(o.CacheSalt)
+		b.salt = []byte(saltLead + o.CacheSalt + saltEnd)
+	}
+	return b
+}
+
+// after is all that follows a prompt; sized: with a number of output tokens.
+func (s *shape) after(o Options, around frame, extra members, sized bool) fields {
+	f := fields{rest: []byte(around.end)}
+	outer := extra
+	if s.nest == "" {
+		s.addLengths(&f, o, extra, sized)
+	} else {
+		outer = s.addNest(&f, o, extra, sized)
+	}
+	switch {
+	case !o.Stream:
+		f.addOurs(s.whole, outer)
+	case outer.find("stream") < 0:
+		f.addOurs(s.stream, outer)
+	}
+	for _, m := range outer {
+		f.add(m)
+	}
+	if o.CacheSalt != "" && outer.find("cache_salt") < 0 {
+		f.rest = append(f.rest, `,`+saltLead+o.CacheSalt+saltEnd...)
+		return f
+	}
+	f.rest = append(f.rest, '}')
+	return f
+}
+
+// addLengths adds the lengths and what is in every body, and leaves out what is in extra.
+func (s *shape) addLengths(f *fields, o Options, extra members, sized bool) {
+	if sized {
+		own := extra.ownLength()
+		for _, key := range s.most {
+			if !own {
+				f.addNumber(key)
+			}
+		}
+		if o.ForceOutput {
+			for _, key := range s.least {
+				if !own && extra.find(key) < 0 {
+					f.addNumber(key)
+				}
+			}
+			f.addOurs(s.forced, extra)
+		}
+	}
+	f.addOurs(s.fixed, extra)
+}
+
+// addNest adds the object with the lengths, into which an object of the same name among the extra members is merged. It
+// returns the other extra members.
+func (s *shape) addNest(f *fields, o Options, extra members, sized bool) (outer members) {
+	var inner members
+	for _, m := range extra {
+		if m.key == s.nest {
+			inner, _ = parseObject(m.value) // checked by checkNest
+			continue
+		}
+		outer = append(outer, m)
+	}
+	f.comma()
+	f.rest = append(append(appendString(f.rest, s.nest), ':'), '{')
+	f.bare = true
+	s.addLengths(f, o, inner, sized)
+	for _, m := range inner {
+		f.add(m)
+	}
+	f.rest, f.bare = append(f.rest, '}'), false
+	return outer
+}
+
+// checkNest refuses extra members that cannot be merged.
+func (s *shape) checkNest(extra members) error {
+	i := extra.find(s.nest)
+	if s.nest == "" || i < 0 {
+		return nil
+	}
+	if _, err := parseObject(extra[i].value); err != nil {
+		return fmt.Errorf("key %q: %w", s.nest, err)
+	}
+	return nil
+}
