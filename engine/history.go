@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -38,10 +39,11 @@ type historyTurn struct {
 	needed atomic.Int32           // turns that have not ended and have the answer in their messages
 	fate   atomic.Uint32          // of the answer
 
-	form  atomic.Uint32
-	image []byte // made of live answers, once form says so
-	live  int32  // how many are in it …
-	lack  uint32 // … and why the latest of the others is not; toldFate = there are no others
+	form atomic.Uint32
+	room []byte // where its image is, made of live answers, once form says so …
+	from int32  // … from here on
+	live int32  // how many are in it …
+	lack uint32 // … and why the latest of the others is not; toldFate = there are no others
 }
 
 // What became of an answer.
@@ -67,8 +69,7 @@ type historyDesk struct {
 	messages []byte
 	live     int32
 	lack     uint32
-
-	head, body []byte
+	head     []byte
 }
 
 // ErrNoHistory is wrapped by NewHistory's error.
@@ -116,9 +117,8 @@ func (h *History) warm() {
 	}
 	h.rooms.warm(largest, max(1, min(h.Turns(), warmImages/largest)))
 	for range warmDesks {
-		d := &historyDesk{messages: make([]byte, 2*largest), body: make([]byte, 2*largest)}
+		d := &historyDesk{messages: make([]byte, 2*largest)}
 		clear(d.messages)
-		clear(d.body)
 		h.desks = append(h.desks, d)
 	}
 }
@@ -192,7 +192,7 @@ func (h *History) image(i int32) []byte {
 	if t.place.Of == noTurn || t.form.CompareAndSwap(formOpen, formRecorded) || t.form.Load() == formRecorded {
 		return nil
 	}
-	return t.image
+	return t.room[t.from:]
 }
 
 // answered is told of a reply that has ended.
@@ -243,11 +243,11 @@ func (h *History) make(clock sched.Clock, i int32) {
 	if h.assemble(d, i); d.live == 0 {
 		return
 	}
-	image := h.build(d, int(i))
-	t.image, t.live, t.lack = image, d.live, d.lack
+	room, from := h.build(d, int(i))
+	t.room, t.from, t.live, t.lack = room, int32(from), d.live, d.lack
 	took := clock.Now() - began
 	if !t.form.CompareAndSwap(formOpen, formLive) {
-		h.rooms.put(image)
+		h.rooms.put(room)
 		return
 	}
 	h.mu.Lock()
@@ -259,8 +259,8 @@ func (h *History) make(clock sched.Clock, i int32) {
 func (h *History) forget(i int32) {
 	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {
-		h.rooms.put(t.image)
-		t.image = nil
+		h.rooms.put(t.room)
+		t.room = nil
 	}
 	h.each(i, func(j int32) {
 		if h.turns[j].needed.Add(-1) == 0 {
@@ -269,13 +269,19 @@ func (h *History) forget(i int32) {
 	})
 }
 
-// build makes the image of request i with the messages on the desk.
-func (h *History) build(d *historyDesk, i int) []byte {
+// build makes the image of request i with the messages on the desk, as room[from:]: how long the head is shows when the body is there.
+func (h *History) build(d *historyDesk, i int) (room []byte, from int) {
 	l, _ := h.work.literal(i)
+	size := int(h.work.Images.Size(i)) - len(l.Content) + len(d.messages)
 	l.Content = d.messages
-	d.body = h.recipe.Backend.AppendLiteral(d.body[:0], l, int(h.work.Trace.OutputTokens[i]))
-	d.head = h.recipe.appendHead(d.head[:0], h.work, i, len(d.body))
-	return append(append(h.rooms.take(len(d.head)+len(d.body)), d.head...), d.body...)
+	d.head = h.recipe.appendHead(d.head[:0], h.work, i, math.MaxInt32)
+	room = append(h.rooms.take(len(d.head)+size), d.head...)
+	room = h.recipe.Backend.AppendLiteral(room, l, int(h.work.Trace.OutputTokens[i]))
+	longest := len(d.head)
+	d.head = h.recipe.appendHead(d.head[:0], h.work, i, len(room)-longest)
+	from = longest - len(d.head)
+	copy(room[from:], d.head)
+	return room, from
 }
 
 // assemble puts request i's messages together.

@@ -152,8 +152,8 @@ func TestHistoryStorm(t *testing.T) {
 		if fate := h.turns[i].fate.Load(); fate != want {
 			t.Fatalf("request %d: fate %d, want %d", i, fate, want)
 		}
-		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.image != nil || turn.needed.Load() != 0 {
-			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.image), turn.needed.Load())
+		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.room != nil || turn.needed.Load() != 0 {
+			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.room), turn.needed.Load())
 		}
 	}
 	if lives < w.Requests()/2 {
@@ -272,9 +272,9 @@ func BenchmarkHistoryMake(b *testing.B) {
 					b.Fatal(t.live)
 				}
 				t.form.Store(formOpen)
-				h.rooms.put(t.image)
+				h.rooms.put(t.room)
 			}
-			b.SetBytes(int64(len(h.turns[last].image)))
+			b.SetBytes(int64(len(h.turns[last].room)))
 		})
 	}
 }
