@@ -119,6 +119,10 @@ func (s *talker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = json.Unmarshal(text, &body)
 	}
+	if input, is := body["input"]; is {
+		body["messages"] = input
+		delete(body, "input")
+	}
 	messages, _ := body["messages"].([]any)
 	for _, pair := range surrogates.FindAllSubmatch(text, -1) {
 		if len(pair[1]) == 0 {
@@ -134,9 +138,16 @@ func (s *talker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.note(name, body, "")
 	a := speak(name)
 	time.Sleep(a.delay)
-	if body["stream"] == true {
+	switch {
+	case a.kind == "error":
+		http.Error(w, `{"error":{"message":"no"}}`, http.StatusInternalServerError)
+	case body["stream"] == true:
 		a.stream(w)
-	} else {
+	case strings.HasSuffix(r.URL.Path, "/messages"):
+		a.message(w)
+	case strings.HasSuffix(r.URL.Path, "/responses"):
+		a.response(w)
+	default:
 		a.whole(w)
 	}
 }
@@ -154,10 +165,6 @@ func (s *talker) note(name string, body map[string]any, fault string) {
 }
 
 func (a *spoken) stream(w http.ResponseWriter) {
-	if a.kind == "error" {
-		http.Error(w, `{"error":{"message":"no"}}`, http.StatusInternalServerError)
-		return
-	}
 	say := func(delta, finish string) {
 		_, _ = fmt.Fprintf(w, `data: {"id":"x","choices":[{"index":0,"delta":{%s},"finish_reason":%s}]}`+"\n\n", delta, finish)
 		w.(http.Flusher).Flush()
@@ -189,9 +196,6 @@ func (a *spoken) stream(w http.ResponseWriter) {
 func (a *spoken) whole(w http.ResponseWriter) {
 	content, tools, finish := `"`+strings.Join(a.parts, "")+`"`, "", `"stop"`
 	switch a.kind {
-	case "error":
-		http.Error(w, `{"error":{"message":"no"}}`, http.StatusInternalServerError)
-		return
 	case "cut":
 		finish = "null"
 	case "bad":
@@ -202,6 +206,38 @@ func (a *spoken) whole(w http.ResponseWriter) {
 		content = `null,"reasoning_content":` + content
 	}
 	_, _ = fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%s%s},"finish_reason":%s}],"usage":{"prompt_tokens":3,"completion_tokens":2}}`, content, tools, finish)
+}
+
+// inParts is the answer as a list of the parts of a content.
+func (a *spoken) inParts(text, thought, tool string) string {
+	content := strings.Join(a.parts, "")
+	switch a.kind {
+	case "bad":
+		content = `\x`
+	case "muted":
+		return fmt.Sprintf(thought, content)
+	case "tool":
+		return fmt.Sprintf(text, content) + "," + tool
+	}
+	return fmt.Sprintf(thought, "hm") + "," + fmt.Sprintf(text, content)
+}
+
+func (a *spoken) message(w http.ResponseWriter) {
+	reason := `"end_turn"`
+	if a.kind == "cut" {
+		reason = "null"
+	}
+	_, _ = fmt.Fprintf(w, `{"type":"message","content":[%s],"stop_reason":%s,"usage":{"input_tokens":3,"output_tokens":2}}`,
+		a.inParts(`{"type":"text","text":"%s"}`, `{"type":"thinking","thinking":"%s"}`, `{"type":"tool_use","name":"f","input":{}}`), reason)
+}
+
+func (a *spoken) response(w http.ResponseWriter) {
+	status := "completed"
+	if a.kind == "cut" {
+		status = "failed"
+	}
+	_, _ = fmt.Fprintf(w, `{"object":"response","status":"%s","output":[%s],"usage":{"input_tokens":3,"output_tokens":2}}`, status,
+		a.inParts(`{"type":"message","content":[{"type":"output_text","text":"%s"}]}`, `{"type":"reasoning","content":[{"type":"reasoning_text","text":"%s"}]}`, `{"type":"function_call","name":"f"}`))
 }
 
 // liveFile writes the conversations: with the answers that were recorded, or with the questions alone.
@@ -251,13 +287,17 @@ func talk(t *testing.T, args ...string) (*results, map[string]map[string]any) {
 // are put: nothing else may differ.
 func TestLiveHistory(t *testing.T) {
 	formats := []string{"multi_turn", "questions", "mooncake"}
+	otherAPIs := []string{"messages", "responses", "messages"}
 	for m, mode := range []string{"strict", "gated", "think"} {
-		for s, stream := range [][]string{nil, {"--no-stream"}} {
+		for s, stream := range [][]string{{"--api", "chat"}, {"--api", "chat", "--no-stream"}, {"--api", otherAPIs[m], "--no-stream"}} {
 			format := formats[(m+s)%len(formats)]
+			if s == 2 {
+				format = formats[m%2] // in the form of chats alone there are tools
+			}
 			t.Run(strings.TrimSpace(fmt.Sprintln(mode, format, stream)), func(t *testing.T) {
 				t.Parallel()
 				path := liveFile(t, format)
-				args := with(stream, path, "--api", "chat")
+				args := with(stream, path)
 				plain, recorded := talk(t, with([]string{"--no-fixed-schedule", "--concurrency", "100"}, args...)...)
 				if mode == "gated" {
 					args = append(args, "--max-memory", "40kB") // the recorded forms are built during the run
