@@ -59,7 +59,7 @@ func TestBadUsage(t *testing.T) {
 		{"no address", with(load, "--url", "http://"), "not an address"},
 		{"unknown flag", with(load, "--urls", m.url), "unknown flag"},
 		{"unknown API", with(load, "--url", m.url, "--api", "soap"), "soap"},
-		{"ids in a chat", with(load, "--url", m.url, "--api", "chat", "--prompt", "token-ids"), "a chat message is text"},
+		{"ids in a chat", with(load, "--url", m.url, "--api", "chat", "--prompt", "token-ids"), "--api chat takes text"},
 		{"two plans", with(load, "--url", m.url, "--rate", "1", "--ramp", "1:2:1s"), "exclude each other"},
 		{"no plan", with(load, "--url", m.url, "--no-fixed-schedule"), "say when requests leave, with --rate R, --rate max, --ramp or --concurrency N"},
 		{"nothing selected", with(load, "--url", m.url, "--from", "10h"), "no row lies"},

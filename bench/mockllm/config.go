@@ -55,7 +55,7 @@ type Config struct {
 	IgnoreSalt bool
 	// NoFlush answers 404 to /reset_prefix_cache and /flush_cache.
 	NoFlush bool
-	// NoCachedTokens leaves prompt_tokens_details out of the usage; OmitZeroCached only where nothing was cached, as vLLM may.
+	// NoCachedTokens leaves what was cached out of the usage; OmitZeroCached only where it is nothing, as vLLM may.
 	NoCachedTokens, OmitZeroCached bool
 
 	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.

@@ -40,14 +40,23 @@ type testServer struct {
 // start runs a server until the test ends.
 func start(t *testing.T, cfg Config) *testServer {
 	t.Helper()
-	ts := &testServer{t: t, log: &syncBuffer{}, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	log := &syncBuffer{}
 	if cfg.Log == nil {
-		cfg.Log = ts.log
+		cfg.Log = log
 	}
-	var err error
-	if ts.Server, err = New(cfg); err != nil {
+	srv, err := New(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
+	ts := serve(t, srv)
+	ts.log = log
+	return ts
+}
+
+// serve starts a server that was made.
+func serve(t *testing.T, srv *Server) *testServer {
+	t.Helper()
+	ts := &testServer{Server: srv, t: t, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

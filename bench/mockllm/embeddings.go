@@ -50,7 +50,9 @@ func (embeddingsAPI) whole(r *reply, dst []byte, now int64) []byte {
 	}
 	dst = append(dst, `]}]`...)
 	if !r.hideUsage {
-		dst = r.appendUsage(append(dst, ','))
+		dst = appendInt(dst, `,"usage":{"prompt_tokens":`, r.promptTokens)
+		dst = appendInt(dst, `,"total_tokens":`, r.promptTokens)
+		dst = append(dst, `,"completion_tokens":0,"prompt_tokens_details":null}`...)
 	}
 	return r.closeObject(dst, now)
 }

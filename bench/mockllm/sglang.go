@@ -67,11 +67,7 @@ func (s sglangAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte 
 		from = k
 	}
 	dst = append(r.openData(dst), `{"text":"`...)
-	size := r.cfg.TokensPerChunk // as the chunks were: a silent one is so as a whole
-	for at := from; at < k; at += size {
-		dst = r.appendText(dst, at, min(size, k-at))
-	}
-	dst = r.appendText(dst, k, count)
+	dst = r.appendPart(dst, from, k+count)
 	return r.closeEvent(s.rest(r, dst, from, r.atEnd()), now)
 }
 

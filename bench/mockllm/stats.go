@@ -37,7 +37,7 @@ func (s *counters) ended(r *reply, how ending) {
 
 // Stats is what a Server has done so far.
 type Stats struct {
-	Requests      int64 // completion requests begun
+	Requests      int64 // generation requests begun
 	Done          int64 // … answered whole
 	Gone          int64 // … whose client went away, or that the server's end cut off
 	Faulted       int64 // … that a fault cut off

@@ -47,10 +47,11 @@ func (r *reply) appendText(dst []byte, k, count int) []byte {
 	return dst
 }
 
-// appendPart appends the text of all tokens from one to another.
+// appendPart appends the text of all tokens from the beginning of a part, or of a chunk, to another token: what its
+// chunks say together.
 func (r *reply) appendPart(dst []byte, from, to int) []byte {
-	for k := from; k < to; k++ {
-		dst = r.appendText(dst, k, 1)
+	for k := from; k < to; k += r.cfg.TokensPerChunk {
+		dst = r.appendText(dst, k, min(r.cfg.TokensPerChunk, to-k))
 	}
 	return dst
 }

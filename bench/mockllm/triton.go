@@ -57,7 +57,7 @@ func (d *decoder) tritonParameter(key []byte) (err error) {
 	switch string(key) {
 	case "max_tokens":
 		return d.optional(&d.p.maxTokens)
-	case "min_tokens":
+	case "min_tokens", "min_length": // the second of elder ensembles
 		return d.optional(&d.p.minTokens)
 	case "ignore_eos":
 		d.p.ignoreEOS, err = d.boolean()

@@ -157,6 +157,10 @@ func TestMockBadUsage(t *testing.T) {
 		"--cache-tokens 15":                 "at least one block of 16",
 		"--cache-tokens -2":                 `"-2" is no number of tokens; want one such as 3000000, 300k or 3M; or -1 or 0`,
 		"--template-jitter -1":              "template jitter -1",
+		"--instances 0":                     "want 1 to",
+		"--instances 2 --log x":             "write {instance} into the name",
+		"--body-field x":                    "must be PATH=VALUE",
+		"--targets-file /no/such/file":      "--targets-file",
 		"surplus":                           "surplus",
 		"--tls-self-signed --tls-ca /no/ca": "--tls-ca",
 	} {
@@ -166,6 +170,49 @@ func TestMockBadUsage(t *testing.T) {
 		cmd.SetErr(io.Discard)
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("mock %s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestMockInstances: servers of their own, each with its log, and a file that the replay reads.
+func TestMockInstances(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "targets")
+	url, stop, ended := startMockCommand(t, strings.NewReader(""), "--instances", "3", "--targets-file", file, "--log", filepath.Join(dir, "log-{instance}"),
+		"--header", "x-instance: m{instance}", "--body-field", "nvext.worker_id={instance}")
+	o := options{targetsFile: file}
+	if err := o.readTargets(); err != nil || len(o.urls) != 3 || o.urls[0] != url {
+		t.Fatalf("targets %v, %v; the first is %s", o.urls, err, url)
+	}
+	for i, url := range o.urls {
+		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","max_tokens":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if want := fmt.Sprintf(`"nvext":{"worker_id":%d}`, i); err != nil || resp.Header.Get("X-Instance") != fmt.Sprint("m", i) || !strings.Contains(string(body), want) {
+			t.Errorf("%d: %v %s %v", i, resp.Header, body, err)
+		}
+	}
+	stop()
+	if err := waitMockCommand(t, ended); err != nil {
+		t.Error(err)
+	}
+	for i := range 3 {
+		got, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("log-", i)))
+		if err != nil || bytes.Count(got, []byte("\n")) != 1 {
+			t.Errorf("log %d: %q, %v", i, got, err)
+		}
+	}
+}
+
+// TestMockListenAt: servers listen at the port given and those after it.
+func TestMockListenAt(t *testing.T) {
+	for listen, want := range map[string]string{"127.0.0.1:65535": "127.0.0.1:65536", "nowhere:http:x": "nowhere:http:x"} {
+		o := mockOptions{listen: listen}
+		if ln, err := o.listenAt(1); err == nil || !strings.Contains(err.Error(), "--listen "+want) {
+			t.Errorf("%s: %v, %v", listen, ln, err)
 		}
 	}
 }

@@ -16,6 +16,8 @@ var dialectDocuments = []struct {
 }{
 	{"responses", "created", `{"type":"response.created","sequence_number":0,"response":{"id":"r","status":"in_progress","output":[],"usage":null,"error":null,"incomplete_details":null}}`, nothing, ""},
 	{"responses", "item added", `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","status":"in_progress","role":"assistant","content":[]}}`, nothing, ""},
+	{"responses", "tool's item", `{"type":"response.output_item.added","item":{"type":"function_call","name":"look","arguments":"","call_id":"c"}}`, with(text), ""},
+	{"responses", "tool's item done", `{"type":"response.output_item.done","item":{"type":"function_call","name":"look","arguments":"{}"}}`, nothing, ""},
 	{"responses", "text", `{"content_index":0,"delta":" hello","item_id":"m","logprobs":[],"output_index":0,"sequence_number":4,"type":"response.output_text.delta"}`, with(text), ""},
 	{"responses", "type first", `{"type":"response.output_text.delta","delta":" hello"}`, with(text), ""},
 	{"responses", "empty text", `{"type":"response.output_text.delta","delta":""}`, with(token), ""},
@@ -197,8 +199,15 @@ func responsesMeaning(o ordered) said {
 	for _, v := range o.all("delta") {
 		c.add(v)
 	}
-	if strings.HasSuffix(o.lastText("type"), ".delta") {
+	switch event := o.lastText("type"); {
+	case strings.HasSuffix(event, ".delta"):
 		c.onto(&s)
+	case event == "response.output_item.added":
+		var name carried
+		for _, v := range o.inner("item").all("name") {
+			name.add(v)
+		}
+		s.Token, s.Text = name.filled, name.filled
 	}
 	usage := flat.inner("usage")
 	for _, m := range usage {

@@ -21,7 +21,7 @@ type response struct{ status, reason []byte }
 
 // responsesDocument reads an event, or a whole answer, which is a response object.
 func (p *parser) responsesDocument() {
-	var c content
+	var c, item content
 	var event, said []byte
 	var r response
 	for key, ok := p.key(); ok; key, ok = p.key() {
@@ -30,9 +30,11 @@ func (p *parser) responsesDocument() {
 			event, _, _ = p.text()
 		case "delta":
 			said = p.carries(&c)
+		case "item":
+			p.outputItem(&item)
 		case "output":
 			for more := p.array() && p.element(); more; more = p.element() {
-				p.outputItem()
+				p.wholeItem()
 			}
 		case "response":
 			if p.object() {
@@ -51,14 +53,17 @@ func (p *parser) responsesDocument() {
 	switch {
 	case bytes.HasSuffix(event, []byte(".delta")):
 		p.weighChoice(c, false)
+	case string(event) == "response.output_item.added":
+		item.tool = item.filled
+		p.weighChoice(item, false)
 	case string(event) == "error":
 		p.failed = true
 	}
 	p.weighResponse(r)
 }
 
-// outputItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
-func (p *parser) outputItem() {
+// wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
+func (p *parser) wholeItem() {
 	if !p.object() {
 		return
 	}
@@ -73,6 +78,21 @@ func (p *parser) outputItem() {
 			p.skip()
 		}
 	}
+}
+
+// outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
+func (p *parser) outputItem(c *content) {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		if string(key) == "name" {
+			p.carries(c)
+		} else {
+			p.skip()
+		}
+	}
+	c.present = c.filled
 }
 
 // responseMember reads what an event has in its response, and a whole answer at its top.
