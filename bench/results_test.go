@@ -49,6 +49,7 @@ type line struct {
 	Finish            string  `json:"finish_reason"`
 	Instance          string  `json:"instance"`
 	Session           int64   `json:"session"`
+	History           string  `json:"history"`
 	Turn              int64   `json:"turn"`
 	Type              string  `json:"type"`
 	Expected          int64   `json:"expected_cached_tokens"`

@@ -291,7 +291,7 @@ func TestBalanceRefuses(t *testing.T) {
 	if err := w.CheckLeastInFlight(); err != nil {
 		t.Error(err)
 	}
-	if errNoLane(w) == nil {
+	if errNoLane(w, nil) == nil {
 		t.Error("a lane in a process of its own cannot know what has ended")
 	}
 	w.Targets[1].Path = "/v2/completions"

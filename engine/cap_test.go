@@ -114,7 +114,7 @@ func TestCapGoesOnAfterFailures(t *testing.T) {
 
 func TestCapHasNoLaneProcess(t *testing.T) {
 	w, _ := equalWork(t, 2, capped(1, 1))
-	if err := errNoLane(w); err == nil {
+	if err := errNoLane(w, nil); err == nil {
 		t.Error("a lane in a process of its own cannot know what has ended")
 	}
 }

@@ -375,7 +375,7 @@ func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.
-func errNoLane(w *Work) error {
+func errNoLane(w *Work, h *History) error {
 	if !w.Plan.Open() {
 		return errors.New("a closed loop has no deadlines to keep")
 	}
@@ -387,6 +387,9 @@ func errNoLane(w *Work) error {
 	}
 	if w.Routing.LeastInFlight {
 		return errors.New("where a request goes is decided by responses, which come in here")
+	}
+	if h != nil {
+		return errors.New("live history is made of responses, which come in here")
 	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")

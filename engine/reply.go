@@ -34,6 +34,7 @@ type reply struct {
 	form   bodyForm
 
 	chunks chunkLines // for the chunk log
+	answer answerText // for later turns
 	readNS int64      // the instant after the read
 
 	bytesIn       int64
@@ -60,6 +61,7 @@ func (p *reply) begin(rec *record.Record) {
 	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], p.whole[:0]
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
+	p.answer.reset()
 }
 
 // feed takes what one read returned. ended means the record's outcome is set and the response is over. A body that turns
@@ -151,6 +153,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 	if err := p.backend.ParseEvent(data, d); err != nil {
 		return err
 	}
+	p.answer.add(d)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
 		p.onToken(d.Text, nowNS)
@@ -258,6 +261,7 @@ func (p *reply) endWhole(nowNS int64) {
 		rec.Outcome, rec.Error = record.BadResponse, p.secrets.line(err.Error())
 		return
 	}
+	p.answer.add(&p.delta)
 	p.onDelta(&p.delta)
 	p.names.in(p.whole, &p.delta, rec)
 	p.countTokens()

@@ -33,6 +33,7 @@ type Config struct {
 	Stamps          Stamps        // as ProbeStamps has found to work
 	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
 	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
+	History         *History      // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
 }
 
@@ -114,7 +115,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.balance = newBalance(work, r.peers)
 	r.keeper = newKeeper(r)
 	if len(cfg.LaneCommand) > 0 {
-		if r.remoteErr = errNoLane(work); r.remoteErr == nil {
+		if r.remoteErr = errNoLane(work, cfg.History); r.remoteErr == nil {
 			r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
 		}
 	}
@@ -245,6 +246,7 @@ func (r *Run) complete(c *conn) {
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
 		r.sink.Gaps(c.peer.target, c.reply.gaps)
 	}
+	r.cfg.History.answered(i, rec, &c.reply.answer)
 	c.release()
 	r.finish(i)
 	r.releaseNext()
@@ -267,10 +269,13 @@ func (r *Run) finish(i int32) {
 	if r.balance != nil && r.placed(i) {
 		r.peerOf(i).ended(r.records[i].Outcome)
 	}
+	now := r.clock.Now()
+	r.noteHistory(i)
+	r.cfg.History.ended(r.clock, i)
 	if r.turns != nil {
-		r.fireAll(r.turns.ended(r, i))
+		r.fireAll(r.turns.ended(r, i, now))
 	}
-	for now := r.clock.Now(); ; {
+	for {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {
 			break

@@ -92,28 +92,36 @@ func (t *turns) release(list []thought, i int32, atNS int64) []thought {
 	return append(list, thought{atNS, i})
 }
 
-// ended notes the end of request i and returns what is released by it.
-func (t *turns) ended(r *Run, i int32) (leaving []thought) {
+// ended notes that request i has ended, at nowNS, and returns what is released by it. A turn whose own instant has come since is
+// released at that.
+func (t *turns) ended(r *Run, i int32, nowNS int64) (leaving []thought) {
 	t.Lock()
 	defer t.Unlock()
 	t.state[i].ended = true
 	if r.stop.Load() {
 		return nil
 	}
-	now := r.clock.Now()
 	for j := t.follows[i]; j != noTurn; j = t.next[j] {
 		switch {
 		case t.state[j].released:
 		case t.thinks(int(j)) && t.plan.Turns.ThinkNS[j] > 0:
-			heap.Push(&t.thought, thought{now + t.plan.Turns.ThinkNS[j], j})
+			heap.Push(&t.thought, thought{nowNS + t.plan.Turns.ThinkNS[j], j})
 		case !t.thinks(int(j)) && !t.state[j].due:
 		case t.plan.Open():
-			leaving = t.release(leaving, j, now)
+			leaving = t.release(leaving, j, t.notBefore(j, nowNS))
 		default:
 			t.waiting = append(t.waiting, j)
 		}
 	}
 	return leaving
+}
+
+// notBefore is an instant, or request i's own where that is later and counts.
+func (t *turns) notBefore(i int32, atNS int64) int64 {
+	if t.thinks(int(i)) {
+		return atNS
+	}
+	return max(atNS, t.plan.ReleaseNS[i])
 }
 
 // ready gives places of a closed loop back and returns who takes them: whoever waits, then the next in the order.

@@ -182,9 +182,12 @@ func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
 	return b
 }
 
-// image is what is written for request i: in place for a connection that was ready in time. A late or repeated request
+// image is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready in time. A late or repeated request
 // gets bytes of its own where the arena's may be gone.
 func (r *Run) image(i int32, fresh bool) []byte {
+	if b := r.cfg.History.image(i); b != nil {
+		return b
+	}
 	if v := r.work.Images.window; v != nil && fresh {
 		v.written[i].Store(true)
 		return r.work.Images.whole(v.recipe, r.work, int(i))

@@ -81,6 +81,7 @@ type replay struct {
 	ideal     engine.IdealHits
 	stamps    engine.Stamps
 	chunks    *engine.ChunkLog // nil where none is written
+	history   *engine.History  // nil where turns are sent as recorded
 	notes     []string
 	loadS     float64
 	buildS    float64
@@ -231,6 +232,9 @@ func (r *replay) lay(ctx context.Context) error {
 	r.ideal = r.work.IdealHits()
 	r.describeWork()
 	r.noteShort()
+	if err := r.carryHistory(); err != nil {
+		return err
+	}
 	return r.checkMemory()
 }
 
@@ -401,7 +405,7 @@ func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
-		Stamps: r.stamps, Chunks: r.chunks, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
+		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 // sessionFlags are about conversations.
 type sessionFlags struct {
 	mode  sessionMode
+	past  string // recorded or live
 	taken engine.Assumed
 	given func(flag string) bool
 }
@@ -30,6 +31,7 @@ type sessionFlags struct {
 func (s *sessionFlags) addFlags(f *pflag.FlagSet) {
 	s.given = f.Changed
 	f.StringVar((*string)(&s.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
+	f.StringVar(&s.past, "history", historyRecorded, "turns of a conversation carry the recorded answers to the turns before (recorded), or what the servers answered in this run (live)")
 	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
 	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
 }
@@ -39,6 +41,8 @@ func (s *sessionFlags) check(p *pacing, routed bool) error {
 	switch {
 	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
 		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
+	case s.past != historyRecorded && s.past != historyLive:
+		return fmt.Errorf("--history %q: want %s or %s", s.past, historyRecorded, historyLive)
 	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink && !routed:
 		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s and --route %s", sessionsThink, routePrefix)
 	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():

@@ -5,6 +5,7 @@ type content struct {
 	present, filled bool
 	role            bool
 	tool            bool
+	answer          []byte // the answer's text, escapes and all; nil where there is none
 }
 
 // choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat answer.
@@ -13,13 +14,15 @@ func (p *parser) choice() {
 		return
 	}
 	var c content
-	finished := false
+	finished, index := false, 0
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "text":
-			p.carries(&c)
+			c.answer = p.carries(&c)
 		case "delta", "message":
 			p.chatDelta(&c)
+		case "index":
+			index = p.count()
 		case "finish_reason":
 			if p.finishReason() {
 				finished = true
@@ -29,10 +32,14 @@ func (p *parser) choice() {
 		}
 	}
 	p.weighChoice(c, finished)
+	if index == 0 && len(p.d.Content) == 0 {
+		p.d.Content = c.answer
+	}
 }
 
 // weighChoice applies the definition of a token chunk.
 func (p *parser) weighChoice(c content, finished bool) {
+	p.d.Tool = p.d.Tool || c.tool
 	switch {
 	case c.filled:
 		p.d.Token, p.d.Text = true, true
@@ -67,7 +74,9 @@ func (p *parser) chatDelta(c *content) {
 	}
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
-		case "content", "reasoning_content", "reasoning", "refusal":
+		case "content":
+			c.answer = p.carries(c)
+		case "reasoning_content", "reasoning", "refusal":
 			p.carries(c)
 		case "role":
 			if role, _, ok := p.text(); ok && len(role) > 0 {
@@ -85,11 +94,12 @@ func (p *parser) chatDelta(c *content) {
 	}
 }
 
-// carries notes a text: a string, or (content parts) a list that is not empty. null and other kinds are absent.
-func (p *parser) carries(c *content) {
+// carries notes a text: a string, which it returns as it stands, or (content parts) a list that is not empty. null and other
+// kinds are absent.
+func (p *parser) carries(c *content) (raw []byte) {
 	switch p.peek() {
 	case '"':
-		raw, _ := p.quoted()
+		raw, _ = p.quoted()
 		c.present = true
 		if len(raw) > 0 {
 			c.filled = true
@@ -104,6 +114,7 @@ func (p *parser) carries(c *content) {
 	default:
 		p.skip()
 	}
+	return raw
 }
 
 // toolCall reads one element of tool_calls.

@@ -11,6 +11,12 @@ type Delta struct {
 	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so, others
 	// send no token: usage tells.
 	EmptyFinish bool
+	// Content is the answer's text, without reasoning and tool calls, as it stands in the JSON, escapes and all: those of a stream's
+	// events, one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
+	// aliases what was parsed.
+	Content []byte
+	// Tool: a choice calls a tool.
+	Tool bool
 	// Finish is the finish reason of the last choice that has one; "" where none has.
 	Finish string
 
@@ -40,6 +46,7 @@ type Delta struct {
 // Reset makes everything absent.
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
+	d.Content, d.Tool = nil, false
 	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = false, -1, -1, -1, -1
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }

@@ -31,6 +31,7 @@ func FuzzParse(f *testing.F) {
 		got, want := saidBy(&d), meaning(object)
 		if !utf8.Valid(in) || len(want.Finish) > maxFinishBytes {
 			got.Finish, want.Finish = "", ""
+			got.Content, want.Content = "", ""
 		}
 		if got != want {
 			t.Fatalf("%q\ngot  %+v\nwant %+v", in, got, want)

@@ -51,6 +51,8 @@ func (p *parser) messageMember(key []byte) {
 		p.finishReason()
 	case "usage":
 		p.messageUsage()
+	case "content":
+		p.parts()
 	default:
 		p.common(key)
 	}
@@ -63,7 +65,12 @@ func (p *parser) blockDelta(c *content) {
 	}
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
-		case "text", "thinking", "partial_json":
+		case "text":
+			p.say(p.carries(c))
+		case "partial_json":
+			p.carries(c)
+			p.d.Tool = true
+		case "thinking":
 			p.carries(c)
 		case "stop_reason":
 			p.finishReason()
@@ -81,7 +88,11 @@ func (p *parser) blockStart(c *content) {
 	var start content
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
-		case "text", "thinking", "name":
+		case "text":
+			p.say(p.carries(&start))
+		case "type":
+			p.partType()
+		case "thinking", "name":
 			p.carries(&start)
 		default:
 			p.skip()

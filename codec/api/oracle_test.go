@@ -71,15 +71,24 @@ func decodeValue(dec *json.Decoder) (any, error) {
 	return t, nil
 }
 
-// said is a Delta without what aliases or remembers; of an error message it keeps the text, unescaped.
+// said is a Delta without what aliases or remembers; of the answer it keeps the text, unescaped.
 type said struct {
 	Token, Text, EmptyFinish, Done, HasUsage, IsError bool
 	Finish                                            string
 	Prompt, Completion, More, Cached                  int
+	Content                                           string
+	Tool                                              bool
 }
 
 func saidBy(d *Delta) said {
-	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens}
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
+		string(AppendUnescaped(nil, d.Content)), d.Tool}
+}
+
+// weighed is what the tables of documents say: nothing of the answer's text or of tools.
+func (s said) weighed() said {
+	s.Content, s.Tool = "", false
+	return s
 }
 
 // all returns the values of a key, in order.
@@ -136,6 +145,7 @@ func truth(v any) bool { return v != nil && v != false && v != "" }
 
 func addChoice(s *said, choice ordered) {
 	present, filled, role, tool, finished := false, false, false, false, false
+	answer, index := "", 0
 	carry := func(v any) {
 		switch v := v.(type) {
 		case string:
@@ -157,7 +167,10 @@ func addChoice(s *said, choice ordered) {
 	message := func(m ordered) {
 		for _, m := range m {
 			switch m.key {
-			case "content", "reasoning_content", "reasoning", "refusal":
+			case "content":
+				answer, _ = m.value.(string)
+				carry(m.value)
+			case "reasoning_content", "reasoning", "refusal":
 				carry(m.value)
 			case "role":
 				name, _ := m.value.(string)
@@ -180,7 +193,10 @@ func addChoice(s *said, choice ordered) {
 	for _, m := range choice {
 		switch m.key {
 		case "text":
+			answer, _ = m.value.(string)
 			carry(m.value)
+		case "index":
+			index = count(m.value)
 		case "delta", "message":
 			if m, ok := m.value.(ordered); ok {
 				message(m)
@@ -190,6 +206,9 @@ func addChoice(s *said, choice ordered) {
 				finished, s.Finish = true, reason
 			}
 		}
+	}
+	if s.Tool = s.Tool || tool; index == 0 && s.Content == "" {
+		s.Content = answer
 	}
 	switch {
 	case filled:

@@ -26,6 +26,7 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 	if d.last.matches(data) {
 		d.Reset()
 		d.Token, d.Text = true, true
+		d.last.tell(data, d)
 		return nil
 	}
 	if len(data) < len(`{"object":"error"}`) {
@@ -42,7 +43,7 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 	p := parser{scanner: scanner{b: data}, d: d}
 	err := p.parse(reads)
 	if err == nil && d.plain() {
-		d.last.remember(data, p.textFrom, p.textTo)
+		d.last.remember(data, p.textFrom, p.textTo, d)
 	}
 	return err
 }

@@ -121,14 +121,14 @@ func TestDocuments(t *testing.T) {
 			for how, parse := range map[string]func([]byte, *Delta) error{"event": b.ParseEvent, "body": b.ParseBody} {
 				if err := parse([]byte(c.in), &d); err != nil {
 					t.Errorf("%s as %s: %v", c.name, how, err)
-				} else if got := saidBy(&d); got != c.want || string(d.Error) != c.message {
+				} else if got := saidBy(&d).weighed(); got != c.want || string(d.Error) != c.message {
 					t.Errorf("%s as %s: %s\ngot  %+v %q\nwant %+v %q", c.name, how, c.in, got, d.Error, c.want, c.message)
 				}
 			}
 			tree, err := decode([]byte(c.in))
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
-			} else if got := meaning(tree.(ordered)); got != c.want {
+			} else if got := meaning(tree.(ordered)).weighed(); got != c.want {
 				t.Errorf("%s: the oracle says %+v, want %+v", c.name, got, c.want)
 			}
 		}
@@ -252,6 +252,12 @@ func TestRepeatedChunksWithMore(t *testing.T) {
 		`{"choices":[{"text":"TEXT"},{"text":"x"}]}`,
 		`{"choices":[{"text":"x"},{"text":"TEXT"},{"delta":{"content":["x"]}}]}`,
 		"{\"choices\":[{\"text\":\"TEXT\"\n}]}",
+		`{"choices":[{"index":0,"delta":{"content":"","reasoning_content":"TEXT"}}]}`,
+		`{"choices":[{"index":0,"delta":{"reasoning_content":"TEXT","content":"x"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"x","reasoning_content":"TEXT"}}]}`,
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"TEXT"}}]}}]}`,
+		`{"choices":[{"index":1,"delta":{"content":"TEXT"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"x"}},{"index":1,"delta":{"content":"TEXT"}}]}`,
 	} {
 		for _, text := range []string{"x", "y", "", `\`, `\"`} {
 			sameTwice(t, []byte(strings.Replace(more, "TEXT", "x", 1)), []byte(strings.Replace(more, "TEXT", text, 1)))

@@ -11,6 +11,9 @@ type repeat struct {
 	chunk    [repeatBytes]byte
 	size     int
 	from, to int // the text, without its quotes; to = 0: nothing is remembered
+
+	answer bool // the text is the answer's: not reasoning, nor a tool's
+	tool   bool // a choice calls a tool
 }
 
 // matches reports whether data is the remembered chunk with another text.
@@ -28,9 +31,20 @@ func (r *repeat) matches(data []byte) bool {
 	return s.bad == "" && s.i == end+1
 }
 
-// remember notes a chunk whose whole meaning is that data[from:to] is some text of a choice.
-func (r *repeat) remember(data []byte, from, to int) {
-	if len(data) <= len(r.chunk) {
-		r.size, r.from, r.to = copy(r.chunk[:], data), from, to
+// tell says of a chunk that matches whose text it has.
+func (r *repeat) tell(data []byte, d *Delta) {
+	d.Tool = r.tool
+	if r.answer {
+		d.Content = data[r.from : len(data)-(r.size-r.to)]
 	}
+}
+
+// remember notes a chunk whose whole meaning, in d, is that data[from:to] is some text of a choice. Where the answer's text is
+// another one beside it, there would be two that change.
+func (r *repeat) remember(data []byte, from, to int, d *Delta) {
+	answer := len(d.Content) > 0 && &d.Content[0] == &data[from]
+	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
+		return
+	}
+	r.size, r.from, r.to, r.answer, r.tool = copy(r.chunk[:], data), from, to, answer, d.Tool
 }

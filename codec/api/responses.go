@@ -22,16 +22,20 @@ type response struct{ status, reason []byte }
 // responsesDocument reads an event, or a whole answer, which is a response object.
 func (p *parser) responsesDocument() {
 	var c, item content
-	var event []byte
+	var event, said []byte
 	var r response
 	for key, ok := p.key(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "type":
 			event, _, _ = p.text()
 		case "delta":
-			p.carries(&c)
+			said = p.carries(&c)
 		case "item":
 			p.outputItem(&item)
+		case "output":
+			for more := p.array() && p.element(); more; more = p.element() {
+				p.wholeItem()
+			}
 		case "response":
 			if p.object() {
 				for key, ok := p.key(); ok; key, ok = p.key() {
@@ -42,15 +46,38 @@ func (p *parser) responsesDocument() {
 			p.responseMember(key, &r)
 		}
 	}
+	p.d.Tool = p.d.Tool || bytes.HasPrefix(event, []byte("response.function_call"))
+	if string(event) == "response.output_text.delta" {
+		p.say(said)
+	}
 	switch {
 	case bytes.HasSuffix(event, []byte(".delta")):
 		p.weighChoice(c, false)
 	case string(event) == "response.output_item.added":
+		item.tool = item.filled
 		p.weighChoice(item, false)
 	case string(event) == "error":
 		p.failed = true
 	}
 	p.weighResponse(r)
+}
+
+// wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
+func (p *parser) wholeItem() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "type":
+			kind, _, _ := p.text()
+			p.d.Tool = p.d.Tool || string(kind) == "function_call"
+		case "content":
+			p.parts()
+		default:
+			p.skip()
+		}
+	}
 }
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.

@@ -25,6 +25,9 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 	if r.Instance != "" {
 		dst = appendString(append(dst, `,"instance":`...), r.Instance)
 	}
+	if r.History != "" {
+		dst = appendString(append(dst, `,"history":`...), r.History)
+	}
 	dst = r.appendInstants(dst)
 	dst = appendMS(append(dst, `,"ttft_ms":`...), r.TTFTNS())
 	dst = appendMS(append(dst, `,"tpot_ms":`...), r.TPOTNS())

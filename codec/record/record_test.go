@@ -135,6 +135,9 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.Instance != "" {
 			want["instance"] = str(r.Instance)
 		}
+		if r.History != "" {
+			want["history"] = str(r.History)
+		}
 		if r.Type != "" {
 			want["type"] = str(r.Type)
 		}

@@ -25,6 +25,7 @@ type RunInfo struct {
 	Routing    *route.Oracle // nil where there is one instance, or nothing is known of prompts
 	Turns      *Turns        // nil where no request follows another
 	Amplify    *Amplify      // nil where the load is as recorded
+	History    *History      // nil where all is sent as recorded
 	BuildAhead *BuildAhead   // nil where all requests were built before the start
 	Shortfall  *Shortfall    // nil where nothing exact was expected
 	Servers    *Servers      // nil where no server's metrics were read
@@ -65,7 +66,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.PrefixCache = prefixCache(&all, targets)
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
-	s.Turns, s.Amplify, s.Servers, s.Routing = info.Turns, info.Amplify, info.Servers, info.Routing
+	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)

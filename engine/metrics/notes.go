@@ -48,6 +48,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
 			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
 	}
+	out = append(out, historyNotes(s.History)...)
 	out = append(out, machineNotes(s)...)
 	out = append(out, unevenNotes(s)...)
 	out = append(out, outageNotes(s)...)

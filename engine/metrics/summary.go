@@ -45,6 +45,7 @@ type Summary struct {
 	Client      Client        `json:"client"`
 	Cap         *Cap          `json:"cap"`               // null where any number of requests could be in flight
 	Turns       *Turns        `json:"turns,omitempty"`   // absent where no request follows another
+	History     *History      `json:"history,omitempty"` // absent where turns were sent as recorded
 	Amplify     *Amplify      `json:"amplify,omitempty"` // absent where the load is as recorded
 	BuildAhead  *BuildAhead   `json:"build_ahead"`       // null where all requests were built before the start
 	Limits      Limits        `json:"limits"`

@@ -64,6 +64,7 @@ func (p *page) requests(s *metrics.Summary) {
 	}
 	p.held(s.Cap)
 	p.turns(s.Turns)
+	p.history(s.History)
 	p.buildAhead(s.BuildAhead)
 	p.Line("")
 }
@@ -93,6 +94,18 @@ func (p *page) turns(t *metrics.Turns) {
 		parts = append(parts, "later by p50 "+human.Duration(t.LaterMS.P50*1e6, 3), "p99 "+human.Duration(t.LaterMS.P99*1e6, 3))
 	}
 	p.Field("turns", parts...)
+}
+
+// history prints with what follow-up turns were sent; nothing if as recorded.
+func (p *page) history(h *metrics.History) {
+	if h == nil {
+		return
+	}
+	parts := []string{h.Mode, human.Count(h.Live) + " turns with all answers live", some(h.Partly, "with some"), some(h.Recorded, "as recorded")}
+	if h.MakeUS != nil {
+		parts = append(parts, "made in p50 "+human.Duration(h.MakeUS.P50*1e3, 3), "p99 "+human.Duration(h.MakeUS.P99*1e3, 3))
+	}
+	p.Field("history", parts...)
 }
 
 // buildAhead prints how requests were built during the run; nothing if before.

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// The values of --history.
+const (
+	historyRecorded = "recorded"
+	historyLive     = "live"
+)
+
+// carryHistory prepares the turns that get what the servers answer.
+func (r *replay) carryHistory() (err error) {
+	if r.o.sessions.past == historyRecorded {
+		return nil
+	}
+	if r.history, err = engine.NewHistory(r.recipe, r.work); err != nil {
+		return fmt.Errorf("--history %s: %w", historyLive, err)
+	}
+	r.say.line("      live history: %s to get what the servers answer to the turns before", human.Many(int64(r.history.Turns()), "follow-up turn"))
+	r.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
+	return nil
+}

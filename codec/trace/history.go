@@ -1,0 +1,113 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+)
+
+// Carried is where request i's messages hold the answer to an earlier request.
+type Carried struct {
+	// Of is that request: the nearest turn before with whose messages those of request i begin. -1 = none.
+	Of int32
+	// From and To are the place of the answer in the request's Literal.Content, with the comma before it. Equal: the file has no
+	// answer there, and From is where it belongs.
+	From, To int32
+	// Fixed: no other answer can stand there, since what follows is about this one: it calls a tool, or what was said does not show
+	// where it belongs.
+	Fixed bool
+}
+
+// mostBack is how many turns back the one is looked for that a turn goes on from: agents of one session take turns.
+const mostBack = 16
+
+// noTurn says that no turn comes before.
+const noTurn = -1
+
+// Carries finds for each of the trace's first len(before) requests whose answer it holds that others before it do not: all else of
+// its messages that are answers of earlier requests lies where it does in the request that Of names. Before is the turn before each
+// request, -1 = none; all of them come earlier in the trace.
+func (t *Trace) Carries(before []int32) []Carried {
+	all := make([]Carried, len(before))
+	for i := range all {
+		all[i].Of = noTurn
+		if t.Literal(i).Kind != MessagesLiteral {
+			continue
+		}
+		j := before[i]
+		for range mostBack {
+			if j == noTurn {
+				break
+			}
+			if c, ok := t.goesOnFrom(i, int(j)); ok {
+				all[i] = c
+				break
+			}
+			j = before[j]
+		}
+	}
+	return all
+}
+
+// goesOnFrom tells whether request i's messages begin with those of request j and go on, and where j's answer stands then.
+func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
+	content, said := t.Literal(i).Content, t.Literal(j)
+	head := bytes.TrimRight(said.Content, " \t\r\n")
+	if said.Kind != MessagesLiteral || !bytes.HasPrefix(content, head) {
+		return Carried{}, false
+	}
+	more := content[len(head):]
+	comma := bytes.IndexByte(more, ',')
+	if comma < 0 || len(bytes.TrimSpace(more[:comma])) > 0 {
+		return Carried{}, false // no more, or another message that only begins alike
+	}
+	behind := bytes.TrimLeft(more[comma+1:], " \t\r\n")
+	place := Carried{Of: int32(j), From: int32(len(head)), To: int32(len(head))}
+	var b newlySaid
+	s := scanner{b: append(append([]byte{'['}, behind...), ']')}
+	switch err := s.list(b.take); {
+	case err == nil && b.answers():
+		place.To = int32(len(content) - len(behind) + b.size)
+	case err != nil || slices.Contains(b.roles, "assistant"):
+		place.Fixed = true
+	}
+	return place, true
+}
+
+// newlySaid is what a turn's messages have beyond those of the turn that it goes on from.
+type newlySaid struct {
+	roles []string
+	size  int  // of the first of them in bytes
+	calls bool // that one calls a tool
+}
+
+func (b *newlySaid) take(i int, value []byte) error {
+	all, err := membersOf(value)
+	if err != nil {
+		return err
+	}
+	role := valueOf(all, "role")
+	if role == nil || role[0] != '"' {
+		return errNoRole
+	}
+	b.roles = append(b.roles, string(unquoted(role)))
+	if i == 0 {
+		b.size, b.calls = len(value), firstOf(all, "tool_calls", "function_call") != nil
+	}
+	return nil
+}
+
+var errNoRole = errors.New("a message without a role")
+
+// answers tells whether it begins with an answer in words, and something else comes behind that.
+func (b *newlySaid) answers() bool {
+	if len(b.roles) < 2 || b.roles[0] != "assistant" || b.calls {
+		return false
+	}
+	return b.roles[1] != "tool" && b.roles[1] != "function" // those are about a call, whatever form it has
+}
+
+// AppendAnswer appends a message with the text of an answer, the inside of a JSON string, behind others.
+func AppendAnswer(dst, text []byte) []byte {
+	return append(append(append(dst, `,{"role":"assistant","content":"`...), text...), `"}`...)
+}

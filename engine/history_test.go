@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// chatWork is the work of a file of conversations, with images.
+func chatWork(t testing.TB, file string) (*Work, *Recipe) {
+	path := filepath.Join(t.TempDir(), "chat.jsonl")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := trace.Open(path, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sched.FromTrace(read.ArrivalNS, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend, err := api.New("chat", api.Options{Model: "m", Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := netip.MustParseAddrPort("127.0.0.1:1")
+	w := &Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
+	w.Targets = []Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
+	r := &Recipe{Backend: backend, RunID: "a"}
+	w.Images = buildImages(t, r, w)
+	return w, r
+}
+
+type chatMessage struct{ Role, Content string }
+
+// chatFile has conversations of some turns; every other one has recorded answers.
+func chatFile(conversations, turns, bytesEach int) string {
+	var file strings.Builder
+	for c := range conversations {
+		var all []string
+		for k := range turns {
+			all = append(all, fmt.Sprintf(`{"text":"c%dt%d %s","timestamp":%d}`, c, k, strings.Repeat("x", bytesEach), k))
+			if c%2 == 0 {
+				all = append(all, fmt.Sprintf(`{"role":"assistant","text":"recorded %d %d"}`, c, k))
+			}
+		}
+		fmt.Fprintf(&file, `{"session_id":"%d","turns":[%s]}`+"\n", c, strings.Join(all, ","))
+	}
+	return file.String()
+}
+
+// messagesOf reads an image as a server does.
+func messagesOf(t testing.TB, image []byte) (messages []chatMessage) {
+	r := bufio.NewReader(bytes.NewReader(image))
+	req, err := http.ReadRequest(r)
+	if err != nil {
+		t.Fatalf("%v: %q", err, image)
+	}
+	text, err := io.ReadAll(req.Body)
+	var body struct{ Messages []chatMessage }
+	if err != nil || r.Buffered() > 0 || int64(len(text)) != req.ContentLength || json.Unmarshal(text, &body) != nil {
+		t.Fatalf("%v, %d bytes of %d, %d left: %q", err, len(text), req.ContentLength, r.Buffered(), text)
+	}
+	return body.Messages
+}
+
+// TestHistoryStorm sends and ends the turns of many conversations from as many goroutines, some turns before the one that they go on
+// from has ended. Whatever is sent has at each place the live answer or what the file has, does not change while it is sent, and
+// nothing is kept in the end.
+func TestHistoryStorm(t *testing.T) {
+	const conversations, turns = 120, 6
+	w, recipe := chatWork(t, chatFile(conversations, turns, 20))
+	h, err := NewHistory(recipe, w)
+	if err != nil || h.Turns() != conversations*(turns-1) {
+		t.Fatalf("%d turns, %v", h.Turns(), err)
+	}
+	before := TurnsBefore(w.Trace, w.Requests())
+	ended := make([]chan struct{}, w.Requests())
+	for i := range ended {
+		ended[i] = make(chan struct{})
+	}
+	clock := sched.NewMonotonic()
+	clock.Start(0)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	lives := 0
+	for i := range int32(w.Requests()) {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			waited := before[i] != noTurn && rng.IntN(4) > 0
+			if waited {
+				<-ended[before[i]]
+			}
+			image := h.image(i)
+			live := image != nil
+			if !live {
+				image = w.Images.At(int(i))
+			}
+			sent := bytes.Clone(image)
+			n := checkStormy(t, w, i, messagesOf(t, sent))
+			mu.Lock()
+			lives += n
+			mu.Unlock()
+			for range rng.IntN(20) {
+				runtime.Gosched()
+			}
+			again := h.image(i)
+			if (again != nil) != live || !bytes.Equal(image, sent) || live && !bytes.Equal(again, sent) {
+				t.Errorf("request %d is another one when it is sent again", i)
+			}
+			if waited && !live && h.turns[before[i]].fate.Load() == toldFate {
+				t.Errorf("request %d left as recorded, though request %d had been answered before", i, before[i])
+			}
+			rec := record.Record{Outcome: record.OK}
+			if i%7 == 3 {
+				rec.Outcome = record.Reset
+			}
+			if i%7 != 5 { // the others are never answered: no connection, or not sent at all
+				h.answered(i, &rec, &answerText{wanted: true, text: fmt.Appendf(nil, `live \"%d\"`, i)})
+			}
+			h.ended(clock, i)
+			close(ended[i])
+		})
+	}
+	all.Wait()
+	for i := range h.turns {
+		want := toldFate
+		if i%7 == 3 || i%7 == 5 || !h.follows(int32(i)) {
+			want = failedFate
+		}
+		if fate := h.turns[i].fate.Load(); fate != want {
+			t.Fatalf("request %d: fate %d, want %d", i, fate, want)
+		}
+		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.room != nil || turn.needed.Load() != 0 {
+			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.room), turn.needed.Load())
+		}
+	}
+	if lives < w.Requests()/2 {
+		t.Errorf("%d live answers", lives)
+	}
+}
+
+// checkStormy checks what was sent for request i and returns how many live answers it has.
+func checkStormy(t *testing.T, w *Work, i int32, sent []chatMessage) (lives int) {
+	recorded := messagesOf(t, w.Images.At(int(i)))
+	var want []chatMessage
+	chain := []int32{}
+	before := TurnsBefore(w.Trace, w.Requests())
+	for j := before[i]; j != noTurn; j = before[j] {
+		chain = append(chain, j)
+	}
+	slices.Reverse(chain)
+	for k, m := range recorded {
+		if m.Role == "assistant" {
+			continue
+		}
+		want = append(want, m)
+		if k == len(recorded)-1 {
+			break
+		}
+		live := chatMessage{"assistant", fmt.Sprintf(`live "%d"`, chain[0])}
+		chain = chain[1:]
+		if len(sent) > len(want) && sent[len(want)] == live {
+			want = append(want, live)
+			lives++
+		} else if recorded[k+1].Role == "assistant" {
+			want = append(want, recorded[k+1])
+		}
+	}
+	if !reflect.DeepEqual(sent, want) {
+		t.Errorf("request %d\ngot  %v\nwant %v", i, sent, want)
+	}
+	return lives
+}
+
+// TestHistoryRefused: work of which no request carries an answer, and why.
+func TestHistoryRefused(t *testing.T) {
+	const call = `{"timestamp":0,"session_id":"s","messages":[{"role":"user","content":"a"}]}
+{"timestamp":1,"session_id":"s","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"f()"},{"role":"tool","content":"1"}]}
+`
+	for file, why := range map[string]string{
+		`{"turns":[{"text":"a","timestamp":0}]}`: "none follows another",
+		`{"session_id":"s","timestamp":0,"text":"a"}` + "\n" + `{"session_id":"s","timestamp":1,"text":"ab"}`:                              "the messages of none begin with those",
+		`{"timestamp":0,"session_id":"s","payload":{"messages":[]}}` + "\n" + `{"timestamp":1,"session_id":"s","payload":{"messages":[]}}`: "whole bodies are sent as they stand",
+		call: "calls of tools",
+	} {
+		w, r := chatWork(t, file)
+		if _, err := NewHistory(r, w); !errors.Is(err, ErrNoHistory) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", file, err, why)
+		}
+	}
+}
+
+// TestAnswerTextAllocatesNothing: a stream's text is kept, or not, without an allocation; so is the choice of what is sent.
+func TestAnswerTextAllocatesNothing(t *testing.T) {
+	w, recipe := chatWork(t, chatFile(3, 3, 20))
+	h, err := NewHistory(recipe, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := []byte(chunked(events(64, finish, usage(9, 64, 0), done)))
+	for _, wanted := range []bool{false, true} {
+		p, rec := newReply(t, true)
+		rec.OutputTokens = 64
+		round := func() {
+			rec.Clear()
+			p.begin(rec)
+			p.answer.wanted = wanted
+			p.feed(raw, 1)
+			for i := range int32(w.Requests()) {
+				h.image(i)
+			}
+		}
+		round()
+		if n := testing.AllocsPerRun(50, round); n != 0 || rec.Outcome != record.OK {
+			t.Errorf("wanted %v: %v allocations (%v %q), want 0", wanted, n, rec.Outcome, rec.Error)
+		}
+		text := " t0"
+		for i := 1; i < 64; i++ {
+			text += fmt.Sprint(" t", i)
+		}
+		if !wanted {
+			text = ""
+		}
+		if string(p.answer.text) != text {
+			t.Errorf("wanted %v: kept %q", wanted, p.answer.text)
+		}
+	}
+}
+
+// BenchmarkHistoryMake makes the image of the last of 10 turns.
+func BenchmarkHistoryMake(b *testing.B) {
+	for _, size := range []int{100, 2000, 20000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			w, recipe := chatWork(b, chatFile(1, 10, size))
+			h, err := NewHistory(recipe, w)
+			if err != nil {
+				b.Fatal(err)
+			}
+			clock := sched.NewMonotonic()
+			rec := record.Record{Outcome: record.OK}
+			last := int32(w.Requests() - 1)
+			for i := range last {
+				h.answered(i, &rec, &answerText{wanted: true, text: bytes.Repeat([]byte("y"), size)})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				h.make(clock, last)
+				t := &h.turns[last]
+				if t.live != 9 {
+					b.Fatal(t.live)
+				}
+				t.form.Store(formOpen)
+				h.rooms.put(t.room)
+			}
+			b.SetBytes(int64(len(h.turns[last].room)))
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
+func (r *Run) History() *metrics.History {
+	h := r.cfg.History
+	if h == nil {
+		return nil
+	}
+	found := metrics.History{Mode: "live", MakeUS: h.took.Percentiles(1e3)}
+	for i, before := range h.before {
+		if before == noTurn || r.records[i].SentNS == record.None {
+			continue
+		}
+		found.Turns++
+		live, lack := h.sentWith(int32(i))
+		found.Answers += int64(live)
+		switch {
+		case lack == toldFate:
+			found.Live++
+			continue
+		case live > 0:
+			found.Partly++
+		default:
+			found.Recorded++
+		}
+		switch lack {
+		case openFate:
+			found.Why.Late++
+		case failedFate:
+			found.Why.Failed++
+		case mutedFate:
+			found.Why.NoText++
+		case toolFate:
+			found.Why.Tools++
+		case apartFate:
+			found.Why.Apart++
+		}
+	}
+	return &found
+}
+
+// noteHistory completes the record of a request that has ended.
+func (r *Run) noteHistory(i int32) {
+	h, rec := r.cfg.History, &r.records[i]
+	if h == nil || h.before[i] == noTurn || rec.SentNS == record.None {
+		return
+	}
+	switch live, lack := h.sentWith(i); {
+	case lack == toldFate:
+		rec.History = "live"
+	case live > 0:
+		rec.History = "partly"
+	default:
+		rec.History = "recorded"
+	}
+}
+
+// sentWith is how many live answers request i was sent with, and why the latest of the others was none; toldFate = there were no
+// others.
+func (h *History) sentWith(i int32) (live int32, lack uint32) {
+	t := &h.turns[i]
+	switch {
+	case t.place.Of == noTurn:
+		return 0, apartFate
+	case t.form.Load() == formLive:
+		return t.live, t.lack
+	case t.place.Fixed:
+		return 0, toolFate
+	}
+	if lack = h.turns[t.place.Of].fate.Load(); lack == toldFate {
+		lack = openFate // it came too late
+	}
+	return 0, lack
+}
