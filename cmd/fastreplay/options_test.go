@@ -50,12 +50,13 @@ func TestProofFlags(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--verify-prompts 64":                 "--verify-prompts: give the model's own tokenizer with --tokenizer", // the default, but without what it is about
-		"--tokenizer x --verify-prompts many": `--verify-prompts "many": want a number of prompts, or all`,
-		"--tokenizer x --verify-prompts -1":   `--verify-prompts "-1"`,
-		"--api chat --chat-overhead 25":       `--chat-overhead "25": want HEAD,TAIL`,
-		"--cache-tokens -1":                   `--cache-tokens: "-1" is no number of tokens`,
-		"--engine-block-tokens -1":            "--engine-block-tokens -1: want at least 1",
+		"--verify-prompts 64":                   "--verify-prompts: give the model's own tokenizer with --tokenizer", // the default, but without what it is about
+		"--tokenizer x --verify-prompts many":   `--verify-prompts "many": want a number of prompts, or all`,
+		"--tokenizer x --verify-prompts -1":     `--verify-prompts "-1"`,
+		"--api chat --chat-overhead 25":         `--chat-overhead "25": want HEAD,TAIL`,
+		"--cache-tokens -1":                     `--cache-tokens: "-1" is no number of tokens`,
+		"--engine-block-tokens -1":              "--engine-block-tokens -1: want at least 1",
+		"--route least-inflight --history live": "use another router",
 	} {
 		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", line, err, want)

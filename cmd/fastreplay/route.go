@@ -36,6 +36,8 @@ func (o *options) checkRoute() error {
 		return fmt.Errorf("--load-bound %v: want at least 1, such as %v, or 0 for none", o.loadBound, route.DefaultBound)
 	case o.pacing.given("load-bound") && o.route != routePrefix:
 		return fmt.Errorf("--load-bound is about --route %s", routePrefix)
+	case o.route == routeLeastInFlight && o.sessions.past == historyLive:
+		return fmt.Errorf("--route %s with --history %s: a body that is made of answers is made for the server that it goes to; use another router", o.route, historyLive)
 	}
 	return nil
 }
