@@ -46,7 +46,7 @@ func (r *Recipe) checkLiterals(w *Work) error {
 	traits := r.Backend.Traits()
 	for i := range w.Requests() {
 		l, _ := w.literal(i)
-		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !api.OwnLength(l.Extra) {
+		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
 			return &LiteralError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
 		}
 		if err := r.Backend.Takes(l); err != nil {

@@ -165,28 +165,29 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	}
 	var all api.Delta
 	all.Reset()
+	take := func(data []byte) (end bool, err error) {
+		if err = backend.ParseEvent(data, d); err == nil && d.HasUsage {
+			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
+		}
+		return err != nil || d.IsError, err
+	}
 	var events sse.Scanner
 	for len(answer) > 0 {
 		data, n, ok, err := events.Next(answer)
-		if err == nil && ok {
-			err = backend.ParseEvent(data, d)
-		}
 		if err != nil {
 			return err
 		}
-		if d.HasUsage {
-			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
-		}
-		if d.IsError {
-			return nil
+		if ok {
+			if end, err := take(data); end {
+				return err
+			}
 		}
 		answer = answer[n:]
 	}
 	if data, ok := events.Finish(); ok {
-		if err := backend.ParseEvent(data, d); err != nil {
+		if end, err := take(data); end {
 			return err
 		}
-		all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
 	}
 	*d = all
 	return nil

@@ -198,3 +198,25 @@ func TestPrefixCaches(t *testing.T) {
 		}
 	}
 }
+
+// TestParseAnswer reads streams in whole, also one that breaks off without the blank line of its last event.
+func TestParseAnswer(t *testing.T) {
+	tgi, err := api.New("tgi", api.Options{Stream: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token = "data:{\"token\":{\"text\":\"a\"},\"details\":null}\n\n"
+	const last = "data:{\"token\":{\"text\":\"b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2,\"input_length\":9}}"
+	for answer, want := range map[string]struct {
+		prompt int
+		error  string
+	}{
+		token + last + "\n\n": {9, ""}, token + last: {9, ""}, token + "data:{\"error\":\"no\"}\n\n" + last: {-1, "no"}, token + "data:{\"error\":\"no\"}": {-1, "no"},
+		`{"error":"bad"}`: {-1, "bad"}, token: {-1, ""},
+	} {
+		var d api.Delta
+		if err := parseAnswer(tgi, []byte(answer), &d); err != nil || d.PromptTokens != want.prompt || string(d.Error) != want.error || d.IsError != (want.error != "") {
+			t.Errorf("%q: %d prompt tokens, error %q, %v", answer, d.PromptTokens, d.Error, err)
+		}
+	}
+}

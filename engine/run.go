@@ -103,7 +103,7 @@ type Run struct {
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
 		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan), turns: newTurns(work.Plan),
-		records: work.records(runID, ideal),
+		records: work.records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}

@@ -71,7 +71,7 @@ func (w *Work) cache(instance netip.AddrPort) PrefixCache {
 }
 
 // records returns the run's records, each with what is known of it before it is sent.
-func (w *Work) records(runID string, ideal IdealHits) []record.Record {
+func (w *Work) records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
 	records := make([]record.Record, w.Requests())
 	t := w.Trace
 	for i := range records {
@@ -88,7 +88,7 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 		if t.Type != nil {
 			r.Type = t.Types[t.Type[i]]
 		}
-		w.recordLengths(r, i)
+		w.recordLengths(r, i, backend)
 		if w.Plan.Open() {
 			r.PlannedNS = w.Plan.ReleaseNS[i]
 		}
@@ -103,13 +103,13 @@ func (w *Work) records(runID string, ideal IdealHits) []record.Record {
 
 // recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's
 // to say, and a payload asks for a length of its own, as extra members may.
-func (w *Work) recordLengths(r *record.Record, i int) {
+func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	l, output := w.Trace.Literal(i), int64(w.Trace.OutputTokens[i])
 	kind := l.Kind
 	if kind == trace.NoLiteral {
 		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.builtTokens(i))
 	}
-	if kind != trace.PayloadLiteral && output > 0 && !api.OwnLength(l.Extra) {
+	if kind != trace.PayloadLiteral && output > 0 && !backend.OwnLength(l.Extra) {
 		r.OutputTokens = output
 	}
 }

@@ -70,7 +70,7 @@ func (o *options) chooseAPI(l *literals) error {
 		return err
 	}
 	o.noStream = o.noStream || !o.traits.Streams
-	o.limits.ForcedOutput = o.limits.ForcedOutput && o.traits.Forces
+	o.limits.ForcedOutput = o.limits.ForcedOutput && o.traits.Forces && !api.OwnLength(o.api, o.extra)
 	if o.prompt == "" {
 		o.prompt = map[bool]string{true: promptTokenIDs, false: promptText}[o.traits.TokenIDs]
 	}

@@ -143,7 +143,7 @@ func (o *options) addTargetFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
 	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that says which instance answered, such as meta_info.worker; unless --instance-header is given, no header is asked (default: where NVIDIA's Dynamo has it)")
-	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set)")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set; with --api messages first $ANTHROPIC_API_KEY, as x-api-key)")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
 	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
@@ -242,7 +242,7 @@ func (o *options) complete(args []string) error {
 	if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
 		return fmt.Errorf("--extra-inputs: %w", err)
 	}
-	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput && !api.OwnLength(o.extra)
+	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
 	return o.check()
 }
 

@@ -60,6 +60,8 @@ type Backend interface {
 	AppendSuffix(dst []byte, outputTokens int) []byte
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
+	// OwnLength tells whether a row's extra members say how long the answer may be.
+	OwnLength(extra []byte) bool
 	// Takes tells why the API cannot send a request of that form; nil if it can. The others are for what it takes.
 	Takes(l Literal) error
 	// LiteralSize is the exact number of bytes of a literal's body.
@@ -128,16 +130,6 @@ func Has(name, path string) bool {
 	return ModelAt(path) != "" && strings.HasPrefix(path, before) && strings.HasSuffix(strings.TrimSuffix(path, "_stream"), after)
 }
 
-// ModelAt is the model that a path of Triton's names; "" for another path.
-func ModelAt(path string) string {
-	_, rest, ok := strings.Cut(path, "/v2/models/")
-	model, method, _ := strings.Cut(rest, "/")
-	if !ok || method != "generate" && method != "generate_stream" {
-		return ""
-	}
-	return model
-}
-
 // AtPath names the backend of which requests go to a path, the first where several share it; "" where none does.
 func AtPath(path string) string {
 	for _, k := range kinds() {
@@ -184,9 +176,11 @@ func newServer(k kind, o Options) (Backend, error) {
 	if o.Stream && k.stream != "" {
 		path = k.stream
 	}
-	k.traits.Sized = k.traits.Sized && !b.extra.ownLength()
+	k.traits.Sized = k.traits.Sized && !k.shape.saysLength(b.extra)
 	return &server{kind: k, bodies: *b, path: strings.Replace(path, "%s", model, 1)}, nil
 }
+
+func (s *server) OwnLength(extra []byte) bool { return s.kind.shape.ownLength(extra) }
 
 func (s *server) Path() string { return s.path }
 

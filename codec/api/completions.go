@@ -13,7 +13,7 @@ func completions() kind {
 // openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
 func openAI() shape {
 	return shape{
-		most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+		most: []string{"max_tokens"}, alias: []string{"max_completion_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
 		stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 	}
 }

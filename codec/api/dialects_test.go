@@ -556,3 +556,26 @@ func TestNewRefusesWhatAnAPIHasNot(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnLength: a length counts where the API looks for it, and nowhere else.
+func TestOwnLength(t *testing.T) {
+	for _, c := range []struct {
+		api, extra string
+		want       bool
+	}{
+		{"chat", `{"max_completion_tokens":5}`, true}, {"chat", `{"parameters":{"max_tokens":5}}`, false}, {"completions", `{"max_tokens":5}`, true},
+		{"tgi", `{"max_new_tokens":5}`, false}, {"tgi", `{"parameters":{"max_new_tokens":5}}`, true}, {"tgi", `{"parameters":{"top_k":5}}`, false},
+		{"responses", `{"max_output_tokens":5}`, true}, {"sglang", `{"sampling_params":{"max_new_tokens":5}}`, true}, {"chat", ``, false}, {"grpc", `{"max_tokens":5}`, false},
+	} {
+		if got := OwnLength(c.api, json.RawMessage(c.extra)); got != c.want {
+			t.Errorf("%s %s: %v", c.api, c.extra, got)
+		}
+		b, err := New(c.api, Options{Model: "m", Extra: json.RawMessage(c.extra)})
+		if err != nil {
+			continue
+		}
+		if alone := len(b.AppendSuffix(nil, 7)) == len(b.AppendSuffix(nil, 7_000_000)); alone != c.want {
+			t.Errorf("%s %s: the body has a length of ours: %v", c.api, c.extra, !alone)
+		}
+	}
+}

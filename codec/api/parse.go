@@ -251,23 +251,3 @@ func (p *parser) promptDetails() {
 		}
 	}
 }
-
-// inputUsage reads the counts of the responses API.
-func (p *parser) inputUsage() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
-		switch string(key) {
-		case "input_tokens":
-			p.d.PromptTokens = p.count()
-		case "output_tokens":
-			p.d.CompletionTokens = p.count()
-		case "input_tokens_details":
-			p.promptDetails()
-		default:
-			p.skip()
-		}
-	}
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
-}

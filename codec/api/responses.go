@@ -133,3 +133,23 @@ func (p *parser) weighResponse(r response) {
 		}
 	}
 }
+
+// inputUsage reads the counts of the responses API.
+func (p *parser) inputUsage() {
+	if !p.object() {
+		return
+	}
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "input_tokens":
+			p.d.PromptTokens = p.count()
+		case "output_tokens":
+			p.d.CompletionTokens = p.count()
+		case "input_tokens_details":
+			p.promptDetails()
+		default:
+			p.skip()
+		}
+	}
+	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
+}

@@ -13,6 +13,7 @@ type shape struct {
 	messages frame                          // around the messages of a chat
 	nest     string                         // the object that lengths and fixed members are in; "" = the top level
 	most     []string                       // keys of the most output tokens
+	alias    []string                       // other keys that a server takes for them
 	least    []string                       // keys of the fewest, where output is forced
 	forced   members                        // beside a length, where output is forced
 	fixed    members                        // in every body
@@ -30,29 +31,28 @@ const (
 	saltEnd  = `"}`
 )
 
-// lengthKeys say how long an answer may be, wherever they stand.
-var lengthKeys = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens"}
-
-// nests are the objects in which an API may have lengths.
-var nests = [...]string{"parameters", "sampling_params"}
-
-// OwnLength tells whether extra inputs, as ParseExtra returns them, say how long answers may be. Bodies then do not.
-func OwnLength(extra json.RawMessage) bool {
-	ms, err := parseObject(extra)
-	return err == nil && ms.ownLength()
+// OwnLength tells whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be. Bodies then do not.
+func OwnLength(api string, extra json.RawMessage) bool {
+	k, err := find(api)
+	return err == nil && k.shape.ownLength(extra)
 }
 
-func (ms members) ownLength() bool {
-	for _, key := range lengthKeys {
+func (s *shape) ownLength(extra []byte) bool {
+	ms, err := parseObject(extra)
+	if i := ms.find(s.nest); s.nest != "" {
+		if i < 0 {
+			return false
+		}
+		ms, err = parseObject(ms[i].value)
+	}
+	return err == nil && s.saysLength(ms)
+}
+
+// saysLength is ownLength of the members among which lengths stand.
+func (s *shape) saysLength(ms members) bool {
+	for _, key := range append(s.alias, s.most...) {
 		if ms.find(key) >= 0 {
 			return true
-		}
-	}
-	for _, key := range nests {
-		if i := ms.find(key); i >= 0 {
-			if inner, err := parseObject(ms[i].value); err == nil && inner.ownLength() {
-				return true
-			}
 		}
 	}
 	return false
@@ -139,7 +139,7 @@ func (s *shape) after(o Options, around frame, extra members, sized bool) fields
 // addLengths adds the lengths and what is in every body, and leaves out what is in extra.
 func (s *shape) addLengths(f *fields, o Options, extra members, sized bool) {
 	if sized {
-		own := extra.ownLength()
+		own := s.saysLength(extra)
 		for _, key := range s.most {
 			if !own {
 				f.addNumber(key)

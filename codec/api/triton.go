@@ -1,5 +1,7 @@
 package api
 
+import "strings"
+
 // tritonVLLM is Triton's generate extension in front of its vLLM backend (triton-inference-server/vllm_backend:
 // src/utils/request.py), which says why and with how many tokens it ends where it is asked.
 func tritonVLLM() kind {
@@ -30,6 +32,16 @@ func triton(name string, s shape) kind {
 		name: name, path: "/v2/models/%s/generate", stream: "/v2/models/%s/generate_stream", reads: tritonEvents, shape: s,
 		traits: Traits{Made: true, Forces: true, Generates: true, Streams: true},
 	}
+}
+
+// ModelAt is the model that a path of Triton's names; "" for another path.
+func ModelAt(path string) string {
+	_, rest, ok := strings.Cut(path, "/v2/models/")
+	model, method, _ := strings.Cut(rest, "/")
+	if !ok || method != "generate" && method != "generate_stream" {
+		return ""
+	}
+	return model
 }
 
 // tritonDocument reads an event, or a whole answer, which is finished where it has a text. vLLM's backend counts the output tokens
