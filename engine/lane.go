@@ -103,6 +103,14 @@ func (r *Run) fireOpen(w *sched.Waiter) {
 	}
 }
 
+// from lists the requests from i on.
+func (r *Run) from(i int) (list []int32) {
+	for ; i < r.work.Requests(); i++ {
+		list = append(list, int32(i))
+	}
+	return list
+}
+
 // claim takes the next request that nobody has taken.
 func (r *Run) claim() int { return int(r.next.Add(1) - 1) }
 
@@ -128,7 +136,7 @@ func (r *Run) fireClosed(w *sched.Waiter) {
 			return
 		}
 		if r.clock.Now() >= plan.UntilNS {
-			r.skip(r.takeRest())
+			r.skip(r.from(r.takeRest()))
 			return
 		}
 	}

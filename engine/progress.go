@@ -51,7 +51,8 @@ type Facts struct {
 	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
 	Stopped          bool          // by Stop or Abort, before its end
 	Cut              bool          // what was in flight, or due, when Config.CutAfter was over
-	Skipped          int64         // requests of a closed loop that its time left out
+	Skipped          int64         // requests of a closed loop that its time left out …
+	LeftOut          []int32       // … and which, in ascending order
 	Dialled          int64
 	NotReady         int64 // requests that found no connection ready at their deadline and were sent late
 	ClosedIdle       int64 // connections closed by the server between requests
@@ -67,7 +68,7 @@ func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
 		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
-		Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	if r.limiter != nil {

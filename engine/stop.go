@@ -51,9 +51,9 @@ func (r *Run) unsent(i int32, why string) {
 	r.finish(i)
 }
 
-// skip takes the requests from i on out of the run: a closed loop's time is over.
-func (r *Run) skip(i int) {
-	n := int64(r.work.Requests() - i)
-	r.skipped.Store(n)
-	r.settle(n)
+// skip takes requests, in ascending order, out of the run that nobody has released: a closed loop's time is over.
+func (r *Run) skip(requests []int32) {
+	r.leftOut = requests
+	r.skipped.Store(int64(len(requests)))
+	r.settle(int64(len(requests)))
 }

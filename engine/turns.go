@@ -201,17 +201,22 @@ func (t *turns) coming() (atNS int64, left int) {
 	return atNS, t.left
 }
 
-// rest takes every request that has not been released: those that wait for others, and how many come behind them.
-func (t *turns) rest() (held []int32, behind int) {
+// rest takes every request that has not been released: those that wait for others, and those whose turn in the order has not come.
+func (t *turns) rest() (held, behind []int32) {
 	t.Lock()
 	defer t.Unlock()
-	for i := range t.at {
-		if !t.state[i].released {
-			t.state[i].released = true
+	for i := range t.state {
+		if t.state[i].released {
+			continue
+		}
+		t.state[i].released = true
+		if i < t.at {
 			held = append(held, int32(i))
+		} else {
+			behind = append(behind, int32(i))
 		}
 	}
-	behind, t.at, t.left = t.at, t.plan.Requests, 0
+	t.at, t.left = t.plan.Requests, 0
 	return held, behind
 }
 
@@ -253,17 +258,14 @@ func (r *Run) fireTurns(w *sched.Waiter) {
 // nobody waited for.
 func (r *Run) endTurns(stopped bool) {
 	held, behind := r.turns.rest()
-	for _, i := range held {
-		why := "the run's time was over before the turn that it follows had ended"
-		if stopped {
-			why = r.notItsTime()
-		}
-		r.unsent(i, why)
-	}
+	why := "the run's time was over before the turn that it follows had ended"
 	if stopped {
-		r.abandon(behind)
+		why, held = r.notItsTime(), append(held, behind...)
 	} else {
 		r.skip(behind)
+	}
+	for _, i := range held {
+		r.unsent(i, why)
 	}
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -194,6 +195,52 @@ func TestClosedTurnsEndInTime(t *testing.T) {
 	for _, rec := range k.records {
 		if rec.Row >= n-skipped {
 			t.Errorf("row %d is recorded, but the last %d were left out", rec.Row, skipped)
+		}
+	}
+}
+
+// TestTurnsFarBehind: turns that think may leave, and end, before the turn of those before them in the order has come. However the
+// run ends then, each request has one record, or none and is left out.
+func TestTurnsFarBehind(t *testing.T) {
+	const n = 60
+	after := slices.Repeat([]int32{noTurn}, n)
+	for i := range 10 {
+		after[n-10+i] = int32(i) // leave as soon as the first ones have ended
+	}
+	for name, concurrency := range map[string]int{"trace time": 0, "closed loop": 2} {
+		for _, stop := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", stopped: ", stop), func(t *testing.T) {
+				w, s := equalWork(t, n, func(arrivals []int64) (sched.Plan, error) {
+					for i := range arrivals {
+						arrivals[i] = int64(max(0, i-9)) * int64(50*time.Millisecond)
+					}
+					plan, err := sched.FromTrace(arrivals, 1, 0)
+					if concurrency > 0 {
+						plan, err = sched.Closed(n, concurrency, 300*time.Millisecond)
+					}
+					if err != nil {
+						return plan, err
+					}
+					return plan.Following(&sched.Turns{After: after, ThinkNS: make([]int64, n)})
+				})
+				s.counted(func() { time.Sleep(20 * time.Millisecond) })
+				k := new(sink)
+				r := newRun(t, oneThread, w, k)
+				if stop || concurrency == 0 {
+					time.AfterFunc(250*time.Millisecond, r.Stop)
+				}
+				do(t, s, r)
+				f := r.Facts()
+				rows := byRow(k.records)
+				if int64(len(k.records))+f.Skipped != n || len(rows) != len(k.records) || k.outcomes()[record.OK] < 11 {
+					t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), f.Skipped, n, k.outcomes())
+				}
+				for _, i := range f.LeftOut {
+					if rows[int64(i)] != nil {
+						t.Errorf("row %d is left out, and recorded as %v", i, rows[int64(i)].Outcome)
+					}
+				}
+			})
 		}
 	}
 }

@@ -77,12 +77,16 @@ func (r *replay) runInfo(f engine.Facts) metrics.Run {
 }
 
 func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
-	t, n := r.trace, r.work.Requests()-int(f.Skipped)
+	t, n, out := r.trace, r.work.Requests()-int(f.Skipped), f.LeftOut
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
 	}
-	for i := range n {
+	for i := range r.work.Requests() {
+		if len(out) > 0 && int(out[0]) == i {
+			out = out[1:]
+			continue
+		}
 		if surplus := r.work.SurplusTokens(i); surplus > 0 {
 			w.ShortRows++
 			w.ShortSurplus += int64(surplus)
