@@ -13,6 +13,7 @@ type Progress struct {
 	Sent      int64 // requests, re-sends included
 	OK        int64
 	Failed    int64
+	Unsent    int64 // of Failed those of which no byte was sent
 	Left      int64 // requests without a final record
 	TokensOut int64 // completion tokens of requests that ended ok
 }
@@ -20,7 +21,7 @@ type Progress struct {
 // Progress reads the run's counters.
 func (r *Run) Progress() Progress {
 	return Progress{
-		NowNS: r.clock.Now(), Sent: r.sends(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Left: r.left.Load(),
+		NowNS: r.clock.Now(), Sent: r.sends(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Unsent: r.unsentFailed.Load(), Left: r.left.Load(),
 		TokensOut: r.tokensOut.Load(),
 	}
 }

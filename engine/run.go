@@ -90,6 +90,7 @@ type Run struct {
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
+	unsentFailed  atomic.Int64
 	tokensOut     atomic.Int64
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late for want of a connection; a closed loop has no deadlines, so none there
@@ -316,6 +317,9 @@ func (r *Run) recordAll() {
 				r.tokensOut.Add(max(0, rec.CompletionTokens))
 			} else {
 				r.failed.Add(1)
+				if rec.SentNS == record.None {
+					r.unsentFailed.Add(1)
+				}
 			}
 			r.sink.Record(rec, r.targetOf(i))
 		case <-tick.C:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,7 +123,7 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 				candidates = append(candidates, c)
 			}
 		}
-		return candidates, nil
+		return distinct(candidates), nil
 	}
 	for _, raw := range urls {
 		t, page, err := parseScrapeURL(ctx, raw)
@@ -133,7 +134,18 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, withoutSecrets(t.URL+t.Path), page)})
 		}
 	}
-	return candidates, nil
+	return distinct(candidates), nil
+}
+
+// distinct leaves out pages that are there before: a server may be several targets, and is counted once.
+func distinct(candidates [][]*scrapePage) [][]*scrapePage {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(candidates, func(c []*scrapePage) bool {
+		page := c[0].client.Addr + " " + c[0].url
+		again := seen[page]
+		seen[page] = true
+		return again
+	})
 }
 
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.

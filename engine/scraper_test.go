@@ -210,3 +210,17 @@ func TestScraperFindsThePage(t *testing.T) {
 		t.Fatalf("%v, %v", silent, err)
 	}
 }
+
+// TestScraperCountsAServerOnce, however many targets it is.
+func TestScraperCountsAServerOnce(t *testing.T) {
+	one, other := newMetricsServer(t, plainPage), newMetricsServer(t, plainPage)
+	b := scraperProber(t, one, other, one)
+	s, silent, err := b.Scraper(t.Context(), nil, time.Hour)
+	if err != nil || len(silent) != 0 || len(s.pages) != 2 {
+		t.Fatalf("%+v, %v, %v; want two pages", s, silent, err)
+	}
+	urls := []string{one.URL, one.URL + "/metrics", other.URL}
+	if s, silent, err = b.Scraper(t.Context(), urls, time.Hour); err != nil || len(silent) != 0 || len(s.pages) != 2 {
+		t.Fatalf("%+v, %v, %v; want two pages", s, silent, err)
+	}
+}

@@ -157,7 +157,7 @@ func (t *terminal) watchRun(run *engine.Run, driftP99NS func() int64, spanNS int
 func runLine(p, last engine.Progress, requests int, driftP99NS, spanNS int64) string {
 	done := p.OK + p.Failed
 	text := fmt.Sprintf("%s  sent %s/%s  in flight %s  done %s  failed %s  drift p99 %s",
-		clock(time.Duration(p.NowNS)), human.Count(p.Sent), human.Count(int64(requests)), human.Count(max(0, p.Sent-done)),
+		clock(time.Duration(p.NowNS)), human.Count(p.Sent), human.Count(int64(requests)), human.Count(max(0, p.Sent-done+p.Unsent)),
 		human.Count(p.OK), human.Count(p.Failed), human.Duration(float64(max(0, driftP99NS)), 3))
 	if seconds := float64(p.NowNS-last.NowNS) / 1e9; seconds > 0 {
 		text += fmt.Sprintf("  %s tok/s", human.Rate(float64(p.TokensOut-last.TokensOut)/seconds))

@@ -59,7 +59,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	}
 	for i := range targets {
 		if c := targets[i].cache; c.reports == 0 && targets[i].outcomes[record.OK] > 0 {
-			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's) have no such count", urls[i])
+			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", urls[i])
 		}
 	}
 	return out

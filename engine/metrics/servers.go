@@ -68,6 +68,8 @@ func hitNotes(s *Summary) []string {
 	switch {
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
+	case s.Servers.All.Incomplete:
+		why = "; there is no reading of them after the run"
 	case s.Servers.Whole:
 		why = "; they count the requests of others, too, and those that they put back into the queue"
 	default:
@@ -90,8 +92,8 @@ func tokenNotes(s *Summary) []string {
 	switch {
 	case made < came:
 		why = "they count otherwise, or not all that serve were read"
-	case s.Requests.Failed > 0:
-		why = fmt.Sprintf("it went to %s that failed, or somebody else uses them", requests(s.Requests.Failed))
+	case s.Requests.Sent > s.Requests.OK:
+		why = fmt.Sprintf("it went to %s that failed, or somebody else uses them", requests(s.Requests.Sent-s.Requests.OK))
 	case s.Requests.Resent > 0:
 		why = fmt.Sprintf("%s sent twice, or somebody else uses them", requests(s.Requests.Resent))
 	}

@@ -195,7 +195,7 @@ func TestNotes(t *testing.T) {
 			r.ExpectedCachedTokens, r.MostCachedTokens, r.CachedTokens = record.None, record.None, 480
 		}},
 		{name: "no cached tokens", record: func(r *record.Record) { r.CachedTokens = record.None },
-			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's) have no such count"}},
+			want: []string{"http://a:1 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count"}},
 		{name: "a failure", record: func(r *record.Record) { r.Outcome, r.Error = record.HTTPError, "no such \x1b[31mmodel\n" },
 			want: []string{`http_error, for example row 7: "no such \x1b[31mmodel\n"`}},
 		{name: "a long failure", record: func(r *record.Record) { r.Outcome, r.Error = record.Reset, strings.Repeat("é", 201) },
