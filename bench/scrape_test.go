@@ -101,27 +101,33 @@ func TestScrapeElsewhere(t *testing.T) {
 	if s == nil || len(s.Targets) != 2 || s.Targets[0].Target != a.url+"/metrics" || s.Whole || *s.All.Requests != 60 {
 		t.Errorf("%+v", s)
 	}
-	if said := refused(t, "--trace", load, "--url", front, "--scrape-url", a.url+"/nothing"); !strings.Contains(said, a.url+"/nothing: HTTP 404") {
-		t.Error(said)
-	}
 	silent := startMock(t, "--no-metrics")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--url", front, "--scrape-url", a.url + "/nothing"}, "--scrape-url: metrics cannot be read: " + a.url + "/nothing: HTTP 404; correct it or leave it out"},
+		{[]string{"--url", silent.url, "--scrape", "on"}, "--scrape on: metrics cannot be read: " + silent.url + "/metrics: HTTP 404; use --scrape auto to run without them"},
+	} {
+		said := strings.Join(strings.Fields(refused(t, append(c.args, "--trace", load)...)), " ")
+		if !strings.Contains(said, c.want) || strings.Contains(said, "built: ") {
+			t.Errorf("%v: want %q, and nothing built:\n%s", c.args, c.want, said)
+		}
+	}
 	for _, args := range [][]string{{"--url", silent.url}, {"--url", a.url, "--scrape", "off"}} {
 		r := run(t, append(args, "--trace", load)...)
 		if _, err := os.Stat(filepath.Join(r.dir, "server_metrics.jsonl")); err == nil || r.summary.Servers != nil || strings.Contains(r.stderr, "\n  servers") {
 			t.Errorf("%v: %+v\n%s", args, r.summary.Servers, r.stderr)
 		}
 	}
-	if said := refused(t, "--trace", load, "--url", silent.url, "--scrape", "on"); !strings.Contains(said, "HTTP 404") {
-		t.Error(said)
-	}
 }
 
 // TestScrapeOfAServerThatHangs delays nothing and nobody.
 func TestScrapeOfAServerThatHangs(t *testing.T) {
 	m := startMock(t)
-	asked := 0
+	asked := 0 // by the check and just before the start, then during the run
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked > 1 {
+		if asked++; asked > 2 {
 			<-r.Context().Done()
 			return
 		}

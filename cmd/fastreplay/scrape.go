@@ -59,6 +59,32 @@ func (o *options) scrapes() bool {
 	return o.scrape.mode == scrapeOn || o.scrape.mode == scrapeAuto && (!o.noProbe || len(o.scrape.urls) > 0)
 }
 
+// demanded tells whether a page that cannot be read is an error.
+func (f *scrapeFlags) demanded() bool { return f.mode == scrapeOn || len(f.urls) > 0 }
+
+// checkMetrics reads the pages that must be there, before requests are built for nothing.
+func (r *replay) checkMetrics(ctx context.Context) error {
+	if r.o.dryRun || !r.o.scrape.demanded() {
+		return nil
+	}
+	_, _, err := r.readServers(ctx)
+	return err
+}
+
+// readServers reads every page once. silent says why pages that are not demanded cannot be.
+func (r *replay) readServers(ctx context.Context) (s *engine.Scraper, silent []error, err error) {
+	f := &r.o.scrape
+	s, silent, err = r.prober.Scraper(ctx, f.urls, f.interval)
+	switch {
+	case err != nil || len(silent) == 0:
+	case len(f.urls) > 0:
+		err = fmt.Errorf("--scrape-url: metrics cannot be read: %w; correct it or leave it out", silent[0])
+	case f.demanded():
+		err = fmt.Errorf("--scrape on: metrics cannot be read: %w; use --scrape auto to run without them", silent[0])
+	}
+	return s, silent, err
+}
+
 // serverWatch takes the samples of a run to disk and sums them up. The scraper calls sample, one call at a time.
 type serverWatch struct {
 	scraper *engine.Scraper // nil = nobody is read
@@ -77,11 +103,8 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	var silent []error
 	var err error
-	if w.scraper, silent, err = r.prober.Scraper(ctx, r.o.scrape.urls, w.every); err != nil {
+	if w.scraper, silent, err = r.readServers(ctx); err != nil {
 		return w, err
-	}
-	if len(silent) > 0 && (r.o.scrape.mode == scrapeOn || len(r.o.scrape.urls) > 0) {
-		return w, fmt.Errorf("metrics cannot be read: %w; correct --scrape-url, or leave --scrape at auto", silent[0])
 	}
 	if w.scraper == nil {
 		return w, nil
