@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -89,8 +86,8 @@ func (r *replay) readServers(ctx context.Context) (s *engine.Scraper, silent []e
 type serverWatch struct {
 	scraper *engine.Scraper // nil = nobody is read
 	every   time.Duration
-	file    *os.File
-	err     error // the first of writing
+	file    *report.SampleWriter
+	err     error // of writing; known from end on
 	sums    *scrape.Watch
 	whole   bool
 }
@@ -115,11 +112,10 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
-	w.file, err = os.OpenFile(filepath.Join(dir, report.ServerMetricsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
-	if err != nil {
-		return w, fmt.Errorf("cannot write results: %w", err)
+	if w.file, err = report.NewSampleWriter(dir); err != nil {
+		return w, err
 	}
-	r.say.line("servers: metrics of %s are read every %v", human.Many(int64(pages), "page"), w.every)
+	r.say.line("servers: metrics of %s are read every %s", human.Many(int64(pages), "page"), human.Duration(float64(w.every), 3))
 	return w, nil
 }
 
@@ -133,13 +129,7 @@ func (w *serverWatch) start(run *engine.Run) {
 // sample takes one to disk at once, so that it outlives us.
 func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	w.sums.Add(page, s)
-	line, err := json.Marshal(s)
-	if err == nil {
-		_, err = w.file.Write(append(line, '\n'))
-	}
-	if w.err == nil {
-		w.err = err
-	}
+	w.file.Append(s)
 }
 
 // end takes the samples after the run.
@@ -148,9 +138,7 @@ func (w *serverWatch) end() {
 		return
 	}
 	w.scraper.Stop()
-	if err := w.file.Close(); w.err == nil {
-		w.err = err
-	}
+	w.err = w.file.Close()
 }
 
 // summary is what all samples say; nil if there are none.
@@ -161,11 +149,9 @@ func (w *serverWatch) summary() *metrics.Servers {
 	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
 }
 
-// discard takes back the file of a run that was never sent.
+// discard closes the file of a run that was never sent.
 func (w *serverWatch) discard() {
-	if w == nil || w.file == nil {
-		return
+	if w != nil && w.file != nil {
+		_ = w.file.Close()
 	}
-	_ = w.file.Close()
-	_ = os.Remove(w.file.Name())
 }
