@@ -172,6 +172,7 @@ func TestNobodyListens(t *testing.T) {
 
 // TestServerDies in mid-run, and comes back: what it took with it is lost, what comes after is not.
 func TestServerDies(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--itl", "20ms")
 	address := strings.TrimPrefix(m.url, "http://")
 	r := startReplay(t, "--trace", steady(t, 1200, 200, 5), "--url", m.url)
@@ -197,6 +198,7 @@ func TestServerDies(t *testing.T) {
 
 // TestServerStalls: a stopped process takes requests and says nothing; after a while it goes on.
 func TestServerStalls(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--itl", "20ms")
 	r := startReplay(t, "--trace", steady(t, 1000, 200, 5), "--url", m.url, "--idle-timeout", "500ms")
 	m.untilRunning(t, 8)

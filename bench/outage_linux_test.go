@@ -12,6 +12,7 @@ import (
 func TestNameWithADeadAddress(t *testing.T) {
 	asRoot(t, "unshare", "mount")
 	command(t, "unshare", "-m", "true")
+	t.Parallel()
 	const name = "headless.fastreplay.test"
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost\n127.0.0.2 "+name+"\n127.0.0.3 "+name+"\n"), 0o644); err != nil {
@@ -22,7 +23,7 @@ func TestNameWithADeadAddress(t *testing.T) {
 	first := startMock(t, "--listen", "127.0.0.2:0")
 	_, port, _ := strings.Cut(strings.TrimPrefix(first.url, "http://"), ":")
 	url := "http://" + name + ":" + port
-	load := steady(t, 800, 200, 4)
+	load := steady(t, 500, 200, 4)
 
 	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", url, "--limit", "50").finish(t)
 	r.only(t, "ok")

@@ -182,6 +182,9 @@ func (r *results) proveRebuilt(t *testing.T, o metrics.Outage) {
 	p := start(t, nil, "report", r.dir, "--html", html)
 	p.wait(t)
 	page, err := os.ReadFile(html)
+	if !strings.Contains(p.stderr.String(), "written: "+html+"\n") {
+		t.Errorf("it does not say that %s was written:\n%s", html, p.stderr.String())
+	}
 	if err != nil || strings.Count(string(page), "<h3>"+o.Target) != 4 {
 		t.Errorf("the page does not draw requests, TTFT, queue and KV use of %s: %v", o.Target, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -16,7 +17,7 @@ import (
 // TestScrape: what the servers count between the samples before and after is what their responses reported, to the token,
 // although probes, a warm-up and an earlier run went before; and every sample is in the file.
 func TestScrape(t *testing.T) {
-	load := generate(t, "--rows", "600", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
+	load := generate(t, "--rows", "300", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
 	const model = `odd "name", {v1}\`
 	mocks := []*mockServer{startMock(t, "--model", model), startMock(t, "--model", model)}
 	for range 2 {
@@ -72,10 +73,11 @@ func proveSamples(t *testing.T, r *results) {
 
 // TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
 func TestScrapeConfesses(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--no-cached-tokens")
 	other := startReplay(t, "--trace", steady(t, 400, 40, 20), "--url", m.url, "--no-probe")
 	m.untilRunning(t, 1)
-	r := run(t, "--trace", steady(t, 150, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
+	r := run(t, "--trace", steady(t, 60, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
 	other.signal(t, os.Interrupt)
 	other.signal(t, os.Interrupt)
 	other.wait(t)
@@ -101,27 +103,37 @@ func TestScrapeElsewhere(t *testing.T) {
 	if s == nil || len(s.Targets) != 2 || s.Targets[0].Target != a.url+"/metrics" || s.Whole || *s.All.Requests != 60 {
 		t.Errorf("%+v", s)
 	}
-	if said := refused(t, "--trace", load, "--url", front, "--scrape-url", a.url+"/nothing"); !strings.Contains(said, a.url+"/nothing: HTTP 404") {
-		t.Error(said)
-	}
 	silent := startMock(t, "--no-metrics")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--url", front, "--scrape-url", a.url + "/nothing"}, "--scrape-url: metrics cannot be read: " + a.url + "/nothing: HTTP 404; correct it or leave it out"},
+		{[]string{"--url", silent.url, "--scrape", "on"}, "--scrape on: metrics cannot be read: " + silent.url + "/metrics: HTTP 404; use --scrape auto to run without them"},
+	} {
+		said := strings.Join(strings.Fields(refused(t, append(c.args, "--trace", load)...)), " ")
+		if !strings.Contains(said, c.want) || strings.Contains(said, "built: ") {
+			t.Errorf("%v: want %q, and nothing built:\n%s", c.args, c.want, said)
+		}
+	}
 	for _, args := range [][]string{{"--url", silent.url}, {"--url", a.url, "--scrape", "off"}} {
 		r := run(t, append(args, "--trace", load)...)
 		if _, err := os.Stat(filepath.Join(r.dir, "server_metrics.jsonl")); err == nil || r.summary.Servers != nil || strings.Contains(r.stderr, "\n  servers") {
 			t.Errorf("%v: %+v\n%s", args, r.summary.Servers, r.stderr)
 		}
 	}
-	if said := refused(t, "--trace", load, "--url", silent.url, "--scrape", "on"); !strings.Contains(said, "HTTP 404") {
-		t.Error(said)
-	}
 }
 
 // TestScrapeOfAServerThatHangs delays nothing and nobody.
 func TestScrapeOfAServerThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for what hangs; TestScraper in engine has one that does, too")
+	}
+	t.Parallel()
 	m := startMock(t)
-	asked := 0
+	var asked atomic.Int64 // by the check and just before the start, then during the run
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked > 1 {
+		if asked.Add(1) > 2 {
 			<-r.Context().Done()
 			return
 		}

@@ -22,12 +22,12 @@ type meters struct {
 }
 
 // machineWatch samples what the machine takes from the client while it replays. One goroutine uses it. A sample allocates
-// nothing, but for the timeline to grow.
+// nothing, but for the list of intervals to grow.
 type machineWatch struct {
-	clock    sched.Clock
-	machine  *machineMeters
-	timeline *metrics.Timeline
-	last     meters
+	clock   sched.Clock
+	machine *machineMeters
+	loss    *metrics.MachineLoss
+	last    meters
 
 	senders  []int
 	began    map[int]int64 // taskWaits
@@ -37,11 +37,11 @@ type machineWatch struct {
 // newMachineWatch begins to count now. senders are the threads that send, of whichever process; none: nothing is known of them.
 func newMachineWatch(clock sched.Clock, senders []int) *machineWatch {
 	w := &machineWatch{
-		clock: clock, machine: openMachine(senders), timeline: metrics.NewTimeline(clock.Now()),
+		clock: clock, machine: openMachine(senders), loss: metrics.NewMachineLoss(clock.Now()),
 		senders: senders, began: taskWaits(), othersNS: record.None,
 	}
 	w.last = w.machine.read()
-	w.timeline.Known = [metrics.Causes]bool{
+	w.loss.Known = [metrics.Causes]bool{
 		metrics.Stolen: w.last.stolen != record.None, metrics.Throttled: w.last.throttled != record.None,
 		metrics.Waited: w.last.waited != record.None,
 	}
@@ -65,7 +65,7 @@ func (w *machineWatch) watch(halt <-chan struct{}) {
 	}
 }
 
-// sample adds an interval to the timeline.
+// sample adds an interval.
 func (w *machineWatch) sample() {
 	i := metrics.Interval{EndNS: w.clock.Now()}
 	now := w.machine.read()
@@ -73,7 +73,7 @@ func (w *machineWatch) sample() {
 	i.LostNS[metrics.Stolen] = grown(&w.last.stolen, now.stolen)
 	i.LostNS[metrics.Throttled] = grown(&w.last.throttled, now.throttled)
 	i.LostNS[metrics.Waited] = grown(&w.last.waited, now.waited)
-	w.timeline.Add(i)
+	w.loss.Add(i)
 }
 
 // grown moves a counter on and returns by how much; a reading that fails, or falls back, counts nothing.
@@ -106,7 +106,7 @@ func (r *Run) Machine() *metrics.Machine {
 	if r.machine == nil {
 		return nil
 	}
-	return &metrics.Machine{Timeline: r.machine.timeline, OthersWaitedNS: r.machine.othersNS}
+	return &metrics.Machine{Loss: r.machine.loss, OthersWaitedNS: r.machine.othersNS}
 }
 
 // Late joins the requests that left more than so many ms after their instants with what the machine took at that time.
@@ -115,7 +115,7 @@ func (r *Run) Late(limitMS float64) *metrics.Late {
 	if r.machine == nil {
 		return nil
 	}
-	return r.machine.timeline.Late(int64(limitMS*1e6), r.records)
+	return r.machine.loss.Late(int64(limitMS*1e6), r.records)
 }
 
 // soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that receive send too.

@@ -269,7 +269,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 		t.Errorf("one of them waited %g s, in %g s, of %g s", lane, float64(wall)/1e9, *c.RunQueueS)
 	}
 	// All of it lies in the second that was watched, so that a request in it meets it and one after it does not.
-	late := m.Timeline.Late(1, []record.Record{{PlannedNS: began, SentNS: began + 1000}, {PlannedNS: wall * 3, SentNS: wall*3 + 1000}})
+	late := m.Loss.Late(1, []record.Record{{PlannedNS: began, SentNS: began + 1000}, {PlannedNS: wall * 3, SentNS: wall*3 + 1000}})
 	if late.Requests != 2 || late.Waited == nil || late.Waited.Requests != 1 {
 		t.Errorf("late %+v, want one of two to have met the wait", late)
 	}

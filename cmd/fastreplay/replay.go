@@ -94,7 +94,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
 	r.noteHands()
-	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.lay, r.build, r.verifyPrompts} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.checkMetrics, r.lay, r.build, r.verifyPrompts} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				return errInterrupted()

@@ -36,13 +36,15 @@ not the run's own, and requests are counted again by their records.`,
 			if err != nil {
 				return err
 			}
-			if err := writeExports(newTerminal(c.ErrOrStderr()), args[0], exports, g.slos...); err != nil {
+			say := newTerminal(c.ErrOrStderr())
+			if err := writeExports(say, args[0], exports, g.slos...); err != nil {
 				return exportFailed(err)
 			}
 			if html != "" {
 				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, args[0], s) }); err != nil {
 					return err
 				}
+				say.line("written: %s", html)
 			}
 			if asJSON {
 				return report.EncodeSummary(c.OutOrStdout(), s)

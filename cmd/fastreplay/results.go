@@ -52,7 +52,7 @@ func (s *results) onDisk(err error) {
 func (s *results) discard() error {
 	_, err := s.writer.Close()
 	s.servers.discard()
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst"} {
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName} {
 		_ = os.Remove(s.dir + "/" + name)
 	}
 	_ = os.Remove(s.dir) // only if it is empty

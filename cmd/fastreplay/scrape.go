@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -59,12 +56,38 @@ func (o *options) scrapes() bool {
 	return o.scrape.mode == scrapeOn || o.scrape.mode == scrapeAuto && (!o.noProbe || len(o.scrape.urls) > 0)
 }
 
+// demanded tells whether a page that cannot be read is an error.
+func (f *scrapeFlags) demanded() bool { return f.mode == scrapeOn || len(f.urls) > 0 }
+
+// checkMetrics reads the pages that must be there, before requests are built for nothing.
+func (r *replay) checkMetrics(ctx context.Context) error {
+	if r.o.dryRun || !r.o.scrape.demanded() {
+		return nil
+	}
+	_, _, err := r.readServers(ctx)
+	return err
+}
+
+// readServers reads every page once. silent says why pages that are not demanded cannot be.
+func (r *replay) readServers(ctx context.Context) (s *engine.Scraper, silent []error, err error) {
+	f := &r.o.scrape
+	s, silent, err = r.prober.Scraper(ctx, f.urls, f.interval)
+	switch {
+	case err != nil || len(silent) == 0:
+	case len(f.urls) > 0:
+		err = fmt.Errorf("--scrape-url: metrics cannot be read: %w; correct it or leave it out", silent[0])
+	case f.demanded():
+		err = fmt.Errorf("--scrape on: metrics cannot be read: %w; use --scrape auto to run without them", silent[0])
+	}
+	return s, silent, err
+}
+
 // serverWatch takes the samples of a run to disk and sums them up. The scraper calls sample, one call at a time.
 type serverWatch struct {
 	scraper *engine.Scraper // nil = nobody is read
 	every   time.Duration
-	file    *os.File
-	err     error // the first of writing
+	file    *report.SampleWriter
+	err     error // of writing; known from end on
 	sums    *scrape.Watch
 	whole   bool
 }
@@ -77,11 +100,8 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	var silent []error
 	var err error
-	if w.scraper, silent, err = r.prober.Scraper(ctx, r.o.scrape.urls, w.every); err != nil {
+	if w.scraper, silent, err = r.readServers(ctx); err != nil {
 		return w, err
-	}
-	if len(silent) > 0 && (r.o.scrape.mode == scrapeOn || len(r.o.scrape.urls) > 0) {
-		return w, fmt.Errorf("metrics cannot be read: %w; correct --scrape-url, or leave --scrape at auto", silent[0])
 	}
 	if w.scraper == nil {
 		return w, nil
@@ -92,11 +112,10 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
-	w.file, err = os.OpenFile(filepath.Join(dir, report.ServerMetricsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
-	if err != nil {
-		return w, fmt.Errorf("cannot write results: %w", err)
+	if w.file, err = report.NewSampleWriter(dir); err != nil {
+		return w, err
 	}
-	r.say.line("servers: metrics of %s are read every %v", human.Many(int64(pages), "page"), w.every)
+	r.say.line("servers: metrics of %s are read every %s", human.Many(int64(pages), "page"), human.Duration(float64(w.every), 3))
 	return w, nil
 }
 
@@ -110,13 +129,7 @@ func (w *serverWatch) start(run *engine.Run) {
 // sample takes one to disk at once, so that it outlives us.
 func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	w.sums.Add(page, s)
-	line, err := json.Marshal(s)
-	if err == nil {
-		_, err = w.file.Write(append(line, '\n'))
-	}
-	if w.err == nil {
-		w.err = err
-	}
+	w.file.Append(s)
 }
 
 // end takes the samples after the run.
@@ -125,9 +138,7 @@ func (w *serverWatch) end() {
 		return
 	}
 	w.scraper.Stop()
-	if err := w.file.Close(); w.err == nil {
-		w.err = err
-	}
+	w.err = w.file.Close()
 }
 
 // summary is what all samples say; nil if there are none.
@@ -138,11 +149,9 @@ func (w *serverWatch) summary() *metrics.Servers {
 	return &metrics.Servers{Servers: *w.sums.Servers(w.every.Seconds()), Whole: w.whole}
 }
 
-// discard takes back the file of a run that was never sent.
+// discard closes the file of a run that was never sent.
 func (w *serverWatch) discard() {
-	if w == nil || w.file == nil {
-		return
+	if w != nil && w.file != nil {
+		_ = w.file.Close()
 	}
-	_ = w.file.Close()
-	_ = os.Remove(w.file.Name())
 }

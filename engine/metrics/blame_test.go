@@ -188,10 +188,10 @@ func TestMachineInTheSummary(t *testing.T) {
 		}
 		return text[1:] + fmt.Sprint(" ", k.Late != nil)
 	}
-	line := timeline(0, Interval{EndNS: 2e9, CapacityNS: 4e9, LostNS: [Causes]int64{1e9, 2e9, 3e8}}, Interval{EndNS: 3e9, CapacityNS: 2e9, LostNS: [Causes]int64{2e9, 0, 1e8}})
-	unknown := timeline(0, Interval{EndNS: 1e9})
+	line := lossOf(0, Interval{EndNS: 2e9, CapacityNS: 4e9, LostNS: [Causes]int64{1e9, 2e9, 3e8}}, Interval{EndNS: 3e9, CapacityNS: 2e9, LostNS: [Causes]int64{2e9, 0, 1e8}})
+	unknown := lossOf(0, Interval{EndNS: 1e9})
 	unknown.Known = [Causes]bool{}
-	noCapacity := timeline(0, Interval{EndNS: 1e9})
+	noCapacity := lossOf(0, Interval{EndNS: 1e9})
 	for _, tt := range []struct {
 		name string
 		info RunInfo

@@ -50,10 +50,10 @@ func stepNS(endNS int64) int64 {
 // ByTime returns the requests by time: all steps of the first target, those of the next, and then those of the instances
 // that answers name, in order of their names. It is made of the records alone, so it is the same whenever they are read.
 func (c *Collector) ByTime() []Step {
-	end := c.moments.endNS()
+	end := c.timings.endNS()
 	width := stepNS(end)
 	steps := int(end/width) + 1
-	instances := slices.Sorted(slices.Values(c.moments.instances.list))
+	instances := slices.Sorted(slices.Values(c.timings.instances.list))
 	instances = instances[:min(len(instances), mostLines)]
 	out := make([]Step, 0, (len(c.urls)+len(instances))*steps)
 	line := func(target, instance string) {
@@ -64,12 +64,12 @@ func (c *Collector) ByTime() []Step {
 	for _, url := range c.urls {
 		line(url, "")
 	}
-	at := make([]int, len(c.moments.instances.list)) // where an instance's steps begin; 0 = nowhere
+	at := make([]int, len(c.timings.instances.list)) // where an instance's steps begin; 0 = nowhere
 	for _, name := range instances {
-		at[c.moments.instances.places[name]] = len(out)
+		at[c.timings.instances.places[name]] = len(out)
 		line("", name)
 	}
-	c.moments.each(func(k *moment) {
+	c.timings.each(func(k *timing) {
 		if k.target >= 0 && int(k.target) < len(c.urls) {
 			k.addTo(out[int(k.target)*steps:][:steps], width)
 		}
@@ -86,7 +86,7 @@ func (c *Collector) ByTime() []Step {
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // addTo counts a request among the steps of one line.
-func (k *moment) addTo(steps []Step, width int64) {
+func (k *timing) addTo(steps []Step, width int64) {
 	s := &steps[max(0, k.atNS)/width]
 	s.Requests++
 	if k.outcome == record.OK {

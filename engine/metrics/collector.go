@@ -27,7 +27,7 @@ type Collector struct {
 	targets []series // one for each URL
 	none    series   // requests that never had a target
 	parts   struct{ instances, peers breakdown }
-	moments moments // by time
+	timings timings // by time
 
 	live struct { // all drift, for the progress line
 		sync.Mutex
@@ -76,7 +76,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 		s = &c.targets[target]
 	}
 	s.add(r)
-	c.moments.add(r, target)
+	c.timings.add(r, target)
 	c.parts.instances.add(r.Instance, r)
 	if r.SentNS != record.None {
 		c.parts.peers.add(r.Peer, r)

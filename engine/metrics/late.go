@@ -26,7 +26,7 @@ type Overlap struct {
 const accountedNS = 10_000_000
 
 // Late looks at all requests that were sent, as late if they left more than limitNS after their instants.
-func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
+func (m *MachineLoss) Late(limitNS int64, records []record.Record) *Late {
 	var late []int64 // by how much
 	for i := range records {
 		if d := records[i].DriftNS(); d > limitNS {
@@ -39,7 +39,7 @@ func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
 	}
 	slices.Sort(late)
 	typical := late[len(late)/2]
-	s := newSums(t)
+	s := newSums(m)
 	var among, others [Causes]int64
 	var punctual int64
 	for i := range records {
@@ -58,7 +58,7 @@ func (t *Timeline) Late(limitNS int64, records []record.Record) *Late {
 		}
 	}
 	for c, o := range [Causes]**Overlap{&result.Stolen, &result.Throttled, &result.Waited} {
-		if t.Known[c] {
+		if m.Known[c] {
 			*o = &Overlap{among[c], ratio(others[c], punctual)}
 		}
 	}

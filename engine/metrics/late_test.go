@@ -59,14 +59,14 @@ func TestLate(t *testing.T) {
 		{"after the last interval", []request{{700 * ms, 710 * ms}},
 			Late{Requests: 1, Stolen: &Overlap{}, Throttled: &Overlap{}, Waited: &Overlap{}}},
 	} {
-		if got := timeline(0, in[:]...).Late(5*ms, recordsOf(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
+		if got := lossOf(0, in[:]...).Late(5*ms, recordsOf(tt.requests)); !reflect.DeepEqual(*got, tt.want) {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.name, dump(got), dump(tt.want))
 		}
 	}
 }
 
 func TestLateOfWhatIsUnknown(t *testing.T) {
-	line := timeline(0, Interval{EndNS: 100})
+	line := lossOf(0, Interval{EndNS: 100})
 	line.Known = [Causes]bool{Waited: true}
 	got := line.Late(5, recordsOf([]request{{10, 30}}))
 	if want := (Late{Requests: 1, Waited: &Overlap{}}); !reflect.DeepEqual(*got, want) {
@@ -79,7 +79,7 @@ func TestLateAgainstAWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	found := 0
 	for range 300 {
-		line := randomTimeline(rnd, rnd.IntN(60))
+		line := randomLoss(rnd, rnd.IntN(60))
 		requests := make([]request, rnd.IntN(80))
 		for i := range requests {
 			requests[i].planned = rnd.Int64N(5e9)

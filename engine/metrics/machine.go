@@ -4,7 +4,7 @@ import "github.com/fastreplay/fastreplay/codec/record"
 
 // Machine is what the machine took from the client during a replay.
 type Machine struct {
-	Timeline       *Timeline
+	Loss           *MachineLoss
 	OthersWaitedNS int64 // how long all threads but the sending ones were ready and had no core; record.None = unknown
 }
 
@@ -13,9 +13,9 @@ func (m *Machine) describe(c *Client) {
 	if m == nil {
 		return
 	}
-	all := m.Timeline.total()
+	all := m.Loss.total()
 	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS} {
-		if m.Timeline.Known[cause] {
+		if m.Loss.Known[cause] {
 			*to = inS(all.LostNS[cause])
 		}
 	}
@@ -24,7 +24,7 @@ func (m *Machine) describe(c *Client) {
 	}
 	if c.StolenS != nil && all.CapacityNS > 0 {
 		c.StolenShare = ratio(all.LostNS[Stolen], all.CapacityNS)
-		worst := m.Timeline.worstStolen()
+		worst := m.Loss.worstStolen()
 		c.StolenWorst = &worst
 	}
 }

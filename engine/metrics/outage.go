@@ -39,9 +39,9 @@ type failingPlace struct{ target, peer int32 }
 
 // outages lists at most one for each address of each target, in order of beginning.
 func (c *Collector) outages() []Outage {
-	of := map[failingPlace][]*moment{}
+	of := map[failingPlace][]*timing{}
 	peers := map[int32]int{}
-	c.moments.each(func(k *moment) {
+	c.timings.each(func(k *timing) {
 		if stopped(k.outcome) || k.target < 0 || int(k.target) >= len(c.urls) {
 			return
 		}
@@ -53,7 +53,7 @@ func (c *Collector) outages() []Outage {
 	})
 	var out []Outage
 	for at, list := range of {
-		slices.SortStableFunc(list, func(a, b *moment) int { return cmp.Compare(a.atNS, b.atNS) })
+		slices.SortStableFunc(list, func(a, b *timing) int { return cmp.Compare(a.atNS, b.atNS) })
 		from, to, ok := worstStretch(list)
 		if !ok {
 			continue
@@ -61,7 +61,7 @@ func (c *Collector) outages() []Outage {
 		o := c.outage(list, from, to)
 		o.Target = c.urls[at.target]
 		if peers[at.target] > 1 {
-			o.Address = c.moments.peers.of(at.peer)
+			o.Address = c.timings.peers.of(at.peer)
 		}
 		c.others(&o, at)
 		out = append(out, o)
@@ -73,7 +73,7 @@ func (c *Collector) outages() []Outage {
 }
 
 // worstStretch is list[from:to], and whether that is an outage.
-func worstStretch(list []*moment) (from, to int, ok bool) {
+func worstStretch(list []*timing) (from, to int, ok bool) {
 	sum, begin, best, all := 0, 0, 0, 0
 	for i, k := range list {
 		if k.outcome == record.OK {
@@ -99,7 +99,7 @@ func worstStretch(list []*moment) (from, to int, ok bool) {
 }
 
 // outage describes list[from:to].
-func (c *Collector) outage(list []*moment, from, to int) Outage {
+func (c *Collector) outage(list []*timing, from, to int) Outage {
 	o := Outage{}
 	begin := int64(-1)
 	outcomes := map[record.Outcome]int64{}
@@ -125,7 +125,7 @@ func (c *Collector) outage(list []*moment, from, to int) Outage {
 	o.Outcome = most.String()
 	for _, k := range list[from:to] {
 		if k.outcome == most && k.failure >= 0 {
-			o.Error = c.moments.failures.of(k.failure)
+			o.Error = c.timings.failures.of(k.failure)
 			break
 		}
 	}
@@ -135,7 +135,7 @@ func (c *Collector) outage(list []*moment, from, to int) Outage {
 // others compares the TTFT of everybody else before and during an outage at one place.
 func (c *Collector) others(o *Outage, at failingPlace) {
 	var before, during []int64
-	c.moments.each(func(k *moment) {
+	c.timings.each(func(k *timing) {
 		if k.ttftNS == record.None || (failingPlace{k.target, k.peer}) == at {
 			return
 		}

@@ -1,22 +1,15 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
-	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
@@ -84,31 +77,6 @@ func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
 		return nil, fmt.Errorf("what is drawn by time is made of the records: %w", err)
 	}
 	return c.ByTime(), nil
-}
-
-// readSamples reads server_metrics.jsonl, if there is one. A last line that was not finished does not count.
-func readSamples(dir string) (samples []scrape.Sample, err error) {
-	name := filepath.Join(dir, ServerMetricsName)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		var m scrape.Sample
-		if err := json.Unmarshal(line, &m); err != nil {
-			if line[len(line)-1] != '\n' {
-				break
-			}
-			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
-		}
-		samples = append(samples, m)
-	}
-	return samples, nil
 }
 
 // htmlNumbers are what the page says in figures; the rest is on the terminal and in summary.json.

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"html/template"
-	"math"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -11,18 +10,18 @@ import (
 	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
-// lane is the steps of one target or instance.
-type lane struct {
+// track is the steps of one target or instance.
+type track struct {
 	name  string
 	steps []metrics.Step
 }
 
-// lanes takes the steps of a run apart.
-func lanes(steps []metrics.Step) (out []lane) {
+// tracks takes the steps of a run apart.
+func tracks(steps []metrics.Step) (out []track) {
 	for i := range steps {
 		name := steps[i].Target + steps[i].Instance
 		if i == 0 || steps[i].FromS == 0 {
-			out = append(out, lane{name: name})
+			out = append(out, track{name: name})
 		}
 		last := &out[len(out)-1]
 		last.steps = append(last.steps, steps[i])
@@ -40,10 +39,10 @@ func stepPlots(steps []metrics.Step) []htmlPlot {
 		}
 	}
 	sent, ttft := htmlPlot{Title: "Requests by the time of sending, failed ones in red"}, htmlPlot{Title: "TTFT", First: "p50", Second: "p99"}
-	for _, l := range lanes(steps) {
-		sent.Figures = append(sent.Figures, htmlFigure{l.name, requestsSVG(l.steps, most)})
+	for _, t := range tracks(steps) {
+		sent.Figures = append(sent.Figures, htmlFigure{t.name, requestsSVG(t.steps, most)})
 		if slowest > 0 {
-			ttft.Figures = append(ttft.Figures, htmlFigure{l.name, ttftSVG(l.steps, slowest)})
+			ttft.Figures = append(ttft.Figures, htmlFigure{t.name, ttftSVG(t.steps, slowest)})
 		}
 	}
 	if slowest == 0 {
@@ -93,23 +92,25 @@ func requestsSVG(steps []metrics.Step, most float64) template.HTML {
 func ttftSVG(steps []metrics.Step, slowestMS float64) template.HTML {
 	d := svg.New()
 	d.Scale(func(share float64) string { return orZero(share * slowestMS * 1e6) })
-	for _, line := range []struct {
-		class string
-		of    func(*metrics.Step) *float64
-	}{{"first", func(s *metrics.Step) *float64 { return s.TTFTP50 }}, {"second", func(s *metrics.Step) *float64 { return s.TTFTP99 }}} {
-		var points [][2]float64
-		for i := range steps {
-			if v := line.of(&steps[i]); v != nil {
-				points = append(points, [2]float64{(float64(i) + 0.5) / float64(len(steps)), *v / slowestMS})
-				continue
-			}
-			drawLine(d, line.class, points)
-			points = nil // a gap
-		}
-		drawLine(d, line.class, points)
-	}
+	at := func(i int) float64 { return (float64(i) + 0.5) / float64(len(steps)) }
+	drawSeries(d, "first", len(steps), at, slowestMS, func(i int) *float64 { return steps[i].TTFTP50 })
+	drawSeries(d, "second", len(steps), at, slowestMS, func(i int) *float64 { return steps[i].TTFTP99 })
 	timeAxis(d, steps[len(steps)-1].ToS)
 	return template.HTML(d.Close())
+}
+
+// drawSeries draws n values, as shares of most, at shares of the level axis; where there is no value is a gap.
+func drawSeries(d *svg.Drawing, class string, n int, at func(int) float64, most float64, value func(int) *float64) {
+	var points [][2]float64
+	for i := range n {
+		if v := value(i); v != nil {
+			points = append(points, [2]float64{at(i), *v / most})
+			continue
+		}
+		drawLine(d, class, points)
+		points = nil
+	}
+	drawLine(d, class, points)
 }
 
 // drawLine draws a line; of a single point a short one, which can be seen.
@@ -163,22 +164,9 @@ func samplePlots(samples []scrape.Sample) []htmlPlot {
 func samplesSVG(samples []scrape.Sample, endNS int64, most float64, label func(float64) string, first, second func(*scrape.Sample) *float64) template.HTML {
 	d := svg.New()
 	d.Scale(func(share float64) string { return label(share * most) })
-	for _, line := range []struct {
-		class string
-		of    func(*scrape.Sample) *float64
-	}{{"first", first}, {"second", second}} {
-		var points [][2]float64
-		for i := range samples {
-			v := line.of(&samples[i])
-			if v == nil {
-				drawLine(d, line.class, points)
-				points = nil
-				continue
-			}
-			points = append(points, [2]float64{math.Max(0, float64(samples[i].AtNS)) / float64(endNS), *v / most})
-		}
-		drawLine(d, line.class, points)
-	}
+	at := func(i int) float64 { return float64(max(0, samples[i].AtNS)) / float64(endNS) }
+	drawSeries(d, "first", len(samples), at, most, func(i int) *float64 { return first(&samples[i]) })
+	drawSeries(d, "second", len(samples), at, most, func(i int) *float64 { return second(&samples[i]) })
 	timeAxis(d, float64(endNS)/1e9)
 	return template.HTML(d.Close())
 }

@@ -24,18 +24,18 @@ type Interval struct {
 	LostNS     [Causes]int64 // by cause; 0 where unknown
 }
 
-// Timeline is what the machine took from the client, interval by interval. It is made by NewTimeline; one goroutine uses it.
-type Timeline struct {
+// MachineLoss is what the machine took from the client, interval by interval. It is made by NewMachineLoss; one goroutine uses it.
+type MachineLoss struct {
 	Known     [Causes]bool // what is not known is not 0
 	startNS   int64
 	intervals []Interval
 }
 
-// NewTimeline returns an empty timeline that begins at startNS on the run's clock.
-func NewTimeline(startNS int64) *Timeline { return &Timeline{startNS: startNS} }
+// NewMachineLoss returns one without intervals that begins at startNS on the run's clock.
+func NewMachineLoss(startNS int64) *MachineLoss { return &MachineLoss{startNS: startNS} }
 
 // Add appends an interval; a day of them, of 100 ms each, is 35 MB.
-func (t *Timeline) Add(i Interval) { t.intervals = append(t.intervals, i) }
+func (m *MachineLoss) Add(i Interval) { m.intervals = append(m.intervals, i) }
 
 // sum is an interval and its successor as one.
 func sum(a, b Interval) Interval {
@@ -47,9 +47,9 @@ func sum(a, b Interval) Interval {
 }
 
 // total is all of it as one interval.
-func (t *Timeline) total() Interval {
-	all := Interval{EndNS: t.startNS}
-	for _, i := range t.intervals {
+func (m *MachineLoss) total() Interval {
+	all := Interval{EndNS: m.startNS}
+	for _, i := range m.intervals {
 		all = sum(all, i)
 	}
 	return all
@@ -57,13 +57,13 @@ func (t *Timeline) total() Interval {
 
 // worstStolen is the largest share of the machine's processor time that was stolen within a second, or as little more as
 // whole intervals allow. What is left at the end counts as a whole second.
-func (t *Timeline) worstStolen() float64 {
+func (m *MachineLoss) worstStolen() float64 {
 	var worst float64
-	begin, second := t.startNS, Interval{EndNS: t.startNS}
-	for n, i := range t.intervals {
+	begin, second := m.startNS, Interval{EndNS: m.startNS}
+	for n, i := range m.intervals {
 		second = sum(second, i)
 		length := second.EndNS - begin
-		if length < int64(time.Second) && n < len(t.intervals)-1 {
+		if length < int64(time.Second) && n < len(m.intervals)-1 {
 			continue
 		}
 		capacity := float64(second.CapacityNS) * max(1, float64(time.Second)/float64(max(1, length)))
@@ -77,13 +77,13 @@ func (t *Timeline) worstStolen() float64 {
 
 // sums answers what a cause took between two instants.
 type sums struct {
-	t    *Timeline
+	m    *MachineLoss
 	upTo [][Causes]int64 // lost in the intervals before the i-th
 }
 
-func newSums(t *Timeline) *sums {
-	s := &sums{t: t, upTo: make([][Causes]int64, len(t.intervals)+1)}
-	for n, i := range t.intervals {
+func newSums(m *MachineLoss) *sums {
+	s := &sums{m: m, upTo: make([][Causes]int64, len(m.intervals)+1)}
+	for n, i := range m.intervals {
 		for c, ns := range i.LostNS {
 			s.upTo[n+1][c] = s.upTo[n][c] + ns
 		}
@@ -93,10 +93,10 @@ func newSums(t *Timeline) *sums {
 
 // lost is what each cause took in the intervals that have a part of (fromNS, toNS].
 func (s *sums) lost(fromNS, toNS int64) (lost [Causes]int64) {
-	if toNS <= s.t.startNS {
+	if toNS <= s.m.startNS {
 		return lost
 	}
-	in := s.t.intervals
+	in := s.m.intervals
 	first := sort.Search(len(in), func(n int) bool { return in[n].EndNS > fromNS })
 	last := sort.Search(len(in), func(n int) bool { return in[n].EndNS >= toNS }) // holds toNS
 	end := max(first, min(last+1, len(in)))

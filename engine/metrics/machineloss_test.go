@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// timeline makes one that begins at startNS.
-func timeline(startNS int64, intervals ...Interval) *Timeline {
-	t := NewTimeline(startNS)
+// lossOf makes one that begins at startNS.
+func lossOf(startNS int64, intervals ...Interval) *MachineLoss {
+	t := NewMachineLoss(startNS)
 	for _, i := range intervals {
 		t.Add(i)
 	}
@@ -17,9 +17,9 @@ func timeline(startNS int64, intervals ...Interval) *Timeline {
 	return t
 }
 
-// randomTimeline has n intervals of 1 to 150 ms from before the start on.
-func randomTimeline(rnd *rand.Rand, n int) *Timeline {
-	t := timeline(-40_000_000)
+// randomLoss has n intervals of 1 to 150 ms from before the start on.
+func randomLoss(rnd *rand.Rand, n int) *MachineLoss {
+	t := lossOf(-40_000_000)
 	at := t.startNS
 	for range n {
 		length := 1 + rnd.Int64N(150_000_000)
@@ -36,7 +36,7 @@ func randomTimeline(rnd *rand.Rand, n int) *Timeline {
 }
 
 // lostByHand walks over all intervals.
-func (t *Timeline) lostByHand(c Cause, fromNS, toNS int64) (ns int64) {
+func (t *MachineLoss) lostByHand(c Cause, fromNS, toNS int64) (ns int64) {
 	begin := t.startNS
 	for _, i := range t.intervals {
 		if i.EndNS > fromNS && begin < toNS {
@@ -50,7 +50,7 @@ func (t *Timeline) lostByHand(c Cause, fromNS, toNS int64) (ns int64) {
 func TestLostAgainstAWalk(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		line := randomTimeline(rnd, rnd.IntN(40))
+		line := randomLoss(rnd, rnd.IntN(40))
 		s := newSums(line)
 		for range 50 {
 			from := rnd.Int64N(4e9) - 1e9
@@ -78,18 +78,18 @@ func TestWorstStolen(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		line *Timeline
+		line *MachineLoss
 		want float64
 	}{
-		{"nothing", timeline(0), 0},
-		{"no capacity known", timeline(0, at(1000, 50, 0)), 0},
-		{"one second of two cores", timeline(0, at(500, 100, 1000), at(1000, 300, 1000)), 0.2},
-		{"the second of two", timeline(0, at(1000, 100, 2000), at(1500, 500, 1000), at(2000, 500, 1000)), 0.5},
-		{"a rest counts as a second", timeline(0, at(1000, 100, 2000), at(1100, 100, 200)), 0.05},
-		{"a rest that is worse even so", timeline(0, at(1000, 100, 2000), at(1500, 800, 1000)), 0.4},
-		{"an interval longer than a second", timeline(0, at(100, 0, 200), at(4100, 800, 8000)), 800.0 / 8200},
-		{"begun before zero", timeline(-500*ms, at(500, 1000, 2000), at(1500, 20, 2000)), 0.5},
-		{"nothing stolen", timeline(0, at(1000, 0, 2000)), 0},
+		{"nothing", lossOf(0), 0},
+		{"no capacity known", lossOf(0, at(1000, 50, 0)), 0},
+		{"one second of two cores", lossOf(0, at(500, 100, 1000), at(1000, 300, 1000)), 0.2},
+		{"the second of two", lossOf(0, at(1000, 100, 2000), at(1500, 500, 1000), at(2000, 500, 1000)), 0.5},
+		{"a rest counts as a second", lossOf(0, at(1000, 100, 2000), at(1100, 100, 200)), 0.05},
+		{"a rest that is worse even so", lossOf(0, at(1000, 100, 2000), at(1500, 800, 1000)), 0.4},
+		{"an interval longer than a second", lossOf(0, at(100, 0, 200), at(4100, 800, 8000)), 800.0 / 8200},
+		{"begun before zero", lossOf(-500*ms, at(500, 1000, 2000), at(1500, 20, 2000)), 0.5},
+		{"nothing stolen", lossOf(0, at(1000, 0, 2000)), 0},
 	} {
 		if got := tt.line.worstStolen(); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%s: got %g, want %g", tt.name, got, tt.want)

@@ -2,8 +2,8 @@ package metrics
 
 import "github.com/fastreplay/fastreplay/codec/record"
 
-// moment is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
-type moment struct {
+// timing is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
+type timing struct {
 	atNS, endNS            int64 // sent, or planned where it was not; the last instant known
 	ttftNS                 int64 // of an OK one; record.None = none
 	target, peer, instance int32 // below 0: none
@@ -12,12 +12,12 @@ type moment struct {
 	sent                   bool
 }
 
-// momentsAtOnce is how many moments memory is taken for at a time.
-const momentsAtOnce = 8192
+// timingsAtOnce is how many timings memory is taken for at a time.
+const timingsAtOnce = 8192
 
-// moments keeps one of each request. It belongs to the recorder.
-type moments struct {
-	pieces                     [][]moment
+// timings keeps one of each request. It belongs to the recorder.
+type timings struct {
+	pieces                     [][]timing
 	peers, instances, failures names
 }
 
@@ -59,7 +59,7 @@ func (n *names) of(place int32) string {
 }
 
 // add keeps a request; one that was neither sent nor planned has no time.
-func (m *moments) add(r *record.Record, target int) {
+func (t *timings) add(r *record.Record, target int) {
 	at := r.SentNS
 	if at == record.None {
 		at = r.PlannedNS
@@ -67,27 +67,27 @@ func (m *moments) add(r *record.Record, target int) {
 	if at == record.None {
 		return
 	}
-	last := len(m.pieces) - 1
-	if last < 0 || len(m.pieces[last]) == momentsAtOnce {
-		m.pieces = append(m.pieces, make([]moment, 0, momentsAtOnce))
+	last := len(t.pieces) - 1
+	if last < 0 || len(t.pieces[last]) == timingsAtOnce {
+		t.pieces = append(t.pieces, make([]timing, 0, timingsAtOnce))
 		last++
 	}
-	k := moment{
+	k := timing{
 		atNS: at, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS), ttftNS: record.None,
-		target: int32(target), peer: m.peers.place(r.Peer), instance: m.instances.place(r.Instance), failure: -1,
+		target: int32(target), peer: t.peers.place(r.Peer), instance: t.instances.place(r.Instance), failure: -1,
 		outcome: r.Outcome, sent: r.SentNS != record.None,
 	}
 	if r.Outcome == record.OK {
 		k.ttftNS = r.TTFTNS()
 	} else {
-		k.failure = m.failures.place(r.Error)
+		k.failure = t.failures.place(r.Error)
 	}
-	m.pieces[last] = append(m.pieces[last], k)
+	t.pieces[last] = append(t.pieces[last], k)
 }
 
 // each calls f for every request, in order of completion.
-func (m *moments) each(f func(*moment)) {
-	for _, piece := range m.pieces {
+func (t *timings) each(f func(*timing)) {
+	for _, piece := range t.pieces {
 		for i := range piece {
 			f(&piece[i])
 		}
@@ -95,8 +95,8 @@ func (m *moments) each(f func(*moment)) {
 }
 
 // endNS is the last instant of all.
-func (m *moments) endNS() (end int64) {
-	m.each(func(k *moment) { end = max(end, k.endNS) })
+func (t *timings) endNS() (end int64) {
+	t.each(func(k *timing) { end = max(end, k.endNS) })
 	return end
 }
 
@@ -105,13 +105,13 @@ func (c *Collector) inFlight(durationS float64) *float64 {
 	if durationS <= 0 {
 		return nil
 	}
-	mean := seconds(c.moments.flightNS()) / durationS
+	mean := seconds(c.timings.flightNS()) / durationS
 	return &mean
 }
 
 // flightNS is how long all requests were in flight, together.
-func (m *moments) flightNS() (sum int64) {
-	m.each(func(k *moment) {
+func (t *timings) flightNS() (sum int64) {
+	t.each(func(k *timing) {
 		if k.sent {
 			sum += k.endNS - k.atNS
 		}
