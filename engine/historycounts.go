@@ -11,7 +11,7 @@ func (r *Run) History() *metrics.History {
 	if h == nil {
 		return nil
 	}
-	found := metrics.History{Mode: "live", MakeUS: h.took.Percentiles(1e3)}
+	found := metrics.History{MakeUS: h.took.Percentiles(1e3)}
 	for i, before := range h.before {
 		if before == noTurn || r.records[i].SentNS == record.None {
 			continue
@@ -19,13 +19,12 @@ func (r *Run) History() *metrics.History {
 		found.Turns++
 		live, lack := h.sentWith(int32(i))
 		found.Answers += int64(live)
-		switch {
-		case lack == toldFate:
+		switch sentAs(live, lack) {
+		case sentLive:
 			found.Live++
-			continue
-		case live > 0:
+		case sentPartly:
 			found.Partly++
-		default:
+		case sentRecorded:
 			found.Recorded++
 		}
 		switch lack {
@@ -50,14 +49,25 @@ func (r *Run) noteHistory(i int32) {
 	if h == nil || h.before[i] == noTurn || rec.SentNS == record.None {
 		return
 	}
-	switch live, lack := h.sentWith(i); {
+	rec.History = sentAs(h.sentWith(i))
+}
+
+// What a record says of a turn.
+const (
+	sentLive     = "live"     // all answers in it are
+	sentPartly   = "partly"   // some are
+	sentRecorded = "recorded" // none is
+)
+
+// sentAs says in one word what sentWith found.
+func sentAs(live int32, lack uint32) string {
+	switch {
 	case lack == toldFate:
-		rec.History = "live"
+		return sentLive
 	case live > 0:
-		rec.History = "partly"
-	default:
-		rec.History = "recorded"
+		return sentPartly
 	}
+	return sentRecorded
 }
 
 // sentWith is how many live answers request i was sent with, and why the latest of the others was none; toldFate = there were no
