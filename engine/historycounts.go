@@ -28,15 +28,15 @@ func (r *Run) History() *metrics.History {
 			found.Recorded++
 		}
 		switch lack {
-		case openFate:
+		case unanswered:
 			found.Why.Late++
-		case failedFate:
+		case failed:
 			found.Why.Failed++
-		case mutedFate:
+		case noText:
 			found.Why.NoText++
-		case toolFate:
+		case toolCall:
 			found.Why.Tools++
-		case apartFate:
+		case apart:
 			found.Why.Apart++
 		}
 	}
@@ -60,9 +60,9 @@ const (
 )
 
 // sentAs says in one word what sentWith found.
-func sentAs(live int32, lack uint32) string {
+func sentAs(live int32, lack answerState) string {
 	switch {
-	case lack == toldFate:
+	case lack == answered:
 		return sentLive
 	case live > 0:
 		return sentPartly
@@ -70,20 +70,20 @@ func sentAs(live int32, lack uint32) string {
 	return sentRecorded
 }
 
-// sentWith is how many live answers request i was sent with, and why the latest of the others was none; toldFate = there were no
+// sentWith is how many live answers request i was sent with, and why the latest of the others was none; answered = there were no
 // others.
-func (h *History) sentWith(i int32) (live int32, lack uint32) {
+func (h *History) sentWith(i int32) (live int32, lack answerState) {
 	t := &h.turns[i]
 	switch {
 	case t.place.Of == noTurn:
-		return 0, apartFate
+		return 0, apart
 	case t.form.Load() == formLive:
 		return t.live, t.lack
 	case t.place.Fixed:
-		return 0, toolFate
+		return 0, toolCall
 	}
-	if lack = h.turns[t.place.Of].fate.Load(); lack == toldFate {
-		lack = openFate // it came too late
+	if lack = h.turns[t.place.Of].state.Load(); lack == answered {
+		lack = unanswered // it came too late
 	}
 	return 0, lack
 }
