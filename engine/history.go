@@ -73,14 +73,14 @@ var ErrNoHistory = errors.New("no request carries the answer to an earlier one")
 func NewHistory(r *Recipe, w *Work) (*History, error) {
 	h := &History{recipe: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewDistribution()}
 	for i := range h.turns {
-		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = noTurn, noTurn, noTurn
+		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
 	}
-	h.before = TurnsBefore(w.Trace, w.Requests())
+	h.before = w.Trace.TurnsBefore(w.Requests())
 	places := w.Trace.Carries(h.before)
 	for i := len(places) - 1; i >= 0; i-- { // so that lists are in order
 		t := &h.turns[i]
 		t.place = places[i]
-		if of := t.place.Of; of != noTurn {
+		if of := t.place.Of; of != trace.NoTurn {
 			t.next, h.turns[of].first = h.turns[of].first, int32(i)
 		}
 	}
@@ -98,10 +98,10 @@ func NewHistory(r *Recipe, w *Work) (*History, error) {
 func (h *History) whyNone() string {
 	why := "none follows another in a conversation"
 	for i, j := range h.before {
-		if j == noTurn {
+		if j == trace.NoTurn {
 			continue
 		}
-		if h.turns[i].place.Of != noTurn {
+		if h.turns[i].place.Of != trace.NoTurn {
 			return "those that follow another are about the calls of tools in its recorded answer"
 		}
 		switch h.work.Trace.Literal(i).Kind {
@@ -118,7 +118,7 @@ func (h *History) whyNone() string {
 // Turns is how many requests have a place for a live answer to the turn that they go on from.
 func (h *History) Turns() (n int) {
 	for i := range h.turns {
-		if p := &h.turns[i].place; p.Of != noTurn && !p.Fixed {
+		if p := &h.turns[i].place; p.Of != trace.NoTurn && !p.Fixed {
 			n++
 		}
 	}
@@ -127,13 +127,13 @@ func (h *History) Turns() (n int) {
 
 // each calls f for the turns that request i goes on from.
 func (h *History) each(i int32, f func(j int32)) {
-	for j := h.turns[i].place.Of; j != noTurn; j = h.turns[j].place.Of {
+	for j := h.turns[i].place.Of; j != trace.NoTurn; j = h.turns[j].place.Of {
 		f(j)
 	}
 }
 
 // follows tells whether a turn goes on from request i, so that its answer is to be kept.
-func (h *History) follows(i int32) bool { return h != nil && h.turns[i].first != noTurn }
+func (h *History) follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
 // image is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
 func (h *History) image(i int32) []byte {
@@ -141,7 +141,7 @@ func (h *History) image(i int32) []byte {
 		return nil
 	}
 	t := &h.turns[i]
-	if t.place.Of == noTurn || t.form.CompareAndSwap(formOpen, formRecorded) || t.form.Load() == formRecorded {
+	if t.place.Of == trace.NoTurn || t.form.CompareAndSwap(formOpen, formRecorded) || t.form.Load() == formRecorded {
 		return nil
 	}
 	return t.image[t.from:]
@@ -174,7 +174,7 @@ func (h *History) ended(clock sched.Clock, i int32) {
 	}
 	t := &h.turns[i]
 	t.state.CompareAndSwap(unanswered, failed)
-	for j := t.first; j != noTurn; j = h.turns[j].next {
+	for j := t.first; j != trace.NoTurn; j = h.turns[j].next {
 		h.make(clock, j)
 	}
 	if t.needed.Load() == 0 {

@@ -95,7 +95,7 @@ func TestHistoryStorm(t *testing.T) {
 	if err != nil || h.Turns() != conversations*(turns-1) {
 		t.Fatalf("%d turns, %v", h.Turns(), err)
 	}
-	before := TurnsBefore(w.Trace, w.Requests())
+	before := w.Trace.TurnsBefore(w.Requests())
 	ended := make([]chan struct{}, w.Requests())
 	for i := range ended {
 		ended[i] = make(chan struct{})
@@ -108,7 +108,7 @@ func TestHistoryStorm(t *testing.T) {
 	for i := range int32(w.Requests()) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			waited := before[i] != noTurn && rng.IntN(4) > 0
+			waited := before[i] != trace.NoTurn && rng.IntN(4) > 0
 			if waited {
 				<-ended[before[i]]
 			}
@@ -166,8 +166,8 @@ func checkStormy(t *testing.T, w *Work, i int32, sent []chatMessage) (lives int)
 	recorded := messagesOf(t, w.Images.At(int(i)))
 	var want []chatMessage
 	chain := []int32{}
-	before := TurnsBefore(w.Trace, w.Requests())
-	for j := before[i]; j != noTurn; j = before[j] {
+	before := w.Trace.TurnsBefore(w.Requests())
+	for j := before[i]; j != trace.NoTurn; j = before[j] {
 		chain = append(chain, j)
 	}
 	slices.Reverse(chain)

@@ -27,7 +27,7 @@ const (
 func (h *History) warm() {
 	largest := 1
 	for i := range h.turns {
-		if h.turns[i].place.Of != noTurn {
+		if h.turns[i].place.Of != trace.NoTurn {
 			largest = max(largest, int(h.work.Images.Size(i)))
 		}
 	}

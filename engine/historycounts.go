@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -13,7 +14,7 @@ func (r *Run) History() *metrics.History {
 	}
 	found := metrics.History{MakeUS: h.took.Percentiles(1e3)}
 	for i, before := range h.before {
-		if before == noTurn || r.records[i].SentNS == record.None {
+		if before == trace.NoTurn || r.records[i].SentNS == record.None {
 			continue
 		}
 		found.Turns++
@@ -46,7 +47,7 @@ func (r *Run) History() *metrics.History {
 // noteHistory completes the record of a request that has ended.
 func (r *Run) noteHistory(i int32) {
 	h, rec := r.cfg.History, &r.records[i]
-	if h == nil || h.before[i] == noTurn || rec.SentNS == record.None {
+	if h == nil || h.before[i] == trace.NoTurn || rec.SentNS == record.None {
 		return
 	}
 	rec.History = sentAs(h.sentWith(i))
@@ -75,7 +76,7 @@ func sentAs(live int32, lack answerState) string {
 func (h *History) sentWith(i int32) (live int32, lack answerState) {
 	t := &h.turns[i]
 	switch {
-	case t.place.Of == noTurn:
+	case t.place.Of == trace.NoTurn:
 		return 0, apart
 	case t.form.Load() == formLive:
 		return t.live, t.lack
