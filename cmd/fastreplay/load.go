@@ -92,6 +92,9 @@ func (r *replay) plan() error {
 
 // chooseAPI decides how the requests are put, as what is in them has it.
 func (r *replay) chooseAPI() error {
+	if err := r.o.sessions.checkHistory(r.trace); err != nil {
+		return err
+	}
 	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
 	if err := r.o.chooseAPI(&r.literals); err != nil {
 		return err
