@@ -2,48 +2,20 @@ package engine
 
 import (
 	"math"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
 )
-
-// TurnsBefore is for each of a trace's first n requests the one before it in its conversation, the last of those that the trace
-// has before it; -1 for none. It is nil for a trace without conversations.
-func TurnsBefore(t *trace.Trace, n int) []int32 {
-	if t.Parent == nil {
-		return nil
-	}
-	before := make([]int32, n)
-	latest := make(map[int64]int32, n) // by chat id
-	for i := range before {
-		before[i] = noTurn
-		if j, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 {
-			before[i] = j
-		}
-		latest[t.Chat[i]] = int32(i)
-	}
-	return before
-}
-
-// Assumed is how long turns took when they were recorded, where the trace does not say.
-type Assumed struct {
-	TTFT, TPOT time.Duration
-}
-
-// LastNS is how long a turn of so many output tokens took, in ns.
-func (a Assumed) LastNS(outputTokens int32) int64 {
-	return int64(a.TTFT + time.Duration(max(1, outputTokens)-1)*a.TPOT)
-}
 
 // ThinkTimes is for each of a trace's first n requests how long after the end of the turn before it came when it was recorded, in
 // ns: its delay where the trace has one, else what is left of the time since the turn before when that, as assumed, had ended. Speed
 // shortens it.
-func ThinkTimes(t *trace.Trace, before []int32, a Assumed, speed float64) []int64 {
+func ThinkTimes(t *trace.Trace, before []int32, a sched.Assumed, speed float64) []int64 {
 	think := make([]int64, len(before))
 	for i, j := range before {
-		if j == noTurn {
+		if j == trace.NoTurn {
 			continue
 		}
 		ns := t.ArrivalNS[i] - t.ArrivalNS[j] - a.LastNS(t.OutputTokens[j])
@@ -58,11 +30,11 @@ func ThinkTimes(t *trace.Trace, before []int32, a Assumed, speed float64) []int6
 // Turns is what became of the turns of conversations: how many were sent before the turn before had ended, and how long those that
 // had to wait for it were held back. It is nil for a trace without follow-up turns. Call it after Do.
 func (r *Run) Turns() *metrics.Turns {
-	before := TurnsBefore(r.work.Trace, r.work.Requests())
+	before := r.work.Trace.TurnsBefore(r.work.Requests())
 	var found metrics.Turns
 	early := metrics.NewDistribution()
 	for i, j := range before {
-		if j == noTurn {
+		if j == trace.NoTurn {
 			continue
 		}
 		found.FollowUps++

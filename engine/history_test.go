@@ -95,7 +95,7 @@ func TestHistoryStorm(t *testing.T) {
 	if err != nil || h.Turns() != conversations*(turns-1) {
 		t.Fatalf("%d turns, %v", h.Turns(), err)
 	}
-	before := TurnsBefore(w.Trace, w.Requests())
+	before := w.Trace.TurnsBefore(w.Requests())
 	ended := make([]chan struct{}, w.Requests())
 	for i := range ended {
 		ended[i] = make(chan struct{})
@@ -108,7 +108,7 @@ func TestHistoryStorm(t *testing.T) {
 	for i := range int32(w.Requests()) {
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			waited := before[i] != noTurn && rng.IntN(4) > 0
+			waited := before[i] != trace.NoTurn && rng.IntN(4) > 0
 			if waited {
 				<-ended[before[i]]
 			}
@@ -129,7 +129,7 @@ func TestHistoryStorm(t *testing.T) {
 			if (again != nil) != live || !bytes.Equal(image, sent) || live && !bytes.Equal(again, sent) {
 				t.Errorf("request %d is another one when it is sent again", i)
 			}
-			if waited && !live && h.turns[before[i]].fate.Load() == toldFate {
+			if waited && !live && h.turns[before[i]].state.Load() == answered {
 				t.Errorf("request %d left as recorded, though request %d had been answered before", i, before[i])
 			}
 			rec := record.Record{Outcome: record.OK}
@@ -145,15 +145,15 @@ func TestHistoryStorm(t *testing.T) {
 	}
 	all.Wait()
 	for i := range h.turns {
-		want := toldFate
+		want := answered
 		if i%7 == 3 || i%7 == 5 || !h.follows(int32(i)) {
-			want = failedFate
+			want = failed
 		}
-		if fate := h.turns[i].fate.Load(); fate != want {
-			t.Fatalf("request %d: fate %d, want %d", i, fate, want)
+		if state := h.turns[i].state.Load(); state != want {
+			t.Fatalf("request %d: state %d, want %d", i, state, want)
 		}
-		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.room != nil || turn.needed.Load() != 0 {
-			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.room), turn.needed.Load())
+		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.image != nil || turn.needed.Load() != 0 {
+			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.image), turn.needed.Load())
 		}
 	}
 	if lives < w.Requests()/2 {
@@ -166,8 +166,8 @@ func checkStormy(t *testing.T, w *Work, i int32, sent []chatMessage) (lives int)
 	recorded := messagesOf(t, w.Images.At(int(i)))
 	var want []chatMessage
 	chain := []int32{}
-	before := TurnsBefore(w.Trace, w.Requests())
-	for j := before[i]; j != noTurn; j = before[j] {
+	before := w.Trace.TurnsBefore(w.Requests())
+	for j := before[i]; j != trace.NoTurn; j = before[j] {
 		chain = append(chain, j)
 	}
 	slices.Reverse(chain)
@@ -272,9 +272,9 @@ func BenchmarkHistoryMake(b *testing.B) {
 					b.Fatal(t.live)
 				}
 				t.form.Store(formOpen)
-				h.rooms.put(t.room)
+				h.images.put(t.image)
 			}
-			b.SetBytes(int64(len(h.turns[last].room)))
+			b.SetBytes(int64(len(h.turns[last].image)))
 		})
 	}
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // Routing is how the places of requests are found.
 type Routing struct {
 	Targets       []route.Target // the work's, with their weights
 	Seed          uint64
-	Bound         float64 // of the prefix-aware router; 0 = none
-	Assumed       Assumed // how long requests are in flight, as that router reckons
-	LeastInFlight bool    // each request's place is decided when it leaves: till then it is a guess
+	Bound         float64       // of the prefix-aware router; 0 = none
+	Assumed       sched.Assumed // how long requests are in flight, as that router reckons
+	LeastInFlight bool          // each request's place is decided when it leaves: till then it is a guess
 }
 
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -31,9 +32,6 @@ type turnState struct {
 	ended, due, released bool
 }
 
-// noTurn ends a list.
-const noTurn = -1
-
 // newTurns is nil for a plan of which no request waits for another.
 func newTurns(p sched.Plan) *turns {
 	if p.Turns == nil {
@@ -42,10 +40,10 @@ func newTurns(p sched.Plan) *turns {
 	n := p.Requests
 	t := &turns{plan: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewDistribution()}
 	for i := range t.follows {
-		t.follows[i], t.next[i] = noTurn, noTurn
+		t.follows[i], t.next[i] = trace.NoTurn, trace.NoTurn
 	}
 	for i := n - 1; i >= 0; i-- { // so that lists are in order
-		if before := p.Turns.After[i]; before != noTurn {
+		if before := p.Turns.After[i]; before != trace.NoTurn {
 			t.next[i], t.follows[before] = t.follows[before], int32(i)
 		}
 	}
@@ -73,18 +71,18 @@ func (h *thoughts) Pop() any {
 
 // thinks tells whether request i is released a time after the turn before it, not at its own instant.
 func (t *turns) thinks(i int) bool {
-	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != noTurn
+	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != trace.NoTurn
 }
 
 // mayLeave tells whether no turn before request i is still to end.
 func (t *turns) mayLeave(i int) bool {
 	before := t.plan.Turns.After[i]
-	return before == noTurn || t.state[before].ended
+	return before == trace.NoTurn || t.state[before].ended
 }
 
 // release takes request i out, to be fired with the instant at which it was released.
 func (t *turns) release(list []thought, i int32, atNS int64) []thought {
-	if t.plan.Open() && t.plan.Turns.After[i] != noTurn {
+	if t.plan.Open() && t.plan.Turns.After[i] != trace.NoTurn {
 		t.heldFor.Add(max(0, atNS-t.plan.ReleaseNS[i]))
 	}
 	t.state[i].released = true
@@ -101,7 +99,7 @@ func (t *turns) ended(r *Run, i int32, nowNS int64) (leaving []thought) {
 	if r.stop.Load() {
 		return nil
 	}
-	for j := t.follows[i]; j != noTurn; j = t.next[j] {
+	for j := t.follows[i]; j != trace.NoTurn; j = t.next[j] {
 		switch {
 		case t.state[j].released:
 		case t.thinks(int(j)) && t.plan.Turns.ThinkNS[j] > 0:
@@ -134,10 +132,10 @@ func (t *turns) ready(r *Run, freed int) (leaving []thought) {
 		return nil
 	}
 	for t.free > 0 {
-		i := noTurn
+		i := trace.NoTurn
 		if len(t.waiting) > 0 {
 			i, t.waiting = int(t.waiting[0]), t.waiting[1:]
-		} else if i = t.nextInOrder(); i == noTurn {
+		} else if i = t.nextInOrder(); i == trace.NoTurn {
 			break
 		}
 		t.free--
@@ -156,7 +154,7 @@ func (t *turns) nextInOrder() int {
 		}
 		t.state[i].due = true
 	}
-	return noTurn
+	return trace.NoTurn
 }
 
 // come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have

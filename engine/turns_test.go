@@ -19,7 +19,7 @@ func conversations(n int) []int32 {
 	rng := rand.New(rand.NewPCG(3, 4))
 	after := make([]int32, n)
 	for i := range after {
-		after[i] = noTurn
+		after[i] = trace.NoTurn
 		if i > 5 && rng.IntN(4) > 0 {
 			after[i] = int32(i - 1 - rng.IntN(5))
 		}
@@ -65,7 +65,7 @@ func TestTurnsWait(t *testing.T) {
 		"think":               {&sched.Turns{After: after, ThinkNS: think}, 0},
 		"gated, closed loop":  {&sched.Turns{After: after}, 6},
 		"think, closed loop":  {&sched.Turns{After: after, ThinkNS: think}, 6},
-		"nobody follows":      {&sched.Turns{After: slices.Repeat([]int32{noTurn}, n)}, 0},
+		"nobody follows":      {&sched.Turns{After: slices.Repeat([]int32{trace.NoTurn}, n)}, 0},
 		"one after the other": {&sched.Turns{After: chain(n)}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
 	}
 	end := int64(0)
-	if j := p.Turns.After[i]; j != noTurn {
+	if j := p.Turns.After[i]; j != trace.NoTurn {
 		end = rows[int64(j)].DoneNS
 		if p.Turns.ThinkNS != nil {
 			end += p.Turns.ThinkNS[i]
@@ -118,11 +118,11 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 	}
 	own := p.ReleaseNS[i]
 	switch thinks := p.Turns.ThinkNS != nil; {
-	case p.Turns.After[i] == noTurn && rec.PlannedNS != own:
+	case p.Turns.After[i] == trace.NoTurn && rec.PlannedNS != own:
 		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
 	case !thinks && rec.PlannedNS < own:
 		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
-	case !thinks && end <= own && p.Turns.After[i] != noTurn && rec.PlannedNS != own && rows[int64(p.Turns.After[i])].DoneNS < own-int64(50*time.Millisecond):
+	case !thinks && end <= own && p.Turns.After[i] != trace.NoTurn && rec.PlannedNS != own && rows[int64(p.Turns.After[i])].DoneNS < own-int64(50*time.Millisecond):
 		t.Errorf("row %d waited without need", i)
 	}
 }
@@ -203,7 +203,7 @@ func TestClosedTurnsEndInTime(t *testing.T) {
 // run ends then, each request has one record, or none and is left out.
 func TestTurnsFarBehind(t *testing.T) {
 	const n = 60
-	after := slices.Repeat([]int32{noTurn}, n)
+	after := slices.Repeat([]int32{trace.NoTurn}, n)
 	for i := range 10 {
 		after[n-10+i] = int32(i) // leave as soon as the first ones have ended
 	}
@@ -255,13 +255,13 @@ func TestTurnsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
-	before := TurnsBefore(twice, 500)
+	a := sched.Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
+	before := twice.TurnsBefore(500)
 	think := ThinkTimes(twice, before, a, 2)
 	followUps := 0
 	for i := range 500 {
-		want := int32(noTurn)
-		for j := i - 1; j >= 0 && want == noTurn && twice.Parent[i] >= 0; j-- {
+		want := int32(trace.NoTurn)
+		for j := i - 1; j >= 0 && want == trace.NoTurn && twice.Parent[i] >= 0; j-- {
 			if twice.Chat[j] == twice.Parent[i] {
 				want = int32(j)
 			}
@@ -269,7 +269,7 @@ func TestTurnsBefore(t *testing.T) {
 		if before[i] != want {
 			t.Fatalf("request %d follows %d, want %d", i, before[i], want)
 		}
-		if want == noTurn {
+		if want == trace.NoTurn {
 			if think[i] != 0 {
 				t.Errorf("request %d follows nobody and thinks %d ns", i, think[i])
 			}
@@ -288,10 +288,10 @@ func TestTurnsBefore(t *testing.T) {
 		t.Errorf("only %d follow-up turns to look at", followUps)
 	}
 	twice.DelayNS = slices.Repeat([]int64{7}, twice.Len())
-	if think := ThinkTimes(twice, before, a, 1); think[slices.IndexFunc(before, func(j int32) bool { return j != noTurn })] != 7 {
+	if think := ThinkTimes(twice, before, a, 1); think[slices.IndexFunc(before, func(j int32) bool { return j != trace.NoTurn })] != 7 {
 		t.Error("a recorded delay is not taken")
 	}
-	if TurnsBefore(&trace.Trace{}, 0) != nil {
+	if new(trace.Trace).TurnsBefore(0) != nil {
 		t.Error("a trace without conversations has turns")
 	}
 }

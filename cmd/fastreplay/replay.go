@@ -67,6 +67,7 @@ type replay struct {
 	say   *terminal
 
 	trace     *trace.Trace
+	selected  int              // rows of the file that are replayed, before --amplify and --repeat
 	amplify   *metrics.Amplify // nil where the load is as recorded
 	literals  literals
 	work      *engine.Work
@@ -127,90 +128,6 @@ func (r *replay) checkOutput(context.Context) error {
 		return nil
 	}
 	return report.Vacant(r.o.output)
-}
-
-// load reads the trace and makes the plan.
-func (r *replay) load(context.Context) error {
-	began := time.Now()
-	t, err := trace.OpenAll(r.o.traces, r.o.read)
-	if err != nil {
-		return err
-	}
-	t, counted, err := countAnswers(t, r.o.tokenizer)
-	if err != nil {
-		return err
-	}
-	if err := r.hands.checkLengths(t); err != nil {
-		return err
-	}
-	selected := t.Len()
-	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
-		return err
-	}
-	if t, err = t.Repeat(r.o.pacing.repeat); err != nil {
-		return fmt.Errorf("--repeat: %w", err)
-	}
-	r.trace, r.loadS = t, time.Since(began).Seconds()
-	for _, note := range t.Lint.Notes() {
-		r.note("trace: %s", note)
-	}
-	if counted != "" {
-		if r.o.tokenizer == "" {
-			counted += "; name the model's own with --tokenizer"
-		}
-		r.note("trace: %s", counted)
-	}
-	if n := r.o.read.Limit; n > selected {
-		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, human.Many(int64(selected), "request"))
-	}
-	for _, note := range r.hands.paceLikeAIPerf(&r.o.pacing, t) {
-		r.note("%s", note)
-	}
-	if err := r.o.pacing.checkTimes(t); err != nil {
-		return err
-	}
-	plan, err := r.o.pacing.plan(t)
-	if err != nil {
-		return err
-	}
-	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
-		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
-	}
-	if plan.Requests == 0 {
-		return errors.New("the selection is empty: no request lies within --duration")
-	}
-	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
-		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
-	}
-	r.work = &engine.Work{Trace: t, Plan: plan}
-	r.literals = literalsOf(t, plan.Requests)
-	if err := r.o.chooseAPI(&r.literals); err != nil {
-		return err
-	}
-	r.fitTraits()
-	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
-		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(min(plan.Requests, selected))), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
-	r.say.amplified(r.amplify)
-	if n := r.o.pacing.repeat; n > 1 {
-		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
-	}
-	return nil
-}
-
-// timeWords is how the trace tells the time, as a part of a sentence.
-func timeWords(t *trace.Trace) string {
-	if t.Untimed {
-		return "no timestamps"
-	}
-	return "timestamps in " + trace.UnitName(t.TimeUnit)
-}
-
-// blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
-func blockWords(t *trace.Trace) string {
-	if t.BlockRefs() == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 }
 
 // lay decides which instance gets which request and finds the exact memory that the images need.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -24,7 +23,7 @@ const (
 type sessionFlags struct {
 	mode  sessionMode
 	past  string // recorded or live
-	taken engine.Assumed
+	taken sched.Assumed
 	given func(flag string) bool
 }
 
@@ -48,13 +47,12 @@ func (s *sessionFlags) check(p *pacing, routed bool) error {
 	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
-	assumed := inspect.Options{AssumeTTFT: s.taken.TTFT, AssumeTPOT: s.taken.TPOT}
-	return assumed.Validate()
+	return s.taken.Validate()
 }
 
 // follow makes turns of the plan wait for each other, as far as the mode has it.
 func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (sched.Plan, error) {
-	before := engine.TurnsBefore(t, plan.Requests)
+	before := t.TurnsBefore(plan.Requests)
 	if s.mode == sessionsStrict || before == nil {
 		return plan, nil
 	}

@@ -8,7 +8,7 @@ import (
 
 // Carried is where request i's messages hold the answer to an earlier request.
 type Carried struct {
-	// Of is that request: the nearest turn before with whose messages those of request i begin. -1 = none.
+	// Of is that request: the nearest turn before with whose messages those of request i begin. NoTurn = none.
 	Of int32
 	// From and To are the place of the answer in the request's Literal.Content, with the comma before it. Equal: the file has no
 	// answer there, and From is where it belongs.
@@ -21,22 +21,19 @@ type Carried struct {
 // mostBack is how many turns back the one is looked for that a turn goes on from: agents of one session take turns.
 const mostBack = 16
 
-// noTurn says that no turn comes before.
-const noTurn = -1
-
 // Carries finds for each of the trace's first len(before) requests whose answer it holds that others before it do not: all else of
 // its messages that are answers of earlier requests lies where it does in the request that Of names. Before is the turn before each
-// request, -1 = none; all of them come earlier in the trace.
+// request, NoTurn = none; all of them come earlier in the trace.
 func (t *Trace) Carries(before []int32) []Carried {
 	all := make([]Carried, len(before))
 	for i := range all {
-		all[i].Of = noTurn
+		all[i].Of = NoTurn
 		if t.Literal(i).Kind != MessagesLiteral {
 			continue
 		}
 		j := before[i]
 		for range mostBack {
-			if j == noTurn {
+			if j == NoTurn {
 				break
 			}
 			if c, ok := t.goesOnFrom(i, int(j)); ok {

@@ -12,7 +12,7 @@ import (
 func beforeOf(tr *Trace) []int32 {
 	before, latest := make([]int32, tr.Len()), map[int64]int32{}
 	for i := range before {
-		before[i] = noTurn
+		before[i] = NoTurn
 		if j, known := latest[tr.Parent[i]]; known && tr.Parent[i] >= 0 {
 			before[i] = j
 		}
@@ -23,7 +23,7 @@ func beforeOf(tr *Trace) []int32 {
 
 // carried shows a place: what is to be replaced stands between |.
 func carried(tr *Trace, i int, c Carried) string {
-	if c.Of == noTurn {
+	if c.Of == NoTurn {
 		return "none"
 	}
 	if c.Fixed {
@@ -130,7 +130,7 @@ func TestCarriesAll(t *testing.T) {
 // carryAll is request i's messages with live answers, put in from the last one to the first.
 func carryAll(tr *Trace, places []Carried, i int32) []byte {
 	content := append([]byte(nil), tr.Literal(int(i)).Content...)
-	for j := i; places[j].Of != noTurn; j = places[j].Of {
+	for j := i; places[j].Of != NoTurn; j = places[j].Of {
 		c := places[j]
 		live := AppendAnswer(nil, fmt.Appendf(nil, "live%d", c.Of))
 		content = append(append(append([]byte(nil), content[:c.From]...), live...), content[c.To:]...)

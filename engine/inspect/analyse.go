@@ -1,13 +1,12 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // Options say what to look for; the zero value is usable.
@@ -17,15 +16,8 @@ type Options struct {
 	MaxModelLen int           // tokens of the model's context; 0 = unknown
 	Instances   int           // compare the routers of so many; below 2 = none
 	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 1
-	AssumeTTFT  time.Duration // of every turn, to tell when it ended
-	AssumeTPOT  time.Duration
+	Assumed     sched.Assumed // how long every request took, to tell when it ended
 }
-
-// The longest latencies that can be assumed: beyond any server, and the longest output times maxTPOT still fits 64 bits.
-const (
-	maxTTFT = 24 * time.Hour
-	maxTPOT = time.Minute
-)
 
 // Validate refuses what cannot be meant.
 func (o *Options) Validate() error {
@@ -36,14 +28,10 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d instances; want 2 to %d", o.Instances, route.MostInstances)
 	case o.Instances > 1 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
-	case o.AssumeTTFT < 0 || o.AssumeTPOT < 0:
-		return errors.New("the assumed TTFT and TPOT cannot be negative")
-	case o.AssumeTTFT > maxTTFT || o.AssumeTPOT > maxTPOT:
-		return fmt.Errorf("an assumed TTFT of %v and TPOT of %v; want at most %v and %v", o.AssumeTTFT, o.AssumeTPOT, maxTTFT, maxTPOT)
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
 		return fmt.Errorf("cache capacities %v; want them ascending, from 1 token on", o.CacheTokens)
 	}
-	return nil
+	return o.Assumed.Validate()
 }
 
 // Analyse looks at a trace; read it with Options.Collect, so that a trace that a replay refuses is analysed too.

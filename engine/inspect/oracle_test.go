@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 // rawRow is a row as the oracle sees it.
@@ -130,7 +131,7 @@ func TestAnalyseAgreesWithOracle(t *testing.T) {
 	chance := rand.New(rand.NewPCG(9, 10))
 	for round := range 300 {
 		rows := randomRows(chance, 1+chance.IntN(60))
-		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, MaxModelLen: 90, AssumeTTFT: time.Second, AssumeTPOT: 50 * time.Millisecond,
+		o := Options{CacheTokens: []int64{15, 16, 47, 160, 400, 5000}, MaxModelLen: 90, Assumed: sched.Assumed{TTFT: time.Second, TPOT: 50 * time.Millisecond},
 			Read: trace.Options{Format: "bailian", TimeUnit: time.Second}}
 		r := Analyse(read(t, file(rows), o.Read), o)
 		checkArrivals(t, rows, &r.Arrivals)

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 var update = flag.Bool("update", false, "write the golden pages anew")
@@ -41,7 +42,7 @@ const samples, malformed = "../../bench/samples/", "../../codec/trace/testdata/"
 
 // TestGolden compares whole pages; make them anew with -update and look at the difference.
 func TestGolden(t *testing.T) {
-	assumed := Options{AssumeTTFT: 200 * time.Millisecond, AssumeTPOT: 10 * time.Millisecond}
+	assumed := Options{Assumed: sched.Assumed{TTFT: 200 * time.Millisecond, TPOT: 10 * time.Millisecond}}
 	small := assumed
 	small.CacheTokens, small.MaxModelLen = []int64{100_000, 300_000}, 10_000
 	lenient := assumed
@@ -207,7 +208,7 @@ func TestTypeNames(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []Options{{MaxModelLen: -1}, {AssumeTTFT: -1}, {AssumeTPOT: -1}, {AssumeTPOT: time.Hour}, {AssumeTTFT: 1000 * time.Hour}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
+	for _, o := range []Options{{MaxModelLen: -1}, {Assumed: sched.Assumed{TTFT: -1}}, {CacheTokens: []int64{0, 5}}, {CacheTokens: []int64{5, 3}}} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is valid", o)
 		}

@@ -120,8 +120,8 @@ type Sessions struct {
 	Sessions  int64         `json:"sessions"`
 	MultiTurn int64         `json:"multi_turn_sessions"` // of two rows or more
 	Turns     *Distribution `json:"turns_per_session"`   // rows of a session in the selection
-	Followups int64         `json:"followup_turns"`      // rows whose parent is in the selection
-	Orphans   int64         `json:"orphan_turns"`        // rows that name a parent that is not
+	Followups int64         `json:"followup_turns"`      // rows whose parent comes before them in the selection
+	Orphans   int64         `json:"orphan_turns"`        // rows that name a parent that does not
 
 	GapS   *Distribution `json:"turn_gap_s"`     // parent's arrival to the turn's; nil without follow-ups
 	AtOnce int64         `json:"turns_at_once"`  // follow-ups that do not arrive after their parent

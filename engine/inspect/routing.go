@@ -29,7 +29,7 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		}
 		q.Prompts.Add(t.Blocks(i), int(t.InputTokens[i]), int(t.InputTokens[i]))
 		q.Flow.ReleaseNS = append(q.Flow.ReleaseNS, t.ArrivalNS[i])
-		q.Flow.LastNS = append(q.Flow.LastNS, lastsNS(t, i, o))
+		q.Flow.LastNS = append(q.Flow.LastNS, o.Assumed.LastNS(t.OutputTokens[i]))
 		if t.Session != nil {
 			q.Sessions = append(q.Sessions, t.Session[i])
 		}

@@ -2,22 +2,20 @@ package inspect
 
 import "github.com/fastreplay/fastreplay/codec/trace"
 
-// sessions follows each row to its parent. A row without a parent in the selection begins or continues a session, but
-// has no gap.
+// sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or continues a
+// session, but has no gap.
 func sessions(t *trace.Trace, o Options) *Sessions {
 	if t.Session == nil {
 		return nil
 	}
-	s := &Sessions{TTFTS: o.AssumeTTFT.Seconds(), TPOTS: o.AssumeTPOT.Seconds()}
+	s := &Sessions{TTFTS: o.Assumed.TTFT.Seconds(), TPOTS: o.Assumed.TPOT.Seconds()}
 	s.count(t)
-	rowOf := firstByChat(t)
 	var gaps, thinks []int64
-	for i := range t.Len() {
+	for i, before := range t.TurnsBefore(t.Len()) {
 		if t.Parent[i] < 0 {
 			continue
 		}
-		parent, ok := rowOf[t.Parent[i]]
-		if !ok || parent == i {
+		if before == trace.NoTurn {
 			s.Orphans++
 			continue
 		}
@@ -25,12 +23,12 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		if t.Untimed {
 			continue
 		}
-		gap := t.ArrivalNS[i] - t.ArrivalNS[parent]
+		gap := t.ArrivalNS[i] - t.ArrivalNS[before]
 		gaps = append(gaps, gap)
 		if gap <= 0 {
 			s.AtOnce++
 		}
-		lasts := lastsNS(t, parent, o)
+		lasts := o.Assumed.LastNS(t.OutputTokens[before])
 		if gap < lasts {
 			s.Overlaps++
 		} else {
@@ -43,11 +41,6 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 	}
 	s.GapS, s.ThinkS = describe(gaps, 1e9), describe(thinks, 1e9)
 	return s
-}
-
-// lastsNS is how long row i is taken to last.
-func lastsNS(t *trace.Trace, i int, o Options) int64 {
-	return int64(o.AssumeTTFT) + int64(max(1, t.OutputTokens[i])-1)*int64(o.AssumeTPOT)
 }
 
 // count counts the sessions and their turns.
@@ -64,15 +57,4 @@ func (s *Sessions) count(t *trace.Trace) {
 		}
 	}
 	s.Sessions, s.Turns = int64(len(all)), describe(all, 1)
-}
-
-// firstByChat finds the row of a chat id, the first in the file where several have it, as the reader does.
-func firstByChat(t *trace.Trace) map[int64]int {
-	rowOf := make(map[int64]int, t.Len())
-	for i, chat := range t.Chat {
-		if other, taken := rowOf[chat]; !taken || t.Row[i] < t.Row[other] {
-			rowOf[chat] = i
-		}
-	}
-	return rowOf
 }

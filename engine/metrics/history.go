@@ -10,12 +10,11 @@ import (
 // History is what follow-up turns had of what the servers answered in the
 // run. It counts those that were sent: turns = live + partly + recorded.
 type History struct {
-	Mode     string `json:"mode"`     // live
-	Turns    int64  `json:"turns"`    // follow-up turns that were sent
-	Live     int64  `json:"live"`     // with what was answered to all turns before
-	Partly   int64  `json:"partly"`   // to some of them; else as recorded
-	Recorded int64  `json:"recorded"` // as recorded
-	Answers  int64  `json:"answers"`  // live ones in all turns
+	Turns    int64 `json:"turns"`    // follow-up turns that were sent
+	Live     int64 `json:"live"`     // with what was answered to all turns before
+	Partly   int64 `json:"partly"`   // to some of them; else as recorded
+	Recorded int64 `json:"recorded"` // as recorded
+	Answers  int64 `json:"answers"`  // live ones in all turns
 
 	// Why the latest answer that was not live was not: of the turns of partly and recorded.
 	Why HistoryGaps `json:"not_live"`

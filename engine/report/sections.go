@@ -101,7 +101,7 @@ func (p *page) history(h *metrics.History) {
 	if h == nil {
 		return
 	}
-	parts := []string{h.Mode, human.Count(h.Live) + " turns with all answers live", some(h.Partly, "with some"), some(h.Recorded, "as recorded")}
+	parts := []string{human.Count(h.Live) + " turns with all answers live", some(h.Partly, "with some"), some(h.Recorded, "as recorded")}
 	if h.MakeUS != nil {
 		parts = append(parts, "made in p50 "+human.Duration(h.MakeUS.P50*1e3, 3), "p99 "+human.Duration(h.MakeUS.P99*1e3, 3))
 	}

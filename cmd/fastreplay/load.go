@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// load reads the trace, decides when its requests leave and how they are put, and says so.
+func (r *replay) load(context.Context) error {
+	for _, step := range []func() error{r.read, r.plan, r.chooseAPI} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	r.announce()
+	return nil
+}
+
+// read reads the trace and makes as much of it as was asked for.
+func (r *replay) read() error {
+	began := time.Now()
+	t, err := trace.OpenAll(r.o.traces, r.o.read)
+	if err != nil {
+		return err
+	}
+	t, counted, err := countAnswers(t, r.o.tokenizer)
+	if err != nil {
+		return err
+	}
+	if err := r.hands.checkLengths(t); err != nil {
+		return err
+	}
+	r.selected = t.Len()
+	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
+		return err
+	}
+	if r.trace, err = t.Repeat(r.o.pacing.repeat); err != nil {
+		return fmt.Errorf("--repeat: %w", err)
+	}
+	r.loadS = time.Since(began).Seconds()
+	r.noteTrace(counted)
+	return nil
+}
+
+// noteTrace notes what is worth knowing about the rows; counted: with what the tokens of answers were counted, "" = they were not.
+func (r *replay) noteTrace(counted string) {
+	for _, note := range r.trace.Lint.Notes() {
+		r.note("trace: %s", note)
+	}
+	if counted != "" {
+		if r.o.tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		r.note("trace: %s", counted)
+	}
+	if n := r.o.read.Limit; n > r.selected {
+		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, human.Many(int64(r.selected), "request"))
+	}
+}
+
+// plan decides when each request leaves.
+func (r *replay) plan() error {
+	t := r.trace
+	for _, note := range r.hands.paceLikeAIPerf(&r.o.pacing, t) {
+		r.note("%s", note)
+	}
+	if err := r.o.pacing.checkTimes(t); err != nil {
+		return err
+	}
+	plan, err := r.o.pacing.plan(t)
+	if err != nil {
+		return err
+	}
+	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
+	}
+	if plan.Requests == 0 {
+		return errors.New("the selection is empty: no request lies within --duration")
+	}
+	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
+		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
+	}
+	r.work = &engine.Work{Trace: t, Plan: plan}
+	return nil
+}
+
+// chooseAPI decides how the requests are put, as what is in them has it.
+func (r *replay) chooseAPI() error {
+	if err := r.o.sessions.checkHistory(r.trace); err != nil {
+		return err
+	}
+	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
+	if err := r.o.chooseAPI(&r.literals); err != nil {
+		return err
+	}
+	r.fitTraits()
+	return nil
+}
+
+// announce says what was read.
+func (r *replay) announce() {
+	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
+	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
+		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(sent)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+	r.say.amplified(r.amplify)
+	if n := r.o.pacing.repeat; n > 1 {
+		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+	}
+}
+
+// timeWords is how the trace tells the time, as a part of a sentence.
+func timeWords(t *trace.Trace) string {
+	if t.Untimed {
+		return "no timestamps"
+	}
+	return "timestamps in " + trace.UnitName(t.TimeUnit)
+}
+
+// blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
+func blockWords(t *trace.Trace) string {
+	if t.BlockRefs() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
+}

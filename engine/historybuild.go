@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// historyScratch is what putting an image together takes.
+type historyScratch struct {
+	chain    []int32 // the turn and those that it goes on from, latest first
+	messages []byte
+	live     int32
+	lack     answerState
+	head     []byte
+}
+
+const (
+	// warmImages bounds the memory that is got ready for images, in bytes.
+	warmImages = 64 << 20
+	// warmScratch is for as many receivers as end turns at once.
+	warmScratch = 2
+)
+
+// warm gets memory ready, so that the run need not wait for it.
+func (h *History) warm() {
+	largest := 1
+	for i := range h.turns {
+		if h.turns[i].place.Of != trace.NoTurn {
+			largest = max(largest, int(h.work.Images.Size(i)))
+		}
+	}
+	h.images.warm(largest, max(1, min(h.Turns(), warmImages/largest)))
+	for range warmScratch {
+		s := &historyScratch{messages: make([]byte, 2*largest)}
+		clear(s.messages)
+		h.free = append(h.free, s)
+	}
+}
+
+// scratch returns what nobody else uses, until release.
+func (h *History) scratch() *historyScratch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := len(h.free) - 1
+	if last < 0 {
+		return new(historyScratch)
+	}
+	s := h.free[last]
+	h.free = h.free[:last]
+	return s
+}
+
+func (h *History) release(s *historyScratch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.free = append(h.free, s)
+}
+
+// make makes the image of request i of the answers that there are, unless it has left.
+func (h *History) make(clock sched.Clock, i int32) {
+	t := &h.turns[i]
+	if t.form.Load() != formOpen {
+		return
+	}
+	began := clock.Now()
+	s := h.scratch()
+	defer h.release(s)
+	if h.assemble(s, i); s.live == 0 {
+		return
+	}
+	image, from := h.build(s, int(i))
+	t.image, t.from, t.live, t.lack = image, int32(from), s.live, s.lack
+	took := clock.Now() - began
+	if !t.form.CompareAndSwap(formOpen, formLive) {
+		h.images.put(image)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.took.Add(took)
+}
+
+// build makes the image of request i with the messages in scratch, as image[from:]: how long the head is shows when the body is there.
+func (h *History) build(s *historyScratch, i int) (image []byte, from int) {
+	l, _ := h.work.literal(i)
+	size := int(h.work.Images.Size(i)) - len(l.Content) + len(s.messages)
+	l.Content = s.messages
+	s.head = h.recipe.appendHead(s.head[:0], h.work, i, math.MaxInt32)
+	image = append(h.images.get(len(s.head)+size), s.head...)
+	image = h.recipe.Backend.AppendLiteral(image, l, int(h.work.Trace.OutputTokens[i]))
+	longest := len(s.head)
+	s.head = h.recipe.appendHead(s.head[:0], h.work, i, len(image)-longest)
+	from = longest - len(s.head)
+	copy(image[from:], s.head)
+	return image, from
+}
+
+// assemble puts request i's messages together.
+func (h *History) assemble(s *historyScratch, i int32) {
+	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
+	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
+	content, at := h.work.Trace.Literal(int(i)).Content, int32(0)
+	for k := len(s.chain) - 2; k >= 0; k-- {
+		p := &h.turns[s.chain[k]].place
+		text, state := h.answerAt(p)
+		if state != answered {
+			s.lack = state
+			continue
+		}
+		s.messages = trace.AppendAnswer(append(s.messages, content[at:p.From]...), text)
+		at = p.To
+		s.live++
+	}
+	s.messages = append(s.messages, content[at:]...)
+}
+
+// answerAt is the answer that belongs to a place, or why there is none.
+func (h *History) answerAt(p *trace.Carried) (text []byte, state answerState) {
+	if p.Fixed {
+		return nil, toolCall
+	}
+	t := &h.turns[p.Of]
+	if state = t.state.Load(); state != answered {
+		return nil, state
+	}
+	if answer := t.answer.Load(); answer != nil {
+		return *answer, answered
+	}
+	return nil, unanswered // whoever asks has left meanwhile
+}

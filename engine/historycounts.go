@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
+func (r *Run) History() *metrics.History {
+	h := r.cfg.History
+	if h == nil {
+		return nil
+	}
+	found := metrics.History{MakeUS: h.took.Percentiles(1e3)}
+	for i, before := range h.before {
+		if before == trace.NoTurn || r.records[i].SentNS == record.None {
+			continue
+		}
+		found.Turns++
+		live, lack := h.sentWith(int32(i))
+		found.Answers += int64(live)
+		switch sentAs(live, lack) {
+		case sentLive:
+			found.Live++
+		case sentPartly:
+			found.Partly++
+		case sentRecorded:
+			found.Recorded++
+		}
+		switch lack {
+		case unanswered:
+			found.Why.Late++
+		case failed:
+			found.Why.Failed++
+		case noText:
+			found.Why.NoText++
+		case toolCall:
+			found.Why.Tools++
+		case apart:
+			found.Why.Apart++
+		}
+	}
+	return &found
+}
+
+// noteHistory completes the record of a request that has ended.
+func (r *Run) noteHistory(i int32) {
+	h, rec := r.cfg.History, &r.records[i]
+	if h == nil || h.before[i] == trace.NoTurn || rec.SentNS == record.None {
+		return
+	}
+	rec.History = sentAs(h.sentWith(i))
+}
+
+// What a record says of a turn.
+const (
+	sentLive     = "live"     // all answers in it are
+	sentPartly   = "partly"   // some are
+	sentRecorded = "recorded" // none is
+)
+
+// sentAs says in one word what sentWith found.
+func sentAs(live int32, lack answerState) string {
+	switch {
+	case lack == answered:
+		return sentLive
+	case live > 0:
+		return sentPartly
+	}
+	return sentRecorded
+}
+
+// sentWith is how many live answers request i was sent with, and why the latest of the others was none; answered = there were no
+// others.
+func (h *History) sentWith(i int32) (live int32, lack answerState) {
+	t := &h.turns[i]
+	switch {
+	case t.place.Of == trace.NoTurn:
+		return 0, apart
+	case t.form.Load() == formLive:
+		return t.live, t.lack
+	case t.place.Fixed:
+		return 0, toolCall
+	}
+	if lack = h.turns[t.place.Of].state.Load(); lack == answered {
+		lack = unanswered // it came too late
+	}
+	return 0, lack
+}
