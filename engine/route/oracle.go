@@ -32,7 +32,6 @@ type Oracle struct {
 	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
 	Routers        []Routed `json:"routers"`             // the best first
 	Actual         *Routed  `json:"actual,omitempty"`    // where the requests went; absent before a run
-	Achieved       *float64 `json:"achieved_hit_ratio"`  // as the servers reported; null where they did not
 	Definition     string   `json:"definition"`
 }
 
