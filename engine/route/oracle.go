@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -75,46 +76,59 @@ func Ask(q Question) *Oracle {
 	if len(places) < 2 || len(places) > MostInstances || o.PromptTokens == 0 {
 		return nil
 	}
-	routers := []struct {
-		name  string
-		route func() []int32
-	}{
-		{RoundRobinName, func() []int32 { return flat(RoundRobin(q.Prompts.Len(), q.Targets), q.Targets) }},
-		{RandomName, func() []int32 { return flat(Random(q.Prompts.Len(), q.Targets, q.Seed), q.Targets) }},
-		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
-		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
-	}
-	if q.Sessions != nil {
-		routers = append(routers, struct {
-			name  string
-			route func() []int32
-		}{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
-	}
-	var work sync.WaitGroup
-	turn := make(chan struct{}, mostAtOnce)
-	start := func(f func()) {
-		turn <- struct{}{}
-		work.Go(func() {
-			defer func() { <-turn }()
-			f()
-		})
-	}
+	routers := q.routers(weights)
 	o.Routers = make([]Routed, len(routers))
+	var jobs []func()
 	for r, router := range routers {
-		start(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+		jobs = append(jobs, func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
 	}
 	if q.Actual != nil {
 		o.Actual = new(Routed)
-		start(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+		jobs = append(jobs, func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
 	}
-	start(func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
-	work.Wait()
-	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) })
+	jobs = append(jobs, func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
+	doAll(jobs)
+	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) })
 	return o
 }
 
 const definition = "Each cache drops its least recently used blocks; a prompt can be reused from the moment it is sent, and answers take no room. " +
 	"prefix: each request goes to the instance that holds the longest prefix of it by what it was sent before, of several to the least loaded one."
+
+// router gives each request an instance.
+type router struct {
+	name  string
+	route func() []int32
+}
+
+// routers are those that a Question compares; by session only where sessions are known.
+func (q *Question) routers(weights []float64) []router {
+	n := q.Prompts.Len()
+	all := []router{
+		{RoundRobinName, func() []int32 { return flat(RoundRobin(n, q.Targets), q.Targets) }},
+		{RandomName, func() []int32 { return flat(Random(n, q.Targets, q.Seed), q.Targets) }},
+		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
+		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
+	}
+	if q.Sessions != nil {
+		all = append(all, router{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
+	}
+	return all
+}
+
+// doAll does the jobs, mostAtOnce at a time.
+func doAll(jobs []func()) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, mostAtOnce)
+	for _, job := range jobs {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			job()
+		})
+	}
+	work.Wait()
+}
 
 func (q *Question) caches() *kvcache.Fleet {
 	return kvcache.NewFleet(q.Prompts, q.BlockTokens, q.CapacityTokens)

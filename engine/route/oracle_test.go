@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -44,7 +45,7 @@ func TestOracle(t *testing.T) {
 		if hits := naiveHits(all, make([]int32, len(all)), 1); o.PromptTokens != int64(tokens) || o.OneCacheRatio != float64(hits)/float64(tokens) {
 			t.Errorf("%d prompt tokens, one cache for all %v, want %d and %v", o.PromptTokens, o.OneCacheRatio, tokens, float64(hits)/float64(tokens))
 		}
-		if !slices.IsSortedFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) }) || len(o.Routers) != 5 {
+		if !slices.IsSortedFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) }) || len(o.Routers) != 5 {
 			t.Errorf("%+v, want five routers, the best first", o.Routers)
 		}
 		head, lines := o.Table()
