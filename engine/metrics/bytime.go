@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // mostSteps is into how many steps of time a run is cut at most.
@@ -120,6 +121,6 @@ func nearestMS(ns []int64, permille int64) *float64 {
 		return nil
 	}
 	slices.Sort(ns)
-	ms := float64(ns[max(1, rankOf(int64(len(ns)), permille))-1]) / 1e6
+	ms := float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / 1e6
 	return &ms
 }

@@ -2,11 +2,11 @@ package route
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Question is a work whose routers are to be compared: requests in the order in which they leave.
@@ -194,16 +194,10 @@ func flat(places []Place, targets []Target) []int32 {
 
 // variation is the coefficient of variation of what each instance got for its weight.
 func variation(got, weights []float64) float64 {
-	mean, squares := 0.0, 0.0
+	each := make([]float64, len(got))
 	for k := range got {
-		mean += got[k] / weights[k] / float64(len(got))
+		each[k] = got[k] / weights[k]
 	}
-	if mean == 0 {
-		return 0
-	}
-	for k := range got {
-		d := got[k]/weights[k] - mean
-		squares += d * d
-	}
-	return math.Sqrt(squares/float64(len(got))) / mean
+	cv, _ := stats.Variation(each)
+	return cv
 }
