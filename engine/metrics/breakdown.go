@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -78,7 +77,7 @@ func (b *breakdown) summary(least int) *Breakdown {
 		}
 		out.Parts = append(out.Parts, part)
 	}
-	slices.SortFunc(out.Parts, func(x, y Part) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {
 		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
 	}

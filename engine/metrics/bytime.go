@@ -54,7 +54,7 @@ func (c *Collector) ByTime() []Step {
 	end := c.moments.endNS()
 	width := stepNS(end)
 	steps := int(end/width) + 1
-	instances := slices.Sorted(slices.Values(c.moments.instances.list))
+	instances := slices.SortedFunc(slices.Values(c.moments.instances.list), natural)
 	instances = instances[:min(len(instances), mostLines)]
 	out := make([]Step, 0, (len(c.urls)+len(instances))*steps)
 	line := func(target, instance string) {
