@@ -194,7 +194,7 @@ func TestInspectConversation(t *testing.T) {
 // TestInspectInstances: the routers stand on the page, side by side and in HTML, for each size of caches.
 func TestInspectInstances(t *testing.T) {
 	code, out, said := inspect(t, "--instances", "4", "--cache-tokens", "50k", "samples/bailian.jsonl")
-	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n    session   ", "\n    prefix, load bound 1.25 "} {
+	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n  session   ", "\n  prefix, load bound 1.25 "} {
 		if !strings.Contains(out, text) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, text, out, said)
 		}

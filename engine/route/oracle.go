@@ -27,7 +27,8 @@ type Question struct {
 type Oracle struct {
 	Instances      int      `json:"instances"`
 	BlockTokens    int      `json:"engine_block_tokens"`
-	CapacityTokens *int64   `json:"capacity_tokens"` // of all instances together; null = unlimited, or unknown
+	CapacityTokens *int64   `json:"capacity_tokens"`      // of all instances together; null = unlimited, or unknown
+	EachTokens     *int64   `json:"capacity_tokens_each"` // of each instance; null also where they differ
 	PromptTokens   int64    `json:"prompt_tokens"`
 	OneCacheRatio  float64  `json:"one_cache_hit_ratio"` // of one cache for all, as large as all together
 	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
@@ -66,14 +67,20 @@ const mostAtOnce = 4
 // is nil below two instances or above MostInstances, and without any prompt whose tokens are known.
 func Ask(q Question) *Oracle {
 	places, weights := Addresses(q.Targets)
+	if len(places) < 2 || len(places) > MostInstances {
+		return nil
+	}
 	if q.CapacityTokens == nil {
 		q.CapacityTokens = make([]int64, len(places))
 	}
-	o := &Oracle{Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), LoadBound: q.Bound, Definition: definition}
+	o := &Oracle{
+		Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), EachTokens: alike(q.CapacityTokens),
+		LoadBound: q.Bound, Definition: definition,
+	}
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
 	}
-	if len(places) < 2 || len(places) > MostInstances || o.PromptTokens == 0 {
+	if o.PromptTokens == 0 {
 		return nil
 	}
 	routers := q.routers(weights)
@@ -176,6 +183,15 @@ func together(capacities []int64) *int64 {
 		sum += tokens
 	}
 	return &sum
+}
+
+// alike is the capacity that each has; nil where they differ or have no limit.
+func alike(capacities []int64) *int64 {
+	each := slices.Max(capacities)
+	if each == 0 || each != slices.Min(capacities) {
+		return nil
+	}
+	return &each
 }
 
 // flat numbers places by all addresses of the targets.
