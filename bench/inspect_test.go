@@ -210,7 +210,10 @@ func TestInspectInstances(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, out)
 		}
 	}
-	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
+	if code, out, said = inspect(t, "--instances", "2", "samples/azure.csv"); code != 0 || !strings.Contains(out, "  note: no block ids, so routers cannot be compared\n") {
+		t.Errorf("exit %d:\n%s%s", code, out, said)
+	}
+	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
 		if code, _, said := inspect(t, append(args, "samples/bailian.jsonl")...); code != 2 || strings.Count(said, "\n") != 1 {
 			t.Errorf("%v: exit %d, %q", args, code, said)
 		}

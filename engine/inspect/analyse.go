@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -15,8 +16,8 @@ type Options struct {
 	Read        trace.Options // what the trace was read with; Lenient and Strict decide what a replay would refuse
 	CacheTokens []int64       // capacities of the LRU caches, ascending; empty = by the size of the trace
 	MaxModelLen int           // tokens of the model's context; 0 = unknown
-	Instances   int           // compare the routers of so many; below 2 = none
-	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 1
+	Instances   int           // compare the routers of so many, at least 2; 0 = none
+	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 0
 	AssumeTTFT  time.Duration // of every turn, to tell when it ended
 	AssumeTPOT  time.Duration
 }
@@ -32,9 +33,9 @@ func (o *Options) Validate() error {
 	switch {
 	case o.MaxModelLen < 0:
 		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
-	case o.Instances < 0 || o.Instances > route.MostInstances:
-		return fmt.Errorf("%d instances; want 2 to %d", o.Instances, route.MostInstances)
-	case o.Instances > 1 && !(o.LoadBound >= 1):
+	case o.Instances < 0 || o.Instances == 1 || o.Instances > route.MostInstances:
+		return fmt.Errorf("%s; want 2 to %s", human.Many(int64(o.Instances), "instance"), human.Count(route.MostInstances))
+	case o.Instances > 0 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
 	case o.AssumeTTFT < 0 || o.AssumeTPOT < 0:
 		return errors.New("the assumed TTFT and TPOT cannot be negative")
@@ -59,7 +60,7 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		caches(r, t, o.CacheTokens)
 		r.Routing = routing(t, o)
 	}
-	r.Findings = findings(r, &t.Lint, o.Read)
+	r.Findings = findings(r, &t.Lint, o)
 	return r
 }
 
