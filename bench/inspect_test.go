@@ -194,7 +194,7 @@ func TestInspectConversation(t *testing.T) {
 // TestInspectInstances: the routers stand on the page, side by side and in HTML, for each size of caches.
 func TestInspectInstances(t *testing.T) {
 	code, out, said := inspect(t, "--instances", "4", "--cache-tokens", "50k", "samples/bailian.jsonl")
-	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n    session   ", "\n    prefix, load bound 1.25 "} {
+	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n  session   ", "\n  prefix, load bound 1.25 "} {
 		if !strings.Contains(out, text) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, text, out, said)
 		}
@@ -210,7 +210,10 @@ func TestInspectInstances(t *testing.T) {
 			t.Errorf("no %q in\n%s", text, out)
 		}
 	}
-	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
+	if code, out, said = inspect(t, "--instances", "2", "samples/azure.csv"); code != 0 || !strings.Contains(out, "  note: no block ids, so routers cannot be compared\n") {
+		t.Errorf("exit %d:\n%s%s", code, out, said)
+	}
+	for _, args := range [][]string{{"--instances", "-1"}, {"--instances", "1"}, {"--instances", "2000"}, {"--instances", "2", "--load-bound", "0.9"}} {
 		if code, _, said := inspect(t, append(args, "samples/bailian.jsonl")...); code != 2 || strings.Count(said, "\n") != 1 {
 			t.Errorf("%v: exit %d, %q", args, code, said)
 		}

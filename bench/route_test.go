@@ -45,9 +45,10 @@ func TestRoutes(t *testing.T) {
 		}},
 	} {
 		t.Run(c.args[1], func(t *testing.T) {
+			t.Parallel()
 			a, b := startMock(t), startMock(t)
 			file := targetsFile(t, fmt.Sprintf("# two of them\n\n%s\n %s 3 # the larger one\n", a.url, b.url))
-			r := run(t, with(c.args, "samples/bailian.jsonl", "--scale", "4", "--targets", file)...)
+			r := run(t, with(c.args, "samples/bailian.jsonl", "--scale", "8", "--targets", file)...)
 			logs := map[string]map[string][]served{a.url: a.stop(t), b.url: b.stop(t)}
 			r.only(t, "ok")
 			byTarget := map[string]int{}

@@ -53,18 +53,6 @@ func (b *balance) take() *peer {
 	}
 }
 
-// ended takes a request off its address' books.
-func (p *peer) ended(o record.Outcome) {
-	switch o {
-	case record.OK:
-		p.inFlight.Add(-1 - p.failures.Swap(0))
-	case record.Cancelled, record.NotSent:
-		p.inFlight.Add(-1)
-	default:
-		p.failures.Add(1)
-	}
-}
-
 // place is where request i, which leaves now, goes.
 func (r *Run) place(i int32) *peer {
 	b := r.balance
@@ -104,16 +92,6 @@ func (b *balance) expect(i int32, rec *record.Record) {
 		b.known[j] = true
 	}
 	b.ideal.note(int(i), rec)
-}
-
-// note puts what is expected of request i into its record.
-func (h *IdealHits) note(i int, rec *record.Record) {
-	if h.Most != nil {
-		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
-	}
-	if h.Expected != nil {
-		rec.ExpectedCachedTokens = h.Expected[i]
-	}
 }
 
 // needs is how many of the next requests each address gets if none ends before: those that level what is in flight.

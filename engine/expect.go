@@ -65,6 +65,16 @@ func (m *idealModel) ask(i int, h *IdealHits) {
 	}
 }
 
+// note puts what is expected of request i into its record.
+func (h *IdealHits) note(i int, rec *record.Record) {
+	if h.Most != nil {
+		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
+	}
+	if h.Expected != nil {
+		rec.ExpectedCachedTokens = h.Expected[i]
+	}
+}
+
 func (c PrefixCache) block() int { return c.BlockTokens }
 
 // finestBlock is the smallest piece that the cache may hold.

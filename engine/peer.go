@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // ErrNoRoom means that a peer has as many connections as the descriptor limit leaves it.
@@ -134,6 +136,18 @@ func (p *peer) dialAhead() {
 		}
 		p.park(c, opening)
 	})
+}
+
+// ended takes a request off its address' books.
+func (p *peer) ended(o record.Outcome) {
+	switch o {
+	case record.OK:
+		p.inFlight.Add(-1 - p.failures.Swap(0))
+	case record.Cancelled, record.NotSent:
+		p.inFlight.Add(-1)
+	default:
+		p.failures.Add(1)
+	}
 }
 
 // each calls f for every connection of the peer.

@@ -86,8 +86,8 @@ func loadQuantities() []loadQuantity {
 		{"interarrival CV", func(l *metrics.Load) string {
 			return optional(l.GapCV, func(v float64) string { return human.Number(v, 3) })
 		}},
-		{"reuse distance p50, tokens", func(l *metrics.Load) string { return optional(l.ReuseP50, short) }},
-		{"reuse distance p90, tokens", func(l *metrics.Load) string { return optional(l.ReuseP90, short) }},
+		{"reuse distance p50, tokens", func(l *metrics.Load) string { return optional(l.ReuseP50, human.Short) }},
+		{"reuse distance p90, tokens", func(l *metrics.Load) string { return optional(l.ReuseP90, human.Short) }},
 		{"ideal cache hits, of tokens", func(l *metrics.Load) string { return optional(l.HitRatio, percent) }},
 	}
 }

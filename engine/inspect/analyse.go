@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -14,8 +15,8 @@ type Options struct {
 	Read        trace.Options // what the trace was read with; Lenient and Strict decide what a replay would refuse
 	CacheTokens []int64       // capacities of the LRU caches, ascending; empty = by the size of the trace
 	MaxModelLen int           // tokens of the model's context; 0 = unknown
-	Instances   int           // compare the routers of so many; below 2 = none
-	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 1
+	Instances   int           // compare the routers of so many, at least 2; 0 = none
+	LoadBound   float64       // see route.ByPrefix; at least 1 where Instances is above 0
 	Assumed     sched.Assumed // how long every request took, to tell when it ended
 }
 
@@ -24,9 +25,9 @@ func (o *Options) Validate() error {
 	switch {
 	case o.MaxModelLen < 0:
 		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
-	case o.Instances < 0 || o.Instances > route.MostInstances:
-		return fmt.Errorf("%d instances; want 2 to %d", o.Instances, route.MostInstances)
-	case o.Instances > 1 && !(o.LoadBound >= 1):
+	case o.Instances < 0 || o.Instances == 1 || o.Instances > route.MostInstances:
+		return fmt.Errorf("%s; want 2 to %s", human.Many(int64(o.Instances), "instance"), human.Count(route.MostInstances))
+	case o.Instances > 0 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):
 		return fmt.Errorf("cache capacities %v; want them ascending, from 1 token on", o.CacheTokens)
@@ -47,7 +48,7 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		caches(r, t, o.CacheTokens)
 		r.Routing = routing(t, o)
 	}
-	r.Findings = findings(r, &t.Lint, o.Read)
+	r.Findings = findings(r, &t.Lint, o)
 	return r
 }
 

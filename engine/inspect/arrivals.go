@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // timelineBins is how many bins the span is cut into: one for each column of the plot on a terminal of 80.
@@ -20,7 +21,9 @@ func arrivals(t *trace.Trace, input, output int64) Arrivals {
 	for i := range gaps {
 		gaps[i] = t.ArrivalNS[i+1] - t.ArrivalNS[i]
 	}
-	a.GapCV = variation(gaps)
+	if cv, exists := stats.Variation(gaps); exists {
+		a.GapCV = &cv
+	}
 	a.GapS = describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)

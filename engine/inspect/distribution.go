@@ -3,6 +3,8 @@ package inspect
 import (
 	"math"
 	"slices"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Distribution describes exact values, with the keys of a replay's summary. Percentiles are by nearest rank: the smallest value that at least that share of
@@ -18,7 +20,7 @@ type Distribution struct {
 }
 
 // perMille are the percentiles of a Distribution, in order.
-func perMille() [5]int { return [5]int{500, 900, 950, 990, 999} }
+func perMille() [5]int64 { return [5]int64{500, 900, 950, 990, 999} }
 
 // describe sorts values and describes them in units of unit; nil without values.
 func describe[T int32 | int64](values []T, unit float64) *Distribution {
@@ -33,7 +35,7 @@ func describe[T int32 | int64](values []T, unit float64) *Distribution {
 	at := func(i int) float64 { return float64(values[i]) / unit }
 	var p [5]float64
 	for i, share := range perMille() {
-		p[i] = at(rank(len(values), share) - 1)
+		p[i] = at(int(stats.Rank(int64(len(values)), share)) - 1)
 	}
 	return &Distribution{P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: at(len(values) - 1), Mean: sum / float64(len(values)) / unit}
 }
@@ -56,33 +58,12 @@ func describeCounts(counts []int64, unit float64) *Distribution {
 	seen, next := int64(0), 0
 	for v, c := range counts {
 		seen += c
-		for next < len(p) && seen >= int64(rank(int(n), shares[next])) {
+		for next < len(p) && seen >= stats.Rank(n, shares[next]) {
 			p[next] = float64(v) * unit
 			next++
 		}
 	}
 	return &Distribution{P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: float64(most) * unit, Mean: sum / float64(n) * unit}
-}
-
-// rank is the place, from 1, of the percentile among n sorted values.
-func rank(n, perMille int) int { return max(1, (n*perMille+999)/1000) }
-
-// variation is the coefficient of variation of values (population standard deviation / mean); nil where the mean is 0.
-func variation(values []int64) *float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += float64(v)
-	}
-	if sum == 0 {
-		return nil
-	}
-	mean, squares := sum/float64(len(values)), 0.0
-	for _, v := range values {
-		d := float64(v) - mean
-		squares += d * d
-	}
-	cv := math.Sqrt(squares/float64(len(values))) / mean
-	return &cv
 }
 
 // binned counts values between edges, which ascend and enclose all values; bins at both ends that are empty are left out.

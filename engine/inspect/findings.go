@@ -8,13 +8,13 @@ import (
 )
 
 // findings lists what people should know, the worst first.
-func findings(r *Report, lint *trace.Lint, o trace.Options) []Finding {
+func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	all := []Finding{}
 	add := func(s Severity, text string) { all = append(all, Finding{s, text}) }
 	for _, f := range lint.Refusals {
 		add(Refusal, placed(f))
 	}
-	badRows(lint, o, add)
+	badRows(lint, o.Read, add)
 	mended := *lint
 	mended.Dropped, mended.Faults = 0, nil // said above
 	for _, note := range mended.Notes() {
@@ -28,6 +28,9 @@ func findings(r *Report, lint *trace.Lint, o trace.Options) []Finding {
 		if b.ManyBefore > 0 {
 			add(Note, fmt.Sprintf("%s different ids: the ids name contents, not prefixes, and a block hits only behind the same blocks", number(b.ManyBefore, "id follows", "ids follow")))
 		}
+	}
+	if o.Instances > 0 && r.Blocks == nil {
+		add(Note, "no block ids, so routers cannot be compared")
 	}
 	if c := r.Context; c != nil && c.RowsOver > 0 {
 		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a server with that --max-model-len refuses such requests",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
@@ -115,7 +116,7 @@ func htmlPlots(reports []*Report) []htmlPlot {
 			if r.Reuse == nil {
 				return ""
 			}
-			return histogramSVG(r.Reuse.TokensHistogram, short, tokensRange)
+			return histogramSVG(r.Reuse.TokensHistogram, human.Short, tokensRange)
 		}},
 	}
 	names := shortNames(reports)

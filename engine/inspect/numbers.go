@@ -66,19 +66,6 @@ func inUnit(s float64, unit string) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + unit
 }
 
-// short prints a whole number in three digits: 950, 30k, 1.5M.
-func short(v float64) string {
-	for _, u := range []struct {
-		unit string
-		size float64
-	}{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
-		if v >= u.size {
-			return strconv.FormatFloat(v/u.size, 'g', 3, 64) + u.unit
-		}
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
 // rate prints rows per second, or per hour where those are few.
 func rate(perSecond float64) string {
 	if perSecond < 0.01 {

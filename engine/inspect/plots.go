@@ -60,7 +60,7 @@ func lengthRange(b Bin) string {
 	return fixed(b.From, 0) + "–" + fixed(b.To-1, 0)
 }
 
-func tokensRange(b Bin) string { return short(b.From) + "–" + short(b.To) }
+func tokensRange(b Bin) string { return human.Short(b.From) + "–" + human.Short(b.To) }
 
 // timeRange is a bin of seconds in words, in units that people use.
 func timeRange(b Bin) string {
@@ -87,11 +87,11 @@ func step(s float64) string {
 		s    float64
 	}{{" d", 86400}, {" h", 3600}, {" min", 60}} {
 		if s >= u.s {
-			return short(s/u.s) + u.unit
+			return human.Short(s/u.s) + u.unit
 		}
 	}
 	if s < 1 {
 		return "" // the edge between at once and at all
 	}
-	return short(s) + " s"
+	return human.Short(s) + " s"
 }

@@ -229,7 +229,7 @@ func blockSection() section {
 		{"hits, mean per request", infinite(func(i *Infinite) float64 { return i.MeanRequest })},
 		{"blocks seen, by id alone", infinite(func(i *Infinite) float64 { return i.IDs })},
 		{"reused after, p50", reuse(func(u *Reuse) *Distribution { return u.TimeS }, duration)},
-		{"other tokens since, p50", reuse(func(u *Reuse) *Distribution { return u.Tokens }, short)},
+		{"other tokens since, p50", reuse(func(u *Reuse) *Distribution { return u.Tokens }, human.Short)},
 	}}
 }
 
@@ -249,7 +249,7 @@ func lruSections(reports []*Report) []section {
 	of := func(title string, ratio func(Capacity) float64) section {
 		s := section{title: title}
 		for _, tokens := range capacities {
-			s.quantities = append(s.quantities, quantity{short(float64(tokens)) + " tokens", func(r *Report) string {
+			s.quantities = append(s.quantities, quantity{human.Short(float64(tokens)) + " tokens", func(r *Report) string {
 				if r.Cache == nil {
 					return absent
 				}

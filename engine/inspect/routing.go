@@ -1,12 +1,10 @@
 package inspect
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -16,7 +14,7 @@ const routedBlockTokens = 16
 // routing compares the routers of several instances: with caches without a limit, then with each capacity that was asked for.
 // Rows that are there word for word have no known tokens; they are left out.
 func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
-	if o.Instances < 2 || t.BlockRefs() == 0 {
+	if o.Instances == 0 || t.BlockRefs() == 0 {
 		return nil
 	}
 	q := route.Question{
@@ -46,32 +44,12 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 // routing prints the hits by who routes.
 func (p *page) routing(r *Report) {
 	for _, o := range r.Routing {
-		const label = 28
-		head, lines := o.Table()
-		p.Line("")
-		p.Line("  on " + human.Many(int64(o.Instances), "instance") + ", " + cacheWords(o))
-		for i, cells := range slices.Insert(lines, 0, head) {
-			line := human.Left("  "+cells[0], label)
-			if i > 0 {
-				line = human.Left("    "+cells[0], label)
-			}
-			for _, cell := range cells[1:] {
-				line += human.Right(cell, column+3)
-			}
-			p.Line(line)
-		}
+		o.Print(&p.Page)
 	}
 	if len(r.Routing) > 0 {
 		p.Line("")
 		p.Sentence("  ", r.Routing[0].Definition)
 	}
-}
-
-func cacheWords(o *route.Oracle) string {
-	if o.CapacityTokens == nil {
-		return "unlimited caches"
-	}
-	return fmt.Sprintf("%s tokens of cache each", short(float64(*o.CapacityTokens)/float64(o.Instances)))
 }
 
 // routingSections have the hits of every router that some report has, by the size of the caches.
@@ -81,35 +59,43 @@ func routingSections(reports []*Report) (sections []section) {
 		most = max(most, len(r.Routing))
 	}
 	for at := range most {
-		s := section{}
-		for _, r := range reports {
-			if at >= len(r.Routing) {
-				continue
-			}
-			s.title = fmt.Sprintf("hits on %s, %s", human.Many(int64(r.Routing[at].Instances), "instance"), cacheWords(r.Routing[at]))
-			_, lines := r.Routing[at].Table()
-			for _, cells := range lines {
-				if !slices.ContainsFunc(s.quantities, func(q quantity) bool { return q.label == cells[0] }) {
-					s.quantities = append(s.quantities, routedQuantity(cells[0], at))
-				}
-			}
-		}
-		sections = append(sections, s)
+		sections = append(sections, routingSection(reports, at))
 	}
 	return sections
 }
 
-func routedQuantity(label string, at int) quantity {
+func routingSection(reports []*Report, at int) section {
+	s := section{quantities: []quantity{routedQuantity(route.OneCacheLabel, at, func(o *route.Oracle) *float64 { return &o.OneCacheRatio })}}
+	for _, r := range reports {
+		if at >= len(r.Routing) {
+			continue
+		}
+		o := r.Routing[at]
+		s.title = "hits " + o.Heading()
+		for _, routed := range o.Routers {
+			label := o.Label(routed.Router)
+			if !slices.ContainsFunc(s.quantities, func(q quantity) bool { return q.label == label }) {
+				s.quantities = append(s.quantities, routedQuantity(label, at, hitsOf(routed.Router)))
+			}
+		}
+	}
+	return s
+}
+
+func hitsOf(router string) func(*route.Oracle) *float64 {
+	return func(o *route.Oracle) *float64 {
+		if r := o.Of(router); r != nil {
+			return &r.HitRatio
+		}
+		return nil
+	}
+}
+
+func routedQuantity(label string, at int, hits func(*route.Oracle) *float64) quantity {
 	return quantity{label, func(r *Report) string {
 		if at >= len(r.Routing) {
 			return absent
 		}
-		_, lines := r.Routing[at].Table()
-		for _, cells := range lines {
-			if cells[0] == label {
-				return cells[1]
-			}
-		}
-		return absent
+		return optional(hits(r.Routing[at]), percent)
 	}}
 }

@@ -123,7 +123,7 @@ func (p *page) tables(r *Report) {
 	}
 	if u := r.Reuse; u != nil {
 		row("reused after", u.TimeS, duration)
-		row("other tokens", u.Tokens, short)
+		row("other tokens", u.Tokens, human.Short)
 	}
 	p.Line("")
 	p.Field("tokens", r.InputTokens.total()+" input", r.OutputTokens.total()+" output")
@@ -261,7 +261,7 @@ func (p *page) lru(c *Cache) {
 	p.Line(human.Left("", 16) + human.Left("      in order", 22) + human.Left("     tail first", 22))
 	p.Line(human.Left("  LRU of tokens", 16) + human.Right("blocks", 10) + human.Right("tokens", 10) + human.Right("blocks", 12) + human.Right("tokens", 10))
 	for _, at := range c.LRU {
-		p.Line(human.Right(short(float64(at.Tokens)), 15) + " " + human.Right(percent(at.BlockRatio), 10) + human.Right(percent(at.TokenRatio), 10) +
+		p.Line(human.Right(human.Short(float64(at.Tokens)), 15) + " " + human.Right(percent(at.BlockRatio), 10) + human.Right(percent(at.TokenRatio), 10) +
 			human.Right(percent(at.TailFirstBlocks), 12) + human.Right(percent(at.TailFirstTokens), 10) + "  " + bar(at.TokenRatio, p.Width-60))
 	}
 	p.Line("")

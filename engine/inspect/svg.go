@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
@@ -15,7 +16,7 @@ func timelineSVG(r *Report) string {
 	}
 	most := float64(max(1, slices.Max(a.Timeline)))
 	d := svg.New()
-	d.Scale(func(share float64) string { return short(share * most) })
+	d.Scale(func(share float64) string { return human.Short(share * most) })
 	n := float64(len(a.Timeline))
 	for i, c := range a.Timeline {
 		d.Bar("bar", float64(i)/n, float64(i+1)/n, float64(c)/most, fmt.Sprintf("from %s: %s rows in %s", duration(float64(i)*a.BinS), count(c), duration(a.BinS)))
@@ -31,7 +32,7 @@ func histogramSVG(bins []Bin, edge func(float64) string, name func(Bin) string) 
 	}
 	most := float64(mostOf(bins))
 	d := svg.New()
-	d.Scale(func(share float64) string { return short(share * most) })
+	d.Scale(func(share float64) string { return human.Short(share * most) })
 	n := float64(len(bins))
 	for i, b := range bins {
 		d.Bar("bar", float64(i)/n, float64(i+1)/n, float64(b.Count)/most, name(b)+": "+count(b.Count))
@@ -59,7 +60,7 @@ func curveSVG(r *Report) string {
 	for decade := math.Ceil(low); decade <= high; decade++ {
 		x := (decade - low) / math.Max(1e-9, high-low)
 		d.Add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, svg.X(x), svg.X(x), svg.Y(1), svg.Y(0))
-		d.Below(x, "middle", short(math.Pow(10, decade)))
+		d.Below(x, "middle", human.Short(math.Pow(10, decade)))
 	}
 	for _, line := range []struct {
 		class string

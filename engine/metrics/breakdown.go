@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // maxParts bounds the parts of a breakdown, each of which has histograms.
@@ -77,7 +77,7 @@ func (b *breakdown) summary(least int) *Breakdown {
 		}
 		out.Parts = append(out.Parts, part)
 	}
-	slices.SortFunc(out.Parts, func(x, y Part) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {
 		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
 	}
@@ -94,19 +94,16 @@ func tokensOf(p *Part) float64 { return float64(p.PromptTokens) }
 // where squares is the sum of the squares of what single requests count: with N parts √((N−1)·Σx²) / Σx. nil below two parts, or
 // where none got anything.
 func spreadOf(parts []Part, got func(*Part) float64, squares float64) (cv *float64, byChance float64) {
-	n, sum, deviation := float64(len(parts)), 0.0, 0.0
+	sum, each := 0.0, make([]float64, len(parts))
 	for i := range parts {
-		sum += got(&parts[i])
+		each[i] = got(&parts[i])
+		sum += each[i]
 	}
-	if n < 2 || sum == 0 {
+	v, exists := stats.Variation(each)
+	if len(parts) < 2 || !exists {
 		return nil, 0
 	}
-	for i := range parts {
-		d := got(&parts[i]) - sum/n
-		deviation += d * d
-	}
-	v := math.Sqrt(deviation/n) / (sum / n)
-	return &v, math.Sqrt((n-1)*squares) / sum
+	return &v, math.Sqrt(float64(len(parts)-1)*squares) / sum
 }
 
 // What counts as uneven: a variation above evenCV, and above three times that which chance gives.

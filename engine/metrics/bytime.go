@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // mostSteps is into how many steps of time a run is cut at most.
@@ -53,7 +54,7 @@ func (c *Collector) ByTime() []Step {
 	end := c.timings.endNS()
 	width := stepNS(end)
 	steps := int(end/width) + 1
-	instances := slices.Sorted(slices.Values(c.timings.instances.list))
+	instances := slices.SortedFunc(slices.Values(c.timings.instances.list), natural)
 	instances = instances[:min(len(instances), mostLines)]
 	out := make([]Step, 0, (len(c.urls)+len(instances))*steps)
 	line := func(target, instance string) {
@@ -120,6 +121,6 @@ func nearestMS(ns []int64, permille int64) *float64 {
 		return nil
 	}
 	slices.Sort(ns)
-	ms := float64(ns[max(1, rankOf(int64(len(ns)), permille))-1]) / 1e6
+	ms := float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / 1e6
 	return &ms
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // The unit of every histogram is the nanosecond.
@@ -96,17 +98,12 @@ func (d *Distribution) QuantileNS(permille int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	rank := max(1, rankOf(n, permille))
+	rank := stats.Rank(n, permille)
 	early := d.negatives()
 	if rank <= early {
 		return -atRank(d.early, early-rank+1)
 	}
 	return min(atRank(d.values, rank-early), d.max)
-}
-
-// rankOf returns ceil(n * permille / 1000) without overflow.
-func rankOf(n, permille int64) int64 {
-	return n/1000*permille + (n%1000*permille+999)/1000
 }
 
 // atRank returns the value of the rank-th smallest sample, rank from 1. The

@@ -177,17 +177,6 @@ func TestDistributionAboveAnHour(t *testing.T) {
 	}
 }
 
-func TestRankOf(t *testing.T) {
-	for _, tt := range [][3]int64{
-		{1, 500, 1}, {2, 500, 1}, {3, 500, 2}, {1000, 999, 999}, {1001, 999, 1000}, {151, 990, 150}, {10, 1000, 10},
-		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 500, math.MaxInt64/2 + 1},
-	} {
-		if got := rankOf(tt[0], tt[1]); got != tt[2] {
-			t.Errorf("rankOf(%d, %d) = %d, want %d", tt[0], tt[1], got, tt[2])
-		}
-	}
-}
-
 func TestPercentilesUnits(t *testing.T) {
 	d := NewDistribution()
 	d.Add(412)

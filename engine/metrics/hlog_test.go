@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 func writeLog(t *testing.T, c *Collector) []byte {
@@ -73,7 +74,7 @@ func TestHistogramsAgreeWithTheSummary(t *testing.T) {
 		if p == nil {
 			continue
 		}
-		rank := rankOf(h.Values.TotalCount(), 990)
+		rank := stats.Rank(h.Values.TotalCount(), 990)
 		if got := float64(atRank(h.Values, rank)) / 1e6; got != p.P99 {
 			t.Errorf("%s p99 = %v, summary %v", h.Metric, got, p.P99)
 		}

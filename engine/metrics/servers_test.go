@@ -44,7 +44,7 @@ func TestServerNotes(t *testing.T) {
 		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = p(0.3), false }, "the responses report 40 %; not all of the servers were read"},
 		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
 		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = p(12_000) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},
-		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = p(12_000), s.Requests.OK + 7 }, "it went to 7 requests that failed, or somebody else uses them"},
+		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = p(12_000), s.Requests.OK+7 }, "it went to 7 requests that failed, or somebody else uses them"},
 		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = p(12_000), 7 }, "7 requests sent twice, or somebody else uses them"},
 		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = p(5_000) }, "they count otherwise, or not all that serve were read"},
 		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = p(12_000), false }, ""},

@@ -315,15 +315,15 @@ type tableRow struct {
 }
 
 func (p *page) table(what string, rows []tableRow, head ...string) {
+	var shown [][]string
+	for _, row := range rows[:min(len(rows), maxTargets)] {
+		name := shorten(row.name, p.Width-len(head)*targetColumn-3)
+		shown = append(shown, append([]string{name}, row.cells...))
+	}
 	p.Line("")
-	name := p.Width - len(head)*targetColumn
-	p.Line(human.Left("  "+what, name) + p.cells(head...))
-	for i, row := range rows {
-		if i == maxTargets {
-			p.Line(fmt.Sprintf("  … and %d more in %s", len(rows)-i, SummaryName))
-			return
-		}
-		p.Line(human.Left("  "+shorten(row.name, name-3), name) + p.cells(row.cells...))
+	p.Table(targetColumn, append([]string{what}, head...), shown)
+	if more := len(rows) - len(shown); more > 0 {
+		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
 	}
 }
 
@@ -338,11 +338,4 @@ func latencyCells(requests, failed int64, ttftMS *metrics.Percentiles, hitRatio 
 		hit = human.Percent(*hitRatio)
 	}
 	return []string{human.Count(requests), human.Count(failed), p50, p99, hit}
-}
-
-func (p *page) cells(values ...string) (row string) {
-	for _, v := range values {
-		row += human.Right(v, targetColumn)
-	}
-	return row
 }

@@ -1,11 +1,12 @@
 package route
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"sync"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Question is a work whose routers are to be compared: requests in the order in which they leave.
@@ -26,13 +27,13 @@ type Question struct {
 type Oracle struct {
 	Instances      int      `json:"instances"`
 	BlockTokens    int      `json:"engine_block_tokens"`
-	CapacityTokens *int64   `json:"capacity_tokens"` // of all instances together; null = unlimited, or unknown
+	CapacityTokens *int64   `json:"capacity_tokens"`      // of all instances together; null = unlimited, or unknown
+	EachTokens     *int64   `json:"capacity_tokens_each"` // of each instance; null also where they differ
 	PromptTokens   int64    `json:"prompt_tokens"`
 	OneCacheRatio  float64  `json:"one_cache_hit_ratio"` // of one cache for all, as large as all together
 	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
 	Routers        []Routed `json:"routers"`             // the best first
 	Actual         *Routed  `json:"actual,omitempty"`    // where the requests went; absent before a run
-	Achieved       *float64 `json:"achieved_hit_ratio"`  // as the servers reported; null where they did not
 	Definition     string   `json:"definition"`
 }
 
@@ -66,56 +67,75 @@ const mostAtOnce = 4
 // is nil below two instances or above MostInstances, and without any prompt whose tokens are known.
 func Ask(q Question) *Oracle {
 	places, weights := Addresses(q.Targets)
+	if len(places) < 2 || len(places) > MostInstances {
+		return nil
+	}
 	if q.CapacityTokens == nil {
 		q.CapacityTokens = make([]int64, len(places))
 	}
-	o := &Oracle{Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), LoadBound: q.Bound, Definition: definition}
+	o := &Oracle{
+		Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), EachTokens: alike(q.CapacityTokens),
+		LoadBound: q.Bound, Definition: definition,
+	}
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
 	}
-	if len(places) < 2 || len(places) > MostInstances || o.PromptTokens == 0 {
+	if o.PromptTokens == 0 {
 		return nil
 	}
-	routers := []struct {
-		name  string
-		route func() []int32
-	}{
-		{RoundRobinName, func() []int32 { return flat(RoundRobin(q.Prompts.Len(), q.Targets), q.Targets) }},
-		{RandomName, func() []int32 { return flat(Random(q.Prompts.Len(), q.Targets, q.Seed), q.Targets) }},
-		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
-		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
-	}
-	if q.Sessions != nil {
-		routers = append(routers, struct {
-			name  string
-			route func() []int32
-		}{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
-	}
-	var work sync.WaitGroup
-	turn := make(chan struct{}, mostAtOnce)
-	start := func(f func()) {
-		turn <- struct{}{}
-		work.Go(func() {
-			defer func() { <-turn }()
-			f()
-		})
-	}
+	routers := q.routers(weights)
 	o.Routers = make([]Routed, len(routers))
+	var jobs []func()
 	for r, router := range routers {
-		start(func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
+		jobs = append(jobs, func() { o.Routers[r] = q.routed(router.name, router.route(), weights, o.PromptTokens) })
 	}
 	if q.Actual != nil {
 		o.Actual = new(Routed)
-		start(func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
+		jobs = append(jobs, func() { *o.Actual = q.routed(ActualName, q.Actual, weights, o.PromptTokens) })
 	}
-	start(func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
-	work.Wait()
-	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) })
+	jobs = append(jobs, func() { o.OneCacheRatio = q.oneCache(o.CapacityTokens, o.PromptTokens) })
+	doAll(jobs)
+	slices.SortStableFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) })
 	return o
 }
 
 const definition = "Each cache drops its least recently used blocks; a prompt can be reused from the moment it is sent, and answers take no room. " +
 	"prefix: each request goes to the instance that holds the longest prefix of it by what it was sent before, of several to the least loaded one."
+
+// router gives each request an instance.
+type router struct {
+	name  string
+	route func() []int32
+}
+
+// routers are those that a Question compares; by session only where sessions are known.
+func (q *Question) routers(weights []float64) []router {
+	n := q.Prompts.Len()
+	all := []router{
+		{RoundRobinName, func() []int32 { return flat(RoundRobin(n, q.Targets), q.Targets) }},
+		{RandomName, func() []int32 { return flat(Random(n, q.Targets, q.Seed), q.Targets) }},
+		{PrefixName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, 0) }},
+		{PrefixBoundedName, func() []int32 { return ByPrefix(q.Prompts, q.caches(), q.Flow, weights, q.Bound) }},
+	}
+	if q.Sessions != nil {
+		all = append(all, router{SessionName, func() []int32 { return flat(BySession(q.Sessions, q.Targets, q.Seed), q.Targets) }})
+	}
+	return all
+}
+
+// doAll does the jobs, mostAtOnce at a time.
+func doAll(jobs []func()) {
+	var work sync.WaitGroup
+	slots := make(chan struct{}, mostAtOnce)
+	for _, job := range jobs {
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			job()
+		})
+	}
+	work.Wait()
+}
 
 func (q *Question) caches() *kvcache.Fleet {
 	return kvcache.NewFleet(q.Prompts, q.BlockTokens, q.CapacityTokens)
@@ -165,6 +185,15 @@ func together(capacities []int64) *int64 {
 	return &sum
 }
 
+// alike is the capacity that each has; nil where they differ or have no limit.
+func alike(capacities []int64) *int64 {
+	each := slices.Max(capacities)
+	if each == 0 || each != slices.Min(capacities) {
+		return nil
+	}
+	return &each
+}
+
 // flat numbers places by all addresses of the targets.
 func flat(places []Place, targets []Target) []int32 {
 	first, n := make([]int32, len(targets)), int32(0)
@@ -181,16 +210,10 @@ func flat(places []Place, targets []Target) []int32 {
 
 // variation is the coefficient of variation of what each instance got for its weight.
 func variation(got, weights []float64) float64 {
-	mean, squares := 0.0, 0.0
+	each := make([]float64, len(got))
 	for k := range got {
-		mean += got[k] / weights[k] / float64(len(got))
+		each[k] = got[k] / weights[k]
 	}
-	if mean == 0 {
-		return 0
-	}
-	for k := range got {
-		d := got[k]/weights[k] - mean
-		squares += d * d
-	}
-	return math.Sqrt(squares/float64(len(got))) / mean
+	cv, _ := stats.Variation(each)
+	return cv
 }

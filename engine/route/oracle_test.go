@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // TestOracle: hits, shares and variations of every router, counted again with sets of prefixes.
@@ -44,12 +46,14 @@ func TestOracle(t *testing.T) {
 		if hits := naiveHits(all, make([]int32, len(all)), 1); o.PromptTokens != int64(tokens) || o.OneCacheRatio != float64(hits)/float64(tokens) {
 			t.Errorf("%d prompt tokens, one cache for all %v, want %d and %v", o.PromptTokens, o.OneCacheRatio, tokens, float64(hits)/float64(tokens))
 		}
-		if !slices.IsSortedFunc(o.Routers, func(x, y Routed) int { return int(y.HitTokens - x.HitTokens) }) || len(o.Routers) != 5 {
+		if !slices.IsSortedFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) }) || len(o.Routers) != 5 {
 			t.Errorf("%+v, want five routers, the best first", o.Routers)
 		}
-		head, lines := o.Table()
-		if last := lines[len(lines)-1]; len(lines) != 7 || len(head) != len(last) || last[0] != "as they went" {
-			t.Errorf("%q, %q", head, lines)
+		page := human.NewPage(0, 0)
+		o.Print(&page)
+		lines := strings.Split(strings.TrimSuffix(string(page.Bytes()), "\n"), "\n")
+		if len(lines) != 10 || lines[1] != "  on 4 instances, unlimited caches" || !strings.HasSuffix(lines[2], "   share max     CV reqs   CV tokens") || !strings.HasPrefix(lines[9], "  as they went ") {
+			t.Errorf("%q", lines)
 		}
 	}
 }
@@ -128,6 +132,13 @@ func TestOracleOfFullCaches(t *testing.T) {
 		if r.HitTokens >= roomy.Of(r.Router).HitTokens {
 			t.Errorf("%s: %d hits in full caches, %d in unlimited ones", r.Router, r.HitTokens, roomy.Of(r.Router).HitTokens)
 		}
+	}
+	if got := tight.Heading(); tight.EachTokens != nil || got != "on 2 instances, 50 tokens of cache in all" {
+		t.Errorf("%q, of which each has %v", got, tight.EachTokens)
+	}
+	q.CapacityTokens = []int64{20_480, 20_480}
+	if o := Ask(q); *o.EachTokens != 20_480 || o.Heading() != "on 2 instances, 20.5k tokens of cache each" {
+		t.Errorf("%q", o.Heading())
 	}
 	q.CapacityTokens = []int64{20, 0}
 	if o := Ask(q); o.CapacityTokens != nil {

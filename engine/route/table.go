@@ -1,6 +1,10 @@
 package route
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
 
 // Of is a router's part of the oracle; nil where it has none.
 func (o *Oracle) Of(router string) *Routed {
@@ -12,32 +16,53 @@ func (o *Oracle) Of(router string) *Routed {
 	return nil
 }
 
-// Table is the oracle for people: a head, and a line for each router, label first.
-func (o *Oracle) Table() (head []string, lines [][]string) {
-	head = []string{"if routed by", "hits", "largest", "CV", "CV tokens"}
-	lines = append(lines, []string{"one cache for all", percent(o.OneCacheRatio), "", "", ""})
-	for i := range o.Routers {
-		lines = append(lines, o.Routers[i].cells(o.words(o.Routers[i].Router)))
+// Heading says how many instances there are and how large their caches: "on 4 instances, 20k tokens of cache each".
+func (o *Oracle) Heading() string {
+	caches := "unlimited caches"
+	switch {
+	case o.EachTokens != nil:
+		caches = human.Short(float64(*o.EachTokens)) + " tokens of cache each"
+	case o.CapacityTokens != nil:
+		caches = human.Short(float64(*o.CapacityTokens)) + " tokens of cache in all"
 	}
-	if o.Actual != nil {
-		lines = append(lines, o.Actual.cells("as they went"))
-	}
-	return head, lines
+	return "on " + human.Many(int64(o.Instances), "instance") + ", " + caches
 }
 
-// words is what people call a router.
-func (o *Oracle) words(router string) string {
+// tableColumn has room for the longest head.
+const tableColumn = 12
+
+// Print prints the oracle for people: its heading, and a line for each router.
+func (o *Oracle) Print(p *human.Page) {
+	rows := [][]string{{OneCacheLabel, percent(o.OneCacheRatio), "", "", ""}}
+	for i := range o.Routers {
+		rows = append(rows, o.row(&o.Routers[i]))
+	}
+	if o.Actual != nil {
+		rows = append(rows, o.row(o.Actual))
+	}
+	p.Line("")
+	p.Line("  " + o.Heading())
+	p.Table(tableColumn, []string{"if routed by", "hits", "share max", "CV reqs", "CV tokens"}, rows)
+}
+
+func (o *Oracle) row(r *Routed) []string {
+	return []string{o.Label(r.Router), percent(r.HitRatio), percent(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
+}
+
+// OneCacheLabel is what people call the line of OneCacheRatio.
+const OneCacheLabel = "one cache for all"
+
+// Label is what people call a router.
+func (o *Oracle) Label(router string) string {
 	switch router {
 	case PrefixName:
 		return "prefix, any load"
 	case PrefixBoundedName:
 		return fmt.Sprintf("prefix, load bound %g", o.LoadBound)
+	case ActualName:
+		return "as they went"
 	}
 	return router
-}
-
-func (r *Routed) cells(label string) []string {
-	return []string{label, percent(r.HitRatio), percent(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
 }
 
 // percent has two decimals, so that columns align.

@@ -53,6 +53,20 @@ func Number(v float64, digits int) string {
 	return group(strconv.FormatFloat(v, 'f', max(0, digits-before), 64))
 }
 
+// Short prints a whole number in three digits: 950, 30k, 1.5M.
+func Short(v float64) string {
+	v = round(v, 3)
+	for _, u := range []struct {
+		unit string
+		size float64
+	}{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
+		if v >= u.size {
+			return strconv.FormatFloat(v/u.size, 'g', 3, 64) + u.unit
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
 // Rate prints v per second: whole from 100 on, three significant digits below.
 func Rate(v float64) string {
 	if math.Abs(v) >= 99.95 {

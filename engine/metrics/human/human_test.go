@@ -77,6 +77,14 @@ func TestDurationIsExact(t *testing.T) {
 	}
 }
 
+func TestShort(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 950: "950", 999.4: "999", 999.6: "1k", 30_000: "30k", 20_480: "20.5k", 999_499: "999k", 999_500: "1M", 1_500_000: "1.5M", 3e9: "3G"} {
+		if got := Short(v); got != want {
+			t.Errorf("Short(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
+
 func TestNumberRateBytes(t *testing.T) {
 	for v, want := range map[float64]string{0: "0.00", 0.00012345: "0.000123", 0.1: "0.100", 0.0999: "0.0999", 0.9999: "1.00", 1000: "1,000", 1: "1.00", 9.996: "10.0", 99.96: "100", 12345: "12,300", -1.5: "-1.50"} {
 		if got := Number(v, 3); got != want {

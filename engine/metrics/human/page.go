@@ -45,6 +45,22 @@ func (p *Page) Sentence(mark, text string) {
 	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", strings.Fields(text))
 }
 
+// Table prints a head and rows: the first cell of each to the left, the others to the right of columns that wide.
+func (p *Page) Table(column int, head []string, rows [][]string) {
+	p.tableLine(column, head)
+	for _, cells := range rows {
+		p.tableLine(column, cells)
+	}
+}
+
+func (p *Page) tableLine(column int, cells []string) {
+	line := Left("  "+cells[0], p.Width-column*(len(cells)-1))
+	for _, cell := range cells[1:] {
+		line += Right(cell, column)
+	}
+	p.Line(line)
+}
+
 // Wrap prints first and the parts, and starts a new line behind indent where the
 // next part would not fit.
 func (p *Page) Wrap(first, indent, between string, parts []string) {

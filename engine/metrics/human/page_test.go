@@ -15,13 +15,17 @@ func TestPage(t *testing.T) {
 	p.Field("many", long, long, long)
 	p.Sentence("  - ", strings.Repeat("word ", 20))
 	p.Wrap("", "", " ", []string{strings.Repeat("x", 99)}) // what cannot be wrapped
+	p.Table(8, []string{"who", "a", "äöü"}, [][]string{{"ä", "1", ""}, {"b", "", "22"}})
 	want := "a\n" +
 		"  few     1   2\n" +
 		"  many    " + long + Gap + long + "\n" +
 		"          " + long + "\n" +
 		"  - " + strings.TrimSuffix(strings.Repeat("word ", 15), " ") + "\n" +
 		"    " + strings.TrimSuffix(strings.Repeat("word ", 5), " ") + "\n" +
-		strings.Repeat("x", 99) + "\n"
+		strings.Repeat("x", 99) + "\n" +
+		"  who" + strings.Repeat(" ", 66) + "a     äöü\n" +
+		"  ä" + strings.Repeat(" ", 68) + "1\n" +
+		"  b" + strings.Repeat(" ", 75) + "22\n"
 	if got := string(p.Bytes()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -1,0 +1,59 @@
+package stats
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestRank(t *testing.T) {
+	for _, c := range [][3]int64{
+		{0, 500, 1}, {1, 0, 1}, {1, 500, 1}, {2, 500, 1}, {3, 500, 2}, {1000, 999, 999}, {1001, 999, 1000}, {151, 990, 150}, {10, 1000, 10},
+		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 500, math.MaxInt64/2 + 1},
+	} {
+		if got := Rank(c[0], c[1]); got != c[2] {
+			t.Errorf("Rank(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// TestRankIsTheNearest: as many values as it says are enough for the share, and one less is not.
+func TestRankIsTheNearest(t *testing.T) {
+	for n := int64(1); n < 2500; n++ {
+		for _, perMille := range []int64{500, 900, 950, 990, 999} {
+			if r := Rank(n, perMille); r*1000 < n*perMille || (r-1)*1000 >= n*perMille {
+				t.Fatalf("Rank(%d, %d) = %d", n, perMille, r)
+			}
+		}
+	}
+}
+
+// TestVariation against the other formula, N·Σx²/(Σx)² − 1, in exact numbers.
+func TestVariation(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		values := make([]int64, 1+chance.IntN(30))
+		floats := make([]float64, len(values))
+		sum, squares := new(big.Int), new(big.Int)
+		for i := range values {
+			values[i] = 1 + chance.Int64N(1<<40)
+			floats[i] = float64(values[i])
+			x := big.NewInt(values[i])
+			sum.Add(sum, x)
+			squares.Add(squares, x.Mul(x, x))
+		}
+		square := new(big.Rat).SetFrac(squares.Mul(squares, big.NewInt(int64(len(values)))), sum.Mul(sum, sum))
+		exact, _ := square.Sub(square, big.NewRat(1, 1)).Float64()
+		got, exists := Variation(values)
+		same, _ := Variation(floats)
+		if want := math.Sqrt(exact); !exists || same != got || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", values, got, want)
+		}
+	}
+	for _, none := range [][]float64{nil, {0}, {0, 0}, {-1, 1}} {
+		if got, exists := Variation(none); exists || got != 0 {
+			t.Errorf("%v: %v", none, got)
+		}
+	}
+}
