@@ -10,6 +10,8 @@ import (
 // TestAmplify replays a load three times over, one request at a time: the server finds in its cache exactly what an ideal one
 // would have had, and each row is there three times, from three conversations.
 func TestAmplify(t *testing.T) {
+	long(t)
+	t.Parallel()
 	for _, sample := range []string{"samples/bailian.jsonl", "samples/azure.csv"} {
 		t.Run(sample, func(t *testing.T) {
 			m := startMock(t, "--ttft", "0s", "--itl", "0s")
@@ -52,6 +54,8 @@ func TestAmplify(t *testing.T) {
 // TestAmplifyOnTime replays at the recorded speed: four times the rate over the same span, turns behind those of their own clone,
 // and hardly a cache hit that is missed without a reason.
 func TestAmplifyOnTime(t *testing.T) {
+	long(t)
+	t.Parallel()
 	const sample = "samples/bailian.jsonl"
 	m := startMock(t, "--ttft", "4ms", "--itl", "100us")
 	r := run(t, sample, "--url", m.url, "--amplify", "2", "--sessions", "gated", "--scale", "2")

@@ -63,6 +63,7 @@ func recordedBodies(t *testing.T, format string, file []byte) []string {
 // TestBodyFormats replays the bundled traces that hold whole bodies: each arrives once, byte for byte, and the mock, which
 // counts words, finds as many tokens as were recorded.
 func TestBodyFormats(t *testing.T) {
+	long(t)
 	for name, args := range map[string][]string{
 		"raw_payload.jsonl": {"--rate", "100"}, "inputs.json": {"--concurrency", "8"}, "batch.jsonl": {"--rate", "100"}, "sagemaker.jsonl": {"--scale", "4"},
 	} {

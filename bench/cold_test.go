@@ -25,6 +25,7 @@ func (r *results) cached() map[int64]int64 {
 
 // TestColdStart: a second run right after the first sees exactly what the first saw, and both the ideal.
 func TestColdStart(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, says string
 		mock, args []string
@@ -110,6 +111,8 @@ func TestColdRefused(t *testing.T) {
 
 // TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
 func TestFingerprintIsOfTheWork(t *testing.T) {
+	long(t)
+	t.Parallel()
 	a, b := startMock(t), startMock(t, "--no-flush")
 	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
 	print := func(args ...string) string {

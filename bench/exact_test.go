@@ -24,6 +24,7 @@ func exactTrace(t *testing.T) []string {
 // finds exactly those in its cache that an ideal one would: whatever the API, the kind of prompt, what the server adds in
 // front and behind, and the size of its blocks.
 func TestExactHits(t *testing.T) {
+	t.Parallel()
 	args := exactTrace(t)
 	for _, c := range []struct {
 		name, says string
@@ -125,6 +126,8 @@ func TestShortfall(t *testing.T) {
 
 // TestSuspects: each way in which prompts or hits can be wrong is said in one line, with the right verdict.
 func TestSuspects(t *testing.T) {
+	long(t)
+	t.Parallel()
 	t.Run("a template that is not constant", func(t *testing.T) {
 		m := startMock(t, "--template-tokens", "21,5", "--template-jitter", "40")
 		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
@@ -212,6 +215,8 @@ func TestSuspects(t *testing.T) {
 // TestTokenizers replays prompts made of the words, or the ids, of each kind of tokenizer, every one of them counted again
 // with it before the start; and refuses a tokenizer that is not the server's.
 func TestTokenizers(t *testing.T) {
+	long(t)
+	t.Parallel()
 	folder := filepath.Join("..", "codec", "prompt", "tokenizer", "testdata")
 	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
 	for _, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {

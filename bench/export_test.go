@@ -187,6 +187,7 @@ func TestExportFailures(t *testing.T) {
 
 // TestExportWhole: answers that are not streamed have no first token, in neither tool.
 func TestExportWhole(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t)
 	res := run(t, "--trace", steady(t, 30, 100, 3), "--url", m.url, "--no-stream", "--api", "chat", "--export", "vllm", "--export", "aiperf")
@@ -226,6 +227,7 @@ func TestExportInterrupted(t *testing.T) {
 
 // TestExportUnknown: an unknown tool is refused with the list of known ones, before anything is sent or printed.
 func TestExportUnknown(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const want = `fastreplay: --export: "genai" is no export: use one of aiperf, vllm`
 	if said := refused(t, "samples/mooncake-small.jsonl", "--export", "vllm", "--export", "genai"); strings.TrimSpace(said) != want {

@@ -103,6 +103,7 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 // TestGoodput: of two servers one makes half of the requests slow and the other refuses half. What the server made slow is
 // never good, nor what failed; the numbers are those that the lines give, also by other SLOs afterwards.
 func TestGoodput(t *testing.T) {
+	t.Parallel()
 	slow, refusing := startMock(t, "--fault", "slow-bytes:1ms@0.5"), startMock(t, "--fault", "status:503@0.5")
 	r := run(t, "--trace", steady(t, 120, 400, 4), "--url", slow.url, "--url", refusing.url, "--no-probe", "--max-error-rate", "1",
 		"--goodput", "e2el:300 time_to_first_token:250", "--goodput", "tpot:1.5")

@@ -45,6 +45,7 @@ func bailianShort(t *testing.T, rows int) string {
 
 // TestAIPerfCommands: command lines of AIPerf's documentation, against a mock at another port.
 func TestAIPerfCommands(t *testing.T) {
+	long(t)
 	bailian := bailianShort(t, 40)
 	const mooncake = `{"timestamp": 0, "input_length": 655, "output_length": 52, "hash_ids": [46, 47]}
 {"timestamp": 40, "input_length": 655, "output_length": 12, "hash_ids": [46, 47]}

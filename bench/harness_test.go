@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -31,7 +32,15 @@ const patience = 2 * time.Minute
 // binary is the program under test, built once by TestMain.
 var binary string
 
+// atOnce is how many tests run beside each other: they wait for their processes most of the time.
+const atOnce = "4"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "fastreplay-proof-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,6 +68,14 @@ func touchSources() {
 			}
 			return nil
 		})
+	}
+}
+
+// long leaves a test out under -short, as the race detector's run is: it takes long, and what it runs others run, too.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out by -short")
 	}
 }
 

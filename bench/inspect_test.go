@@ -86,6 +86,7 @@ func TestInspectSamples(t *testing.T) {
 // TestInspectAgreesWithReplay: the bytes that inspect promises are those that a run lays out, but for what surrounds the
 // prompts.
 func TestInspectAgreesWithReplay(t *testing.T) {
+	long(t)
 	d := inspectJSON(t, 0, "samples/mooncake.jsonl")
 	m := startMock(t)
 	res := run(t, "samples/mooncake.jsonl", "--url", m.url, "--scale", "20", "--allow-warm")

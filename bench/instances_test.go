@@ -44,6 +44,7 @@ func gateway(t *testing.T, urls ...string) string {
 
 // TestInstancesBehindAGateway: who answered is in the records, in the summary and on the page, and an uneven split is named.
 func TestInstancesBehindAGateway(t *testing.T) {
+	t.Parallel()
 	a := startMock(t, "--header", "Target-Pod: pod-a", "--ttft", "2ms", "--itl", "1ms")
 	b := startMock(t, "--header", "Target-Pod: pod-b", "--header", "X-Other: x", "--ttft", "2ms", "--itl", "1ms")
 	r := run(t, steady(t, 400, 200, 4), "--url", gateway(t, a.url, b.url), "--no-probe")

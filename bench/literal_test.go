@@ -154,6 +154,8 @@ func TestLiteralRecords(t *testing.T) {
 
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
 func TestUntimedTraces(t *testing.T) {
+	long(t)
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queries.jsonl")
 	if err := os.WriteFile(path, []byte(strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6)), 0o644); err != nil {
 		t.Fatal(err)

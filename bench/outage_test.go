@@ -30,6 +30,7 @@ func (m *mockServer) kill(t *testing.T) {
 // request has its line, the page names who failed, from when on, how many and what became of the others; and where the
 // server comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 1200, 200, 8)
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprint("back=", back), func(t *testing.T) {

@@ -137,6 +137,8 @@ func lopsided(t *testing.T, urls []string) string {
 // TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named, with the hits of where it sent requests, and
 // with those of a greedy prefix-aware router.
 func TestGatewayIsToldWhatItCosts(t *testing.T) {
+	long(t)
+	t.Parallel()
 	path := sharing(t)
 	oracle := foretold(t, path)
 	urls, _ := fourMocks(t)

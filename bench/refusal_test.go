@@ -11,6 +11,8 @@ import (
 
 // TestMalformedTraces: each is refused with a line that names file and place, before any server is asked.
 func TestMalformedTraces(t *testing.T) {
+	long(t)
+	t.Parallel()
 	m := startMock(t)
 	files, err := os.ReadDir("../codec/trace/testdata")
 	if err != nil {

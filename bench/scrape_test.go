@@ -73,6 +73,7 @@ func proveSamples(t *testing.T, r *results) {
 
 // TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
 func TestScrapeConfesses(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--no-cached-tokens")
 	other := startReplay(t, "--trace", steady(t, 400, 40, 20), "--url", m.url, "--no-probe")
@@ -95,6 +96,8 @@ func TestScrapeConfesses(t *testing.T) {
 // TestScrapeElsewhere: behind a gateway the instances' pages are named; one that cannot be read is refused before anything
 // is sent, and where nothing is to be read the results have nothing of it.
 func TestScrapeElsewhere(t *testing.T) {
+	long(t)
+	t.Parallel()
 	a, b := startMock(t), startMock(t)
 	load := steady(t, 60, 200, 4)
 	front := gateway(t, a.url, b.url)

@@ -13,6 +13,7 @@ import (
 
 // TestGenEveryFormat: what gen makes in any format replays against the mock as it is.
 func TestGenEveryFormat(t *testing.T) {
+	long(t)
 	for _, format := range trace.Formats() {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
@@ -68,6 +69,8 @@ func convert(t *testing.T, args ...string) string {
 
 // TestWordsAreTheReplays: a trace of numbers of tokens, written in words, asks what the trace itself asks.
 func TestWordsAreTheReplays(t *testing.T) {
+	long(t)
+	t.Parallel()
 	file, err := os.ReadFile("samples/bailian.jsonl")
 	if err != nil {
 		t.Fatal(err)
