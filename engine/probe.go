@@ -166,7 +166,7 @@ func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	var all api.Delta
 	all.Reset()
 	take := func(data []byte) (end bool, err error) {
-		if err = backend.ParseEvent(data, d); err == nil && d.HasUsage {
+		if err = backend.ParseEvent(data, d); err == nil && d.HasUsage() {
 			all.PromptTokens, all.CachedTokens = max(all.PromptTokens, d.PromptTokens), max(all.CachedTokens, d.CachedTokens)
 		}
 		return err != nil || d.IsError, err

@@ -193,7 +193,7 @@ func (p *reply) onDelta(d *api.Delta) {
 	if d.Done {
 		p.finished = true
 	}
-	if d.HasUsage {
+	if d.HasUsage() {
 		keepCount(&p.usageTokens, d.CompletionTokens)
 		if d.MoreTokens >= 0 {
 			p.usageTokens = max(0, p.usageTokens) + int64(d.MoreTokens)

@@ -331,6 +331,46 @@ func TestPaceLikeAIPerf(t *testing.T) {
 	}
 }
 
+// TestTalkLikeAIPerf: turns wait for answers in profile where no times are kept, as far as the user has not said otherwise.
+func TestTalkLikeAIPerf(t *testing.T) {
+	work := func(format string, parent ...int64) *trace.Trace {
+		return &trace.Trace{Format: format, ArrivalNS: make([]int64, len(parent)), Untimed: true, Parent: parent, Chat: []int64{0, 1, 2}[:len(parent)]}
+	}
+	turns, bailian, single := work("multi_turn", -1, 0, 1), work("bailian", -1, 0, 1), work("multi_turn", -1, -1, -1)
+	for _, c := range []struct {
+		line          string
+		trace         *trace.Trace
+		mode, history string
+		notes         int
+	}{
+		{"--concurrency 4", turns, "think", "live", 2},
+		{"--request-rate 4", turns, "think", "live", 2},
+		{"--concurrency 4", bailian, "think", "recorded", 1},
+		{"--concurrency 4", single, "strict", "recorded", 0},
+		{"--concurrency 4 --request-rate 4", turns, "strict", "recorded", 0},
+		{"--fixed-schedule", turns, "strict", "recorded", 0},
+		{"--concurrency 4 --sessions gated", turns, "gated", "recorded", 0},
+		{"--concurrency 4 --sessions strict", turns, "strict", "recorded", 0},
+		{"--concurrency 4 --history recorded", turns, "think", "recorded", 1},
+		{"--concurrency 4 --endpoint-type completions", turns, "think", "recorded", 1},
+		{"--concurrency 4 --route least-inflight", turns, "think", "recorded", 1},
+		{"--concurrency 4 --lane process", turns, "think", "recorded", 1},
+	} {
+		o, h, err := typed(t, true, append([]string{"--trace", "x"}, strings.Fields(c.line)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := h.talkLikeAIPerf(o, c.trace)
+		if s := o.sessions; len(notes) != c.notes || string(s.mode) != c.mode || s.past != c.history {
+			t.Errorf("%q: %s, %s, notes %q; want %+v", c.line, s.mode, s.past, notes, c)
+		}
+	}
+	o, h, err := typed(t, false, "x", "--concurrency", "4")
+	if notes := h.talkLikeAIPerf(o, turns); err != nil || notes != nil || o.sessions.mode != sessionsStrict {
+		t.Errorf("the main command: %v, notes %q, %s", err, notes, o.sessions.mode)
+	}
+}
+
 // TestAnswerLengths: a length for answers is nothing to take with a note where the trace leaves them open.
 func TestAnswerLengths(t *testing.T) {
 	said := &trace.Trace{OutputTokens: []int32{1, 2}, Row: []int32{0, 1}, ArrivalNS: []int64{0, 0}}

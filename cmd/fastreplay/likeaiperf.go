@@ -66,6 +66,26 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 	return nil
 }
 
+// talkLikeAIPerf decides, for `fastreplay profile`, how the turns of a conversation follow each other where neither the flags nor the
+// trace's times say it: each after the answer to the one before, which it carries where the file has the user's side to go on from.
+// It returns what is worth a note.
+func (h *hands) talkLikeAIPerf(o *options, t *trace.Trace) []string {
+	p := &o.pacing
+	capped := p.concurrency > 0 && !p.closed() // a cap lets no turn wait for another
+	follows := func(before int32) bool { return before != trace.NoTurn }
+	if !h.profile || p.timed() || capped || h.flags.Changed("sessions") || !slices.ContainsFunc(t.TurnsBefore(t.Len()), follows) {
+		return nil
+	}
+	h.assume("sessions", string(sessionsThink))
+	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
+	able := o.api == "chat" && o.route != routeLeastInFlight && o.lane != laneProcess
+	if able && t.Format == "multi_turn" && !h.flags.Changed("history") {
+		h.assume("history", historyLive)
+		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")
+	}
+	return notes
+}
+
 // assume sets a flag that was not given, so that the results have it among those that were.
 func (h *hands) assume(flag, text string) {
 	if err := h.flags.Set(flag, text); err != nil {

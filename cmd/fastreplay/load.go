@@ -67,7 +67,7 @@ func (r *replay) noteTrace(counted string) {
 // plan decides when each request leaves.
 func (r *replay) plan() error {
 	t := r.trace
-	for _, note := range r.hands.paceLikeAIPerf(&r.o.pacing, t) {
+	for _, note := range append(r.hands.paceLikeAIPerf(&r.o.pacing, t), r.hands.talkLikeAIPerf(r.o, t)...) {
 		r.note("%s", note)
 	}
 	if err := r.o.pacing.checkTimes(t); err != nil {

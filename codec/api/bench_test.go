@@ -55,7 +55,7 @@ func BenchmarkParseEvent(b *testing.B) {
 						if err := parseEvent(data, &d, choices); err != nil {
 							b.Fatal(err)
 						}
-						if d.Token || d.HasUsage {
+						if d.Token || d.HasUsage() {
 							seen++
 						}
 					}

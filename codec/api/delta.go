@@ -20,8 +20,6 @@ type Delta struct {
 	// Finish is the finish reason of the last choice that has one; "" where none has.
 	Finish string
 
-	// HasUsage: the server told its counts.
-	HasUsage bool
 	// PromptTokens and CompletionTokens are the server's counts; each is -1 where absent.
 	PromptTokens, CompletionTokens int
 	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where absent.
@@ -47,11 +45,16 @@ type Delta struct {
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
 	d.Content, d.Tool = nil, false
-	d.HasUsage, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = false, -1, -1, -1, -1
+	d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = -1, -1, -1, -1
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
+}
+
+// HasUsage reports whether the server told a count of its own.
+func (d *Delta) HasUsage() bool {
+	return d.PromptTokens >= 0 || d.CompletionTokens >= 0 || d.MoreTokens >= 0
 }
 
 // plain reports a Delta that says nothing but that there is text.
 func (d *Delta) plain() bool {
-	return d.Token && d.Text && d.Finish == "" && !d.HasUsage && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
+	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
 }

@@ -21,7 +21,6 @@ func (p *parser) embeddingsDocument() {
 		case "usage":
 			p.usage()
 			p.d.CompletionTokens = -1
-			p.d.HasUsage = p.d.PromptTokens >= 0
 		default:
 			p.common(key)
 		}

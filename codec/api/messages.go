@@ -29,7 +29,6 @@ func (p *parser) messagesDocument() {
 				p.messageMember(key)
 			}
 			p.d.CompletionTokens = -1 // of a message that has just begun
-			p.d.HasUsage = p.d.PromptTokens >= 0
 		case "delta":
 			p.blockDelta(&c)
 		case "content_block":
@@ -127,5 +126,4 @@ func (p *parser) messageUsage() {
 		p.d.PromptTokens += max(0, read) + max(0, created)
 	}
 	p.d.CachedTokens = read
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }

@@ -81,7 +81,7 @@ type said struct {
 }
 
 func saidBy(d *Delta) said {
-	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage, d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
+	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
 		string(AppendUnescaped(nil, d.Content)), d.Tool}
 }
 

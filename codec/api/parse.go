@@ -236,7 +236,6 @@ func (p *parser) usage() {
 	if p.d.CachedTokens < 0 {
 		p.d.CachedTokens = hit
 	}
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }
 
 func (p *parser) promptDetails() {

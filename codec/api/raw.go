@@ -14,7 +14,7 @@ func anyEvent(data []byte, d *Delta) {
 	if err != nil {
 		d.Reset()
 	}
-	if err != nil || !d.Token && !d.EmptyFinish && d.Finish == "" && !d.HasUsage && !d.IsError {
+	if err != nil || !d.Token && !d.EmptyFinish && d.Finish == "" && !d.HasUsage() && !d.IsError {
 		d.Token, d.Text = true, true
 	}
 }

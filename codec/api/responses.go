@@ -151,5 +151,4 @@ func (p *parser) inputUsage() {
 			p.skip()
 		}
 	}
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }

@@ -58,7 +58,6 @@ func (p *parser) metaInfo() {
 			p.skip()
 		}
 	}
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }
 
 // finishObject reads {"type":"length",…}, as elder versions a plain reason, and the message of an abort.

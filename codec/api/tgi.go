@@ -58,5 +58,4 @@ func (p *parser) tgiDetails() {
 			p.skip()
 		}
 	}
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.CompletionTokens >= 0
 }

@@ -69,5 +69,4 @@ func (p *parser) tritonDocument() {
 		c.present = false // an end without a token
 	}
 	p.weighChoice(c, false)
-	p.d.HasUsage = p.d.PromptTokens >= 0 || p.d.MoreTokens >= 0
 }
