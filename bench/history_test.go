@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"slices"
@@ -297,7 +298,14 @@ func liveFile(t *testing.T, format string) string {
 func talk(t *testing.T, args ...string) (*results, map[string]map[string]any) {
 	t.Helper()
 	s := &talker{bodies: map[string]map[string]any{}, strict: slices.Contains(args, "strict")}
-	r := run(t, with(args, "--url", serve(t, s.ServeHTTP), "--no-probe", "--model", "m", "--cold", "off", "--max-error-rate", "1")...)
+	server := httptest.NewUnstartedServer(s)
+	t.Cleanup(server.Close)
+	if slices.Contains(args, "--insecure") {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	r := run(t, with(args, "--url", server.URL, "--no-probe", "--model", "m", "--cold", "off", "--max-error-rate", "1")...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.faults) > 0 || len(s.bodies) != liveConversations*liveTurns {
@@ -326,6 +334,9 @@ func TestLiveHistory(t *testing.T) {
 					args = append(args, "--max-memory", "40kB") // the recorded forms are built during the run
 				}
 				if mode == "think" {
+					if s < 2 {
+						args = append(args, "--insecure") // over https
+					}
 					args = append(args, "--assume-ttft", "100ms", "--assume-tpot", "1ms")
 				}
 				args = with([]string{"--sessions", mode, "--history", "live"}, args...)

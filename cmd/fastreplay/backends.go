@@ -1,9 +1,6 @@
 package main
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // fitTraits leaves out of the work what the API has no words for, and says what cannot be had from it.
 func (r *replay) fitTraits() {
@@ -34,5 +31,5 @@ func (o *options) headersNamed() []string {
 	if o.instanceField != "" && !o.pacing.given("instance-header") {
 		return nil
 	}
-	return slices.Clone(o.instanceHeaders)
+	return o.instanceHeaders
 }

@@ -179,8 +179,9 @@ func (o *options) keyHeader() (http1.Header, error) {
 		return bearer, err
 	}
 	if key == "" && len(o.urls) > 0 { // the embedded mock needs none
-		if own := strings.TrimSpace(os.Getenv("ANTHROPIC_API_KEY")); own != "" && o.api == messagesAPI {
-			return http1.Header{Name: "x-api-key", Value: own}, nil
+		own := o.traits.Key
+		if key = strings.TrimSpace(os.Getenv(own.Env)); key != "" {
+			return http1.Header{Name: own.Header, Value: key}, nil
 		}
 		key = strings.TrimSpace(os.Getenv("OPENAI_API_KEY"))
 	}
@@ -189,9 +190,6 @@ func (o *options) keyHeader() (http1.Header, error) {
 	}
 	return bearer, nil
 }
-
-// messagesAPI is Anthropic's.
-const messagesAPI = "messages"
 
 // apiKey is the key of --api-key or --api-key-file; "" for none.
 func (o *options) apiKey() (string, error) {

@@ -39,6 +39,13 @@ type Traits struct {
 	StreamCounts bool // a streamed one does
 	Sized        bool // an answer must have a number of tokens that it may not exceed
 	Least        int  // the smallest such number
+	Key          Key  // how its owner wants a key; zero: as OpenAI does
+}
+
+// Key is how an API's owner takes a key, besides as a bearer token.
+type Key struct {
+	Header string // that carries it
+	Env    string // environment variable in which people keep it
 }
 
 // Header is a header that an API wants on every request.

@@ -28,13 +28,7 @@ func build(t *testing.T, name string, o Options, prompt string, outputTokens int
 }
 
 func TestBodies(t *testing.T) {
-	for _, c := range []struct {
-		name, api string
-		o         Options
-		prompt    string
-		tokens    int
-		want      string
-	}{
+	checkBodies(t, []madeBody{
 		{"zero options", "completions", Options{}, "hello world", 7, `{"prompt":"hello world","max_tokens":7}`},
 		{"token ids, all options", "completions",
 			Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "0f-_A", TokenIDs: true}, "1,2,3", 12,
@@ -59,7 +53,21 @@ func TestBodies(t *testing.T) {
 			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_tokens":5}`},
 		{"own max_completion_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_completion_tokens":5}`)}, "p", 123,
 			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_completion_tokens":5}`},
-	} {
+	})
+}
+
+// madeBody is a body that is made for a prompt.
+type madeBody struct {
+	name, api string
+	o         Options
+	prompt    string
+	tokens    int
+	want      string
+}
+
+func checkBodies(t *testing.T, bodies []madeBody) {
+	t.Helper()
+	for _, c := range bodies {
 		got := build(t, c.api, c.o, c.prompt, c.tokens)
 		if string(got) != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)

@@ -459,13 +459,7 @@ func TestDialectsAllocateNothing(t *testing.T) {
 
 // TestDialectBodies are the bodies, byte by byte.
 func TestDialectBodies(t *testing.T) {
-	for _, c := range []struct {
-		name, api string
-		o         Options
-		prompt    string
-		tokens    int
-		want      string
-	}{
+	checkBodies(t, []madeBody{
 		{"responses", "responses", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, "hi", 7,
 			`{"model":"m","input":"hi","max_output_tokens":7,"ignore_eos":true,"stream":true,"cache_salt":"s"}`},
 		{"embeddings of ids", "embeddings", Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 7, `{"model":"m","input":[1,2]}`},
@@ -484,13 +478,7 @@ func TestDialectBodies(t *testing.T) {
 			`{"text_input":"hi","parameters":{},"stream":false,"exclude_input_in_output":true,"return_num_output_tokens":true,"x":1}`},
 		{"triton-trtllm", "triton-trtllm", Options{Model: "m", ForceOutput: true}, "hi", 7,
 			`{"text_input":"hi","max_tokens":7,"min_tokens":7,"min_length":7,"bad_words":"","stop_words":"","exclude_input_in_output":true,"stream":false}`},
-	} {
-		got := build(t, c.api, c.o, c.prompt, c.tokens)
-		if string(got) != c.want {
-			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
-		}
-		once(t, got)
-	}
+	})
 }
 
 // TestDialectLiterals are literals in the APIs that have other words for them.

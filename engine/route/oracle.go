@@ -29,6 +29,7 @@ type Oracle struct {
 	BlockTokens    int      `json:"engine_block_tokens"`
 	CapacityTokens *int64   `json:"capacity_tokens"`      // of all instances together; null = unlimited, or unknown
 	EachTokens     *int64   `json:"capacity_tokens_each"` // of each instance; null also where they differ
+	Limited        int      `json:"limited_instances"`    // those whose cache has a known size
 	PromptTokens   int64    `json:"prompt_tokens"`
 	OneCacheRatio  float64  `json:"one_cache_hit_ratio"` // of one cache for all, as large as all together
 	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
@@ -74,7 +75,7 @@ func Ask(q Question) *Oracle {
 		q.CapacityTokens = make([]int64, len(places))
 	}
 	o := &Oracle{
-		Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), EachTokens: alike(q.CapacityTokens),
+		Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), EachTokens: alike(q.CapacityTokens), Limited: limited(q.CapacityTokens),
 		LoadBound: q.Bound, Definition: definition,
 	}
 	for i := range q.Prompts.Len() {
@@ -192,6 +193,16 @@ func alike(capacities []int64) *int64 {
 		return nil
 	}
 	return &each
+}
+
+// limited counts the caches that have a limit.
+func limited(capacities []int64) (n int) {
+	for _, tokens := range capacities {
+		if tokens > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // flat numbers places by all addresses of the targets.

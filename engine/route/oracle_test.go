@@ -141,8 +141,8 @@ func TestOracleOfFullCaches(t *testing.T) {
 		t.Errorf("%q", o.Heading())
 	}
 	q.CapacityTokens = []int64{20, 0}
-	if o := Ask(q); o.CapacityTokens != nil {
-		t.Errorf("%d tokens in all, one of which has no limit", *o.CapacityTokens)
+	if o := Ask(q); o.CapacityTokens != nil || o.Heading() != "on 2 instances, 1 cache of known size, the others taken as unlimited" {
+		t.Errorf("%q, %v tokens in all, one of which has no limit", o.Heading(), o.CapacityTokens)
 	}
 }
 

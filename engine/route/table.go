@@ -24,6 +24,8 @@ func (o *Oracle) Heading() string {
 		caches = human.Short(float64(*o.EachTokens)) + " tokens of cache each"
 	case o.CapacityTokens != nil:
 		caches = human.Short(float64(*o.CapacityTokens)) + " tokens of cache in all"
+	case o.Limited > 0:
+		caches = human.Many(int64(o.Limited), "cache") + " of known size, the others taken as unlimited"
 	}
 	return "on " + human.Many(int64(o.Instances), "instance") + ", " + caches
 }
