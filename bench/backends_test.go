@@ -13,7 +13,7 @@ import (
 // backend is an API as a run meets it.
 type backend struct {
 	api      string
-	counts   bool   // answers tell how many tokens the prompt has; tgi's, streams only
+	counts   bool   // answers tell how many tokens the prompt has
 	cached   bool   // … and how many the cache had
 	marks    bool   // answers say when they are finished
 	template bool   // the chat template's tokens are added
@@ -101,7 +101,7 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 		return
 	}
 	s := log[l.ID][0]
-	if b.counts && !(b.api == "tgi" && whole) {
+	if b.counts {
 		if l.Prompt != s.Prompt {
 			t.Errorf("row %d: %d prompt tokens, the server counted %d", l.Row, l.Prompt, s.Prompt)
 		}

@@ -23,7 +23,8 @@ const (
 
 // instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
 type instanceNames struct {
-	field []string // of an answer's JSON; nil = where it is known to be
+	headers int      // the first so many of those that are kept may have it
+	field   []string // of an answer's JSON; nil = where it is known to be
 
 	mu    sync.RWMutex
 	known map[string]string
@@ -45,7 +46,7 @@ func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 
 // of is the name in the first of the kept headers that came; "" for none.
 func (n *instanceNames) of(head *http1.Response) string {
-	for i := range head.Keeps() {
+	for i := range n.headers {
 		if value := head.Kept(i); len(value) > 0 {
 			return n.intern(value[:min(len(value), maxInstanceName)])
 		}

@@ -7,9 +7,9 @@ import (
 )
 
 func TestInstanceNames(t *testing.T) {
-	var names instanceNames
+	names := instanceNames{headers: 2}
 	var head http1.Response
-	head.Keep("target-pod", "x-inference-pod")
+	head.Keep("target-pod", "x-inference-pod", "another")
 	read := func(headers string) string {
 		head.Reset()
 		if _, _, err := head.Scan([]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + headers + "\r\n")); err != nil {
@@ -18,7 +18,7 @@ func TestInstanceNames(t *testing.T) {
 		return names.of(&head)
 	}
 	for headers, want := range map[string]string{
-		"": "", "Target-Pod: a\r\n": "a", "X-Inference-Pod: b\r\n": "b", "x-inference-pod: b\r\ntarget-pod: a\r\n": "a", "target-pod:\r\nX-Inference-Pod: b\r\n": "b",
+		"": "", "another: c\r\n": "", "Target-Pod: a\r\n": "a", "X-Inference-Pod: b\r\n": "b", "x-inference-pod: b\r\ntarget-pod: a\r\n": "a", "target-pod:\r\nX-Inference-Pod: b\r\n": "b",
 	} {
 		if got := read(headers); got != want {
 			t.Errorf("%q: %q, want %q", headers, got, want)

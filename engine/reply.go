@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -209,6 +210,17 @@ func (p *reply) onDelta(d *api.Delta) {
 	}
 }
 
+// countedInHead takes the length of the prompt from the header in which some APIs tell it with a whole answer.
+func (p *reply) countedInHead() {
+	told := p.head.Kept(p.names.headers)
+	if len(told) == 0 || p.rec.PromptTokens != record.None {
+		return
+	}
+	if n, err := strconv.ParseUint(string(told), 10, 31); err == nil {
+		p.rec.PromptTokens = int64(n)
+	}
+}
+
 func keepCount(into *int64, count int) {
 	if count >= 0 {
 		*into = int64(count)
@@ -263,6 +275,7 @@ func (p *reply) endWhole(nowNS int64) {
 	}
 	p.answer.add(&p.delta)
 	p.onDelta(&p.delta)
+	p.countedInHead()
 	p.names.in(p.whole, &p.delta, rec)
 	p.countTokens()
 	switch {

@@ -109,7 +109,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}
-	r.instances.field = cfg.InstanceField
+	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.lags.lag = metrics.NewDistribution()

@@ -26,20 +26,21 @@ type Options struct {
 
 // Traits are what tells one API from another, besides the form of its bodies.
 type Traits struct {
-	Template     bool // a chat template stands around the prompt
-	TokenIDs     bool // takes prompts as token ids
-	Made         bool // takes prompts that are made of tokens; else whole bodies only
-	Model        bool // a request names its model
-	Salt         bool // takes a cache_salt
-	Forces       bool // can have an answer of exactly so many tokens
-	Generates    bool // answers have output tokens
-	Streams      bool // can answer event by event
-	Marks        bool // an answer says when it is finished; else only HTTP does
-	Counts       bool // a whole answer tells how many tokens the prompt has
-	StreamCounts bool // a streamed one does
-	Sized        bool // an answer must have a number of tokens that it may not exceed
-	Least        int  // the smallest such number
-	Key          Key  // how its owner wants a key; zero: as OpenAI does
+	Template     bool   // a chat template stands around the prompt
+	TokenIDs     bool   // takes prompts as token ids
+	Made         bool   // takes prompts that are made of tokens; else whole bodies only
+	Model        bool   // a request names its model
+	Salt         bool   // takes a cache_salt
+	Forces       bool   // can have an answer of exactly so many tokens
+	Generates    bool   // answers have output tokens
+	Streams      bool   // can answer event by event
+	Marks        bool   // an answer says when it is finished; else only HTTP does
+	Counts       bool   // a whole answer tells how many tokens the prompt has
+	StreamCounts bool   // a streamed one does
+	Sized        bool   // an answer must have a number of tokens that it may not exceed
+	Least        int    // the smallest such number
+	CountHeader  string // header of a whole answer that tells how many tokens the prompt has; "" = none does
+	Key          Key    // how its owner wants a key; zero: as OpenAI does
 }
 
 // Key is how an API's owner takes a key, besides as a bearer token.

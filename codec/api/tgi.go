@@ -8,7 +8,7 @@ func tgi() kind {
 		shape: shape{
 			text: frame{`"inputs":"`, `"`}, nest: "parameters", most: []string{"max_new_tokens"}, fixed: members{{"details", yes}},
 		},
-		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true},
+		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true, CountHeader: "x-prompt-tokens"},
 	}
 }
 
@@ -41,7 +41,7 @@ func (p *parser) tgiToken(c *content) {
 	}
 }
 
-// tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt.
+// tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header that of a whole answer.
 func (p *parser) tgiDetails() {
 	if !p.object() {
 		return

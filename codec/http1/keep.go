@@ -19,9 +19,6 @@ func (r *Response) Keep(names ...string) {
 	}
 }
 
-// Keeps is how many headers are kept.
-func (r *Response) Keeps() int { return len(r.kept) }
-
 // Kept returns the value of the i-th header named to Keep (the first, where it came twice), valid until Reset; nil if it did
 // not come, or was not named.
 func (r *Response) Kept(i int) []byte {
