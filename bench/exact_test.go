@@ -24,6 +24,7 @@ func exactTrace(t *testing.T) []string {
 // finds exactly those in its cache that an ideal one would: whatever the API, the kind of prompt, what the server adds in
 // front and behind, and the size of its blocks.
 func TestExactHits(t *testing.T) {
+	long(t)
 	t.Parallel()
 	args := exactTrace(t)
 	for _, c := range []struct {

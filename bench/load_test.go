@@ -39,12 +39,12 @@ func mooncake(t *testing.T) string {
 		t.Skip("FASTREPLAY_TRACES names no directory with mooncake-conversation.jsonl.zst")
 	}
 	if testing.Short() {
-		t.Skip("a replay of 12,031 requests takes a minute")
+		t.Skip("a replay of 12,031 requests takes half a minute")
 	}
 	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
 }
 
-// TestMooncake replays the whole published trace: 12,031 requests, 145 million tokens in an hour, here in a minute; and its
+// TestMooncake replays the whole published trace: 12,031 requests, 145 million tokens in an hour, here in half a minute; and its
 // beginning in the other forms of prompts.
 func TestMooncake(t *testing.T) {
 	path := mooncake(t)
@@ -60,7 +60,7 @@ func TestMooncake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms")...)
-			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "60")...)
+			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "120")...)
 			r.prove(t)
 			r.join(t, m.stop(t))
 			r.only(t, "ok")
