@@ -3,8 +3,8 @@
 // It owns paths, bodies and the meaning of an event's JSON. It does not own prompts (they come as JSON-ready bytes), HTTP,
 // sockets, clocks or the policy of what a missing field means.
 //
-// A [Backend] is immutable: any goroutine may use it. Appending and parsing allocate nothing, save for a finish reason that
-// no known server sends and for the error about malformed JSON.
+// A [Backend] is immutable: any goroutine may use it. Appending the body of a made prompt allocates nothing. Nor does parsing,
+// save for what no known server sends (a new finish reason, an escaped key), an answer's text in several pieces and errors.
 package api
 
 import (
