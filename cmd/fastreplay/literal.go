@@ -115,11 +115,3 @@ func (o *options) nameAPI(l *literals) error {
 
 // rawAPI posts bodies as they are.
 const rawAPI = "raw"
-
-// checkTimes refuses to send at trace times where there are none.
-func (p *pacing) checkTimes(t *trace.Trace) error {
-	if !t.Untimed || !p.timed() {
-		return nil
-	}
-	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
-}

@@ -103,6 +103,22 @@ func (r *replay) chooseAPI() error {
 	return nil
 }
 
+// fitTraits leaves out of the work what the API has no words for, and says what cannot be had from it.
+func (r *replay) fitTraits() {
+	if r.literals.onlyPayloads() {
+		return
+	}
+	switch t := r.o.traits; {
+	case !t.Generates:
+		silent := *r.trace
+		silent.OutputTokens = make([]int32, r.trace.Len())
+		r.trace = &silent
+		r.work.Trace = r.trace
+	case !t.Forces && !r.o.noForceOutput:
+		r.note("--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", r.o.api)
+	}
+}
+
 // announce says what was read.
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
