@@ -90,35 +90,6 @@ func (r *replay) plan() error {
 	return nil
 }
 
-// chooseAPI decides how the requests are put, as what is in them has it.
-func (r *replay) chooseAPI() error {
-	if err := r.o.sessions.checkHistory(r.trace); err != nil {
-		return err
-	}
-	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
-	if err := r.o.chooseAPI(&r.literals); err != nil {
-		return err
-	}
-	r.fitTraits()
-	return nil
-}
-
-// fitTraits leaves out of the work what the API has no words for, and says what cannot be had from it.
-func (r *replay) fitTraits() {
-	if r.literals.onlyPayloads() {
-		return
-	}
-	switch t := r.o.traits; {
-	case !t.Generates:
-		silent := *r.trace
-		silent.OutputTokens = make([]int32, r.trace.Len())
-		r.trace = &silent
-		r.work.Trace = r.trace
-	case !t.Forces && !r.o.noForceOutput:
-		r.note("--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", r.o.api)
-	}
-}
-
 // announce says what was read.
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
