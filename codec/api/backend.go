@@ -19,7 +19,7 @@ type Options struct {
 	Model       string          // left out where empty
 	Stream      bool            // ask for server-sent events with usage at their end
 	ForceOutput bool            // ask for exactly the output tokens (min_tokens, ignore_eos and their like), not at most
-	Extra       json.RawMessage // an object merged at the top level, as ParseExtra returns it; its keys win over ours
+	Extra       json.RawMessage // as ParseExtra returns it: merged into the body and into its object of parameters; its keys win over ours
 	CacheSalt   string          // "" = none; letters, digits, - and _
 	TokenIDs    bool            // prompts are token ids "1,2,3", not text
 }
