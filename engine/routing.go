@@ -21,10 +21,11 @@ type Routing struct {
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
 	places, weights := route.Addresses(w.Routing.Targets)
-	prompts := w.prompts(w.everyRequest())
+	all := w.everyRequest()
+	prompts := w.prompts(all)
 	caches := kvcache.NewFleet(prompts, w.blockTokens(), w.capacities())
 	w.Places = make([]route.Place, w.Requests())
-	for i, k := range route.ByPrefix(prompts, caches, w.flow(w.everyRequest()), weights, w.Routing.Bound) {
+	for i, k := range route.ByPrefix(prompts, caches, w.flow(all), weights, w.Routing.Bound) {
 		w.Places[i] = places[k]
 	}
 }

@@ -297,7 +297,7 @@ func (s *Scraper) settle(i int, p *scrapePage) {
 		if p.sample(scrape.After, &again); again.Error != "" {
 			break
 		}
-		same := again.Values.Counted(&m.Values)
+		same := again.Counts.Equal(&m.Counts)
 		m = again
 		if same {
 			break

@@ -90,10 +90,19 @@ func (v lengthsFlag) Set(text string) error {
 	return nil
 }
 
+// generation is what the flags of gen say.
+type generation struct {
+	trace.Gen
+	arrivals sched.Arrivals
+	rows     int
+	rate     float64
+	model    string
+	output   string
+}
+
+// newGenCommand makes a trace from a description.
 func newGenCommand() *cobra.Command {
-	g := trace.DefaultGen()
-	var a sched.Arrivals
-	rows, rate, output, model := 1000, 10.0, "", unprobedModel
+	g := &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: unprobedModel}
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make a trace from a description",
@@ -102,47 +111,15 @@ func newGenCommand() *cobra.Command {
   fastreplay gen --rows 5000 --rate 40 --arrival gamma --burstiness 0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if rows < 1 {
-				return fmt.Errorf("--rows is %d; want at least 1", rows)
-			}
-			a.Rate, a.Seed = sched.Steady(rate), g.Seed
-			err := chooseProcess(&a, cmd.Flags().Changed("burstiness"), sched.Poisson)
-			if err != nil {
-				return err
-			}
-			if g.ArrivalNS, err = a.Instants(rows); err != nil {
-				return err
-			}
-			t, err := trace.Generate(g)
-			if err != nil {
-				return err
-			}
-			if t, err = inWords(t, g.Seed, model); err != nil {
-				return err
-			}
-			lost, err := trace.WriteNotes(t, t.Format)
-			if err != nil {
-				return err
-			}
-			if err := writeTrace(output, cmd.OutOrStdout(), t, t.Format); err != nil {
-				return err
-			}
-			say := newTerminal(cmd.ErrOrStderr())
-			describeGen(say, &g, t)
-			for _, note := range lost {
-				say.line("note: %s", note)
-			}
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
-	f.IntVar(&rows, "rows", rows, "requests")
-	f.Float64Var(&rate, "rate", rate, "mean requests per second")
-	f.StringVar((*string)(&a.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")
-	f.Float64Var(&a.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
+	f.IntVar(&g.rows, "rows", g.rows, "requests")
+	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
+	f.StringVar((*string)(&g.arrivals.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")
+	f.Float64Var(&g.arrivals.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
 	f.Var(lengthsFlag{&g.InputTokens}, "input-tokens", "tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too")
@@ -154,9 +131,43 @@ func newGenCommand() *cobra.Command {
 	f.IntVar(&g.Active, "active", 0, "conversations that go on at once (default: one for every eight rows)")
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
-	f.StringVar(&model, "model", model, "model that whole bodies ask for, in formats that have them")
-	f.StringVar(&output, "output", "", "`FILE` to write (default: standard output); never overwritten")
+	f.StringVar(&g.model, "model", g.model, "model that whole bodies ask for, in formats that have them")
+	f.StringVar(&g.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	return cmd
+}
+
+func (g *generation) run(cmd *cobra.Command) error {
+	if g.rows < 1 {
+		return fmt.Errorf("--rows is %d; want at least 1", g.rows)
+	}
+	g.arrivals.Rate, g.arrivals.Seed = sched.Steady(g.rate), g.Seed
+	err := chooseProcess(&g.arrivals, cmd.Flags().Changed("burstiness"), sched.Poisson)
+	if err != nil {
+		return err
+	}
+	if g.ArrivalNS, err = g.arrivals.Instants(g.rows); err != nil {
+		return err
+	}
+	t, err := trace.Generate(g.Gen)
+	if err != nil {
+		return err
+	}
+	if t, err = inWords(t, g.Seed, g.model); err != nil {
+		return err
+	}
+	lost, err := trace.WriteNotes(t, t.Format)
+	if err != nil {
+		return err
+	}
+	if err := writeTrace(g.output, cmd.OutOrStdout(), t, t.Format); err != nil {
+		return err
+	}
+	say := newTerminal(cmd.ErrOrStderr())
+	describeGen(say, &g.Gen, t)
+	for _, note := range lost {
+		say.line("note: %s", note)
+	}
+	return nil
 }
 
 // writeTrace writes to a new file, or to stdout where path is empty.

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-
-	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -58,68 +53,4 @@ func (l *literals) say(r *replay) {
 	if l.payloads > 0 && r.o.model != "" {
 		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", human.Many(l.payloads, "request body"), r.o.model)
 	}
-}
-
-// chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
-func (o *options) chooseAPI(l *literals) error {
-	if err := o.nameAPI(l); err != nil {
-		return err
-	}
-	var err error
-	if o.traits, err = api.TraitsOf(o.api); err != nil {
-		return err
-	}
-	o.noStream = o.noStream || !o.traits.Streams
-	o.limits.ForcedOutput = o.limits.ForcedOutput && o.traits.Forces && !api.OwnLength(o.api, o.extra)
-	if o.prompt == "" {
-		o.prompt = map[bool]string{true: promptTokenIDs, false: promptText}[o.traits.TokenIDs]
-	}
-	switch {
-	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
-		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
-	case !o.traits.Made && !l.onlyPayloads():
-		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.api)
-	case o.warmup > 0 && !o.traits.Made:
-		return fmt.Errorf("--warmup: --api %s posts whole bodies, and none can be made for it", o.api)
-	case o.overhead != nil && !o.traits.Template:
-		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
-	case o.cold == engine.ColdSalt && !o.traits.Salt:
-		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.api)
-	}
-	return nil
-}
-
-// nameAPI is the API that was asked for, or the one that the trace speaks.
-func (o *options) nameAPI(l *literals) error {
-	given := o.pacing.given("api")
-	switch spoken := api.AtPath(l.endpoint); {
-	case given && spoken != "" && !api.Has(o.api, l.endpoint) && o.api != rawAPI:
-		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, spoken)
-	case given:
-	case spoken != "" && api.Has("sglang", l.endpoint):
-		return fmt.Errorf("the trace's requests are for %s, which TGI and SGLang have: say whose it is, with --api tgi or --api sglang", l.endpoint)
-	case spoken != "":
-		o.api = spoken
-	case l.endpoint != "" && l.onlyPayloads():
-		o.api = rawAPI
-	case l.endpoint != "":
-		return fmt.Errorf("the trace's requests are for %s, which none of the APIs has: %s", l.endpoint, strings.Join(api.Names(), ", "))
-	case l.chat:
-		o.api = "chat"
-	}
-	if o.endpoint == "" && (o.api == rawAPI || api.ModelAt(l.endpoint) != "") {
-		o.endpoint = l.endpoint
-	}
-	return nil
-}
-
-// rawAPI posts bodies as they are.
-const rawAPI = "raw"
-
-// checkTimes refuses to send at trace times where there are none.
-func (p *pacing) checkTimes(t *trace.Trace) error {
-	if !t.Untimed || !p.timed() {
-		return nil
-	}
-	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
 }

@@ -90,19 +90,6 @@ func (r *replay) plan() error {
 	return nil
 }
 
-// chooseAPI decides how the requests are put, as what is in them has it.
-func (r *replay) chooseAPI() error {
-	if err := r.o.sessions.checkHistory(r.trace); err != nil {
-		return err
-	}
-	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
-	if err := r.o.chooseAPI(&r.literals); err != nil {
-		return err
-	}
-	r.fitTraits()
-	return nil
-}
-
 // announce says what was read.
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)

@@ -57,14 +57,14 @@ type options struct {
 	engineBlock   int                                         // tokens; 0 = asked from the servers
 	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
-	headers []string
+	headers    []string
+	key        string
+	apiKeyFile string
+	caCert     string
+	insecure   bool
 
 	instanceHeaders []string
 	instanceField   string
-	key             string
-	apiKeyFile      string
-	caCert          string
-	insecure        bool
 
 	timeout        time.Duration
 	idleTimeout    time.Duration

@@ -163,6 +163,15 @@ func (p *pacing) closed() bool {
 // timed tells whether requests leave at trace times.
 func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
 
+// checkTimes refuses to send at trace times where there are none.
+func (p *pacing) checkTimes(t *trace.Trace) error {
+	if !t.Untimed || !p.timed() {
+		return nil
+	}
+	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
+}
+
+// plan is when each request of a trace leaves.
 func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	switch {
 	case p.closed():

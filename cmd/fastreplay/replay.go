@@ -260,12 +260,9 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	if err != nil {
 		return err
 	}
-	limit, err := engine.RaiseDescriptors(r.descriptorsWanted())
+	limit, err := r.raiseDescriptors()
 	if err != nil {
 		return err
-	}
-	if limit < r.descriptorsNeeded() {
-		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), r.descriptorsNeeded())
 	}
 	endChunkLog, err := r.openChunkLog()
 	if err != nil {
@@ -276,19 +273,7 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
 	}
 	interrupts.onRun(run)
-	if err = r.warmUp(ctx); err == nil {
-		err = r.startCold(ctx)
-	}
-	if err == nil {
-		res.servers, err = r.watchServers(ctx, dir)
-	}
-	if err == nil {
-		run.Connect(ctx)
-	}
-	if ctx.Err() != nil {
-		err = errInterrupted()
-	}
-	if err != nil {
+	if err := r.getReady(ctx, run, res); err != nil {
 		return errors.Join(err, res.discard())
 	}
 	res.servers.start(run)
@@ -301,6 +286,36 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(err, res.discard())
 	}
 	return res.conclude(run)
+}
+
+// getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look at the
+// servers' metrics, connections.
+func (r *replay) getReady(ctx context.Context, run *engine.Run, res *results) error {
+	err := r.warmUp(ctx)
+	if err == nil {
+		err = r.startCold(ctx)
+	}
+	if err == nil {
+		res.servers, err = r.watchServers(ctx, res.dir)
+	}
+	if err == nil {
+		run.Connect(ctx)
+	}
+	if ctx.Err() != nil {
+		return errInterrupted()
+	}
+	return err
+}
+
+// raiseDescriptors takes as many as the run may need, and says where there are fewer. It returns the limit.
+func (r *replay) raiseDescriptors() (limit int, err error) {
+	if limit, err = engine.RaiseDescriptors(r.descriptorsWanted()); err != nil {
+		return 0, err
+	}
+	if need := r.descriptorsNeeded(); limit < need {
+		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), need)
+	}
+	return limit, nil
 }
 
 // descriptorsWanted is room for every request to have a connection, up to what one process can use.
@@ -336,16 +351,12 @@ func (r *replay) note(format string, args ...any) {
 // describeWork says what is about to happen: the whole of a dry run's answer.
 func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
-	var input, output, built, least, most int64
+	var input, output int64
 	for i := range plan.Requests {
 		output += int64(t.OutputTokens[i])
-		if !r.work.Made(i) {
-			continue
+		if r.work.Made(i) {
+			input += int64(t.InputTokens[i])
 		}
-		input += int64(t.InputTokens[i])
-		built += int64(t.InputTokens[i]) + int64(r.work.SurplusTokens(i))
-		least += r.ideal.Least[i]
-		most += r.ideal.Most[i]
 	}
 	what := human.Many(int64(plan.Requests), "request")
 	if !r.literals.all {
@@ -368,8 +379,21 @@ func (r *replay) describeWork() {
 	}
 	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
+	r.describeIdeal()
+}
+
+// describeIdeal says how much of the prompts that are made an ideal cache would hold.
+func (r *replay) describeIdeal() {
 	if r.literals.all {
 		return
+	}
+	var built, least, most int64
+	for i := range r.work.Requests() {
+		if r.work.Made(i) {
+			built += int64(r.trace.InputTokens[i]) + int64(r.work.SurplusTokens(i))
+			least += r.ideal.Least[i]
+			most += r.ideal.Most[i]
+		}
 	}
 	share := human.Percent(float64(least) / float64(max(1, built)))
 	if r.ideal.Expected == nil {

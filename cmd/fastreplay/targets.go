@@ -26,28 +26,9 @@ func (r *replay) aim(ctx context.Context) error {
 	if err := r.makeSource(); err != nil {
 		return err
 	}
-	urls := r.o.urls
-	if len(urls) == 0 {
-		if r.o.dryRun {
-			urls = []string{"127.0.0.1:8000"}
-		} else if urls, err = r.startMock(ctx); err != nil {
-			return err
-		}
-	}
-	targets := make([]engine.Target, len(urls))
-	for i, url := range urls {
-		if targets[i], err = engine.ParseTarget(url, backend.Path()); err != nil {
-			return err
-		}
-		targets[i].PostTo(r.o.endpoint)
-		if targets[i].Path == "" {
-			return fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", r.o.api, targets[i].URL)
-		}
-	}
-	if err := engine.Resolve(ctx, targets); err != nil {
+	if r.work.Targets, err = r.findTargets(ctx, backend.Path()); err != nil {
 		return err
 	}
-	r.work.Targets = targets
 	trust, err := r.o.tlsConfig()
 	if err != nil {
 		return err
@@ -56,11 +37,36 @@ func (r *replay) aim(ctx context.Context) error {
 		return err
 	}
 	r.prober = &engine.Prober{
-		Tokenize: r.tokenizeBackend, Targets: targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
+		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
 		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	r.sayTargets()
 	return nil
+}
+
+// findTargets are the servers that were named, with their addresses; path is where the API posts to.
+func (r *replay) findTargets(ctx context.Context, path string) ([]engine.Target, error) {
+	urls, err := r.o.urls, error(nil)
+	switch {
+	case len(urls) > 0:
+	case r.o.dryRun:
+		urls = []string{"127.0.0.1:8000"}
+	default:
+		if urls, err = r.startMock(ctx); err != nil {
+			return nil, err
+		}
+	}
+	targets := make([]engine.Target, len(urls))
+	for i, url := range urls {
+		if targets[i], err = engine.ParseTarget(url, path); err != nil {
+			return nil, err
+		}
+		targets[i].PostTo(r.o.endpoint)
+		if targets[i].Path == "" {
+			return nil, fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", r.o.api, targets[i].URL)
+		}
+	}
+	return targets, engine.Resolve(ctx, targets)
 }
 
 // modelInPath takes the model from a path that names it, as Triton's do.

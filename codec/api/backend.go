@@ -3,8 +3,8 @@
 // It owns paths, bodies and the meaning of an event's JSON. It does not own prompts (they come as JSON-ready bytes), HTTP,
 // sockets, clocks or the policy of what a missing field means.
 //
-// A [Backend] is immutable: any goroutine may use it. Appending and parsing allocate nothing, save for a finish reason that
-// no known server sends and for the error about malformed JSON.
+// A [Backend] is immutable: any goroutine may use it. Appending the body of a made prompt allocates nothing. Nor does parsing,
+// save for what no known server sends (a new finish reason, an escaped key), an answer's text in several pieces and errors.
 package api
 
 import (
@@ -19,7 +19,7 @@ type Options struct {
 	Model       string          // left out where empty
 	Stream      bool            // ask for server-sent events with usage at their end
 	ForceOutput bool            // ask for exactly the output tokens (min_tokens, ignore_eos and their like), not at most
-	Extra       json.RawMessage // an object merged at the top level, as ParseExtra returns it; its keys win over ours
+	Extra       json.RawMessage // as ParseExtra returns it: merged into the body and into its object of parameters; its keys win over ours
 	CacheSalt   string          // "" = none; letters, digits, - and _
 	TokenIDs    bool            // prompts are token ids "1,2,3", not text
 }

@@ -161,6 +161,14 @@ func (c *carried) add(v any) {
 	}
 }
 
+// carriedBy is what all of the values carry.
+func carriedBy(values []any) (c carried) {
+	for _, v := range values {
+		c.add(v)
+	}
+	return c
+}
+
 func (c carried) onto(s *said) { s.Token, s.Text = c.present, c.filled }
 
 // inner are the members of the objects under a key, one after the other.
@@ -186,6 +194,23 @@ func (s *said) reason(v any) {
 	}
 }
 
+// counts notes the numbers that an object has under some names.
+func (s *said) counts(o ordered, names map[string]*int) {
+	for _, m := range o {
+		if to := names[m.key]; to != nil {
+			*to = count(m.value)
+		}
+	}
+	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0 || s.More >= 0
+}
+
+// details notes the cached tokens that a usage has in an object of its own.
+func (s *said) details(usage ordered, key string) {
+	for _, v := range usage.inner(key).all("cached_tokens") {
+		s.Cached = count(v)
+	}
+}
+
 func responsesMeaning(o ordered) said {
 	s, flat := nothing, ordered{}
 	for _, m := range o { // what stands in the response counts as at the top
@@ -195,36 +220,16 @@ func responsesMeaning(o ordered) said {
 		}
 		flat = append(flat, m)
 	}
-	var c carried
-	for _, v := range o.all("delta") {
-		c.add(v)
-	}
 	switch event := o.lastText("type"); {
 	case strings.HasSuffix(event, ".delta"):
-		c.onto(&s)
+		carriedBy(o.all("delta")).onto(&s)
 	case event == "response.output_item.added":
-		var name carried
-		for _, v := range o.inner("item").all("name") {
-			name.add(v)
-		}
+		name := carriedBy(o.inner("item").all("name"))
 		s.Token, s.Text = name.filled, name.filled
 	}
 	usage := flat.inner("usage")
-	for _, m := range usage {
-		switch m.key {
-		case "input_tokens":
-			s.Prompt = count(m.value)
-		case "output_tokens":
-			s.Completion = count(m.value)
-		case "input_tokens_details":
-			if details, ok := m.value.(ordered); ok {
-				for _, v := range details.all("cached_tokens") {
-					s.Cached = count(v)
-				}
-			}
-		}
-	}
-	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0
+	s.counts(usage, map[string]*int{"input_tokens": &s.Prompt, "output_tokens": &s.Completion})
+	s.details(usage, "input_tokens_details")
 	s.IsError = commonError(flat, false) || o.lastText("type") == "error"
 	switch status := flat.lastText("status"); status {
 	case "completed":
@@ -297,21 +302,12 @@ func messagesMeaning(o ordered) said {
 			if !ok {
 				continue
 			}
-			cached := -1
-			for _, m := range usage {
-				switch m.key {
-				case "input_tokens":
-					s.Prompt = count(m.value)
-				case "output_tokens":
-					s.Completion = count(m.value)
-				case "cache_read_input_tokens":
-					cached = count(m.value)
-				}
-			}
+			read, created := -1, -1
+			s.counts(usage, map[string]*int{"input_tokens": &s.Prompt, "output_tokens": &s.Completion, "cache_read_input_tokens": &read, "cache_creation_input_tokens": &created})
 			if s.Prompt >= 0 {
-				s.Prompt += max(0, cached) + max(0, count(usage.last("cache_creation_input_tokens")))
+				s.Prompt += max(0, read) + max(0, created)
 			}
-			s.Cached, s.HasUsage = cached, s.Prompt >= 0 || s.Completion >= 0
+			s.Cached = read
 		}
 	}
 	s.Done, s.IsError = o.lastText("type") == "message_stop", commonError(flat, false)
@@ -319,81 +315,50 @@ func messagesMeaning(o ordered) said {
 }
 
 func tgiMeaning(o ordered) said {
-	s := nothing
-	var c carried
-	for _, v := range o.inner("token").all("text") {
-		c.add(v)
+	s, details := nothing, o.inner("details")
+	carriedBy(o.inner("token").all("text")).onto(&s)
+	s.counts(details, map[string]*int{"generated_tokens": &s.Completion, "input_length": &s.Prompt})
+	for _, v := range details.all("finish_reason") {
+		s.reason(v)
 	}
-	c.onto(&s)
-	for _, m := range o.inner("details") {
-		switch m.key {
-		case "finish_reason":
-			s.reason(m.value)
-		case "generated_tokens":
-			s.Completion = count(m.value)
-		case "input_length":
-			s.Prompt = count(m.value)
-		}
-	}
-	s.HasUsage, s.IsError = s.Prompt >= 0 || s.Completion >= 0, commonError(o, false)
+	s.IsError = commonError(o, false)
 	return s
 }
 
 func sglangMeaning(o ordered) said {
-	s := nothing
-	var c carried
-	for _, v := range o.all("text") {
-		c.add(v)
-	}
+	s, info := nothing, o.inner("meta_info")
+	c := carriedBy(o.all("text"))
 	for _, v := range o.all("output_ids") {
 		ids, _ := v.([]any)
 		c.present = c.present || len(ids) > 0
 	}
 	c.onto(&s)
-	for _, m := range o.inner("meta_info") {
-		switch m.key {
-		case "finish_reason":
-			s.reason(m.value)
-			if why, ok := m.value.(ordered); ok {
-				for _, v := range why.all("type") {
-					s.reason(v)
-				}
-				s.IsError = s.IsError || s.Finish == "abort" && why.lastText("message") != ""
+	s.counts(info, map[string]*int{"prompt_tokens": &s.Prompt, "completion_tokens": &s.Completion, "cached_tokens": &s.Cached})
+	for _, v := range info.all("finish_reason") {
+		s.reason(v)
+		if why, ok := v.(ordered); ok {
+			for _, kind := range why.all("type") {
+				s.reason(kind)
 			}
-		case "prompt_tokens":
-			s.Prompt = count(m.value)
-		case "completion_tokens":
-			s.Completion = count(m.value)
-		case "cached_tokens":
-			s.Cached = count(m.value)
+			s.IsError = s.IsError || s.Finish == "abort" && why.lastText("message") != ""
 		}
 	}
-	s.HasUsage, s.IsError = s.Prompt >= 0 || s.Completion >= 0, s.IsError || commonError(o, false)
+	s.IsError = s.IsError || commonError(o, false)
 	return s
 }
 
 func tritonMeaning(o ordered) said {
-	s := nothing
-	var c carried
-	for _, v := range o.all("text_output") {
-		c.add(v)
-	}
-	for _, m := range o {
-		switch m.key {
-		case "finish_reason":
-			if m.value != "None" {
-				s.reason(m.value)
-			}
-		case "num_input_tokens":
-			s.Prompt = count(m.value)
-		case "num_output_tokens":
-			s.More = count(m.value)
+	s, c := nothing, carriedBy(o.all("text_output"))
+	s.counts(o, map[string]*int{"num_input_tokens": &s.Prompt, "num_output_tokens": &s.More})
+	for _, v := range o.all("finish_reason") {
+		if v != "None" {
+			s.reason(v)
 		}
 	}
 	answered := c.present
 	c.present = c.present && (c.filled || s.More != 0)
 	c.onto(&s)
-	s.HasUsage, s.IsError = s.Prompt >= 0 || s.More >= 0, commonError(o, answered)
+	s.IsError = commonError(o, answered)
 	return s
 }
 

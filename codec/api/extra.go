@@ -69,9 +69,7 @@ func ParseExtra(args []string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("extra inputs %q: %w", arg, err)
 		}
-		for _, m := range some {
-			all = all.set(m.key, m.value)
-		}
+		all = all.merge(some)
 	}
 	if len(all) == 0 {
 		return nil, nil

@@ -22,7 +22,7 @@ type Literal struct {
 	Form    Form
 	Content []byte // inside of a string (Text), of an array (Messages) or of an object (Payload), without what is around it
 	Tools   []byte // an array, beside messages; nil = none
-	Extra   []byte // an object merged into the body at the top level, whose keys win over all others; nil = none
+	Extra   []byte // an object merged as Options.Extra is, whose keys win over all others; nil = none
 }
 
 // bodies are the bodies of a run.

@@ -126,7 +126,6 @@ func meaning(o ordered) said {
 			addUsage(&s, usage)
 		}
 	}
-	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0
 	s.IsError = commonError(o, len(o.all("choices")) > 0)
 	return s
 }
@@ -144,22 +143,15 @@ func commonError(o ordered, answered bool) bool {
 func truth(v any) bool { return v != nil && v != false && v != "" }
 
 func addChoice(s *said, choice ordered) {
-	present, filled, role, tool, finished := false, false, false, false, false
+	var c carried
+	role, tool, finished := false, false, false
 	answer, index := "", 0
-	carry := func(v any) {
-		switch v := v.(type) {
-		case string:
-			present, filled = true, filled || v != ""
-		case []any:
-			present, filled = present || len(v) > 0, filled || len(v) > 0
-		}
-	}
 	function := func(v any) {
 		if f, ok := v.(ordered); ok {
-			present, tool = true, true
+			c.present, tool = true, true
 			for _, m := range f {
 				if m.key == "name" || m.key == "arguments" {
-					carry(m.value)
+					c.add(m.value)
 				}
 			}
 		}
@@ -169,9 +161,9 @@ func addChoice(s *said, choice ordered) {
 			switch m.key {
 			case "content":
 				answer, _ = m.value.(string)
-				carry(m.value)
+				c.add(m.value)
 			case "reasoning_content", "reasoning", "refusal":
-				carry(m.value)
+				c.add(m.value)
 			case "role":
 				name, _ := m.value.(string)
 				role = role || name != ""
@@ -181,7 +173,7 @@ func addChoice(s *said, choice ordered) {
 				calls, _ := m.value.([]any)
 				for _, call := range calls {
 					if call, ok := call.(ordered); ok {
-						present, tool = true, true
+						c.present, tool = true, true
 						for _, f := range call.all("function") {
 							function(f)
 						}
@@ -194,7 +186,7 @@ func addChoice(s *said, choice ordered) {
 		switch m.key {
 		case "text":
 			answer, _ = m.value.(string)
-			carry(m.value)
+			c.add(m.value)
 		case "index":
 			index = count(m.value)
 		case "delta", "message":
@@ -211,33 +203,19 @@ func addChoice(s *said, choice ordered) {
 		s.Content = answer
 	}
 	switch {
-	case filled:
+	case c.filled:
 		s.Token, s.Text = true, true
-	case tool, present && !role && !finished:
+	case tool, c.present && !role && !finished:
 		s.Token = true
-	case present && !role:
+	case c.present && !role:
 		s.EmptyFinish = true
 	}
 }
 
 func addUsage(s *said, usage ordered) {
 	hit := -1
-	for _, m := range usage {
-		switch m.key {
-		case "prompt_tokens":
-			s.Prompt = count(m.value)
-		case "completion_tokens":
-			s.Completion = count(m.value)
-		case "prompt_cache_hit_tokens":
-			hit = count(m.value)
-		case "prompt_tokens_details":
-			if details, ok := m.value.(ordered); ok {
-				for _, v := range details.all("cached_tokens") {
-					s.Cached = count(v)
-				}
-			}
-		}
-	}
+	s.counts(usage, map[string]*int{"prompt_tokens": &s.Prompt, "completion_tokens": &s.Completion, "prompt_cache_hit_tokens": &hit})
+	s.details(usage, "prompt_tokens_details")
 	if s.Cached < 0 {
 		s.Cached = hit
 	}

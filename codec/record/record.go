@@ -29,7 +29,7 @@ type Record struct {
 	Type        string `json:"type"`         // kind of request in the trace; its key is left out when ""
 	Target      string `json:"target"`       // URL of the instance
 	Peer        string `json:"peer"`         // address that the connection reached
-	Instance    string `json:"instance"`     // who answered, as a header of the response says; its key is left out when ""
+	Instance    string `json:"instance"`     // who answered, as the response says; its key is left out when ""
 	History     string `json:"history"`      // with live history: what a follow-up turn carried, live, partly or recorded; its key is left out when ""
 
 	PlannedNS         int64 `json:"planned_ns"`          // when the plan releases the request

@@ -56,9 +56,9 @@ func curveSVG(r *Report) string {
 	most := math.Max(0.1, math.Ceil(r.Cache.Infinite.Tokens*10)/10)
 	d := svg.New()
 	d.Scale(func(share float64) string { return fixed(100*share*most, 0) + " %" })
-	at := func(tokens int64) float64 { return (math.Log10(float64(tokens)) - low) / math.Max(1e-9, high-low) }
+	at := func(log float64) float64 { return (log - low) / math.Max(1e-9, high-low) }
 	for decade := math.Ceil(low); decade <= high; decade++ {
-		x := (decade - low) / math.Max(1e-9, high-low)
+		x := at(decade)
 		d.Add(`<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, svg.X(x), svg.X(x), svg.Y(1), svg.Y(0))
 		d.Below(x, "middle", human.Short(math.Pow(10, decade)))
 	}
@@ -68,7 +68,7 @@ func curveSVG(r *Report) string {
 	}{{"first", func(c Capacity) float64 { return c.TokenRatio }}, {"second", func(c Capacity) float64 { return c.TailFirstTokens }}} {
 		var curve [][2]float64
 		for _, p := range points {
-			curve = append(curve, [2]float64{at(p.Tokens), line.of(p) / most})
+			curve = append(curve, [2]float64{at(math.Log10(float64(p.Tokens))), line.of(p) / most})
 		}
 		d.Line(line.class, curve)
 	}

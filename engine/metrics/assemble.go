@@ -114,15 +114,11 @@ func (s *series) requests() Requests {
 
 func (s *series) target(url string) Target {
 	ok := s.outcomes[record.OK]
-	t := Target{
+	return Target{
 		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok,
 		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
-		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6),
+		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
 	}
-	if s.cache.reports > 0 {
-		t.ReportedHitRatio = ratio(s.cache.reported, s.cache.prompt)
-	}
-	return t
 }
 
 func (t *tokenCounts) summary() Tokens {

@@ -23,8 +23,7 @@ type partCounts struct {
 	requests, ok    int64
 	ttft, tpot, e2e *Distribution
 	cache           cacheCounts
-	prompt          int64   // tokens of the prompts of its ok requests …
-	squares         float64 // … and the sum of their squares
+	squares         float64 // sum of the squares of its ok requests' prompt tokens
 }
 
 // add counts one finished request; one of nobody's is left out.
@@ -53,9 +52,8 @@ func (b *breakdown) add(name string, r *record.Record) {
 	addKnown(p.tpot, r.TPOTNS())
 	addKnown(p.e2e, r.E2ENS())
 	p.cache.add(r)
-	n := promptTokens(r)
-	p.prompt += n
-	p.squares += float64(n) * float64(n)
+	n := float64(promptTokens(r))
+	p.squares += n * n
 }
 
 // summary is nil with fewer than least parts.
@@ -68,14 +66,10 @@ func (b *breakdown) summary(least int) *Breakdown {
 	for name, p := range b.parts {
 		all += p.requests
 		squares += p.squares
-		part := Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: p.requests - p.ok, PromptTokens: p.prompt,
-			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6),
-		}
-		if p.cache.reports > 0 {
-			part.ReportedHitRatio = ratio(p.cache.reported, p.cache.prompt)
-		}
-		out.Parts = append(out.Parts, part)
+		out.Parts = append(out.Parts, Part{
+			Name: name, Requests: p.requests, OK: p.ok, Failed: p.requests - p.ok, PromptTokens: p.cache.prompt,
+			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6), ReportedHitRatio: p.cache.hitRatio(),
+		})
 	}
 	slices.SortFunc(out.Parts, func(x, y Part) int { return natural(x.Name, y.Name) })
 	for i := range out.Parts {

@@ -34,7 +34,7 @@ const (
 	mostOutages = 4 // notes; the summary has them all
 )
 
-// place is what may fail on its own.
+// failingPlace is what may fail on its own.
 type failingPlace struct{ target, peer int32 }
 
 // outages lists at most one for each address of each target, in order of beginning.

@@ -174,6 +174,14 @@ func (c *cacheCounts) add(r *record.Record) {
 	}
 }
 
+// hitRatio is the share of the prompt tokens that was reported as cached; nil where nothing was.
+func (c *cacheCounts) hitRatio() *float64 {
+	if c.reports == 0 {
+		return nil
+	}
+	return ratio(c.reported, c.prompt)
+}
+
 // promptTokens is the server's count, or the trace's where it gave none.
 func promptTokens(r *record.Record) int64 {
 	if r.PromptTokens != record.None {

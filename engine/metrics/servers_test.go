@@ -12,7 +12,7 @@ func agreeing() *Summary {
 	p := func(v float64) *float64 { return &v }
 	all := scrape.Server{
 		RunningBefore: p(0), WaitingShare: p(0.2), Waiting: &scrape.Gauge{Mean: 0.3, Max: 4}, PrefixHitRatio: p(0.4),
-		Preemptions: p(0), GenerationTokens: p(10_000),
+		Counts: scrape.Counts{Preemptions: p(0), GenerationTokens: p(10_000)},
 	}
 	return &Summary{
 		Servers:     &Servers{Servers: scrape.Servers{All: all, Targets: []scrape.Server{{Target: "http://a", Samples: 9}}}, Whole: true},

@@ -16,7 +16,7 @@ func TestPrintServers(t *testing.T) {
 		InFlight: p(61.46), Tokens: metrics.Tokens{Completion: 72_468}, PrefixCache: metrics.PrefixCache{ReportedHitRatio: p(0.5)},
 		Servers: &metrics.Servers{Servers: scrape.Servers{All: scrape.Server{
 			Running: &scrape.Gauge{Mean: 61.83, Max: 77}, Waiting: &scrape.Gauge{}, KVUsage: &scrape.Gauge{Mean: 0.25, Max: 0.5},
-			PrefixHitRatio: p(0.4994), Preemptions: p(3), GenerationTokens: p(72_500),
+			PrefixHitRatio: p(0.4994), Counts: scrape.Counts{Preemptions: p(3), GenerationTokens: p(72_500)},
 		}}},
 	}
 	print := func() string {

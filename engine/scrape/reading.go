@@ -9,9 +9,14 @@ import "math"
 
 // Values are the quantities by name; nil = the server does not say.
 type Values struct {
-	Running          *float64 `json:"running"`
-	Waiting          *float64 `json:"waiting"`
-	KVUsage          *float64 `json:"kv_usage"` // mean over the engines
+	Running *float64 `json:"running"`
+	Waiting *float64 `json:"waiting"`
+	KVUsage *float64 `json:"kv_usage"` // mean over the engines
+	Counts
+}
+
+// Counts are those of the quantities that only grow.
+type Counts struct {
 	PrefixHits       *float64 `json:"prefix_hits"`
 	PrefixQueries    *float64 `json:"prefix_queries"`
 	Preemptions      *float64 `json:"preemptions"`
@@ -22,9 +27,17 @@ type Values struct {
 
 // at is the place of a quantity.
 func (v *Values) at(q Quantity) **float64 {
-	return [Quantities]**float64{
-		&v.Running, &v.Waiting, &v.KVUsage, &v.PrefixHits, &v.PrefixQueries, &v.Preemptions, &v.PromptTokens, &v.GenerationTokens, &v.Requests,
-	}[q]
+	if q >= firstCounter {
+		return v.Counts.at(q)
+	}
+	return [firstCounter]**float64{&v.Running, &v.Waiting, &v.KVUsage}[q]
+}
+
+// at is the place of a quantity from firstCounter on.
+func (c *Counts) at(q Quantity) **float64 {
+	return [Quantities - int(firstCounter)]**float64{
+		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests,
+	}[q-firstCounter]
 }
 
 // Reading is what one page says. Over the engines of a page counts are summed.
@@ -146,10 +159,10 @@ func (r *Reader) fold(i int, out *Reading) {
 	*out.at(r.families[i].of) = &sum
 }
 
-// Counted tells whether the counters of both stand alike.
-func (v *Values) Counted(as *Values) bool {
+// Equal tells whether both stand alike.
+func (c *Counts) Equal(o *Counts) bool {
 	for q := firstCounter; q < Quantities; q++ {
-		x, y := *v.at(q), *as.at(q)
+		x, y := *c.at(q), *o.at(q)
 		if (x == nil) != (y == nil) || x != nil && *x != *y {
 			return false
 		}

@@ -34,26 +34,14 @@ type Server struct {
 	WaitingShare  *float64 `json:"waiting_share"` // of the samples during the run that found a queue
 	KVUsage       *Gauge   `json:"kv_usage"`
 
-	PrefixHitRatio   *float64 `json:"prefix_hit_ratio"` // hits / queries during the run
-	PrefixHits       *float64 `json:"prefix_hits"`
-	PrefixQueries    *float64 `json:"prefix_queries"`
-	Preemptions      *float64 `json:"preemptions"`
-	PromptTokens     *float64 `json:"prompt_tokens"`
-	GenerationTokens *float64 `json:"generation_tokens"`
-	Requests         *float64 `json:"requests"`
-}
-
-// counter is the place of what a counter has grown by.
-func (s *Server) counter(q Quantity) **float64 {
-	return [Quantities - int(firstCounter)]**float64{
-		&s.PrefixHits, &s.PrefixQueries, &s.Preemptions, &s.PromptTokens, &s.GenerationTokens, &s.Requests,
-	}[q-firstCounter]
+	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // hits / queries during the run
+	Counts                  // what they have grown by
 }
 
 // counters sums up the counters of one page. The zero value is ready.
 type counters struct {
 	server  Server // but for the gauges
-	last    Values // as last read
+	last    Counts // as last read
 	grown   [Quantities]float64
 	started [Quantities]bool // there was a reading to count from
 }
@@ -71,11 +59,11 @@ func (c *counters) add(m *Sample) {
 	if m.Phase == Before {
 		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
 	}
-	c.count(&m.Values)
+	c.count(&m.Counts)
 }
 
 // count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's.
-func (c *counters) count(now *Values) {
+func (c *counters) count(now *Counts) {
 	restarted := false
 	for q := firstCounter; q < Quantities; q++ {
 		was, is := *c.last.at(q), *now.at(q)
@@ -116,7 +104,7 @@ func (c *counters) addTo(out *Server) {
 	addTo(&out.WaitingBefore, s.WaitingBefore)
 	for q := firstCounter; q < Quantities; q++ {
 		if c.started[q] {
-			addTo(out.counter(q), &c.grown[q])
+			addTo(out.at(q), &c.grown[q])
 		}
 	}
 }
