@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
@@ -20,13 +21,13 @@ type Routing struct {
 
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
-	places, weights := route.Addresses(w.Routing.Targets)
+	s := w.servers()
 	all := w.everyRequest()
 	prompts := w.prompts(all)
-	caches := kvcache.NewFleet(prompts, w.blockTokens(), w.capacities())
+	caches := kvcache.NewFleet(prompts, w.blockTokens(), s.capacity)
 	w.Places = make([]route.Place, w.Requests())
-	for i, k := range route.ByPrefix(prompts, caches, w.flow(all), weights, w.Routing.Bound) {
-		w.Places[i] = places[k]
+	for i, k := range route.ByPrefix(prompts, caches, w.flow(all), s.weights, w.Routing.Bound) {
+		w.Places[i] = s.places[k]
 	}
 }
 
@@ -67,31 +68,21 @@ func (w *Work) flow(of []int32) route.Flow {
 // blockTokens is the block size of the instances' caches, which are taken to be alike.
 func (w *Work) blockTokens() int { return w.cache(w.Targets[0].Peers[0]).BlockTokens }
 
-// capacities are those of all addresses' caches in tokens, 0 = unlimited or unknown.
-func (w *Work) capacities() (tokens []int64) {
-	for _, t := range w.Targets {
-		for _, addr := range t.Peers {
-			tokens = append(tokens, w.cache(addr).Tokens)
-		}
-	}
-	return tokens
-}
-
-// Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by the instances
-// that answers name, where these are several, else by address. It is nil where there is one of either. Call it after Do.
+// Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by address, or where
+// gateways stand there by the instances that answers name. It is nil where there is one of either. Call it after Do.
 func (r *Run) Oracle() *route.Oracle {
 	w := r.work
-	q := route.Question{Targets: w.Routing.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.blockTokens(), CapacityTokens: w.capacities()}
+	s := w.servers()
+	q := route.Question{Targets: s.targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.blockTokens(), CapacityTokens: s.capacity}
 	if w.Routing.Bound > 0 {
 		q.Bound = w.Routing.Bound
 	}
 	var of []int32
-	if names := r.answering(); len(names) > 1 {
-		of, q.Actual = r.byInstance(names)
+	if names := r.behindGateways(); len(names) > 1 {
+		of, q.Actual, q.CapacityTokens = r.byInstance(names)
 		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
-		q.CapacityTokens = slices.Repeat(q.CapacityTokens[:1], len(names))
 	} else {
-		of, q.Actual = r.byAddress()
+		of, q.Actual = r.byAddress(&s)
 	}
 	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
@@ -105,43 +96,49 @@ func (r *Run) Oracle() *route.Oracle {
 	return route.Ask(q)
 }
 
-// answering are the instances that answers name, sorted.
-func (r *Run) answering() (names []string) {
-	seen := map[string]bool{}
+// behindGateways are the instances that answers name, sorted; nil where each is an address of its own.
+func (r *Run) behindGateways() []string {
+	var pairs route.Pairs
+	names := map[string]bool{}
 	for i := range r.records {
-		if name := r.records[i].Instance; name != "" && !seen[name] {
-			seen[name] = true
-			names = append(names, name)
+		if rec := &r.records[i]; rec.Instance != "" {
+			names[rec.Instance] = true
+			pairs.Add(rec.Instance, rec.Peer)
 		}
 	}
-	slices.Sort(names)
-	return names
+	if pairs.OneByOne() {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
-// byInstance is which requests an instance answered, and which one, as an index of names.
-func (r *Run) byInstance(names []string) (of, instances []int32) {
+// byInstance is which requests an instance answered, which one, as an index of names, and the capacity of each one's cache, as the
+// address has it at which it answered first.
+func (r *Run) byInstance(names []string) (of, instances []int32, capacity []int64) {
 	index := map[string]int32{}
 	for k, name := range names {
 		index[name] = int32(k)
 	}
+	capacity = make([]int64, len(names))
+	seen := make([]bool, len(names))
 	for i := range r.records {
-		if k, known := index[r.records[i].Instance]; known {
-			of, instances = append(of, int32(i)), append(instances, k)
+		k, known := index[r.records[i].Instance]
+		if !known {
+			continue
+		}
+		of, instances = append(of, int32(i)), append(instances, k)
+		if !seen[k] {
+			seen[k], capacity[k] = true, r.work.cache(r.work.peer(i)).Tokens
 		}
 	}
-	return of, instances
+	return of, instances, capacity
 }
 
-// byAddress is which requests were sent, and where, as an index of all addresses.
-func (r *Run) byAddress() (of, instances []int32) {
-	places, _ := route.Addresses(r.work.Routing.Targets)
-	index := map[route.Place]int32{}
-	for k, place := range places {
-		index[place] = int32(k)
-	}
+// byAddress is which requests were sent, and to which of the servers.
+func (r *Run) byAddress(s *servers) (of, instances []int32) {
 	for i := range r.records {
 		if r.records[i].SentNS != record.None {
-			of, instances = append(of, int32(i)), append(instances, index[r.work.Places[i]])
+			of, instances = append(of, int32(i)), append(instances, s.of[r.work.Places[i]])
 		}
 	}
 	return of, instances

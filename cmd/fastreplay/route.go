@@ -95,6 +95,7 @@ func (r *replay) route() error {
 	switch r.o.route {
 	case routePrefix:
 		r.work.RouteByPrefix()
+		r.noteIdle()
 	case routeLeastInFlight:
 		if err := r.work.CheckLeastInFlight(); err != nil {
 			return fmt.Errorf("--route %s: %w", routeLeastInFlight, err)
@@ -110,5 +111,47 @@ func (r *replay) route() error {
 	default:
 		r.work.Places = route.RoundRobin(n, targets)
 	}
+	r.noteIncomparable()
 	return nil
+}
+
+// noteIdle says which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
+// bound do all the work.
+func (r *replay) noteIdle() {
+	busy := make([]bool, len(r.work.Targets))
+	for _, p := range r.work.Places {
+		busy[p.Target] = true
+	}
+	var idle []string
+	for i, t := range r.work.Targets {
+		if !busy[i] {
+			idle = append(idle, t.URL)
+		}
+	}
+	switch {
+	case len(idle) == 0 || r.work.Requests() < len(busy):
+	case r.o.loadBound == 0:
+		r.note("--route %s without a bound gives no request to %d of %d targets: %s", routePrefix, len(idle), len(busy), strings.Join(idle, ", "))
+	default:
+		r.note("--route %s gives no request to %d of %d targets: %s; within %g times the mean load fewer can do all the work (--load-bound 1 spreads it)",
+			routePrefix, len(idle), len(busy), strings.Join(idle, ", "), r.o.loadBound)
+	}
+}
+
+// noteIncomparable says why routers are not compared, or not exactly.
+func (r *replay) noteIncomparable() {
+	sizes, servers := map[int]bool{}, 0
+	for _, t := range r.work.Targets {
+		for _, addr := range t.Peers {
+			sizes[r.work.Caches[addr].BlockTokens] = true
+			servers++
+		}
+	}
+	switch {
+	case servers < 2 || r.o.dryRun:
+	case r.literals.all:
+		r.note("routers are not compared: how many tokens prompts word for word share, only the servers can tell")
+	case len(sizes) > 1:
+		r.note("routers are compared as if all servers had the blocks of the first")
+	}
 }

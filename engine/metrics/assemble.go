@@ -60,6 +60,9 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
 	s.Instances, s.Peers = c.parts.instances.summary(1), c.parts.peers.summary(2)
+	if s.Instances != nil {
+		s.Instances.direct = c.pairs.OneByOne()
+	}
 	s.Throughput = throughput(s)
 	s.InFlight, s.Outages = c.inFlight(s.Run.DurationS), c.outages()
 	setGoodput(s, &all, targets)

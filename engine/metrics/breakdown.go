@@ -106,11 +106,11 @@ const (
 	chanceFactor = 3
 )
 
-// unevenNotes names a spread over instances that is not even, in requests or else in tokens. Addresses get what the router gave
-// them, of which its own table tells.
+// unevenNotes names a spread over instances behind a gateway that is not even, in requests or else in tokens. Those that we send to
+// get what --route and their weights give them, of which its own table tells.
 func unevenNotes(s *Summary) []string {
 	b := s.Instances
-	if b == nil {
+	if b == nil || b.direct {
 		return nil
 	}
 	requests := 0.0
@@ -118,10 +118,10 @@ func unevenNotes(s *Summary) []string {
 		requests += requestsOf(&b.Parts[i])
 	}
 	if cv, byChance := spreadOf(b.Parts, requestsOf, requests); uneven(cv, byChance) {
-		return []string{unevenNote("requests are", "answered", b.Parts, requestsOf, *cv)}
+		return []string{unevenNote("requests are", b.Parts, requestsOf, *cv)}
 	}
 	if uneven(b.TokensCV, b.tokensByChance) {
-		return []string{unevenNote("prompt tokens are", "got", b.Parts, tokensOf, *b.TokensCV)}
+		return []string{unevenNote("prompt tokens are", b.Parts, tokensOf, *b.TokensCV)}
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func uneven(cv *float64, byChance float64) bool {
 	return cv != nil && *cv > max(evenCV, chanceFactor*byChance)
 }
 
-func unevenNote(what, got string, parts []Part, of func(*Part) float64, cv float64) string {
+func unevenNote(what string, parts []Part, of func(*Part) float64, cv float64) string {
 	sum, most, least := 0.0, &parts[0], &parts[0]
 	for i := range parts {
 		p := &parts[i]
@@ -142,7 +142,7 @@ func unevenNote(what, got string, parts []Part, of func(*Part) float64, cv float
 			least = p
 		}
 	}
-	return fmt.Sprintf("%s spread unevenly over %s: %s %s %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-		what, human.Many(int64(len(parts)), "instance"), most.Name, got, human.Percent(of(most)/sum), least.Name, human.Percent(of(least)/sum),
+	return fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
+		what, human.Many(int64(len(parts)), "instance"), most.Name, human.Percent(of(most)/sum), least.Name, human.Percent(of(least)/sum),
 		human.Percent(1/float64(len(parts))), cv)
 }

@@ -114,6 +114,25 @@ func TestUnevenSpreadIsNamed(t *testing.T) {
 	}
 }
 
+// TestOurSpreadIsNone: instances that have an address each get what the weights ask for.
+func TestOurSpreadIsNone(t *testing.T) {
+	for gateways, named := range map[bool]bool{false: false, true: true} {
+		collector := NewCollector([]string{"http://0", "http://1"})
+		for i := range 1000 {
+			target := min(1, i/850)
+			peer := fmt.Sprintf("10.0.0.%d:8000", target)
+			if gateways && i == 0 {
+				peer = "10.0.0.1:8000"
+			}
+			collector.Add(answeredBy(fmt.Sprint("pod-", target), peer, true, 1e6, 0), target)
+		}
+		notes := strings.Join(collector.Summary(RunInfo{Planned: 1000}).Notes, "\n")
+		if strings.Contains(notes, "spread unevenly") != named {
+			t.Errorf("gateways %t: %q", gateways, notes)
+		}
+	}
+}
+
 // TestTooManyParts: what is not listed is counted.
 func TestTooManyParts(t *testing.T) {
 	var b breakdown
@@ -146,7 +165,7 @@ func TestTokensSpreadUnevenly(t *testing.T) {
 			t.Errorf("%d tokens: variations %v and %v, want 0 and %v", c.long, *s.Instances.CV, *s.Instances.TokensCV, want)
 		}
 		notes := strings.Join(s.Notes, "\n")
-		if strings.Contains(notes, "prompt tokens are spread unevenly over 3 instances: pod-0 got 60 % of them") != c.named {
+		if strings.Contains(notes, "prompt tokens are spread unevenly over 3 instances: pod-0 answered 60 % of them") != c.named {
 			t.Errorf("%d tokens: %q", c.long, notes)
 		}
 	}

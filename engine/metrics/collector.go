@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // Collector holds everything measured in one run.
@@ -27,7 +28,8 @@ type Collector struct {
 	targets []series // one for each URL
 	none    series   // requests that never had a target
 	parts   struct{ instances, peers breakdown }
-	timings timings // by time
+	pairs   route.Pairs // of instances and peers
+	timings timings     // by time
 
 	live struct { // all drift, for the progress line
 		sync.Mutex
@@ -78,6 +80,7 @@ func (c *Collector) Add(r *record.Record, target int) {
 	s.add(r)
 	c.timings.add(r, target)
 	c.parts.instances.add(r.Instance, r)
+	c.pairs.Add(r.Instance, r.Peer)
 	if r.SentNS != record.None {
 		c.parts.peers.add(r.Peer, r)
 	}

@@ -13,7 +13,7 @@ const costlyPlacement = 0.01
 // placementNotes say what it cost that a gateway sent requests where it did. Where we did, the table says it.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
-	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || o.Instances <= len(s.Targets) {
+	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || s.Instances.direct {
 		return nil
 	}
 	best, bounded := o.Of(route.PrefixName), o.Of(route.PrefixBoundedName)
