@@ -577,6 +577,23 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestTokensMadeCountWholeAnswers: an answer that comes at once was made token by token all the same; a vector has none.
+func TestTokensMadeCountWholeAnswers(t *testing.T) {
+	ts := start(t, Config{})
+	for _, path := range []string{completions, chat} {
+		before := ts.Stats().OutputTokens
+		ts.mustPost(200, path, `{"prompt":"a","messages":[{"role":"user","content":"a"}],"max_tokens":7}`)
+		if n := ts.Stats().OutputTokens - before; n != 7 {
+			t.Errorf("%s: %d tokens made for a whole answer of 7", path, n)
+		}
+	}
+	before := ts.Stats().OutputTokens
+	ts.mustPost(200, "/v1/embeddings", `{"input":"a"}`)
+	if n := ts.Stats().OutputTokens - before; n != 0 {
+		t.Errorf("%d tokens made for a vector", n)
+	}
+}
+
 func jsonNumber(v any) string { b, _ := json.Marshal(v); return string(b) }
 
 func TestErrorsAndKey(t *testing.T) {

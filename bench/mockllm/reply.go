@@ -203,6 +203,7 @@ func (r *reply) appendPhase(dst []byte, now int64) []byte {
 		return r.appendTail(dst, now)
 	case phaseBody:
 		r.phase, r.doneNS, r.sent = phaseEnd, now, r.total
+		r.srv.stats.tokens.Add(int64(r.total))
 		return r.api.whole(r, dst, now)
 	default:
 		panic("BUG: event after the end of a reply")
