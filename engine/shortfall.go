@@ -63,7 +63,7 @@ func (a *audit) explain(rec *record.Record, e evidence) {
 	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
 		return
 	}
-	short := rec.ExpectedCachedTokens - max(0, rec.CachedTokens) // once a target has reported, absent is 0
+	short := rec.ExpectedCachedTokens - max(0, rec.CachedTokens) // once a target has reported, absent is 0 in a usage
 	if short <= 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (a *audit) explain(rec *record.Record, e evidence) {
 	switch {
 	case e.off:
 		a.found.CacheOffTokens += short
-	case !e.reports:
+	case !e.reports || !rec.ToldUsage():
 		a.found.NotReportedTokens += short
 	default:
 		inPrefill := min(short, max(0, rec.ExpectedCachedTokens-e.unlimited))

@@ -9,6 +9,7 @@ import (
 )
 
 func TestExplain(t *testing.T) {
+	const untold = record.None + 1 // the answer came without usage
 	for name, c := range map[string]struct {
 		evidence
 		expected, cached int64
@@ -25,10 +26,14 @@ func TestExplain(t *testing.T) {
 		"never reported":          {evidence{reports: false, unlimited: 0, there: 0, limited: 0}, 512, record.None, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
 		"caching is off":          {evidence{off: true, unlimited: 512, there: 512, limited: 512}, 512, record.None, metrics.Shortfall{Tokens: 512, CacheOffTokens: 512}},
 		"nothing was expected":    {evidence{reports: true, unlimited: 0, there: 0, limited: 0}, record.None, 16, metrics.Shortfall{}},
+		"an answer without usage": {evidence{reports: true, unlimited: 512, there: 512, limited: 512}, 512, untold, metrics.Shortfall{Tokens: 512, NotReportedTokens: 512}},
 	} {
 		var a audit
 		var r record.Record
 		r.Clear()
+		if r.TokensFrom = record.TokensFromUsage; c.cached == untold {
+			r.TokensFrom, c.cached = record.TokensFromChunks, record.None
+		}
 		r.Outcome, r.ExpectedCachedTokens, r.CachedTokens = record.OK, c.expected, c.cached
 		a.explain(&r, c.evidence)
 		if a.found != c.want {

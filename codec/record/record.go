@@ -89,6 +89,12 @@ func (r *Record) Clear() {
 	}
 }
 
+// ToldUsage reports whether the server told any count of its own. What such an answer leaves out, as some do with cached
+// tokens that are none, is 0 where the server tells it at other times; what any other leaves out is unknown.
+func (r *Record) ToldUsage() bool {
+	return r.TokensFrom == TokensFromUsage || r.PromptTokens != None || r.CachedTokens != None
+}
+
 // DriftNS is sent - planned, in ns. It is never clamped: negative means that
 // the request left early, which is a bug. None when it was not sent.
 func (r *Record) DriftNS() int64 { return span(r.PlannedNS, r.SentNS) }

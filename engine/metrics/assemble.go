@@ -151,15 +151,18 @@ func prefixCache(all *series, targets []series) PrefixCache {
 	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
 		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
 	}
-	var prompt int64 // of targets that report
+	var told int64 // prompt tokens, of targets that report
 	for i := range targets {
-		if targets[i].cache.reports > 0 {
-			prompt += targets[i].cache.prompt
+		if c := &targets[i].cache; c.reports > 0 {
+			told += c.told
+			p.UnreportedRequests += c.untold
+		} else {
+			p.UnreportedRequests += targets[i].outcomes[record.OK]
 		}
 	}
 	if all.cache.reports > 0 {
 		p.ReportedTokens = &all.cache.reported
-		p.ReportedHitRatio = ratio(all.cache.reported, prompt)
+		p.ReportedHitRatio = ratio(all.cache.reported, told)
 	}
 	return p
 }

@@ -58,7 +58,10 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}
 	for i := range targets {
-		if c := targets[i].cache; c.reports == 0 && targets[i].outcomes[record.OK] > 0 {
+		switch c := &targets[i].cache; {
+		case c.reports > 0 && c.untold > 0:
+			say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", urls[i], requests(c.untold))
+		case c.reports == 0 && targets[i].outcomes[record.OK] > 0:
 			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", urls[i])
 		}
 	}

@@ -37,6 +37,8 @@ type tokenCounts struct {
 // cacheCounts is over OK requests.
 type cacheCounts struct {
 	prompt        int64 // tokens
+	told          int64 // … of requests whose answers told usage
+	untold        int64 // requests whose answers told none
 	expected      int64 // tokens that an ideal cache holds
 	ideals        int64 // requests whose ideal is known
 	least, most   int64 // tokens that it holds at least and at most
@@ -149,6 +151,11 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 
 func (c *cacheCounts) add(r *record.Record) {
 	c.prompt += promptTokens(r)
+	if r.ToldUsage() {
+		c.told += promptTokens(r)
+	} else {
+		c.untold++
+	}
 	if r.ExpectedCachedTokens != record.None {
 		c.ideals++
 		c.expected += r.ExpectedCachedTokens
@@ -174,12 +181,12 @@ func (c *cacheCounts) add(r *record.Record) {
 	}
 }
 
-// hitRatio is the share of the prompt tokens that was reported as cached; nil where nothing was.
+// hitRatio is the share that was reported as cached of the prompt tokens of answers that told usage; nil where nothing was.
 func (c *cacheCounts) hitRatio() *float64 {
 	if c.reports == 0 {
 		return nil
 	}
-	return ratio(c.reported, c.prompt)
+	return ratio(c.reported, c.told)
 }
 
 // promptTokens is the server's count, or the trace's where it gave none.
@@ -233,6 +240,8 @@ func (t *tokenCounts) merge(o *tokenCounts) {
 
 func (c *cacheCounts) merge(o *cacheCounts) {
 	c.prompt += o.prompt
+	c.told += o.told
+	c.untold += o.untold
 	c.expected += o.expected
 	c.reported += o.reported
 	c.reports += o.reports

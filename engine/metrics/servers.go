@@ -68,6 +68,8 @@ func hitNotes(s *Summary) []string {
 	switch {
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
+	case s.PrefixCache.UnreportedRequests > 0:
+		why = fmt.Sprintf("; they count %s whose answers do not tell, too", requests(s.PrefixCache.UnreportedRequests))
 	case s.Servers.All.Incomplete:
 		why = "; there is no reading of them after the run"
 	case s.Servers.Whole:

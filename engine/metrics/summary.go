@@ -148,15 +148,17 @@ type Tokens struct {
 }
 
 // PrefixCache compares the ideal prefix cache with what the servers report,
-// over OK requests. The reported half is about targets that ever reported: of
-// those an absent number is 0, of others it is unknown.
+// over OK requests. The reported half is about targets that ever reported and
+// their answers that told usage: of those an absent number is 0, of others it
+// is unknown.
 type PrefixCache struct {
 	ExpectedHitRatio   *float64    `json:"expected_hit_ratio"`
 	ExpectedRange      *[2]float64 `json:"expected_hit_ratio_range"` // where the template hides the exact one: at least, at most
 	ReportedHitRatio   *float64    `json:"reported_hit_ratio"`
 	ExpectedTokens     *int64      `json:"expected_tokens"`
 	ReportedTokens     *int64      `json:"reported_tokens"`
-	AboveIdealTokens   int64       `json:"above_ideal_tokens"` // summed over single requests; above the most that the ideal could be
+	UnreportedRequests int64       `json:"unreported_requests"` // OK ones whose hits are unknown
+	AboveIdealTokens   int64       `json:"above_ideal_tokens"`  // summed over single requests; above the most that the ideal could be
 	AboveIdealRequests int64       `json:"above_ideal_requests"`
 	OvertakenTokens    int64       `json:"overtaken_tokens"` // of those above the ideal: found because requests overtook each other
 	Shortfall          *Shortfall  `json:"shortfall"`        // null where nothing exact was expected
@@ -170,7 +172,7 @@ type Shortfall struct {
 	ElsewhereTokens   int64 `json:"elsewhere_tokens"`    // another instance behind the same address had them than the one that answered
 	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
 	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server says that it caches nothing
-	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens
+	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens, or the answer told no usage
 	UnexplainedTokens int64 `json:"unexplained_tokens"`
 }
 

@@ -185,6 +185,30 @@ func TestReportedCacheIsPerTarget(t *testing.T) {
 	}
 }
 
+// TestHitsOfAnswersWithoutUsage: what came without any usage is unknown, and a usage without the detail is a 0.
+func TestHitsOfAnswersWithoutUsage(t *testing.T) {
+	c := NewCollector(urls(1))
+	hit, zero, untold := answered(), answered(), answered()
+	hit.CachedTokens, zero.CachedTokens = 160, record.None
+	untold.CachedTokens, untold.PromptTokens, untold.TokensFrom = record.None, record.None, record.TokensFromChunks
+	for i, r := range []*record.Record{hit, zero, untold} {
+		r.Row, r.Instance = int64(i), "a"
+		c.Add(r, 0)
+	}
+	s := c.Summary(RunInfo{Planned: 3, Limits: DefaultLimits()})
+	for name, got := range map[string]*float64{"run": s.PrefixCache.ReportedHitRatio, "target": s.Targets[0].ReportedHitRatio, "instance": s.Instances.Parts[0].ReportedHitRatio} {
+		if *got != 160.0/1000 {
+			t.Errorf("%s: reported hit ratio %v, want 160/1000: the answer without usage must not dilute it", name, *got)
+		}
+	}
+	if got := *s.PrefixCache.ExpectedHitRatio; got != 0.8 || s.PrefixCache.UnreportedRequests != 1 {
+		t.Errorf("expected hit ratio %v, %d unreported; want 0.8 of all requests, and 1", got, s.PrefixCache.UnreportedRequests)
+	}
+	if !strings.Contains(strings.Join(s.Notes, "\n"), "told no usage in 1 request: what these hit is unknown") {
+		t.Errorf("notes %q", s.Notes)
+	}
+}
+
 // TestStampsInSummary: what the kernel stamped is counted, and a clock that was set is noted.
 func TestStampsInSummary(t *testing.T) {
 	r := record.Record{}

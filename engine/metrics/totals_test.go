@@ -13,7 +13,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: DefaultLimits()})
 
 	var sent, ok, resent, early, prompt, completion, fromUsage, fromChunks, mismatch, short, long int64
-	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests int64
+	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests, unreported int64
 	byOutcome := map[string]int64{}
 	for _, m := range all {
 		r := m.r
@@ -49,7 +49,9 @@ func TestSummaryAgainstOracle(t *testing.T) {
 			fromChunks++
 		}
 		expected += r.ExpectedCachedTokens
-		if m.target != targets-1 {
+		if m.target == targets-1 || r.TokensFrom == record.TokensFromChunks && r.CachedTokens == record.None {
+			unreported++
+		} else {
 			reportingPrompt += tokens
 		}
 		if r.CachedTokens != record.None {
@@ -66,7 +68,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
 		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long})
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio,
-		ExpectedTokens: &expected, ReportedTokens: &reported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
+		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, Throughput{float64(ok) / 8, float64(prompt) / 8, float64(completion) / 8})
 	if early == 0 || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {
 		t.Fatal("the workload does not cover everything")

@@ -183,7 +183,7 @@ func (p *page) totals(s *metrics.Summary) {
 		human.Rate(t.OutputTokensPerS)+" output tok/s")
 	p.goodput(s.Goodput)
 	c := s.PrefixCache
-	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c))
+	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c), unreported(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
 	p.servers(s)
 	p.client(s)
@@ -197,6 +197,14 @@ func ideal(c metrics.PrefixCache) string {
 		return human.Percent(r[0]) + " to " + human.Percent(r[1]) + " ideal"
 	}
 	return hits(c.ExpectedHitRatio, "ideal")
+}
+
+// unreported prints how many requests the hits leave out that the ideal counts; "" for none, and where all hits are unknown.
+func unreported(c metrics.PrefixCache) string {
+	if c.ReportedHitRatio == nil || c.UnreportedRequests == 0 {
+		return ""
+	}
+	return human.Many(c.UnreportedRequests, "request") + " never reported"
 }
 
 // shortfall prints why the servers hit less than the ideal, as shares of all prompt tokens; nothing where they did not.
