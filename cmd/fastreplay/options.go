@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
@@ -305,12 +304,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	for _, name := range o.instanceHeaders {
-		if err := (&http1.Header{Name: name}).Validate(); err != nil {
-			return fmt.Errorf("--instance-header %q: %w", name, err)
-		}
-	}
-	return errors.Join(o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.

@@ -17,6 +17,7 @@ type results struct {
 	collector *metrics.Collector
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
+	answerers answerers
 }
 
 var _ engine.Sink = (*results)(nil)
@@ -31,6 +32,7 @@ func newResults(dir string, r *replay) (*results, error) {
 // Record implements engine.Sink.
 func (s *results) Record(rec *record.Record, target int) {
 	s.collector.Add(rec, target)
+	s.answerers.add(rec)
 	s.writer.Append(rec)
 }
 
@@ -64,6 +66,7 @@ func (s *results) conclude(run *engine.Run) error {
 	facts := run.Facts()
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
+	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
 	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
 	info.Servers = s.servers.summary()
 	if info.Turns = run.Turns(); info.Turns != nil {
