@@ -48,6 +48,9 @@ type Reading struct {
 	MostKVUsage *float64 `json:"kv_usage_max"` // of an engine
 }
 
+// maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not said.
+const maxValue = 1e18
+
 // maxSeries bounds the series of a family that are told apart.
 const maxSeries = 4096
 
@@ -104,7 +107,7 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 func (r *Reader) take(name []byte, labels Labels, value float64) {
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]
-		if math.IsNaN(value) || math.IsInf(value, 0) || f.label != "" && labels.Get(f.label) != f.value {
+		if !(value >= 0 && value <= maxValue) || f.label != "" && labels.Get(f.label) != f.value {
 			continue
 		}
 		r.key = appendKey(r.key[:0], labels)

@@ -75,6 +75,11 @@ func TestPagesFollowEachOther(t *testing.T) {
 		{"sglang:num_running_reqs 3\n", "sglang", 3},
 		{"up 1\n", "", unsaid},
 		{"vllm:num_requests_running NaN\n", "", unsaid},
+		{"vllm:num_requests_running +Inf\n", "", unsaid},
+		{"vllm:num_requests_running -1\n", "", unsaid},
+		{"vllm:num_requests_running{engine=\"0\"} -1\nvllm:num_requests_running{engine=\"1\"} 6\n", "vllm", 6},
+		{"vllm:num_requests_running{engine=\"0\"} 1e308\nvllm:num_requests_running{engine=\"1\"} 1e308\n", "", unsaid},
+		{"vllm:num_requests_running 0\n", "vllm", 0},
 		{"vllm:num_requests_running{engine=\"0\"} 1\n", "vllm", 1},
 	} {
 		got, err := r.Read([]byte(c.page))
@@ -84,6 +89,14 @@ func TestPagesFollowEachOther(t *testing.T) {
 	}
 	if got, err := r.Read([]byte("<html>")); err == nil {
 		t.Errorf("a web page: %+v", got)
+	}
+}
+
+// TestUseOfTheCacheBelowNothing: such a gauge says nothing, beside another that does.
+func TestUseOfTheCacheBelowNothing(t *testing.T) {
+	got, err := NewReader().Read([]byte("vllm:num_requests_running 3\nvllm:kv_cache_usage_perc -1\n"))
+	if err != nil || got.KVUsage != nil || got.MostKVUsage != nil || !same(got.Running, 3) {
+		t.Errorf("KV use %s, at most %s, running %s, %v", show(got.KVUsage), show(got.MostKVUsage), show(got.Running), err)
 	}
 }
 
