@@ -32,6 +32,7 @@ type inspection struct {
 	amplify     amplifyFlag
 	seed        uint64
 	o           inspect.Options
+	given       func(flag string) bool
 }
 
 // newInspectCommand prints what is in traces, without traffic.
@@ -60,6 +61,7 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
+	i.given = f.Changed
 	addReadFlags(f, &i.o.Read, &i.timeUnit)
 	i.amplify.addFlag(f)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
@@ -123,6 +125,9 @@ func (i *inspection) complete() error {
 	}
 	if i.o.CacheTokens, err = parseTokenList(i.cacheTokens); err != nil {
 		return fmt.Errorf("--cache-tokens: %w", err)
+	}
+	if i.given("load-bound") && i.o.Instances == 0 {
+		return errors.New("--load-bound is about --instances; give that, too")
 	}
 	i.o.Read.Collect = true
 	return i.o.Validate()

@@ -28,9 +28,11 @@ type scrapeFlags struct {
 	mode     string
 	interval time.Duration
 	urls     []string
+	given    func(flag string) bool
 }
 
 func (f *scrapeFlags) addFlags(flags *pflag.FlagSet) {
+	f.given = flags.Changed
 	flags.StringVar(&f.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: where they answer (auto), on (or refuse to start) or off")
 	flags.DurationVar(&f.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
 	flags.StringArrayVar(&f.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
@@ -47,6 +49,8 @@ func (f *scrapeFlags) check() error {
 		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.interval, leastScrapeInterval)
 	case f.mode == scrapeOff && len(f.urls) > 0:
 		return errors.New("--scrape-url: --scrape is off")
+	case f.mode == scrapeOff && f.given("scrape-interval"):
+		return errors.New("--scrape-interval: --scrape is off")
 	}
 	return nil
 }
