@@ -38,6 +38,25 @@ func TestMalformedTraces(t *testing.T) {
 	}
 }
 
+// TestRefusedBeforeAnybodyIsAsked: what options and trace tell needs no server, as one that is not there proves.
+func TestRefusedBeforeAnybodyIsAsked(t *testing.T) {
+	t.Parallel()
+	nobody := deadURL(t)
+	for line, want := range map[string]string{
+		"samples/azure.csv --route session":                                "--route session: the trace has no conversations",
+		"samples/azure.csv --scrape-url :::":                               `--scrape-url ":::": not an address`,
+		"samples/azure.csv --lane process --route least-inflight":          "--lane process: where a request goes is decided by responses",
+		"samples/azure.csv --lane process --concurrency 2":                 "--lane process: a closed loop has no deadlines to keep",
+		"samples/bailian.jsonl --lane process --sessions gated":            "--lane process: turns that wait for answers",
+		"samples/sharegpt.json --rate 50 --lane process --history live":    "--lane process: live history is made of responses",
+		"samples/mooncake-small.jsonl --lane process --rate max --limit 5": "does not accept connections", // not refused, but for the server
+	} {
+		if said := refused(t, append(strings.Fields(line), "--url", nobody)...); !strings.Contains(lastLine(said), want) {
+			t.Errorf("%s: no %q in\n%s", line, want, said)
+		}
+	}
+}
+
 // TestBadUsage: exit 2 and one clear line, whatever is wrong before the start.
 func TestBadUsage(t *testing.T) {
 	m := startMock(t, "--model", "llama")

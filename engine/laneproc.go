@@ -374,22 +374,28 @@ func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err
 	return l.told, err
 }
 
+// CheckLaneProcess says why a plan's requests cannot be sent by a process of its own, in which no response comes in; nil if they
+// can. leastInFlight and live: responses decide where they go, and what they carry.
+func CheckLaneProcess(plan *sched.Plan, leastInFlight, live bool) error {
+	switch {
+	case !plan.Open():
+		return errors.New("a closed loop has no deadlines to keep")
+	case plan.Cap > 0:
+		return errors.New("what --concurrency holds back is released by responses, which come in here")
+	case plan.Turns != nil:
+		return errors.New("turns that wait for answers are released by them, which come in here")
+	case leastInFlight:
+		return errors.New("where a request goes is decided by responses, which come in here")
+	case live:
+		return errors.New("live history is made of responses, which come in here")
+	}
+	return nil
+}
+
 // errNoLane says why a run cannot have a lane in a process of its own.
 func errNoLane(w *Work, h *History) error {
-	if !w.Plan.Open() {
-		return errors.New("a closed loop has no deadlines to keep")
-	}
-	if w.Plan.Cap > 0 {
-		return errors.New("what --concurrency holds back is released by responses, which come in here")
-	}
-	if w.Plan.Turns != nil {
-		return errors.New("turns that wait for answers are released by them, which come in here")
-	}
-	if w.Routing.LeastInFlight {
-		return errors.New("where a request goes is decided by responses, which come in here")
-	}
-	if h != nil {
-		return errors.New("live history is made of responses, which come in here")
+	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
+		return err
 	}
 	if w.Images.arena.file == nil {
 		return errors.New("this system has no memory for processes to share")

@@ -148,10 +148,24 @@ func distinct(candidates [][]*scrapePage) [][]*scrapePage {
 	})
 }
 
+// CheckScrapeURL says what is wrong with a --scrape-url as it is written, without asking anybody.
+func CheckScrapeURL(raw string) error {
+	_, err := parseScrapeTarget(raw)
+	return err
+}
+
+func parseScrapeTarget(raw string) (Target, error) {
+	t, err := ParseTarget(raw, metricsPaths[0])
+	if err != nil {
+		return t, fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
+	}
+	return t, nil
+}
+
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
 func parseScrapeURL(ctx context.Context, raw string) (t Target, page string, err error) {
-	if t, err = ParseTarget(raw, metricsPaths[0]); err != nil {
-		return t, "", fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
+	if t, err = parseScrapeTarget(raw); err != nil {
+		return t, "", err
 	}
 	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
 		t.Path = strings.TrimPrefix(t.Base, t.URL) // a page of another name

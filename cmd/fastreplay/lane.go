@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,17 @@ const (
 	laneProcess = "process"
 	laneThread  = "thread"
 )
+
+// checkLane refuses a process of their own for lanes that cannot have one, before anything is built.
+func (r *replay) checkLane() error {
+	if r.o.lane != laneProcess {
+		return nil
+	}
+	if err := engine.CheckLaneProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
+		return fmt.Errorf("--lane %s: %w", laneProcess, err)
+	}
+	return nil
+}
 
 // laneCommandLine is how the engine starts the lanes' process; nil where they are to be threads.
 func (o *options) laneCommandLine() []string {

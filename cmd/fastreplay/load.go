@@ -13,7 +13,7 @@ import (
 
 // load reads the trace, decides when its requests leave and how they are put, and says so.
 func (r *replay) load(context.Context) error {
-	for _, step := range []func() error{r.read, r.plan, r.chooseAPI} {
+	for _, step := range []func() error{r.read, r.plan, r.checkLane, r.checkRouted, r.chooseAPI} {
 		if err := step(); err != nil {
 			return err
 		}

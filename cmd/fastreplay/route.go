@@ -42,6 +42,14 @@ func (o *options) checkRoute() error {
 	return nil
 }
 
+// checkRouted refuses a router that the trace has nothing for.
+func (r *replay) checkRouted() error {
+	if r.o.route == routeSession && r.trace.Session == nil {
+		return errors.New("--route session: the trace has no conversations")
+	}
+	return nil
+}
+
 // readTargets adds the servers that a file names to those of --url, with their weights.
 func (o *options) readTargets() error {
 	o.weights = slices.Repeat([]float64{1}, len(o.urls))
@@ -104,9 +112,6 @@ func (r *replay) route() error {
 	case routeRandom:
 		r.work.Places = route.Random(n, targets, r.o.seed)
 	case routeSession:
-		if r.trace.Session == nil {
-			return errors.New("--route session: the trace has no conversations")
-		}
 		r.work.Places = route.BySession(r.trace.Session[:n], targets, r.o.seed)
 	default:
 		r.work.Places = route.RoundRobin(n, targets)

@@ -52,6 +52,11 @@ func (f *scrapeFlags) check() error {
 	case f.mode == scrapeOff && f.given("scrape-interval"):
 		return errors.New("--scrape-interval: --scrape is off")
 	}
+	for _, url := range f.urls {
+		if err := engine.CheckScrapeURL(url); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,35 @@ func TestLiteralBodies(t *testing.T) {
 	} {
 		if got := buildLiteral(t, c.api, c.o, c.l, c.tokens); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWhoTakesMessages: the refusal of those that do not names all that do.
+func TestWhoTakesMessages(t *testing.T) {
+	chat := Literal{Form: Messages, Content: []byte(`{"role":"user","content":"a"}`)}
+	var takers []string
+	var refusals []error
+	for _, name := range Names() {
+		b, err := New(name, Options{Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Takes(chat); err == nil {
+			takers = append(takers, name)
+		} else if b.Traits().Made {
+			refusals = append(refusals, err)
+		}
+	}
+	if len(takers) < 3 || len(refusals) < 3 {
+		t.Fatalf("messages are taken by %q only; refused: %v", takers, refusals)
+	}
+	for _, err := range refusals {
+		_, named, _ := strings.Cut(err.Error(), "--api ")
+		for _, name := range takers {
+			if !slices.Contains(strings.FieldsFunc(named, func(c rune) bool { return c == ',' || c == ' ' }), name) {
+				t.Errorf("%q does not name %s", err, name)
+			}
 		}
 	}
 }
