@@ -28,7 +28,7 @@ type Amplified struct {
 // those of another, and the load over minutes keeps its shape. A session that would begin before the start or end behind the end
 // comes in again at the other end, whole: the span stays the same, and neither end has more or less than its share.
 func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
-	if err := checkFactor(factor, len(arrivalNS)); err != nil {
+	if err := CheckAmplify(factor, len(arrivalNS)); err != nil {
 		return nil, err
 	}
 	sessions := sessionsOf(arrivalNS, session)
@@ -50,7 +50,8 @@ func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*
 // mostClones keeps the number of a clone small enough to stand beside a row in one key.
 const mostClones = 1 << 20
 
-func checkFactor(factor float64, requests int) error {
+// CheckAmplify refuses a factor that no load of so many requests can be multiplied by.
+func CheckAmplify(factor float64, requests int) error {
 	switch {
 	case !(factor > 0) || math.IsInf(factor, 0):
 		return fmt.Errorf("a factor of %v; want a number above 0 (2 doubles the load, 0.5 halves it)", factor)

@@ -207,6 +207,32 @@ func TestAmplifyRefusals(t *testing.T) {
 	}
 }
 
+// TestAmplifyHasRoom: a load that would not fit is refused before it is made, with what it takes and what there is.
+func TestAmplifyHasRoom(t *testing.T) {
+	tr := openTrace(t, bailianSample)
+	for _, c := range []struct {
+		check func(*trace.Trace, allowance) error
+		most  int64 // that is too little; half as much again is not
+		want  string
+	}{
+		{amplifyFlag(4).checkPeak, 12 << 20, "--amplify 4: 1,200 requests would take about 14.2 MB, more than the 12.6 MB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+		{amplifyFlag(4).checkHeld, 700e3, "--amplify 4: 1,200 requests would take about 760 kB, more than the 700 kB allowed (all there is); use a smaller --amplify, or take fewer rows with --limit or --from/--to"},
+	} {
+		if err := c.check(tr, allowance{c.most, "all there is"}); err == nil || err.Error() != c.want {
+			t.Errorf("%d bytes allowed: %v\nwant %s", c.most, err, c.want)
+		}
+		if err := c.check(tr, allowance{c.most + c.most/2, "all there is"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := amplifyFlag(0.5).checkHeld(tr, allowance{1, "next to nothing"}); err != nil {
+		t.Errorf("a part of the load: %v", err)
+	}
+	if got, _ := amplified(t, tr, 4, 0); got.Len() != 1200 {
+		t.Errorf("%d requests", got.Len())
+	}
+}
+
 // BenchmarkAmplify is hours of traffic: 32 times the conversation trace, and what is said about it.
 func BenchmarkAmplify(b *testing.B) {
 	tr := conversationTrace(b)

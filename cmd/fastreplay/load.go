@@ -37,11 +37,16 @@ func (r *replay) read() error {
 		return err
 	}
 	r.selected = t.Len()
+	if r.o.maxBytes > 0 {
+		if err := r.o.amplify.checkHeld(t, allowance{r.o.maxBytes, "--max-memory"}); err != nil {
+			return err
+		}
+	}
 	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
 		return err
 	}
-	if r.trace, err = t.Repeat(r.o.pacing.repeat); err != nil {
-		return fmt.Errorf("--repeat: %w", err)
+	if r.trace, err = r.o.pacing.repeated(t); err != nil {
+		return err
 	}
 	r.loadS = time.Since(began).Seconds()
 	r.noteTrace(counted)

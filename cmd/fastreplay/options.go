@@ -79,6 +79,7 @@ type options struct {
 	stamps    string
 	scrape    scrapeFlags
 	maxMemory string
+	maxBytes  int64 // what it says; 0 = nobody has said
 	dryRun    bool
 
 	output   string
@@ -182,7 +183,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	o.scrape.addFlags(f)
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 	_ = f.MarkHidden("chunk-log")
-	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
 	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
 }
 
@@ -235,6 +236,11 @@ func (o *options) complete(args []string) error {
 	if o.proof.capacity != "" {
 		if o.cacheCapacity, err = parseTokens(o.proof.capacity); err != nil {
 			return fmt.Errorf("--cache-tokens: %w", err)
+		}
+	}
+	if o.maxMemory != "" {
+		if o.maxBytes, err = parseBytes(o.maxMemory); err != nil {
+			return fmt.Errorf("--max-memory: %w", err)
 		}
 	}
 	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6

@@ -189,6 +189,21 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	return plan.Capped(p.concurrency)
 }
 
+// repeated is the trace so often in a row.
+func (p *pacing) repeated(t *trace.Trace) (*trace.Trace, error) {
+	requests := float64(p.repeat) * float64(t.Len())
+	if free, err := freeAllowance(); err == nil && p.repeat > 1 {
+		if err := free.refuse("--repeat", p.repeat, requests, requests*peakPerRequest); err != nil {
+			return nil, err
+		}
+	}
+	t, err := t.Repeat(p.repeat)
+	if err != nil {
+		return nil, fmt.Errorf("--repeat: %w", err)
+	}
+	return t, nil
+}
+
 // words say what decides when requests are sent.
 func (p *pacing) words() string {
 	a := p.arrivals

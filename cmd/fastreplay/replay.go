@@ -196,33 +196,21 @@ func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
 	return headers
 }
 
-// defaultMemoryShare of the free memory may be taken by images: the rest is for sockets, results and the machine.
-const defaultMemoryShare = 0.8
-
 func (r *replay) checkMemory() error {
 	need := r.work.Images.Bytes()
-	limit, origin := int64(0), "--max-memory"
-	if r.o.maxMemory != "" {
-		var err error
-		if limit, err = parseBytes(r.o.maxMemory); err != nil {
-			return fmt.Errorf("--max-memory: %w", err)
-		}
-	} else {
-		free, err := engine.FreeMemory()
-		if err != nil {
-			r.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
-			return nil
-		}
-		limit, origin = int64(defaultMemoryShare*float64(free)), fmt.Sprintf("%d %% of the free memory", int(100*defaultMemoryShare))
+	allowed, err := r.o.allowance()
+	if err != nil {
+		r.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
+		return nil
 	}
-	if need > limit {
-		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(limit), origin)
-		if err := r.recipe.Window(r.work, r.work.Images, limit); err != nil {
+	if need > allowed.bytes {
+		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin)
+		if err := r.recipe.Window(r.work, r.work.Images, allowed.bytes); err != nil {
 			return fmt.Errorf("%w; replay less with --limit, --from/--to or --duration, or raise --max-memory", err)
 		}
 		return nil
 	}
-	r.say.line("      memory for them: %s of %s allowed (%s)", human.Bytes(need), human.Bytes(limit), origin)
+	r.say.line("      memory for them: %s of %s allowed (%s)", human.Bytes(need), human.Bytes(allowed.bytes), allowed.origin)
 	return nil
 }
 
