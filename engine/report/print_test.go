@@ -80,7 +80,7 @@ func partialRun() *metrics.Summary {
 		{URL: s.Run.Targets[1], Requests: 1337, OK: 1337, TTFTMS: &metrics.Percentiles{P50: 1204, P99: 61020}},
 		{URL: s.Run.Targets[2], Requests: 1338, Failed: 1338},
 	}
-	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641)}
+	s.PrefixCache = metrics.PrefixCache{ExpectedRange: &[2]float64{0.3611, 0.3752}, ReportedHitRatio: p(0.3641), UnreportedRequests: 1337}
 	s.Goodput = &metrics.Goodput{SLO: map[string]float64{"ttft_ms": 500, "tpot_ms": 10.25, "e2e_planned_ms": 20000}, Requests: 3214, RequestsPerS: 54.52, Share: p(0.26714),
 		Missed: map[string]int64{"ttft": 91, "tpot": 1220, "e2e_planned": 0}, Unmeasured: map[string]int64{"ttft": 0, "tpot": 37, "e2e_planned": 0}, Failed: 8041}
 	s.Targets[0].Goodput = &metrics.Goodput{Requests: 1301, RequestsPerS: 22.07, Share: p(0.97307), Failed: 7}
