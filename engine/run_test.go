@@ -301,6 +301,22 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
 	}
 }
 
+// TestClosedLoopIsCutAtItsEnd: what has not been released then is left out all the same.
+func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
+	const n, most, end = 200, 3, 30 * time.Millisecond
+	for range 5 {
+		w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), most, end) })
+		s.silent(n)
+		k := new(sink)
+		r := newRun(t, oneThread, w, k)
+		r.cfg.CutAfter = end
+		do(t, s, r)
+		if f := r.Facts(); k.outcomes()[record.Cancelled] != most || f.Skipped != n-most {
+			t.Errorf("%v, %d left out; want %d cancelled and %d left out", k.outcomes(), f.Skipped, most, n-most)
+		}
+	}
+}
+
 func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 	w, s := equalWork(t, 1<<16, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, 200*time.Millisecond) })
 	most := s.counted(runtime.Gosched)
