@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,11 +211,22 @@ func TestTurnsEndInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, n, endingTurns(c.turns, c.concurrency, end))
-			s.counted(func() { time.Sleep(10 * time.Millisecond) })
+			first := make(chan struct{})
+			came := sync.OnceFunc(func() { close(first) })
+			s.counted(func() {
+				came()
+				time.Sleep(10 * time.Millisecond)
+			})
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
 			if c.then != nil {
-				defer time.AfterFunc(end+startLead, func() { c.then(r) }).Stop()
+				go func() {
+					<-first
+					for r.clock.Now() < int64(end) {
+						time.Sleep(100 * time.Microsecond)
+					}
+					c.then(r)
+				}()
 			}
 			do(t, s, r)
 			rows, f, count := byRow(k.records), r.Facts(), k.outcomes()
