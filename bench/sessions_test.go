@@ -89,8 +89,45 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestSessionsEndWithDuration: a turn whose time would come after --duration is no part of the run, in which all else is as planned.
+func TestSessionsEndWithDuration(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][]string{
+		{"--sessions", "think", "--scale", "4"},
+		{"--sessions", "gated", "--scale", "4"},
+		{"--sessions", "gated", "--rate", "max"},
+		{"--sessions", "gated", "--concurrency", "8"},
+		{"--sessions", "gated", "--scale", "4", "--max-memory", "200kB"},
+		{"--sessions", "gated", "--scale", "4", "--duration-grace", "0s"},
+	} {
+		t.Run(strings.Join(c, " "), func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--ttft", "600ms")
+			r := run(t, with(c, "samples/bailian.jsonl", "--url", m.url, "--duration", "1s")...)
+			logs := m.stop(t)
+			planned := int64(len(r.lines))
+			if got := r.summary.Requests; got.Planned != planned || got.Sent != planned || r.summary.Workload.Requests != planned || got.ByOutcome["not_sent"] != 0 {
+				t.Errorf("%+v of a workload of %d, %d lines", got, r.summary.Workload.Requests, planned)
+			}
+			for _, l := range r.lines {
+				if l.Planned >= 1e9 || len(logs[l.ID]) != 1 {
+					t.Errorf("row %d was released at %d ns, and came %d times", l.Row, l.Planned, len(logs[l.ID]))
+				}
+			}
+			if notes := strings.Join(r.summary.Notes, "\n"); strings.Count(notes, "--duration 1s was over before") != 1 {
+				t.Errorf("the notes are\n%s", notes)
+			}
+		})
+	}
+}
+
 // TestSessionsRefused: what cannot be meant.
 func TestSessionsRefused(t *testing.T) {
+	for _, mode := range []string{"gated", "think"} {
+		if said := refused(t, "samples/azure.csv", "--sessions", mode); !strings.Contains(lastLine(said), "--sessions "+mode+": no request of the selection follows another") {
+			t.Error(said)
+		}
+	}
 	for _, c := range []struct {
 		args []string
 		says string

@@ -12,9 +12,9 @@ import (
 type limiter struct {
 	sync.Mutex
 	inFlight int
-	due      int    // requests before this one have reached their instants
-	next     int    // requests before this one have been released
-	held     []bool // requests that did not leave at their instants
+	due      int     // requests before this one have reached their instants
+	next     int     // requests before this one have been released
+	heldNS   []int64 // how much later than at its instant each request was released; 0 = at its instant
 	heldFor  *metrics.Distribution
 }
 
@@ -23,7 +23,7 @@ func newLimiter(p sched.Plan) *limiter {
 	if p.Cap == 0 {
 		return nil
 	}
-	return &limiter{held: make([]bool, p.Requests), heldFor: metrics.NewDistribution()}
+	return &limiter{heldNS: make([]int64, p.Requests), heldFor: metrics.NewDistribution()}
 }
 
 // fireCapped releases requests at their instants as far as the cap allows, and stays until all have left.
@@ -52,7 +52,7 @@ func (r *Run) pass(due, ended int) {
 		l.due, l.inFlight = l.due+due, l.inFlight-ended
 		if l.next >= l.due || l.inFlight >= r.work.Plan.Cap || r.stop.Load() {
 			if due > 0 && l.next < l.due {
-				l.held[l.due-1] = true
+				l.heldNS[l.due-1] = 1 // at least
 			}
 			l.Unlock()
 			return
@@ -60,8 +60,9 @@ func (r *Run) pass(due, ended int) {
 		i := l.next
 		l.next++
 		l.inFlight++
-		if l.held[i] {
-			l.heldFor.Add(r.clock.Now() - r.work.Plan.ReleaseNS[i])
+		if l.heldNS[i] > 0 {
+			l.heldNS[i] = r.clock.Now() - r.work.Plan.ReleaseNS[i]
+			l.heldFor.Add(l.heldNS[i])
 		}
 		l.Unlock()
 		r.fire(int32(i))
@@ -85,12 +86,12 @@ func (r *Run) takeHeld() int {
 	return i
 }
 
-// heldBack tells whether request i, which was released, left later than at its instant because of the cap.
-func (r *Run) heldBack(i int32) bool {
+// heldBackNS is how much later than at its instant request i was released because of the cap.
+func (r *Run) heldBackNS(i int32) int64 {
 	if r.limiter == nil {
-		return false
+		return 0
 	}
 	r.limiter.Lock()
 	defer r.limiter.Unlock()
-	return r.limiter.held[i]
+	return r.limiter.heldNS[i]
 }

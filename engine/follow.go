@@ -34,7 +34,7 @@ func (r *Run) Turns() *metrics.Turns {
 	var found metrics.Turns
 	early := metrics.NewDistribution()
 	for i, j := range before {
-		if j == trace.NoTurn {
+		if j == trace.NoTurn || r.isLeftOut(int32(i)) {
 			continue
 		}
 		found.FollowUps++

@@ -131,12 +131,13 @@ func (r *Run) fireClosed(w *sched.Waiter) {
 		r.fire(int32(i))
 	}
 	for r.next.Load() < int64(plan.Requests) {
-		if !w.Wait(min(plan.UntilNS, r.clock.Now()+int64(closedLook))) {
-			r.abandon(r.takeRest())
-			return
-		}
+		waited := w.Wait(min(plan.UntilNS, r.clock.Now()+int64(closedLook)))
 		if r.clock.Now() >= plan.UntilNS {
 			r.skip(r.from(r.takeRest()))
+			return
+		}
+		if !waited {
+			r.abandon(r.takeRest())
 			return
 		}
 	}
@@ -196,9 +197,6 @@ func (r *Run) fire(i int32) {
 func (r *Run) sendLate(i int32, p *peer) {
 	wanted := r.clock.Now()
 	unbuilt := !r.work.Images.Ready(int(i))
-	if unbuilt {
-		r.work.Images.window.late.Add(1)
-	}
 	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
 }
 
@@ -219,7 +217,7 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 			return
 		}
 		c.wantedNS = wantedNS
-		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && !r.heldBack(i)
+		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && r.heldBackNS(i) == 0
 		if c.start(i, opening) {
 			if late {
 				r.notReady.Add(1)

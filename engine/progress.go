@@ -52,7 +52,7 @@ type Facts struct {
 	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
 	Stopped          bool          // by Stop or Abort, before its end
 	Cut              bool          // what was in flight, or due, when Config.CutAfter was over
-	Skipped          int64         // requests of a closed loop that its time left out …
+	Skipped          int64         // requests that the end of the run's time left out …
 	LeftOut          []int32       // … and which, in ascending order
 	Dialled          int64
 	NotReady         int64 // requests that found no connection ready at their deadline and were sent late

@@ -98,7 +98,7 @@ type Run struct {
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
 	skipped       atomic.Int64
-	leftOut       []int32 // requests that were skipped; written before the run ends
+	leftOut       []int32 // requests that were skipped, in ascending order; written before the run ends
 }
 
 // New prepares a run of work; without ideal hits its records expect none.

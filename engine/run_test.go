@@ -301,6 +301,27 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
 	}
 }
 
+// TestClosedLoopIsCutAtItsEnd: what has not been released then is left out all the same.
+func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
+	const n, most, end = 200, 3, 30 * time.Millisecond
+	for range 5 {
+		w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), most, end) })
+		got := s.silent(n)
+		k := new(sink)
+		r := newRun(t, oneThread, w, k)
+		go func() {
+			for <-got; r.clock.Now() < int64(end); {
+				runtime.Gosched() // it must not be later than the lane
+			}
+			r.expire()
+		}()
+		do(t, s, r)
+		if f := r.Facts(); len(k.records) != most || f.Skipped != n-most {
+			t.Errorf("%v, %d left out; want %d records and %d left out", k.outcomes(), f.Skipped, most, n-most)
+		}
+	}
+}
+
 func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 	w, s := equalWork(t, 1<<16, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 4, 200*time.Millisecond) })
 	most := s.counted(runtime.Gosched)

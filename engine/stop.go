@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -51,9 +52,15 @@ func (r *Run) unsent(i int32, why string) {
 	r.finish(i)
 }
 
-// skip takes requests, in ascending order, out of the run that nobody has released: a closed loop's time is over.
+// skip takes requests, in ascending order, out of the run that nobody has released before its time was over.
 func (r *Run) skip(requests []int32) {
 	r.leftOut = requests
 	r.skipped.Store(int64(len(requests)))
 	r.settle(int64(len(requests)))
+}
+
+// isLeftOut tells whether request i was skipped. Call it after Do.
+func (r *Run) isLeftOut(i int32) bool {
+	_, out := slices.BinarySearch(r.leftOut, i)
+	return out
 }

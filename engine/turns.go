@@ -106,7 +106,9 @@ func (t *turns) ended(r *Run, i int32, nowNS int64) (leaving []thought) {
 			heap.Push(&t.thought, thought{nowNS + t.plan.Turns.ThinkNS[j], j})
 		case !t.thinks(int(j)) && !t.state[j].due:
 		case t.plan.Open():
-			leaving = t.release(leaving, j, t.notBefore(j, nowNS))
+			if at := t.notBefore(j, nowNS); at < t.plan.UntilNS {
+				leaving = t.release(leaving, j, at)
+			}
 		default:
 			t.waiting = append(t.waiting, j)
 		}
@@ -158,8 +160,9 @@ func (t *turns) nextInOrder() int {
 }
 
 // come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have
-// waited long enough.
+// waited long enough, all before the end of the plan.
 func (t *turns) come(nowNS int64) (leaving []thought) {
+	nowNS = min(nowNS, t.plan.UntilNS-1)
 	t.Lock()
 	defer t.Unlock()
 	for len(t.thought) > 0 && t.thought[0].atNS <= nowNS {
@@ -199,37 +202,30 @@ func (t *turns) coming() (atNS int64, left int) {
 	return atNS, t.left
 }
 
-// rest takes every request that has not been released: those that wait for others, and those whose turn in the order has not come.
-func (t *turns) rest() (held, behind []int32) {
+// rest takes every request that has not been released, in ascending order.
+func (t *turns) rest() (list []int32) {
 	t.Lock()
 	defer t.Unlock()
 	for i := range t.state {
-		if t.state[i].released {
-			continue
-		}
-		t.state[i].released = true
-		if i < t.at {
-			held = append(held, int32(i))
-		} else {
-			behind = append(behind, int32(i))
+		if !t.state[i].released {
+			t.state[i].released = true
+			list = append(list, int32(i))
 		}
 	}
 	t.at, t.left = t.plan.Requests, 0
-	return held, behind
+	return list
 }
 
 // turnsLook is how often the lane looks whether an answer has set an instant that is nearer than the next it knows of.
 const turnsLook = time.Millisecond
 
-// fireTurns releases what the clock releases, and stays until all have left.
+// fireTurns releases what the clock releases, and stays until all have left or the plan's time is over: what is left then is not
+// part of the run.
 func (r *Run) fireTurns(w *sched.Waiter) {
 	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing there is worth spinning for
-	until := int64(math.MaxInt64)
-	if !r.work.Plan.Open() {
-		until = r.work.Plan.UntilNS
-		if look.Wait(0) {
-			r.fireAll(r.turns.ready(r, r.work.Plan.Concurrency))
-		}
+	until := r.work.Plan.UntilNS
+	if !r.work.Plan.Open() && look.Wait(0) {
+		r.fireAll(r.turns.ready(r, r.work.Plan.Concurrency))
 	}
 	for {
 		at, left := r.turns.coming()
@@ -243,27 +239,20 @@ func (r *Run) fireTurns(w *sched.Waiter) {
 			waited = look.Wait(min(soon, until))
 		}
 		now := r.clock.Now()
-		if !waited || now >= until {
-			r.endTurns(!waited)
+		if waited {
+			r.fireAll(r.turns.come(now)) // a lane that is late still owes what was due before the end
+			r.fireAll(r.turns.ready(r, 0))
+		}
+		if now >= until {
+			r.skip(r.turns.rest())
 			return
 		}
-		r.fireAll(r.turns.come(now))
-		r.fireAll(r.turns.ready(r, 0))
-	}
-}
-
-// endTurns ends what has not been released: a run that was stopped abandons it, a closed loop whose time is over leaves out what
-// nobody waited for.
-func (r *Run) endTurns(stopped bool) {
-	held, behind := r.turns.rest()
-	why := "the run's time was over before the turn that it follows had ended"
-	if stopped {
-		why, held = r.notItsTime(), append(held, behind...)
-	} else {
-		r.skip(behind)
-	}
-	for _, i := range held {
-		r.unsent(i, why)
+		if !waited {
+			for _, i := range r.turns.rest() {
+				r.unsent(i, r.notItsTime())
+			}
+			return
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,28 +175,119 @@ func TestStopAbandonsTurns(t *testing.T) {
 	}
 }
 
-// TestClosedTurnsEndInTime: at the end of a closed loop's time what waits is recorded, and what comes behind is left out.
-func TestClosedTurnsEndInTime(t *testing.T) {
-	const n = 400
-	w, s := equalWork(t, n, func(arrivals []int64) (sched.Plan, error) {
-		plan, err := sched.Closed(len(arrivals), 3, 60*time.Millisecond)
+// endingTurns are turns that wait for each other in a plan that ends, in trace time or in a closed loop.
+func endingTurns(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
+	return func(arrivals []int64) (sched.Plan, error) {
+		plan, err := sched.FromTrace(arrivals, 10, end)
+		if concurrency > 0 {
+			plan, err = sched.Closed(len(arrivals), concurrency, end)
+		}
 		if err != nil {
 			return plan, err
 		}
-		return plan.Following(&sched.Turns{After: conversations(n)})
-	})
-	s.counted(func() { time.Sleep(10 * time.Millisecond) })
-	k := new(sink)
-	r := newRun(t, oneThread, w, k)
-	do(t, s, r)
-	count, skipped := k.outcomes(), r.Facts().Skipped
-	if int64(len(k.records))+skipped != n || skipped == 0 || count[record.OK] == 0 || count[record.OK]+count[record.NotSent] != len(k.records) {
-		t.Errorf("%v, %d skipped of %d", count, skipped, n)
+		return plan.Following(turns)
 	}
-	for _, rec := range k.records {
-		if rec.Row >= n-skipped {
-			t.Errorf("row %d is recorded, but the last %d were left out", rec.Row, skipped)
-		}
+}
+
+// TestTurnsEndInTime: what has not been released when the time is over is left out, and nothing is released then, also while
+// answers come that others wait for, and when the run is stopped, or cut, at that very time.
+func TestTurnsEndInTime(t *testing.T) {
+	const n, end = 400, 60 * time.Millisecond
+	think := slices.Repeat([]int64{int64(time.Millisecond)}, n)
+	for name, c := range map[string]struct {
+		turns       *sched.Turns
+		concurrency int
+		then        func(*Run)
+	}{
+		"gated":                {&sched.Turns{After: conversations(n)}, 0, nil},
+		"think":                {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, nil},
+		"gated, closed loop":   {&sched.Turns{After: conversations(n)}, 3, nil},
+		"think, closed loop":   {&sched.Turns{After: conversations(n), ThinkNS: think}, 3, nil},
+		"think, stopped then":  {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, (*Run).Stop},
+		"gated, stopped then":  {&sched.Turns{After: conversations(n)}, 0, (*Run).Stop},
+		"closed, stopped then": {&sched.Turns{After: conversations(n)}, 3, (*Run).Stop},
+		"gated, cut then":      {&sched.Turns{After: conversations(n)}, 0, (*Run).expire},
+		"closed, cut then":     {&sched.Turns{After: conversations(n)}, 3, (*Run).expire},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := equalWork(t, n, endingTurns(c.turns, c.concurrency, end))
+			first := make(chan struct{})
+			came := sync.OnceFunc(func() { close(first) })
+			s.counted(func() {
+				came()
+				time.Sleep(10 * time.Millisecond)
+			})
+			k := new(sink)
+			r := newRun(t, oneThread, w, k)
+			if c.then != nil {
+				go func() {
+					<-first
+					for r.clock.Now() < int64(end) {
+						time.Sleep(100 * time.Microsecond)
+					}
+					c.then(r)
+				}()
+			}
+			do(t, s, r)
+			rows, f, count := byRow(k.records), r.Facts(), k.outcomes()
+			if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || f.Skipped != int64(len(f.LeftOut)) || count[record.OK] == 0 {
+				t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), len(f.LeftOut), n, count)
+			}
+			if c.then == nil && (f.Skipped == 0 || count[record.OK] != len(k.records)) {
+				t.Errorf("%d left out; %v", f.Skipped, count)
+			}
+			for _, i := range f.LeftOut {
+				if rows[int64(i)] != nil || c.concurrency == 0 && c.turns.After[i] == trace.NoTurn {
+					t.Errorf("row %d, which follows %d, is left out; recorded: %v", i, c.turns.After[i], rows[int64(i)] != nil)
+				}
+			}
+			for _, rec := range k.records {
+				if rec.SentNS != record.None && rec.PlannedNS >= int64(end) {
+					t.Errorf("row %d was released at %d ns", rec.Row, rec.PlannedNS)
+				}
+			}
+		})
+	}
+}
+
+// TestTurnsAfterTheEndAreLeftOut: exactly those that wait for an answer that comes after the end, or think until then, and all that
+// follow them.
+func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
+	const n, end = 100, 50 * time.Millisecond
+	after := conversations(n)
+	for name, c := range map[string]struct {
+		turns    *sched.Turns
+		answered bool // before the end
+	}{
+		"gated":             {&sched.Turns{After: after}, false},
+		"think":             {&sched.Turns{After: after, ThinkNS: make([]int64, n)}, false},
+		"think too long":    {&sched.Turns{After: after, ThinkNS: slices.Repeat([]int64{int64(end)}, n)}, true},
+		"one after another": {&sched.Turns{After: chain(n)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := equalWork(t, n, endingTurns(c.turns, 0, end))
+			var r *Run
+			s.counted(func() {
+				for !c.answered && r.clock.Now() < int64(end) {
+					time.Sleep(time.Millisecond)
+				}
+			})
+			k := new(sink)
+			r = newRun(t, oneThread, w, k)
+			do(t, s, r)
+			var follow []int32
+			for i, before := range c.turns.After {
+				if before != trace.NoTurn {
+					follow = append(follow, int32(i))
+				}
+			}
+			if got := r.Facts().LeftOut; !slices.Equal(got, follow) || k.outcomes()[record.OK] != n-len(follow) || len(k.records) != n-len(follow) {
+				t.Errorf("left out are %v, want %v; %v", got, follow, k.outcomes())
+			}
+			if r.Turns() != nil {
+				t.Errorf("no turn followed another, but %+v", r.Turns())
+			}
+		})
 	}
 }
 

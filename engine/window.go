@@ -8,6 +8,9 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // window is where images are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
@@ -18,24 +21,22 @@ type window struct {
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
 	written []atomic.Bool // image i is not needed any more
 	kept    int           // images before this one are not needed; the builder's own
-	leadNS  atomic.Int64  // the shortest time between an image's end of building and its deadline
-	late    atomic.Int64  // requests whose image was not there at their deadline
+	batches []batch       // what was built before the run, and each time during it; the builder's own
 	recipe  *Recipe
 }
 
-// WindowFacts is how building during a run went.
-type WindowFacts struct {
-	Bytes  int64 // room for images at a time
-	LeadNS int64 // the shortest time between an image's building and its deadline; math.MaxInt64 = all were built before the start
-	Late   int64 // requests whose image was not there at their deadline
+// batch ends before image to; its images were all there at atNS.
+type batch struct {
+	to   int
+	atNS int64
 }
 
-// Window is how building during the run went; false where all images fit into memory.
-func (m *Images) Window() (WindowFacts, bool) {
+// WindowBytes is the room for images at a time; 0 where all fit into memory.
+func (m *Images) WindowBytes() int64 {
 	if m.window == nil {
-		return WindowFacts{}, false
+		return 0
 	}
-	return WindowFacts{m.window.bytes, m.window.leadNS.Load(), m.window.late.Load()}, true
+	return m.window.bytes
 }
 
 const (
@@ -64,7 +65,6 @@ func (r *Recipe) Window(w *Work, m *Images, limit int64) error {
 		at += size
 		v.ends[i] = at
 	}
-	v.leadNS.Store(math.MaxInt64)
 	m.window = v
 	m.digests = make([][sha256.Size]byte, n)
 	var err error
@@ -115,26 +115,61 @@ func (r *Run) buildAhead(ctx context.Context) {
 	var built atomic.Int64
 	tick := time.NewTicker(windowTick)
 	defer tick.Stop()
+	v.batches = []batch{{to: int(m.built.Load()), atNS: math.MinInt64}}
 	for from := int(m.built.Load()); from < r.work.Requests(); from = int(m.built.Load()) {
 		to := v.room(m, r.needsImage)
 		if to == from {
 			select {
 			case <-ctx.Done():
-				r.digestRest(v.recipe)
+				r.endBuilding(v)
 				return
 			case <-tick.C:
 				continue
 			}
 		}
 		if v.recipe.fill(ctx, r.work, m, from, to, &built) != nil {
-			r.digestRest(v.recipe)
+			r.endBuilding(v)
 			return
 		}
-		if r.work.Plan.Open() {
-			v.leadNS.Store(min(v.leadNS.Load(), r.work.Plan.ReleaseNS[from]-r.clock.Now()))
-		}
+		v.batches = append(v.batches, batch{to, r.clock.Now()})
 	}
 }
+
+// endBuilding gives up the images that have not been built: none of them was there before now.
+func (r *Run) endBuilding(v *window) {
+	v.batches = append(v.batches, batch{r.work.Requests(), r.clock.Now()})
+	r.digestRest(v.recipe)
+}
+
+// BuiltAhead is how building during the run went; nil where all images fit into memory. Call it after Do.
+func (r *Run) BuiltAhead() *metrics.BuildAhead {
+	v := r.work.Images.window
+	if v == nil {
+		return nil
+	}
+	found := &metrics.BuildAhead{WindowBytes: v.bytes}
+	least, i := int64(math.MaxInt64), v.batches[0].to
+	for _, b := range v.batches[1:] {
+		for ; i < b.to; i++ {
+			if r.records[i].Outcome == record.NotSent {
+				continue
+			}
+			lead := r.releasedNS(int32(i)) - b.atNS
+			least = min(least, lead)
+			if lead < 0 {
+				found.Late++
+			}
+		}
+	}
+	if least != math.MaxInt64 {
+		ms := float64(least) / 1e6
+		found.LeastLeadMS = &ms
+	}
+	return found
+}
+
+// releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
+func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.heldBackNS(i) }
 
 // digestRest finds out what the images had in them that were never built in the window, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -113,7 +114,8 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 		}
 	}
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	run := newRun(t, lane, w, k)
+	do(t, s, run)
 	ok := int64(0)
 	for _, rec := range k.records {
 		switch rec.Outcome {
@@ -130,6 +132,49 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
-	facts, _ := m.Window()
-	t.Logf("window %+v", facts)
+	if b := run.BuiltAhead(); b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.WindowBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
+		t.Errorf("built ahead: %+v", b)
+	}
+}
+
+// TestBuiltAhead: a lead counts until a request could leave, so that nothing late has none and nothing punctual a lead below 0.
+func TestBuiltAhead(t *testing.T) {
+	const n = 8
+	ms := func(at float64) int64 { return int64(at * 1e6) }
+	for name, c := range map[string]struct {
+		heldNS  []int64 // by a cap
+		notSent []int   // rows
+		batches []batch // the first before the start
+		leastMS float64 // NaN: there is no lead
+		late    int64
+	}{
+		"before the start":     {nil, nil, []batch{{to: n}}, math.NaN(), 0},
+		"all in time":          {nil, nil, []batch{{to: 2}, {5, ms(1.5)}, {n, ms(4)}}, 0.5, 0},
+		"some late":            {nil, nil, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, -1.25, 2},
+		"held back till then":  {[]int64{0, 0, ms(2), ms(1), 0, 0, 0, 0}, nil, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
+		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
+		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
+	} {
+		r := &Run{work: &Work{Images: &Images{window: &window{bytes: 9, batches: c.batches}}}, records: make([]record.Record, n)}
+		for i := range r.records {
+			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
+		}
+		for _, i := range c.notSent {
+			r.records[i].Outcome = record.NotSent
+		}
+		if c.heldNS != nil {
+			r.limiter = &limiter{heldNS: c.heldNS}
+		}
+		got := r.BuiltAhead()
+		least := math.NaN()
+		if got.LeastLeadMS != nil {
+			least = *got.LeastLeadMS
+		}
+		if got.WindowBytes != 9 || got.Late != c.late || !(least == c.leastMS || math.IsNaN(least) && math.IsNaN(c.leastMS)) {
+			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
+		}
+	}
+	if (&Run{work: &Work{Images: &Images{}}}).BuiltAhead() != nil {
+		t.Error("without a window nothing is built during the run")
+	}
 }

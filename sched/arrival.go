@@ -39,8 +39,10 @@ func FromArrivals(requests int, a Arrivals, duration time.Duration) (Plan, error
 	return openPlan(release, duration), nil
 }
 
-// AtOnce plans to release all requests at instant 0.
-func AtOnce(requests int) Plan { return openPlan(make([]int64, requests), 0) }
+// AtOnce plans to release all requests at instant 0, and those that wait for others before duration (0 = all).
+func AtOnce(requests int, duration time.Duration) Plan {
+	return openPlan(make([]int64, requests), duration)
+}
 
 // arrivalStream keeps the gaps apart from all else that is drawn from the same seed.
 const arrivalStream = 2

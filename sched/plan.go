@@ -21,7 +21,8 @@ type Plan struct {
 	Cap int
 	// Turns makes requests wait for others; nil = none does.
 	Turns *Turns
-	// UntilNS ends a closed loop: nothing is released at or after it. math.MaxInt64 where unlimited.
+	// UntilNS ends the releases: whatever waits until then for another request is not released, but what a Cap holds back is.
+	// math.MaxInt64 where unlimited.
 	UntilNS int64
 }
 
@@ -50,18 +51,21 @@ func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 	if concurrency < 1 {
 		return Plan{}, fmt.Errorf("concurrency is %d; want at least 1", concurrency)
 	}
-	until := int64(math.MaxInt64)
-	if duration > 0 {
-		until = int64(duration)
-	}
-	return Plan{Requests: requests, Concurrency: min(concurrency, requests), UntilNS: until}, nil
+	return Plan{Requests: requests, Concurrency: min(concurrency, requests), UntilNS: until(duration)}, nil
 }
 
 func openPlan(release []int64, duration time.Duration) Plan {
+	end := until(duration)
+	release = release[:dueBefore(release, end)]
+	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: end}
+}
+
+// until is when a duration, 0 = unlimited, is over.
+func until(duration time.Duration) int64 {
 	if duration > 0 {
-		release = release[:dueBefore(release, int64(duration))]
+		return int64(duration)
 	}
-	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: math.MaxInt64}
+	return math.MaxInt64
 }
 
 // dueBefore is how many of the ascending instants lie before atNS.

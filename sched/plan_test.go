@@ -58,11 +58,14 @@ func TestPlansRefuseNonsense(t *testing.T) {
 
 func TestDurationLeavesOutWhatIsReleasedAtOrAfterIt(t *testing.T) {
 	p, _ := FromTrace([]int64{0, 5e8, 1e9, 2e9}, 1, time.Second)
-	if p.Requests != 2 || len(p.ReleaseNS) != 2 {
-		t.Errorf("%d requests before 1 s, want 2", p.Requests)
+	if p.Requests != 2 || len(p.ReleaseNS) != 2 || p.UntilNS != 1e9 {
+		t.Errorf("%d requests before %d ns, want 2 before 1 s", p.Requests, p.UntilNS)
 	}
 	if p, _ = FromTrace([]int64{0, 5e8, 1e9, 2e9}, 2, time.Second); p.Requests != 3 {
 		t.Errorf("%d requests before 1 s at scale 2, want 3", p.Requests)
+	}
+	if p, _ = FromTrace([]int64{0, 5e8}, 1, 0); p.Requests != 2 || p.UntilNS != math.MaxInt64 {
+		t.Errorf("%d requests before %d ns, want 2 without an end", p.Requests, p.UntilNS)
 	}
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +24,12 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		},
 		Cap:         r.capInfo(f),
 		Amplify:     r.amplify,
-		BuildAhead:  r.buildAhead(),
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
 		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
 		Limits:      r.o.limits,
 		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()) - f.Skipped,
-		Notes:       append(r.notes, placementNotes(f)...),
+		Notes:       slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
 	}
 }
 
@@ -40,20 +39,6 @@ func (r *replay) capInfo(f engine.Facts) *metrics.Cap {
 		return nil
 	}
 	return &metrics.Cap{InFlight: int64(r.work.Plan.Cap), Held: f.HeldBack.Count(), HeldMS: f.HeldBack.Percentiles(1e6)}
-}
-
-// buildAhead is how building during the run went; nil where all was built before.
-func (r *replay) buildAhead() *metrics.BuildAhead {
-	w, ok := r.work.Images.Window()
-	if !ok {
-		return nil
-	}
-	b := &metrics.BuildAhead{WindowBytes: w.Bytes, Late: w.Late}
-	if w.LeadNS != math.MaxInt64 {
-		lead := float64(w.LeadNS) / 1e6
-		b.LeastLeadMS = &lead
-	}
-	return b
 }
 
 func stampInfo(f engine.StampFacts) *metrics.Stamps {

@@ -72,8 +72,7 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 func (h *hands) talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	p := &o.pacing
 	capped := p.concurrency > 0 && !p.closed() // a cap lets no turn wait for another
-	follows := func(before int32) bool { return before != trace.NoTurn }
-	if !h.profile || p.timed() || capped || h.flags.Changed("sessions") || !slices.ContainsFunc(t.TurnsBefore(t.Len()), follows) {
+	if !h.profile || p.timed() || capped || h.flags.Changed("sessions") || !hasFollowUps(t) {
 		return nil
 	}
 	h.assume("sessions", string(sessionsThink))

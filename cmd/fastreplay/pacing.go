@@ -177,7 +177,7 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	case p.closed():
 		return sched.Closed(t.Len(), p.concurrency, p.duration)
 	case p.rate == rateMax:
-		return sched.AtOnce(t.Len()), nil
+		return sched.AtOnce(t.Len(), p.duration), nil
 	case p.arrivals != nil:
 		plan, err = sched.FromArrivals(t.Len(), *p.arrivals, p.duration)
 	default:

@@ -218,9 +218,8 @@ func (r *replay) checkMemory() error {
 func (r *replay) build(ctx context.Context) error {
 	began := time.Now()
 	progress := r.say.watchBuild(r.work.Images.Bytes())
-	window, ahead := r.work.Images.Window()
-	fill := r.recipe.Fill
-	if ahead {
+	window, fill := r.work.Images.WindowBytes(), r.recipe.Fill
+	if window > 0 {
 		fill = r.recipe.FillWindow
 	}
 	err := fill(ctx, r.work, r.work.Images, &progress.built)
@@ -230,8 +229,8 @@ func (r *replay) build(ctx context.Context) error {
 	}
 	r.buildS = time.Since(began).Seconds()
 	took := human.Duration(r.buildS*1e9, 3)
-	if ahead {
-		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", human.Bytes(window.Bytes), took)
+	if window > 0 {
+		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", human.Bytes(window), took)
 		return nil
 	}
 	r.say.line("built: %s in %s, fingerprint %s", human.Bytes(r.work.Images.Bytes()), took, r.work.Images.Fingerprint(r.work))

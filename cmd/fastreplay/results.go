@@ -73,7 +73,7 @@ func (s *results) conclude(run *engine.Run) error {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
 	info.Routing = run.Oracle()
-	info.History = run.History()
+	info.History, info.BuildAhead = run.History(), run.BuiltAhead()
 	info.Overtaken = run.OvertakenTokens()
 	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
 	summary := s.collector.Summary(info)

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -52,15 +55,40 @@ func (s *sessionFlags) check(p *pacing, routed bool) error {
 
 // follow makes turns of the plan wait for each other, as far as the mode has it.
 func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (sched.Plan, error) {
-	before := t.TurnsBefore(plan.Requests)
-	if s.mode == sessionsStrict || before == nil {
+	if s.mode == sessionsStrict {
 		return plan, nil
 	}
+	if !hasFollowUps(t) {
+		return plan, errors.New("no request of the selection follows another in a conversation; leave it out")
+	}
+	before := t.TurnsBefore(plan.Requests)
 	turns := &sched.Turns{After: before}
 	if s.mode == sessionsThink {
 		turns.ThinkNS = engine.ThinkTimes(t, before, s.taken, speed)
 	}
 	return plan.Following(turns)
+}
+
+// hasFollowUps tells whether a request of the trace follows another.
+func hasFollowUps(t *trace.Trace) bool {
+	return slices.ContainsFunc(t.TurnsBefore(t.Len()), func(before int32) bool { return before != trace.NoTurn })
+}
+
+// leftOutNotes say how many turns waited for others until --duration was over.
+func (r *replay) leftOutNotes(f engine.Facts) []string {
+	if r.work.Plan.Turns == nil {
+		return nil
+	}
+	turns := int64(0)
+	for _, i := range f.LeftOut {
+		if r.work.Plan.Turns.After[i] != trace.NoTurn {
+			turns++
+		}
+	}
+	if turns == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.o.pacing.duration, human.Many(turns, "follow-up turn"))}
 }
 
 // words say when turns that follow others leave.

@@ -98,6 +98,15 @@ func capped(s *Summary) bool {
 	return c != nil && c.HeldMS != nil && float64(c.Held) >= blameTail*float64(s.Requests.Sent) && c.HeldMS.Max*1e3 >= s.DriftUS.P99/2
 }
 
+// builtLate tells whether enough requests were not built in time to be most of the late ones.
+func builtLate(s *Summary) bool {
+	b, late := s.BuildAhead, blameTail*float64(s.Requests.Sent)
+	if s.Client.Late != nil {
+		late = blameMost * float64(s.Client.Late.Requests)
+	}
+	return b != nil && b.Late > 0 && float64(b.Late) >= late
+}
+
 // noted lists what took so much that it is worth a note.
 func noted(s *Summary) (causes []Cause) {
 	if orZero(s.Client.StolenShare) > blameTail || orZero(s.Client.StolenWorst) > blameSecond {

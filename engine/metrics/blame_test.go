@@ -81,6 +81,20 @@ func TestDriftBlame(t *testing.T) {
 			steal(s, 3, 0.5)
 			l.Stolen = of(20, 0.96)
 		}, driftIs + "give the client more or idle cores and real-time priority, or lower --scale"},
+		{"not built in time", func(s *Summary, c *Client, l *Late) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 14}
+			l.Requests = 21
+		}, driftIs + "14 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower the rate"},
+		{"not built in time, but too few", func(s *Summary, c *Client, l *Late) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 13}
+		}, nobody},
+		{"all built in time", func(s *Summary, c *Client, l *Late) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(25.5)}
+		}, nobody},
+		{"not built in time, and nobody watched", func(s *Summary, c *Client, l *Late) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: s.Requests.Sent / 50}
+			c.Late = nil
+		}, driftIs + "20 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower the rate"},
 		{"two everywhere", func(s *Summary, c *Client, l *Late) {
 			steal(s, 3, 0.5)
 			c.LaneRunQueueS, l.Stolen, l.Waited = ptr(3.0), of(20, 0.9), of(20, 0.9)

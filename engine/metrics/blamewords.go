@@ -34,8 +34,11 @@ func chargeOf(s *Summary, cause Cause) charge {
 
 // driftBlame ends the reason about drift.
 func driftBlame(s *Summary) string {
-	if capped(s) {
+	switch {
+	case capped(s):
 		return capBlame(s)
+	case builtLate(s):
+		return buildBlame(s)
 	}
 	named := blamedForDrift(s)
 	if len(named) == 0 {
@@ -50,6 +53,13 @@ func capBlame(s *Summary) string {
 	c := s.Cap
 	return fmt.Sprintf("the cap of %s in flight held back %s (p50 %s, max %s): the server did not meet the load as planned; raise --concurrency, or lower the rate",
 		human.Count(c.InFlight), requests(c.Held), human.Duration(c.HeldMS.P50*1e6, 3), human.Duration(c.HeldMS.Max*1e6, 3))
+}
+
+// buildBlame words that requests were not built in time.
+func buildBlame(s *Summary) string {
+	b := s.BuildAhead
+	return fmt.Sprintf("%s not built in time (%s at a time, least lead %s): raise --max-memory, give the client more cores, or lower the rate",
+		requests(b.Late), human.Bytes(b.WindowBytes), human.Duration(orZero(b.LeastLeadMS)*1e6, 3))
 }
 
 // explains words how many late requests a cause can explain.
@@ -87,7 +97,7 @@ func accuse(s *Summary, named []Cause, proof func(Cause) string) string {
 // machineNotes says what the machine took, where no reason has said so.
 func machineNotes(s *Summary) (out []string) {
 	var named []Cause
-	if drift(s) != "" {
+	if drift(s) != "" && !capped(s) && !builtLate(s) {
 		named = blamedForDrift(s)
 	}
 	if receiveLag(s) != "" {

@@ -250,8 +250,8 @@ type Cap struct {
 // hold all of them.
 type BuildAhead struct {
 	WindowBytes int64    `json:"window_bytes"`  // room for requests at a time
-	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between a request's building and its instant; null in a closed loop
-	Late        int64    `json:"late"`          // requests that were not built at their instant
+	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between a request's building and when it could leave; null where all were built before the start
+	Late        int64    `json:"late"`          // requests that could leave before they were built: those of a lead below 0
 }
 
 // Client is what the load generator itself used.
