@@ -72,6 +72,7 @@ func TestExactHits(t *testing.T) {
 // TestHitsByRange: where nobody tells how long the template's head is, the expected hits are a range that holds the real
 // ones, and nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
+	long(t)
 	m := startMock(t, "--template-tokens", "21,5", "--no-tokenize", "--ttft", "0s", "--itl", "0s")
 	r := run(t, append(exactTrace(t), "--url", m.url, "--concurrency", "1", "--api", "chat")...)
 	r.verdict(t)

@@ -134,6 +134,7 @@ func exportsAgain(t *testing.T, dir string) {
 
 // TestExport: keys and units are those of the other tools' documentation, and `report` gives the same bytes as the run.
 func TestExport(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t)
 	res := run(t, "--trace", steady(t, 120, 200, 5), "--url", m.url, "--export", "aiperf", "--export", "vllm", "--compress")
@@ -154,6 +155,7 @@ func TestExport(t *testing.T) {
 
 // TestExportFailures: requests that fail are each tool's failures, and enter no latency.
 func TestExportFailures(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t, "--fault", "status:503@0.3", "--fault", "truncate:2@0.2")
 	res := run(t, "--trace", steady(t, 150, 300, 5), "--url", m.url, "--no-probe", "--cold", "off", "--max-error-rate", "1", "--export", "vllm", "--export", "aiperf")

@@ -103,6 +103,7 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 // TestGoodput: of two servers one makes half of the requests slow and the other refuses half. What the server made slow is
 // never good, nor what failed; the numbers are those that the lines give, also by other SLOs afterwards.
 func TestGoodput(t *testing.T) {
+	long(t)
 	t.Parallel()
 	slow, refusing := startMock(t, "--fault", "slow-bytes:1ms@0.5"), startMock(t, "--fault", "status:503@0.5")
 	r := run(t, "--trace", steady(t, 120, 400, 4), "--url", slow.url, "--url", refusing.url, "--no-probe", "--max-error-rate", "1",
@@ -139,6 +140,7 @@ func TestGoodput(t *testing.T) {
 // TestGoodputOfTheUnmeasured: an answer that does not stream has no TTFT, one of a single token no TPOT; such a request is
 // not good by an SLO on that, however fast it was.
 func TestGoodputOfTheUnmeasured(t *testing.T) {
+	long(t)
 	m := startMock(t)
 	for _, c := range []struct {
 		name, list string

@@ -92,6 +92,7 @@ func TestLiteralBodies(t *testing.T) {
 
 // TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
 func TestExtraOfMadePrompts(t *testing.T) {
+	long(t)
 	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
 {"timestamp":1,"input_length":3,"output_length":2}
 `

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ func (m *mockServer) kill(t *testing.T) {
 // request has its line, the page names who failed, from when on, how many and what became of the others; and where the
 // server comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
+	long(t)
 	t.Parallel()
 	load := steady(t, 1200, 200, 8)
 	for _, back := range []bool{false, true} {
@@ -94,15 +96,33 @@ func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage
 	if o.Target != url || o.Failed > int64(len(failed)) || 4*o.Failed < 3*int64(len(failed)) || o.Outcome != "connect_error" || !strings.Contains(o.Error, "connection refused") {
 		t.Errorf("%+v, want about %d failures of %s", o, len(failed), url)
 	}
-	// Requests that were in flight then were sent before.
-	if first := float64(failed[0].Planned) / 1e9; o.FromS < first || o.FromS > first+1 {
-		t.Errorf("from %v s on, the first failure was planned at %v s", o.FromS, first)
+	// It begins where one of them ended, and those that ended earlier are not in it.
+	var since int64
+	begins := false
+	for _, l := range failed {
+		end := float64(l.lastKnown()) / 1e9
+		begins = begins || math.Abs(end-o.FromS) < 1e-6
+		if end >= o.FromS-1e-6 {
+			since++
+		}
+	}
+	if !begins || since < o.Failed {
+		t.Errorf("from %v s on: a failure ended then %t, %d since, want %d", o.FromS, begins, since, o.Failed)
 	}
 	said := strings.Join(strings.Fields(r.stderr), " ")
 	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests)) {
 		t.Errorf("the page does not say %q:\n%s", want, r.stderr)
 	}
 	return o
+}
+
+// lastKnown is the last instant that the line has.
+func (l *line) lastKnown() int64 {
+	at := l.Sent
+	if at == absent {
+		at = l.Planned
+	}
+	return max(at, l.Headers, l.FirstToken, l.LastToken, l.Done)
 }
 
 // okAfter tells whether all requests to url that were planned a second after that and later succeeded, and there were some.

@@ -279,6 +279,7 @@ func testRunWithStamps(t *testing.T, lane laneKind) {
 }
 
 func TestHotPathWithStampsDoesNotAllocate(t *testing.T) {
+	notUnderRace(t)
 	if err := ProbeStamps(Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
