@@ -184,7 +184,8 @@ func TestServerDies(t *testing.T) {
 	again := startMockIn(t, nil, m.log, "--itl", "20ms", "--listen", address)
 	res := r.finish(t)
 	res.prove(t)
-	res.join(t, again.stop(t))
+	log := again.stop(t)
+	res.survivors(log).join(t, log)
 	res.only(t, "ok", "truncated", "reset", "connect_error")
 	res.verdict(t, "failed")
 	by := res.outcomes()
@@ -195,6 +196,24 @@ func TestServerDies(t *testing.T) {
 	if last := res.lines[len(res.lines)-1]; !last.ok() {
 		t.Errorf("the last request is %s: the run never recovered", last.Outcome)
 	}
+}
+
+// survivors are a run's lines without those of the answers that a server which was killed did not live to log.
+func (r *results) survivors(log map[string][]served) *results {
+	killed := int64(0)
+	for i := range r.lines {
+		if l := &r.lines[i]; l.Outcome == "truncated" || l.Outcome == "reset" {
+			killed = max(killed, l.lastKnown())
+		}
+	}
+	left := *r
+	left.lines = nil
+	for _, l := range r.lines {
+		if !l.ok() || len(log[l.ID]) > 0 || l.Done > killed {
+			left.lines = append(left.lines, l)
+		}
+	}
+	return &left
 }
 
 // TestServerStalls: a stopped process takes requests and says nothing; after a while it goes on.
