@@ -29,10 +29,16 @@ const (
 
 func turnName(conversation, turn int) string { return fmt.Sprintf("c%dt%d", conversation, turn) }
 
+// turnOf reads a turn's name.
+func turnOf(name string) (conversation, turn int, err error) {
+	_, err = fmt.Sscanf(name, "c%dt%d", &conversation, &turn)
+	return conversation, turn, err
+}
+
 // nextTurn is the turn after one, "" for the last of a conversation.
 func nextTurn(name string) string {
-	var conversation, turn int
-	if _, err := fmt.Sscanf(name, "c%dt%d", &conversation, &turn); err != nil || turn == liveTurns-1 {
+	conversation, turn, err := turnOf(name)
+	if err != nil || turn == liveTurns-1 {
 		return ""
 	}
 	return turnName(conversation, turn+1)
@@ -408,8 +414,8 @@ func TestProfileTalks(t *testing.T) {
 // checkLive checks the body of one turn and counts it.
 func checkLive(t *testing.T, count *metrics.History, strict bool, name string, recorded, live map[string]any) {
 	t.Helper()
-	var conversation, turn int
-	if _, err := fmt.Sscanf(name, "c%dt%d", &conversation, &turn); err != nil {
+	conversation, turn, err := turnOf(name)
+	if err != nil {
 		t.Fatal(err)
 	}
 	messages, sent := recorded["messages"].([]any), live["messages"].([]any)

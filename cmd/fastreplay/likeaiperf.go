@@ -71,8 +71,7 @@ func (h *hands) paceLikeAIPerf(p *pacing, t *trace.Trace) []string {
 // It returns what is worth a note.
 func (h *hands) talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	p := &o.pacing
-	capped := p.concurrency > 0 && !p.closed() // a cap lets no turn wait for another
-	if !h.profile || p.timed() || capped || h.flags.Changed("sessions") || !hasFollowUps(t) {
+	if !h.profile || p.timed() || p.capped() || h.flags.Changed("sessions") || !followUps(t.TurnsBefore(t.Len())) {
 		return nil
 	}
 	h.assume("sessions", string(sessionsThink))

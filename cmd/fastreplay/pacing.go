@@ -160,6 +160,9 @@ func (p *pacing) closed() bool {
 	return p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
 }
 
+// capped tells whether no more than so many requests may be in flight of those that leave by the clock.
+func (p *pacing) capped() bool { return p.concurrency > 0 && !p.closed() }
+
 // timed tells whether requests leave at trace times.
 func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
 

@@ -47,7 +47,7 @@ func (s *sessionFlags) check(p *pacing, routed bool) error {
 		return fmt.Errorf("--history %q: want %s or %s", s.past, historyRecorded, historyLive)
 	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink && !routed:
 		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s and --route %s", sessionsThink, routePrefix)
-	case s.mode != sessionsStrict && p.concurrency > 0 && !p.closed():
+	case s.mode != sessionsStrict && p.capped():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
 	return s.taken.Validate()
@@ -58,10 +58,11 @@ func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (s
 	if s.mode == sessionsStrict {
 		return plan, nil
 	}
-	if !hasFollowUps(t) {
+	before := t.TurnsBefore(t.Len())
+	if !followUps(before) {
 		return plan, errors.New("no request of the selection follows another in a conversation; leave it out")
 	}
-	before := t.TurnsBefore(plan.Requests)
+	before = before[:plan.Requests]
 	turns := &sched.Turns{After: before}
 	if s.mode == sessionsThink {
 		turns.ThinkNS = engine.ThinkTimes(t, before, s.taken, speed)
@@ -69,9 +70,9 @@ func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (s
 	return plan.Following(turns)
 }
 
-// hasFollowUps tells whether a request of the trace follows another.
-func hasFollowUps(t *trace.Trace) bool {
-	return slices.ContainsFunc(t.TurnsBefore(t.Len()), func(before int32) bool { return before != trace.NoTurn })
+// followUps tells whether a request follows another; before has for each the one before it, as trace.TurnsBefore does.
+func followUps(before []int32) bool {
+	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
 }
 
 // leftOutNotes say how many turns waited for others until --duration was over.
