@@ -23,7 +23,7 @@ func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said strin
 	if err != nil {
 		return nil, "", fmt.Errorf("--tokenizer %s: %w", name, err)
 	}
-	counted, err = t.CountAnswers(func(text []byte) (int, error) { return tok.Count(string(text), false), nil })
+	counted, err = t.CountAnswers(func(text []byte) (int, error) { return tok.Count(string(text), false) })
 	if err != nil {
 		return nil, "", err
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // load reads the trace, decides when its requests leave and how they are put, and says so.
-func (r *replay) load(context.Context) error {
-	for _, step := range []func() error{r.read, r.plan, r.checkLane, r.checkRouted, r.chooseAPI} {
+func (r *replay) load(ctx context.Context) error {
+	for _, step := range []func() error{func() error { return r.read(ctx) }, r.plan, r.checkLane, r.checkRouted, r.chooseAPI} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -23,13 +23,16 @@ func (r *replay) load(context.Context) error {
 }
 
 // read reads the trace and makes as much of it as was asked for.
-func (r *replay) read() error {
+func (r *replay) read(ctx context.Context) error {
 	began := time.Now()
-	t, err := trace.OpenAll(r.o.traces, r.o.read)
-	if err != nil {
-		return err
-	}
-	t, counted, err := countAnswers(t, r.o.tokenizer)
+	var counted string
+	t, err := await(ctx, func() (*trace.Trace, error) {
+		t, err := trace.OpenAll(r.o.traces, r.o.read)
+		if err == nil {
+			t, counted, err = countAnswers(t, r.o.tokenizer)
+		}
+		return t, err
+	})
 	if err != nil {
 		return err
 	}

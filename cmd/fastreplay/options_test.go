@@ -1,8 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,4 +158,23 @@ func TestSpinFlag(t *testing.T) {
 			t.Errorf("--lanes %s: %v", n, err)
 		}
 	}
+}
+
+// TestInterruptedWhileReading: what blocks before the start (here a pipe that nobody writes to) does not outlive an interrupt.
+func TestInterruptedWhileReading(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	if code := run(ctx, []string{"--trace", pipe, "--dry-run"}, stdio{strings.NewReader(""), io.Discard, &errs}); code != exitInterrupted {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	release, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release.Close()
 }

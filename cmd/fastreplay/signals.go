@@ -94,3 +94,21 @@ func (in *interrupts) release() {
 	close(in.done)
 	in.cancel()
 }
+
+// await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once and leaves f
+// to itself, so f must not change what the caller goes on to use.
+func await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
+	done := make(chan struct{})
+	var late T
+	var failed error
+	go func() {
+		defer close(done)
+		late, failed = f()
+	}()
+	select {
+	case <-done:
+		return late, failed
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
+}

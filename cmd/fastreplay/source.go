@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -9,7 +10,7 @@ import (
 )
 
 // makeSource decides what prompts are made of: the tokenizer's own tokens where one is given, else the built-in ones.
-func (r *replay) makeSource() (err error) {
+func (r *replay) makeSource(ctx context.Context) (err error) {
 	if r.o.tokenizer == "" {
 		if r.o.prompt == promptText {
 			r.source, err = prompt.NewText(r.o.seed, prompt.BuiltIn())
@@ -18,7 +19,14 @@ func (r *replay) makeSource() (err error) {
 		}
 		return err
 	}
-	if r.tokenizer, err = tokenizer.Open(r.o.tokenizer); err != nil {
+	r.tokenizer, err = await(ctx, func() (*tokenizer.Tokenizer, error) {
+		t, err := tokenizer.Open(r.o.tokenizer)
+		if err == nil && r.o.prompt != promptTokenIDs {
+			_, _, err = t.Words() // it keeps them for takeWords
+		}
+		return t, err
+	})
+	if err != nil {
 		return fmt.Errorf("--tokenizer %s: %w", r.o.tokenizer, err)
 	}
 	if r.o.prompt == promptTokenIDs {

@@ -23,7 +23,7 @@ func (r *replay) aim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.makeSource(); err != nil {
+	if err := r.makeSource(ctx); err != nil {
 		return err
 	}
 	if r.work.Targets, err = r.findTargets(ctx, backend.Path()); err != nil {

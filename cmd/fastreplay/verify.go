@@ -38,7 +38,7 @@ func (r *replay) verifyPrompts(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	check := func(prompt []byte) (int, error) { return r.tokenizer.Count(string(prompt), false), nil }
+	check := func(prompt []byte) (int, error) { return r.tokenizer.Count(string(prompt), false) }
 	if r.o.prompt == promptTokenIDs {
 		check = countIDs(r.tokenizer.Ordinary())
 	}

@@ -128,7 +128,7 @@ func (m *matcher) each(text string, between func(from, end int), found func(id i
 			continue
 		}
 		if t.LStrip {
-			start = max(done, len(strings.TrimRightFunc(text[:start], unicode.IsSpace)))
+			start = done + len(strings.TrimRightFunc(text[done:start], unicode.IsSpace))
 		}
 		if t.RStrip {
 			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))

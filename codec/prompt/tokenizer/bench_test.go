@@ -37,7 +37,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				ids = tok.Append(ids[:0], text, false)
+				ids = tok.MustAppend(ids[:0], text, false)
 			}
 			if len(ids) != tokens && len(ids) != tokens+1 {
 				b.Fatalf("%d tokens, want %d", len(ids), tokens)
@@ -58,7 +58,7 @@ func BenchmarkLongWord(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if tok.Count(text, false) == 0 {
+				if tok.MustCount(text, false) == 0 {
 					b.Fatal("no tokens")
 				}
 			}

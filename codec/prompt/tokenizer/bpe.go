@@ -62,6 +62,7 @@ func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	if f.Dropout != nil && *f.Dropout != 0 {
 		return nil, unsupported("model BPE", fmt.Sprintf("dropout %v, which makes tokens random", *f.Dropout))
 	}
+	atMost(maxTextBytes, len(text(f.Prefix))+len(text(f.Suffix)), "model BPE: bytes beside a character")
 	m := &bpe{
 		vocabulary: make(map[string]int32, len(f.Vocab)), unknown: none, fuseUnknown: f.FuseUnknown,
 		allBytes: f.ByteFallback, wholeFirst: f.IgnoreMerges, letters: letters,

@@ -39,6 +39,9 @@ func newCharsmap(component string, data []byte) (*charsmap, error) {
 	if !utf8.ValidString(c.texts) {
 		return nil, fmt.Errorf("%s: precompiled_charsmap: its replacements are no UTF-8", component)
 	}
+	for to := range strings.SplitSeq(c.texts, "\x00") {
+		atMost(maxTextBytes, len(to), component+": bytes of a replacement")
+	}
 	for b := range c.keeps {
 		s := string(rune(b))
 		to, ok := c.replacement(s)

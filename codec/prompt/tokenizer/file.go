@@ -18,7 +18,39 @@ import (
 const (
 	maxFileBytes = 256 << 20
 	maxID        = 9999999
+	// Limits on what a file may make of a text. In public models the longest added token has some 130 bytes, a text that a
+	// component writes 3, a chain 6 components, and the largest part but the model (T5's normalizer) 0.4 MB.
+	maxTextBytes = 256
+	maxParts     = 64
+	maxPartBytes = 4 << 20
+	maxLonger    = 3    // pre-tokenizers that do more than cut; each makes at most 8 bytes of one
+	maxSpecial   = 1024 // tokens put before and behind a text
+	maxGrowth    = 64   // of a text that is normalized; ALBERT's normalizer makes 33 bytes of each 3 of U+FDFA
 )
+
+// LimitError says what of a tokenizer.json would make the work on a text unbounded.
+type LimitError struct{ what string }
+
+// Error says what it is.
+func (e *LimitError) Error() string { return e.what + "; is it the model's own tokenizer.json?" }
+
+// atMost panics with a LimitError, for catch, where what has more than the limit.
+func atMost(limit, n int, what string) {
+	if n > limit {
+		panic(&LimitError{fmt.Sprintf("%s: %d, more than %d", what, n, limit)})
+	}
+}
+
+// catch turns a LimitError into an error.
+func catch(err *error) {
+	switch met := recover().(type) {
+	case nil:
+	case *LimitError:
+		*err = met
+	default:
+		panic(met)
+	}
+}
 
 // fileName is what a model's folder calls its tokenizer.
 const fileName = "tokenizer.json"
@@ -74,7 +106,8 @@ func withoutPath(err error) error {
 }
 
 // parse builds a tokenizer from the bytes of a tokenizer.json.
-func parse(data []byte) (*hugging, error) {
+func parse(data []byte) (h *hugging, err error) {
+	defer catch(&err)
 	var f file
 	if err := decode(data, &f); err != nil {
 		return nil, err
@@ -82,20 +115,31 @@ func parse(data []byte) (*hugging, error) {
 	if isNull(f.Model) {
 		return nil, errors.New("no model in it: want a tokenizer.json as the Hugging Face tokenizers library writes it")
 	}
-	h := &hugging{}
-	var err error
+	atMost(maxPartBytes, len(f.Normalizer)+len(f.PreTokenizer)+len(f.PostProcessor), "bytes of its parts but the model")
+	for _, t := range f.AddedTokens {
+		atMost(maxTextBytes, len(t.Content), "bytes of an added token")
+	}
+	h = &hugging{}
 	if h.normalizer, err = newNormalizer(f.Normalizer); err != nil {
 		return nil, err
 	}
 	if h.preTokenizers, err = newPreTokenizers(f.PreTokenizer); err != nil {
 		return nil, err
 	}
+	longer := 0
+	for _, p := range h.preTokenizers {
+		if _, only := p.(plain); !only {
+			longer++
+		}
+	}
+	atMost(maxLonger, longer, "pre_tokenizer: components that do more than cut")
 	if err := h.readModel(f.Model); err != nil {
 		return nil, err
 	}
 	if h.head, h.tail, err = newPostProcessor(f.PostProcessor); err != nil {
 		return nil, err
 	}
+	atMost(maxSpecial, len(h.head)+len(h.tail), "post_processor: tokens beside each text")
 	h.added = newAddedTokens(f.AddedTokens, h.model.find, h.model.size(), h.normalizer)
 	return h, nil
 }
@@ -186,6 +230,7 @@ func unroll[T any](parts []json.RawMessage, read func(json.RawMessage) ([]T, err
 			return nil, err
 		}
 		all = append(all, some...)
+		atMost(maxParts, len(all), "components of a sequence")
 	}
 	return all, nil
 }

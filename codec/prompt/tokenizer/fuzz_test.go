@@ -30,15 +30,15 @@ func FuzzAppend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, tok := range all {
 			before := []int32{-7}
-			got := tok.Append(before, text, true)
-			if got[0] != -7 || !slices.Equal(got[1:], tok.Append(nil, text, true)) {
+			got := tok.MustAppend(before, text, true)
+			if got[0] != -7 || !slices.Equal(got[1:], tok.MustAppend(nil, text, true)) {
 				t.Fatalf("%s: %q: %v", tok.Name(), text, got)
 			}
 			head, tail := tok.Special()
-			if n := tok.Count(text, false); n != len(got)-1-head-tail {
+			if n := tok.MustCount(text, false); n != len(got)-1-head-tail {
 				t.Fatalf("%s: %q: %d tokens, with special ones %d", tok.Name(), text, n, len(got)-1)
 			}
-			if n := tok.Count(text, false); n > 4*len(text)+1 && utf8.ValidString(text) {
+			if n := tok.MustCount(text, false); n > 4*len(text)+1 && utf8.ValidString(text) {
 				t.Fatalf("%s: %q: %d tokens", tok.Name(), text, n)
 			}
 			if slices.ContainsFunc(got[1:], func(id int32) bool { return id < 0 }) {

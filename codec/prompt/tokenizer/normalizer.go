@@ -21,8 +21,10 @@ type normalizer interface {
 type normalizers []normalizer
 
 func (n normalizers) normalize(text string, opens bool) (string, bool) {
+	most := maxGrowth*len(text) + maxTextBytes
 	for _, each := range n {
 		text, opens = each.normalize(text, opens)
+		atMost(most, len(text), "normalizer: bytes that it makes of a text")
 	}
 	return text, opens
 }
@@ -164,6 +166,7 @@ func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if kind == "Sequence" {
 		return unroll(f.Normalizers, newNormalizer)
 	}
+	atMost(maxTextBytes, len(f.Prepend)+len(f.Content), component+": bytes of its text")
 	n, err := newOneNormalizer(component, kind, &f)
 	return []normalizer{n}, err
 }

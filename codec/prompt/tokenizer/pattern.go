@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
@@ -73,10 +74,13 @@ type expression struct{ re *regexp2.Regexp }
 func (e expression) find(text string) [][]int {
 	matches, err := e.re.FindAllStringIndex(text, -1)
 	if err != nil {
-		panic("BUG: tokenizer: a pattern without limits failed: " + err.Error())
+		panic(&LimitError{fmt.Sprintf("the pattern %.80q takes more than %v to find one match", e.re, maxMatchTime)})
 	}
 	return matches
 }
+
+// maxMatchTime is how long the search for one match may take: a pattern with nested repetitions may take forever.
+const maxMatchTime = 10 * time.Second
 
 // newExpression compiles a pattern written for Oniguruma with Ruby's syntax,
 // which the reference uses.
@@ -89,6 +93,7 @@ func newExpression(source string) (expression, error) {
 	if err != nil {
 		return expression{}, unsupported(fmt.Sprintf("pattern %.80q", source), firstLine(err.Error()))
 	}
+	re.MatchTimeout = maxMatchTime
 	return expression{re}, nil
 }
 

@@ -46,11 +46,11 @@ func TestGoldenVectors(t *testing.T) {
 		tok := open(t, name)
 		head, tail := tok.Special()
 		for i, text := range texts {
-			if got := tok.Append(nil, text, true); !slices.Equal(got, want[i]) {
+			if got := tok.MustAppend(nil, text, true); !slices.Equal(got, want[i]) {
 				t.Errorf("%s: %q: got %v, want %v", name, text, got, want[i])
 			}
 			plain := want[i][head : len(want[i])-tail]
-			if got := tok.Append(nil, text, false); !slices.Equal(got, plain) {
+			if got := tok.MustAppend(nil, text, false); !slices.Equal(got, plain) {
 				t.Errorf("%s: %q without special tokens: got %v, want %v", name, text, got, plain)
 			}
 		}
@@ -123,7 +123,7 @@ func TestReferenceCountsPrompts(t *testing.T) {
 				writePrompt(digest, s, text)
 				made, tokens = made+1, tokens+s.Tokens
 				if i%50 == 0 {
-					if n := tok.Count(string(text), false); n != s.Tokens {
+					if n := tok.MustCount(string(text), false); n != s.Tokens {
 						t.Errorf("prompt %d: Count %d, want %d", i, n, s.Tokens)
 					}
 				}

@@ -68,17 +68,22 @@ func (t *Tokenizer) Name() string { return t.name }
 
 // Append adds the ids of text to dst; special says whether with those that the
 // tokenizer puts before and behind it. Bytes that are no UTF-8 count as U+FFFD.
-func (t *Tokenizer) Append(dst []int32, text string, special bool) []int32 {
+// The error is a LimitError.
+func (t *Tokenizer) Append(dst []int32, text string, special bool) (ids []int32, err error) {
+	defer catch(&err)
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if !special {
-		return t.encode(dst, text)
+		return t.encode(dst, text), nil
 	}
 	head, tail := t.special()
-	return append(t.encode(append(dst, head...), text), tail...)
+	return append(t.encode(append(dst, head...), text), tail...), nil
 }
 
 // Count returns how many ids Append adds.
-func (t *Tokenizer) Count(text string, special bool) int { return len(t.Append(nil, text, special)) }
+func (t *Tokenizer) Count(text string, special bool) (int, error) {
+	ids, err := t.Append(nil, text, special)
+	return len(ids), err
+}
 
 // Special returns how many tokens it puts before and behind a text.
 func (t *Tokenizer) Special() (head, tail int) {

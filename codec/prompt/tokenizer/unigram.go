@@ -57,6 +57,7 @@ func newUnigram(raw json.RawMessage) (*unigram, error) {
 		if err != nil {
 			return nil, fmt.Errorf("model Unigram: piece %d: %w", id, err)
 		}
+		atMost(maxTextBytes, len(piece), "model Unigram: bytes of a piece")
 		u.ids[piece] = int32(id)
 		u.scores = append(u.scores, score)
 		u.least = min(u.least, score)

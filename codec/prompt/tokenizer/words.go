@@ -32,7 +32,8 @@ func (t *Tokenizer) Words() (words, first []string, err error) {
 	return t.found.words, t.found.first, t.found.err
 }
 
-func (t *Tokenizer) choose() choice {
+func (t *Tokenizer) choose() (found choice) {
+	defer catch(&found.err)
 	c := chooser{t: t, ids: make(map[string]int32), word: make(map[int32]string)}
 	c.takeSingle()
 	c.dropCrossing()

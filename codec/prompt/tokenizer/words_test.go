@@ -40,10 +40,10 @@ func TestWordsAreSingleTokens(t *testing.T) {
 		}
 		for _, word := range words {
 			beside := first[0]
-			if n := tok.Count(beside+" "+word+" "+beside, false); n != 3 {
+			if n := tok.MustCount(beside+" "+word+" "+beside, false); n != 3 {
 				t.Errorf("%q in the middle: %d tokens in all, want 3", word, n)
 			}
-			if n := tok.Count(beside+" "+word, false); n != 2 {
+			if n := tok.MustCount(beside+" "+word, false); n != 2 {
 				t.Errorf("%q at the end: %d tokens in all, want 2", word, n)
 			}
 		}
@@ -54,9 +54,9 @@ func TestWordsAreSingleTokens(t *testing.T) {
 			}
 		}
 		for _, context := range contexts {
-			extra := tok.Count(context+first[0]+" "+words[0], false)
+			extra := tok.MustCount(context+first[0]+" "+words[0], false)
 			for _, word := range first {
-				if n := tok.Count(context+word+" "+words[0], false); n != extra || context == "" && n != 2 {
+				if n := tok.MustCount(context+word+" "+words[0], false); n != extra || context == "" && n != 2 {
 					t.Errorf("%q behind %q: %d tokens in all, of the first word %d", word, context, n, extra)
 				}
 			}
@@ -67,7 +67,7 @@ func TestWordsAreSingleTokens(t *testing.T) {
 			for range chance.IntN(1000) {
 				run = append(run, words[chance.IntN(len(words))])
 			}
-			if n := tok.Count(strings.Join(run, " "), false); n != len(run) {
+			if n := tok.MustCount(strings.Join(run, " "), false); n != len(run) {
 				t.Fatalf("%d tokens, want %d: %.200s", n, len(run), strings.Join(run, " "))
 			}
 		}
@@ -113,7 +113,7 @@ func crossed(t *testing.T, n, crossings int) (*Tokenizer, []string) {
 // seldom chance would bring both together.
 func TestWordsThatMergeAcrossSpacesAreDropped(t *testing.T) {
 	tok, all := crossed(t, 1000, 500)
-	if n := tok.Count(all[0]+" "+all[3]+" "+all[0], false); n != 2 {
+	if n := tok.MustCount(all[0]+" "+all[3]+" "+all[0], false); n != 2 {
 		t.Fatalf("the vocabulary does not join words: %d tokens", n)
 	}
 	c := chooser{t: tok, ids: make(map[string]int32), word: make(map[int32]string)}
@@ -175,7 +175,7 @@ func TestOrdinaryIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range tok.Append(nil, strings.Join(words[:100], " "), false) {
+		for _, id := range tok.MustAppend(nil, strings.Join(words[:100], " "), false) {
 			if !slices.Contains(ids, int(id)) {
 				t.Errorf("the token %d of a word is not ordinary", id)
 			}
