@@ -45,6 +45,8 @@ func TestRefusedBeforeAnybodyIsAsked(t *testing.T) {
 	for line, want := range map[string]string{
 		"samples/azure.csv --route session":                                "--route session: the trace has no conversations",
 		"samples/azure.csv --scrape-url :::":                               `--scrape-url ":::": not an address`,
+		"samples/azure.csv --resend sometimes":                             `--resend "sometimes": want never, unread or safe`,
+		"samples/azure.csv --api responses --resend safe":                  "not safe to repeat; use unread",
 		"samples/azure.csv --lane process --route least-inflight":          "--lane process: where a request goes is decided by responses",
 		"samples/azure.csv --lane process --concurrency 2":                 "--lane process: a closed loop has no deadlines to keep",
 		"samples/bailian.jsonl --lane process --sessions gated":            "--lane process: turns that wait for answers",

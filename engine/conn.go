@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -369,17 +371,44 @@ func (c *conn) release() {
 	c.bury()
 }
 
-// serverHadClosed tells whether the request hit a keep-alive connection that the server had closed before, so that it
-// may be sent again: no response byte, and either the kernel took no byte of it, or the connection ended in good order
-// (a FIN) and the peer's kernel acknowledged no byte of it. A reset is no such end: a server may take a request and reset
-// before its kernel, which delays acknowledgements by up to 40 ms, has said so. Where the system cannot tell what was
-// acknowledged, a connection that had been idle gets the benefit of the doubt.
-func (c *conn) serverHadClosed() bool {
-	if c.fresh || c.reply.bytesIn > 0 || c.cutReason() != cutNone {
+// Resend says when a request that got no byte of an answer is sent once more, on a fresh connection.
+type Resend string
+
+// The values of Resend.
+const (
+	ResendNever  Resend = "never"
+	ResendUnread Resend = "unread" // where the server provably did not read it; so does the zero value
+	ResendSafe   Resend = "safe"   // also where the server broke off a connection that had waited for a request
+)
+
+// Validate says what is wrong with r for an API of the given traits; nil if nothing is.
+func (r Resend) Validate(apiName string, t api.Traits) error {
+	switch {
+	case r != ResendNever && r != ResendUnread && r != ResendSafe:
+		return fmt.Errorf("--resend %q: want %s, %s or %s", r, ResendNever, ResendUnread, ResendSafe)
+	case r == ResendSafe && t.Stateful:
+		return fmt.Errorf("--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; use %s", r, apiName, ResendUnread)
+	}
+	return nil
+}
+
+// mayResend tells whether the request, which has ended, is to be sent again.
+func (c *conn) mayResend() bool {
+	how := c.run.cfg.Resend
+	if how == ResendNever || c.reply.bytesIn > 0 || c.cutReason() != cutNone {
 		return false
 	}
+	return c.unread() || how == ResendSafe && !c.fresh && c.run.records[c.request.Load()].Outcome == record.Reset
+}
+
+// unread tells whether the server provably did not read the request: the kernel took no byte of it, or the connection ended in
+// good order (a FIN, which acknowledges what came before it) and the peer's kernel acknowledged no byte of it. A reset proves
+// nothing: with the request unread in the server's kernel, or read and acted upon, TCP_INFO says the same here (none acknowledged,
+// all in SIOCOUTQ; 400 of 400 each, Linux 6.18), since acknowledgements are delayed by up to 40 ms. Where the system cannot tell
+// what was acknowledged, a connection that had been idle gets the benefit of the doubt.
+func (c *conn) unread() bool {
 	if c.sock.bytesOut == c.outBase {
-		return c.writeErr != nil
+		return c.writeErr != nil && !errors.Is(c.writeErr, errLaneGone)
 	}
 	ended := errors.Is(c.readErr, io.EOF) || errors.Is(c.readErr, io.ErrUnexpectedEOF)
 	// A reset that the writer met first looks like an end to the reader; after a FIN the writer meets EPIPE instead.
@@ -388,7 +417,7 @@ func (c *conn) serverHadClosed() bool {
 	}
 	acked, known := c.sock.peerTook()
 	// The kernel counts the SYN as a byte acknowledged.
-	return !known || acked <= c.outBase+1
+	return known && acked <= c.outBase+1 || !known && !c.fresh
 }
 
 // countBytes completes the record with what went over the connection.

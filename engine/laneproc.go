@@ -306,10 +306,9 @@ func (l *laneProcess) abandon(i int32, why string) {
 	case shotPart, shotFailed:
 		l.settleRest(i, s)
 	case shotFiring: // the lane died over it: whether it was sent, the reply will tell
-		s.errno = int32(syscall.ECONNABORTED)
+		s.errno = int32(errLaneGone)
 		s.state.Store(shotSettled)
 		c := l.run.connOf(s)
-		c.fresh = true // never sent again: the server may have it
 		c.tookPart(i, s, true)
 	case shotWhole, shotSettled: // the receiver's
 	default:
@@ -320,6 +319,9 @@ func (l *laneProcess) abandon(i int32, why string) {
 		l.run.unsent(i, why)
 	}
 }
+
+// errLaneGone ends the writer's side of a request that the lane died over: the server may have it.
+const errLaneGone = syscall.ECONNABORTED
 
 // killGrace is how long a lane may take to end when the run is aborted: one that was stopped or frozen never does.
 const killGrace = time.Second

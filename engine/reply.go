@@ -328,27 +328,24 @@ func (p *reply) countTokens() {
 
 // broken ends the reply of a connection that failed or was closed with err.
 func (p *reply) broken(err error, nowNS int64) {
-	if errors.Is(err, io.EOF) {
-		err = p.head.EOF()
-		if err == nil { // a body that ends with the connection
+	if closed := errors.Is(err, io.EOF); closed || errors.Is(err, io.ErrUnexpectedEOF) { // the latter of TLS
+		if cause := p.head.EOF(); cause != nil {
+			err = cause
+		} else if closed { // a body that ends with the connection
 			p.end(nowNS)
 			return
 		}
-		if errors.Is(err, http1.ErrNoResponse) {
-			p.fail(record.Reset, "the server closed the connection before it answered")
-			return
-		}
-		p.fail(record.Truncated, err.Error())
-		return
 	}
 	var errno syscall.Errno
 	switch {
+	case errors.Is(err, http1.ErrNoResponse):
+		p.fail(record.Reset, "the server closed the connection before it answered")
+	case errors.Is(err, http1.ErrTruncated) || errors.Is(err, io.ErrUnexpectedEOF):
+		p.fail(record.Truncated, err.Error())
 	case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
 		p.fail(record.Reset, "connection reset by the server")
 	case errors.As(err, &errno): // ETIMEDOUT, EHOSTUNREACH and their like: the network lost the connection
 		p.fail(record.Reset, "connection lost: "+errno.Error())
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		p.fail(record.Truncated, err.Error())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		panic("BUG: a deadline reached the reply; the receiver resolves those")
 	default:
@@ -356,10 +353,32 @@ func (p *reply) broken(err error, nowNS int64) {
 	}
 }
 
-// fail ends the reply with an outcome of our own finding. The connection is not used again.
+// fail ends the reply with an outcome of our own finding, unless the server has said itself that it failed. The connection is
+// not used again.
 func (p *reply) fail(o record.Outcome, why string) bool {
-	p.countTokens()
-	p.rec.Outcome, p.rec.Error = o, p.secrets.line(why)
 	p.reusable = false
+	p.countTokens()
+	if !p.saidFailure() {
+		p.rec.Outcome, p.rec.Error = o, p.secrets.line(why)
+	}
 	return true
+}
+
+// saidFailure sets the outcome of a broken response whose server has already told an error, by its status or in what came of the
+// body, and reports whether it has.
+func (p *reply) saidFailure() bool {
+	switch {
+	case !p.head.HeadDone():
+		return false
+	case p.rec.Status != 200:
+		p.rec.Outcome, p.rec.Error = record.HTTPError, p.serverMessage(p.backend.ParseBody(p.whole, &p.delta))
+		return true
+	case p.form == eventStream:
+		if data, ok := p.events.Finish(); ok && p.backend.ParseEvent(data, &p.delta) == nil && p.delta.IsError {
+			p.onDelta(&p.delta) // the blank line after it did not come
+		}
+	case len(p.whole) > 0 && p.backend.ParseBody(p.whole, &p.delta) == nil && p.delta.IsError:
+		p.onDelta(&p.delta)
+	}
+	return p.serverFailed()
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Lanes           int           // how many threads fire, at most MostLanes; 0 = 1
 	TLS             *tls.Config   // for https targets
 	LaneCommand     []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
+	Resend          Resend        // when a request is sent once more
 	Descriptors     int           // how many sockets the process may open
 	Secrets         []string      // never repeated in a record, even where a server does
 	Stamps          Stamps        // as ProbeStamps has found to work
@@ -239,7 +240,7 @@ func (r *Run) complete(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
 	c.countBytes(rec)
-	if rec.Resent == 0 && c.serverHadClosed() {
+	if rec.Resent == 0 && c.mayResend() {
 		r.resend(i, c)
 		return
 	}

@@ -63,7 +63,7 @@ func (o *options) chooseAPI(l *literals) error {
 	case o.cold == engine.ColdSalt && !o.traits.Salt:
 		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.api)
 	}
-	return nil
+	return o.resend.Validate(o.api, o.traits)
 }
 
 // nameAPI is the API that was asked for, or the one that the trace speaks.

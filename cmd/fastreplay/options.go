@@ -71,6 +71,7 @@ type options struct {
 	grace          time.Duration
 	durationGrace  time.Duration
 	noProbe        bool
+	resend         engine.Resend
 
 	lane      string
 	lanes     int
@@ -171,6 +172,7 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
+	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send a request once more that got no byte of an answer: never, unread (where the server provably did not read it), or safe (also where the server closed a connection that had waited, and may have read it)")
 	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
 	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")

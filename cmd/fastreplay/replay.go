@@ -323,7 +323,7 @@ func (r *replay) descriptorsNeeded() int {
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 	}
 }

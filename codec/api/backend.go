@@ -39,6 +39,7 @@ type Traits struct {
 	StreamCounts bool   // a streamed one does
 	Sized        bool   // an answer must have a number of tokens that it may not exceed
 	Least        int    // the smallest such number
+	Stateful     bool   // a request may leave more behind on the server than a cache: it is not safe to send twice
 	CountHeader  string // header of a whole answer that tells how many tokens the prompt has; "" = none does
 	Key          Key    // how its owner wants a key; zero: as OpenAI does
 }

@@ -2,7 +2,7 @@ package api
 
 // raw posts payloads as they are, to a path that the user names, and takes any answer.
 func raw() kind {
-	return kind{name: "raw", reads: anything, traits: Traits{Generates: true, Streams: true}}
+	return kind{name: "raw", reads: anything, traits: Traits{Generates: true, Streams: true, Stateful: true}}
 }
 
 // anyEvent takes an event as a token chunk unless it says something else, in whatever form.

@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// errorEvents are errors inside a stream as servers of each API send them, all with the message "out of blocks".
+func errorEvents() map[string][]string {
+	openAI := []string{
+		`data: {"error":{"message":"out of blocks","type":"InternalServerError","code":500}}`,
+		`data: {"object":"error","message":"out of blocks","code":500}`,
+		`data: {"error":"out of blocks"}`,
+		`data: {"detail":"out of blocks"}`,
+	}
+	return map[string][]string{
+		"completions": openAI,
+		"chat":        openAI,
+		"responses": {
+			"event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"out of blocks\",\"sequence_number\":3}",
+			"event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"x\",\"message\":\"out of blocks\"}}}",
+		},
+		"messages":      {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"out of blocks\"}}"},
+		"tgi":           {`data:{"error":"out of blocks","error_type":"overloaded"}`},
+		"sglang":        {`data: {"error":{"message":"out of blocks"}}`, `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"out of blocks"}}}`},
+		"triton-vllm":   {`data: {"error":"out of blocks"}`},
+		"triton-trtllm": {`data: {"error":"out of blocks"}`},
+		"raw":           {`data: {"error":{"message":"out of blocks"}}`},
+	}
+}
+
+// framings are the ways to send a body that is cut right after it, and that of the rest whose end is missing.
+func framings(body string) map[string]string {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+	frame := func(head, body string) map[string]string {
+		last := fmt.Sprintf("%x\r\n%s", len(body), body)
+		return map[string]string{
+			"chunked":                    head + "Transfer-Encoding: chunked\r\n\r\n" + last + "\r\n0\r\n\r\n",
+			"chunked, no last chunk":     head + "Transfer-Encoding: chunked\r\n\r\n" + last + "\r\n",
+			"chunked, within a chunk":    head + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s", len(body)+9, body),
+			"chunked, a bad chunk after": head + "Transfer-Encoding: chunked\r\n\r\n" + last + "\r\nzz\r\n",
+			"content-length":             head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)) + body,
+			"content-length, more":       head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)+50) + body,
+			"until the end":              head + "\r\n" + body,
+		}
+	}
+	all := frame(head, body)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, _ = io.WriteString(w, body)
+	_ = w.Flush()
+	for name, raw := range frame(head+"Content-Encoding: gzip\r\n", z.String()) {
+		all[name+", compressed"] = raw
+	}
+	return all
+}
+
+// TestServersErrorOutlivesItsConnection: what the server said of a failure is the outcome, however the connection ended then.
+func TestServersErrorOutlivesItsConnection(t *testing.T) {
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
+	for name, events := range errorEvents() {
+		backend, err := api.New(name, api.Options{Stream: true, Model: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, event := range events {
+			for _, blank := range []string{"\n\n", "\n"} {
+				for framing, raw := range framings(event + blank) {
+					for _, end := range ends {
+						for _, size := range []int{1, 7, 1 << 20} {
+							p, rec := newReply(t, true)
+							p.backend, p.marks = backend, backend.Traits().Marks
+							play(p, slices.Collect(slices.Chunk([]byte(raw), size)), end)
+							if rec.Outcome != record.StreamError || rec.Error != "out of blocks" {
+								t.Errorf("%s, error %d%q, %s, pieces of %d, then %v: %v %q; want stream_error with the server's message",
+									name, i, blank, framing, size, end, rec.Outcome, rec.Error)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestServersStatusOutlivesItsConnection is the same for answers that are errors as a whole, and for one object in place of a stream.
+func TestServersStatusOutlivesItsConnection(t *testing.T) {
+	const object = `{"error":{"message":"out of blocks"}}`
+	for framing, raw := range framings(object) {
+		for _, status := range []int{200, 404, 503} {
+			raw := strings.Replace(raw, "200 OK", fmt.Sprint(status, " X"), 1)
+			for _, stream := range []bool{false, true} {
+				for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
+					want := record.StreamError
+					if status != 200 {
+						want = record.HTTPError
+					}
+					p, rec := newReply(t, stream)
+					play(p, [][]byte{[]byte(raw)}, end)
+					if rec.Outcome != want || rec.Error != "out of blocks" || rec.Status != int64(status) {
+						t.Errorf("%d, %s, stream %v, then %v: %v %q; want %v with the server's message", status, framing, stream, end, rec.Outcome, rec.Error, want)
+					}
+				}
+			}
+		}
+	}
+	p, rec := newReply(t, true)
+	play(p, [][]byte{[]byte("HTTP/1.1 503 X\r\nContent-Length: 99\r\n\r\nbusy, come ag")}, io.EOF)
+	if rec.Outcome != record.HTTPError || rec.Error != "busy, come ag" {
+		t.Errorf("half a message: %v %q, want http_error with it", rec.Outcome, rec.Error)
+	}
+}
+
+// TestConnectionThatEndsWithoutTLSsGoodbye is what its twin without TLS is.
+func TestConnectionThatEndsWithoutTLSsGoodbye(t *testing.T) {
+	for raw, want := range map[string]record.Outcome{
+		"":                              record.Reset,
+		"HTTP/1.1 20":                   record.Truncated,
+		chunked(events(3, finish))[:99]: record.Truncated,
+	} {
+		p, rec := newReply(t, true)
+		play(p, [][]byte{[]byte(raw)}[:min(1, len(raw))], io.ErrUnexpectedEOF)
+		if rec.Outcome != want {
+			t.Errorf("after %q: %v %q, want %v", raw, rec.Outcome, rec.Error, want)
+		}
+	}
+}
+
+// closer is a server that answers some requests of each connection and then closes it.
+type closer struct {
+	*server
+	requests int  // answered by each connection
+	wait     bool // close when the next request has arrived, unread: the client sees a reset
+	read     bool // … and read
+}
+
+func (c *closer) handleConn(_ int64, conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	buf := make([]byte, c.request)
+	for range c.requests {
+		if _, err := io.ReadFull(conn, buf); err != nil {
+			return
+		}
+		c.served.Add(1)
+		if _, err := conn.Write(c.answer); err != nil {
+			return
+		}
+	}
+	if c.read {
+		if _, err := io.ReadFull(conn, buf); err == nil {
+			c.served.Add(1)
+		}
+	} else if c.wait {
+		waitReadable(conn)
+	}
+}
+
+// waitReadable returns when something has arrived that nobody has read, or the other end has hung up.
+func waitReadable(conn net.Conn) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err == nil {
+		_ = raw.Read(func(fd uintptr) bool {
+			n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+			return n >= 0 && err != syscall.EAGAIN
+		})
+	}
+}
+
+// TestResend: --resend is obeyed by what the server has read.
+func TestResend(t *testing.T) {
+	const n, inFlight = 400, 4
+	for _, c := range []struct {
+		name  string
+		how   Resend
+		close closer
+		prove func(t *testing.T, by map[record.Outcome]int, resent, served int64)
+	}{
+		{"closed with the next request unread, unless told not to send again", ResendUnread, closer{requests: 3, wait: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
+			if by[record.Reset] == 0 || int64(by[record.OK]) != served || by[record.OK]+by[record.Reset] != n {
+				t.Errorf("%v, %d sent again, %d served: want resets and no answer made twice", by, resent, served)
+			}
+		}},
+		{"closed with the next request unread, safe", ResendSafe, closer{requests: 3, wait: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
+			if by[record.OK] != n || resent == 0 || served != n {
+				t.Errorf("%v, %d sent again, %d served: want all ok, some sent again", by, resent, served)
+			}
+		}},
+		{"closed with the next request read, unread", ResendUnread, closer{requests: 3, read: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
+			if by[record.Reset] == 0 || resent != 0 || served != n {
+				t.Errorf("%v, %d sent again, %d served: want each served once, none sent again", by, resent, served)
+			}
+		}},
+		{"closed with the next request read, safe", ResendSafe, closer{requests: 3, read: true}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
+			if by[record.OK] != n || resent == 0 || served != n+resent {
+				t.Errorf("%v, %d sent again, %d served: want all ok, and as many served twice as sent again", by, resent, served)
+			}
+		}},
+		{"closed after the answer, never", ResendNever, closer{requests: 3}, func(t *testing.T, by map[record.Outcome]int, resent, served int64) {
+			if resent != 0 || int64(by[record.OK]) != served || by[record.OK]+by[record.Reset] != n {
+				t.Errorf("%v, %d sent again, %d served: want none sent again", by, resent, served)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), inFlight, 0) })
+			c.close.server = s
+			s.handle = c.close.handleConn
+			k := new(sink)
+			r := newRun(t, oneThread, w, k)
+			r.cfg.Resend = c.how
+			do(t, s, r)
+			resent := int64(0)
+			for _, rec := range k.records {
+				resent += rec.Resent
+				if rec.Resent > 1 || rec.SentNS != record.None && rec.DriftNS() != rec.SentNS-rec.PlannedNS || rec.SentNS < rec.PlannedNS {
+					t.Errorf("row %d: resent %d, planned %d, sent %d", rec.Row, rec.Resent, rec.PlannedNS, rec.SentNS)
+				}
+			}
+			if len(k.records) != n {
+				t.Errorf("%d records, want %d", len(k.records), n)
+			}
+			c.prove(t, k.outcomes(), resent, s.served.Load())
+		})
+	}
+}
+
+// TestUnread: what a FIN proves, also on a connection that has never carried a request.
+func TestUnread(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		w, s := equalWork(t, 2, openPlan)
+		accepted := make(chan net.Conn, 1)
+		s.handle = func(_ int64, c net.Conn) { accepted <- c }
+		go s.run()
+		r := newRun(t, oneThread, w, new(sink))
+		c, err := r.peers[0].connect(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		far := <-accepted
+		c.carry(0, opening, r.clock.Now())
+		c.state.Store(busy)
+		send := func() {
+			if _, err := c.sock.send(r.image(0, true)); err != nil {
+				t.Error(err)
+			}
+		}
+		if read {
+			send()
+			if _, err := io.ReadFull(far, make([]byte, s.request)); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = far.Close()
+		for c.sides.Load() == 2 { // until the receiver has met the end
+			runtime.Gosched()
+		}
+		if !read {
+			send()
+		}
+		if got := c.unread(); got != !read && runtime.GOOS == "linux" {
+			t.Errorf("read %v: unread() = %v", read, got)
+		}
+		c.drop()
+		r.loops.end()
+		r.receivers.Wait()
+	}
+}
