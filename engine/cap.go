@@ -23,7 +23,7 @@ func newLimiter(p sched.Plan) *limiter {
 	if p.Cap == 0 {
 		return nil
 	}
-	return &limiter{heldNS: make([]int64, p.Requests), heldFor: metrics.NewDistribution()}
+	return &limiter{heldNS: make([]int64, p.Requests), heldFor: metrics.NewHistogram()}
 }
 
 // fireCapped releases requests at their instants as far as the cap allows, and stays until all have left.

@@ -71,7 +71,7 @@ var ErrNoHistory = errors.New("no request carries the answer to an earlier one")
 
 // NewHistory prepares the work's turns. ErrNoHistory: there is none of which that could be said.
 func NewHistory(r *Recipe, w *Work) (*History, error) {
-	h := &History{recipe: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewDistribution()}
+	h := &History{recipe: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
 	}

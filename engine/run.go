@@ -113,7 +113,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
-	r.lags.lag = metrics.NewDistribution()
+	r.lags.lag = metrics.NewHistogram()
 	r.addPeers()
 	r.balance = newBalance(work, r.peers)
 	r.keeper = newKeeper(r)

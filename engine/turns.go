@@ -38,7 +38,7 @@ func newTurns(p sched.Plan) *turns {
 		return nil
 	}
 	n := p.Requests
-	t := &turns{plan: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewDistribution()}
+	t := &turns{plan: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewHistogram()}
 	for i := range t.follows {
 		t.follows[i], t.next[i] = trace.NoTurn, trace.NoTurn
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -82,7 +83,7 @@ func lengths(tokens []int32) Lengths {
 	for _, n := range tokens {
 		l.Total += int64(n)
 	}
-	if d := describe(tokens, 1); d != nil {
+	if d := stats.Describe(tokens, 1); d != nil {
 		l.Distribution = *d
 	}
 	return l
@@ -95,7 +96,7 @@ func totals(t *trace.Trace) *Distribution {
 			sums = append(sums, t.InputTokens[i]+t.OutputTokens[i])
 		}
 	}
-	return describe(sums, 1)
+	return stats.Describe(sums, 1)
 }
 
 func types(t *trace.Trace) []Type {

@@ -24,7 +24,7 @@ func arrivals(t *trace.Trace, input, output int64) Arrivals {
 	if cv, exists := stats.Variation(gaps); exists {
 		a.GapCV = &cv
 	}
-	a.GapS = describe(gaps, 1e9)
+	a.GapS = stats.Describe(gaps, 1e9)
 	if span > 0 {
 		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
 		a.timeline(t.ArrivalNS, span)

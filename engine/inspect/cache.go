@@ -6,6 +6,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // curvePoints is how many capacities a plot of the LRU curve has.
@@ -185,7 +186,7 @@ func (f *follower) distances(blockTokens int) *Reuse {
 			count(float64(blocks)*float64(blockTokens), n)
 		}
 	})
-	r.TimeS, r.Tokens = describe(f.gapsNS, 1e9), describeCounts(f.between, float64(blockTokens))
+	r.TimeS, r.Tokens = stats.Describe(f.gapsNS, 1e9), describeCounts(f.between, float64(blockTokens))
 	return r
 }
 

@@ -7,38 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// Distribution describes exact values, with the keys of a replay's summary. Percentiles are by nearest rank: the smallest value that at least that share of
-// the values do not exceed.
-type Distribution struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P95  float64 `json:"p95"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-	Mean float64 `json:"mean"`
-}
-
-// perMille are the percentiles of a Distribution, in order.
-func perMille() [5]int64 { return [5]int64{500, 900, 950, 990, 999} }
-
-// describe sorts values and describes them in units of unit; nil without values.
-func describe[T int32 | int64](values []T, unit float64) *Distribution {
-	if len(values) == 0 {
-		return nil
-	}
-	slices.Sort(values)
-	sum := 0.0
-	for _, v := range values {
-		sum += float64(v)
-	}
-	at := func(i int) float64 { return float64(values[i]) / unit }
-	var p [5]float64
-	for i, share := range perMille() {
-		p[i] = at(int(stats.Rank(int64(len(values)), share)) - 1)
-	}
-	return &Distribution{P50: p[0], P90: p[1], P95: p[2], P99: p[3], P999: p[4], Max: at(len(values) - 1), Mean: sum / float64(len(values)) / unit}
-}
+// Distribution describes exact values, as a replay's summary does.
+type Distribution = stats.Percentiles
 
 // describeCounts is describe for values that were counted: counts[v] times v. The unit is what a value of 1 stands for.
 func describeCounts(counts []int64, unit float64) *Distribution {
@@ -54,7 +24,7 @@ func describeCounts(counts []int64, unit float64) *Distribution {
 		return nil
 	}
 	var p [5]float64
-	shares := perMille()
+	shares := stats.PerMille()
 	seen, next := int64(0), 0
 	for v, c := range counts {
 		seen += c

@@ -88,7 +88,7 @@ func naive(values []float64) *Distribution {
 		}
 		panic("no such rank")
 	}
-	return &Distribution{at(0.5), at(0.9), at(0.95), at(0.99), at(0.999), at(1), sum / float64(len(values))}
+	return &Distribution{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: at(1), Mean: sum / float64(len(values))}
 }
 
 // near compares numbers, pointers to them and distributions.

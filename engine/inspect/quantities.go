@@ -104,7 +104,7 @@ func tokenSection() section {
 				if d.of(r) == nil {
 					return absent
 				}
-				return tokens(d.of(r).named(name))
+				return tokens(named(d.of(r), name))
 			}})
 		}
 	}
@@ -182,7 +182,7 @@ func sessionSection() section {
 			if d(s) == nil {
 				return absent
 			}
-			return duration(d(s).named(name))
+			return duration(named(d(s), name))
 		})
 	}
 	gaps := func(s *Sessions) *Distribution { return s.GapS }

@@ -1,6 +1,9 @@
 package inspect
 
-import "github.com/fastreplay/fastreplay/codec/trace"
+import (
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
 
 // sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or continues a
 // session, but has no gap.
@@ -39,7 +42,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		v := share(s.Overlaps, s.Followups)
 		s.OverlapShare = &v
 	}
-	s.GapS, s.ThinkS = describe(gaps, 1e9), describe(thinks, 1e9)
+	s.GapS, s.ThinkS = stats.Describe(gaps, 1e9), stats.Describe(thinks, 1e9)
 	return s
 }
 
@@ -56,5 +59,5 @@ func (s *Sessions) count(t *trace.Trace) {
 			s.MultiTurn++
 		}
 	}
-	s.Sessions, s.Turns = int64(len(all)), describe(all, 1)
+	s.Sessions, s.Turns = int64(len(all)), stats.Describe(all, 1)
 }

@@ -106,7 +106,7 @@ func (p *page) tables(r *Report) {
 		}
 		line := human.Left("  "+label, tableLabel)
 		for _, n := range names {
-			line += human.Right(print(d.named(n)), width)
+			line += human.Right(print(named(d, n)), width)
 		}
 		p.Line(line)
 	}
@@ -165,7 +165,7 @@ func (l *Literal) words() string {
 }
 
 // named is a value of a distribution by its name on the page.
-func (d *Distribution) named(name string) float64 {
+func named(d *Distribution, name string) float64 {
 	switch name {
 	case "mean":
 		return d.Mean

@@ -77,18 +77,20 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	return s
 }
 
-// merged returns the whole run and every target with its gaps, all copies.
+// merged returns the whole run and every target with its gaps. The targets share all but these with c.
 func (c *Collector) merged() (all series, targets []series) {
 	all = newSeries(c.slos)
 	all.merge(&c.none)
 	targets = make([]series, len(c.targets))
 	for i := range targets {
-		targets[i] = newSeries(c.slos)
-		targets[i].merge(&c.targets[i])
+		targets[i] = c.targets[i]
+		targets[i].itl = NewDistribution()
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]
 			g.Lock()
-			targets[i].itl.Merge(g.itl)
+			if g.itl != nil {
+				targets[i].itl.Merge(g.itl)
+			}
 			g.Unlock()
 		}
 		all.merge(&targets[i])

@@ -7,9 +7,10 @@
 //
 // Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS
 // may be called by anybody at the same time. Summary and WriteHistograms are
-// for after the run. All memory is taken in NewCollector, about 0.3 MB for a
-// histogram and mostly never touched, but for 48 bytes a request, of which Add
-// takes 8,192 at a time; AddGaps allocates nothing.
+// for after the run. Add keeps about 170 bytes of a request: 48 by time, and 8 for
+// each of its latencies by target, by instance and by address; the last two for
+// the first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first
+// gaps of a target, up to GOMAXPROCS times, and nothing else.
 package metrics
 
 import (
@@ -44,15 +45,15 @@ type Collector struct {
 // seldom meet at a lock.
 type gapShard struct {
 	sync.Mutex
-	itl *Distribution
-	_   [64]byte // keeps neighbours' locks off one cache line
+	itl *Distribution // nil before the first gap
+	_   [64]byte      // keeps neighbours' locks off one cache line
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
 	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]series, len(targets))}
-	c.live.drift = NewDistribution()
+	c.live.drift = NewHistogram()
 	c.none = newSeries(c.slos)
 	for i := range c.targets {
 		c.targets[i] = newSeries(c.slos)
@@ -63,9 +64,6 @@ func NewCollector(targets []string, slos ...SLO) *Collector {
 	// Many targets spread the load by themselves.
 	c.shards = max(1, runtime.GOMAXPROCS(0)/len(targets))
 	c.gaps = make([]gapShard, c.shards*len(targets))
-	for i := range c.gaps {
-		c.gaps[i].itl = NewDistribution()
-	}
 	return c
 }
 
@@ -98,6 +96,9 @@ func (c *Collector) AddGaps(target int, gapsNS []int64) {
 		return
 	}
 	g := c.pick(target)
+	if g.itl == nil {
+		g.itl = NewHistogram()
+	}
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
 	}

@@ -172,6 +172,9 @@ func checkSeries(t *testing.T, name string, s *series, want samples) {
 			t.Fatalf("%s %s: the oracle has no samples", name, m.name)
 		}
 		check(t, name+" "+m.name, m.dist, o)
+		if p := m.dist.Percentiles(1); p.FromHistogram != (m.name == "itl") {
+			t.Errorf("%s %s: from a histogram: %v", name, m.name, p.FromHistogram)
+		}
 	}
 }
 

@@ -67,7 +67,10 @@ func check(t *testing.T, name string, d *Distribution, all oracle) {
 	}
 	for permille, got := range map[int]float64{500: p.P50, 900: p.P90, 950: p.P95, 990: p.P99, 999: p.P999} {
 		want := o.quantile(permille)
-		slack := resolution(want)
+		slack := int64(0)
+		if p.FromHistogram {
+			slack = resolution(want)
+		}
 		low, high := want, min(want+slack, o[len(o)-1])
 		if want < 0 { // the magnitude is rounded up
 			low, high = want-slack, want
@@ -115,24 +118,30 @@ func TestDistributionWeighted(t *testing.T) {
 		"large negatives":       weighted(-5*ms, 60, -9*ms, 40, 1, 20),
 		"151, p99 rounds wrong": weighted(1, 149, 5, 1, 9, 1), // rank ceil(149.49) = 150, not 149
 	} {
-		d := NewDistribution()
-		for _, v := range samples {
-			d.Add(v)
+		for _, d := range []*Distribution{NewDistribution(), NewHistogram(), {limit: 100, max: math.MinInt64}} {
+			for _, v := range samples {
+				d.Add(v)
+			}
+			check(t, name, d, samples)
+			check(t, name+", again", d, samples)
+			if p := d.Percentiles(1); p != nil && p.FromHistogram != (len(samples) > d.limit) {
+				t.Errorf("%s: from a histogram: %v, with %d values of at most %d", name, p.FromHistogram, len(samples), d.limit)
+			}
 		}
-		check(t, name, d, samples)
 	}
 }
 
 // TestDistributionRanks asks for every rank of every small size. Values are
 // their own rank and below 2,048, so the answer must be exact.
 func TestDistributionRanks(t *testing.T) {
-	d := NewDistribution()
-	for n := int64(1); n <= 1200; n++ {
-		d.Add(n)
-		for _, permille := range []int64{1, 10, 250, 500, 900, 950, 990, 999, 1000} {
-			want := int64(math.Ceil(float64(n*permille) / 1000))
-			if got := d.QuantileNS(permille); got != want {
-				t.Fatalf("%d samples 1..%d: quantile %d/1000 = %d, want %d", n, n, permille, got, want)
+	for _, d := range []*Distribution{NewDistribution(), NewHistogram()} {
+		for n := int64(1); n <= 1200; n++ {
+			d.Add(n)
+			for _, permille := range []int64{1, 10, 250, 500, 900, 950, 990, 999, 1000} {
+				want := int64(math.Ceil(float64(n*permille) / 1000))
+				if got := d.QuantileNS(permille); got != want {
+					t.Fatalf("%d samples 1..%d: quantile %d/1000 = %d, want %d", n, n, permille, got, want)
+				}
 			}
 		}
 	}
@@ -143,6 +152,10 @@ func TestDistributionRandom(t *testing.T) {
 	for round := range 15 {
 		var all oracle
 		parts := []*Distribution{NewDistribution(), NewDistribution(), NewDistribution()}
+		if round%2 == 0 {
+			parts[1] = NewHistogram()
+			parts[2].limit = 300
+		}
 		for range 1 + rng.IntN(4000) {
 			v := int64(math.Exp(rng.NormFloat64()*3 + 12)) // log-normal around 0.16 ms
 			if round%3 == 0 && rng.IntN(20) == 0 {
@@ -163,7 +176,7 @@ func TestDistributionRandom(t *testing.T) {
 }
 
 func TestDistributionAboveAnHour(t *testing.T) {
-	d := NewDistribution()
+	d := NewHistogram()
 	for range 9 {
 		d.Add(1000)
 	}
@@ -187,7 +200,7 @@ func TestPercentilesUnits(t *testing.T) {
 }
 
 func BenchmarkDistributionAdd(b *testing.B) {
-	d := NewDistribution()
+	d := NewHistogram()
 	v := int64(1)
 	b.ReportAllocs()
 	for b.Loop() {

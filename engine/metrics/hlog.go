@@ -47,10 +47,11 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	}
 	for i := range targets {
 		for _, m := range targets[i].metrics() {
-			if err := line(m.dist.values, m.name, c.urls[i]); err != nil {
+			values, early := m.dist.histograms()
+			if err := line(values, m.name, c.urls[i]); err != nil {
 				return err
 			}
-			if err := line(m.dist.early, m.name+"_early", c.urls[i]); err != nil {
+			if err := line(early, m.name+"_early", c.urls[i]); err != nil {
 				return err
 			}
 		}

@@ -21,8 +21,10 @@ type Outage struct {
 	Outcome  string   `json:"outcome"` // the most frequent
 	Error    string   `json:"error"`   // of the first that ended so
 
-	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before
-	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile
+	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before; null but of the first 16 outages
+	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile; likewise
+
+	at failingPlace
 }
 
 // What an outage is: the stretch of a target's requests, in order of sending, in which the failed ones outweigh those that
@@ -31,7 +33,8 @@ type Outage struct {
 const (
 	okWeight    = 4
 	leastOutage = 5
-	mostOutages = 4 // notes; the summary has them all
+	mostOutages = 4  // notes; the summary has them all
+	mostOthers  = 16 // outages for which all other requests are looked at
 )
 
 // failingPlace is what may fail on its own.
@@ -59,16 +62,18 @@ func (c *Collector) outages() []Outage {
 			continue
 		}
 		o := c.outage(list, from, to)
-		o.Target = c.urls[at.target]
+		o.Target, o.at = c.urls[at.target], at
 		if peers[at.target] > 1 {
 			o.Address = c.timings.peers.of(at.peer)
 		}
-		c.others(&o, at)
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Outage) int {
 		return cmp.Or(cmp.Compare(a.FromS, b.FromS), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Address, b.Address))
 	})
+	for i := range out[:min(len(out), mostOthers)] {
+		c.others(&out[i])
+	}
 	return out
 }
 
@@ -133,10 +138,10 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 }
 
 // others compares the TTFT of everybody else before and during an outage at one place.
-func (c *Collector) others(o *Outage, at failingPlace) {
+func (c *Collector) others(o *Outage) {
 	var before, during []int64
 	c.timings.each(func(k *timing) {
-		if k.ttftNS == record.None || (failingPlace{k.target, k.peer}) == at {
+		if k.ttftNS == record.None || (failingPlace{k.target, k.peer}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {

@@ -72,7 +72,7 @@ func TestSummaryKeys(t *testing.T) {
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
 		{"target", target[0], "url requests ttft_ms"},
 		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles lanes realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s lane_run_queue_delay_s late"},
-		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], percentiles},
+		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], percentiles + " from_histogram"},
 	} {
 		got := keys(t, tt.object)
 		at := 0

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -21,20 +20,24 @@ var ErrNoResults = errors.New("no results here")
 // rebuild makes a summary out of the records alone. What only the run itself
 // knew is absent: ITL, connections, the client, the limits.
 func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
-	var urls []string
+	var urls places
 	_, err := EachRecord(dir, func(r *record.Record) {
-		if r.Target != "" && !slices.Contains(urls, r.Target) {
-			urls = append(urls, r.Target)
+		if r.Target != "" {
+			urls.of(r.Target)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := metrics.NewCollector(urls, slos...)
+	c := metrics.NewCollector(urls.list, slos...)
 	var endNS int64
 	var w metrics.Workload
 	w.Requests, err = EachRecord(dir, func(r *record.Record) {
-		c.Add(r, slices.Index(urls, r.Target))
+		target := -1 // it never had one
+		if r.Target != "" {
+			target = urls.of(r.Target)
+		}
+		c.Add(r, target)
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		w.InputTokens += max(0, r.InputTokens)
 		w.OutputTokens += max(0, r.OutputTokens)
@@ -58,6 +61,24 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	return s, nil
 }
 
+// places numbers different texts in order of first mention.
+type places struct {
+	list []string
+	at   map[string]int
+}
+
+func (p *places) of(text string) int {
+	at, ok := p.at[text]
+	if !ok {
+		if p.at == nil {
+			p.at = map[string]int{}
+		}
+		at = len(p.list)
+		p.at[text], p.list = at, append(p.list, text)
+	}
+	return at
+}
+
 // rebuildServers sums up the servers' samples that are on disk; nil where there are none. How often they were meant to come,
 // and whether all servers were read, only the run knew.
 func rebuildServers(dir string) (*metrics.Servers, error) {
@@ -65,15 +86,16 @@ func rebuildServers(dir string) (*metrics.Servers, error) {
 	if err != nil || len(samples) == 0 {
 		return nil, err
 	}
-	var pages, targets []string
+	var pages places
+	var targets []string
 	for i := range samples {
-		if !slices.Contains(pages, samples[i].URL) {
-			pages, targets = append(pages, samples[i].URL), append(targets, samples[i].Target)
+		if pages.of(samples[i].URL) == len(targets) {
+			targets = append(targets, samples[i].Target)
 		}
 	}
 	w := scrape.NewWatch(targets)
 	for i := range samples {
-		w.Add(slices.Index(pages, samples[i].URL), &samples[i])
+		w.Add(pages.of(samples[i].URL), &samples[i])
 	}
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }

@@ -1,9 +1,43 @@
 // Package stats has the formulas that summaries of runs and of traces share, so that both count alike.
 //
-// It knows numbers, not what they mean. Functions are pure, allocate nothing and may be called from anywhere.
+// It knows numbers, not what they mean. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
 package stats
 
-import "math"
+import (
+	"math"
+	"slices"
+)
+
+// Percentiles describes one distribution. Percentiles are by nearest rank: the smallest value that at least that share of the
+// values do not exceed, as quantile_disc of DuckDB has it. They are exact, as Max and Mean always are, unless FromHistogram. The
+// unit is in the key that holds it (drift_us, ttft_ms).
+type Percentiles struct {
+	P50           float64 `json:"p50"`
+	P90           float64 `json:"p90"`
+	P95           float64 `json:"p95"`
+	P99           float64 `json:"p99"`
+	P999          float64 `json:"p999"`
+	Max           float64 `json:"max"`
+	Mean          float64 `json:"mean"`
+	FromHistogram bool    `json:"from_histogram,omitempty"` // the values were counted in buckets: percentiles are within 0.1 %
+}
+
+// PerMille are the percentiles of Percentiles, in order.
+func PerMille() [5]int64 { return [5]int64{500, 900, 950, 990, 999} }
+
+// Describe sorts values and describes them in units of unit; nil without values.
+func Describe[T int32 | int64](values []T, unit float64) *Percentiles {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values {
+		sum += float64(v)
+	}
+	at := func(permille int64) float64 { return float64(values[Rank(int64(len(values)), permille)-1]) / unit }
+	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(len(values)) / unit}
+}
 
 // Rank is the place, from 1, of a percentile by nearest rank among n sorted values: the first that at least that share of them do
 // not exceed.
