@@ -169,6 +169,51 @@ func TestVLLMCommand(t *testing.T) {
 	res.join(t, m.stop(t))
 }
 
+// TestVLLMDatasets: command lines of `vllm bench serve` with its own data sets, under either name of the command: as many requests, tokens,
+// blocks and instants as there.
+func TestVLLMDatasets(t *testing.T) {
+	long(t)
+	const timed = `{"ts": 0, "in": 655, "out": 3, "ids": [46, 47]}
+{"ts": 40, "in": 655, "out": 4, "ids": [46, 47]}
+{"ts": 100, "in": 600, "out": 5, "ids": [46, 48]}
+{"ts": 200, "in": 600, "out": 5, "ids": [46, 48]}
+`
+	const custom = `{"prompt": "What is the capital of India?", "output_tokens": 10}
+{"prompt": "What is the capital of Iran?", "output_tokens": 15}
+`
+	const labels = "--timed-trace-chunk-hash-size 512 --timed-trace-sec-multiplier 0.001 --timed-trace-label-timestamp ts --timed-trace-label-input-length in --timed-trace-label-output-length out --timed-trace-label-hash-ids ids"
+	for _, c := range []struct {
+		name, text, line string
+		planned, output  []int64 // by row
+	}{
+		{"timed_trace", timed, "--dataset-name timed_trace --num-prompts 3 --ignore-eos " + labels, []int64{0, 40e6, 100e6}, []int64{3, 4, 5}},
+		{"timed_trace as profile", timed, "profile --dataset-name timed_trace --num-prompts 3 --request-rate inf " + labels, []int64{0, 40e6, 100e6}, []int64{3, 4, 5}},
+		{"custom", custom, "--dataset-name custom --custom-output-len -1 --ignore-eos", []int64{0, 0}, []int64{10, 15}},
+		{"custom of one length", custom, "--dataset-name custom --custom-output-len 7 --ignore-eos", []int64{0, 0}, []int64{7, 7}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := startMock(t, "--model", "served", "--block-tokens", "16")
+			dir := t.TempDir()
+			fileIn(t, dir, "t.jsonl", c.text)
+			r := asTyped(t, dir, c.line+" --backend vllm --model /models/m --served-model-name served --base-url "+m.url+" --dataset-path t.jsonl --save-result --seed 0")
+			res := r.finish(t)
+			res.only(t, "ok")
+			if len(res.lines) != len(c.planned) || res.code > 1 || len(res.reasons()) > 0 {
+				t.Fatalf("%d lines, exit %d, %q\n%s", len(res.lines), res.code, res.reasons(), res.stderr)
+			}
+			log := m.stop(t)
+			for _, l := range res.lines {
+				if l.Planned != c.planned[l.Row] || l.Completion != c.output[l.Row] || len(log[l.ID]) != 1 || log[l.ID][0].Prompt != l.Prompt {
+					t.Errorf("row %d: planned %d, %d tokens; want %d, %d; seen by the server: %+v", l.Row, l.Planned, l.Completion, c.planned[l.Row], c.output[l.Row], log[l.ID])
+				}
+				if strings.HasPrefix(c.name, "timed") && (l.Prompt != []int64{655, 655, 600}[l.Row] || l.Expected != []int64{0, 640, 512}[l.Row]) {
+					t.Errorf("row %d: %d prompt tokens, %d expected from the cache", l.Row, l.Prompt, l.Expected)
+				}
+			}
+		})
+	}
+}
+
 // TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, extra inputs are in the body; none
 // of the secrets is in the results or on the terminal.
 func TestHeadersAndPaths(t *testing.T) {

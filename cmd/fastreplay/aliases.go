@@ -92,8 +92,16 @@ func replayerAliases() []alias {
 // vllmAliases are of `vllm bench serve` (vllm/benchmarks/serve.py).
 func vllmAliases() []alias {
 	return []alias{
-		{name: "dataset-name", flag: "format", value: oneOf(map[string]string{"sharegpt": "sharegpt", "burstgpt": "burstgpt"}),
-			note: "vLLM's bench sends at --request-rate, and without one all at once (here --rate max); a trace with times is sent at its times. Of a conversation all that was asked is sent, in the file's order; there the first question is, shuffled"},
+		{name: "dataset-name", flag: "format", value: oneOf(vllmDatasets()),
+			note: "rows are sent in the file's order, of a conversation all that was asked; vLLM's bench shuffles all but a timed_trace, asks a conversation's first question, and begins again where there are fewer than --num-prompts. Prompts have their whole input_length, where it cuts them to their hash ids; custom ones are sent without a template but that of --backend openai-chat's server"},
+		{name: "timed-trace-chunk-hash-size", flag: "block-tokens"},
+		{name: "timed-trace-sec-multiplier", flag: "time-unit", value: perSecond},
+		{name: "timed-trace-label-timestamp", flag: "fields", value: prefixed("timestamp="), adds: true},
+		{name: "timed-trace-label-input-length", flag: "fields", value: prefixed("input_length="), adds: true},
+		{name: "timed-trace-label-output-length", flag: "fields", value: prefixed("output_length="), adds: true},
+		{name: "timed-trace-label-hash-ids", flag: "fields", value: prefixed("hash_ids="), adds: true},
+		{name: "custom-output-len", flag: "extra-inputs", value: ownLength, adds: true},
+		{name: "served-model-name", flag: "model"},
 		{name: "base-url", flag: "url"},
 		{name: "host", flag: "url"},
 		{name: "port", flag: "url"},
@@ -170,6 +178,7 @@ func refusals() []alias {
 		{"image-width-mean image-height-mean audio-length-mean video-width video-height rankings-passages-mean", "prompts are text here"},
 		{"inter-turn-delay-cap-seconds max-idle-gap-cap-seconds trace-idle-gap-cap-seconds conversation-turn-delay-ratio session-delay-ratio", "delays are the trace's; --scale shortens all of its times"},
 		{"sharegpt-output-len", "answers have their recorded lengths; --no-force-output --extra-inputs max_tokens:N gives all the same bound"},
+		{"probe-request-rate", "no probes are sent beside the load; start a second fastreplay with its own rate"},
 		{"lora-modules lora-assignment", "one model is asked; give it with --model"},
 	} {
 		all = append(all, each(r.names, alias{refused: r.why})...)
@@ -216,7 +225,7 @@ func meaningless() []alias {
 		{note: "requests.jsonl, histograms.hlog and summary.json are always written, under those names; --export adds the files of another tool",
 			one: `
 				export-level profile-export-level profile-export-prefix profile-export-file result-filename summary-path
-				tracing-path label slice-duration`,
+				tracing-path label slice-duration timeline-itl-thresholds`,
 			switches: `
 				save-result save-detailed append-result export-outputs-json export-http-trace generate-plots plot-timeline
 				plot-dataset-stats auto-plot no-auto-plot plot-required show-trace-timing`},

@@ -27,6 +27,7 @@ type hands struct {
 	profile bool
 
 	fromFile []string // our flags that a file set
+	dataset  string   // vLLM's --dataset-name; "" = not given
 	lengths  string   // alias that gives lengths to answers of which the trace has none; "" = not given
 	notes    []string
 }
@@ -74,6 +75,16 @@ func (v *aliasValue) Type() string { return "value" }
 // settle turns what was typed, and after it what a file says, into our flags. The trace may also stand beside them.
 func (h *hands) settle(o *options, args []string) error {
 	for _, t := range h.taken {
+		if t.name == "dataset-name" {
+			h.dataset, h.profile = t.text, false // the command is no AIPerf's
+		}
+	}
+	for _, t := range h.taken {
+		for _, theirs := range notAIPerf() {
+			if h.dataset != "" && theirs.name == t.name {
+				t.alias = &theirs
+			}
+		}
 		if err := h.take(t); err != nil {
 			return err
 		}
@@ -86,7 +97,7 @@ func (h *hands) settle(o *options, args []string) error {
 			return err
 		}
 	}
-	for _, step := range []func(*options) error{h.join, h.asTyped, h.inFileTime, h.ourAPI, h.likeAIPerf} {
+	for _, step := range []func(*options) error{h.join, h.likeVLLM, h.asTyped, h.inFileTime, h.ourAPI, h.likeAIPerf} {
 		if err := step(o); err != nil {
 			return err
 		}
@@ -129,6 +140,9 @@ func (h *hands) take(t taken) error {
 	case t.name == "port":
 		h.address.port = text
 		return nil
+	case t.name == "served-model-name": // --model then names the tokenizer
+		h.typed["model"] = "--served-model-name"
+		return h.flags.Set("model", text)
 	}
 	return h.set(t.alias, text)
 }

@@ -99,8 +99,18 @@ func TestAliases(t *testing.T) {
 		{"--dataset azure --time-in-secs 60", "--format azure --duration 1m0s"},
 		{"--ttft-slo 5 --tpot-slo 0.06 --goodput e2e:9000", "--goodput e2e:9000,ttft:5000,tpot:60"},
 		{"--goodput ttft:500 tpot:50", "--goodput ttft:500,tpot:50"},
-		{"--dataset-name sharegpt", "--format sharegpt"},
-		{"--dataset-name burstgpt", "--format burstgpt"},
+		{"--dataset-name sharegpt --port 9", "--format sharegpt --url 127.0.0.1:9 --limit 1000 --rate max --no-force-output true"},
+		{"--dataset-name burstgpt --num-prompts 3 --request-rate 2", "--format burstgpt --url 127.0.0.1:8000 --limit 3 --rate 2 --arrival poisson --no-force-output true"},
+		{"--dataset-name timed_trace", "--format mooncake --url 127.0.0.1:8000 --limit 1000 --block-tokens 16 --time-unit s --fixed-schedule true"},
+		{"--base-url http://h:1 --dataset-name timed_trace --timed-trace-chunk-hash-size 512 --timed-trace-sec-multiplier 0.001 --num-prompts 7 --max-concurrency 9 --request-rate inf --ignore-eos --header A=b",
+			"--url http://h:1 --format mooncake --block-tokens 512 --time-unit ms --limit 7 --concurrency 9 --fixed-schedule true --header A: b"},
+		{"--dataset-name timed_trace --no-self-timed --request-rate 3 --timed-trace-sec-multiplier 1e-6 --served-model-name s --model /models/m",
+			"--url 127.0.0.1:8000 --format mooncake --limit 1000 --block-tokens 16 --time-unit us --no-fixed-schedule true --rate 3 --arrival poisson --model s"},
+		{"--dataset-name timed_trace --timed-trace-label-timestamp ts --timed-trace-label-input-length in --timed-trace-label-output-length out --timed-trace-label-hash-ids ids",
+			"--format mooncake --url 127.0.0.1:8000 --limit 1000 --block-tokens 16 --time-unit s --fixed-schedule true --fields [hash_ids=ids,input_length=in,output_length=out,timestamp=ts]"},
+		{"--dataset-name custom --max-concurrency 4", "--format mooncake --url 127.0.0.1:8000 --limit 1000 --concurrency 4 --no-force-output true --fields [output_length=output_tokens,text_input=prompt] --extra-inputs max_tokens:256"},
+		{"--dataset-name custom --custom-output-len 9 --ignore-eos", "--format mooncake --url 127.0.0.1:8000 --limit 1000 --rate max --fields [output_length=output_tokens,text_input=prompt] --extra-inputs max_tokens:9,ignore_eos:true"},
+		{"--dataset-name custom --custom-output-len -1 --ignore-eos", "--format mooncake --url 127.0.0.1:8000 --limit 1000 --rate max --fields [output_length=output_tokens,text_input=prompt] --extra-inputs ignore_eos:true"},
 		{"--base-url http://h:1", "--url http://h:1"},
 		{"--host h", "--url h:8000"},
 		{"--port 9", "--url 127.0.0.1:9"},
@@ -140,6 +150,11 @@ func settings(flags *pflag.FlagSet) string {
 	var all []string
 	flags.Visit(func(f *pflag.Flag) {
 		text := f.Value.String()
+		if f.Name == "fields" { // in no order
+			all := strings.Split(strings.Trim(text, "[]"), ",")
+			slices.Sort(all)
+			text = "[" + strings.Join(all, ",") + "]"
+		}
 		if s, ok := f.Value.(pflag.SliceValue); ok {
 			text = strings.Join(s.GetSlice(), ",")
 		}
@@ -219,37 +234,38 @@ func TestTakenWithNote(t *testing.T) {
 // TestRefusedAliases: in one line, naming the flag as it was typed, and no value that may be secret.
 func TestRefusedAliases(t *testing.T) {
 	for line, want := range map[string]string{
-		"--custom-dataset-type random_pool":                  `--custom-dataset-type "random_pool": there is no such thing here; there are bailian_trace, burst_gpt_trace,`,
-		"--endpoint-type rankings":                           `--endpoint-type "rankings": there is no such thing here; there are chat, completions, embeddings`,
-		"--dataset uniform(1,2)":                             `--dataset "uniform(1,2)": there is no such thing here; there are azure, bailian, mooncake`,
-		"--dataset-name random":                              `--dataset-name "random"`,
-		"--request-count many":                               `--request-count "many": want a whole number`,
-		"--random-seed -1":                                   `--random-seed "-1": want a whole number`,
-		"--scale-factor fast":                                `--scale-factor "fast": want a number`,
-		"--request-rate 1,2":                                 `--request-rate "1,2": want requests per second, or max`,
-		"--request-rate -1":                                  "--request-rate: ",
-		"--benchmark-duration 60s":                           `--benchmark-duration "60s": want a number of seconds, not below 0`,
-		"--benchmark-duration -1":                            `--benchmark-duration "-1": want a number of seconds`,
-		"--benchmark-duration nan":                           `--benchmark-duration "nan": want a number of seconds`,
-		"--benchmark-duration inf":                           `--benchmark-duration "inf": want a number of seconds`,
-		"--fixed-schedule-start-offset 1e300":                `--fixed-schedule-start-offset "1e300": want a number of milliseconds`,
-		"--benchmark-grace-period 5":                         "--benchmark-grace-period is about what is in flight when --duration is over",
-		"--output-path .jsonl":                               `--output-path ".jsonl": want the path of a file or a directory`,
-		"--streaming=maybe":                                  `--streaming "maybe"`,
-		"--streaming --no-stream":                            "--no-stream and --streaming are two names of one flag and differ; give one of them",
-		"--input-file a --trace b":                           "--trace and --input-file are two names of one flag and differ",
-		"--input-file a --dataset-path b":                    "--input-file and --dataset-path are two names of one flag and differ",
-		"--rate 5 --request-rate 6":                          "--rate and --request-rate are two names of one flag and differ",
-		"--url a:1 --host b":                                 "--url and --host are two names of one flag and differ",
-		"--url a:1?key=s3cr3t --endpoint http://b/?k=s3cr3t": "--url and --endpoint are two names of one flag and differ",
-		"--from 1s --fixed-schedule-end-offset 9":            "--from counts from the earliest row",
-		"--fixed-schedule-start-offset 9 --to 1s":            "--to counts from the earliest row",
-		"--model a,b":                                        `--model "a,b": several models; want one`,
-		"--model-names a,b":                                  `--model-names "a,b": several models; want one`,
-		"--fixed-schedule --request-rate 5":                  "--fixed-schedule sends at trace times, which --request-rate and --ramp ignore",
-		"--api-key a --api-key-file b":                       "--api-key and --api-key-file exclude each other",
-		"--duration-grace 1s":                                "--duration-grace is about what is in flight when --duration is over",
-		"--duration 1s --duration-grace -1s":                 "--duration-grace cannot be negative",
+		"--custom-dataset-type random_pool":                         `--custom-dataset-type "random_pool": there is no such thing here; there are bailian_trace, burst_gpt_trace,`,
+		"--endpoint-type rankings":                                  `--endpoint-type "rankings": there is no such thing here; there are chat, completions, embeddings`,
+		"--dataset uniform(1,2)":                                    `--dataset "uniform(1,2)": there is no such thing here; there are azure, bailian, mooncake`,
+		"--dataset-name random":                                     `--dataset-name "random"`,
+		"--dataset-name timed_trace --timed-trace-sec-multiplier 2": `--timed-trace-sec-multiplier "2": want 1, 0.001, 0.000001 or 0.000000001`,
+		"--request-count many":                                      `--request-count "many": want a whole number`,
+		"--random-seed -1":                                          `--random-seed "-1": want a whole number`,
+		"--scale-factor fast":                                       `--scale-factor "fast": want a number`,
+		"--request-rate 1,2":                                        `--request-rate "1,2": want requests per second, or max`,
+		"--request-rate -1":                                         "--request-rate: ",
+		"--benchmark-duration 60s":                                  `--benchmark-duration "60s": want a number of seconds, not below 0`,
+		"--benchmark-duration -1":                                   `--benchmark-duration "-1": want a number of seconds`,
+		"--benchmark-duration nan":                                  `--benchmark-duration "nan": want a number of seconds`,
+		"--benchmark-duration inf":                                  `--benchmark-duration "inf": want a number of seconds`,
+		"--fixed-schedule-start-offset 1e300":                       `--fixed-schedule-start-offset "1e300": want a number of milliseconds`,
+		"--benchmark-grace-period 5":                                "--benchmark-grace-period is about what is in flight when --duration is over",
+		"--output-path .jsonl":                                      `--output-path ".jsonl": want the path of a file or a directory`,
+		"--streaming=maybe":                                         `--streaming "maybe"`,
+		"--streaming --no-stream":                                   "--no-stream and --streaming are two names of one flag and differ; give one of them",
+		"--input-file a --trace b":                                  "--trace and --input-file are two names of one flag and differ",
+		"--input-file a --dataset-path b":                           "--input-file and --dataset-path are two names of one flag and differ",
+		"--rate 5 --request-rate 6":                                 "--rate and --request-rate are two names of one flag and differ",
+		"--url a:1 --host b":                                        "--url and --host are two names of one flag and differ",
+		"--url a:1?key=s3cr3t --endpoint http://b/?k=s3cr3t":        "--url and --endpoint are two names of one flag and differ",
+		"--from 1s --fixed-schedule-end-offset 9":                   "--from counts from the earliest row",
+		"--fixed-schedule-start-offset 9 --to 1s":                   "--to counts from the earliest row",
+		"--model a,b":                                               `--model "a,b": several models; want one`,
+		"--model-names a,b":                                         `--model-names "a,b": several models; want one`,
+		"--fixed-schedule --request-rate 5":                         "--fixed-schedule sends at trace times, which --request-rate and --ramp ignore",
+		"--api-key a --api-key-file b":                              "--api-key and --api-key-file exclude each other",
+		"--duration-grace 1s":                                       "--duration-grace is about what is in flight when --duration is over",
+		"--duration 1s --duration-grace -1s":                        "--duration-grace cannot be negative",
 	} {
 		if !strings.Contains(line, "--trace") && !strings.Contains(line, "--dataset-path") {
 			line += " x.jsonl"
@@ -275,6 +291,8 @@ func TestProfileDefaults(t *testing.T) {
 		{"-u h:1 --endpoint-type chat --streaming --no-fixed-schedule", "--url h:1 --api chat --no-stream false --no-fixed-schedule true --concurrency 1", "as aiperf profile does unless told otherwise: --concurrency 1"},
 		{"-u h:1 --endpoint-type chat --streaming --no-fixed-schedule --request-rate 3", "--url h:1 --api chat --no-stream false --no-fixed-schedule true --rate 3 --arrival poisson", ""},
 		{"-u h:1 --endpoint-type chat --streaming --gpu-telemetry --server-metrics a:1 b:2 --ui none", "--url h:1 --api chat --no-stream false", "--gpu-telemetry: what the servers' GPUs do is not collected"},
+		{"-u h:1 --backend vllm --dataset-name timed_trace --num-prompts 3", "--url h:1 --api completions --format mooncake --limit 3 --block-tokens 16 --time-unit s --fixed-schedule true",
+			"as vllm bench serve does unless told otherwise: --timed-trace-chunk-hash-size 16; --timed-trace-sec-multiplier 1; --self-timed"},
 		{"-u h:1 --endpoint-type chat --streaming --tokenizer /no/such", "--url h:1 --api chat --no-stream false", "--tokenizer /no/such: no file or folder of this machine; it is not needed: prompts are proven on the server"},
 	} {
 		_, h, err := typed(t, true, append([]string{"--trace", "x"}, strings.Fields(c.line)...)...)
