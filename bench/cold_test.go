@@ -1,9 +1,14 @@
 package bench
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // oneByOne makes a server's hits a matter of order alone: with one request in flight, nothing overtakes.
@@ -142,5 +147,57 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 		if got := print(other...); got == base {
 			t.Errorf("%s does not change the fingerprint", name)
 		}
+	}
+}
+
+// TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
+// agree with the tokens that came, so they are the hits: a warm cache is found out, and what is below the ideal has its causes.
+func TestWarmCacheByCounters(t *testing.T) {
+	t.Parallel()
+	mocks := []*mockServer{startMock(t, "--no-cached-tokens"), startMock(t)} // the other one reports
+	for name, urls := range map[string][]string{"alone": {mocks[0].url}, "beside one that reports": {mocks[0].url, mocks[1].url}} {
+		t.Run(name, func(t *testing.T) {
+			args := oneByOne(t, "--cold", "off", "--seed", fmt.Sprint(len(urls)))
+			for _, url := range urls {
+				args = append(args, "--url", url)
+			}
+			cold := run(t, args...)
+			cold.verdict(t)
+			p := cold.summary.PrefixCache
+			if p.HitRatio == nil || *p.HitRatio != *p.ExpectedHitRatio || p.UnreportedRequests != 0 || p.Shortfall.NotReportedTokens != 0 {
+				t.Errorf("the cold run: %+v, %+v", p, p.Shortfall)
+			}
+			warm := run(t, args...)
+			warm.verdict(t, "the cache was warm")
+			p = warm.summary.PrefixCache
+			from, all := "server counters", warm.summary.Servers.All
+			if len(urls) > 1 {
+				from = "responses and server counters"
+			}
+			if p.HitsFrom != from || math.Abs(*p.HitRatio-*all.PrefixHitRatio) > 1e-9 || *p.HitRatio <= *p.ExpectedHitRatio {
+				t.Errorf("the warm run: %v from %q; the counters say %v", *p.HitRatio, p.HitsFrom, *all.PrefixHitRatio)
+			}
+			said := strings.Join(strings.Fields(warm.stderr), " ")
+			if want := human.Percent(*p.HitRatio) + " hits by the " + from; len(urls) == 1 && !strings.Contains(said, want) || strings.Contains(said, "needs --enable-prompt-tokens-details") {
+				t.Errorf("no %q, or advice that is not needed:\n%s", want, warm.stderr)
+			}
+			run(t, append(args, "--allow-warm")...).verdict(t)
+		})
+	}
+}
+
+// TestShortfallByCounters: what a cache too small has evicted is the same by the counters as by the responses.
+func TestShortfallByCounters(t *testing.T) {
+	t.Parallel()
+	args := oneByOne(t)
+	var by [2]metrics.Shortfall
+	for i, mock := range [][]string{nil, {"--no-cached-tokens"}} {
+		m := startMock(t, append(mock, "--cache-tokens", "9600")...)
+		r := run(t, append(args, "--url", m.url)...)
+		r.verdict(t)
+		by[i] = *r.summary.PrefixCache.Shortfall
+	}
+	if by[0] != by[1] || by[0].EvictedTokens == 0 || by[0].UnexplainedTokens != 0 {
+		t.Errorf("by responses %+v, by counters %+v", by[0], by[1])
 	}
 }

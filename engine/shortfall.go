@@ -11,13 +11,15 @@ import (
 )
 
 // Shortfall tells why servers had fewer tokens cached than expected: it shows the run, at its own instants, to a model of
-// each instance's cache, once without a limit and once with the instance's capacity. Call it after Do. It is nil where
-// nothing exact was expected.
-func (r *Run) Shortfall() *metrics.Shortfall {
+// each instance's cache, once without a limit and once with the instance's capacity. counted is what servers counted as hits,
+// by target, where that takes the place of what responses report; else record.None. Call it after Do. It is nil where nothing
+// exact was expected.
+func (r *Run) Shortfall(counted []int64) *metrics.Shortfall {
 	if r.work.Overhead.HeadUnknown {
 		return nil
 	}
 	a := audit{work: r.work, records: r.records}
+	sums := make([]evidence, len(counted)) // of the requests of each target whose hits are only known in all
 	byInstance := map[netip.AddrPort][]int32{}
 	reports := map[int]bool{}
 	for i := range r.records {
@@ -34,9 +36,23 @@ func (r *Run) Shortfall() *metrics.Shortfall {
 			limited = a.heldThere(requests, nil, r.work.cache(instance))
 		}
 		for j, i := range requests {
-			a.explain(&r.records[i], evidence{
-				off: r.work.cache(instance).Off, reports: reports[r.work.Places[i].Target], unlimited: unlimited[j], there: there[j], limited: limited[j],
-			})
+			target := r.work.Places[i].Target
+			e := evidence{off: r.work.cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
+			if counted[target] == record.None || e.off {
+				a.explain(&r.records[i], e)
+			} else if r.records[i].Outcome == record.OK {
+				sums[target].add(r.records[i].ExpectedCachedTokens, e)
+			}
+		}
+	}
+	for target, e := range sums {
+		switch {
+		case counted[target] == record.None:
+		case e.mixed:
+			a.found.Tokens += e.expected
+			a.found.NotReportedTokens += e.expected
+		default:
+			a.divide(e.expected-counted[target], e)
 		}
 	}
 	return &a.found
@@ -53,9 +69,25 @@ type audit struct {
 type evidence struct {
 	off     bool // it says that it caches nothing
 	reports bool // its target has reported cached tokens
+
+	expected int64 // tokens
+	mixed    bool  // of several requests: of some nothing is expected, but their hits are counted with the others'
 	// Tokens that models held for the request: one cache without a limit for all that the address stands for, one of the instance
 	// that answered, and that with a limit.
 	unlimited, there, limited int64
+}
+
+// add adds what is known of one more request, of which so many tokens were expected. What a model holds beyond them makes up for
+// nothing that another request lacks.
+func (e *evidence) add(expected int64, o evidence) {
+	if expected == record.None {
+		e.mixed = true
+		return
+	}
+	e.expected += expected
+	e.unlimited += min(expected, o.unlimited)
+	e.there += min(expected, o.there)
+	e.limited += min(expected, o.limited)
 }
 
 // explain divides what a request lacks among the causes, in the order in which they can be told.
@@ -64,24 +96,31 @@ func (a *audit) explain(rec *record.Record, e evidence) {
 		return
 	}
 	short := rec.ExpectedCachedTokens - max(0, rec.CachedTokens) // once a target has reported, absent is 0 in a usage
-	if short <= 0 {
-		return
-	}
-	a.found.Tokens += short
 	switch {
+	case short <= 0:
 	case e.off:
+		a.found.Tokens += short
 		a.found.CacheOffTokens += short
 	case !e.reports || !rec.ToldUsage():
+		a.found.Tokens += short
 		a.found.NotReportedTokens += short
 	default:
-		inPrefill := min(short, max(0, rec.ExpectedCachedTokens-e.unlimited))
-		elsewhere := min(short-inPrefill, max(0, e.unlimited-e.there))
-		evicted := min(short-inPrefill-elsewhere, max(0, e.there-e.limited))
-		a.found.InPrefillTokens += inPrefill
-		a.found.ElsewhereTokens += elsewhere
-		a.found.EvictedTokens += evicted
-		a.found.UnexplainedTokens += short - inPrefill - elsewhere - evicted
+		e.expected = rec.ExpectedCachedTokens
+		a.divide(short, e)
 	}
+}
+
+// divide divides tokens that are missing among what the models explain.
+func (a *audit) divide(short int64, e evidence) {
+	short = max(0, short)
+	inPrefill := min(short, max(0, e.expected-e.unlimited))
+	elsewhere := min(short-inPrefill, max(0, e.unlimited-e.there))
+	evicted := min(short-inPrefill-elsewhere, max(0, e.there-e.limited))
+	a.found.Tokens += short
+	a.found.InPrefillTokens += inPrefill
+	a.found.ElsewhereTokens += elsewhere
+	a.found.EvictedTokens += evicted
+	a.found.UnexplainedTokens += short - inPrefill - elsewhere - evicted
 }
 
 // moment is when something happened to a request that its server's cache knows of.

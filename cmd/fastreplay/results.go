@@ -67,8 +67,8 @@ func (s *results) conclude(run *engine.Run) error {
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
 	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
-	info.Unwritten, info.Shortfall = unwritten, run.Shortfall()
 	info.Servers = s.servers.summary()
+	info.Unwritten, info.Shortfall = unwritten, run.Shortfall(s.collector.CountedHits(info.Servers))
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strings"
+
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
@@ -66,7 +68,13 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.Throughput = throughput(s)
 	s.InFlight, s.Outages = c.inFlight(s.Run.DurationS), c.outages()
 	setGoodput(s, &all, targets)
-	s.PrefixCache = prefixCache(&all, targets)
+	counted := c.CountedHits(info.Servers)
+	s.PrefixCache = prefixCache(&all, targets, counted)
+	for i, hits := range counted {
+		if hits != record.None {
+			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].cache.prompt)
+		}
+	}
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
 	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
@@ -145,7 +153,7 @@ func throughput(s *Summary) Throughput {
 	}
 }
 
-func prefixCache(all *series, targets []series) PrefixCache {
+func prefixCache(all *series, targets []series, counted []int64) PrefixCache {
 	p := PrefixCache{AboveIdealTokens: all.cache.aboveTokens, AboveIdealRequests: all.cache.aboveRequests}
 	if all.cache.ideals > 0 {
 		p.ExpectedTokens = &all.cache.expected
@@ -153,19 +161,31 @@ func prefixCache(all *series, targets []series) PrefixCache {
 	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
 		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
 	}
-	var told int64 // prompt tokens, of targets that report
+	var told, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
 	for i := range targets {
-		if c := &targets[i].cache; c.reports > 0 {
+		switch c := &targets[i].cache; {
+		case c.reports > 0:
 			told += c.told
 			p.UnreportedRequests += c.untold
-		} else {
+		case counted[i] != record.None:
+			known += c.prompt
+			hits += counted[i]
+			p.CountedTokens = &hits
+			if c.bounds == targets[i].outcomes[record.OK] { // no order of requests makes the sum of their hits larger than that
+				p.AboveIdealTokens += max(0, counted[i]-c.most)
+			}
+		default:
 			p.UnreportedRequests += targets[i].outcomes[record.OK]
 		}
 	}
 	if all.cache.reports > 0 {
-		p.ReportedTokens = &all.cache.reported
+		p.ReportedTokens, p.HitsFrom = &all.cache.reported, "responses"
 		p.ReportedHitRatio = ratio(all.cache.reported, told)
 	}
+	if p.CountedTokens != nil {
+		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
+	}
+	p.HitRatio = ratio(all.cache.reported+hits, told+known)
 	return p
 }
 

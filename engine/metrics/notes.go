@@ -41,8 +41,8 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
 		say("%s shorter than recorded, for the output length was not forced", human.Many(s.Tokens.CutShort, "completion"))
 	}
-	if a := s.PrefixCache.AboveIdealTokens; a > 0 {
-		say("%s hit %s above the ideal for the plan's order", requests(s.PrefixCache.AboveIdealRequests), human.Many(a, "token"))
+	if a := s.PrefixCache.AboveIdealRequests; a > 0 {
+		say("%s hit %s above the ideal for the plan's order", requests(a), human.Many(all.cache.aboveTokens, "token"))
 	}
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
@@ -61,7 +61,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		switch c := &targets[i].cache; {
 		case c.reports > 0 && c.untold > 0:
 			say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", urls[i], requests(c.untold))
-		case c.reports == 0 && targets[i].outcomes[record.OK] > 0:
+		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", urls[i])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -21,6 +22,35 @@ const (
 	tokenTolerance = 0.01 // of the tokens that were received
 	longQueue      = 0.5  // of the samples found a queue
 )
+
+// agree tells whether a server's count and ours are the same, but for a tolerance.
+func agree(theirs *float64, ours int64) bool {
+	return theirs != nil && math.Abs(*theirs-float64(ours)) <= tokenTolerance*max(*theirs, float64(ours))
+}
+
+// CountedHits returns by target how many prompt tokens of our requests its server counted as prefix hits: record.None if its
+// responses report hits themselves, if its counters do not cover the run, or if they disagree with the tokens that we received,
+// so that somebody else used the server, too. Call it after the last Add.
+func (c *Collector) CountedHits(servers *Servers) []int64 {
+	hits := make([]int64, len(c.targets))
+	for i := range c.targets {
+		hits[i] = record.None
+		if t := &c.targets[i]; servers != nil && servers.Whole && t.cache.reports == 0 {
+			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
+			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens) {
+				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.prompt)))
+			}
+		}
+	}
+	return hits
+}
+
+// coversUsAlone tells whether a server's counters are of the whole run and of our requests only. An old vLLM counts hits in
+// blocks, so that its queries are no tokens and disagree.
+func coversUsAlone(s *scrape.Server, ours *tokenCounts) bool {
+	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.completion) &&
+		agree(s.PrefixQueries, ours.prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.prompt))
+}
 
 // serverNotes says where the servers' own numbers and ours contradict each other, and what the servers confess.
 func serverNotes(s *Summary) []string {
@@ -58,7 +88,7 @@ func hitNotes(s *Summary) []string {
 	switch {
 	case counted == nil:
 		return nil
-	case reported == nil && s.PrefixCache.ExpectedHitRatio != nil:
+	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
 		return []string{fmt.Sprintf("responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
 			human.Percent(*counted), human.Percent(*s.PrefixCache.ExpectedHitRatio))}
 	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:
@@ -87,7 +117,7 @@ func tokenNotes(s *Summary) []string {
 		return nil
 	}
 	made, came := *all.GenerationTokens, float64(s.Tokens.Completion)
-	if math.Abs(made-came) <= tokenTolerance*math.Max(made, came) {
+	if agree(all.GenerationTokens, s.Tokens.Completion) {
 		return nil
 	}
 	why := "somebody else uses them"

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -58,5 +59,51 @@ func TestServerNotes(t *testing.T) {
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestCountedHits: counters stand for what responses do not report only where they are of the whole run and of nobody else.
+func TestCountedHits(t *testing.T) {
+	p := func(v float64) *float64 { return &v }
+	for name, c := range map[string]struct {
+		change func(s *scrape.Server, all *Servers, r *record.Record)
+		want   int64 // record.None = unknown
+	}{
+		"agreeing": {func(*scrape.Server, *Servers, *record.Record) {}, 600},
+		"nearly": {func(s *scrape.Server, _ *Servers, _ *record.Record) {
+			s.PrefixQueries, s.PrefixHitRatio = p(1005), p(0.6)
+		}, 600},
+		"without their prompt": {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PromptTokens = nil }, 600},
+		"responses report":     {func(_ *scrape.Server, _ *Servers, r *record.Record) { r.CachedTokens = 0 }, record.None},
+		"not all were read":    {func(_ *scrape.Server, all *Servers, _ *record.Record) { all.Whole = false }, record.None},
+		"not to the end":       {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Incomplete = true }, record.None},
+		"started anew":         {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Restarts = 1 }, record.None},
+		"others' answers":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.GenerationTokens = p(120) }, record.None},
+		"others' prompts":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PromptTokens = p(1200) }, record.None},
+		"blocks, not tokens":   {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PrefixQueries = p(62) }, record.None},
+		"no answers counted":   {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.GenerationTokens = nil }, record.None},
+		"no hits counted":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PrefixHitRatio = nil }, record.None},
+		"another target":       {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Target = "http://b" }, record.None},
+	} {
+		var r record.Record
+		r.Clear()
+		r.Outcome, r.PromptTokens, r.CompletionTokens, r.TokensFrom, r.LeastCachedTokens, r.MostCachedTokens = record.OK, 1000, 100, record.TokensFromUsage, 512, 512
+		s := scrape.Server{Target: "http://a", PrefixHitRatio: p(0.6), Counts: scrape.Counts{PrefixQueries: p(1000), PromptTokens: p(1000), GenerationTokens: p(100)}}
+		all := &Servers{Whole: true}
+		c.change(&s, all, &r)
+		all.Targets = []scrape.Server{s}
+		m := NewCollector([]string{"http://a"})
+		m.Add(&r, 0)
+		if got := m.CountedHits(all); got[0] != c.want {
+			t.Errorf("%s: %d, want %d", name, got[0], c.want)
+		}
+		sum := m.Summary(RunInfo{Planned: 1, Servers: all, Limits: DefaultLimits()})
+		warm := strings.Contains(strings.Join(sum.Verdict.Reasons, "\n"), "by the server counters requests hit 88 tokens more than an ideal cold cache could")
+		if cache := sum.PrefixCache; warm != (c.want == 600) || warm && (*cache.HitRatio != 0.6 || cache.HitsFrom != "server counters" || cache.UnreportedRequests != 0) {
+			t.Errorf("%s: %+v, %q", name, cache, sum.Verdict.Reasons)
+		}
+	}
+	if got := NewCollector([]string{"http://a"}).CountedHits(nil); got[0] != record.None {
+		t.Errorf("nobody was read: %d", got[0])
 	}
 }

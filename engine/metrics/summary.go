@@ -157,6 +157,9 @@ type PrefixCache struct {
 	ReportedHitRatio   *float64    `json:"reported_hit_ratio"`
 	ExpectedTokens     *int64      `json:"expected_tokens"`
 	ReportedTokens     *int64      `json:"reported_tokens"`
+	CountedTokens      *int64      `json:"counted_tokens"`      // hits by the counters of servers whose responses report none; null where no such counters are of our requests alone
+	HitRatio           *float64    `json:"hit_ratio"`           // by the one or the other
+	HitsFrom           string      `json:"hits_from"`           // "responses", "server counters", "responses and server counters", or "" where no hits are known
 	UnreportedRequests int64       `json:"unreported_requests"` // OK ones whose hits are unknown
 	AboveIdealTokens   int64       `json:"above_ideal_tokens"`  // summed over single requests; above the most that the ideal could be
 	AboveIdealRequests int64       `json:"above_ideal_requests"`
@@ -202,6 +205,7 @@ type Target struct {
 	ITLMS            *Percentiles `json:"itl_ms"`
 	E2EMS            *Percentiles `json:"e2e_ms"`
 	ReportedHitRatio *float64     `json:"reported_hit_ratio"`
+	CountedHitRatio  *float64     `json:"counted_hit_ratio"` // by the server's counters, where its responses report none
 	Goodput          *Goodput     `json:"goodput,omitempty"`
 }
 

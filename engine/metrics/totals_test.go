@@ -67,7 +67,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, ByOutcome: byOutcome})
 	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
 		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long})
-	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio,
+	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",
 		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, Throughput{float64(ok) / 8, float64(prompt) / 8, float64(completion) / 8})
 	if early == 0 || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {

@@ -170,8 +170,12 @@ func warm(s *Summary) string {
 	if s.Limits.AllowWarm || float64(above) <= warmTolerance*float64(s.Tokens.Prompt) {
 		return ""
 	}
+	who := requests(s.PrefixCache.AboveIdealRequests)
+	if s.PrefixCache.CountedTokens != nil {
+		who = "by the " + s.PrefixCache.HitsFrom + " requests"
+	}
 	return fmt.Sprintf("the cache was warm, %s hit %s more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
-		requests(s.PrefixCache.AboveIdealRequests), human.Many(above, "token"))
+		who, human.Many(above, "token"))
 }
 
 func refused(s *Summary) string {

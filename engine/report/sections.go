@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strconv"
@@ -183,7 +184,11 @@ func (p *page) totals(s *metrics.Summary) {
 		human.Rate(t.OutputTokensPerS)+" output tok/s")
 	p.goodput(s.Goodput)
 	c := s.PrefixCache
-	p.Field("prefix cache", hits(c.ReportedHitRatio, "hits"), ideal(c), unreported(c))
+	what := "hits"
+	if c.CountedTokens != nil {
+		what += " by the " + c.HitsFrom
+	}
+	p.Field("prefix cache", hits(cmp.Or(c.HitRatio, c.ReportedHitRatio), what), ideal(c), unreported(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
 	p.servers(s)
 	p.client(s)
@@ -201,7 +206,7 @@ func ideal(c metrics.PrefixCache) string {
 
 // unreported prints how many requests the hits leave out that the ideal counts; "" for none, and where all hits are unknown.
 func unreported(c metrics.PrefixCache) string {
-	if c.ReportedHitRatio == nil || c.UnreportedRequests == 0 {
+	if cmp.Or(c.HitRatio, c.ReportedHitRatio) == nil || c.UnreportedRequests == 0 {
 		return ""
 	}
 	return human.Many(c.UnreportedRequests, "request") + " never reported"
@@ -287,7 +292,7 @@ func (p *page) targets(s *metrics.Summary) {
 		var rows []tableRow
 		for i := range s.Targets {
 			t := &s.Targets[i]
-			rows = append(rows, tableRow{t.URL, latencyCells(t.Requests, t.Failed, t.TTFTMS, t.ReportedHitRatio)})
+			rows = append(rows, tableRow{t.URL, latencyCells(t.Requests, t.Failed, t.TTFTMS, cmp.Or(t.ReportedHitRatio, t.CountedHitRatio))})
 		}
 		p.table("target", rows, latencyHead()...)
 		if s.Goodput != nil {
