@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,5 +200,45 @@ func TestShortfallByCounters(t *testing.T) {
 	}
 	if by[0] != by[1] || by[0].EvictedTokens == 0 || by[0].UnexplainedTokens != 0 {
 		t.Errorf("by responses %+v, by counters %+v", by[0], by[1])
+	}
+}
+
+// TestSaltOfAServerThatCachesNothing: nobody is told to set a flag that would report no more.
+func TestSaltOfAServerThatCachesNothing(t *testing.T) {
+	m := startMock(t, "--cache-tokens", "0", "--omit-zero-cached")
+	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
+	r.verdict(t)
+	if strings.Contains(r.stderr, "--enable-prompt-tokens-details") || !strings.Contains(r.stderr, "the server caches nothing, so nothing of earlier runs can hit") {
+		t.Errorf("advice that helps nobody:\n%s", r.stderr)
+	}
+}
+
+// TestNoteThatTheRunContradicts: the server's probes hit nothing, so it seemed to report nothing; its answers do.
+func TestNoteThatTheRunContradicts(t *testing.T) {
+	m := startMock(t, "--block-tokens", "2048", "--omit-zero-cached") // a probe is shorter
+	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
+	const note = "so whether it honours the salt is unknown"
+	if said := strings.Join(strings.Fields(r.stderr), " "); r.summary.PrefixCache.ReportedTokens == nil || strings.Count(said, note) != 1 || slices.ContainsFunc(r.summary.Notes, func(s string) bool { return strings.Contains(s, note) }) {
+		t.Errorf("said before, and contradicted:\n%s", r.stderr)
+	}
+}
+
+// TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
+func TestGivenCacheSize(t *testing.T) {
+	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
+	for _, c := range []struct {
+		args []string
+		want string // "" = nothing
+	}{
+		{[]string{"--engine-block-tokens", "64", "--cache-tokens", "9600"}, "--engine-block-tokens 64 and --cache-tokens 9600: /metrics says blocks of 16 and a capacity of 16000 tokens; the flag is used"},
+		{[]string{"--cache-tokens", "9600"}, "--cache-tokens 9600: /metrics says a capacity of 16000 tokens"},
+		{[]string{"--engine-block-tokens", "16", "--cache-tokens", "16k"}, ""},
+		{nil, ""},
+	} {
+		r := run(t, oneByOne(t, append(c.args, "--url", a.url, "--url", b.url, "--limit", "4")...)...)
+		said := strings.Join(strings.Fields(strings.SplitN(r.stderr, "built: ", 2)[0]), " ")
+		if n := strings.Count(said, "/metrics says"); n != min(1, len(c.want)) || !strings.Contains(said, c.want) {
+			t.Errorf("%v: said %d times, want %q:\n%s", c.args, n, c.want, r.stderr)
+		}
 	}
 }

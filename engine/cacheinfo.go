@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"net/netip"
 	"strconv"
 
@@ -62,11 +63,13 @@ func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
 		c.Off = c.Off || labels.Get("enable_prefix_caching") == "False"
 		blocks, _ := strconv.ParseInt(labels.Get("num_gpu_blocks"), 10, 64)
 		capacity := max(0, blocks-nullBlocks) * int64(size)
-		// Where it is there, this is right for models with several kinds of layers too, whose blocks are of several sizes;
-		// block_size is then the smallest, and no piece that is cached.
+		// With several kinds of layers, blocks are of several sizes, and only this is the capacity: block_size is then the
+		// smallest, and no piece that is cached. With one kind it includes the null block and is rounded by the longest sequence.
 		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
-			c.Assumed = c.Assumed || told > capacity+2*int64(size) || told < capacity-2*int64(size)
-			capacity = told
+			sequences, _ := strconv.ParseFloat(labels.Get("kv_cache_max_concurrency"), 64)
+			if !oneKind(told, blocks, int64(size), sequences) {
+				c.Assumed, capacity = true, told
+			}
 		}
 		c.Tokens += capacity
 	})
@@ -74,4 +77,15 @@ func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
 		return PrefixCache{}, 0
 	}
 	return c, engines
+}
+
+// oneKind tells whether a capacity in tokens is that of so many blocks of one size. vLLM computes it (get_kv_cache_capacity in
+// vllm/v1/core/kv_cache_utils.py) as the longest sequence times the number of such sequences that fit, and that number as the
+// blocks by those of one sequence, of all kinds of layers together. sequences is 0 where it is not told.
+func oneKind(tokens, blocks, size int64, sequences float64) bool {
+	if sequences <= 0 {
+		return tokens <= blocks*size && tokens >= (blocks-2*nullBlocks)*size
+	}
+	ofOne := math.Round(float64(blocks) / sequences)
+	return float64(tokens)/sequences <= ofOne*float64(size) && float64(tokens+1)/sequences > (ofOne-1)*float64(size)
 }

@@ -183,10 +183,17 @@ func TestPrefixCaches(t *testing.T) {
 		// Models with several kinds of layers: the capacity is no number of such blocks.
 		`vllm:cache_config_info{block_size="4",kv_cache_size_tokens="900000",num_gpu_blocks="400000"} 1`: {PrefixCache{BlockTokens: 4, Tokens: 900000, Assumed: true}, 1},
 		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
-		`vllm:cache_config_info{block_size="None"} 1`:                                                    {},
-		`vllm:cache_config_info{hash_block_size="16"} 1`:                                                 {},
-		`vllm:cache_config_info{block_size="16`:                                                          {}, // cut off
-		"":                                                                                               {},
+		// vLLM 0.32 on CPU, one kind of layers: 32,768 and 1,000 tokens the longest sequence, which has 1,024 and 8 blocks.
+		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.29296875",kv_cache_size_tokens="9600",num_gpu_blocks="300"} 1`: {PrefixCache{BlockTokens: 32, Tokens: 299 * 32}, 1},
+		`vllm:cache_config_info{block_size="128",kv_cache_max_concurrency="37.5",kv_cache_size_tokens="37500",num_gpu_blocks="300"} 1`:     {PrefixCache{BlockTokens: 128, Tokens: 299 * 128}, 1},
+		// A second kind with a window of 4,096 tokens, in blocks of the same size: a sequence has 1,024 and 129 blocks.
+		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.2601908",kv_cache_size_tokens="8525",num_gpu_blocks="300"} 1`: {PrefixCache{BlockTokens: 32, Tokens: 8525, Assumed: true}, 1},
+		// A hybrid model with blocks of several sizes; 262,144 tokens are the longest sequence.
+		`vllm:cache_config_info{block_size="8",kv_cache_max_concurrency="1.7679558",kv_cache_size_tokens="463459",num_gpu_blocks="320"} 1`: {PrefixCache{BlockTokens: 8, Tokens: 463459, Assumed: true}, 1},
+		`vllm:cache_config_info{block_size="None"} 1`:    {},
+		`vllm:cache_config_info{hash_block_size="16"} 1`: {},
+		`vllm:cache_config_info{block_size="16`:          {}, // cut off
+		"":                                               {},
 	} {
 		b := proberOf(t, &wordServer{metrics: page}, &wordServer{})
 		caches, engines := b.PrefixCaches(context.Background())

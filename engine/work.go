@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -68,6 +69,11 @@ func (w *Work) cache(instance netip.AddrPort) PrefixCache {
 		return c
 	}
 	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
+}
+
+// CacheOff tells whether all servers of a target say that they cache no prefixes.
+func (w *Work) CacheOff(target int) bool {
+	return !slices.ContainsFunc(w.Targets[target].Peers, func(addr netip.AddrPort) bool { return !w.cache(addr).Off })
 }
 
 // records returns the run's records, each with what is known of it before it is sent.

@@ -15,13 +15,20 @@ import (
 // usual size and a capacity that nobody knows.
 func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
 	r.work.Caches = map[netip.AddrPort]engine.PrefixCache{}
-	var kinds []string
+	var kinds, against []string
 	for _, t := range r.work.Targets {
 		for _, addr := range t.Peers {
 			c, words := r.o.sizeCache(told[addr])
 			r.work.Caches[addr] = c
 			kinds = append(kinds, words)
+			if text := r.o.contradictCache(told[addr]); text != "" {
+				against = append(against, text)
+			}
 		}
+	}
+	slices.Sort(against)
+	for _, text := range slices.Compact(against) {
+		r.note("%s", text)
 	}
 	if !r.o.dryRun {
 		slices.Sort(kinds)
@@ -52,6 +59,21 @@ func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, word
 		return c, words + "capacity unknown (give --cache-tokens)"
 	}
 	return c, words + fmt.Sprintf("%s per server (%s)", human.Many(c.Tokens, "token"), capacity)
+}
+
+// contradictCache says which given sizes of a server's cache are not what the server tells; "" if all are.
+func (o *options) contradictCache(told engine.PrefixCache) string {
+	var flags, sizes []string
+	if block := told.BlockTokens; o.engineBlock > 0 && block > 0 && !told.Assumed && block != o.engineBlock {
+		flags, sizes = append(flags, fmt.Sprintf("--engine-block-tokens %d", o.engineBlock)), append(sizes, fmt.Sprintf("blocks of %d", block))
+	}
+	if o.cacheCapacity > 0 && told.Tokens > 0 && told.Tokens != o.cacheCapacity {
+		flags, sizes = append(flags, fmt.Sprintf("--cache-tokens %d", o.cacheCapacity)), append(sizes, fmt.Sprintf("a capacity of %d tokens", told.Tokens))
+	}
+	if flags == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: /metrics says %s; the flag is used, leave it out to use what the server says", strings.Join(flags, " and "), strings.Join(sizes, " and "))
 }
 
 // parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.

@@ -29,6 +29,8 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Limits:      r.o.limits,
 		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()) - f.Skipped,
+		CacheOff:    r.work.CacheOff,
+		Unproven:    r.unproven,
 		Notes:       slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
 	}
 }

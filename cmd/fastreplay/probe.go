@@ -153,10 +153,14 @@ func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
 	}
 	r.probed.salt = engine.NewSalt()
 	r.noteUnsalted()
-	if seen {
+	switch {
+	case seen:
 		r.say.line("cold: a cache_salt of this run in every body of ours, proven to work")
-	} else {
-		r.note("cold: a cache_salt of this run is in every body of ours; the server reports no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)")
+	case r.work.CacheOff(0):
+		r.say.line("cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier runs can hit")
+	default:
+		r.unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
+		r.say.line("note: %s", r.unproven)
 	}
 	return nil
 }

@@ -84,6 +84,7 @@ type replay struct {
 	chunks    *engine.ChunkLog // nil where none is written
 	history   *engine.History  // nil where turns are sent as recorded
 	notes     []string
+	unproven  string // a note that the run contradicts if responses report cached tokens; "" = none
 	loadS     float64
 	buildS    float64
 }

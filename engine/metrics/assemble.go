@@ -33,6 +33,9 @@ type RunInfo struct {
 	Servers    *Servers      // nil where no server's metrics were read
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
 	Notes      []string      // further notes, a sentence each
+	Unproven   string        // a note that holds only if no response reported cached tokens; "" = none
+
+	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = nobody was asked
 }
 
 // Summary returns the result of the run, verdict included. Call it after the
@@ -80,7 +83,10 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
-	s.Notes = append(notes(s, &all, targets, c.urls), info.Notes...)
+	s.Notes = append(notes(s, &all, targets, c.urls, info.CacheOff), info.Notes...)
+	if info.Unproven != "" && s.PrefixCache.ReportedTokens == nil {
+		s.Notes = append(s.Notes, info.Unproven)
+	}
 	s.Verdict = Judge(s, info.Reasons...)
 	return s
 }

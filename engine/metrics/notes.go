@@ -14,7 +14,7 @@ import (
 const perChunkTolerance = 0.005
 
 // notes says what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string) []string {
+func notes(s *Summary, all *series, targets []series, urls []string, cacheOff func(int) bool) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for o, f := range all.failures {
@@ -61,6 +61,7 @@ func notes(s *Summary, all *series, targets []series, urls []string) []string {
 		switch c := &targets[i].cache; {
 		case c.reports > 0 && c.untold > 0:
 			say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", urls[i], requests(c.untold))
+		case c.reports == 0 && cacheOff != nil && cacheOff(i): // there are no hits to report
 		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", urls[i])
 		}

@@ -96,12 +96,14 @@ func hitNotes(s *Summary) []string {
 	}
 	why := ""
 	switch {
+	case s.Servers.All.Incomplete:
+		why = "; there is no reading of them after the run"
+	case s.Servers.All.Restarts > 0:
+		why = "; what they had counted just before one was started anew is missing"
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
 	case s.PrefixCache.UnreportedRequests > 0:
 		why = fmt.Sprintf("; they count %s whose answers do not tell, too", requests(s.PrefixCache.UnreportedRequests))
-	case s.Servers.All.Incomplete:
-		why = "; there is no reading of them after the run"
 	case s.Servers.Whole:
 		why = "; they count the requests of others, too, and those that they put back into the queue"
 	default:

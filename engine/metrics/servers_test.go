@@ -42,6 +42,12 @@ func TestServerNotes(t *testing.T) {
 		{"missed in an outage", func(s *Summary) { s.Servers.Targets[0].Missed, s.Outages = 1, []Outage{{Target: "http://a"}} }, ""},
 		{"other hits", func(s *Summary) { s.Servers.All.PrefixHitRatio = p(0.3) }, "the servers count 30 % prefix hits during the run, the responses report 40 %; they count the requests of others, too, and those that they put back into the queue"},
 		{"other hits, failures", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Requests.Failed = p(0.3), 5 }, "the responses report 40 %; they count the failed ones, too"},
+		{"other hits, failures after a crash", func(s *Summary) {
+			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Incomplete = p(0.3), 5, true
+		}, "the responses report 40 %; there is no reading of them after the run"},
+		{"other hits, failures at a restart", func(s *Summary) {
+			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Restarts = p(0.3), 5, 1
+		}, "the responses report 40 %; what they had counted just before one was started anew is missing"},
 		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = p(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not tell, too"},
 		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = p(0.3), false }, "the responses report 40 %; not all of the servers were read"},
 		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
