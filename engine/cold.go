@@ -53,10 +53,16 @@ func (b *Prober) flushOne(ctx context.Context, t *Target, addr netip.AddrPort) (
 	var answers []string
 	for _, path := range flushPaths {
 		status, _, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.Base+path, nil)
-		if err == nil && status == 200 {
+		switch {
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case err != nil:
+			answers = append(answers, fmt.Sprintf("%s: %v", path, err))
+		case status == 200:
 			return path, nil
+		default:
+			answers = append(answers, fmt.Sprintf("%s HTTP %d", path, status))
 		}
-		answers = append(answers, fmt.Sprintf("%s HTTP %d", path, status))
 	}
 	return "", fmt.Errorf("%w: %s cannot flush its prefix cache (%s); use --cold salt or --cold off", ErrProbe, t.URL, strings.Join(answers, ", "))
 }

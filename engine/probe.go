@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -27,15 +26,17 @@ type Prober struct {
 	Secrets        []string       // never repeated in an error
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
-	Timeout        time.Duration // of one answer
-	Tokenizer      string        // whose words prompts are made of, for messages; "" = the built-in ones
-	Nonce          uint64        // another one in each run keeps its probes out of the caches that earlier runs have filled
+	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
+	Waiting        func(what string) // is told of a question that has no answer after 2 s; any goroutine calls it; nil = nobody is
+	Tokenizer      string            // whose words prompts are made of, for messages; "" = the built-in ones
+	Nonce          uint64            // another one in each run keeps its probes out of the caches that earlier runs have filled
 	// Backend makes bodies of requests that are answered whole where that tells how many tokens a prompt has, with the given
 	// cache salt ("" = none).
 	Backend func(salt string) (api.Backend, error)
 	// Tokenize makes bodies for /tokenize, which takes prompts as completions or chats.
 	Tokenize func() (api.Backend, error)
-	made     uint64 // prompts, which are all different
+	made     uint64                                  // prompts, which are all different
+	after    func(time.Duration, func()) func() bool // calls a function after a time, unless stopped; nil = the clock does
 }
 
 // probeDomain marks the unique tokens of probes: no row has this bit.
@@ -58,8 +59,12 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		var alive []netip.AddrPort
 		var last error
 		for _, addr := range t.Peers {
-			d := net.Dialer{Timeout: b.ConnectTimeout}
-			c, err := d.DialContext(ctx, "tcp", addr.String())
+			answered := b.waiting("a connection to "+addr.String(), b.ConnectTimeout, "--connect-timeout")
+			c, err := b.dial(ctx, &Target{}, addr)
+			answered()
+			if ctx.Err() != nil {
+				return notes, ctx.Err()
+			}
 			if err != nil {
 				last = err
 				continue
@@ -98,7 +103,7 @@ func (b *Prober) Model(ctx context.Context) (string, error) {
 
 func credentialsHint(status int) string {
 	if status == 401 || status == 403 {
-		return ": credentials missing or refused, see OPENAI_API_KEY and --api-key-file"
+		return ": credentials missing or refused, give a key with --api-key-file, --api-key or OPENAI_API_KEY"
 	}
 	return ""
 }
@@ -215,51 +220,4 @@ func (e *RefusedError) hint() string {
 		return "; check --url, --api and --model"
 	}
 	return credentialsHint(e.Status)
-}
-
-// ask makes one exchange with one address, and breaks it off when ctx ends. Redirects are answers like any other.
-func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
-	client := b.client(ctx, t, addr)
-	defer client.CloseIdleConnections()
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI(url)
-	req.Header.SetMethod(method)
-	req.Header.Set("Connection", "close")
-	for _, h := range b.Headers {
-		req.Header.Set(h.Name, h.Value)
-	}
-	req.SetBody(body)
-	if err := client.DoTimeout(req, resp, b.Timeout); err != nil {
-		return 0, nil, err
-	}
-	answer, err = resp.BodyUncompressed()
-	return resp.StatusCode(), append([]byte(nil), answer...), err
-}
-
-// client talks to one address, whose connections end with ctx.
-func (b *Prober) client(ctx context.Context, t *Target, addr netip.AddrPort) *fasthttp.HostClient {
-	return &fasthttp.HostClient{
-		Addr: addr.String(), IsTLS: t.TLS, TLSConfig: b.tlsFor(t), MaxIdleConnDuration: time.Second,
-		Dial: func(string) (net.Conn, error) {
-			d := net.Dialer{Timeout: b.ConnectTimeout}
-			c, err := d.DialContext(ctx, "tcp", addr.String())
-			if err == nil {
-				context.AfterFunc(ctx, func() { _ = c.Close() })
-			}
-			return c, err
-		},
-	}
-}
-
-func (b *Prober) tlsFor(t *Target) *tls.Config {
-	if !t.TLS {
-		return nil
-	}
-	cfg := b.TLS.Clone()
-	if cfg.ServerName == "" {
-		cfg.ServerName = t.Name
-	}
-	return cfg
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Limits of one scrape. vLLM's page with eight engines is 0.6 MB long.
+// Limits of one scrape.
 const (
-	scrapeTimeout  = 2 * time.Second
-	maxScrapeBytes = 8 << 20
-	scrapeIdle     = 4 * time.Second // below the 5 s after which vLLM's server closes an idle connection
+	scrapeTimeout = 2 * time.Second
+	scrapeIdle    = 4 * time.Second // below the 5 s after which vLLM's server closes an idle connection
 )
 
 // metricsPaths are where servers have their metrics; the second is trtllm-serve's.
@@ -52,13 +51,14 @@ type Scraper struct {
 
 // scrapePage is one page. One goroutine uses it.
 type scrapePage struct {
-	target string // as results name it
-	url    string // of the page, for records: without a query
-	client *fasthttp.HostClient
-	req    *fasthttp.Request
-	resp   *fasthttp.Response
-	reader *scrape.Reader
-	hide   redactor
+	target  string // as results name it
+	url     string // of the page, for records: without a query
+	client  *fasthttp.HostClient
+	timeout time.Duration // of one sample
+	req     *fasthttp.Request
+	resp    *fasthttp.Response
+	reader  *scrape.Reader
+	hide    redactor
 
 	before scrape.Sample
 	took   time.Time // when before was
@@ -68,7 +68,9 @@ type scrapePage struct {
 // those that tell something, nil if none does. silent says why the others do not. Credentials go to the targets alone, not to
 // other hosts.
 func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error, err error) {
+	asking := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
+	defer context.AfterFunc(asking, cancel)()                     // but who interrupts the first ones waits for none
 	s = &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{})}
 	candidates, err := b.scrapePages(ctx, urls)
 	if err != nil {
@@ -78,9 +80,16 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	pages, errs := make([]*scrapePage, len(candidates)), make([]error, len(candidates))
 	var asked sync.WaitGroup
 	for i, alternatives := range candidates {
-		asked.Go(func() { pages[i], errs[i] = firstOf(alternatives) })
+		asked.Go(func() {
+			defer b.waiting("GET "+alternatives[0].url, time.Duration(len(alternatives))*scrapeTimeout, "the limit of a scrape")()
+			pages[i], errs[i] = firstOf(alternatives)
+		})
 	}
 	asked.Wait()
+	if asking.Err() != nil {
+		cancel()
+		return nil, nil, asking.Err()
+	}
 	for i, p := range pages {
 		if errs[i] != nil {
 			silent = append(silent, errs[i])
@@ -111,7 +120,8 @@ func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
 // scrapePages lists the pages to try: of each address, or URL, those of which the first that tells something counts.
 func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][]*scrapePage, err error) {
 	asker := *b
-	asker.ConnectTimeout = min(b.ConnectTimeout, scrapeTimeout)
+	asker.Timeout = min(b.Timeout, scrapeTimeout)
+	asker.ConnectTimeout = min(b.ConnectTimeout, asker.Timeout)
 	if len(urls) == 0 {
 		for i := range b.Targets {
 			t := &b.Targets[i]
@@ -184,10 +194,10 @@ func withoutQuery(url string) string {
 
 func (b *Prober) scrapePage(ctx context.Context, t *Target, addr netip.AddrPort, target, url string) *scrapePage {
 	p := &scrapePage{
-		target: target, client: b.client(ctx, t, addr), req: &fasthttp.Request{}, resp: &fasthttp.Response{},
+		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{}, resp: &fasthttp.Response{},
 		reader: scrape.NewReader(), hide: redactor(b.Secrets),
 	}
-	p.client.MaxConns, p.client.MaxIdleConnDuration, p.client.MaxResponseBodySize = 1, scrapeIdle, maxScrapeBytes
+	p.client.MaxConns, p.client.MaxIdleConnDuration = 1, scrapeIdle
 	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection
 	scheme, _, _ := strings.Cut(t.URL, "://")
 	p.url = scheme + "://" + addr.String() + strings.TrimPrefix(withoutQuery(url), t.URL)
@@ -230,7 +240,7 @@ func (p *scrapePage) first() error {
 func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
 	*m = scrape.Sample{Phase: phase, Target: p.target, URL: p.url}
 	began := time.Now()
-	err := p.client.DoTimeout(p.req, p.resp, scrapeTimeout)
+	err := p.client.DoTimeout(p.req, p.resp, p.timeout)
 	m.TookMS = float64(time.Since(began)) / 1e6
 	switch {
 	case err != nil:
@@ -302,9 +312,10 @@ func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
 // settle takes the sample after the run: the last of those that still differed from the one before.
 func (s *Scraper) settle(i int, p *scrapePage) {
 	var m, again scrape.Sample
+	began := time.Now()
 	p.sample(scrape.After, &m)
 	for range settleTimes {
-		if m.Error != "" {
+		if m.Error != "" || time.Since(began) > scrapeTimeout {
 			break
 		}
 		time.Sleep(settleEvery)

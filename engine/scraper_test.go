@@ -99,7 +99,7 @@ func TestScraper(t *testing.T) {
 		case 2:
 			http.Error(w, "geheim-123", 500)
 		case 3:
-			fmt.Fprint(w, strings.Repeat("vllm:x 1\n", maxScrapeBytes/9+1))
+			fmt.Fprint(w, strings.Repeat("vllm:x 1\n", maxAnswerBytes/9+1))
 		case 4:
 			fmt.Fprint(w, "<html>")
 		case 5:

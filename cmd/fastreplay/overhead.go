@@ -69,6 +69,8 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 	switch {
 	case err == nil:
 		return o, "/tokenize", nil
+	case ctx.Err() != nil:
+		return o, "", ctx.Err()
 	case errors.Is(err, engine.ErrTemplateChanges):
 		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
 	case !r.o.traits.Template:

@@ -111,7 +111,7 @@ func (r *replay) chooseCold(ctx context.Context) error {
 			r.say.line("cold: the servers flush their prefix caches before the start (%s)", path)
 			return nil
 		}
-		if cold == engine.ColdFlush {
+		if cold == engine.ColdFlush || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -140,6 +140,8 @@ func (r *replay) noteUnsalted() {
 func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
 	works, seen, err := r.prober.SaltWorks(ctx, r.source)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err != nil && cold == engine.ColdSalt:
 		return fmt.Errorf("--cold salt: %w", err)
 	case err != nil:

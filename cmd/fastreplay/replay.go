@@ -97,10 +97,11 @@ func (r *replay) run(ctx context.Context) error {
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
 	r.noteHands()
 	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.checkMetrics, r.lay, r.build, r.verifyPrompts} {
-		if err := step(ctx); err != nil {
-			if ctx.Err() != nil {
-				return errInterrupted()
-			}
+		err := step(ctx)
+		if ctx.Err() != nil { // what an interrupted step found out may be wrong
+			return errInterrupted()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -36,8 +36,12 @@ func (r *replay) aim(ctx context.Context) error {
 	if r.secrets, err = r.o.secretHeaders(); err != nil {
 		return err
 	}
+	timeout := min(probeTimeout, r.o.timeout)
+	if r.o.pacing.given("timeout") {
+		timeout = r.o.timeout
+	}
 	r.prober = &engine.Prober{
-		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: probeTimeout,
+		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: timeout, Waiting: r.say.waiting,
 		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	r.sayTargets()
@@ -78,7 +82,7 @@ func (o *options) modelInPath() {
 	}
 }
 
-// probeTimeout bounds one answer to a probe: a cold server may load its graphs first.
+// probeTimeout bounds one answer to a probe where --timeout is not given: a cold server may load its graphs first.
 const probeTimeout = 2 * time.Minute
 
 func (r *replay) startMock(ctx context.Context) ([]string, error) {

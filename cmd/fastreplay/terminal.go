@@ -23,6 +23,7 @@ type terminal struct {
 	w     io.Writer
 	width int    // columns; 0 where w is no terminal
 	live  string // the changing line as it stands
+	last  string // the line printed last
 }
 
 func newTerminal(w io.Writer) *terminal {
@@ -39,8 +40,22 @@ func newTerminal(w io.Writer) *terminal {
 func (t *terminal) line(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.print(fmt.Sprintf(format, args...))
+}
+
+func (t *terminal) print(text string) {
 	t.erase()
-	fmt.Fprintf(t.w, format+"\n", args...)
+	fmt.Fprintln(t.w, text)
+	t.last = text
+}
+
+// waiting prints what is waited for, unless that is the line printed last: many requests of a warm-up may wait for the same.
+func (t *terminal) waiting(what string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text := "waiting for " + what; text != t.last {
+		t.print(text)
+	}
 }
 
 // update replaces the changing line, or prints a plain one where there is none.

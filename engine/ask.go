@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Limits of one question to a server, besides its time.
+const (
+	maxAnswerBytes = 8 << 20         // of a body, also uncompressed; vLLM's /metrics with eight engines is 0.6 MB long
+	maxHeadBytes   = 64 << 10        // of a response head
+	waitingAfter   = 2 * time.Second // then the user is told what is waited for
+)
+
+// ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects are answers
+// like any other.
+func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
+	asking, cancel := context.WithTimeout(ctx, b.Timeout)
+	defer cancel()
+	defer b.waiting(method+" "+withoutQuery(url), b.Timeout, "--timeout")()
+	client := b.client(asking, t, addr)
+	client.MaxIdemponentCallAttempts = 1
+	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseRequest(req)
+	defer fasthttp.ReleaseResponse(resp)
+	req.SetRequestURI(url)
+	req.Header.SetMethod(method)
+	req.Header.Set("Connection", "close")
+	for _, h := range b.Headers {
+		req.Header.Set(h.Name, h.Value)
+	}
+	req.SetBody(body)
+	if err = client.Do(req, resp); err == nil {
+		answer, err = resp.BodyUncompressedWithLimit(maxAnswerBytes)
+	}
+	var head *fasthttp.ErrSmallBuffer
+	switch {
+	case ctx.Err() != nil:
+		return 0, nil, ctx.Err()
+	case err != nil && asking.Err() != nil:
+		return 0, nil, fmt.Errorf("no whole answer within %v (--timeout)", b.Timeout)
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return 0, nil, fmt.Errorf("the answer is longer than %d MiB", maxAnswerBytes>>20)
+	case errors.As(err, &head):
+		return 0, nil, fmt.Errorf("the answer's head is longer than %d KiB", maxHeadBytes>>10)
+	case err != nil:
+		return 0, nil, err
+	}
+	return resp.StatusCode(), append([]byte(nil), answer...), nil
+}
+
+// waiting has Waiting told what is waited for, and for how long at most, unless answered is called within waitingAfter.
+func (b *Prober) waiting(what string, limit time.Duration, flag string) (answered func() bool) {
+	if b.Waiting == nil {
+		return func() bool { return true }
+	}
+	after := b.after
+	if after == nil {
+		after = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+	}
+	return after(waitingAfter, func() { b.Waiting(fmt.Sprintf("%s, for %v at most (%s)", what, limit, flag)) })
+}
+
+// client talks to one address, whose connections end with ctx.
+func (b *Prober) client(ctx context.Context, t *Target, addr netip.AddrPort) *fasthttp.HostClient {
+	return &fasthttp.HostClient{
+		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes, ReadBufferSize: maxHeadBytes,
+		Dial: func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
+	}
+}
+
+// dial connects within b.ConnectTimeout, TLS included.
+func (b *Prober) dial(ctx context.Context, t *Target, addr netip.AddrPort) (conn net.Conn, err error) {
+	connecting, cancel := context.WithTimeout(ctx, b.ConnectTimeout)
+	defer cancel()
+	defer func() {
+		if late := net.Error(nil); ctx.Err() == nil && errors.As(err, &late) && late.Timeout() {
+			err = fmt.Errorf("no connection within %v (--connect-timeout)", b.ConnectTimeout)
+		}
+	}()
+	plain, err := new(net.Dialer).DialContext(connecting, "tcp", addr.String())
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = plain.Close() }) // not that of TLS, which would first write an alert
+	if !t.TLS {
+		return plain, nil
+	}
+	secure := tls.Client(plain, b.tlsFor(t))
+	if err := secure.HandshakeContext(connecting); err != nil {
+		_ = plain.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (b *Prober) tlsFor(t *Target) *tls.Config {
+	cfg := b.TLS.Clone()
+	if cfg.ServerName == "" {
+		cfg.ServerName = t.Name
+	}
+	return cfg
+}
