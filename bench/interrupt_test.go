@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,13 +30,17 @@ func (r *results) interrupted(t *testing.T, planned int, outcomes ...string) {
 // TestInterruptOnce: what is in flight is drained, what is not yet released never leaves.
 func TestInterruptOnce(t *testing.T) {
 	load := steady(t, 1500, 100, 10)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--itl", "20ms")
 			r := startReplay(t, "--trace", load, "--url", m.url)
 			m.untilRunning(t, 8)
-			r.signal(t, s)
+			r.signalAll(t, s)
+			if s == syscall.SIGHUP { // a terminal that closes sends several, which cut nothing
+				until(t, "the first is noticed", func() bool { return strings.Contains(r.stderr.String(), "interrupted: ") })
+				r.signalAll(t, s)
+			}
 			res := r.finish(t)
 			res.interrupted(t, 1500, "ok")
 			log := m.stop(t)
@@ -138,8 +143,57 @@ func TestInterruptWithoutEffect(t *testing.T) {
 func TestTerminalInterrupt(t *testing.T) {
 	r := startReplay(t, "samples/mooncake-small.jsonl")
 	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
-	if err := syscall.Kill(-r.Process.Pid, syscall.SIGINT); err != nil {
+	r.signalAll(t, syscall.SIGINT)
+	r.finish(t).interrupted(t, 240, "ok")
+}
+
+// signalAll sends a signal to the whole process group, as a terminal does.
+func (p *process) signalAll(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(-p.Process.Pid, s); err != nil {
 		t.Fatal(err)
 	}
-	r.finish(t).interrupted(t, 240, "ok")
+}
+
+// TestNohup: where SIGHUP is ignored, as under nohup, it stays ignored, in the sending process too.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	r := &replay{dir: filepath.Join(t.TempDir(), "results")}
+	r.process = start(t, []string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, "--output", r.dir, "--max-drift", "1h", "--max-receive-lag", "1h",
+		"--trace", steady(t, 300, 150, 10), "--url", m.url)
+	m.untilRunning(t, 1)
+	r.signalAll(t, syscall.SIGHUP)
+	res := r.finish(t)
+	res.only(t, "ok")
+	if res.code != 0 || len(res.lines) != 300 || res.summary.Run.Partial {
+		t.Errorf("exit %d, %d lines, partial %t", res.code, len(res.lines), res.summary.Run.Partial)
+	}
+}
+
+// TestReaderLeaves: whoever reads standard output or error may leave, and the run goes on to its end with complete files.
+func TestReaderLeaves(t *testing.T) {
+	load := steady(t, 300, 150, 10)
+	for name, pipe := range map[string]string{
+		"standard error":  `{ "$@"; echo "exit $?" >&3; } 2>&1 >&4 | head -n 1`,
+		"standard output": `{ "$@"; echo "exit $?" >&3; } | true`,
+		"both":            `{ "$@" 2>&1; echo "exit $?" >&3; } | head -n 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t)
+			dir := filepath.Join(t.TempDir(), "results")
+			p := start(t, []string{"sh", "-c", "{ " + pipe + "; } 3>&2 4>&1", "sh"}, "--output", dir, "--max-drift", "1h", "--max-receive-lag", "1h",
+				"--json", "--trace", load, "--url", m.url)
+			p.wait(t)
+			res := readResults(t, dir)
+			if said := lastLine(p.stderr.String()); said != "exit 0" {
+				t.Errorf("it ended with %q", said)
+			}
+			res.only(t, "ok")
+			if len(res.lines) != 300 || res.summary.Requests.OK != 300 {
+				t.Errorf("%d lines, %d ok in the summary; want 300", len(res.lines), res.summary.Requests.OK)
+			}
+		})
+	}
 }

@@ -36,7 +36,7 @@ type laneServer struct {
 // ServeLane is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
 // that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
 func ServeLane() error {
-	signal.Ignore(os.Interrupt, unix.SIGTERM) // they are for the replay, which drains first
+	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which drains first
 	l, err := openLane()
 	if err != nil {
 		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)

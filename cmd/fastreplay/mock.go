@@ -146,6 +146,7 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 		go watchParent(cancel, stdin)
+		signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) // they are for the parent
 	}
 	defer func() { err = errors.Join(err, o.closeServers(servers)) }()
 	if err := o.startServers(servers, stdout); err != nil {

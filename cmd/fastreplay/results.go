@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -123,12 +125,20 @@ func ending(stopped, valid bool, diskErr error) error {
 }
 
 func (s *results) show(summary *metrics.Summary) error {
-	err := s.r.say.summary(summary, s.dir)
+	err := s.stillRead(s.r.say.summary(summary, s.dir))
 	if err == nil && s.r.o.json {
-		err = report.EncodeSummary(s.r.out, summary)
+		err = s.stillRead(report.EncodeSummary(s.r.out, summary))
 	}
 	if err != nil {
 		return &exitError{exitInvalid, "printing the summary: " + err.Error()}
 	}
 	return nil
+}
+
+// stillRead is err, unless that says that nobody reads any more, a pipe or a terminal that was closed: the results are on disk.
+func (s *results) stillRead(err error) error {
+	if errors.Is(err, syscall.EPIPE) || s.r.say.width > 0 && errors.Is(err, syscall.EIO) {
+		return nil
+	}
+	return err
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 )
 
-// interrupts turn signals into the end of a run: before the start the first one cancels and the second one ends the
-// process; during the run the first one stops sending and drains, the second one cuts what is in flight.
+// interrupts turn SIGINT, SIGTERM and SIGHUP into the end of a run: before the start the first one cancels and the second one
+// ends the process; during the run the first one stops sending and drains, the second one cuts what is in flight. SIGHUP counts
+// only if it is the first.
 type interrupts struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
@@ -26,7 +27,11 @@ type interrupts struct {
 func catchSignals(ctx context.Context, say func(text string)) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
 	in := &interrupts{cancel: cancel, signals: make(chan os.Signal, 4), done: make(chan struct{}), say: say}
+	signal.Ignore(syscall.SIGPIPE) // who reads our words may leave; the run goes on
 	signal.Notify(in.signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(in.signals, syscall.SIGHUP)
+	}
 	go in.listen(ctx)
 	return ctx, in
 }
@@ -37,7 +42,13 @@ func (in *interrupts) listen(ctx context.Context) {
 		select {
 		case <-in.done:
 			return
-		case <-in.signals:
+		case s := <-in.signals:
+			if s == syscall.SIGHUP {
+				if in.seen() {
+					continue // a terminal that closes sends several: from its shell and from the kernel
+				}
+				signal.Ignore(s)
+			}
 		case <-outside: // cancelled by the caller, or by the first signal
 			outside = nil
 			if in.seen() {
