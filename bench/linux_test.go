@@ -220,3 +220,51 @@ func TestFewDescriptors(t *testing.T) {
 		t.Errorf("the run does not say what to raise:\n%s", res.stderr)
 	}
 }
+
+// TestSenderDies: a sending process that is killed is named on the terminal and in the summary, all records are on disk, and the
+// run is invalid, not interrupted.
+func TestSenderDies(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--itl", "20ms")
+	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--lane", "process")
+	m.untilRunning(t, 8)
+	pid := childOf(t, r.Process.Pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	res := r.finish(t)
+	res.prove(t)
+	res.only(t, "ok", "not_sent")
+	by, want := res.outcomes(), fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", pid)
+	if res.code != 1 || len(res.lines) != 1500 || by["ok"] == 0 || by["not_sent"] == 0 {
+		t.Errorf("exit %d, %d lines, %v; want 1, 1,500 and some of each", res.code, len(res.lines), by)
+	}
+	if !strings.HasPrefix(res.reasons()[0], want) || !strings.Contains(res.reasons()[0], fmt.Sprintf(" when %d of 1,500 requests had been sent; ", by["ok"])) {
+		t.Errorf("the verdict is %q, want %q", res.reasons(), want)
+	}
+	if strings.Count(strings.Join(strings.Fields(res.stderr), " "), want) < 2 || strings.Contains(res.stderr, "interrupted") {
+		t.Errorf("the terminal says:\n%s", res.stderr)
+	}
+}
+
+// childOf is the only child of a process.
+func childOf(t *testing.T, pid int) (child int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, file := range tasks {
+		text, _ := os.ReadFile(file) // a thread may have ended
+		found = append(found, strings.Fields(string(text))...)
+	}
+	if len(found) != 1 {
+		t.Skipf("the children of %d are %v", pid, found)
+	}
+	child, err = strconv.Atoi(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return child
+}

@@ -29,9 +29,6 @@ const (
 	mapPerByte   = 1 * time.Nanosecond
 )
 
-// errLaneDied ends a run whose lane's process has gone.
-var errLaneDied = errors.New("the sending process died")
-
 // laneProcess is the lanes in a process of their own, as the replay sees it. There they never meet Go's scheduler, so that a
 // deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for each and says so on the
 // shared board; a lane only waits and writes.
@@ -292,12 +289,28 @@ func (l *laneProcess) settleRest(i int32, s *shot) {
 func (l *laneProcess) abandonRest() {
 	why := l.run.notItsTime()
 	if !l.board.ended.Load() {
-		l.run.Stop()
-		why = errLaneDied.Error()
+		how := l.endOf()
+		l.board.ended.Store(true)
+		if !l.run.stop.Load() && l.board.passed() < int64(len(l.shots)) {
+			why, l.run.died = how, how
+			l.run.Stop()
+			l.run.cfg.OnSenderDeath(how)
+		}
 	}
 	for i := l.board.passed(); i < int64(len(l.shots)); i++ {
 		l.abandon(int32(i), why)
 	}
+}
+
+// endOf waits for the end of the process, which has closed its link, and says how it ended.
+func (l *laneProcess) endOf() string {
+	_ = l.cmd.Process.Kill() // has no effect on one that is ending
+	_ = l.cmd.Wait()
+	how := l.cmd.ProcessState.String() // "exit status 2", "signal: killed"
+	if status, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
+		how += ", which the kernel sends where memory is short: see dmesg"
+	}
+	return fmt.Sprintf("the sending process (pid %d) died during the run (%s)", l.cmd.Process.Pid, how)
 }
 
 func (l *laneProcess) abandon(i int32, why string) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -28,11 +29,16 @@ func TestLaneThatDies(t *testing.T) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
+	said := ""
+	r.cfg.OnSenderDeath = func(why string) { said = why }
 	go s.after(100, func() { _ = r.remote.cmd.Process.Kill() })
 	do(t, s, r)
+	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.remote.cmd.Process.Pid); !strings.HasPrefix(said, want) || r.Facts().SenderDied != said {
+		t.Errorf("said %q, in the facts %q; want %q", said, r.Facts().SenderDied, want)
+	}
 	count := k.outcomes()
 	for _, rec := range k.records {
-		if rec.Outcome == record.NotSent && !strings.Contains(rec.Error, "the sending process died") {
+		if rec.Outcome == record.NotSent && !strings.Contains(rec.Error, "the sending process (pid ") {
 			t.Fatalf("row %d: %q", rec.Row, rec.Error)
 		}
 	}
@@ -52,8 +58,8 @@ func TestLaneThatIsFrozen(t *testing.T) {
 		r.Abort()
 	})
 	do(t, s, r)
-	if len(k.records) != 4000 {
-		t.Errorf("%d records", len(k.records))
+	if len(k.records) != 4000 || r.Facts().SenderDied != "" {
+		t.Errorf("%d records, sender died: %q", len(k.records), r.Facts().SenderDied)
 	}
 }
 

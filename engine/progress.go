@@ -50,7 +50,8 @@ type Facts struct {
 	Lanes            int
 	LaneProcess      bool          // the lanes had a process of their own
 	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
-	Stopped          bool          // by Stop or Abort, before its end
+	Stopped          bool          // by Stop or Abort, or since the lanes' process died, before its end
+	SenderDied       string        // how the lanes' process ended during the run; "" = it did not
 	Cut              bool          // what was in flight, or due, when Config.CutAfter was over
 	Skipped          int64         // requests that the end of the run's time left out …
 	LeftOut          []int32       // … and which, in ascending order
@@ -69,7 +70,7 @@ func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
 		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
-		Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
+		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	if r.limiter != nil {

@@ -36,6 +36,7 @@ type Config struct {
 	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
 	History         *History      // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
+	OnSenderDeath   func(string)  // called once, with what happened, if the lanes' process dies during the run, which then stops; nil: nothing
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -66,6 +67,7 @@ type Run struct {
 	keeper    *keeper
 	remote    *laneProcess // the lanes in a process of their own; nil = in this one
 	remoteErr error        // why they have none
+	died      string       // how the lanes' process ended before its time; "" = it did not. Read it after Do
 	receivers sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
@@ -109,6 +111,9 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 		records: work.records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
+	}
+	if r.cfg.OnSenderDeath == nil {
+		r.cfg.OnSenderDeath = func(string) {}
 	}
 	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))

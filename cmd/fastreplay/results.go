@@ -93,7 +93,7 @@ func (s *results) conclude(run *engine.Run) error {
 	if shown != nil {
 		return shown
 	}
-	return ending(facts.Stopped, summary.Verdict.Valid, diskErr)
+	return ending(facts.Stopped && facts.SenderDied == "", summary.Verdict.Valid, diskErr)
 }
 
 // export writes the files of other tools from what is on disk, unless the disk failed before.

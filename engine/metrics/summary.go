@@ -58,11 +58,12 @@ type Run struct {
 	MonotonicStartNS int64          `json:"monotonic_start_ns"`
 	DurationS        float64        `json:"duration_s"` // from the start to the end of the last request
 	Scale            float64        `json:"scale"`
-	Pace             string         `json:"pace"`    // "trace time", or what takes its place: "300 requests/s", "closed loop of 8"
-	Arrival          *Arrival       `json:"arrival"` // null where no rate released the requests
-	Warmup           int64          `json:"warmup"`  // requests sent before, which nothing here counts
-	Partial          bool           `json:"partial"` // interrupted before its end
-	Cut              bool           `json:"cut"`     // what was in flight a while after the run's duration was ended
+	Pace             string         `json:"pace"`                  // "trace time", or what takes its place: "300 requests/s", "closed loop of 8"
+	Arrival          *Arrival       `json:"arrival"`               // null where no rate released the requests
+	Warmup           int64          `json:"warmup"`                // requests sent before, which nothing here counts
+	Partial          bool           `json:"partial"`               // interrupted before its end
+	SenderDied       string         `json:"sender_died,omitempty"` // which sending process ended during the run, and how; absent where none did
+	Cut              bool           `json:"cut"`                   // what was in flight a while after the run's duration was ended
 	Targets          []string       `json:"targets"`
 	API              string         `json:"api"`
 	Model            string         `json:"model"` // as sent; given or asked from the servers

@@ -61,6 +61,10 @@ func interrupted(s *Summary) string {
 	if !s.Run.Partial {
 		return ""
 	}
+	if why := s.Run.SenderDied; why != "" {
+		return fmt.Sprintf("%s when %s of %s had been sent; %s were not: run again, or send from threads of this process with --lane thread",
+			why, human.Count(s.Requests.Sent), requests(s.Requests.Planned), human.Count(s.Requests.Planned-s.Requests.Sent))
+	}
 	return fmt.Sprintf("interrupted when %s of %s had been sent", human.Count(s.Requests.Sent), requests(s.Requests.Planned))
 }
 
