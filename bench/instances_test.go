@@ -17,6 +17,18 @@ import (
 // gateway sends 17 of 20 requests to the first server and 3 to the second, the split of a real case that nobody had noticed.
 func gateway(t *testing.T, urls ...string) string {
 	t.Helper()
+	var n atomic.Int64
+	return forward(t, func(r *http.Request) int {
+		if strings.HasSuffix(r.URL.Path, "/completions") && n.Add(1)%20 < 3 {
+			return 1
+		}
+		return 0
+	}, urls...)
+}
+
+// forward hands each request on to the URL that pick names.
+func forward(t *testing.T, pick func(*http.Request) int, urls ...string) string {
+	t.Helper()
 	var proxies []*httputil.ReverseProxy
 	for _, u := range urls {
 		to, err := url.Parse(u)
@@ -27,12 +39,8 @@ func gateway(t *testing.T, urls ...string) string {
 		p.FlushInterval = -1
 		proxies = append(proxies, p)
 	}
-	var n atomic.Int64
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
-		i := 0
-		if strings.HasSuffix(r.URL.Path, "/completions") && n.Add(1)%20 < 3 {
-			i = 1
-		}
+		i := pick(r)
 		body, err := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
 		if err != nil {
 			return

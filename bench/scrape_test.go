@@ -154,3 +154,21 @@ func TestScrapeOfAServerThatHangs(t *testing.T) {
 		t.Errorf("no %q in %q", want, r.summary.Notes)
 	}
 }
+
+// TestScrapeBehindABalancer: each reading is another server's. That is said once, and nothing is summed, nor taken for a restart.
+func TestScrapeBehindABalancer(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	front := forward(t, func(*http.Request) int { return int(n.Add(1) % 3) },
+		startMock(t, "--no-cached-tokens").url, startMock(t, "--no-cached-tokens").url, startMock(t, "--no-cached-tokens").url)
+	r := run(t, "--trace", steady(t, 150, 100, 4), "--url", front, "--cold", "off", "--scrape-interval", "100ms")
+	r.only(t, "ok")
+	said := strings.Join(strings.Fields(r.stderr), " ")
+	all := r.summary.Servers.All
+	if !all.Alternates || all.GenerationTokens != nil || all.PrefixHitRatio != nil || all.Running != nil || all.Restarts != 0 || r.summary.PrefixCache.HitsFrom != "" {
+		t.Errorf("%+v, hits from %q", all, r.summary.PrefixCache.HitsFrom)
+	}
+	if want := "the metrics of " + front + " are another server's at each reading"; strings.Count(said, want) != 1 || strings.Contains(said, "anew") || strings.Contains(said, "tokens made") {
+		t.Errorf("want once %q, and no restart:\n%s", want, r.stderr)
+	}
+}

@@ -18,7 +18,7 @@ type Server struct {
 	eol            string
 	words          []string
 	bodyFields     []byte // of every object, each member with its comma before it
-	started        int64  // Unix time, s
+	started        time.Time
 	clock          clock
 	sched          scheduler
 	stats          counters
@@ -48,7 +48,7 @@ func newServer(cfg Config, crew *crew) (*Server, error) {
 		return nil, fmt.Errorf("mockllm: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), crew: crew, clock: crew.clock, started: time.Now().Unix(), conns: make(map[*conn]struct{})}
+	s := &Server{cfg: cfg, model: []byte(cfg.Model), eol: "\n", words: words(), crew: crew, clock: crew.clock, started: time.Now(), conns: make(map[*conn]struct{})}
 	if cfg.Model == "" {
 		s.model = []byte(defaultModel)
 	}
@@ -174,7 +174,7 @@ func (s *Server) modelList() []byte {
 	b := append([]byte(nil), `{"object":"list","data":[{"id":"`...)
 	b = appendEscaped(b, s.model)
 	b = append(b, `","object":"model","created":`...)
-	b = strconv.AppendInt(b, s.started, 10)
+	b = strconv.AppendInt(b, s.started.Unix(), 10)
 	b = append(b, `,"owned_by":"mockllm","max_model_len":`...)
 	b = s.appendMaxModelLen(b)
 	return append(b, "}]}"...)

@@ -104,7 +104,8 @@ func (s *Server) metrics() []byte {
 	sample("request_success_total", `,finished_reason="length"`, float64(s.stats.cut.Load()))
 	family("cache_config_info", "gauge", "The prefix cache.")
 	b = s.appendCacheConfig(b, st.PoolBlocks)
-	return b
+	b = append(b, "process_start_time_seconds "...) // as the process collector of Python's client
+	return append(strconv.AppendFloat(b, float64(s.started.UnixNano())/1e9, 'f', 3, 64), '\n')
 }
 
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without

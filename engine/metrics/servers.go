@@ -64,6 +64,9 @@ func serverNotes(s *Summary) []string {
 		say("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
 	}
 	for _, t := range s.Servers.Targets {
+		if t.Alternates {
+			say("the metrics of %s are another server's at each reading, as behind a load balancer, so nothing is summed: name each one's own page with --scrape-url", t.Target)
+		}
 		if t.Restarts > 0 {
 			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, human.Many(t.Restarts, "time"))
 		}
@@ -125,7 +128,7 @@ func tokenNotes(s *Summary) []string {
 	why := "somebody else uses them"
 	switch {
 	case made < came:
-		why = "they count otherwise, or not all that serve were read"
+		why = "they count otherwise, or not all that serve were read (--scrape-url)"
 	case s.Requests.Sent > s.Requests.OK:
 		why = fmt.Sprintf("it went to %s that failed, or somebody else uses them", requests(s.Requests.Sent-s.Requests.OK))
 	case s.Requests.Resent > 0:

@@ -11,7 +11,7 @@ import (
 
 // servers prints what the servers said of themselves, beside what we saw; nothing where none was read.
 func (p *page) servers(s *metrics.Summary) {
-	if s.Servers == nil {
+	if s.Servers == nil || s.Servers.All.Alternates {
 		return
 	}
 	all := &s.Servers.All

@@ -46,6 +46,7 @@ type Reading struct {
 	Engines int    `json:"engines"` // how many a page speaks of
 	Values
 	MostKVUsage *float64 `json:"kv_usage_max"` // of an engine
+	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; nil = the page does not say
 }
 
 // maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not said.
@@ -61,7 +62,12 @@ type Reader struct {
 	found    []found          // by family
 	pages    int
 	key      []byte
+	began    float64 // of the page; 0 = not said
 }
+
+// processBegan is the process collector's name, in Python's client and in others
+// (https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics).
+const processBegan = "process_start_time_seconds"
 
 // found is what the page has of a family.
 type found struct {
@@ -88,10 +94,14 @@ func NewReader() *Reader {
 // Read returns what a page says; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
 	r.pages++
+	r.began = 0
 	if err := Lines(page, r.take); err != nil {
 		return Reading{}, err
 	}
 	var out Reading
+	if began := r.began; began > 0 {
+		out.BeganS = &began
+	}
 	for i, f := range r.families {
 		if out.Engine == "" && r.found[i].page == r.pages {
 			out.Engine = f.engine
@@ -105,6 +115,9 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 
 // take keeps a sample of a known family.
 func (r *Reader) take(name []byte, labels Labels, value float64) {
+	if string(name) == processBegan && value <= maxValue {
+		r.began = value
+	}
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]
 		if !(value >= 0 && value <= maxValue) || f.label != "" && labels.Get(f.label) != f.value {

@@ -25,6 +25,7 @@ type Server struct {
 	Missed     int64  `json:"missed"` // samples that failed
 	Error      string `json:"error,omitempty"`
 	Restarts   int64  `json:"restarts"`   // counters fell: what they had counted since the sample before is lost
+	Alternates bool   `json:"alternates"` // several servers answer in turn behind one page, so that nothing below is known
 	Incomplete bool   `json:"incomplete"` // the sample after the run is missing, so counts end before it did
 
 	RunningBefore *float64 `json:"running_before"`
@@ -44,13 +45,15 @@ type counters struct {
 	last    Counts // as last read
 	grown   [Quantities]float64
 	started [Quantities]bool // there was a reading to count from
+	began   *float64         // as last read
+	falls   int              // of the counters since a sample failed
 }
 
 func (c *counters) add(m *Sample) {
 	c.server.Incomplete = m.Phase != After || m.Error != ""
 	if m.Error != "" {
 		c.server.Missed++
-		c.server.Error = m.Error
+		c.server.Error, c.falls = m.Error, 0
 		return
 	}
 	c.server.Samples++
@@ -59,18 +62,24 @@ func (c *counters) add(m *Sample) {
 	if m.Phase == Before {
 		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
 	}
-	c.count(&m.Counts)
+	c.count(&m.Counts, m.BeganS)
 }
 
-// count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's.
-func (c *counters) count(now *Counts) {
-	restarted := false
+// count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's. But no server is
+// started anew twice between samples that all succeed, nor does an older process take the place of a younger one: then several
+// answer in turn.
+func (c *counters) count(now *Counts, began *float64) {
+	restarted := began != nil && c.began != nil && *began > *c.began
+	c.server.Alternates = c.server.Alternates || began != nil && c.began != nil && *began < *c.began
+	c.began = began
 	for q := firstCounter; q < Quantities; q++ {
 		was, is := *c.last.at(q), *now.at(q)
 		restarted = restarted || was != nil && is != nil && *is < *was
 	}
 	if restarted {
 		c.server.Restarts++
+		c.falls++
+		c.server.Alternates = c.server.Alternates || c.falls > 1
 	}
 	for q := firstCounter; q < Quantities; q++ {
 		was, is := *c.last.at(q), *now.at(q)
@@ -95,6 +104,7 @@ func (c *counters) addTo(out *Server) {
 	out.Samples += s.Samples
 	out.Missed += s.Missed
 	out.Restarts += s.Restarts
+	out.Alternates = out.Alternates || s.Alternates
 	out.Incomplete = out.Incomplete || s.Incomplete
 	if out.Error == "" {
 		out.Error = s.Error

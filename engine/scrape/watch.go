@@ -106,6 +106,10 @@ func (g *group) server(pages []counters) Server {
 	for _, page := range g.pages {
 		pages[page].addTo(&out)
 	}
+	if out.Alternates {
+		out.Restarts, out.RunningBefore, out.WaitingBefore, out.Counts = 0, nil, nil, Counts{}
+		return out
+	}
 	out.Running, out.Waiting, out.KVUsage = g.levels[Running].gauge(), g.levels[Waiting].gauge(), g.levels[KVUsage].gauge()
 	if n := g.levels[Waiting].n; n > 0 {
 		out.WaitingShare = pointer(float64(g.queued) / float64(n))

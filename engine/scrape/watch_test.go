@@ -31,11 +31,11 @@ func TestWatch(t *testing.T) {
 			page int
 			s    *Sample
 		}
-		value := make([][3]float64, pages)
+		value, down := make([][3]float64, pages), make([]bool, pages)
 		take := func(p int, phase Phase) {
 			s := failed(phase)
 			if phase == Before || rng.IntN(8) > 0 {
-				if phase != Before && rng.IntN(10) == 0 {
+				if down[p] && rng.IntN(2) == 0 {
 					value[p] = [3]float64{} // started anew
 				}
 				for i := range value[p] {
@@ -45,6 +45,7 @@ func TestWatch(t *testing.T) {
 				s = told(phase, float64(rng.IntN(20)), float64(rng.IntN(3)), rng.Float64(), value[p][0], value[p][1], value[p][2])
 			}
 			w.Add(p, s)
+			down[p] = s.Error != ""
 			history = append(history, struct {
 				page int
 				s    *Sample
@@ -173,5 +174,54 @@ func TestWatchOfNothingSaid(t *testing.T) {
 	w.Add(0, failed(After))
 	if !w.Servers(1).All.Incomplete {
 		t.Error("without a sample after the run counts are not whole")
+	}
+}
+
+// TestAlternatingServers: behind a balancer a page is another server's at each reading. It is known by the processes' beginnings, or
+// by counters that fall again and again, and then nothing is summed; a server that is started anew is none.
+func TestAlternatingServers(t *testing.T) {
+	type reading struct{ began, tokens float64 } // 0 = not said; tokens below 0 = it does not answer
+	for name, c := range map[string]struct {
+		list       []reading
+		alternates bool
+		restarts   int64
+	}{
+		"one":                        {[]reading{{5, 10}, {5, 20}, {5, 20}}, false, 0},
+		"two, the older one again":   {[]reading{{5, 10}, {7, 20}, {5, 30}}, true, 0},
+		"two, the younger one first": {[]reading{{7, 10}, {5, 20}}, true, 0},
+		"two that say no beginning":  {[]reading{{0, 100}, {0, 50}, {0, 110}, {0, 60}}, true, 0},
+		"three, each younger":        {[]reading{{5, 10}, {6, 20}, {7, 30}}, true, 0},
+		"started anew":               {[]reading{{5, 100}, {5, -1}, {9, 5}, {9, 20}}, false, 1},
+		"anew, and ahead by then":    {[]reading{{5, 10}, {9, 50}, {9, 60}}, false, 1},
+		"twice, by its counters":     {[]reading{{0, 100}, {0, -1}, {0, 50}, {0, -1}, {0, 20}}, false, 2},
+	} {
+		w := NewWatch([]string{"http://a", "http://b"})
+		for i, r := range c.list {
+			phase := During
+			switch i {
+			case 0:
+				phase = Before
+			case len(c.list) - 1:
+				phase = After
+			}
+			s := failed(phase)
+			if r.tokens >= 0 {
+				s = told(phase, 1, 0, 0, 0, r.tokens, r.tokens)
+			}
+			if r.began > 0 {
+				s.BeganS = &r.began
+			}
+			w.Add(0, s)
+			w.Add(1, told(phase, 1, 0, 0, 0, 1, 1))
+		}
+		got := w.Servers(1)
+		for _, s := range []Server{got.All, got.Targets[0]} {
+			if s.Alternates != c.alternates || s.Restarts != c.restarts || (s.GenerationTokens == nil) != c.alternates || c.alternates && (s.Running != nil || s.PrefixHitRatio != nil) {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if other := got.Targets[1]; other.Alternates || other.GenerationTokens == nil {
+			t.Errorf("%s: the other one: %+v", name, other)
+		}
 	}
 }
