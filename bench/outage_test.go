@@ -1,10 +1,16 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,5 +249,55 @@ func TestTargetDeadFromTheStart(t *testing.T) {
 	}
 	if r.summary.Servers != nil {
 		t.Error("--no-probe, but somebody was asked for metrics")
+	}
+}
+
+// TestShutDown: a server that is shut down refuses new connections while those in flight end well; one that is killed cuts them
+// off. The page tells the two apart.
+func TestShutDown(t *testing.T) {
+	long(t)
+	t.Parallel()
+	load := steady(t, 240, 40, 200)
+	for name, killed := range map[string]bool{"shut down": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--itl", "5ms")
+			to, err := url.Parse(m.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy := httputil.NewSingleHostReverseProxy(to)
+			proxy.FlushInterval = -1
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				proxy.ServeHTTP(w, r)
+			}))
+			defer front.Close()
+			target := front.URL
+			if killed {
+				target = m.url
+			}
+			r := startReplay(t, "--trace", load, "--url", target, "--no-probe")
+			until(t, "some requests have ended", func() bool { return r.recorded(t, "ok") >= 40 })
+			if killed {
+				m.kill(t)
+			} else if err := front.Config.Shutdown(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			res := r.finish(t)
+			res.prove(t)
+			if len(res.summary.Outages) != 1 {
+				t.Fatalf("%+v", res.summary.Outages)
+			}
+			o, said := res.summary.Outages[0], strings.Join(strings.Fields(res.stderr), " ")
+			want := "it was shut down, not killed"
+			if killed {
+				want = "it died or was killed"
+			}
+			if !strings.Contains(said, want) || killed != (o.CutOff > 0) || killed != (o.FinishedAfter == 0) {
+				t.Errorf("want %q; %+v\n%s", want, o, res.stderr)
+			}
+		})
 	}
 }

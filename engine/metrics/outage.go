@@ -21,6 +21,12 @@ type Outage struct {
 	Outcome  string   `json:"outcome"` // the most frequent
 	Error    string   `json:"error"`   // of the first that ended so
 
+	// What became of requests in flight when the first connection was refused. They tell a server that was shut down from one
+	// that died, which cuts all of them; all are 0 where none was refused.
+	FinishedAfter int64 `json:"finished_after"` // ended well a while later
+	GivenUp       int64 `json:"given_up"`       // ended by the server with the finish reason abort, or left open without an end, as vLLM 0.32 does
+	CutOff        int64 `json:"cut_off"`        // their responses had begun
+
 	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before; null but of the first 16 outages
 	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile; likewise
 
@@ -33,8 +39,9 @@ type Outage struct {
 const (
 	okWeight    = 4
 	leastOutage = 5
-	mostOutages = 4  // notes; the summary has them all
-	mostOthers  = 16 // outages for which all other requests are looked at
+	mostOutages = 4     // notes; the summary has them all
+	mostOthers  = 16    // outages for which all other requests are looked at
+	lateReadNS  = 100e6 // by how much we may read late what a server had sent before it died
 )
 
 // failingPlace is what may fail on its own.
@@ -66,6 +73,7 @@ func (c *Collector) outages() []Outage {
 		if peers[at.target] > 1 {
 			o.Address = c.timings.peers.of(at.peer)
 		}
+		o.fate(list, list[from:to])
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Outage) int {
@@ -137,6 +145,37 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	return o
 }
 
+// fate finds what became of the requests that were in flight at the first refusal of the outage; list is of the whole run.
+func (o *Outage) fate(list, outage []*timing) {
+	first := slices.IndexFunc(outage, func(k *timing) bool { return k.outcome == record.ConnectError })
+	if first < 0 {
+		return
+	}
+	refusedNS := outage[first].atNS
+	for _, k := range list {
+		inFlight := k.begun && k.atNS <= refusedNS
+		switch {
+		case k.gaveUp || inFlight && k.outcome == record.Timeout: // of a process that died the kernel ends the connections
+			o.GivenUp++
+		case inFlight && k.outcome == record.OK && k.endNS > refusedNS+lateReadNS:
+			o.FinishedAfter++
+		case inFlight && (k.outcome == record.Truncated || k.outcome == record.Reset):
+			o.CutOff++
+		}
+	}
+}
+
+// fateWords says whether the server was shut down or died; "" where nothing tells.
+func (o *Outage) fateWords() string {
+	switch {
+	case o.GivenUp+o.FinishedAfter > o.CutOff:
+		return fmt.Sprintf("; it was shut down, not killed: after it refused the first connection %d of its answers ended well, it gave %d up, and %d were cut off", o.FinishedAfter, o.GivenUp, o.CutOff)
+	case o.CutOff > 0:
+		return fmt.Sprintf("; it died or was killed: %d of its answers were cut off", o.CutOff)
+	}
+	return ""
+}
+
 // others compares the TTFT of everybody else before and during an outage at one place.
 func (c *Collector) others(o *Outage) {
 	var before, during []int64
@@ -184,7 +223,7 @@ func (o *Outage) words() string {
 	if o.Error != "" {
 		text += ", " + quote(o.Error)
 	}
-	return text + ")" + o.othersWords()
+	return text + ")" + o.fateWords() + o.othersWords()
 }
 
 func (o *Outage) othersWords() string {

@@ -71,6 +71,55 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// TestFate: what became of what was in flight tells a server that was shut down from one that died.
+func TestFate(t *testing.T) {
+	for _, c := range []struct {
+		name                            string
+		refuses                         bool
+		finished, givenUp, open, cutOff int64
+		want                            string // "" = neither
+	}{
+		{"drained", true, 12, 0, 0, 0, "it was shut down, not killed: after it refused the first connection 12 of its answers ended well, it gave 0 up, and 0 were cut off"},
+		{"gave all up", true, 0, 12, 0, 0, "it was shut down, not killed"},
+		{"left all open, as vLLM 0.32 does", true, 0, 0, 12, 0, "it gave 12 up"},
+		{"drained for too short a time", true, 12, 0, 0, 3, "and 3 were cut off"},
+		{"killed", true, 0, 0, 0, 12, "it died or was killed: 12 of its answers were cut off"},
+		{"nothing in flight", true, 0, 0, 0, 0, ""},
+		{"refuses nobody", false, 0, 12, 0, 0, ""},
+	} {
+		m := NewCollector([]string{"http://a"})
+		for i := range int64(200) {
+			m.Add(sentAt(i*10*ms, record.OK, ms), 0)
+		}
+		late := func(n int64, change func(r *record.Record)) {
+			for i := range n {
+				r := sentAt(1900*ms+i, record.OK, 500*ms)
+				r.HeadersNS = r.SentNS + ms
+				change(r)
+				m.Add(r, 0)
+			}
+		}
+		late(c.finished, func(*record.Record) {})
+		late(c.givenUp, func(r *record.Record) { r.Outcome, r.FinishReason = record.StreamError, "abort" })
+		late(c.open, func(r *record.Record) { r.Outcome, r.LastTokenNS, r.DoneNS = record.Timeout, 2*s, record.None })
+		late(c.cutOff, func(r *record.Record) { r.Outcome, r.LastTokenNS = record.Truncated, 2*s })
+		for i := range int64(100) {
+			r := sentAt(2*s+i*10*ms, record.ConnectError, 0)
+			if !c.refuses {
+				r = sentAt(2*s+i*10*ms, record.Reset, 0)
+			}
+			m.Add(r, 0)
+		}
+		sum := m.Summary(RunInfo{Planned: 400})
+		if len(sum.Outages) != 1 {
+			t.Fatalf("%s: %+v", c.name, sum.Outages)
+		}
+		if got := sum.Outages[0].fateWords(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q; %+v", c.name, got, c.want, sum.Outages[0])
+		}
+	}
+}
+
 // TestOutageOfOneAddress of a name with several, and one that never lived.
 func TestOutageOfOneAddress(t *testing.T) {
 	c := NewCollector([]string{"http://name"})

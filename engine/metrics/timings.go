@@ -9,7 +9,7 @@ type timing struct {
 	target, peer, instance int32 // below 0: none
 	failure                int32 // place of its words; below 0: none
 	outcome                record.Outcome
-	sent                   bool
+	sent, begun, gaveUp    bool // its first byte; its response's head had come; the server ended it with the reason "abort"
 }
 
 // timingsAtOnce is how many timings memory is taken for at a time.
@@ -75,7 +75,7 @@ func (t *timings) add(r *record.Record, target int) {
 	k := timing{
 		atNS: at, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS), ttftNS: record.None,
 		target: int32(target), peer: t.peers.place(r.Peer), instance: t.instances.place(r.Instance), failure: -1,
-		outcome: r.Outcome, sent: r.SentNS != record.None,
+		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
 	}
 	if r.Outcome == record.OK {
 		k.ttftNS = r.TTFTNS()
