@@ -51,7 +51,7 @@ func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method
 	case errors.As(err, &head):
 		return 0, nil, fmt.Errorf("the answer's head is longer than %d KiB", maxHeadBytes>>10)
 	case err != nil:
-		return 0, nil, err
+		return 0, nil, b.Secrets.error(err)
 	}
 	return resp.StatusCode(), append([]byte(nil), answer...), nil
 }

@@ -23,6 +23,7 @@ const (
 
 // instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
 type instanceNames struct {
+	secrets *Redactor
 	headers int      // the first so many of those that are kept may have it
 	field   []string // of an answer's JSON; nil = where it is known to be
 
@@ -40,7 +41,7 @@ func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 		name = api.Field(data, n.field)
 	}
 	if len(name) > 0 {
-		rec.Instance = n.intern(name[:min(len(name), maxInstanceName)])
+		rec.Instance = n.intern(name)
 	}
 }
 
@@ -48,13 +49,15 @@ func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 func (n *instanceNames) of(head *http1.Response) string {
 	for i := range n.headers {
 		if value := head.Kept(i); len(value) > 0 {
-			return n.intern(value[:min(len(value), maxInstanceName)])
+			return n.intern(value)
 		}
 	}
 	return ""
 }
 
+// intern returns the name as results have it. What is longer than twice its bound is cut before credentials are looked for.
 func (n *instanceNames) intern(name []byte) string {
+	name = name[:min(len(name), 2*maxInstanceName)]
 	n.mu.RLock()
 	known, ok := n.known[string(name)]
 	n.mu.RUnlock()
@@ -72,7 +75,7 @@ func (n *instanceNames) intern(name []byte) string {
 	if len(n.known) == maxInstances {
 		return ""
 	}
-	known = string(name)
-	n.known[known] = known
+	known = n.secrets.Label(string(name))
+	n.known[string(name)] = known
 	return known
 }

@@ -234,7 +234,7 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 
 func (r *Run) connectFailed(i int32, err error) {
 	rec := &r.records[i]
-	rec.Outcome, rec.Error = record.ConnectError, redactor(r.cfg.Secrets).line(err.Error())
+	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.line(err.Error())
 	r.finish(i)
 	r.releaseNext()
 }

@@ -23,7 +23,7 @@ import (
 type Prober struct {
 	Targets        []Target
 	Headers        []http1.Header // of every request: ours, the user's own and credentials
-	Secrets        []string       // never repeated in an error
+	Secrets        *Redactor      // of what servers say
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
@@ -151,14 +151,14 @@ func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, t
 	}
 	err = parseAnswer(backend, answer, &d)
 	if status != 200 || d.IsError {
-		message := redactor(b.Secrets).fromJSON(d.Error)
+		message := b.Secrets.fromJSON(d.Error)
 		if err != nil || message == "" {
-			message = redactor(b.Secrets).line(string(answer))
+			message = b.Secrets.line(string(answer))
 		}
 		return d, &RefusedError{URL: url, Status: status, Message: message}
 	}
 	if err != nil {
-		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, err)
+		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.error(err))
 	}
 	return d, nil
 }

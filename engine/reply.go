@@ -22,8 +22,8 @@ const maxWholeBody = 64 << 20
 // with the instant after the read; everything found in one read shares that instant.
 type reply struct {
 	backend api.Backend
-	stream  bool     // a stream was asked for
-	secrets redactor // what no record repeats
+	stream  bool      // a stream was asked for
+	secrets *Redactor // of what the server says
 	names   *instanceNames
 
 	head   http1.Response
@@ -189,7 +189,7 @@ func (p *reply) onToken(text bool, nowNS int64) {
 func (p *reply) onDelta(d *api.Delta) {
 	rec := p.rec
 	if d.Finish != "" {
-		rec.FinishReason, p.finished = d.Finish, true
+		rec.FinishReason, p.finished = p.secrets.Label(d.Finish), true
 	}
 	if d.Done {
 		p.finished = true

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -55,7 +56,7 @@ func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redactor{"sk-verysecret"}}
+	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
 	rec := new(record.Record)
 	rec.Clear()
 	rec.OutputTokens = 4

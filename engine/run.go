@@ -30,7 +30,7 @@ type Config struct {
 	LaneCommand     []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
 	Resend          Resend        // when a request is sent once more
 	Descriptors     int           // how many sockets the process may open
-	Secrets         []string      // never repeated in a record, even where a server does
+	Secrets         *Redactor     // of what servers say
 	Stamps          Stamps        // as ProbeStamps has found to work
 	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
 	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
@@ -115,6 +115,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}
 	}
+	r.instances.secrets = cfg.Secrets
 	r.instances.headers, r.instances.field = len(cfg.InstanceHeaders), cfg.InstanceField
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())

@@ -58,7 +58,7 @@ type scrapePage struct {
 	req     *fasthttp.Request
 	resp    *fasthttp.Response
 	reader  *scrape.Reader
-	hide    redactor
+	hide    *Redactor
 
 	before scrape.Sample
 	took   time.Time // when before was
@@ -195,7 +195,7 @@ func withoutQuery(url string) string {
 func (b *Prober) scrapePage(ctx context.Context, t *Target, addr netip.AddrPort, target, url string) *scrapePage {
 	p := &scrapePage{
 		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{}, resp: &fasthttp.Response{},
-		reader: scrape.NewReader(), hide: redactor(b.Secrets),
+		reader: scrape.NewReader(), hide: b.Secrets,
 	}
 	p.client.MaxConns, p.client.MaxIdleConnDuration = 1, scrapeIdle
 	p.client.MaxIdemponentCallAttempts = 2 // the second where the server had closed the connection

@@ -48,7 +48,7 @@ func newMetricsServer(t *testing.T, answer func(n int64, w http.ResponseWriter, 
 
 func scraperProber(t *testing.T, servers ...*metricsServer) *Prober {
 	t.Helper()
-	b := &Prober{ConnectTimeout: time.Second, Timeout: time.Second, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}}, Secrets: []string{"geheim-123"}}
+	b := &Prober{ConnectTimeout: time.Second, Timeout: time.Second, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}}, Secrets: NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}})}
 	for _, s := range servers {
 		target, err := ParseTarget(s.URL, "/v1/completions")
 		if err != nil {

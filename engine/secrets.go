@@ -1,25 +1,185 @@
 package engine
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 )
 
-// shortestSecret: shorter values are words such as "true", not credentials.
-const shortestSecret = 8
+const (
+	// shortestSecret: shorter values are words such as "true", not credentials.
+	shortestSecret = 8
+	// shortestKey is that of values which are credentials by their names. Less can be guessed in seconds.
+	shortestKey = 4
+	// leastPart is the shortest part of a credential that is hidden: a message may have been cut in the middle of one.
+	leastPart = 8
+	// mostEscapes bounds how many backslashes may stand before a byte: in JSON within JSON three deep there are 7 before a quote.
+	mostEscapes = 64
+)
 
-// Secrets are the values of headers that no result may repeat, a bearer key without its scheme.
-func Secrets(headers []http1.Header) []string {
-	var secrets []string
+// Redactor hides credentials in what comes from servers, however they are spelled (see spelled). Any goroutine may use it; where
+// there is nothing to hide it allocates nothing. A nil one hides nothing.
+type Redactor struct {
+	secrets []secret
+	pairs   [1 << 16 / 64]uint64 // bit 256*a+b: in some secret b follows a
+}
+
+// secret is the value of a header or of a URL's query.
+type secret struct {
+	text  string // as spelled reads it
+	parts bool   // it is a credential, so parts of it are hidden, too
+}
+
+// NewRedactor hides the values of headers, a bearer key without its scheme, and of the queries of URLs ("?key=value&…"). Values of
+// names that tell of a credential are hidden in parts, too, others only as a whole.
+func NewRedactor(headers []http1.Header, queries ...string) *Redactor {
+	r := &Redactor{}
 	for _, h := range headers {
 		value := h.Value
-		if _, key, ok := strings.Cut(value, " "); ok && strings.EqualFold(h.Name, "Authorization") {
-			value = key
+		if scheme, key, ok := strings.Cut(value, " "); ok && strings.HasSuffix(strings.ToLower(h.Name), "authorization") {
+			value = strings.TrimSpace(key)
+			if user, err := base64.StdEncoding.DecodeString(value); err == nil && strings.EqualFold(scheme, "Basic") {
+				_, password, _ := strings.Cut(string(user), ":")
+				r.hides(h.Name, string(user))
+				r.hides(h.Name, password)
+			}
 		}
-		if len(value) >= shortestSecret {
-			secrets = append(secrets, value)
+		r.hides(h.Name, value)
+	}
+	for _, query := range queries {
+		for part := range strings.SplitSeq(strings.TrimPrefix(query, "?"), "&") {
+			name, value, named := strings.Cut(part, "=")
+			if !named {
+				name, value = "key", name
+			}
+			r.hides(name, value)
 		}
 	}
-	return secrets
+	return r
+}
+
+// hides adds the value of a header or parameter.
+func (r *Redactor) hides(name, value string) {
+	name = strings.ToLower(name)
+	key := strings.HasSuffix(name, "authorization") || strings.HasSuffix(name, "key")
+	s := secret{parts: key}
+	for _, word := range [...]string{"auth", "key", "token", "secret", "cookie", "pass", "sess", "cred", "sig"} {
+		s.parts = s.parts || strings.Contains(name, word)
+	}
+	if len(value) < shortestKey || len(value) < shortestSecret && !key {
+		return
+	}
+	var read []byte // what servers escape further reads as value, or as what is spelled in it
+	for rest, n := value, 0; rest != ""; rest = rest[n:] {
+		var c byte
+		if c, n = spelled(rest); c != '\\' {
+			read = append(read, c)
+		}
+	}
+	for _, s.text = range []string{strings.ReplaceAll(value, `\`, ""), string(read)} {
+		if len(s.text) < 2 || slices.Contains(r.secrets, s) {
+			continue
+		}
+		for i := range len(s.text) - 1 {
+			pair := uint(s.text[i])<<8 | uint(s.text[i+1])
+			r.pairs[pair/64] |= 1 << (pair % 64)
+		}
+		r.secrets = append(r.secrets, s)
+	}
+}
+
+// hide returns text with each secret as ***, cut where it is longer than most bytes, in the middle of a rune if need be.
+func (r *Redactor) hide(text string, most int) string {
+	var out []byte
+	from, i := 0, 0 // text before from is in out
+	for r != nil && i < len(text) && len(out)+i-from < most {
+		n := r.match(text[i:])
+		if n > 0 {
+			out = append(append(out, text[from:i]...), "***"...)
+			from = i + n
+		}
+		i += max(1, n)
+	}
+	if out == nil {
+		return text[:min(len(text), most)]
+	}
+	out = append(out, text[from:]...)
+	return string(out[:min(len(out), most)])
+}
+
+// match returns how many bytes of text, from its start, spell a secret or a part of one that is hidden.
+func (r *Redactor) match(text string) (size int) {
+	a, n := spelled(text)
+	if n == len(text) {
+		return 0
+	}
+	b, _ := spelled(text[n:])
+	if pair := uint(a)<<8 | uint(b); r.pairs[pair/64]&(1<<(pair%64)) == 0 {
+		return 0
+	}
+	for i := range r.secrets {
+		s := &r.secrets[i]
+		for from := range len(s.text) {
+			if s.text[from] == a {
+				size = max(size, s.common(text, from))
+			}
+			if !s.parts {
+				break
+			}
+		}
+	}
+	return size
+}
+
+// common returns how many bytes of text spell what the secret has from there on; 0 if that is too little to be hidden.
+func (s *secret) common(text string, from int) (size int) {
+	same := 0
+	for size < len(text) && from+same < len(s.text) {
+		c, n := spelled(text[size:])
+		if c == s.text[from+same] {
+			same++
+		} else if c != '\\' { // which the end has cut from what it escapes
+			break
+		}
+		size += n
+	}
+	if same == len(s.text) || s.parts && same >= shortestKey && size >= leastPart {
+		return size
+	}
+	return 0
+}
+
+// spelled returns the byte with which text begins, and how many bytes spell it: one; behind backslashes, as in JSON and Go; as \u00XX
+// or \xXX; or percent-encoded, once or several times.
+func spelled(text string) (c byte, n int) {
+	for escapes := 0; ; escapes++ {
+		rest, digits := text[n:], 0
+		switch {
+		case escapes > 0 && strings.HasPrefix(rest, "u00"):
+			digits = len("u00")
+		case escapes > 0 && rest[0] == 'x' || rest[0] == '%':
+			digits = 1
+		}
+		for rest[0] == '%' && digits < mostEscapes && strings.HasPrefix(rest[digits:], "25") && isHex(rest[digits+2:]) {
+			digits += 2
+		}
+		c, n = rest[0], n+1
+		if digits > 0 && isHex(rest[digits:]) {
+			var b [1]byte
+			_, _ = hex.Decode(b[:], []byte(rest[digits:digits+2]))
+			c, n = b[0], n+digits+1
+		}
+		if c != '\\' || n == len(text) || escapes == mostEscapes {
+			return c, n
+		}
+	}
+}
+
+// isHex tells whether text begins with two hexadecimal digits.
+func isHex(text string) bool {
+	const digits = "0123456789abcdefABCDEF"
+	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0
 }

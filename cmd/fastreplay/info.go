@@ -59,7 +59,7 @@ func placementNotes(f engine.Facts) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, SenderDied: f.SenderDied, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.probed.model, Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, SenderDied: f.SenderDied, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.shownModel(), Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
 	}
 }
 

@@ -41,7 +41,7 @@ func (r *replay) probe(ctx context.Context) error {
 		if r.probed.model, err = r.prober.Model(ctx); err != nil {
 			return err
 		}
-		r.say.line("model: %s, from /v1/models", r.probed.model)
+		r.say.line("model: %s, from /v1/models", r.shownModel())
 	}
 	r.prober.Backend = r.probeBackend
 	if err := r.proveTokens(ctx); err != nil {
@@ -53,6 +53,14 @@ func (r *replay) probe(ctx context.Context) error {
 	}
 	r.sizeCaches(caches)
 	return r.chooseCold(ctx)
+}
+
+// shownModel is the model's name as results have it.
+func (r *replay) shownModel() string {
+	if r.o.model != "" {
+		return r.o.model
+	}
+	return r.prober.Secrets.Label(r.probed.model)
 }
 
 // probeBackend makes bodies whose answers tell how many tokens a prompt has.

@@ -42,10 +42,23 @@ func (r *replay) aim(ctx context.Context) error {
 	}
 	r.prober = &engine.Prober{
 		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: timeout, Waiting: r.say.waiting,
-		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: engine.Secrets(r.secrets), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
+		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: r.redactor(), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
 	r.sayTargets()
 	return nil
+}
+
+// redactor hides what the user's headers and URLs carry from everything that servers say.
+func (r *replay) redactor() *engine.Redactor {
+	var queries []string
+	for _, t := range r.work.Targets {
+		queries = append(queries, t.Query)
+	}
+	for _, url := range r.o.scrape.urls {
+		_, query, _ := strings.Cut(url, "?")
+		queries = append(queries, query)
+	}
+	return engine.NewRedactor(r.secrets, queries...)
 }
 
 // findTargets are the servers that were named, with their addresses; path is where the API posts to.
