@@ -31,7 +31,9 @@ func randomKey(rng *rand.Rand, length int) string {
 	return string(key)
 }
 
-func bearer(key string) http1.Header { return http1.Header{Name: "Authorization", Value: "Bearer " + key} }
+func bearer(key string) http1.Header {
+	return http1.Header{Name: "Authorization", Value: "Bearer " + key}
+}
 
 // quoted is the inside of a JSON string.
 func quoted(text string) string {
