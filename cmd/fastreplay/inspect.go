@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -157,10 +157,7 @@ func (i *inspection) write(out io.Writer, reports []*inspect.Report) error {
 		}
 	}
 	if i.json {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(inspect.Document{Schema: 1, Traces: reports})
+		return report.EncodeJSON(out, inspect.Document{Schema: 1, Traces: reports})
 	}
 	return inspect.Print(out, reports, newTerminal(out).width)
 }

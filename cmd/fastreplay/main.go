@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -62,7 +61,7 @@ func run(ctx context.Context, args []string, std stdio) int {
 		code = exit.code
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(std.err, "fastreplay: %s\n", strings.TrimSuffix(text, "\n"))
+		fmt.Fprintf(std.err, "fastreplay: %s\n", visible(text))
 	}
 	return code
 }

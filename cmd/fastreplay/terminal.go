@@ -45,7 +45,7 @@ func (t *terminal) line(format string, args ...any) {
 
 func (t *terminal) print(text string) {
 	t.erase()
-	fmt.Fprintln(t.w, text)
+	fmt.Fprintln(t.w, visible(text))
 	t.last = text
 }
 
@@ -58,10 +58,21 @@ func (t *terminal) waiting(what string) {
 	}
 }
 
+// visible is text as a terminal may have it: human.Visible line by line, with all lines but the first indented, so that nothing
+// from outside looks like a line of ours.
+func visible(text string) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = human.Visible(lines[i])
+	}
+	return strings.Join(lines, "\n  ")
+}
+
 // update replaces the changing line, or prints a plain one where there is none.
 func (t *terminal) update(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	text = human.Visible(text)
 	if t.width == 0 {
 		fmt.Fprintln(t.w, text)
 		return

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
@@ -20,10 +22,20 @@ func WriteSummary(dir string, s *metrics.Summary) error {
 
 // EncodeSummary writes the summary as indented JSON, as in summary.json.
 func EncodeSummary(w io.Writer, s *metrics.Summary) error {
-	e := json.NewEncoder(w)
+	return EncodeJSON(w, s)
+}
+
+// EncodeJSON writes indented JSON that a terminal can show.
+func EncodeJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(s)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(human.VisibleJSON(b.Bytes()))
+	return err
 }
 
 // WriteHistograms writes dir/histograms.hlog, all of it or nothing. start and

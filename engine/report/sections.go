@@ -19,7 +19,7 @@ func (p *page) verdict(s *metrics.Summary) {
 	if s.Run.Partial {
 		word += " (partial run)"
 	}
-	p.Line(word)
+	p.Painted(word)
 	for _, reason := range s.Verdict.Reasons {
 		p.Sentence("  - ", reason)
 	}

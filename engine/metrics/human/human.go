@@ -6,9 +6,13 @@
 package human
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Count prints n with commas between thousands.
@@ -118,4 +122,42 @@ func group(s string) string {
 		whole += "." + frac
 	}
 	return sign + whole
+}
+
+// Visible returns text with what a terminal would obey or hide, such as control characters, marks of writing direction and bytes
+// that are not UTF-8, as \n, \x1b or \u202e. Where there is none it allocates nothing.
+func Visible(text string) string {
+	var out []byte
+	from := 0 // text before it is in out
+	for i, c := range text {
+		size := utf8.RuneLen(c)
+		if c == utf8.RuneError {
+			_, size = utf8.DecodeRuneInString(text[i:])
+		}
+		if unicode.IsGraphic(c) && !(c == utf8.RuneError && size == 1) {
+			continue
+		}
+		quoted := strconv.QuoteToASCII(text[i : i+size])
+		out = append(append(out, text[from:i]...), quoted[1:len(quoted)-1]...)
+		from = i + size
+	}
+	if out == nil {
+		return text
+	}
+	return string(append(out, text[from:]...))
+}
+
+// VisibleJSON is Visible for JSON, which means the same afterwards: in its strings such characters become \u and four digits.
+func VisibleJSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, c := range string(text) {
+		if c == '\n' || unicode.IsGraphic(c) {
+			out = utf8.AppendRune(out, c)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{c}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }

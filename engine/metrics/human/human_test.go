@@ -102,3 +102,22 @@ func TestNumberRateBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "plain – µ 漢 é": "plain – µ 漢 é", "a\x1b[2Jb": `a\x1b[2Jb`, "\u009b": `\u009b`, "\x9b": `\x9b`, "x\u202ey\u2066": `x\u202ey\u2066`, "\x7f\t\r\n": `\x7f\t\r\n`,
+		"\ufffd": "\ufffd", "\U000e0041": `\U000e0041`, "\u2028": `\u2028`,
+	} {
+		if got := Visible(text); got != want {
+			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { Visible("plain – µ 漢 é") }); n != 0 {
+		t.Errorf("%v allocations for nothing", n)
+	}
+	in := "{\"a\\n\u009b\u202e\U000e0041\x7f\":\n1}\n"
+	out := VisibleJSON([]byte(in))
+	if want := `{"a\n\u009b\u202e\udb40\udc41\u007f":` + "\n1}\n"; string(out) != want {
+		t.Errorf("VisibleJSON(%q) = %q, want %q", in, out, want)
+	}
+}

@@ -29,8 +29,11 @@ func NewPage(width, label int) Page {
 // Bytes returns what was printed, valid until more is.
 func (p *Page) Bytes() []byte { return p.out }
 
-// Line ends a line; trailing spaces are not printed.
-func (p *Page) Line(text string) {
+// Line ends a line; trailing spaces are not printed, and text is shown as Visible has it.
+func (p *Page) Line(text string) { p.Painted(Visible(text)) }
+
+// Painted is Line for text with escape sequences of ours, and with nothing that came from outside.
+func (p *Page) Painted(text string) {
 	p.out = append(append(p.out, strings.TrimRight(text, " ")...), '\n')
 }
 
