@@ -232,3 +232,81 @@ func TestOwnLength(t *testing.T) {
 	}
 	m.stop(t)
 }
+
+// TestVerbatimIdeal: the ideal hits of prompts that are there word for word are what a cache holds that is asked one request after the
+// other, whatever the file; a small cache's shortfall is eviction to the token; and instances get the prompts whose prefixes they hold.
+func TestVerbatimIdeal(t *testing.T) {
+	long(t)
+	for _, c := range []struct {
+		name, file string
+		mock, args []string
+		instances  int
+	}{
+		{"chat", "multi_turn.jsonl", nil, nil, 1},
+		{"turns", "sharegpt.json", nil, nil, 1},
+		{"whole bodies", "inputs.json", nil, nil, 1},
+		{"completions", "single_turn.jsonl", nil, []string{"--api", "completions", "--repeat", "2", "--limit", "7"}, 1},
+		{"by tokenizer", "single_turn.jsonl", []string{"--no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
+		{"placed", "multi_turn.jsonl", nil, []string{"--route", "prefix"}, 2},
+		{"evicted", "multi_turn.jsonl", []string{"--cache-tokens", "1600"}, nil, 1},
+		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"samples/" + c.file, "--concurrency", "1", "--limit", "40"}, c.args...)
+			for range c.instances {
+				args = append(args, "--url", startMock(t, c.mock...).url)
+			}
+			r := run(t, args...)
+			r.only(t, "ok")
+			var expected, cached int64
+			for _, l := range r.lines {
+				expected, cached = expected+l.Expected, cached+l.Cached
+				if l.Expected == absent || c.name != "evicted" && l.Expected != l.Cached {
+					t.Errorf("row %d: %d expected, %d cached", l.Row, l.Expected, l.Cached)
+				}
+			}
+			s := r.summary.PrefixCache.Shortfall
+			if expected == 0 || s == nil || s.UnexplainedTokens != 0 || s.EvictedTokens != expected-cached {
+				t.Errorf("%d expected, %d cached, %+v", expected, cached, s)
+			}
+			if c.name == "evicted" && expected == cached {
+				t.Error("nothing was evicted")
+			}
+			if strings.Contains(r.stderr, "counted other numbers of tokens") {
+				t.Error(r.stderr)
+			}
+		})
+	}
+}
+
+// TestVerbatimUnknown: where nobody tells the tokens, ideal hits are absent and the run says why; where a tokenizer tells others than the
+// server counts, it says so.
+func TestVerbatimUnknown(t *testing.T) {
+	long(t)
+	for _, c := range []struct {
+		says  string
+		known bool
+		mock  []string
+		args  []string
+	}{
+		{"ideal hits of 5 prompts stay unknown, after 0 were counted with the servers' /tokenize: http://", false, []string{"--no-tokenize"}, nil},
+		{"stay unknown: with --history live turns carry what the servers answer", false, nil, []string{"--history", "live", "--sessions", "gated"}},
+		{"how many tokens that is, and how many of them a cache can hold, only the servers can tell", false, nil, []string{"--no-probe", "--model", "mock", "--cold", "off"}},
+		{"the servers counted other numbers of tokens in 5 prompts than were counted before the start (row ", true, nil, []string{"--tokenizer", "../codec/prompt/tokenizer/testdata/llama3.json", "--api", "completions"}},
+	} {
+		file := "multi_turn.jsonl"
+		if c.known {
+			file = "single_turn.jsonl"
+		}
+		r := run(t, with(c.args, "samples/"+file, "--concurrency", "1", "--limit", "5", "--url", startMock(t, c.mock...).url)...)
+		r.only(t, "ok")
+		if !strings.Contains(r.stderr, c.says) {
+			t.Errorf("it did not say %q:\n%s", c.says, r.stderr)
+		}
+		for _, l := range r.lines {
+			if (l.Expected != absent) != c.known {
+				t.Errorf("%q: row %d: %d expected", c.args, l.Row, l.Expected)
+			}
+		}
+	}
+}

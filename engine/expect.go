@@ -10,7 +10,7 @@ import (
 // IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
 // order, one request after the other.
 type IdealHits struct {
-	Expected []int64 // tokens by request, record.None of literals; nil where it is unknown how many of the server's own tokens precede a prompt
+	Expected []int64 // tokens by request, record.None where a literal's tokens are not known; nil where it is unknown how many of the server's own tokens precede a prompt
 	// Least and Most bound what a cold cache can have held. Most allows for servers that cache smaller pieces than is
 	// assumed of them.
 	Least, Most []int64
@@ -101,22 +101,36 @@ func (w *Work) assumesBlocks() bool {
 type idealCaches struct {
 	head  int
 	block func(PrefixCache) int
-	of    map[netip.AddrPort]*kvcache.Infinite
+	of    map[cacheKey]*kvcache.Infinite
+}
+
+// cacheKey names a model cache: prompts that are made and those that are there word for word have nothing in common but a template.
+type cacheKey struct {
+	instance netip.AddrPort
+	made     bool
 }
 
 func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {
-	return &idealCaches{head, block, map[netip.AddrPort]*kvcache.Infinite{}}
+	return &idealCaches{head, block, map[cacheKey]*kvcache.Infinite{}}
 }
 
 func (c *idealCaches) ask(w *Work, i int) int64 {
-	if !w.Made(i) {
+	p, ok := w.cachePrompt(i)
+	if !ok {
 		return record.None
 	}
-	instance := w.peer(i)
-	cache := c.of[instance]
-	if cache == nil {
-		cache = kvcache.NewInfinite(w.Trace.BlockTokens, c.block(w.cache(instance)))
-		c.of[instance] = cache
+	if w.Made(i) {
+		p.head = c.head
 	}
-	return int64(cache.Expected(w.Trace.Blocks(i), w.PromptTokens(i), c.head, w.builtTokens(i)))
+	key, block := cacheKey{w.peer(i), w.Made(i)}, c.block(w.cache(w.peer(i)))
+	cache := c.of[key]
+	if cache == nil {
+		cache = kvcache.NewInfinite(p.blockTokens, block)
+		c.of[key] = cache
+	}
+	held := cache.Expected(p.blocks, p.tokens, p.head, p.total)
+	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash tells
+		held = min(held+p.blockTokens-block, p.total-1)
+	}
+	return int64(held)
 }

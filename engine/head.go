@@ -10,6 +10,7 @@ import (
 	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
@@ -67,7 +68,19 @@ func (b *Prober) tokenize(ctx context.Context, t *Target, text []byte) ([]int64,
 	if err != nil {
 		return nil, err
 	}
-	body := backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1)
+	return b.tokenizeBody(ctx, t, backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1))
+}
+
+// TokenIDs asks one of the servers for the ids of a prompt that is there word for word, template included.
+func (b *Prober) TokenIDs(ctx context.Context, l api.Literal) ([]int64, error) {
+	backend, err := b.Tokenize()
+	if err != nil {
+		return nil, err
+	}
+	return b.tokenizeBody(ctx, &b.Targets[0], backend.AppendLiteral(nil, l, 1))
+}
+
+func (b *Prober) tokenizeBody(ctx context.Context, t *Target, body []byte) ([]int64, error) {
 	status, answer, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)

@@ -41,10 +41,15 @@ func (w *Work) everyRequest() []int32 {
 
 // prompts are the prompts of some requests as prefix caches know them.
 func (w *Work) prompts(of []int32) *kvcache.Prompts {
-	p := kvcache.NewPrompts(w.Trace.BlockTokens, w.Overhead.Head)
+	blockTokens, head := w.Trace.BlockTokens, w.Overhead.Head
+	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
+	if !made && w.Verbatim != nil {
+		blockTokens, head = w.Verbatim.blockTokens, 0
+	}
+	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		if w.Made(int(i)) {
-			p.Add(w.Trace.Blocks(int(i)), w.PromptTokens(int(i)), w.builtTokens(int(i)))
+		if c, ok := w.cachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.head == head {
+			p.Add(c.blocks, c.tokens, c.total)
 		} else {
 			p.AddText(w.Trace.Literal(int(i)).Content)
 		}

@@ -165,17 +165,26 @@ func (a *audit) heldThere(requests []int32, together []int64, size PrefixCache) 
 
 // held is what a cache of the given size would have held for each request when it had arrived whole. A prompt can be
 // reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little
-// later than on the server.
+// later than on the server. Of a trace that has both, prompts that are made and those that are there word for word each have a cache
+// of their own.
 func (a *audit) held(requests []int32, size PrefixCache) []int64 {
-	cache := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)
+	made := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)
+	verbatim := made
+	if v := a.work.Verbatim; v != nil {
+		verbatim = kvcache.NewLRU(v.blockTokens, size.BlockTokens, size.Tokens)
+	}
 	running := make([]kvcache.Running, len(requests))
 	held := make([]int64, len(requests))
 	for _, m := range a.moments(requests) {
+		i, cache := int(requests[m.request]), verbatim
+		if a.work.Made(i) {
+			cache = made
+		}
 		switch m.kind {
 		case arrived:
-			i := int(requests[m.request])
+			p, _ := a.work.cachePrompt(i)
 			var n int
-			running[m.request], n = cache.Start(a.work.Trace.Blocks(i), a.work.PromptTokens(i), a.work.Overhead.Head, a.work.builtTokens(i), a.outputTokens(i))
+			running[m.request], n = cache.Start(p.blocks, p.tokens, p.head, p.total, a.outputTokens(i))
 			held[m.request] = int64(n)
 		case prefilled:
 			cache.Prefilled(running[m.request])

@@ -22,6 +22,7 @@ type Work struct {
 	Routing  Routing                        // how the places are found
 	Overhead Overhead                       // what the servers add to each prompt; taken from its end
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
+	Verbatim *Verbatim                      // what is known of prompts that are there word for word; nil = nothing
 	Images   *Images
 }
 

@@ -1,7 +1,14 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -9,6 +16,7 @@ import (
 type literals struct {
 	rows, payloads int64
 	bytes          int64
+	texts          int64  // rows that are plain text
 	all            bool   // no prompt is made
 	extra          bool   // rows have members of their own for the body, which may say whether to stream
 	chat           bool   // there are messages; of payloads the first one is asked
@@ -23,6 +31,8 @@ func literalsOf(t *trace.Trace, n int) literals {
 		switch row.Kind {
 		case trace.NoLiteral:
 			continue
+		case trace.TextLiteral:
+			l.texts++
 		case trace.MessagesLiteral:
 			l.chat = true
 		case trace.PayloadLiteral:
@@ -49,8 +59,76 @@ func (l *literals) say(r *replay) {
 	if l.rows == 0 {
 		return
 	}
-	r.say.line("      %s word for word, %s: how many tokens that is, and how many of them a cache can hold, only the servers can tell", human.Many(l.rows, "prompt"), human.Bytes(l.bytes))
+	size := "how many tokens that is, and how many of them a cache can hold, only the servers can tell"
+	if r.work.Verbatim != nil {
+		tokens := int64(0)
+		for i := range r.work.Requests() {
+			if !r.work.Made(i) {
+				tokens += int64(r.work.ServerTokens(i))
+			}
+		}
+		size = human.Many(tokens, "token")
+	}
+	r.say.line("      %s word for word, %s: %s", human.Many(l.rows, "prompt"), human.Bytes(l.bytes), size)
 	if l.payloads > 0 && r.o.model != "" {
 		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", human.Many(l.payloads, "request body"), r.o.model)
+	}
+}
+
+// mostCounting bounds how long the servers are asked for the tokens of prompts before a run.
+const mostCounting = 2 * time.Minute
+
+// countVerbatim finds out the tokens of the prompts that are there word for word, so that ideal hits are known for them: text for
+// completions with --tokenizer, all else by the servers' /tokenize, since only they know which template they use.
+func (r *replay) countVerbatim(ctx context.Context) error {
+	l, ids, with := &r.literals, r.prober.TokenIDs, "the servers' /tokenize"
+	completions := r.o.api == "completions"
+	switch {
+	case l.rows == 0:
+		return nil
+	case r.o.sessions.past == historyLive:
+		r.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", human.Many(l.rows, "prompt"))
+		return nil
+	case completions && l.texts == l.rows && r.tokenizer != nil:
+		ids, with = r.textIDs, r.tokenizer.Name()
+	case r.o.noProbe || r.o.dryRun || completions && l.chat || !completions && r.o.api != "chat":
+		return nil // say tells, or Layout refuses
+	}
+	r.say.line("counting the tokens of %s, %s, with %s, for at most %s", human.Many(l.rows, "prompt"), human.Bytes(l.bytes), with, mostCounting)
+	began := time.Now()
+	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
+	defer cancel()
+	progress := r.say.watchCount(l.rows)
+	err := r.work.CountVerbatim(limited, ids, &progress.built)
+	progress.end()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		r.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", human.Many(l.rows, "prompt"), human.Count(progress.built.Load()), with, err)
+	default:
+		r.say.line("counted: %s with %s in %s", human.Many(l.rows, "prompt"), with, human.Duration(float64(time.Since(began)), 3))
+	}
+	return nil
+}
+
+// textIDs are the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
+func (r *replay) textIDs(_ context.Context, l api.Literal) (ids []int64, err error) {
+	var text string
+	if err := json.Unmarshal([]byte(`"`+string(l.Content)+`"`), &text); err != nil {
+		return nil, err
+	}
+	short, err := r.tokenizer.Append(nil, text, true)
+	for _, id := range short {
+		ids = append(ids, int64(id))
+	}
+	return ids, err
+}
+
+// noteMiscounted says where a server did not count the tokens that were counted before the start.
+func (r *replay) noteMiscounted(run *engine.Run) {
+	if n, row, want, got := run.Miscounted(); n > 0 {
+		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
+			human.Many(int64(n), "prompt"), row, human.Count(got), human.Count(want))
 	}
 }

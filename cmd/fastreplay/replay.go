@@ -96,7 +96,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
 	r.noteHands()
-	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.checkMetrics, r.lay, r.build, r.verifyPrompts} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.checkMetrics, r.countVerbatim, r.lay, r.build, r.verifyPrompts} {
 		err := step(ctx)
 		if ctx.Err() != nil { // what an interrupted step found out may be wrong
 			return errInterrupted()
@@ -374,13 +374,13 @@ func (r *replay) describeWork() {
 
 // describeIdeal says how much of the prompts that are made an ideal cache would hold.
 func (r *replay) describeIdeal() {
-	if r.literals.all {
+	if r.literals.all && r.work.Verbatim == nil {
 		return
 	}
 	var built, least, most int64
 	for i := range r.work.Requests() {
-		if r.work.Made(i) {
-			built += int64(r.trace.InputTokens[i]) + int64(r.work.SurplusTokens(i))
+		if tokens := r.work.ServerTokens(i); tokens > 0 {
+			built += int64(tokens)
 			least += r.ideal.Least[i]
 			most += r.ideal.Most[i]
 		}
@@ -390,7 +390,7 @@ func (r *replay) describeIdeal() {
 		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
 	}
 	whose := "the input tokens"
-	if r.literals.rows > 0 {
+	if r.literals.rows > 0 && r.work.Verbatim == nil {
 		whose = "the tokens of prompts that are made"
 	}
 	placed := ""

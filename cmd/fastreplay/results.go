@@ -66,6 +66,7 @@ func (s *results) discard() error {
 // conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
 func (s *results) conclude(run *engine.Run) error {
 	facts := run.Facts()
+	s.r.noteMiscounted(run)
 	unwritten, diskErr := s.writer.Close()
 	info := s.r.info(facts)
 	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)

@@ -161,6 +161,13 @@ func (t *terminal) watchBuild(total int64) *ticker {
 	})
 }
 
+// watchCount shows how many of n prompts are counted.
+func (t *terminal) watchCount(n int64) *ticker {
+	return t.watch(func(k *ticker) string {
+		return fmt.Sprintf("counting %s %s of %s", bar(float64(k.built.Load())/float64(n)), human.Count(k.built.Load()), human.Many(n, "prompt"))
+	})
+}
+
 func bar(done float64) string {
 	full := min(barCells, int(done*barCells))
 	return "[" + strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + "]"

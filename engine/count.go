@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// Verbatim is what is known of the tokens of prompts that are there word for word: for each such request how many, and a hash of
+// each whole block of them (8 bytes a block; the tokens are not kept).
+type Verbatim struct {
+	blockTokens int // divides the block sizes of all caches
+	prompts     []*verbatimPrompt
+}
+
+type verbatimPrompt struct {
+	once   sync.Once
+	tokens int
+	blocks []uint64
+}
+
+// CountVerbatim counts the tokens of all prompts that are there word for word, on as many workers as there are processors, and
+// each of those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
+// ends it, and nothing is known then.
+func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Literal) ([]int64, error), done *atomic.Int64) error {
+	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
+	for _, t := range w.Targets {
+		for _, addr := range t.Peers {
+			v.blockTokens = commonDivisor(v.blockTokens, w.cache(addr).BlockTokens)
+		}
+	}
+	counting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var known sync.Map // of prompts, by what is in them
+	seed := maphash.MakeSeed()
+	err := parallel(counting, w.Requests(), func(from, to int) {
+		for i := from; i < to && counting.Err() == nil; i++ {
+			l, ok := w.literal(i)
+			if !ok {
+				continue
+			}
+			p, _ := known.LoadOrStore(keyOf(l), &verbatimPrompt{})
+			v.prompts[i] = p.(*verbatimPrompt)
+			v.prompts[i].once.Do(func() {
+				tokens, err := ids(counting, l)
+				if err != nil {
+					stop(err)
+				}
+				v.prompts[i].hash(tokens, v.blockTokens, seed)
+			})
+			if counting.Err() == nil {
+				done.Add(1)
+			}
+		}
+	})
+	if err != nil {
+		return context.Cause(counting)
+	}
+	w.Verbatim = v
+	return nil
+}
+
+func commonDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// keyOf is equal for prompts that are equal.
+func keyOf(l api.Literal) (key [sha256.Size]byte) {
+	h := sha256.New()
+	for _, part := range [][]byte{{byte(l.Form)}, l.Content, l.Tools, l.Extra} {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write(part)
+	}
+	h.Sum(key[:0])
+	return key
+}
+
+// hash keeps what caches know of the tokens.
+func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed) {
+	p.tokens = len(tokens)
+	var block []byte
+	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
+		block = block[:0]
+		for _, id := range tokens[:blockTokens] {
+			block = binary.LittleEndian.AppendUint64(block, uint64(id))
+		}
+		p.blocks = append(p.blocks, maphash.Bytes(seed, block))
+	}
+}
+
+// cachePrompt is a request's prompt as models of prefix caches take it.
+type cachePrompt struct {
+	blocks              []uint64
+	blockTokens         int // that one of the blocks stands for
+	tokens, head, total int
+}
+
+// cachePrompt is request i's prompt; ok is false where its tokens are not known. A prompt that is there word for word has the
+// template in its own blocks.
+func (w *Work) cachePrompt(i int) (p cachePrompt, ok bool) {
+	if w.Made(i) {
+		return cachePrompt{w.Trace.Blocks(i), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.builtTokens(i)}, true
+	}
+	if w.Verbatim == nil {
+		return p, false
+	}
+	v := w.Verbatim.prompts[i]
+	return cachePrompt{v.blocks, w.Verbatim.blockTokens, v.tokens, 0, v.tokens}, v.tokens > 0
+}
+
+// ServerTokens is how many tokens the server should count in request i's prompt; 0 where that is not known.
+func (w *Work) ServerTokens(i int) int {
+	p, _ := w.cachePrompt(i)
+	return p.total
+}
+
+// Miscounted is how many prompts that are there word for word a server counted otherwise than before the start, and the first of
+// them by its row, with both counts. Call it after Do.
+func (r *Run) Miscounted() (n int, row, want, got int64) {
+	for i := range r.records {
+		rec, tokens := &r.records[i], int64(0)
+		if !r.work.Made(i) {
+			tokens = int64(r.work.ServerTokens(i))
+		}
+		if tokens == 0 || rec.PromptTokens == record.None || rec.PromptTokens == tokens {
+			continue
+		}
+		if n++; n == 1 {
+			row, want, got = rec.Row, tokens, rec.PromptTokens
+		}
+	}
+	return n, row, want, got
+}

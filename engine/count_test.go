@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// verbatimWork is n texts over two instances with blocks of 16 and 24 tokens. A letter is a token.
+func verbatimWork(t *testing.T, n int) (w *Work, texts []string) {
+	t.Helper()
+	chance := rand.New(rand.NewPCG(3, 4))
+	var file strings.Builder
+	for i := range n {
+		text := ""
+		if i > 0 {
+			before := texts[chance.IntN(i)]
+			text = before[:chance.IntN(len(before)+1)]
+		}
+		for range 1 + chance.IntN(60) {
+			text += string(rune('a' + chance.IntN(2)))
+		}
+		if i%7 == 6 {
+			text = texts[i-1]
+		}
+		texts = append(texts, text)
+		file.WriteString(`{"text_input":"` + text + `","output_length":1}` + "\n")
+	}
+	tr, err := trace.Read(strings.NewReader(file.String()), "t", trace.Options{Format: "mooncake"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := sched.AtOnce(tr.Len(), 0)
+	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
+	return &Work{
+		Trace: tr, Plan: plan, Targets: []Target{{URL: "http://one:1", Peers: []netip.AddrPort{a}}, {URL: "http://two:2", Peers: []netip.AddrPort{b}}},
+		Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 1})), Caches: map[netip.AddrPort]PrefixCache{a: {BlockTokens: 16}, b: {BlockTokens: 24}},
+	}, texts
+}
+
+func letters(_ context.Context, l api.Literal) (ids []int64, err error) {
+	for _, c := range l.Content {
+		ids = append(ids, int64(c))
+	}
+	return ids, nil
+}
+
+// TestVerbatimIdealHits: against the longest prefix that any earlier text of the instance has, letter by letter.
+func TestVerbatimIdealHits(t *testing.T) {
+	w, texts := verbatimWork(t, 400)
+	var done atomic.Int64
+	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil || done.Load() != 400 || w.Verbatim.blockTokens != 8 {
+		t.Fatalf("%v, %d done, blocks of %d", err, done.Load(), w.Verbatim.blockTokens)
+	}
+	got := w.IdealHits()
+	block := map[netip.AddrPort]int{w.peer(0): 16, w.peer(1): 24}
+	seen := map[netip.AddrPort][]string{}
+	hits := 0
+	for i, text := range texts {
+		shared := 0
+		for _, before := range seen[w.peer(i)] {
+			k := 0
+			for k < len(text) && k < len(before) && text[k] == before[k] {
+				k++
+			}
+			shared = max(shared, k)
+		}
+		seen[w.peer(i)] = append(seen[w.peer(i)], text)
+		want := min(shared, len(text)-1) / block[w.peer(i)] * block[w.peer(i)]
+		if hits += want; got.Expected[i] != int64(want) || got.Most[i] != int64(want) || w.ServerTokens(i) != len(text) {
+			t.Errorf("text %d: %d to %d of %d expected, want %d of %d", i, got.Expected[i], got.Most[i], w.ServerTokens(i), want, len(text))
+		}
+	}
+	if hits == 0 {
+		t.Error("no hits at all")
+	}
+	// Where the block size is assumed, a server with smaller blocks may have more.
+	for addr := range w.Caches {
+		w.Caches[addr] = PrefixCache{BlockTokens: 16, Assumed: true}
+	}
+	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil {
+		t.Fatal(err)
+	}
+	bounds := w.IdealHits()
+	clear(seen)
+	for i, text := range texts {
+		for _, before := range seen[w.peer(i)] {
+			k := 0
+			for k < min(len(text)-1, len(before)) && text[k] == before[k] {
+				k++
+			}
+			if int64(k) > bounds.Most[i] || bounds.Most[i] >= int64(len(text)) {
+				t.Errorf("text %d of %d shares %d tokens, at most %d expected", i, len(text), k, bounds.Most[i])
+			}
+		}
+		seen[w.peer(i)] = append(seen[w.peer(i)], text)
+	}
+	// The router places a text where its longest prefix is, and finds some for equal texts.
+	w.Routing = Routing{Targets: route.Even([]int{1, 1})}
+	w.RouteByPrefix()
+	if p := w.prompts(w.everyRequest()); p.Tokens(6) != len(texts[6]) || w.Places[6] != w.Places[5] {
+		t.Errorf("%d tokens for the router, want %d; equal texts at %v and %v", p.Tokens(6), len(texts[6]), w.Places[5], w.Places[6])
+	}
+}
+
+// TestCountVerbatimAsksOnce: equal prompts are counted once, an error or the end of ctx leaves nothing known.
+func TestCountVerbatimAsksOnce(t *testing.T) {
+	w, texts := verbatimWork(t, 200)
+	var asked, done atomic.Int64
+	count := func(ctx context.Context, l api.Literal) ([]int64, error) {
+		asked.Add(1)
+		return letters(ctx, l)
+	}
+	if err := w.CountVerbatim(t.Context(), count, &done); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(texts)
+	if want := len(slices.Compact(texts)); int(asked.Load()) != want {
+		t.Errorf("%d asked of %d that differ", asked.Load(), want)
+	}
+	w.Verbatim = nil
+	broken := errors.New("broken")
+	if err := w.CountVerbatim(t.Context(), func(context.Context, api.Literal) ([]int64, error) { return nil, broken }, &done); err != broken || w.Verbatim != nil {
+		t.Errorf("%v, %v", err, w.Verbatim)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.CountVerbatim(ctx, count, &done); err != context.Canceled || w.IdealHits().Expected[0] != record.None {
+		t.Errorf("%v, %v", err, w.IdealHits().Expected[0])
+	}
+}
