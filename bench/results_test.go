@@ -48,6 +48,7 @@ type line struct {
 	Chunks            int64   `json:"chunks"`
 	Finish            string  `json:"finish_reason"`
 	Instance          string  `json:"instance"`
+	Upstream          int64   `json:"upstream_ns"`
 	Session           int64   `json:"session"`
 	History           string  `json:"history"`
 	Turn              int64   `json:"turn"`

@@ -79,7 +79,7 @@ func newConn(r *Run, p *peer, s *socket) *conn {
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
 	c.reply.marks = r.cfg.Backend.Traits().Marks
 	c.reply.chunks.log, c.reply.names = r.cfg.Chunks, &r.instances
-	c.reply.head.Keep(append(slices.Clip(r.cfg.InstanceHeaders), r.cfg.Backend.Traits().CountHeader)...)
+	c.reply.head.Keep(slices.Concat(r.cfg.InstanceHeaders, gatewayHeaders(), []string{r.cfg.Backend.Traits().CountHeader})...)
 	c.flushRest = c.flush
 	return c
 }

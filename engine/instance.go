@@ -9,9 +9,10 @@ import (
 )
 
 // InstanceHeaders are the response headers by which gateways and servers are known to name the instance that answered:
-// AIBrix's gateway, llm-d's simulator, and gateways that show the endpoint which the Gateway API's inference extension has chosen.
+// AIBrix's gateway, llm-d's simulator, gateways that show the endpoint which the Gateway API's inference extension has chosen, and
+// LiteLLM's proxy, by the server's address or else by the deployment's id.
 func InstanceHeaders() []string {
-	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served"}
+	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served", "x-litellm-model-api-base", "x-litellm-model-id"}
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
 	"strconv"
 	"syscall"
@@ -30,8 +31,9 @@ type reply struct {
 	events sse.Scanner
 	delta  api.Delta
 	rec    *record.Record
-	gaps   []int64 // between token chunks, ns; for the collector if the request ends ok
-	whole  []byte  // a body that is not an event stream
+	gaps   []int64 // between token chunks of a choice, ns; for the collector if the request ends ok
+	spans  []choiceSpan
+	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
 	chunks chunkLines // for the chunk log
@@ -39,7 +41,8 @@ type reply struct {
 	readNS int64      // the instant after the read
 
 	bytesIn       int64
-	emptyFinishNS int64 // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
+	emptyFinish   uint64 // the choices that the event below is about
+	emptyFinishNS int64  // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
 	usageTokens   int64
 	marks         bool // answers of this API say when they are finished
 	finished      bool // a finish reason or [DONE] was seen
@@ -60,6 +63,7 @@ func (p *reply) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
 	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], p.whole[:0]
+	p.spans = p.spans[:0]
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
 	p.answer.reset()
@@ -75,6 +79,7 @@ func (p *reply) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSour
 		if p.head.HeadDone() && !headWasDone {
 			p.rec.HeadersNS, p.rec.Status = nowNS, int64(p.head.Status)
 			p.rec.Instance = p.names.of(&p.head)
+			p.gatewayShare()
 		}
 		if err != nil {
 			return p.fail(record.BadResponse, err.Error()), nil
@@ -157,26 +162,40 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 	p.answer.add(d)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
-		p.onToken(d.Text, nowNS)
+		p.onToken(d.Text, d.Choices, nowNS)
 	}
 	if d.EmptyFinish {
-		p.emptyFinishNS = nowNS
+		p.emptyFinish, p.emptyFinishNS = d.Choices, nowNS
 	}
 	p.onDelta(d)
 	p.names.in(data, d, p.rec)
 	return nil
 }
 
-// onToken counts a token chunk.
-func (p *reply) onToken(text bool, nowNS int64) {
+// choiceSpan is when the first and the last token chunk of a choice came, ns.
+type choiceSpan struct{ first, last int64 }
+
+// onToken counts a token chunk, of the choices that have a bit each; 0 is the first.
+func (p *reply) onToken(text bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
 		rec.FirstTokenNS = nowNS
 		if cap(p.gaps) < int(rec.OutputTokens) {
 			p.gaps = make([]int64, 0, rec.OutputTokens) // once per connection and size
 		}
-	} else {
-		p.gaps = append(p.gaps, nowNS-rec.LastTokenNS)
+	}
+	for choices = max(choices, 1); choices != 0; choices &= choices - 1 {
+		i := bits.TrailingZeros64(choices)
+		for len(p.spans) <= i { // takes memory once per connection and number
+			p.spans = append(p.spans, choiceSpan{record.None, record.None})
+		}
+		c := &p.spans[i]
+		if c.first == record.None {
+			c.first = nowNS
+		} else {
+			p.gaps = append(p.gaps, nowNS-c.last)
+		}
+		c.last = nowNS
 	}
 	if text && rec.FirstTextNS == record.None {
 		rec.FirstTextNS = nowNS
@@ -212,7 +231,7 @@ func (p *reply) onDelta(d *api.Delta) {
 
 // countedInHead takes the length of the prompt from the header in which some APIs tell it with a whole answer.
 func (p *reply) countedInHead() {
-	told := p.head.Kept(p.names.headers)
+	told := p.head.Kept(p.names.headers + len(gatewayHeaders()))
 	if len(told) == 0 || p.rec.PromptTokens != record.None {
 		return
 	}
@@ -247,9 +266,10 @@ func (p *reply) end(nowNS int64) bool {
 func (p *reply) endStream() {
 	rec := p.rec
 	if p.usageTokens == rec.Chunks+1 && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
-		p.onToken(false, p.emptyFinishNS)
+		p.onToken(false, p.emptyFinish, p.emptyFinishNS)
 	}
 	p.countTokens()
+	p.countChoices()
 	switch {
 	case p.serverFailed():
 	case !p.finished && p.marks:
@@ -278,6 +298,7 @@ func (p *reply) endWhole(nowNS int64) {
 	p.countedInHead()
 	p.names.in(p.whole, &p.delta, rec)
 	p.countTokens()
+	rec.Choices = int64(bits.OnesCount64(p.delta.Choices))
 	switch {
 	case p.serverFailed():
 	case !p.finished && (p.marks || !p.delta.Token):
@@ -314,6 +335,20 @@ func (p *reply) serverMessage(parseErr error) string {
 		text = fmt.Sprintf("HTTP %d without a message", p.rec.Status)
 	}
 	return text
+}
+
+// countChoices notes how many choices a stream had, and how long they took together, where there are several.
+func (p *reply) countChoices() {
+	n, took := int64(0), int64(0)
+	for _, c := range p.spans {
+		if c.first != record.None {
+			n++
+			took += c.last - c.first
+		}
+	}
+	if n > 1 {
+		p.rec.Choices, p.rec.DecodeNS = n, took
+	}
 }
 
 // countTokens takes the server's count, or else the chunks, marked so.

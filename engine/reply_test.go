@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
@@ -301,5 +303,46 @@ func benchmarkReply(b *testing.B, response string) {
 	b.ReportMetric(float64(b.N*benchTokens)/b.Elapsed().Seconds(), "events/s")
 	if rec.Outcome != record.OK || rec.Chunks != benchTokens {
 		b.Fatalf("%v %q, %d chunks", rec.Outcome, rec.Error, rec.Chunks)
+	}
+}
+
+// TestReplyOfSeveralChoices: the tokens of choices that come in turn are measured by choice.
+func TestReplyOfSeveralChoices(t *testing.T) {
+	chance := rand.New(rand.NewPCG(5, 6))
+	p, _ := newReply(t, true)
+	for round := range 50 {
+		rec := new(record.Record)
+		rec.Clear()
+		p.begin(rec)
+		n := 1 + chance.IntN(4)
+		pieces := [][]byte{[]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")}
+		at, gaps, tokens := map[int][]int64{}, []int64(nil), 0
+		for range 1 + chance.IntN(30) {
+			tokens++
+			i, now := chance.IntN(n), int64(100*(len(pieces)+1)) // as play has it
+			if before := at[i]; len(before) > 0 {
+				gaps = append(gaps, now-before[len(before)-1])
+			}
+			at[i] = append(at[i], now)
+			pieces = append(pieces, fmt.Appendf(nil, "data: {\"choices\":[{\"index\":%d,\"text\":\"a%d\",\"finish_reason\":null}]}\n\n", i, chance.IntN(999)))
+		}
+		pieces = append(pieces, fmt.Appendf(nil, "data: {\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"length\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":%d}}\n\ndata: [DONE]\n\n", tokens))
+		play(p, pieces, io.EOF)
+		took := int64(0)
+		for _, of := range at {
+			took += of[len(of)-1] - of[0]
+		}
+		want := int64(record.None)
+		if rest := tokens - len(at); rest > 0 {
+			want = int64(math.Round(float64(took) / float64(rest)))
+		}
+		if rec.Outcome != record.OK || rec.TPOTNS() != want || !slices.Equal(p.gaps, gaps) || len(at) > 1 && rec.Choices != int64(len(at)) {
+			t.Errorf("round %d: %v, %d choices, TPOT %d, gaps %v; want %d choices, %d, %v", round, rec.Outcome, rec.Choices, rec.TPOTNS(), p.gaps, len(at), want, gaps)
+		}
+	}
+	p, rec := newReply(t, false)
+	play(p, [][]byte{[]byte("HTTP/1.1 200 OK\r\n\r\n" + `{"choices":[{"index":0,"text":"a","finish_reason":"length"},{"index":1,"text":"b","finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":8}}`)}, io.EOF)
+	if rec.Outcome != record.OK || rec.Choices != 2 || rec.CompletionTokens != 8 {
+		t.Errorf("of a whole answer: %+v", rec)
 	}
 }

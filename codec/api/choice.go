@@ -32,6 +32,9 @@ func (p *parser) choice() {
 		}
 	}
 	p.weighChoice(c, finished)
+	if c.present || c.tool {
+		p.d.Choices |= 1 << uint(min(max(index, 0), 63))
+	}
 	if index == 0 && len(p.d.Content) == 0 {
 		p.d.Content = c.answer
 	}

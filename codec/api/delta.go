@@ -11,6 +11,9 @@ type Delta struct {
 	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so, others
 	// send no token: usage tells.
 	EmptyFinish bool
+	// Choices has a bit for each choice, by its index (63 stands for more), that Token or EmptyFinish is about; 0 where an API has
+	// one answer only.
+	Choices uint64
 	// Content is the answer's text, without reasoning and tool calls, as it stands in the JSON, escapes and all: those of a stream's
 	// events, one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
 	// aliases what was parsed.
@@ -44,7 +47,7 @@ type Delta struct {
 // Reset makes everything absent.
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
-	d.Content, d.Tool = nil, false
+	d.Choices, d.Content, d.Tool = 0, nil, false
 	d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = -1, -1, -1, -1
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }

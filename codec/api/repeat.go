@@ -12,8 +12,9 @@ type repeat struct {
 	size     int
 	from, to int // the text, without its quotes; to = 0: nothing is remembered
 
-	answer bool // the text is the answer's: not reasoning, nor a tool's
-	tool   bool // a choice calls a tool
+	choices uint64
+	answer  bool // the text is the answer's: not reasoning, nor a tool's
+	tool    bool // a choice calls a tool
 }
 
 // matches reports whether data is the remembered chunk with another text.
@@ -33,7 +34,7 @@ func (r *repeat) matches(data []byte) bool {
 
 // tell says of a chunk that matches whose text it has.
 func (r *repeat) tell(data []byte, d *Delta) {
-	d.Tool = r.tool
+	d.Choices, d.Tool = r.choices, r.tool
 	if r.answer {
 		d.Content = data[r.from : len(data)-(r.size-r.to)]
 	}
@@ -46,5 +47,5 @@ func (r *repeat) remember(data []byte, from, to int, d *Delta) {
 	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
 		return
 	}
-	r.size, r.from, r.to, r.answer, r.tool = copy(r.chunk[:], data), from, to, answer, d.Tool
+	r.size, r.from, r.to, r.choices, r.answer, r.tool = copy(r.chunk[:], data), from, to, d.Choices, answer, d.Tool
 }

@@ -55,7 +55,14 @@ func (r *Record) appendInstants(dst []byte) []byte {
 	dst = appendInt(append(dst, `,"first_token_ns":`...), r.FirstTokenNS)
 	dst = appendInt(append(dst, `,"first_text_ns":`...), r.FirstTextNS)
 	dst = appendInt(append(dst, `,"last_token_ns":`...), r.LastTokenNS)
-	return appendInt(append(dst, `,"done_ns":`...), r.DoneNS)
+	dst = appendInt(append(dst, `,"done_ns":`...), r.DoneNS)
+	if r.GatewayNS != None {
+		dst = appendInt(append(dst, `,"gateway_ns":`...), r.GatewayNS)
+	}
+	if r.UpstreamNS != None {
+		dst = appendInt(append(dst, `,"upstream_ns":`...), r.UpstreamNS)
+	}
+	return dst
 }
 
 func (r *Record) appendTokens(dst []byte) []byte {
@@ -65,6 +72,10 @@ func (r *Record) appendTokens(dst []byte) []byte {
 	dst = appendInt(append(dst, `,"completion_tokens":`...), r.CompletionTokens)
 	dst = appendString(append(dst, `,"tokens_from":`...), r.TokensFrom.String())
 	dst = appendInt(append(dst, `,"chunks":`...), r.Chunks)
+	if r.Choices > 1 {
+		dst = appendInt(append(dst, `,"choices":`...), r.Choices)
+		dst = appendInt(append(dst, `,"decode_ns":`...), r.DecodeNS)
+	}
 	dst = appendString(append(dst, `,"finish_reason":`...), r.FinishReason)
 	dst = appendInt(append(dst, `,"expected_cached_tokens":`...), r.ExpectedCachedTokens)
 	return appendInt(append(dst, `,"cached_tokens":`...), r.CachedTokens)

@@ -44,6 +44,8 @@ type Record struct {
 	FirstTextNS       int64 `json:"first_text_ns"`       // first token chunk with text in it
 	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
 	DoneNS            int64 `json:"done_ns"`             // end of the response body
+	GatewayNS         int64 `json:"gateway_ns"`          // duration: what a gateway before the server says it took itself; its key is left out where none says so
+	UpstreamNS        int64 `json:"upstream_ns"`         // duration: how long it says that it waited for the head of the server's response; likewise
 
 	InputTokens      int64      `json:"input_tokens"`      // recorded prompt length in the trace; absent where the prompt is there word for word
 	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it
@@ -51,6 +53,8 @@ type Record struct {
 	CompletionTokens int64      `json:"completion_tokens"` // completion length, see TokensFrom
 	TokensFrom       TokensFrom `json:"tokens_from"`       // who counted CompletionTokens
 	Chunks           int64      `json:"chunks"`            // token chunks
+	Choices          int64      `json:"choices"`           // how many answers came, each a choice of its own; 0 or 1, and no key, of one
+	DecodeNS         int64      `json:"decode_ns"`         // duration: from the first token chunk of a choice to its last, all choices together; its key is left out with one choice
 	FinishReason     string     `json:"finish_reason"`
 
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // what an ideal prefix cache would have had
@@ -60,6 +64,10 @@ type Record struct {
 	// recorded one, or more where the server's template alone is longer. It
 	// stays in memory.
 	BuiltTokens int64 `json:"-"`
+
+	// AskedChoices is how many answers the request asks for (n, or the
+	// candidates of best_of); 0 of one. It stays in memory.
+	AskedChoices int64 `json:"-"`
 
 	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache
 	// would have had, where the template hides the exact number. They stay in
@@ -83,6 +91,7 @@ func (r *Record) Clear() {
 		Row: None, Session: None, Turn: None,
 		PlannedNS: None, SentNS: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
+		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
 		ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
 		Status: None, Outcome: NotSent,
@@ -120,13 +129,31 @@ func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
 func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
 
 // TPOTNS is the time per output token after the first, in ns, rounded to the
-// nearest. None with fewer than two completion tokens.
+// nearest; of several choices the mean over these tokens of all. None with
+// fewer than two completion tokens, and where they came AtOnce.
 func (r *Record) TPOTNS() int64 {
-	d := span(r.FirstTokenNS, r.LastTokenNS)
-	if d == None || r.CompletionTokens < 2 {
+	d, tokens := r.decoded()
+	if d == None || d == 0 || tokens < 1 {
 		return None
 	}
-	return int64(math.Round(float64(d) / float64(r.CompletionTokens-1)))
+	return int64(math.Round(float64(d) / float64(tokens)))
+}
+
+// AtOnce reports whether a stream brought several tokens at one instant, in one
+// chunk or read: how long the later ones took cannot be known.
+func (r *Record) AtOnce() bool {
+	d, tokens := r.decoded()
+	return d == 0 && tokens >= 1
+}
+
+// decoded is how long the tokens after the first took, and how many these are;
+// of several choices all together.
+func (r *Record) decoded() (ns, tokens int64) {
+	ns, tokens = span(r.FirstTokenNS, r.LastTokenNS), max(0, r.CompletionTokens)
+	if r.Choices > 1 {
+		return r.DecodeNS, tokens - r.Choices
+	}
+	return ns, tokens - 1
 }
 
 // span returns to - from, or None when either end is absent.

@@ -83,6 +83,9 @@ func random(rng *rand.Rand) *Record {
 		r.Row = 0
 	}
 	r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens // no line has them
+	if r.AskedChoices = 0; r.Choices < 2 || rng.IntN(2) == 0 {
+		r.Choices, r.DecodeNS = 0, None
+	}
 	r.Outcome = Outcome(rng.IntN(Outcomes))
 	r.TokensFrom = TokensFrom(rng.IntN(3))
 	return r
@@ -126,8 +129,20 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			"cached_tokens": num(r.CachedTokens), "status": num(r.Status), "outcome": str(r.Outcome.String()), "error": str(r.Error),
 			"resent": num(r.Resent), "bytes_sent": num(r.BytesSent), "bytes_received": num(r.BytesReceived),
 		}
-		if r.CompletionTokens >= 2 {
+		switch {
+		case r.Choices > 1 && r.DecodeNS != 0 && r.CompletionTokens > r.Choices:
+			want["tpot_ms"] = ms(0, r.DecodeNS, r.CompletionTokens-r.Choices)
+		case r.Choices < 2 && r.CompletionTokens >= 2 && r.FirstTokenNS != r.LastTokenNS:
 			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens-1)
+		}
+		if r.Choices > 1 {
+			want["choices"], want["decode_ns"] = num(r.Choices), num(r.DecodeNS)
+		}
+		if r.GatewayNS != None {
+			want["gateway_ns"] = num(r.GatewayNS)
+		}
+		if r.UpstreamNS != None {
+			want["upstream_ns"] = num(r.UpstreamNS)
 		}
 		if r.SessionName != "" {
 			want["session_name"] = str(r.SessionName)
@@ -212,6 +227,27 @@ func TestDerived(t *testing.T) {
 		if got := r.TPOTNS(); got != want {
 			t.Errorf("TPOT of %d tokens = %d, want %d", tokens, got, want)
 		}
+	}
+	for _, tt := range []struct {
+		tokens, choices, decode, want int64
+		atOnce                        bool
+	}{{tokens: 132, choices: 2, decode: 80_600_000, want: 620_000}, {tokens: 2, choices: 2, want: None}, {tokens: 3, choices: 2, want: None, atOnce: true}} {
+		r.CompletionTokens, r.Choices, r.DecodeNS = tt.tokens, tt.choices, tt.decode
+		if got := r.TPOTNS(); got != tt.want || r.AtOnce() != tt.atOnce {
+			t.Errorf("TPOT of %+v = %d, at once %v", tt, got, r.AtOnce())
+		}
+		if again := new(Record); Parse(r.AppendJSON(nil), again) != nil || again.TPOTNS() != tt.want || again.Choices != tt.choices {
+			t.Errorf("%+v came back as %+v", tt, again)
+		}
+	}
+	r = example()
+	r.LastTokenNS = r.FirstTokenNS
+	if r.TPOTNS() != None || !r.AtOnce() {
+		t.Errorf("all tokens at one instant: TPOT %d, at once %v", r.TPOTNS(), r.AtOnce())
+	}
+	r.GatewayNS, r.UpstreamNS = 5, 7
+	if again := new(Record); Parse(r.AppendJSON(nil), again) != nil || again.GatewayNS != 5 || again.UpstreamNS != 7 {
+		t.Errorf("the gateway's times came back as %d and %d", again.GatewayNS, again.UpstreamNS)
 	}
 	r.Clear()
 	for i, got := range []int64{r.DriftNS(), r.TTFTNS(), r.TTFTPlannedNS(), r.TPOTNS(), r.E2ENS(), r.E2EPlannedNS()} {

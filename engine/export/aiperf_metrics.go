@@ -65,12 +65,13 @@ func firstTextNS(r *record.Record) float64 { return spanNS(r.SentNS, r.FirstText
 
 func decodeNS(r *record.Record) float64 { return latencyNS(r) - firstTextNS(r) }
 
-// perTokenNS is AIPerf's inter token latency; absent below two tokens.
+// perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came at one instant.
 func perTokenNS(r *record.Record) float64 {
-	if r.CompletionTokens < 2 {
+	decode := decodeNS(r)
+	if r.CompletionTokens < 2 || decode == 0 {
 		return math.NaN()
 	}
-	return decodeNS(r) / float64(r.CompletionTokens-1)
+	return decode / float64(r.CompletionTokens-1)
 }
 
 func usageCompletion(r *record.Record) float64 {

@@ -53,9 +53,9 @@ func (v *vllmRequest) endToEnd() float64     { return v.latency }
 func (v *vllmRequest) startTime() float64    { return v.start }
 func (v *vllmRequest) queueTime() float64    { return v.queue }
 
-// perToken is absent below two tokens.
+// perToken is absent below two tokens, and where all came at one instant.
 func (v *vllmRequest) perToken() float64 {
-	if v.output < 2 {
+	if v.output < 2 || v.latency == v.ttft {
 		return math.NaN()
 	}
 	return (v.latency - v.ttft) / (v.output - 1)

@@ -71,6 +71,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.Throughput = throughput(s)
 	s.InFlight, s.Outages = c.inFlight(s.Run.DurationS), c.outages()
 	setGoodput(s, &all, targets)
+	s.Gateway = all.gateway.summary()
 	counted := c.CountedHits(info.Servers)
 	s.PrefixCache = prefixCache(&all, targets, counted)
 	for i, hits := range counted {
@@ -144,6 +145,7 @@ func (t *tokenCounts) summary() Tokens {
 	return Tokens{
 		Prompt: t.prompt, Completion: t.completion, FromUsage: t.fromUsage, FromChunks: t.fromChunks,
 		PerChunk: ratio(t.usageTokens, t.chunks), PromptMismatches: t.promptMismatches, CutShort: t.cutShort, OverLong: t.overLong,
+		AtOnce: t.atOnce, SeveralChoices: t.several,
 	}
 }
 

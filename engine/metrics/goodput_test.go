@@ -36,7 +36,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 	put("ttft_planned", l.Planned, l.First)
 	put("e2e", l.Sent, l.Last)
 	put("e2e_planned", l.Planned, l.Last)
-	if l.First != nil && l.Last != nil && l.Completion != nil && *l.Completion > 1 {
+	if l.First != nil && l.Last != nil && l.Completion != nil && *l.Completion > 1 && *l.Last > *l.First {
 		ns["tpot"] = math.Round((*l.Last - *l.First) / (*l.Completion - 1))
 	}
 	return ns

@@ -48,6 +48,13 @@ func notes(s *Summary, all *series, targets []series, urls []string, cacheOff fu
 		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
 			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
 	}
+	if n := s.Tokens.AtOnce; n > 0 {
+		say("%s brought several tokens at one instant, as in one chunk: they have no TPOT", human.Many(n, "response"))
+	}
+	if n := s.Tokens.SeveralChoices; n > 0 {
+		say("%s brought several choices: their TPOT is by choice, their tokens and lengths are those of all", human.Many(n, "response"))
+	}
+	out = append(out, gatewayNotes(s, &all.gateway)...)
 	out = append(out, historyNotes(s.History)...)
 	out = append(out, machineNotes(s)...)
 	out = append(out, unevenNotes(s)...)

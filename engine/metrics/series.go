@@ -15,6 +15,7 @@ type series struct {
 	tokens   tokenCounts
 	cache    cacheCounts
 	good     goodCounts
+	gateway  gatewayCounts
 }
 
 // failure is the example that a reader of the notes gets.
@@ -30,6 +31,7 @@ type tokenCounts struct {
 	usageTokens, chunks       int64 // of requests that have both
 	promptMismatches          int64 // requests whose prompt the server counts otherwise
 	cutShort, overLong        int64 // requests, by usage
+	atOnce, several           int64 // requests: all tokens at one instant; several choices
 	mismatchRow               int64 // the first such request
 	mismatchGot, mismatchWant int64
 }
@@ -55,7 +57,7 @@ func newSeries(slos []SLO) series {
 		drift: NewDistribution(), ttft: NewDistribution(), ttftPlanned: NewDistribution(), tpot: NewDistribution(),
 		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
 		wireDrift: NewDistribution(), upload: NewDistribution(),
-		tokens: tokenCounts{mismatchRow: record.None}, good: goodCounts{slos: slos},
+		tokens: tokenCounts{mismatchRow: record.None}, good: goodCounts{slos: slos}, gateway: newGatewayCounts(),
 	}
 }
 
@@ -97,6 +99,7 @@ func (s *series) add(r *record.Record) {
 	s.tokens.add(r)
 	s.cache.add(r)
 	s.good.add(r)
+	s.gateway.add(r)
 }
 
 // set keeps the first failure with words.
@@ -115,6 +118,12 @@ func addKnown(d *Distribution, ns int64) {
 func (t *tokenCounts) add(r *record.Record) {
 	t.prompt += promptTokens(r)
 	t.completion += known(r.CompletionTokens)
+	if r.AtOnce() {
+		t.atOnce++
+	}
+	if r.Choices > 1 {
+		t.several++
+	}
 	if r.PromptTokens != record.None && r.BuiltTokens != record.None && r.PromptTokens != r.BuiltTokens {
 		if t.promptMismatches == 0 {
 			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.BuiltTokens
@@ -140,11 +149,12 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 		t.usageTokens += r.CompletionTokens
 		t.chunks += r.Chunks
 	}
+	choices := max(1, r.Choices) // usage counts the tokens of all, and of best_of perhaps of those that did not come
 	switch {
 	case r.OutputTokens == record.None:
-	case r.CompletionTokens < r.OutputTokens:
+	case r.CompletionTokens < choices*r.OutputTokens:
 		t.cutShort++
-	case r.CompletionTokens > r.OutputTokens:
+	case r.CompletionTokens > max(choices, r.AskedChoices)*r.OutputTokens:
 		t.overLong++
 	}
 }
@@ -221,6 +231,7 @@ func (s *series) merge(o *series) {
 	s.tokens.merge(&o.tokens)
 	s.cache.merge(&o.cache)
 	s.good.merge(&o.good)
+	s.gateway.merge(&o.gateway)
 }
 
 func (t *tokenCounts) merge(o *tokenCounts) {
@@ -236,6 +247,8 @@ func (t *tokenCounts) merge(o *tokenCounts) {
 	t.promptMismatches += o.promptMismatches
 	t.cutShort += o.cutShort
 	t.overLong += o.overLong
+	t.atOnce += o.atOnce
+	t.several += o.several
 }
 
 func (c *cacheCounts) merge(o *cacheCounts) {

@@ -39,6 +39,7 @@ type Summary struct {
 	Targets     []Target      `json:"targets"`
 	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered; absent where no answer says
 	Peers       *Breakdown    `json:"peers,omitempty"`          // by address; absent where there is one
+	Gateway     *Gateway      `json:"gateway,omitempty"`        // absent where none told its time
 	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
 	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers said of themselves; absent where none was asked
 	Outages     []Outage      `json:"outages,omitempty"`        // absent where no target failed for a time
@@ -144,8 +145,10 @@ type Tokens struct {
 	FromChunks       int64    `json:"from_chunks"`
 	PerChunk         *float64 `json:"per_chunk"` // mean; ITL is per chunk
 	PromptMismatches int64    `json:"prompt_mismatches"`
-	CutShort         int64    `json:"cut_short"` // requests with fewer completion tokens than recorded
-	OverLong         int64    `json:"over_long"` // requests with more
+	CutShort         int64    `json:"cut_short"`       // requests with fewer completion tokens than recorded
+	OverLong         int64    `json:"over_long"`       // requests with more
+	AtOnce           int64    `json:"at_once"`         // requests whose several tokens all came at one instant, so that they have no TPOT
+	SeveralChoices   int64    `json:"several_choices"` // requests that brought several choices; tokens and lengths are those of all
 }
 
 // PrefixCache compares the ideal prefix cache with what the servers report,

@@ -12,7 +12,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	c := collect(all, urls(targets))
 	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: DefaultLimits()})
 
-	var sent, ok, resent, early, prompt, completion, fromUsage, fromChunks, mismatch, short, long int64
+	var sent, ok, resent, early, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64
 	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests, unreported int64
 	byOutcome := map[string]int64{}
 	for _, m := range all {
@@ -37,6 +37,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 		}
 		prompt += tokens
 		completion += r.CompletionTokens
+		atOnce += btoi(r.FirstTokenNS != record.None && r.FirstTokenNS == r.LastTokenNS && r.CompletionTokens > 1)
 		if r.TokensFrom == record.TokensFromUsage {
 			fromUsage++
 			short += btoi(r.CompletionTokens < r.OutputTokens)
@@ -66,7 +67,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
 	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, ByOutcome: byOutcome})
 	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
-		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long})
+		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, AtOnce: atOnce})
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",
 		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, Throughput{float64(ok) / 8, float64(prompt) / 8, float64(completion) / 8})

@@ -190,6 +190,7 @@ func (p *page) totals(s *metrics.Summary) {
 	}
 	p.Field("prefix cache", hits(cmp.Or(c.HitRatio, c.ReportedHitRatio), what), ideal(c), unreported(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
+	p.gateway(s.Gateway)
 	p.servers(s)
 	p.client(s)
 	p.Field("workload", shorten(s.Workload.Fingerprint, p.Width-labelWidth))
@@ -230,6 +231,24 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 	}
 	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.ElsewhereTokens, "at another instance"), share(s.EvictedTokens, "evicted"),
 		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
+}
+
+// gateway prints the shares of TTFT of a gateway and of the servers behind it; nothing where none told.
+func (p *page) gateway(g *metrics.Gateway) {
+	if g == nil {
+		return
+	}
+	part := func(q *metrics.Percentiles, what string) string {
+		if q == nil {
+			return ""
+		}
+		return "p50 " + human.Duration(q.P50*1e6, 3) + " " + what
+	}
+	share := ""
+	if g.Share != nil {
+		share = human.Percent(*g.Share) + " of TTFT"
+	}
+	p.Field("gateway", share, part(g.OwnMS, "its own"), part(g.UpstreamMS, "until the server's head"))
 }
 
 // client prints what the load generator itself took; nothing if unknown.
