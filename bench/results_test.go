@@ -223,3 +223,26 @@ func (r *results) verdict(t *testing.T, words ...string) {
 		t.Errorf("exit %d with verdict %+v", r.code, r.summary.Verdict)
 	}
 }
+
+// TestResultsRemoved: a results folder that is removed in mid-run is there again with all records, and that is said.
+func TestResultsRemoved(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	r := startReplay(t, "--trace", steady(t, 450, 100, 5), "--url", m.url, "--scrape-interval", "100ms")
+	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
+	until(t, "the folder is gone", func() bool { return os.RemoveAll(r.dir) == nil })
+	res := r.finish(t)
+	res.prove(t)
+	res.only(t, "ok")
+	if res.code != 0 || len(res.lines) != 450 || res.summary.Writes.Whole+res.summary.Writes.Partial != 450 {
+		t.Errorf("exit %d, %d lines, writes %+v; want 450", res.code, len(res.lines), res.summary.Writes)
+	}
+	for _, name := range []string{"requests.jsonl", "server_metrics.jsonl"} {
+		if !strings.Contains(res.stderr, name+" was removed during the run") {
+			t.Errorf("%s: nothing is said:\n%s", name, res.stderr)
+		}
+	}
+	if samples := string(must(os.ReadFile(filepath.Join(r.dir, "server_metrics.jsonl")))); !strings.Contains(samples, `"before"`) || !strings.Contains(samples, `"after"`) {
+		t.Errorf("the samples are not whole: %.500s", samples)
+	}
+}

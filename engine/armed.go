@@ -97,6 +97,7 @@ func (c *conn) settleShot(i int32) {
 		runtime.Gosched() // the reply is quicker than the lane's return from the write
 	}
 	if s.state.CompareAndSwap(shotWhole, shotSettled) {
+		c.run.wholeWrites.Add(1)
 		c.took(i, s)
 		c.run.records[i].WrittenNS = s.writtenNS
 		c.run.work.Images.wrote(i)

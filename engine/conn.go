@@ -124,6 +124,7 @@ func (c *conn) write(i int32) {
 		r.work.Images.wrote(i)
 		c.endSide()
 	case all:
+		r.wholeWrites.Add(1)
 		rec.WrittenNS = r.clock.Now()
 		r.work.Images.wrote(i)
 		c.endSide()

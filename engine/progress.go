@@ -58,8 +58,8 @@ type Facts struct {
 	Dialled          int64
 	NotReady         int64 // requests that found no connection ready at their deadline and were sent late
 	ClosedIdle       int64 // connections closed by the server between requests
-	PartialWrites    int64 // images that the kernel did not take at once
-	Sends            int64 // images sent, re-sends included
+	WholeWrites      int64 // requests that the kernel took with the first write, re-sends included
+	PartialWrites    int64 // requests of which it took a part with the first write, likewise
 	Usage            Usage
 	Stamps           StampFacts
 	HeldBack         *metrics.Distribution // by a cap, for how many ns; nil without one
@@ -71,7 +71,7 @@ func (r *Run) Facts() Facts {
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
 		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
 		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
-		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), Sends: r.sends(), Usage: r.usage, Stamps: r.stampFacts(),
+		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), WholeWrites: r.wholeWrites.Load(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
 	if r.limiter != nil {
 		f.HeldBack = r.limiter.heldFor

@@ -98,6 +98,7 @@ type Run struct {
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late for want of a connection; a closed loop has no deadlines, so none there
 	closedIdle    atomic.Int64
+	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
 	skipped       atomic.Int64

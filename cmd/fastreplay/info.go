@@ -25,7 +25,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Cap:         r.capInfo(f),
 		Amplify:     r.amplify,
 		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
-		Writes:      metrics.Writes{Whole: f.Sends - f.PartialWrites, Partial: f.PartialWrites},
+		Writes:      metrics.Writes{Whole: f.WholeWrites, Partial: f.PartialWrites},
 		Limits:      r.o.limits,
 		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()) - f.Skipped,

@@ -27,7 +27,7 @@ var _ engine.Sink = (*results)(nil)
 func newResults(dir string, r *replay) (*results, error) {
 	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs(), r.o.goodput.slos...)}
 	var err error
-	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk})
+	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk, OnRemoved: r.say.removed})
 	return s, err
 }
 

@@ -121,7 +121,7 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
-	if w.file, err = report.NewSampleWriter(dir); err != nil {
+	if w.file, err = report.NewSampleWriter(dir, r.say.removed); err != nil {
 		return w, err
 	}
 	r.say.line("servers: metrics of %s are read every %s", human.Many(int64(pages), "page"), human.Duration(float64(w.every), 3))

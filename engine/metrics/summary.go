@@ -191,10 +191,10 @@ type Connections struct {
 	ClosedIdle int64   `json:"closed_idle"` // closed by the server between requests
 }
 
-// Writes is how the kernel took the requests.
+// Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in neither.
 type Writes struct {
-	Whole   int64 `json:"whole"`   // taken in one write
-	Partial int64 `json:"partial"` // the rest had to follow
+	Whole   int64 `json:"whole"`   // it took all
+	Partial int64 `json:"partial"` // it took a part, and the rest had to follow
 }
 
 // Target is one instance. Its distributions are as those of the summary.

@@ -13,7 +13,9 @@ package report
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -71,6 +73,49 @@ func Vacant(dir string) error {
 	}
 	if len(entries) > 0 {
 		return fmt.Errorf("%w: %s holds %q; remove it or choose another with --output", ErrExists, dir, entries[0].Name())
+	}
+	return nil
+}
+
+// keptFile is a file of results that is made anew, with all that is in it, when its name has been removed.
+type keptFile struct {
+	*os.File
+	name      string
+	flag      int
+	onRemoved func(name string)
+}
+
+func newKeptFile(name string, flag int, onRemoved func(string)) (*keptFile, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|flag, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write results: %w", err)
+	}
+	return &keptFile{f, name, flag, onRemoved}, nil
+}
+
+// restore makes the file and its directory anew if they are gone. What was written is still to be read while it is open.
+func (f *keptFile) restore() error {
+	here, err := os.Stat(f.name)
+	if own, failed := f.Stat(); err == nil && failed == nil && !os.SameFile(here, own) {
+		return fmt.Errorf("%s was replaced by another file during the run", f.name)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(f.name), 0o755); err != nil {
+		return fmt.Errorf("%s was removed during the run: %w", f.name, err)
+	}
+	anew, err := newKeptFile(f.name, f.flag, f.onRemoved)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(anew, io.NewSectionReader(f.File, 0, math.MaxInt64)); err != nil {
+		return errors.Join(fmt.Errorf("%s was removed during the run: %w", f.name, err), anew.Close(), os.Remove(f.name))
+	}
+	_ = f.Close()
+	f.File = anew.File
+	if f.onRemoved != nil {
+		f.onRemoved(f.name)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestRealFullDisk(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = w.file.Close() }) // so that the disk can be unmounted whatever happens
 		onDisk := func() int64 {
-			data, err := os.ReadFile(w.file.(*os.File).Name())
+			data, err := os.ReadFile(w.file.(*keptFile).File.Name())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,15 +14,15 @@ import (
 
 // SampleWriter writes server_metrics.jsonl, each sample at once, so that it outlives us. One goroutine at a time uses it.
 type SampleWriter struct {
-	file *os.File
+	file *keptFile
 	err  error // the first
 }
 
-// NewSampleWriter creates server_metrics.jsonl in dir, which must not have one.
-func NewSampleWriter(dir string) (*SampleWriter, error) {
-	f, err := os.OpenFile(filepath.Join(dir, ServerMetricsName), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+// NewSampleWriter creates server_metrics.jsonl in dir, which must not have one. onRemoved is as in WriterOptions.
+func NewSampleWriter(dir string, onRemoved func(name string)) (*SampleWriter, error) {
+	f, err := newKeptFile(filepath.Join(dir, ServerMetricsName), os.O_APPEND, onRemoved)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write results: %w", err)
+		return nil, err
 	}
 	return &SampleWriter{file: f}, nil
 }
@@ -30,7 +30,7 @@ func NewSampleWriter(dir string) (*SampleWriter, error) {
 // Append writes a line. Close tells whether that failed.
 func (w *SampleWriter) Append(s *scrape.Sample) {
 	line, err := json.Marshal(s)
-	if err == nil {
+	if err = errors.Join(err, w.file.restore()); err == nil {
 		_, err = w.file.Write(append(line, '\n'))
 	}
 	w.keep(err)

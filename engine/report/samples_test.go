@@ -11,7 +11,7 @@ import (
 
 func TestSamplesReadBack(t *testing.T) {
 	dir := t.TempDir()
-	w, err := NewSampleWriter(dir)
+	w, err := NewSampleWriter(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestSamplesReadBack(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, want[:i+1])
 		}
 	}
-	if _, err := NewSampleWriter(dir); !errors.Is(err, fs.ErrExist) {
+	if _, err := NewSampleWriter(dir, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second one: %v", err)
 	}
 	if err := w.Close(); err != nil {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -24,6 +23,9 @@ type WriterOptions struct {
 	// Compress writes requests.jsonl.zst. Each Flush is a zstd frame of its
 	// own, so that the file is whole after each.
 	Compress bool
+	// OnRemoved is called from Flush or Close with the file's name when somebody had removed it and it was made anew, with all its
+	// records. May be nil.
+	OnRemoved func(name string)
 	// OnState is called from Flush or Close when writing begins to fail (with
 	// the error) and when it works again (with nil). May be nil.
 	OnState func(error)
@@ -34,6 +36,7 @@ type WriterOptions struct {
 // what is on disk always ends with a whole line (or frame).
 type Writer struct {
 	file    file
+	restore func() error // makes the file anew if it was removed
 	onState func(error)
 	encoder *zstd.Encoder // nil: plain
 
@@ -68,11 +71,13 @@ func NewWriter(dir string, o WriterOptions) (*Writer, error) {
 	if o.Compress {
 		name += ".zst"
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := newKeptFile(name, 0, o.OnRemoved)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write results: %w", err)
+		return nil, err
 	}
-	return newWriter(f, o)
+	w, err := newWriter(f, o)
+	w.restore = f.restore
+	return w, err
 }
 
 func newWriter(f file, o WriterOptions) (*Writer, error) {
@@ -104,10 +109,17 @@ func (w *Writer) Append(r *record.Record) {
 // ends with a whole record, and the next Flush goes on from there.
 func (w *Writer) Flush() error {
 	w.compress()
-	if len(w.pending) == 0 {
-		return w.err
+	var err error
+	if w.restore != nil {
+		err = w.restore()
 	}
-	err := w.write(len(w.cuts))
+	if len(w.pending) == 0 {
+		w.turn(err)
+		return err
+	}
+	if err == nil {
+		err = w.write(len(w.cuts))
+	}
 	// An os.File that could write only a part says that it wrote nothing, so
 	// what fits is found by halves.
 	for n := len(w.cuts) / 2; err != nil && n > 0; n /= 2 {

@@ -207,7 +207,7 @@ func TestWriterWhenCuttingFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range int64(50) {
-			w.Append(numbered(i))
+			w.Append(numbered(int64(i)))
 			if i%7 == 6 {
 				_ = w.Flush()
 				d.room += 100
@@ -234,7 +234,7 @@ func TestWriterHasALimit(t *testing.T) {
 		}
 		w.limit = 4000
 		for i := range int64(1000) {
-			w.Append(numbered(i))
+			w.Append(numbered(int64(i)))
 			if held := len(w.pending) + len(w.lines); held > 6000 {
 				t.Fatalf("%d bytes held", held)
 			}
@@ -255,7 +255,7 @@ func TestWriterSaysWhereAndHowMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range int64(3) {
-		w.Append(numbered(i))
+		w.Append(numbered(int64(i)))
 	}
 	want := "3 records wait in memory: write requests.jsonl: no space left on device"
 	if err := w.Flush(); err == nil || err.Error() != want {
@@ -303,5 +303,54 @@ func BenchmarkWriter(b *testing.B) {
 				b.Fatal(lost, err)
 			}
 		})
+	}
+}
+
+// TestWriterRemoved: a file that is removed with its directory in mid-run is made anew with all its records; one that is replaced is
+// not touched, and that is an error.
+func TestWriterRemoved(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "a", "b")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var removed []string
+		w, err := NewWriter(dir, WriterOptions{Compress: compress, OnRemoved: func(name string) { removed = append(removed, name) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			w.Append(numbered(int64(i)))
+			if i == 9 {
+				break // Close writes it
+			}
+			if err := errors.Join(w.Flush(), os.RemoveAll(filepath.Dir(dir)), w.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := w.Close()
+		seen := 0
+		if _, failed := EachRecord(dir, func(r *record.Record) {
+			if r.Row != numbered(int64(seen)).Row {
+				t.Fatalf("record %d is of row %d", seen, r.Row)
+			}
+			seen++
+		}); failed != nil || err != nil || n != 0 || seen != 10 || len(removed) != 9 {
+			t.Errorf("compress %v: %d records, %d unwritten, removed %v, %v, %v", compress, seen, n, removed, err, failed)
+		}
+	}
+	dir := t.TempDir()
+	w, err := NewWriter(dir, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, RequestsName)
+	if err := errors.Join(os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.Append(numbered(0))
+	_, err = w.Close()
+	if text, _ := os.ReadFile(name); err == nil || !strings.Contains(err.Error(), "was replaced by another file") || string(text) != "mine" {
+		t.Errorf("replaced: %v, it holds %q", err, text)
 	}
 }
