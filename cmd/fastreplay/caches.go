@@ -28,7 +28,7 @@ func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
 	}
 	slices.Sort(against)
 	for _, text := range slices.Compact(against) {
-		r.note("%s", text)
+		r.note("%s: what is given is used; leave it out to use what the server says", text)
 	}
 	if !r.o.dryRun {
 		slices.Sort(kinds)
@@ -61,19 +61,16 @@ func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, word
 	return c, words + fmt.Sprintf("%s per server (%s)", human.Many(c.Tokens, "token"), capacity)
 }
 
-// contradictCache says which given sizes of a server's cache are not what the server tells; "" if all are.
+// contradictCache names the given sizes of a server's cache that are not what the server tells; "" if all are.
 func (o *options) contradictCache(told engine.PrefixCache) string {
-	var flags, sizes []string
+	var wrong []string
 	if block := told.BlockTokens; o.engineBlock > 0 && block > 0 && !told.Assumed && block != o.engineBlock {
-		flags, sizes = append(flags, fmt.Sprintf("--engine-block-tokens %d", o.engineBlock)), append(sizes, fmt.Sprintf("blocks of %d", block))
+		wrong = append(wrong, fmt.Sprintf("--engine-block-tokens is %d, /metrics says %d", o.engineBlock, block))
 	}
 	if o.cacheCapacity > 0 && told.Tokens > 0 && told.Tokens != o.cacheCapacity {
-		flags, sizes = append(flags, fmt.Sprintf("--cache-tokens %d", o.cacheCapacity)), append(sizes, fmt.Sprintf("a capacity of %d tokens", told.Tokens))
+		wrong = append(wrong, fmt.Sprintf("--cache-tokens is %d, /metrics says %d", o.cacheCapacity, told.Tokens))
 	}
-	if flags == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s: /metrics says %s; the flag is used, leave it out to use what the server says", strings.Join(flags, " and "), strings.Join(sizes, " and "))
+	return strings.Join(wrong, "; ")
 }
 
 // parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.

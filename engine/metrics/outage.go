@@ -21,7 +21,7 @@ type Outage struct {
 	Outcome  string   `json:"outcome"` // the most frequent
 	Error    string   `json:"error"`   // of the first that ended so
 
-	// What became of requests in flight when the first connection was refused. They tell a server that was shut down from one
+	// What became of requests in flight when the first one was refused. They tell a server that was shut down from one
 	// that died, which cuts all of them; all are 0 where none was refused.
 	FinishedAfter int64 `json:"finished_after"` // ended well a while later
 	GivenUp       int64 `json:"given_up"`       // ended by the server with the finish reason abort, or left open without an end, as vLLM 0.32 does
@@ -145,13 +145,19 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	return o
 }
 
-// fate finds what became of the requests that were in flight at the first refusal of the outage; list is of the whole run.
+// fate finds what became of the requests that were in flight at the first refusal of the outage; list is of the whole run. An answer
+// without tokens may be a refusal, too: vLLM 0.32 sends such ones while it drains, and takes connections until its end.
 func (o *Outage) fate(list, outage []*timing) {
 	first := slices.IndexFunc(outage, func(k *timing) bool { return k.outcome == record.ConnectError })
 	if first < 0 {
 		return
 	}
 	refusedNS := outage[first].atNS
+	for i := first - 1; i >= 0 && outage[i].outcome != record.OK; i-- {
+		if o := outage[i].outcome; o == record.BadResponse || o == record.StreamError || o == record.HTTPError {
+			refusedNS = min(refusedNS, outage[i].endNS)
+		}
+	}
 	for _, k := range list {
 		inFlight := k.begun && k.atNS <= refusedNS
 		switch {
@@ -159,7 +165,7 @@ func (o *Outage) fate(list, outage []*timing) {
 			o.GivenUp++
 		case inFlight && k.outcome == record.OK && k.endNS > refusedNS+lateReadNS:
 			o.FinishedAfter++
-		case inFlight && (k.outcome == record.Truncated || k.outcome == record.Reset):
+		case inFlight && (k.outcome == record.Truncated || k.outcome == record.Reset || k.outcome == record.StreamError):
 			o.CutOff++
 		}
 	}
@@ -169,7 +175,7 @@ func (o *Outage) fate(list, outage []*timing) {
 func (o *Outage) fateWords() string {
 	switch {
 	case o.GivenUp+o.FinishedAfter > o.CutOff:
-		return fmt.Sprintf("; it was shut down, not killed: after it refused the first connection %d of its answers ended well, it gave %d up, and %d were cut off", o.FinishedAfter, o.GivenUp, o.CutOff)
+		return fmt.Sprintf("; it was shut down, not killed: after it refused the first request %d of its answers ended well, it gave %d up, and %d were cut off", o.FinishedAfter, o.GivenUp, o.CutOff)
 	case o.CutOff > 0:
 		return fmt.Sprintf("; it died or was killed: %d of its answers were cut off", o.CutOff)
 	}

@@ -79,9 +79,11 @@ func TestFate(t *testing.T) {
 		finished, givenUp, open, cutOff int64
 		want                            string // "" = neither
 	}{
-		{"drained", true, 12, 0, 0, 0, "it was shut down, not killed: after it refused the first connection 12 of its answers ended well, it gave 0 up, and 0 were cut off"},
+		{"drained", true, 12, 0, 0, 0, "it was shut down, not killed: after it refused the first request 12 of its answers ended well, it gave 0 up, and 0 were cut off"},
 		{"gave all up", true, 0, 12, 0, 0, "it was shut down, not killed"},
 		{"left all open, as vLLM 0.32 does", true, 0, 0, 12, 0, "it gave 12 up"},
+		{"drained, and refused with empty answers, as vLLM 0.32 does", true, 12, 0, -12, 0, "12 of its answers ended well, it gave 0 up, and 0 were cut off"},
+		{"its engine died, and it said so", true, 0, 0, 0, -12, "it died or was killed: 12 of"},
 		{"drained for too short a time", true, 12, 0, 0, 3, "and 3 were cut off"},
 		{"killed", true, 0, 0, 0, 12, "it died or was killed: 12 of its answers were cut off"},
 		{"nothing in flight", true, 0, 0, 0, 0, ""},
@@ -101,6 +103,11 @@ func TestFate(t *testing.T) {
 		}
 		late(c.finished, func(*record.Record) {})
 		late(c.givenUp, func(r *record.Record) { r.Outcome, r.FinishReason = record.StreamError, "abort" })
+		late(-c.open, func(r *record.Record) { // sent after the first refusal
+			r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS = r.SentNS+ms, r.SentNS+ms, record.None, record.None
+			r.Outcome, r.HeadersNS, r.DoneNS = record.BadResponse, r.SentNS+ms, r.SentNS+2*ms
+		})
+		late(-c.cutOff, func(r *record.Record) { r.Outcome, r.DoneNS = record.StreamError, 2*s })
 		late(c.open, func(r *record.Record) { r.Outcome, r.LastTokenNS, r.DoneNS = record.Timeout, 2*s, record.None })
 		late(c.cutOff, func(r *record.Record) { r.Outcome, r.LastTokenNS = record.Truncated, 2*s })
 		for i := range int64(100) {

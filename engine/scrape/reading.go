@@ -62,7 +62,7 @@ type Reader struct {
 	found    []found          // by family
 	pages    int
 	key      []byte
-	began    float64 // of the page; 0 = not said
+	began    *float64 // of the page; nil = not said
 }
 
 // processBegan is the process collector's name, in Python's client and in others
@@ -93,15 +93,11 @@ func NewReader() *Reader {
 
 // Read returns what a page says; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
-	r.pages++
-	r.began = 0
+	r.pages, r.began = r.pages+1, nil
 	if err := Lines(page, r.take); err != nil {
 		return Reading{}, err
 	}
-	var out Reading
-	if began := r.began; began > 0 {
-		out.BeganS = &began
-	}
+	out := Reading{BeganS: r.began}
 	for i, f := range r.families {
 		if out.Engine == "" && r.found[i].page == r.pages {
 			out.Engine = f.engine
@@ -115,8 +111,9 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 
 // take keeps a sample of a known family.
 func (r *Reader) take(name []byte, labels Labels, value float64) {
-	if string(name) == processBegan && value <= maxValue {
-		r.began = value
+	if string(name) == processBegan && value > 0 && value <= maxValue {
+		began := value
+		r.began = &began
 	}
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]
