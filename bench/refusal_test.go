@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -123,4 +125,98 @@ func TestOutputIsNeverOverwritten(t *testing.T) {
 	if log := m.stop(t); len(log) != 0 {
 		t.Errorf("the server was asked %d times before the directory was looked at", len(log))
 	}
+}
+
+// TestTooLongForTheServer: rows beyond the server's context are refused, left out or clipped before anything is sent; those that are left
+// out have their lines, too.
+func TestTooLongForTheServer(t *testing.T) {
+	t.Parallel()
+	const rows, context = 240, 9000
+	long := map[int64]bool{} // rows of the sample whose lengths make more than the context, counted here again
+	text, err := os.ReadFile("samples/mooncake-small.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		var row struct {
+			Input  int `json:"input_length"`
+			Output int `json:"output_length"`
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		if row.Input+row.Output > context {
+			long[int64(i)] = true
+		}
+	}
+	args := []string{"samples/mooncake-small.jsonl", "--scale", "50"}
+	for mode, overhead := range map[string]string{"refuse": "0,0", "drop": "0,0", "clip": "0,0", "clip with a template": "7,3"} {
+		t.Run(mode, func(t *testing.T) {
+			m := startMock(t, "--model", "m", "--max-model-len", fmt.Sprint(context), "--template-tokens", overhead)
+			args := with(args, "--url", m.url)
+			if overhead != "0,0" {
+				args = with(args, "--api", "chat")
+			}
+			flag, _, _ := strings.Cut(mode, " ")
+			if flag == "refuse" {
+				said := refused(t, args...)
+				want := fmt.Sprintf("the trace has %d requests whose prompt and output exceed the servers' context of 9,000 tokens (/v1/models); the first is row 2 (from 0) of", len(long))
+				if !strings.Contains(said, want) || !strings.Contains(said, "--too-long drop") {
+					t.Errorf("no %q in\n%s", want, said)
+				}
+				for id := range m.stop(t) {
+					if !strings.HasPrefix(id, "mock-") { // as the mock calls probes, which have no id
+						t.Errorf("request %s was sent", id)
+					}
+				}
+				return
+			}
+			r := run(t, with(args, "--too-long", flag)...)
+			if len(r.lines) != rows || len(r.reasons()) > 0 {
+				t.Errorf("%d lines, want %d; %v", len(r.lines), rows, r.reasons())
+			}
+			seen := map[int64]bool{}
+			for _, l := range r.lines {
+				seen[l.Row] = true
+				switch out := flag == "drop" && long[l.Row]; {
+				case out && (l.Outcome != "not_sent" || !strings.Contains(l.Error, "--too-long drop")):
+					t.Errorf("row %d, which is too long, is %s (%s)", l.Row, l.Outcome, l.Error)
+				case !out && (l.Outcome != "ok" || l.Prompt+l.Completion > context || l.Prompt != l.Input || l.Completion != l.Output):
+					t.Errorf("row %d is %s (%s) with %d + %d tokens, want %d + %d", l.Row, l.Outcome, l.Error, l.Prompt, l.Completion, l.Input, l.Output)
+				case !out && long[l.Row] && l.Prompt+l.Completion != context:
+					t.Errorf("row %d is clipped to %d tokens, want all of the context", l.Row, l.Prompt+l.Completion)
+				}
+			}
+			if len(seen) != rows {
+				t.Errorf("%d rows have a line, want %d", len(seen), rows)
+			}
+			if s := r.summary; s.Requests.Planned != rows {
+				t.Errorf("%d planned, want %d", s.Requests.Planned, rows)
+			}
+		})
+	}
+}
+
+// TestModelsThatAreNotServed are named before the start, with the flag that replaces them.
+func TestModelsThatAreNotServed(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--model", "m")
+	const file = `{"timestamp":0,"payload":{"model":"gpt-4","messages":[{"role":"user","content":"a"}],"max_tokens":1}}
+{"timestamp":1,"payload":{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":1}}
+{"timestamp":2,"payload":{"messages":[{"role":"user","content":"a"}],"model":"gpt\u002d4","max_tokens":1}}
+`
+	path := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = `2 requests (the first is row 0, from 0) for the model "gpt-4", which `
+	r := run(t, path, "--url", m.url, "--max-error-rate", "1")
+	if !strings.Contains(r.stderr, want+m.url+"/v1/models does not list; --extra-inputs model:m replaces it") {
+		t.Errorf("not named:\n%s", r.stderr)
+	}
+	r = run(t, path, "--url", m.url, "--extra-inputs", "model:m")
+	if strings.Contains(r.stderr, "does not list") {
+		t.Errorf("named though it is replaced:\n%s", r.stderr)
+	}
+	r.only(t, "ok")
 }

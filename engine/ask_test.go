@@ -225,14 +225,17 @@ func TestAskEndsWithItsContext(t *testing.T) {
 func TestConnectTimeoutIncludesTLS(t *testing.T) {
 	b := newHostile(t, true, nil).prober(t)
 	b.ConnectTimeout = 50 * time.Millisecond
-	if _, err := b.Model(t.Context()); err == nil || !strings.Contains(err.Error(), "no connection within 50ms (--connect-timeout)") {
+	if _, err := b.Models(t.Context(), &b.Targets[0]); err == nil || !strings.Contains(err.Error(), "no connection within 50ms (--connect-timeout)") {
 		t.Error(err)
 	}
 }
 
 // questions are all that is asked of servers before a run.
 var questions = map[string]func(ctx context.Context, t *testing.T, b *Prober) error{
-	"model": func(ctx context.Context, t *testing.T, b *Prober) error { _, err := b.Model(ctx); return err },
+	"model": func(ctx context.Context, t *testing.T, b *Prober) error {
+		_, err := b.Models(ctx, &b.Targets[0])
+		return err
+	},
 	"overhead": func(ctx context.Context, t *testing.T, b *Prober) error {
 		_, err := b.Overhead(ctx, builtInText(t))
 		return err

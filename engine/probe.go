@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -81,24 +80,6 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		t.Peers = alive
 	}
 	return notes, nil
-}
-
-// Model asks the first target for the name of its model.
-func (b *Prober) Model(ctx context.Context) (string, error) {
-	t := &b.Targets[0]
-	status, body, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
-	if err != nil {
-		return "", fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
-	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
-		return "", fmt.Errorf("%w: %s/v1/models names no model (HTTP %d%s); give it with --model", ErrProbe, t.Base, status, credentialsHint(status))
-	}
-	return list.Data[0].ID, nil
 }
 
 func credentialsHint(status int) string {

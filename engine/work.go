@@ -80,25 +80,10 @@ func (w *Work) CacheOff(target int) bool {
 // records returns the run's records, each with what is known of it before it is sent.
 func (w *Work) records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
 	records := make([]record.Record, w.Requests())
-	t := w.Trace
 	for i := range records {
 		r := &records[i]
-		r.Clear()
-		r.Row = int64(t.Row[i])
+		w.describe(r, i, backend)
 		r.RequestID = requestID(runID, i)
-		if t.Session != nil {
-			r.Session, r.SessionName = t.Session[i], t.SessionName(i)
-		}
-		if t.Turn != nil {
-			r.Turn = int64(t.Turn[i])
-		}
-		if t.Type != nil {
-			r.Type = t.Types[t.Type[i]]
-		}
-		w.recordLengths(r, i, backend)
-		if w.Plan.Open() {
-			r.PlannedNS = w.Plan.ReleaseNS[i]
-		}
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
@@ -106,6 +91,26 @@ func (w *Work) records(runID string, ideal IdealHits, backend api.Backend) []rec
 		ideal.note(i, r)
 	}
 	return records
+}
+
+// describe notes what is known of request i before it has a place.
+func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
+	t := w.Trace
+	r.Clear()
+	r.Row = int64(t.Row[i])
+	if t.Session != nil {
+		r.Session, r.SessionName = t.Session[i], t.SessionName(i)
+	}
+	if t.Turn != nil {
+		r.Turn = int64(t.Turn[i])
+	}
+	if t.Type != nil {
+		r.Type = t.Types[t.Type[i]]
+	}
+	w.recordLengths(r, i, backend)
+	if w.Plan.Open() {
+		r.PlannedNS = w.Plan.ReleaseNS[i]
+	}
 }
 
 // recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's

@@ -103,6 +103,37 @@ func (p Plan) Following(t *Turns) (Plan, error) {
 	return p, nil
 }
 
+// Only is the plan of some of its requests, in ascending order, each at its own instant. What waited for one that is missing waits for
+// the request which that waited for.
+func (p Plan) Only(order []int32) Plan {
+	all := p
+	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
+	if all.Turns != nil {
+		p.Turns = &Turns{}
+	}
+	places := make(map[int32]int32, len(order))
+	for k, i := range order {
+		places[i] = int32(k)
+		if all.ReleaseNS != nil {
+			p.ReleaseNS = append(p.ReleaseNS, all.ReleaseNS[i])
+		}
+		if all.Turns == nil {
+			continue
+		}
+		if all.Turns.ThinkNS != nil {
+			p.Turns.ThinkNS = append(p.Turns.ThinkNS, all.Turns.ThinkNS[i])
+		}
+		after := int32(-1)
+		for j := all.Turns.After[i]; j >= 0 && after < 0; j = all.Turns.After[j] {
+			if place, there := places[j]; there {
+				after = place
+			}
+		}
+		p.Turns.After = append(p.Turns.After, after)
+	}
+	return p
+}
+
 // SpanNS is the last planned instant.
 func (p Plan) SpanNS() int64 {
 	if len(p.ReleaseNS) == 0 {

@@ -129,3 +129,20 @@ func TestPeakWithin(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyKeepsInstantsAndOrder: a turn whose turn before is missing waits for the one before that.
+func TestOnlyKeepsInstantsAndOrder(t *testing.T) {
+	all := Plan{Requests: 6, ReleaseNS: []int64{5, 6, 7, 8, 9, 10}, Cap: 3, UntilNS: 99,
+		Turns: &Turns{After: []int32{-1, 0, 1, 2, -1, 4}, ThinkNS: []int64{-1, 10, 20, 30, -1, 50}}}
+	p := all.Only([]int32{0, 3, 5})
+	if p.Requests != 3 || !slices.Equal(p.ReleaseNS, []int64{5, 8, 10}) || p.Cap != 3 || p.UntilNS != 99 ||
+		!slices.Equal(p.Turns.After, []int32{-1, 0, -1}) || !slices.Equal(p.Turns.ThinkNS, []int64{-1, 30, 50}) {
+		t.Errorf("%+v, turns %+v", p, p.Turns)
+	}
+	if all.Requests != 6 || len(all.ReleaseNS) != 6 || len(all.Turns.After) != 6 {
+		t.Errorf("the plan itself was changed: %+v", all)
+	}
+	if p := (Plan{Requests: 6, Concurrency: 4}).Only([]int32{1, 2}); p.Requests != 2 || p.Concurrency != 2 || p.ReleaseNS != nil || p.Turns != nil || p.Open() {
+		t.Errorf("closed: %+v", p)
+	}
+}

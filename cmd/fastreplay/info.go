@@ -28,7 +28,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		Writes:      metrics.Writes{Whole: f.WholeWrites, Partial: f.PartialWrites},
 		Limits:      r.o.limits,
 		ReceiveLag:  f.Stamps.Lag,
-		Planned:     int64(r.work.Requests()) - f.Skipped,
+		Planned:     int64(r.work.Requests()+len(r.leftOut)) - f.Skipped,
 		CacheOff:    r.work.CacheOff,
 		Unproven:    r.unproven,
 		Notes:       slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
@@ -68,6 +68,7 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
+		Context: r.workload.Context, LeftOut: r.workload.LeftOut, Clipped: r.workload.Clipped, ClippedOff: r.workload.ClippedOff,
 	}
 	for i := range r.work.Requests() {
 		if len(out) > 0 && int(out[0]) == i {

@@ -45,6 +45,7 @@ type options struct {
 	seed          uint64
 	noStream      bool
 	noForceOutput bool
+	tooLong       string
 	extraInputs   []string
 	extra         json.RawMessage // what they say
 	cold          engine.Cold
@@ -155,6 +156,7 @@ func (o *options) addRequestFlags(f *pflag.FlagSet) {
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts, of random arrivals and of --amplify: the same seed makes the same bytes at the same instants")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
+	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
 	f.StringVar((*string)(&o.cold), "cold", string(engine.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
 }
@@ -287,6 +289,8 @@ func (o *options) check() error {
 	switch {
 	case o.prompt != "" && o.prompt != promptTokenIDs && o.prompt != promptText:
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
+	case !slices.Contains([]string{tooLongRefuse, tooLongDrop, tooLongClip}, o.tooLong):
+		return fmt.Errorf("--too-long %q: want %s, %s or %s", o.tooLong, tooLongRefuse, tooLongDrop, tooLongClip)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:

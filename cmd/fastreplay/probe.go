@@ -13,6 +13,7 @@ import (
 // probed is what the servers said before the start.
 type probed struct {
 	model   string
+	context int    // tokens that a prompt and its output may have together, at every target; 0 = unknown
 	salt    string // "" where none is sent
 	flushed bool   // the servers can flush; done again just before the start
 }
@@ -37,11 +38,8 @@ func (r *replay) probe(ctx context.Context) error {
 	for _, note := range notes {
 		r.note("%s", note)
 	}
-	if r.probed.model == "" && !r.asksNoModel() {
-		if r.probed.model, err = r.prober.Model(ctx); err != nil {
-			return err
-		}
-		r.say.line("model: %s, from /v1/models", r.shownModel())
+	if err := r.askModels(ctx); err != nil {
+		return err
 	}
 	r.prober.Backend = r.probeBackend
 	if err := r.proveTokens(ctx); err != nil {

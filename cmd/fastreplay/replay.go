@@ -15,6 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -83,6 +84,8 @@ type replay struct {
 	stamps    engine.Stamps
 	chunks    *engine.ChunkLog // nil where none is written
 	history   *engine.History  // nil where turns are sent as recorded
+	leftOut   []record.Record  // of requests that are not sent, for they are too long
+	workload  metrics.Workload // what fit has found
 	notes     []string
 	unproven  string // a note that the run contradicts if responses report cached tokens; "" = none
 	loadS     float64
@@ -96,7 +99,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
 	r.noteHands()
-	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.checkMetrics, r.countVerbatim, r.lay, r.build, r.verifyPrompts} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.fit, r.checkMetrics, r.countVerbatim, r.lay, r.build, r.verifyPrompts} {
 		err := step(ctx)
 		if ctx.Err() != nil { // what an interrupted step found out may be wrong
 			return errInterrupted()
@@ -264,6 +267,9 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	interrupts.onRun(run)
 	if err := r.getReady(ctx, run, res); err != nil {
 		return errors.Join(err, res.discard())
+	}
+	for i := range r.leftOut {
+		res.Record(&r.leftOut[i], -1)
 	}
 	res.servers.start(run)
 	progress := r.say.watchRun(run, res.collector.DriftP99NS, r.work.Plan.SpanNS())

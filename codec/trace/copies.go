@@ -18,22 +18,39 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 	if clones > 0 && t.Literals() > 0 {
 		return nil, errors.New("prompts that are there word for word cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
 	}
-	out := *t
-	out.words = Words{}
+	out := t.chosen(source)
 	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
-	out.InputTokens, out.OutputTokens, out.Row = gather(source, t.InputTokens), gather(source, t.OutputTokens), gather(source, t.Row)
-	out.Turn, out.DelayNS, out.Type = gathered(source, t.Turn), gathered(source, t.DelayNS), gathered(source, t.Type)
-	out.literals, out.answers = t.literals.chosen(source), chosenAnswers(t.answers, source)
 	if err := out.copyIDs(t, source, clones, shared); err != nil {
 		return nil, fmt.Errorf("block ids: %w", err)
 	}
 	if err := out.copySessions(t, source, clones); err != nil {
 		return nil, fmt.Errorf("conversations: %w", err)
 	}
-	return &out, nil
+	return out, nil
+}
+
+// Fitted is the trace of t's requests in order, which ascends. Their lengths in tokens are those given for t's requests; of a prompt
+// that becomes shorter the end is missing, so that what it shares with others stays shared.
+func (t *Trace) Fitted(order, input, output []int32) *Trace {
+	out := t.chosen(order)
+	out.InputTokens, out.OutputTokens = gather(order, input), gather(order, output)
+	out.ids = t.ids.chosen(order, func(row int32) int { return blocksOf(input[row], t.BlockTokens) })
+	return out
+}
+
+// chosen is the trace of t's requests in order, but for block ids, each as and when it was.
+func (t *Trace) chosen(order []int32) *Trace {
+	out := *t
+	out.words = Words{}
+	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gathered(order, t.Clone)
+	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
+	out.Session, out.Turn, out.Chat, out.Parent = gathered(order, t.Session), gathered(order, t.Turn), gathered(order, t.Chat), gathered(order, t.Parent)
+	out.DelayNS, out.Type = gathered(order, t.DelayNS), gathered(order, t.Type)
+	out.literals, out.answers = t.literals.chosen(order), chosenAnswers(t.answers, order)
+	return &out
 }
 
 // gathered keeps a missing column missing.
@@ -97,7 +114,6 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		return err
 	}
 	rows := int64(slices.Max(append([]int32{0}, t.Row...))) + 1
-	out.Session, out.Chat, out.Parent = gather(source, t.Session), gather(source, t.Chat), gather(source, t.Parent)
 	out.sessionNames = make(map[int64]string, len(t.sessionNames))
 	for i := range source {
 		clone := out.Clone[i]

@@ -1,9 +1,6 @@
 package trace
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // literalStore keeps the literals of many rows.
 type literalStore struct {
@@ -67,17 +64,6 @@ func (s *literalStore) value(place int32) []byte {
 		return nil
 	}
 	return s.values[place]
-}
-
-// repeated is the rows n times in a row; nil stays nil.
-func (s *literalStore) repeated(n int) *literalStore {
-	if s == nil {
-		return nil
-	}
-	out := *s
-	out.contents.rows = slices.Repeat(s.contents.rows, n)
-	out.kinds, out.tools, out.extras = slices.Repeat(s.kinds, n), slices.Repeat(s.tools, n), slices.Repeat(s.extras, n)
-	return &out
 }
 
 // chosen is the store of the rows in order; nil stays nil.

@@ -27,33 +27,20 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	case period > math.MaxInt64/int64(n):
 		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n, math.MaxInt64/int64(365*24*3600*1e9))
 	}
-	out := *t
+	order := make([]int32, n*rows)
+	for i := range order {
+		order[i] = int32(i % rows)
+	}
+	out := t.chosen(order)
 	var err error
 	if out.ids, err = t.named(); err != nil {
 		return nil, err
 	}
 	out.ids.rows = slices.Repeat(out.ids.rows, n)
-	out.ArrivalNS = slices.Repeat(t.ArrivalNS, n)
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
-	out.InputTokens, out.OutputTokens, out.Row = slices.Repeat(t.InputTokens, n), slices.Repeat(t.OutputTokens, n), slices.Repeat(t.Row, n)
-	out.Session, out.Turn, out.Type = repeated(t.Session, n), repeated(t.Turn, n), repeated(t.Type, n)
-	out.Chat, out.Parent = repeated(t.Chat, n), repeated(t.Parent, n)
-	out.Clone = repeated(t.Clone, n)
-	out.DelayNS, out.literals = repeated(t.DelayNS, n), t.literals.repeated(n)
-	if t.answers != nil {
-		out.answers = &textStore{slabs: t.answers.slabs, rows: slices.Repeat(t.answers.rows, n), held: t.answers.held}
-	}
-	return &out, nil
-}
-
-// repeated keeps a missing column missing.
-func repeated[T any](column []T, n int) []T {
-	if column == nil {
-		return nil
-	}
-	return slices.Repeat(column, n)
+	return out, nil
 }
 
 // named is the ids of all rows, where every block has one; new ones follow the largest.

@@ -81,3 +81,46 @@ func TestRepeatNeedsFreeIDs(t *testing.T) {
 		t.Error("no id is left, yet no error")
 	}
 }
+
+// TestFitted: what is left out is missing in every column; what is shorter has lost its end; the trace itself stays.
+func TestFitted(t *testing.T) {
+	tr := generate(t, chat())
+	tr.Clone = tr.Turn
+	var order []int32
+	input, output := slices.Clone(tr.InputTokens), slices.Clone(tr.OutputTokens)
+	for i := range tr.Len() {
+		if i%3 != 1 {
+			order = append(order, int32(i))
+		}
+		if i%4 == 0 {
+			input[i], output[i] = 1+input[i]/3, 1
+		}
+	}
+	blocks := slices.Clone(tr.Blocks(0))
+	f := tr.Fitted(order, input, output)
+	checkInvariants(t, f)
+	was, is := reflect.ValueOf(*tr), reflect.ValueOf(*f)
+	for c := range was.NumField() {
+		column, name := was.Field(c), was.Type().Field(c).Name
+		if column.Kind() != reflect.Slice || name == "Types" || column.Len() == 0 || name == "InputTokens" || name == "OutputTokens" {
+			continue
+		}
+		for k, i := range order {
+			if !is.Field(c).Index(k).Equal(column.Index(int(i))) {
+				t.Fatalf("%s of request %d is not that of request %d", name, k, i)
+			}
+		}
+	}
+	for k, i := range order {
+		if f.InputTokens[k] != input[i] || f.OutputTokens[k] != output[i] {
+			t.Fatalf("request %d: %d and %d tokens, want %d and %d", k, f.InputTokens[k], f.OutputTokens[k], input[i], output[i])
+		}
+		all := tr.Blocks(int(i))
+		if want := all[:min(len(all), blocksOf(input[i], tr.BlockTokens))]; !slices.Equal(f.Blocks(k), want) {
+			t.Fatalf("request %d: blocks %v, want %v", k, f.Blocks(k), want)
+		}
+	}
+	if !slices.Equal(tr.Blocks(0), blocks) {
+		t.Error("the trace itself was changed")
+	}
+}

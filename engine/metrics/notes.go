@@ -22,7 +22,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, cacheOff fu
 			say("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
 		}
 	}
-	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]; s.Run.Cut && cut+unsent > 0 {
+	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut; s.Run.Cut && cut+unsent > 0 {
 		say("%s cut and %s never sent, for the run's time was over: the verdict does not count them as failed", requests(cut), human.Count(unsent))
 	}
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {

@@ -111,11 +111,15 @@ type Workload struct {
 	OutputTokens int64  `json:"output_tokens"`
 	BlockTokens  int64  `json:"block_tokens"`
 	RepairedRows int64  `json:"repaired_rows"`
-	DroppedRows  int64  `json:"dropped_rows"`         // bad rows left out by --lenient
-	RefusedRows  int64  `json:"refused_rows"`         // selected rows that were not replayed
-	ShortRows    int64  `json:"short_rows"`           // rows not longer than what the servers add to a prompt …
-	ShortSurplus int64  `json:"short_surplus_tokens"` // … and how many tokens more than recorded their prompts have in all
-	Fingerprint  string `json:"fingerprint"`          // "sha256:…"
+	DroppedRows  int64  `json:"dropped_rows"`                // bad rows left out by --lenient
+	RefusedRows  int64  `json:"refused_rows"`                // selected rows that were not replayed
+	ShortRows    int64  `json:"short_rows"`                  // rows not longer than what the servers add to a prompt …
+	ShortSurplus int64  `json:"short_surplus_tokens"`        // … and how many tokens more than recorded their prompts have in all
+	Context      int64  `json:"context_tokens,omitempty"`    // the servers' limit of prompt and output together; absent where no request was longer
+	LeftOut      int64  `json:"left_out_requests,omitempty"` // longer, and not sent (--too-long drop): requests and records count them, these numbers and the verdict do not
+	Clipped      int64  `json:"clipped_requests,omitempty"`  // longer, and shortened (--too-long clip) …
+	ClippedOff   int64  `json:"clipped_tokens,omitempty"`    // … by so many tokens in all
+	Fingerprint  string `json:"fingerprint"`                 // "sha256:…"
 }
 
 // Requests counts requests: planned = ok + failed = the sum of by_outcome.

@@ -85,13 +85,13 @@ func unwritten(s *Summary) string {
 		human.Many(s.Requests.Unwritten, "record"))
 }
 
-// errorRate leaves out what the user's own interruption ended, or the end that the user gave the run.
+// errorRate leaves out what the user left out, what the user's own interruption ended, or the end that the user gave the run.
 func errorRate(s *Summary) string {
-	planned, failed := s.Requests.Planned, s.Requests.Failed
+	byUser := s.Workload.LeftOut
 	if s.Run.Partial || s.Run.Cut {
-		byUser := s.Requests.ByOutcome[record.Cancelled.String()] + s.Requests.ByOutcome[record.NotSent.String()]
-		planned, failed = planned-byUser, failed-byUser
+		byUser = s.Requests.ByOutcome[record.Cancelled.String()] + s.Requests.ByOutcome[record.NotSent.String()]
 	}
+	planned, failed := s.Requests.Planned-byUser, s.Requests.Failed-byUser
 	switch {
 	case planned <= 0:
 		return ""

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is there word for word, so that only the
+// server can tell; output is 0 where the body or extra members say how long the answer may be.
+func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
+	l := w.Trace.Literal(i)
+	if w.Made(i) {
+		prompt = w.builtTokens(i)
+	}
+	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.PayloadLiteral && !backend.OwnLength(l.Extra) {
+		output = max(n, backend.Traits().Least)
+	}
+	return prompt, output
+}
+
+// TooLong lists the requests that a context of so many tokens surely has no room for, in ascending order. As vLLM counts, prompt and
+// output together must not be longer.
+func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
+	for i := range w.Requests() {
+		if prompt, output := w.Lengths(i, backend); max(1, prompt)+output > context {
+			list = append(list, int32(i))
+		}
+	}
+	return list
+}
+
+// Clip makes requests whose prompts are made fit into a context. The end of the prompt goes; the output is shortened only if it leaves
+// no room for a prompt of one token and what the server adds. It returns how many tokens went, and false where no such prompt fits.
+func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens int64, ok bool) {
+	least := w.Overhead.Tokens() + 1
+	input, output := slices.Clone(w.Trace.InputTokens), slices.Clone(w.Trace.OutputTokens)
+	for _, i := range requests {
+		prompt, out := w.Lengths(int(i), backend)
+		room := max(least, context-out)
+		input[i] = int32(min(int(input[i]), room))
+		if out > 0 {
+			output[i] = int32(min(int(output[i]), context-room))
+		}
+		tokens += int64(prompt + out - context)
+	}
+	w.Trace = w.Trace.Fitted(upTo(w.Trace.Len()), input, output)
+	return tokens, least+backend.Traits().Least < context
+}
+
+// LeaveOut takes requests, in ascending order, out of work that nothing has been laid out of, and returns their records, with why they
+// are not sent.
+func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why string) []record.Record {
+	records := make([]record.Record, len(requests))
+	kept := slices.DeleteFunc(upTo(w.Trace.Len()), func(i int32) bool {
+		_, out := slices.BinarySearch(requests, i)
+		return out
+	})
+	for k, i := range requests {
+		w.describe(&records[k], int(i), backend)
+		records[k].RequestID, records[k].Error = requestID(runID, w.Requests()-len(requests)+k), why
+	}
+	w.Plan = w.Plan.Only(kept[:w.Requests()-len(requests)])
+	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
+	return records
+}
+
+// upTo lists 0 to n-1.
+func upTo(n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(i)
+	}
+	return list
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// workOf plans rows of a trace as JSON lines.
+func workOf(t *testing.T, rows string) *Work {
+	t.Helper()
+	tr, err := trace.Read(strings.NewReader(rows), "rows.jsonl", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := sched.FromTrace(tr.ArrivalNS, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Work{Trace: tr, Plan: plan}
+}
+
+func backendOf(t *testing.T, name string) api.Backend {
+	t.Helper()
+	b, err := api.New(name, api.Options{Model: "m", ForceOutput: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestTooLong: prompt and output together may fill the context; of what is there word for word only the output is known, and of a
+// whole body nothing.
+func TestTooLong(t *testing.T) {
+	w := workOf(t, `{"timestamp":0,"input_length":90,"output_length":10}
+{"timestamp":1,"input_length":90,"output_length":11}
+{"timestamp":2,"input_length":3,"output_length":95}
+{"timestamp":3,"input_length":101,"output_length":1}
+{"timestamp":4,"text_input":"a","output_length":99}
+{"timestamp":5,"text_input":"a","output_length":100}
+{"timestamp":6,"payload":{"max_tokens":1000}}
+{"timestamp":7,"input_length":90,"output_length":50,"extra":{"max_tokens":5}}
+`)
+	chat := backendOf(t, "chat")
+	for _, c := range []struct {
+		overhead, context int
+		want              []int32
+	}{{0, 100, []int32{1, 3, 5}}, {5, 100, []int32{1, 2 /* 6 + 95 */, 3, 5}}, {0, 89, []int32{0, 1, 2, 3, 4, 5, 7}}, {0, 1 << 20, nil}} {
+		w.Overhead = Overhead{Head: c.overhead}
+		if got := w.TooLong(c.context, chat); !slices.Equal(got, c.want) {
+			t.Errorf("overhead %d, context %d: %v, want %v", c.overhead, c.context, got, c.want)
+		}
+	}
+}
+
+// TestClip: the end of the prompt goes before the output does, everything then fits, and what prompts share stays shared.
+func TestClip(t *testing.T) {
+	w := workOf(t, `{"timestamp":0,"input_length":1500,"output_length":10,"hash_ids":[1,2,3]}
+{"timestamp":1,"input_length":2048,"output_length":100,"hash_ids":[1,2,3,4]}
+{"timestamp":2,"input_length":1000,"output_length":2000,"hash_ids":[1,2]}
+`)
+	w.Overhead = Overhead{Head: 6, Tail: 4}
+	chat := backendOf(t, "chat")
+	const context = 1200
+	before := w.TooLong(context, chat)
+	tokens, ok := w.Clip(before, context, chat)
+	if !ok || tokens != 310+948+1800 || len(w.TooLong(context, chat)) != 0 {
+		t.Errorf("%v: %d tokens went, %v; still too long: %v", before, tokens, ok, w.TooLong(context, chat))
+	}
+	if in, out := w.Trace.InputTokens, w.Trace.OutputTokens; !slices.Equal(in, []int32{1190, 1100, 11}) || !slices.Equal(out, []int32{10, 100, 1189}) {
+		t.Errorf("prompts %v, outputs %v", in, out)
+	}
+	if !slices.Equal(w.Trace.Blocks(0), []uint64{1, 2, 3}) || !slices.Equal(w.Trace.Blocks(1), []uint64{1, 2, 3}) || !slices.Equal(w.Trace.Blocks(2), []uint64{1}) {
+		t.Errorf("blocks %v, %v, %v", w.Trace.Blocks(0), w.Trace.Blocks(1), w.Trace.Blocks(2))
+	}
+	if _, ok := w.Clip(w.TooLong(10, chat), 10, chat); ok {
+		t.Error("10 tokens of context have no room beside 10 of a template")
+	}
+}
+
+// TestLeaveOut: those that are left keep their rows and instants; each that is left out has a record with an id of its own.
+func TestLeaveOut(t *testing.T) {
+	w := sampleWork(t, 20)
+	recipe := sampleRecipe(t, "", "00000000", 0)
+	list := []int32{0, 7, 19}
+	gone := w.LeaveOut(list, "00000000", recipe.Backend, "too long")
+	if w.Requests() != 17 || w.Trace.Len() != 17 || w.Trace.Row[0] != 1 || w.Trace.Row[6] != 8 || w.Plan.ReleaseNS[0] != 10e6 {
+		t.Errorf("%d requests, rows %v, instants %v", w.Requests(), w.Trace.Row, w.Plan.ReleaseNS)
+	}
+	all := append(w.records("00000000", IdealHits{Least: make([]int64, 17), Most: make([]int64, 17)}, recipe.Backend), gone...)
+	rows, ids := map[int64]bool{}, map[string]bool{}
+	for i := range all {
+		rows[all[i].Row], ids[all[i].RequestID] = true, true
+	}
+	if len(rows) != 20 || len(ids) != 20 {
+		t.Errorf("%d rows and %d ids in 20 records", len(rows), len(ids))
+	}
+	for k, r := range gone {
+		if r.Row != int64(list[k]) || r.Outcome != record.NotSent || r.Error != "too long" || r.PlannedNS != int64(list[k])*10e6 || r.InputTokens == record.None || r.SentNS != record.None {
+			t.Errorf("record %+v", r)
+		}
+	}
+}
+
+// TestModels: what servers list of their models and contexts, and whose fault it is if they do not.
+func TestModels(t *testing.T) {
+	for _, c := range []struct {
+		status         int
+		body, name     string
+		context        int
+		lists          bool
+		says, saysNone string
+	}{
+		{200, `{"data":[{"id":"m","object":"model","max_model_len":4096}]}`, "m", 4096, true, "", ""},
+		{200, `{"data":[{"id":"m","max_model_len":null}]}`, "m", 0, true, "", ""},
+		{200, `{"data":[{"id":"m","max_model_len":4096},{"id":"lora","parent":"m","max_model_len":null}]}`, "lora", 4096, true, "", ""},
+		{200, `{"data":[{"id":"m","parent":"n"},{"id":"n","parent":"n"}]}`, "m", 0, true, "", ""},
+		{200, `{"data":[{"id":"a","parent":"b"},{"id":"b","parent":"a"}]}`, "a", 0, true, "", ""},
+		{200, `{"data":[{"id":"m","max_context_length":7}]}`, "m", 7, true, "", ""},
+		{200, `{"data":[{"id":"m","context_length":8}]}`, "m", 8, true, "", ""},
+		{200, `{"data":[{"id":"m","context_window":9}]}`, "other", 0, false, "", ""},
+		{200, `{"data":[{"id":"openai/*"}]}`, "openai/x", 0, true, "", ""},
+		{200, `{"data":[{"id":"m","max_model_len":"4k","parent":{},"context_length":1e99,"context_window":-3}]}`, "m", 0, true, "", ""},
+		{200, `{"data":[]}`, "m", 0, false, "give it with --model", "--api-key"},
+		{404, `nothing here`, "m", 0, false, "HTTP 404", "--api-key"},
+		{401, `{"error":"no key"}`, "m", 0, false, "HTTP 401: credentials missing or refused, give a key with --api-key-file, --api-key", "--model"},
+		{403, `{"error":"no"}`, "m", 0, false, "--api-key-file", "--model"},
+	} {
+		b := proberOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		models, err := b.Models(context.Background(), &b.Targets[0])
+		if said := fmt.Sprint(err); (c.says == "") != (err == nil) || !strings.Contains(said, c.says) || c.saysNone != "" && strings.Contains(said, c.saysNone) {
+			t.Errorf("%s: error %v, want %q in it and %q not", c.body, err, c.says, c.saysNone)
+		}
+		if got := models.Context(c.name); got != c.context || models.Lists(c.name) != c.lists {
+			t.Errorf("%s: context of %q is %d, listed: %v; want %d, %v", c.body, c.name, got, models.Lists(c.name), c.context, c.lists)
+		}
+	}
+}

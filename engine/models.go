@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/bytedance/sonic"
+	"github.com/valyala/fasthttp"
+)
+
+// Models are the models that a server lists. All but the name is any, since what one server makes a number another makes something else.
+type Models []struct {
+	ID     string `json:"id"`
+	Parent any    `json:"parent"` // of an adapter (LoRA): the model whose limits it has
+	// How many tokens a prompt and its output may have together, by one name or another.
+	MaxModelLen      any `json:"max_model_len"`      // vLLM, SGLang
+	MaxContextLength any `json:"max_context_length"` // Mistral
+	ContextLength    any `json:"context_length"`     // OpenRouter, Together
+	ContextWindow    any `json:"context_window"`     // Groq
+}
+
+// Models asks a target which models it serves: at least one.
+func (b *Prober) Models(ctx context.Context, t *Target) (Models, error) {
+	status, body, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
+	}
+	if hint := credentialsHint(status); hint != "" {
+		return nil, fmt.Errorf("%w: %s/v1/models answers HTTP %d%s", ErrProbe, t.Base, status, hint)
+	}
+	var list struct {
+		Data Models `json:"data"`
+	}
+	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
+		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); give it with --model", ErrProbe, t.Base, status)
+	}
+	return list.Data, nil
+}
+
+// Lists tells whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
+func (m Models) Lists(name string) bool {
+	for i := range m {
+		if m[i].ID == name || strings.Contains(m[i].ID, "*") {
+			return true
+		}
+	}
+	return false
+}
+
+// Context is how many tokens a prompt and its output may have together with a model; 0 = the server does not tell.
+func (m Models) Context(name string) int {
+	for range 2 { // the model, then its parent
+		for i := range m {
+			if m[i].ID != name {
+				continue
+			}
+			for _, told := range []any{m[i].MaxModelLen, m[i].MaxContextLength, m[i].ContextLength, m[i].ContextWindow} {
+				if n, ok := told.(float64); ok && n >= 1 && n <= math.MaxInt32 {
+					return int(n)
+				}
+			}
+			name, _ = m[i].Parent.(string)
+			break
+		}
+	}
+	return 0
+}
