@@ -278,3 +278,16 @@ func TestUnread(t *testing.T) {
 		r.receivers.Wait()
 	}
 }
+
+// TestEmptyAnswerIsSaidToBeEmpty: an answer of status 200 without a body has nothing that could be malformed.
+func TestEmptyAnswerIsSaidToBeEmpty(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		for raw, end := range map[string]error{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": nil, "HTTP/1.1 200 OK\r\n\r\n": io.EOF} {
+			p, rec := newReply(t, stream)
+			play(p, [][]byte{[]byte(raw)}, end)
+			if rec.Outcome != record.BadResponse || rec.Error != "the response has no body" {
+				t.Errorf("stream %v, %q: %v %q", stream, raw, rec.Outcome, rec.Error)
+			}
+		}
+	}
+}

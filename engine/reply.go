@@ -290,6 +290,9 @@ func (p *reply) endWhole(nowNS int64) {
 		return
 	}
 	if err != nil {
+		if len(p.whole) == 0 {
+			err = errors.New("the response has no body")
+		}
 		rec.Outcome, rec.Error = record.BadResponse, p.secrets.line(err.Error())
 		return
 	}
