@@ -525,13 +525,16 @@ func (r sweepRun) check(t *testing.T) {
 		scheme = "https://"
 	}
 	p := startReplay(t, append(r.load(t, scheme+s.Addr().String()), "--idle-timeout", sweepPatience.String())...)
-	most := 0
+	most, last := 0, time.Now()
 	watch := time.NewTicker(50 * time.Millisecond)
 	for running := true; running; {
 		select {
 		case <-p.gone:
 			running = false
 		case <-watch.C:
+			// Whoever ticks late may have been starved, and then so may have been the server and the client.
+			s.starved = s.starved || time.Since(last) > sweepPatience/6
+			last = time.Now()
 			if fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Process.Pid)); err == nil {
 				most = max(most, len(fds))
 			}
@@ -583,7 +586,7 @@ func (s *sweepServer) prove(t *testing.T, r sweepRun, answers sweepAPI, text []b
 	for id := range s.log {
 		t.Errorf("the server got %q, of which no line tells", id)
 	}
-	if lost > s.nameless {
+	if lost > s.nameless && !s.starved {
 		t.Errorf("%d requests failed that the server never saw, but it ended only %d connections between requests", lost, s.nameless)
 	}
 }
@@ -606,7 +609,7 @@ func (s *sweepServer) judge(r sweepRun, answers sweepAPI, l *line, lost *int) st
 		return "its instants are out of order"
 	}
 	fits := func(a sweepAttempt) bool {
-		return slices.Contains(a.cell.want, l.Outcome) || a.cut && l.Outcome == "reset"
+		return slices.Contains(a.cell.want, l.Outcome) || a.cut && l.Outcome == "reset" || s.starved && l.Outcome == "timeout"
 	}
 	if len(attempts) == 0 || l.Resent == 1 && len(attempts) == 1 && !fits(attempts[0]) {
 		*lost++

@@ -216,6 +216,7 @@ type sweepServer struct {
 	log      map[string][]sweepAttempt
 	nameless int // connections that were ended when a request may have been on its way
 	wrong    []string
+	starved  bool // the machine had no time for this process: time limits say nothing then
 }
 
 func startSweepServer(t *testing.T, cells []*sweepCell, encrypted bool, stall time.Duration) *sweepServer {
