@@ -20,11 +20,40 @@ const MaxEventBytes = 8 << 20
 // keepBytes is how large a buffer may be to survive Reset, so that one huge event does not stay for every later request.
 const keepBytes = 64 << 10
 
+// Memory lends buffers of more than 64 KiB.
+type Memory interface {
+	// Grow returns what is in b in a buffer with room for n more bytes. It takes b back if it has lent it.
+	Grow(b []byte, n int) []byte
+	// Free takes back what Grow has returned.
+	Free(b []byte)
+}
+
+// Append is append with buffers of m; nil: of Go's heap.
+func Append(m Memory, b, part []byte) []byte {
+	if n := len(b) + len(part); m != nil && n > cap(b) && n > keepBytes {
+		b = m.Grow(b, len(part))
+	}
+	return append(b, part...)
+}
+
+// Reuse empties a buffer of Append. A large one goes back to m.
+func Reuse(m Memory, b []byte) []byte {
+	if cap(b) <= keepBytes {
+		return b[:0]
+	}
+	if m != nil {
+		m.Free(b)
+	}
+	return nil
+}
+
 // ErrTooLong is wrapped by the error for an event above the limit.
 var ErrTooLong = errors.New("server-sent event too long")
 
 // Scanner scans one stream, in pieces of any size. The zero value is ready.
 type Scanner struct {
+	Memory Memory // for events that are large; nil: Go's heap. It must be set before the first call
+
 	one    []byte // the only data line so far, where it lies
 	joined []byte // data lines so far where there are several or one had to be kept
 	line   []byte // a line whose end has not come yet
@@ -38,14 +67,7 @@ type Scanner struct {
 
 // Reset makes the scanner ready for another stream.
 func (s *Scanner) Reset() {
-	*s = Scanner{less: s.less, joined: reuse(s.joined), line: reuse(s.line)}
-}
-
-func reuse(b []byte) []byte {
-	if cap(b) > keepBytes {
-		return nil
-	}
-	return b[:0]
+	*s = Scanner{Memory: s.Memory, less: s.less, joined: Reuse(s.Memory, s.joined), line: Reuse(s.Memory, s.line)}
 }
 
 // Next consumes bytes of p up to the end of the first event that has data, and returns that data (never nil, perhaps empty),
@@ -126,7 +148,7 @@ func (s *Scanner) Finish() (data []byte, ok bool) {
 func (s *Scanner) whole(rest []byte) []byte {
 	line := rest
 	if len(s.line) > 0 {
-		s.line = append(s.line, rest...)
+		s.line = Append(s.Memory, s.line, rest)
 		line, s.line = s.line, s.line[:0]
 	}
 	if !s.begun {
@@ -178,7 +200,7 @@ func (s *Scanner) add(value []byte) {
 		if s.err != nil {
 			return
 		}
-		s.joined = append(append(s.joined, '\n'), value...)
+		s.joined = Append(s.Memory, Append(s.Memory, s.joined, []byte("\n")), value)
 	}
 	s.lines++
 }
@@ -186,7 +208,7 @@ func (s *Scanner) add(value []byte) {
 // spill moves the only data line, which lies in memory that is about to change, into the scanner's own.
 func (s *Scanner) spill() {
 	if s.one != nil {
-		s.joined = append(s.joined[:0], s.one...)
+		s.joined = Append(s.Memory, s.joined[:0], s.one)
 		s.one = nil
 	}
 }
@@ -195,7 +217,7 @@ func (s *Scanner) spill() {
 func (s *Scanner) hold(part []byte) {
 	s.spill()
 	if s.allow(len(s.line) + len(part)); s.err == nil {
-		s.line = append(s.line, part...)
+		s.line = Append(s.Memory, s.line, part)
 	}
 }
 
