@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/fastreplay/fastreplay/codec/api"
+import (
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/sse"
+)
 
 // answerText gathers the text of a reply, where a later turn wants it. It grows once per connection and size.
 type answerText struct {
@@ -9,7 +12,7 @@ type answerText struct {
 	tool   bool   // the reply calls one
 }
 
-func (a *answerText) reset() { a.wanted, a.text, a.tool = false, a.text[:0], false }
+func (a *answerText) reset() { a.wanted, a.text, a.tool = false, sse.Reuse(nil, a.text), false }
 
 // add takes what an event or a whole body says.
 func (a *answerText) add(d *api.Delta) {

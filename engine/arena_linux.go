@@ -12,6 +12,3 @@ func mapMemory(size int64) ([]byte, error) {
 }
 
 func unmapMemory(b []byte) error { return unix.Munmap(b) }
-
-// FreeMemory is what the kernel says can be used without swapping, in bytes (MemAvailable of /proc/meminfo).
-func FreeMemory() (int64, error) { return memAvailable("/proc/meminfo") }

@@ -58,6 +58,9 @@ type conn struct {
 	dataNS   int64 // the receiver's: the instant of what it read last
 	lags     *lags // the receiver's
 
+	over     int32 // the watchdog's: the request that it found over a limit …
+	overCame int64 // … and what had come on the connection by then, bytes
+
 	startedNS  atomic.Int64 // when the current request was written; for the watchdog
 	lastReadNS atomic.Int64 // when bytes came last; for the watchdog
 	flushRest  func()       // c.flush, bound once
@@ -74,12 +77,13 @@ const (
 )
 
 func newConn(r *Run, p *peer, s *socket) *conn {
-	c := &conn{peer: p, run: r, sock: s, finished: noRequest, bornNS: r.clock.Now()}
+	c := &conn{peer: p, run: r, sock: s, finished: noRequest, over: noRequest, bornNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
 	c.reply.marks = r.cfg.Backend.Traits().Marks
 	c.reply.chunks.log, c.reply.names = r.cfg.Chunks, &r.instances
 	c.reply.head.Keep(slices.Concat(r.cfg.InstanceHeaders, gatewayHeaders(), []string{r.cfg.Backend.Traits().CountHeader})...)
+	c.reply.large, c.reply.events.Memory = &r.large, &c.reply
 	c.flushRest = c.flush
 	return c
 }
@@ -215,6 +219,7 @@ func (c *conn) staysOpen() bool {
 func (c *conn) answered() bool {
 	c.finished = c.request.Load()
 	c.settleShot(c.finished)
+	c.reply.letGo()
 	reusable := c.reply.reusable
 	if !reusable {
 		c.endFlush()
@@ -228,6 +233,9 @@ func (c *conn) answered() bool {
 func (c *conn) read() ([]byte, int64, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, readBuffer)
+	}
+	if c.reply.lent {
+		c.run.large.wait(&c.reply, func() bool { return c.cutReason() != cutNone })
 	}
 	for {
 		n, err := c.sock.Read(c.buf)

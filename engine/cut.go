@@ -58,11 +58,23 @@ func (c *conn) cutNow(i int32, why cut) {
 	}
 	c.sock.interrupt()
 	c.leaveLoop()
+	c.run.large.changed.Broadcast()
+}
+
+// overdue is asked when request i is over a limit, and tells whether that is the server's doing: all that had come when it was asked
+// first has been read since. What lies unread is our slowness, not the server's.
+func (c *conn) overdue(i int32) bool {
+	came, unread := c.sock.received()
+	if c.over != i {
+		c.over, c.overCame = i, came
+		return false
+	}
+	return came-unread >= c.overCame
 }
 
 // watch is the watchdog: it looks at every connection in flight a few times per shortest limit and cuts those over a
 // limit, or all of them when the run is aborted. One sweep for all keeps timers off the receive path.
-func (r *Run) watch(stop <-chan struct{}) {
+func (r *Run) watch(stop <-chan struct{}, collector *collector) {
 	tick := time.NewTicker(r.watchEvery())
 	defer tick.Stop()
 	for {
@@ -71,6 +83,8 @@ func (r *Run) watch(stop <-chan struct{}) {
 			return
 		case <-tick.C:
 			r.sweep(r.aborted())
+			r.large.trim()
+			collector.tend()
 		}
 	}
 }
@@ -92,9 +106,15 @@ func (r *Run) sweep(all bool) {
 			case all:
 				c.cutNow(i, cutCancelled)
 			case now-c.startedNS.Load() > int64(r.cfg.Timeout):
-				c.cutNow(i, cutTimeout)
+				if c.overdue(i) {
+					c.cutNow(i, cutTimeout)
+				}
 			case now-c.lastReadNS.Load() > int64(r.cfg.IdleTimeout):
-				c.cutNow(i, cutIdle)
+				if c.overdue(i) {
+					c.cutNow(i, cutIdle)
+				}
+			default:
+				c.over = noRequest
 			}
 		})
 	}

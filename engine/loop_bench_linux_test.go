@@ -32,7 +32,7 @@ func BenchmarkLoop(b *testing.B) {
 }
 
 // benchmarkLoop returns a loop that no thread turns, with a request under way on each connection, and their far ends.
-func benchmarkLoop(b *testing.B, streams int) (l *loop, far []net.Conn) {
+func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 	w, s := equalWork(b, streams, openPlan)
 	accepted := make(chan net.Conn, streams)
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }

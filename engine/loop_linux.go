@@ -188,6 +188,9 @@ func (l *loop) read(c *conn, w *watched, toEnd bool) (stays bool) {
 		}
 		if ended {
 			c.answered()
+		} else if c.reply.lent && l.run.large.short() {
+			c.readAlone(nil) // it may have to wait
+			return false
 		}
 		if n < len(l.buf) && !toEnd { // the kernel has no more, and will say when it has
 			return true

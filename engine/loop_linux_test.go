@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
@@ -136,4 +138,47 @@ func TestWatchedWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
 	if _, err := near.sock.tcp.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("writing to a closed connection: %v", err)
 	}
+}
+
+// TestTimeoutIsNotOfBytesThatLieHere: an answer that has come in time and waits in the kernel for us is no timeout, however late we
+// read it; silence is one.
+func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
+	l, far := benchmarkLoop(t, 2)
+	defer l.close()
+	r := l.run
+	r.cfg.Timeout, r.cfg.IdleTimeout = 1, 1
+	answer := chunked(events(16, finish, usage(64, 16, 0), done))
+	if _, err := io.WriteString(far[0], answer[:len(answer)/2]); err != nil {
+		t.Fatal(err)
+	}
+	conns := [2]*conn{r.table[0].Load(), r.table[1].Load()}
+	answered, silent := conns[0], conns[1]
+	if answered.request.Load() != 0 {
+		answered, silent = silent, answered
+	}
+	unread := func() int64 { _, n := answered.sock.received(); return n }
+	for unread() < int64(len(answer)/2) {
+		time.Sleep(time.Millisecond)
+	}
+	for range 5 {
+		r.sweep(false)
+	}
+	if got, other := answered.cutReason(), silent.cutReason(); got != cutNone || other != cutTimeout {
+		t.Fatalf("cut for %v with bytes unread, and %v without any; want 0 and %d", got, other, cutTimeout)
+	}
+	l.ready(answered, unix.EPOLLIN)
+	if unread() != 0 {
+		t.Fatal("not read")
+	}
+	if _, err := io.WriteString(far[0], answer[len(answer)/2:]); err != nil { // too late
+		t.Fatal(err)
+	}
+	for unread() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.sweep(false)
+	if got := answered.cutReason(); got != cutTimeout {
+		t.Errorf("cut for %v, want %d: all that was there in time has been read", got, cutTimeout)
+	}
+	r.receivers.Wait()
 }

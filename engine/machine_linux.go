@@ -6,9 +6,7 @@ import (
 	"math"
 	"os"
 	"path"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -36,8 +34,9 @@ func openMachine(senders []int) *machineMeters {
 		m.senders = append(m.senders, sender{openOrNil(fmt.Sprintf("/proc/%d/schedstat", thread)), record.None})
 	}
 	groups, _ := os.ReadFile("/proc/self/cgroup") // unreadable, no limit can be known
-	for _, name := range cpuStats(string(groups)) {
-		if f := openOrNil(name); f != nil {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for _, dir := range controlGroups("cpu", string(groups), string(mounts)) {
+		if f := openOrNil(path.Join(dir, "cpu.stat")); f != nil {
 			m.limits = append(m.limits, f)
 		}
 	}
@@ -91,34 +90,6 @@ func (m *machineMeters) text(f *os.File) []byte {
 	}
 	n, _ := f.ReadAt(m.buf[:], 0) // a file of /proc is made anew when read from its beginning
 	return m.buf[:n]
-}
-
-// cgroupRoot is where control groups are mounted (systemd's File Hierarchy; container runtimes follow it).
-const cgroupRoot = "/sys/fs/cgroup"
-
-// cpuStats names the cpu.stat of each control group that may limit the process, from the text of /proc/self/cgroup: its
-// own group and all above. In a container that does not see its path, the root is its own group.
-func cpuStats(groups string) (files []string) {
-	for line := range strings.Lines(groups) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // hierarchy:controllers:path, cgroups(7)
-		if len(parts) != 3 {
-			continue
-		}
-		root := cgroupRoot
-		if parts[0] != "0" { // 0 is version 2
-			if !slices.Contains(strings.Split(parts[1], ","), "cpu") {
-				continue
-			}
-			root = path.Join(cgroupRoot, parts[1])
-		}
-		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
-			files = append(files, path.Join(root, at, "cpu.stat"))
-			if at == "/" {
-				break
-			}
-		}
-	}
-	return files
 }
 
 // taskWaits is how long each thread of this process was ever ready and had no core, ns; none where the kernel does not tell.

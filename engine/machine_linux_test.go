@@ -129,21 +129,6 @@ func FuzzMachineTexts(f *testing.F) {
 	})
 }
 
-func TestCPUStats(t *testing.T) {
-	for _, tt := range []struct{ groups, want string }{
-		{"", ""},
-		{"nonsense\n:\n", ""},
-		{"0::/\n", "/sys/fs/cgroup/cpu.stat"},
-		{"0::/kubepods.slice/pod1/c:2\n", "/sys/fs/cgroup/kubepods.slice/pod1/c:2/cpu.stat /sys/fs/cgroup/kubepods.slice/pod1/cpu.stat /sys/fs/cgroup/kubepods.slice/cpu.stat /sys/fs/cgroup/cpu.stat"},
-		{"0::/../../x\n", "/sys/fs/cgroup/x/cpu.stat /sys/fs/cgroup/cpu.stat"}, // a process outside its namespace's root
-		{"4:memory:/a\n3:cpu,cpuacct:/docker/1\n2:cpuset:/b\n0::/\n", "/sys/fs/cgroup/cpu,cpuacct/docker/1/cpu.stat /sys/fs/cgroup/cpu,cpuacct/docker/cpu.stat /sys/fs/cgroup/cpu,cpuacct/cpu.stat /sys/fs/cgroup/cpu.stat"},
-	} {
-		if got := strings.Join(cpuStats(tt.groups), " "); got != tt.want {
-			t.Errorf("%q:\ngot  %s\nwant %s", tt.groups, got, tt.want)
-		}
-	}
-}
-
 // TestMetersOfFiles: the sum over all groups with a limit; what no file tells is unknown.
 func TestMetersOfFiles(t *testing.T) {
 	file := func(text string) *os.File {

@@ -2,8 +2,8 @@ package engine
 
 import "golang.org/x/sys/unix"
 
-// FreeMemory is half of the machine's memory in bytes: macOS keeps no figure like MemAvailable.
-func FreeMemory() (int64, error) {
+// FreeMemory is half of the machine's memory in bytes, and what bounds it: macOS keeps no figure like MemAvailable.
+func FreeMemory() (bytes int64, of string, err error) {
 	total, err := unix.SysctlUint64("hw.memsize")
-	return int64(total / 2), err
+	return int64(total / 2), "the free memory", err
 }

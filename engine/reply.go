@@ -36,9 +36,11 @@ type reply struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	chunks chunkLines // for the chunk log
-	answer answerText // for later turns
-	readNS int64      // the instant after the read
+	large  *largeBuffers // where what is large comes from
+	lent   bool          // something has come from there
+	chunks chunkLines    // for the chunk log
+	answer answerText    // for later turns
+	readNS int64         // the instant after the read
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices that the event below is about
@@ -62,7 +64,7 @@ const (
 func (p *reply) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
-	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], p.whole[:0]
+	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], sse.Reuse(p.events.Memory, p.whole)
 	p.spans = p.spans[:0]
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
@@ -112,12 +114,35 @@ func (p *reply) onBody(body []byte, nowNS int64) error {
 	case eventStream:
 		return p.onEvents(body, nowNS)
 	case wholeBody:
+		if p.rec.Status != 200 { // what follows what is looked at is read and dropped
+			body = body[:min(len(body), maxErrorRead-len(p.whole))]
+		}
 		if len(p.whole)+len(body) > maxWholeBody {
 			return fmt.Errorf("body larger than %d MiB", maxWholeBody>>20)
 		}
-		p.whole = append(p.whole, body...)
+		p.whole = sse.Append(p.events.Memory, p.whole, body)
 	}
 	return nil
+}
+
+// Grow implements sse.Memory.
+func (p *reply) Grow(b []byte, n int) []byte {
+	p.lent = true
+	return p.large.grow(b, n)
+}
+
+// Free implements sse.Memory.
+func (p *reply) Free(b []byte) { p.large.put(b) }
+
+// letGo gives back what is large, when the reply has ended.
+func (p *reply) letGo() {
+	if !p.lent {
+		return
+	}
+	p.events.Reset()
+	p.whole = sse.Reuse(p.events.Memory, p.whole)
+	p.lent = false
+	p.large.end(p)
 }
 
 // decideForm trusts the status and the request first and the Content-Type second: some servers stream as text/plain, and

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"math"
@@ -81,6 +82,7 @@ type Run struct {
 	allDone chan struct{}
 
 	instances instanceNames
+	large     largeBuffers // of answers
 
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
 	lags lagTotal
@@ -121,6 +123,7 @@ func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run 
 	r.left.Store(int64(work.Requests()))
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.lags.lag = metrics.NewHistogram()
+	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
 	r.addPeers()
 	r.balance = newBalance(work, r.peers)
 	r.keeper = newKeeper(r)
@@ -184,13 +187,14 @@ const startLead = 50 * time.Millisecond
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. Connections are
 // closed when it returns. An error means that nothing was sent.
 func (r *Run) Do() error {
-	restore := quietRuntime()
+	collector, restore := quietRuntime()
 	defer restore()
+	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(collector.free))))
 	before := usageNow()
 	defer func() { r.usage = usageNow().since(before) }()
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
-	helpers.Go(func() { r.watch(halt) })
+	helpers.Go(func() { r.watch(halt, collector) })
 	helpers.Go(func() { r.keeper.keep(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Images.window != nil {
@@ -349,4 +353,5 @@ func (r *Run) hangUp() {
 	}
 	r.loops.end()
 	r.receivers.Wait()
+	r.large.trim()
 }

@@ -233,6 +233,12 @@ func (s *socket) peerTook() (int64, bool) {
 	return acked, ok && err == nil
 }
 
+// received is how many bytes have come, and how many of them lie unread in the kernel; zeros where the system cannot tell.
+func (s *socket) received() (came, unread int64) {
+	_ = s.raw.Control(func(fd uintptr) { came, unread = bytesReceived(fd) })
+	return came, unread
+}
+
 // spillConn is the socket as TLS sees it: reads are plain, writes never block once the handshake is over.
 type spillConn struct {
 	*net.TCPConn

@@ -39,6 +39,16 @@ func growSendBuffer(fd uintptr, bytes int) {
 	}
 }
 
+// bytesReceived is how many bytes have come on a connection, and how many of them nobody has read; zeros where that is unknown.
+func bytesReceived(fd uintptr) (came, unread int64) {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	n, bad := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+	if err != nil || bad != nil {
+		return 0, 0
+	}
+	return int64(info.Bytes_received), int64(n)
+}
+
 // bytesAcked reads tcpi_bytes_acked: bytes of ours, and at most the SYN and the FIN, that the peer's kernel acknowledged.
 func bytesAcked(fd uintptr) (int64, bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)

@@ -36,7 +36,7 @@ func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics
 	if err := sched.CheckAmplify(float64(a), t.Len()); err != nil {
 		return nil, nil, fmt.Errorf("--amplify: %w", err)
 	}
-	if free, err := freeAllowance(); err == nil {
+	if free, err := freeAllowance(0); err == nil {
 		if err := a.checkPeak(t, free); err != nil {
 			return nil, nil, err
 		}

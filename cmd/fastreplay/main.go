@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/engine"
 )
 
 // The exit codes of every command.
@@ -26,6 +28,7 @@ const (
 var version = "dev"
 
 func main() {
+	engine.BoundHeap()
 	os.Exit(run(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 

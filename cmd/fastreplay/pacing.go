@@ -195,7 +195,7 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 // repeated is the trace so often in a row.
 func (p *pacing) repeated(t *trace.Trace) (*trace.Trace, error) {
 	requests := float64(p.repeat) * float64(t.Len())
-	if free, err := freeAllowance(); err == nil && p.repeat > 1 {
+	if free, err := freeAllowance(0); err == nil && p.repeat > 1 {
 		if err := free.refuse("--repeat", p.repeat, requests, requests*peakPerRequest); err != nil {
 			return nil, err
 		}

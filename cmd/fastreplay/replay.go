@@ -203,15 +203,19 @@ func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
 
 func (r *replay) checkMemory() error {
 	need := r.work.Images.Bytes()
-	allowed, err := r.o.allowance()
+	kept := r.kept()
+	allowed, err := r.o.allowance(kept)
 	if err != nil {
 		r.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
 		return nil
 	}
+	if free, of, err := engine.FreeMemory(); err == nil && r.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
+		r.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", human.Bytes(allowed.bytes), human.Bytes(kept), human.Bytes(free), of)
+	}
 	if need > allowed.bytes {
-		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin)
+		r.say.line("      more than the %s allowed (%s, after %s for the run): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin, human.Bytes(kept))
 		if err := r.recipe.Window(r.work, r.work.Images, allowed.bytes); err != nil {
-			return fmt.Errorf("%w; replay less with --limit, --from/--to or --duration, or raise --max-memory", err)
+			return fmt.Errorf("%w; the run takes about %s besides; replay less with --limit, --from/--to or --duration, give the run more memory, or allow so much with --max-memory", err, human.Bytes(kept))
 		}
 		return nil
 	}
@@ -314,7 +318,10 @@ func (r *replay) raiseDescriptors() (limit int, err error) {
 }
 
 // descriptorsWanted is room for every request to have a connection, up to what one process can use.
-func (r *replay) descriptorsWanted() int { return min(1<<20, 1<<10+2*r.work.Requests()) }
+func (r *replay) descriptorsWanted() int { return min(1<<20, descriptorsBesides+2*r.work.Requests()) }
+
+// descriptorsBesides are for all but requests in flight.
+const descriptorsBesides = 1 << 10
 
 // longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
 const longAnswer = 2 * time.Second
@@ -325,7 +332,7 @@ func (r *replay) descriptorsNeeded() int {
 	if limit := r.work.Plan.Cap; limit > 0 {
 		most = min(most, limit)
 	}
-	return 1<<10 + most
+	return descriptorsBesides + most
 }
 
 func (r *replay) config(descriptors int) engine.Config {
