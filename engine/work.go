@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,6 +25,7 @@ type Work struct {
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
 	Verbatim *Verbatim                      // what is known of prompts that are there word for word; nil = nothing
 	Images   *Images
+	Choices  int // answers that the run's extra members ask each request for (api.Choices)
 }
 
 // Requests is how many requests the work has.
@@ -113,11 +115,24 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 	}
 }
 
+// AskedChoices is how many answers request i asks for.
+func (w *Work) AskedChoices(i int) int {
+	l := w.Trace.Literal(i)
+	n := max(1, w.Choices, api.Choices(l.Extra))
+	if l.Kind == trace.PayloadLiteral && (bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
+		n = max(n, api.Choices(slices.Concat([]byte{'{'}, l.Content, []byte{'}'})))
+	}
+	return n
+}
+
 // recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's
 // to say, and a payload asks for a length of its own, as extra members may.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	l, output := w.Trace.Literal(i), int64(w.Trace.OutputTokens[i])
 	kind := l.Kind
+	if n := w.AskedChoices(i); n > 1 {
+		r.AskedChoices = int64(n)
+	}
 	if kind == trace.NoLiteral {
 		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.builtTokens(i))
 	}

@@ -14,6 +14,7 @@ func (r *replay) chooseAPI() error {
 		return err
 	}
 	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
+	r.work.Choices = api.Choices(r.o.extra)
 	if err := r.o.chooseAPI(&r.literals); err != nil {
 		return err
 	}

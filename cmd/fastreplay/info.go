@@ -30,6 +30,7 @@ func (r *replay) info(f engine.Facts) metrics.RunInfo {
 		ReceiveLag:  f.Stamps.Lag,
 		Planned:     int64(r.work.Requests()+len(r.leftOut)) - f.Skipped,
 		CacheOff:    r.work.CacheOff,
+		Unknown:     r.unknown,
 		Unproven:    r.unproven,
 		Notes:       slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
 	}

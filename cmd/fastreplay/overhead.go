@@ -76,7 +76,7 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 	case !r.o.traits.Template:
 		return engine.Overhead{Head: added}, "without a template they can only come first", nil
 	}
-	r.note("how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
+	r.leaveOpen("exact ideal (no /tokenize; --chat-overhead)", "how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
 	return engine.Overhead{Tail: added, HeadUnknown: true}, "", nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -50,7 +51,11 @@ func (r *replay) probe(ctx context.Context) error {
 		r.note("a server stands for %d engines with a prefix cache each: which of them a request meets is its own choice, so hits below the ideal stay unexplained", engines)
 	}
 	r.sizeCaches(caches)
-	return r.chooseCold(ctx)
+	err = r.chooseCold(ctx)
+	for _, note := range metrics.Fold(r.unknown) {
+		r.say.line("note: %s", note)
+	}
+	return err
 }
 
 // shownModel is the model's name as results have it.
@@ -130,7 +135,7 @@ func (r *replay) chooseCold(ctx context.Context) error {
 		return nil
 	}
 	if !r.o.traits.Salt {
-		r.note("cold: the servers cannot flush, and --api %s has no cache_salt; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", r.o.api)
+		r.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush, and --api %s has no cache_salt; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", r.o.api)
 		return nil
 	}
 	return r.trySalt(ctx, cold)
@@ -151,12 +156,12 @@ func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
 	case err != nil && cold == engine.ColdSalt:
 		return fmt.Errorf("--cold salt: %w", err)
 	case err != nil:
-		r.note("cold: the servers neither flush nor take a cache_salt (%v); blocks of earlier runs with this seed may still be cached", err)
+		r.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers neither flush nor take a cache_salt (%v); blocks of earlier runs with this seed may still be cached", err)
 		return nil
 	case seen && !works && cold == engine.ColdSalt:
 		return fmt.Errorf("--cold salt: %s ignores cache_salt: a prompt hits the cache in spite of another salt", r.work.Targets[0].URL)
 	case seen && !works:
-		r.note("cold: the servers cannot flush and ignore cache_salt; blocks of earlier runs with this seed may still be cached")
+		r.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush and ignore cache_salt; blocks of earlier runs with this seed may still be cached")
 		return nil
 	}
 	r.probed.salt = engine.NewSalt()

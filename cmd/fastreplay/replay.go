@@ -87,7 +87,8 @@ type replay struct {
 	leftOut   []record.Record  // of requests that are not sent, for they are too long
 	workload  metrics.Workload // what fit has found
 	notes     []string
-	unproven  string // a note that the run contradicts if responses report cached tokens; "" = none
+	unknown   []metrics.Unknown // what the servers do not tell
+	unproven  string            // a note that the run contradicts if responses report cached tokens; "" = none
 	loadS     float64
 	buildS    float64
 }
@@ -351,11 +352,19 @@ func (r *replay) note(format string, args ...any) {
 	r.say.line("note: %s", text)
 }
 
+// leaveOpen notes what the servers do not tell, in a few words and in whole sentences; probe says it.
+func (r *replay) leaveOpen(what, format string, args ...any) {
+	r.unknown = append(r.unknown, metrics.Unknown{What: what, Note: fmt.Sprintf(format, args...)})
+}
+
 // describeWork says what is about to happen: the whole of a dry run's answer.
 func (r *replay) describeWork() {
 	plan, t := r.work.Plan, r.trace
-	var input, output int64
+	var input, output, several int64
 	for i := range plan.Requests {
+		if r.work.AskedChoices(i) > 1 {
+			several++
+		}
 		output += int64(t.OutputTokens[i])
 		if r.work.Made(i) {
 			input += int64(t.InputTokens[i])
@@ -383,6 +392,9 @@ func (r *replay) describeWork() {
 	r.literals.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
 	r.describeIdeal()
+	if several > 0 {
+		r.say.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", human.Many(several, "request"))
+	}
 }
 
 // describeIdeal says how much of the prompts that are made an ideal cache would hold.

@@ -1,5 +1,7 @@
 package api
 
+import "strconv"
+
 // Field returns the value at a path of keys in a JSON document: what is between a string's quotes, or a number as it stands; nil
 // where there is neither. It aliases data and allocates nothing.
 func Field(data []byte, path []string) (value []byte) {
@@ -12,6 +14,17 @@ func Field(data []byte, path []string) (value []byte) {
 		return nil
 	}
 	return value
+}
+
+// Choices is how many answers the members of a body ask for, by n or by the candidates of best_of; 1 where they do not say.
+func Choices(body []byte) int {
+	most := 1
+	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {
+		if n, err := strconv.Atoi(string(Field(body, path))); err == nil {
+			most = max(most, n)
+		}
+	}
+	return most
 }
 
 // field reads the next value; of a key that comes twice the last one with a value counts.

@@ -66,3 +66,13 @@ func hasOddText(in []byte) bool {
 	}
 	return false
 }
+
+func TestChoices(t *testing.T) {
+	for body, want := range map[string]int{
+		``: 1, `{}`: 1, `{"n":1}`: 1, `{"n":2}`: 2, `{"n":2,"best_of":3}`: 3, `{"n":"x"}`: 1, `{"n":-4}`: 1, `{"sampling_params":{"n":4}}`: 4, `{"parameters":{"best_of":5}}`: 5, `{"messages":[{"n":7}]}`: 1, `{"n":`: 1,
+	} {
+		if got := Choices([]byte(body)); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
+	}
+}

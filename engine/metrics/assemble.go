@@ -33,6 +33,7 @@ type RunInfo struct {
 	Servers    *Servers      // nil where no server's metrics were read
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
 	Notes      []string      // further notes, a sentence each
+	Unknown    []Unknown     // what the servers did not tell before the start
 	Unproven   string        // a note that holds only if no response reported cached tokens; "" = none
 
 	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = nobody was asked
@@ -84,10 +85,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
 	s.Client.Late = info.Late
 	info.Machine.describe(&s.Client)
-	s.Notes = append(notes(s, &all, targets, c.urls, info.CacheOff), info.Notes...)
-	if info.Unproven != "" && s.PrefixCache.ReportedTokens == nil {
-		s.Notes = append(s.Notes, info.Unproven)
-	}
+	s.Notes = append(notes(s, &all, targets, c.urls, &info), info.Notes...)
 	s.Verdict = Judge(s, info.Reasons...)
 	return s
 }

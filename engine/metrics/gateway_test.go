@@ -62,3 +62,28 @@ func TestLengthsOfSeveralChoices(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// TestWhatServersLeaveOpen: one thing is said in whole sentences, several fit into two lines, and targets are not listed one by one.
+func TestWhatServersLeaveOpen(t *testing.T) {
+	notes := func(targets int, unknown ...Unknown) string {
+		collector := NewCollector(urls(targets))
+		for i := range targets {
+			var r record.Record
+			r.Clear()
+			r.Outcome = record.OK
+			collector.Add(&r, i)
+		}
+		return strings.Join(collector.Summary(RunInfo{Planned: int64(targets), Limits: DefaultLimits(), Unknown: unknown}).Notes, "\n")
+	}
+	ideal := Unknown{"exact ideal (no /tokenize; --chat-overhead)", "the head is unknown"}
+	cold := Unknown{"cold start (no flush, no salt; --seed)", "nobody flushes"}
+	if got := notes(1, ideal, cold); got != "the server leaves open: hits (no cached tokens), exact ideal (no /tokenize; --chat-overhead), cold start (no flush, no salt; --seed)" || len(got) > 2*70 {
+		t.Error(got)
+	}
+	if got := notes(1); !strings.HasPrefix(got, "http://127.0.0.1:8000 reports no cached tokens, so its hits are unknown: vLLM needs") {
+		t.Error(got)
+	}
+	if got := notes(300); !strings.HasPrefix(got, "each of 300 targets, such as http://127.0.0.1:8000, reports no cached tokens") || strings.Contains(got, "\n") {
+		t.Error(got)
+	}
+}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -14,7 +15,7 @@ import (
 const perChunkTolerance = 0.005
 
 // notes says what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string, cacheOff func(int) bool) []string {
+func notes(s *Summary, all *series, targets []series, urls []string, info *RunInfo) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for o, f := range all.failures {
@@ -64,16 +65,60 @@ func notes(s *Summary, all *series, targets []series, urls []string, cacheOff fu
 	if n := all.cache.finer; n > 0 {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}
+	unknown := info.Unknown
+	if info.Unproven != "" && s.PrefixCache.ReportedTokens == nil {
+		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", info.Unproven})
+	}
+	var silent, partly []string
+	var untold int64
 	for i := range targets {
 		switch c := &targets[i].cache; {
 		case c.reports > 0 && c.untold > 0:
-			say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", urls[i], requests(c.untold))
-		case c.reports == 0 && cacheOff != nil && cacheOff(i): // there are no hits to report
+			partly, untold = append(partly, urls[i]), untold+c.untold
+		case c.reports == 0 && info.CacheOff != nil && info.CacheOff(i): // there are no hits to report
 		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
-			say("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", urls[i])
+			silent = append(silent, urls[i])
 		}
 	}
-	return out
+	if len(partly) > 0 {
+		say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", several(partly), requests(untold))
+	}
+	if len(silent) > 0 {
+		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
+	}
+	return append(out, Fold(unknown)...)
+}
+
+// several names the first of them, and says how many more there are.
+func several(urls []string) string {
+	if len(urls) == 1 {
+		return urls[0]
+	}
+	return fmt.Sprintf("each of %s, such as %s,", human.Many(int64(len(urls)), "target"), urls[0])
+}
+
+// Unknown is what servers do not tell.
+type Unknown struct {
+	What string // in a few words, with why, and the flag that helps
+	Note string // in whole sentences
+}
+
+// Fold is a note of what is unknown: in whole sentences of one thing, as a list of several.
+func Fold(all []Unknown) []string {
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return []string{all[0].Note}
+	}
+	text := "the server leaves open: "
+	for i, u := range all {
+		if i > 0 {
+			text += ", "
+		}
+		text += u.What
+	}
+	return []string{text}
 }
 
 // stopped reports whether the end of a run ends requests so.
