@@ -71,16 +71,16 @@ func proveInstants(t *testing.T, l *line) {
 		}
 		return float64(to-from) / 1e6 / parts
 	}
-	tpot := ms(l.FirstToken, l.LastToken, float64(l.Completion-1))
-	if tpot == 0 {
-		tpot = math.NaN() // all tokens came in one read, so it was not measured
+	perToken := ms(l.FirstToken, l.LastToken, float64(l.Completion-1))
+	if l.Chunks == 1 { // it brought all tokens
+		perToken = math.NaN()
 	}
 	for _, d := range []struct {
 		name      string
 		got, want float64
 	}{
 		{"ttft", l.TTFT, ms(l.Sent, l.FirstToken, 1)}, {"e2e", l.E2E, ms(l.Sent, l.LastToken, 1)},
-		{"tpot", l.TPOT, tpot},
+		{"tpot", l.TPOT, perToken},
 	} {
 		if math.IsNaN(d.got) != math.IsNaN(d.want) || math.Abs(d.got-d.want) > 1e-6 {
 			t.Errorf("row %d: %s is %v ms, by its instants %v", l.Row, d.name, d.got, d.want)

@@ -133,17 +133,17 @@ func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) 
 // fewer than two completion tokens, and where they came AtOnce.
 func (r *Record) TPOTNS() int64 {
 	d, tokens := r.decoded()
-	if d == None || d == 0 || tokens < 1 {
+	if d == None || tokens < 1 || r.AtOnce() {
 		return None
 	}
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
-// AtOnce reports whether a stream brought several tokens at one instant, in one
-// chunk or read: how long the later ones took cannot be known.
+// AtOnce reports whether one chunk brought the several tokens of a stream, or of
+// each of its choices: how long the later ones took cannot be known.
 func (r *Record) AtOnce() bool {
-	d, tokens := r.decoded()
-	return d == 0 && tokens >= 1
+	_, tokens := r.decoded()
+	return tokens >= 1 && r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices)
 }
 
 // decoded is how long the tokens after the first took, and how many these are;

@@ -130,9 +130,10 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 			"resent": num(r.Resent), "bytes_sent": num(r.BytesSent), "bytes_received": num(r.BytesReceived),
 		}
 		switch {
-		case r.Choices > 1 && r.DecodeNS != 0 && r.CompletionTokens > r.Choices:
+		case r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices): // one chunk a choice
+		case r.Choices > 1 && r.CompletionTokens > r.Choices:
 			want["tpot_ms"] = ms(0, r.DecodeNS, r.CompletionTokens-r.Choices)
-		case r.Choices < 2 && r.CompletionTokens >= 2 && r.FirstTokenNS != r.LastTokenNS:
+		case r.Choices < 2 && r.CompletionTokens >= 2:
 			want["tpot_ms"] = ms(r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens-1)
 		}
 		if r.Choices > 1 {
@@ -233,6 +234,9 @@ func TestDerived(t *testing.T) {
 		atOnce                        bool
 	}{{tokens: 132, choices: 2, decode: 80_600_000, want: 620_000}, {tokens: 2, choices: 2, want: None}, {tokens: 3, choices: 2, want: None, atOnce: true}} {
 		r.CompletionTokens, r.Choices, r.DecodeNS = tt.tokens, tt.choices, tt.decode
+		if r.Chunks = tt.tokens; tt.atOnce {
+			r.Chunks = tt.choices
+		}
 		if got := r.TPOTNS(); got != tt.want || r.AtOnce() != tt.atOnce {
 			t.Errorf("TPOT of %+v = %d, at once %v", tt, got, r.AtOnce())
 		}
@@ -242,8 +246,12 @@ func TestDerived(t *testing.T) {
 	}
 	r = example()
 	r.LastTokenNS = r.FirstTokenNS
+	if r.TPOTNS() != 0 || r.AtOnce() {
+		t.Errorf("chunks in one read: TPOT %d, at once %v", r.TPOTNS(), r.AtOnce())
+	}
+	r.Chunks = 1
 	if r.TPOTNS() != None || !r.AtOnce() {
-		t.Errorf("all tokens at one instant: TPOT %d, at once %v", r.TPOTNS(), r.AtOnce())
+		t.Errorf("all tokens in one chunk: TPOT %d, at once %v", r.TPOTNS(), r.AtOnce())
 	}
 	r.GatewayNS, r.UpstreamNS = 5, 7
 	if again := new(Record); Parse(r.AppendJSON(nil), again) != nil || again.GatewayNS != 5 || again.UpstreamNS != 7 {

@@ -65,13 +65,12 @@ func firstTextNS(r *record.Record) float64 { return spanNS(r.SentNS, r.FirstText
 
 func decodeNS(r *record.Record) float64 { return latencyNS(r) - firstTextNS(r) }
 
-// perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came at one instant.
+// perTokenNS is AIPerf's inter token latency; absent below two tokens, and where all came in one chunk.
 func perTokenNS(r *record.Record) float64 {
-	decode := decodeNS(r)
-	if r.CompletionTokens < 2 || decode == 0 {
+	if r.CompletionTokens < 2 || r.AtOnce() {
 		return math.NaN()
 	}
-	return decode / float64(r.CompletionTokens-1)
+	return decodeNS(r) / float64(r.CompletionTokens-1)
 }
 
 func usageCompletion(r *record.Record) float64 {

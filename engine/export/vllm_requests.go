@@ -12,7 +12,7 @@ import (
 // first token is, unless it came.
 type vllmRequest struct {
 	planned, row  int64
-	ok            bool
+	ok, atOnce    bool
 	input, output float64 // tokens
 	start, queue  float64 // when it was sent, and how long after it should have been
 	ttft, latency float64
@@ -32,7 +32,7 @@ func (r *results) vllmRequests() (all vllmRequests, err error) {
 
 func newVLLMRequest(r *record.Record) vllmRequest {
 	v := vllmRequest{
-		planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK, input: promptTokens(r),
+		planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK, atOnce: r.AtOnce(), input: promptTokens(r),
 		start: count(startNS(r)) / 1e9, queue: spanNS(r.PlannedNS, r.SentNS) / 1e9, ttft: spanNS(r.SentNS, r.FirstTokenNS) / 1e9,
 	}
 	if v.ok {
@@ -53,9 +53,9 @@ func (v *vllmRequest) endToEnd() float64     { return v.latency }
 func (v *vllmRequest) startTime() float64    { return v.start }
 func (v *vllmRequest) queueTime() float64    { return v.queue }
 
-// perToken is absent below two tokens, and where all came at one instant.
+// perToken is absent below two tokens, and where all came in one chunk.
 func (v *vllmRequest) perToken() float64 {
-	if v.output < 2 || v.latency == v.ttft {
+	if v.output < 2 || v.atOnce {
 		return math.NaN()
 	}
 	return (v.latency - v.ttft) / (v.output - 1)

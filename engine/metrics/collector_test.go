@@ -97,7 +97,7 @@ func naive(all []measured, target int) (s samples) {
 		if r.FirstTokenNS != none {
 			s.ttft = append(s.ttft, r.FirstTokenNS-r.SentNS)
 			s.ttftPlanned = append(s.ttftPlanned, r.FirstTokenNS-r.PlannedNS)
-			if r.CompletionTokens > 1 && r.LastTokenNS > r.FirstTokenNS {
+			if r.CompletionTokens > 1 && r.Chunks > 1 {
 				s.tpot = append(s.tpot, int64(math.Round(float64(r.LastTokenNS-r.FirstTokenNS)/float64(r.CompletionTokens-1))))
 			}
 		}

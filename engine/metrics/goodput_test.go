@@ -22,6 +22,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 		First      *float64 `json:"first_token_ns"`
 		Last       *float64 `json:"last_token_ns"`
 		Completion *float64 `json:"completion_tokens"`
+		Chunks     int64    `json:"chunks"`
 	}
 	if err := json.Unmarshal(r.AppendJSON(nil), &l); err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func naiveLatencies(t *testing.T, r *record.Record) map[string]float64 {
 	put("ttft_planned", l.Planned, l.First)
 	put("e2e", l.Sent, l.Last)
 	put("e2e_planned", l.Planned, l.Last)
-	if l.First != nil && l.Last != nil && l.Completion != nil && *l.Completion > 1 && *l.Last > *l.First {
+	if l.First != nil && l.Last != nil && l.Completion != nil && *l.Completion > 1 && l.Chunks != 1 {
 		ns["tpot"] = math.Round((*l.Last - *l.First) / (*l.Completion - 1))
 	}
 	return ns

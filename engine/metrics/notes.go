@@ -50,7 +50,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, info *RunIn
 			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
 	}
 	if n := s.Tokens.AtOnce; n > 0 {
-		say("%s brought several tokens at one instant, as in one chunk: they have no TPOT", human.Many(n, "response"))
+		say("%s brought several tokens in one chunk and no other: they have no TPOT", human.Many(n, "response"))
 	}
 	if n := s.Tokens.SeveralChoices; n > 0 {
 		say("%s brought several choices: their TPOT is by choice, their tokens and lengths are those of all", human.Many(n, "response"))

@@ -31,7 +31,7 @@ type tokenCounts struct {
 	usageTokens, chunks       int64 // of requests that have both
 	promptMismatches          int64 // requests whose prompt the server counts otherwise
 	cutShort, overLong        int64 // requests, by usage
-	atOnce, several           int64 // requests: all tokens at one instant; several choices
+	atOnce, several           int64 // requests: all tokens in one chunk; several choices
 	mismatchRow               int64 // the first such request
 	mismatchGot, mismatchWant int64
 }

@@ -151,7 +151,7 @@ type Tokens struct {
 	PromptMismatches int64    `json:"prompt_mismatches"`
 	CutShort         int64    `json:"cut_short"`       // requests with fewer completion tokens than recorded
 	OverLong         int64    `json:"over_long"`       // requests with more
-	AtOnce           int64    `json:"at_once"`         // requests whose several tokens all came at one instant, so that they have no TPOT
+	AtOnce           int64    `json:"at_once"`         // requests whose several tokens all came in one chunk, so that they have no TPOT
 	SeveralChoices   int64    `json:"several_choices"` // requests that brought several choices; tokens and lengths are those of all
 }
 

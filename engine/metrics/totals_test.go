@@ -37,7 +37,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 		}
 		prompt += tokens
 		completion += r.CompletionTokens
-		atOnce += btoi(r.FirstTokenNS != record.None && r.FirstTokenNS == r.LastTokenNS && r.CompletionTokens > 1)
+		atOnce += btoi(r.FirstTokenNS != record.None && r.Chunks == 1 && r.CompletionTokens > 1)
 		if r.TokensFrom == record.TokensFromUsage {
 			fromUsage++
 			short += btoi(r.CompletionTokens < r.OutputTokens)
