@@ -77,6 +77,7 @@ func newRootCommand() *cobra.Command {
 	root.Version = version
 	root.SetVersionTemplate("fastreplay {{.Version}}\n")
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
+	root.SetHelpCommand(newHelpCommand(root))
 	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()

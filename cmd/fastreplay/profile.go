@@ -50,8 +50,8 @@ func aliasUsage() string {
 		}
 		fmt.Fprintf(&b, "  %s--%-35s --%s\n", short, a.name, a.ours())
 	}
-	b.WriteString("\nTaken with a note, for they change nothing here:\n" + wrapped(noted))
-	b.WriteString("\nRefused, with what to do instead:\n" + wrapped(refused))
+	b.WriteString("\nTaken with a note, for they change nothing here:\n " + strings.Join(fillLines(strings.Join(noted, " "), 110), "\n ") + "\n")
+	b.WriteString("\nRefused, with what to do instead:\n " + strings.Join(fillLines(strings.Join(refused, " "), 110), "\n ") + "\n")
 	return b.String()
 }
 
@@ -65,19 +65,4 @@ func (a *alias) ours() string {
 		panic("BUG: --" + a.name + " is no switch: " + err.Error())
 	}
 	return a.flag + "=" + text
-}
-
-// wrapped breaks words into lines.
-func wrapped(words []string) string {
-	var b strings.Builder
-	width := 0
-	for _, w := range words {
-		if width > 0 && width+1+len(w) > 110 {
-			b.WriteByte('\n')
-			width = 0
-		}
-		n, _ := fmt.Fprintf(&b, " %s", w)
-		width += n
-	}
-	return b.String() + "\n"
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+)
+
+// manualFiles are the pages of the manual: Markdown, named after their topics.
+//
+//go:embed manual/*.md
+var manualFiles embed.FS
+
+// topics returns the names of the manual's pages, sorted.
+func topics() []string {
+	entries, err := manualFiles.ReadDir("manual")
+	if err != nil {
+		panic("BUG: the manual is not embedded: " + err.Error())
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".md"))
+	}
+	return names
+}
+
+// manualPage returns the page about a topic, "" if there is none.
+func manualPage(topic string) string {
+	text, _ := manualFiles.ReadFile("manual/" + topic + ".md") // the only error is that there is no such page
+	return string(text)
+}
+
+// newHelpCommand shows the help of a command, or a page of the manual. If both have the name, it shows both.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [TOPIC|COMMAND]",
+		Short: "Show a page of the manual, or the flags of a command",
+		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both.\nA pipe gets the page as Markdown.",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return topics(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				_, err := io.WriteString(c.OutOrStdout(), helpList(root))
+				return err
+			}
+			return showHelp(c.OutOrStdout(), root, args)
+		},
+	}
+}
+
+func showHelp(w io.Writer, root *cobra.Command, args []string) error {
+	topic := strings.TrimSuffix(args[0], ".md")
+	page := manualPage(topic)
+	if command, rest, err := root.Find(args); err == nil && command != root && len(rest) == 0 {
+		if err := command.Help(); err != nil || page == "" {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	if page == "" || len(args) > 1 {
+		return fmt.Errorf("no topic or command %q%s; `fastreplay help` lists them", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
+	}
+	if width := newTerminal(w).width; width > 0 {
+		page = layOut(page, min(width, 100), os.Getenv("NO_COLOR") == "")
+	}
+	_, err := io.WriteString(w, page)
+	return err
+}
+
+// helpList lists commands and topics, each with what it is about.
+func helpList(root *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("Usage: fastreplay [--trace] FILE [flags], or fastreplay COMMAND [flags]\n\nCommands (fastreplay COMMAND --help lists flags)\n")
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+		}
+	}
+	b.WriteString("\nTopics (fastreplay help TOPIC shows the page)\n")
+	for _, topic := range topics() {
+		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
+		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)
+	}
+	return b.String()
+}
+
+func commandNames(root *cobra.Command) []string {
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// nearest says which of names are nearest to a mistyped one: "; did you mean a or b?", "" if none is near.
+func nearest(typed string, names []string) string {
+	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return distance(strings.ToLower(typed), name) > max(2, len(typed)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
+	})
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
+	near = slices.Compact(near)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
+}
+
+// columns is how many columns of a terminal a text takes.
+func columns(text string) int { return uniseg.StringWidth(text) }

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// documents are the README and the pages of the manual, by their paths from the module's root.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	docs := map[string]string{}
+	for _, name := range append([]string{"README.md", "CONTRIBUTING.md"}, prefixedAll("cmd/fastreplay/manual/", topics())...) {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[name] = string(text)
+	}
+	return docs
+}
+
+func prefixedAll(prefix string, names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, prefix+name+".md")
+	}
+	return out
+}
+
+// TestReadmeIsShort: what a newcomer does not need stands in the manual.
+func TestReadmeIsShort(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(documents(t)["README.md"], "\n"), "\n")
+	if len(lines) > 300 {
+		t.Errorf("README.md has %d lines; it has at most 300, the rest stands in cmd/fastreplay/manual", len(lines))
+	}
+}
+
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	heading = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.ToLower(heading), "$1")
+	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(heading, ""), " ", "-")
+}
+
+// anchors are those of a document.
+func anchors(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		out = append(out, anchor(m[1]))
+	}
+	return out
+}
+
+// deadLinks lists the links of a document that lead to no file or heading; exists says whether there is a file.
+func deadLinks(name string, docs map[string]string, exists func(string) bool) (dead []string) {
+	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(docs[name], -1) {
+		if strings.Contains(m[1], "://") {
+			continue
+		}
+		file, heading, _ := strings.Cut(m[1], "#")
+		to := name
+		if file != "" {
+			to = path.Join(path.Dir(name), file)
+		}
+		text, known := docs[to]
+		if !known && (heading != "" || !exists(to)) || heading != "" && !slices.Contains(anchors(text), heading) {
+			dead = append(dead, m[1])
+		}
+	}
+	return dead
+}
+
+// TestLinks: every link of the README, CONTRIBUTING and the manual leads somewhere.
+func TestLinks(t *testing.T) {
+	docs := documents(t)
+	exists := func(file string) bool { _, err := os.Stat(filepath.Join("../..", file)); return err == nil }
+	for name := range docs {
+		for _, link := range deadLinks(name, docs, exists) {
+			t.Errorf("%s: the link (%s) leads nowhere", name, link)
+		}
+	}
+	for _, topic := range topics() {
+		if !strings.Contains(docs["README.md"], "(cmd/fastreplay/manual/"+topic+".md)") {
+			t.Errorf("README.md has no link to the page %s", topic)
+		}
+	}
+}
+
+// TestDeadLinks: the check above knows a dead link from a live one.
+func TestDeadLinks(t *testing.T) {
+	docs := map[string]string{
+		"a/x.md": "# The `one` page\n[1](#the-one-page) [2](#no) [3](y.md) [4](y.md#two-words) [5](y.md#three) [6](z.md) [7](../b.go) [8](https://e.org/#x)",
+		"a/y.md": "## Two words",
+	}
+	got := deadLinks("a/x.md", docs, func(file string) bool { return file == "b.go" })
+	if want := []string{"#no", "y.md#three", "z.md"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// commands are all that a user may run, each once.
+func commands() []*cobra.Command {
+	root := newRootCommand()
+	out := []*cobra.Command{root}
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "help" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// foreignFlags are of other programs that the documents name: servers, scripts/bench.sh.
+func foreignFlags() []string {
+	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "incremental-streaming-output", "shutdown-timeout", "bars"}
+}
+
+// TestFlagsInManual: every flag that a document names exists, and every flag is documented.
+func TestFlagsInManual(t *testing.T) {
+	known, shown := map[string]bool{"help": true, "version": true}, map[string]bool{}
+	for _, c := range commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			known[f.Name] = true
+			shown[f.Name] = shown[f.Name] || !f.Hidden
+		})
+	}
+	for _, a := range slices.Concat(aliasesOf(false), aliasesOf(true)) {
+		known[a.name], shown[a.name] = true, true
+	}
+	for _, name := range foreignFlags() {
+		known[name] = true
+	}
+	named := map[string]bool{}
+	for name, text := range documents(t) {
+		if name == "CONTRIBUTING.md" {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`(?:^|[^\w-])--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(text, -1) {
+			if named[m[1]] = true; !known[m[1]] {
+				t.Errorf("%s names --%s, which no command has", name, m[1])
+			}
+		}
+	}
+	for flag, visible := range shown {
+		if visible && !named[flag] {
+			t.Errorf("no page of the manual names --%s", flag)
+		}
+	}
+}
+
+// TestManualIsLaidOut: no page is wider than the terminal, but for code and tables of long words, and no markup is left.
+func TestManualIsLaidOut(t *testing.T) {
+	for _, topic := range topics() {
+		for _, width := range []int{40, 80, 100} {
+			text := layOut(manualPage(topic), width, false)
+			for line := range strings.Lines(text) {
+				if line = strings.TrimSuffix(line, "\n"); width == 80 && !strings.HasPrefix(line, "  ") && uniseg.StringWidth(line) > 150 {
+					t.Errorf("%s at %d columns: %d columns: %s", topic, width, uniseg.StringWidth(line), line)
+				}
+				if strings.ContainsAny(line, "\x00\x01\x02\x03\x1b") || strings.Contains(line, "](") || strings.HasPrefix(line, "|") {
+					t.Errorf("%s: markup is left: %q", topic, line)
+				}
+			}
+		}
+	}
+}
+
+// TestLayOut: each block, in a few columns, with and without style.
+func TestLayOut(t *testing.T) {
+	const page = "# A `page`\n\nOne **two three** four\nfive [link](x.md#y) [here](#z).\n\n- an item that is long\n  and goes on\n- *next*\n\n    code   as it | is\n\n" +
+		"<!-- hidden -->\n| key | |\n|---|---|\n| `a\\|b` | words that need more than one line |\n| café | x |\n"
+	const want = "A page\n\nOne two three four\nfive link (help x)\nhere.\n\n- an item that is\n  long and goes on\n- next\n\n  code   as it | is\n\n" +
+		"key\na|b   words that\n      need more\n      than one line\ncafé  x\n"
+	if got := layOut(page, 19, false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	styled := layOut(page, 19, true)
+	for _, part := range []string{"\x1b[1mtwo\x1b[0m \x1b[1mthree\x1b[0m", "\x1b[4mnext\x1b[0m", "\x1b[4mkey\x1b[0m", "\x1b[1ma|b\x1b[0m   words"} {
+		if !strings.Contains(styled, part) {
+			t.Errorf("with style %q is missing in %q", part, styled)
+		}
+	}
+	if plain := regexp.MustCompile("\x1b\\[[0-9]m").ReplaceAllString(styled, ""); plain != want {
+		t.Errorf("style changes the layout: %q", plain)
+	}
+}
+
+// TestHelp: topics, commands, both, neither.
+func TestHelp(t *testing.T) {
+	for _, c := range []struct {
+		args   string
+		code   int
+		out    []string
+		err    string
+		absent string
+	}{
+		{args: "help", out: []string{"\n  inspect ", "\n  traces ", "\n  timing "}, absent: "--trace string"},
+		{args: "help timing", out: []string{"# When requests leave", "| `--scale 2` |"}},
+		{args: "help gen", out: []string{"Make a trace from a description", "--input-tokens"}},
+		{args: "help mock", out: []string{"--template-jitter N", "# The mock server", "reset-before"}},
+		{args: "help tarces", code: exitUsage, err: "fastreplay: no topic or command \"tarces\"; did you mean traces?; `fastreplay help` lists them\n"},
+		{args: "help qqqqqqqq", code: exitUsage, err: "fastreplay: no topic or command \"qqqqqqqq\"; `fastreplay help` lists them\n"},
+		{args: "help timing scale", code: exitUsage, err: "fastreplay: no topic or command \"timing scale\"; did you mean timing or tuning?; `fastreplay help` lists them\n"},
+	} {
+		var out, errs strings.Builder
+		if code := run(t.Context(), strings.Fields(c.args), stdio{strings.NewReader(""), &out, &errs}); code != c.code || errs.String() != c.err {
+			t.Errorf("%s: exit code %d, %q; want %d, %q", c.args, code, errs.String(), c.code, c.err)
+		}
+		for _, part := range c.out {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s does not print %q", c.args, part)
+			}
+		}
+		if c.absent != "" && strings.Contains(out.String(), c.absent) {
+			t.Errorf("%s prints %q", c.args, c.absent)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// Marks of style inside a text that is laid out. They take no column, so widths are those of the words.
+const boldMark, underlineMark, plainMark = "\x01", "\x02", "\x03"
+
+var (
+	inlineMarkup = regexp.MustCompile("`([^`]+)`|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*|!?\\[([^\\]]*)\\]\\(([^)]*)\\)")
+	listItem     = regexp.MustCompile(`^(- |\d+\. )(.*)$`)
+	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+)
+
+// layOut renders the Markdown that the manual uses for a terminal of width columns: headings, paragraphs, lists of one level,
+// tables, code indented by four spaces, bold, emphasis, links. Without style it adds no escape sequences.
+func layOut(page string, width int, style bool) string {
+	p := &layout{width: width}
+	for line := range strings.Lines(hiddenMarkup.ReplaceAllString(page, "")) {
+		p.line(strings.TrimRight(line, "\n"))
+	}
+	p.flush()
+	marks := []string{boldMark, "\x1b[1m", underlineMark, "\x1b[4m", plainMark, "\x1b[0m"}
+	if !style {
+		marks = []string{boldMark, "", underlineMark, "", plainMark, ""}
+	}
+	return strings.NewReplacer(marks...).Replace(p.out.String())
+}
+
+// layout collects the lines of a block, and prints the block when the next one begins.
+type layout struct {
+	out   strings.Builder
+	width int
+	text  string     // of a paragraph or an item of a list
+	lead  string     // what stands before an item: "- " or "1. "
+	rows  [][]string // of a table
+}
+
+func (p *layout) line(text string) {
+	item := listItem.FindStringSubmatch(text)
+	switch {
+	case strings.HasPrefix(text, "|"):
+		p.rows = append(p.rows, cells(text))
+		return
+	case strings.HasPrefix(text, "    ") && p.text == "":
+		p.flush()
+		p.out.WriteString(text[2:] + "\n")
+		return
+	case strings.HasPrefix(text, "#"):
+		p.flush()
+		level, title, _ := strings.Cut(text, " ")
+		mark := boldMark
+		if len(level) > 2 {
+			mark = underlineMark
+		}
+		p.out.WriteString(styled(mark, inline(title)) + "\n")
+		return
+	case text == "":
+		p.flush()
+		p.out.WriteString("\n")
+		return
+	case item != nil:
+		p.flush()
+		p.lead, text = item[1], item[2]
+	}
+	p.text += text + " "
+}
+
+// flush prints the block that is collected.
+func (p *layout) flush() {
+	lead := p.lead
+	for _, line := range fillLines(inline(p.text), p.width-len(lead)) {
+		p.out.WriteString(lead + line + "\n")
+		lead = strings.Repeat(" ", len(lead))
+	}
+	if len(p.rows) > 1 {
+		p.table()
+	}
+	p.text, p.rows, p.lead = "", nil, ""
+}
+
+// table prints rows in columns. If they need more room than there is, the widest columns are wrapped, but no word is cut.
+func (p *layout) table() {
+	widths, least := make([]int, len(p.rows[0])), make([]int, len(p.rows[0]))
+	p.rows = slices.Delete(p.rows, 1, 2) // the rule below the head
+	for _, row := range p.rows {
+		for i := range widths {
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
+			for _, word := range strings.Fields(row[i]) {
+				least[i] = max(least[i], uniseg.StringWidth(word))
+			}
+		}
+	}
+	for most := slices.Max(widths); sum(widths)+2*(len(widths)-1) > p.width && most > 0; most-- {
+		for i := range widths {
+			widths[i] = max(least[i], min(widths[i], most))
+		}
+	}
+	for r, row := range p.rows {
+		if strings.Join(row, "") == "" {
+			continue // a head without words
+		}
+		lines := make([]string, 0, 4)
+		before := 0
+		for i, width := range widths {
+			text := row[i]
+			if r == 0 {
+				text = styled(underlineMark, text)
+			}
+			for n, part := range fillLines(text, width) {
+				if n == len(lines) {
+					lines = append(lines, "")
+				}
+				lines[n] += strings.Repeat(" ", before-uniseg.StringWidth(lines[n])) + part
+			}
+			before += width + 2
+		}
+		p.out.WriteString(strings.Join(lines, "\n") + "\n")
+	}
+}
+
+func sum(numbers []int) (total int) {
+	for _, n := range numbers {
+		total += n
+	}
+	return total
+}
+
+// cells splits a row of a table; a bar may stand in it as \|.
+func cells(row string) []string {
+	parts := strings.Split(strings.ReplaceAll(strings.Trim(row, "|"), `\|`, "\x00"), "|")
+	for i := range parts {
+		parts[i] = inline(strings.ReplaceAll(strings.TrimSpace(parts[i]), "\x00", "|"))
+	}
+	return parts
+}
+
+// inline replaces the markup in a text by marks of style. A link shows its text and, unless it leads to the same page, its target.
+func inline(text string) string {
+	return inlineMarkup.ReplaceAllStringFunc(text, func(markup string) string {
+		part := inlineMarkup.FindStringSubmatch(markup)
+		page, _, inManual := strings.Cut(part[5], ".md")
+		switch {
+		case part[5] == "":
+			return styled(boldMark, part[1]+inline(part[2])) + styled(underlineMark, part[3])
+		case strings.HasPrefix(part[5], "#"):
+			return inline(part[4])
+		case inManual && !strings.Contains(page, "/"):
+			return inline(part[4]) + " (help " + page + ")"
+		}
+		return inline(part[4]) + " (" + strings.TrimPrefix(part[5], "../../../") + ")"
+	})
+}
+
+// styled marks each word, so that a line may end between any two.
+func styled(mark, text string) string {
+	if text == "" {
+		return ""
+	}
+	return mark + strings.ReplaceAll(text, " ", plainMark+" "+mark) + plainMark
+}
+
+// fillLines fills lines of at most width columns; a longer word has a line of its own.
+func fillLines(text string, width int) (lines []string) {
+	used := width
+	for _, word := range strings.Fields(text) {
+		need := uniseg.StringWidth(word)
+		if used+1+need > width {
+			lines, used = append(lines, word), need
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		used += 1 + need
+	}
+	return lines
+}
