@@ -88,7 +88,7 @@ func loadQuantities() []loadQuantity {
 		}},
 		{"reuse distance p50, tokens", func(l *metrics.Load) string { return optional(l.ReuseP50, human.Short) }},
 		{"reuse distance p90, tokens", func(l *metrics.Load) string { return optional(l.ReuseP90, human.Short) }},
-		{"ideal cache hits, of tokens", func(l *metrics.Load) string { return optional(l.HitRatio, percent) }},
+		{"ideal cache hits, of tokens", func(l *metrics.Load) string { return optional(l.HitRatio, human.Share) }},
 	}
 }
 

@@ -2,12 +2,11 @@ package inspect
 
 import (
 	_ "embed"
-	"html/template"
 	"io"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
-	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
 //go:embed page.html
@@ -15,7 +14,6 @@ var pageTemplate string
 
 // htmlPage is what the template shows.
 type htmlPage struct {
-	Style   template.CSS
 	Title   string
 	Reports []*Report
 	Names   []string // heads of the columns, empty for a single report
@@ -24,7 +22,7 @@ type htmlPage struct {
 	First   int      // the share of its labels in percent
 	Tables  []htmlTable
 	Notes   []string
-	Plots   []htmlPlot
+	Plots   []chart.Plot
 }
 
 type htmlTable struct {
@@ -32,30 +30,14 @@ type htmlTable struct {
 	Rows  [][]string // label and a cell for each report
 }
 
-// htmlPlot is one kind of picture, of every report that has it.
-type htmlPlot struct {
-	Title   string // "" where all kinds stand together
-	Figures []htmlFigure
-}
-
-type htmlFigure struct {
-	Title  string
-	Curves bool // the two of the LRU caches
-	SVG    template.HTML
-}
-
 // HTML writes the reports as one page that needs nothing else: no scripts, no fonts, no network.
 func HTML(w io.Writer, reports []*Report) error {
-	t, err := template.New("page").Parse(pageTemplate)
-	if err != nil {
-		panic("BUG: inspect: " + err.Error())
+	n, names := len(reports), shortNames(reports)
+	p := htmlPage{
+		Title: strings.Join(names, ", "), Reports: reports, Names: names, Rem: 14 + 7*n, Least: 10 + 8*n, First: 24 + 36/n,
+		Plots: htmlPlots(reports), Notes: htmlNotes(reports),
 	}
-	p := htmlPage{Style: svg.Style(), Reports: reports, Rem: 14 + 7*len(reports), Least: 10 + 8*len(reports), First: 24 + 36/len(reports), Plots: htmlPlots(reports), Notes: htmlNotes(reports)}
-	names := shortNames(reports)
-	p.Title = strings.Join(names, ", ")
-	if len(reports) > 1 {
-		p.Names = names
-	} else {
+	if n == 1 {
 		p.Names = []string{""}
 	}
 	for _, s := range sections(reports) {
@@ -69,7 +51,7 @@ func HTML(w io.Writer, reports []*Report) error {
 		}
 		p.Tables = append(p.Tables, table)
 	}
-	return t.Execute(w, p)
+	return chart.Page(pageTemplate).Execute(w, p)
 }
 
 // htmlNotes are the definitions, each once.
@@ -96,49 +78,46 @@ func htmlNotes(reports []*Report) []string {
 	return notes
 }
 
-func htmlPlots(reports []*Report) []htmlPlot {
-	kinds := []struct {
-		title string
-		key   bool
-		draw  func(*Report) string // "" = the trace has no such thing
-	}{
-		{"Rows by time", false, timelineSVG},
-		{"Input tokens", false, func(r *Report) string { return histogramSVG(r.InputTokens.Histogram, whole, lengthRange) }},
-		{"Output tokens", false, func(r *Report) string { return histogramSVG(r.OutputTokens.Histogram, whole, lengthRange) }},
-		{"Tokens that an LRU cache would have held, by capacity in tokens", true, curveSVG},
-		{"Time since the last use of a repeated block", false, func(r *Report) string {
-			if r.Reuse == nil {
-				return ""
-			}
-			return histogramSVG(r.Reuse.TimeHistogram, step, timeRange)
-		}},
-		{"Tokens of other blocks used since", false, func(r *Report) string {
-			if r.Reuse == nil {
-				return ""
-			}
-			return histogramSVG(r.Reuse.TokensHistogram, human.Short, tokensRange)
-		}},
+func htmlPlots(reports []*Report) []chart.Plot {
+	reuse := func(r *Report) *Reuse {
+		if r.Reuse == nil {
+			return &Reuse{}
+		}
+		return r.Reuse
 	}
 	names := shortNames(reports)
-	var plots []htmlPlot
-	for _, k := range kinds {
-		p := htmlPlot{Title: k.title}
+	var plots []chart.Plot
+	for _, k := range []struct {
+		title string
+		keys  []string
+		draw  func(*Report) *chart.Drawing // nil = the trace has no such thing
+	}{
+		{"Rows by time", nil, timeline},
+		{"Input tokens", nil, func(r *Report) *chart.Drawing { return histogram(r.InputTokens.Histogram, whole, lengthRange) }},
+		{"Output tokens", nil, func(r *Report) *chart.Drawing { return histogram(r.OutputTokens.Histogram, whole, lengthRange) }},
+		{"Tokens that an LRU cache would have held, by capacity in tokens", []string{"in order", "tail first"}, curves},
+		{"Time since the last use of a repeated block", nil,
+			func(r *Report) *chart.Drawing { return histogram(reuse(r).TimeHistogram, step, timeRange) }},
+		{"Tokens of other blocks used since", nil,
+			func(r *Report) *chart.Drawing { return histogram(reuse(r).TokensHistogram, human.Short, tokensRange) }},
+	} {
+		p := chart.Plot{Title: k.title}
 		for i, r := range reports {
-			if svg := k.draw(r); svg != "" {
-				p.Figures = append(p.Figures, htmlFigure{names[i], k.key, template.HTML(svg)}) // made of numbers alone
+			if d := k.draw(r); d != nil {
+				p.Figures = append(p.Figures, d.Figure(names[i], k.keys...))
 			}
 		}
-		if len(p.Figures) > 0 {
-			plots = append(plots, p)
-		}
+		plots = append(plots, p)
 	}
 	if len(reports) > 1 {
 		return plots
 	}
-	var one htmlPlot
+	var one chart.Plot
 	for _, p := range plots {
-		p.Figures[0].Title = p.Title
-		one.Figures = append(one.Figures, p.Figures[0])
+		for _, f := range p.Figures {
+			f.Title = p.Title
+			one.Figures = append(one.Figures, f)
+		}
 	}
-	return []htmlPlot{one}
+	return []chart.Plot{one}
 }

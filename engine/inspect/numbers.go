@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -11,36 +10,15 @@ import (
 // absent stands where a trace does not have what a number is about.
 const absent = "–"
 
-// fixed prints v with that many decimals and grouped digits.
-func fixed(v float64, decimals int) string {
-	text := strconv.FormatFloat(math.Abs(v), 'f', decimals, 64)
-	whole, rest, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return strconv.FormatFloat(v, 'g', 6, 64) // beyond what a trace can hold
-	}
-	out := human.Count(n)
-	if rest != "" {
-		out += "." + rest
-	}
-	if v < 0 {
-		out = "-" + out
-	}
-	return out
-}
-
-func whole(v float64) string { return fixed(v, 0) }
+func whole(v float64) string { return human.Fixed(v, 0) }
 
 // tokens prints a number of tokens: whole numbers whole, means with two decimals.
 func tokens(v float64) string {
 	if v == math.Trunc(v) {
-		return fixed(v, 0)
+		return whole(v)
 	}
-	return fixed(v, 2)
+	return human.Fixed(v, 2)
 }
-
-// percent prints a ratio with two decimals, so that columns align.
-func percent(ratio float64) string { return fixed(100*ratio, 2) + " %" }
 
 // duration prints seconds in the unit that fits: milliseconds up to days.
 func duration(s float64) string {
@@ -62,7 +40,7 @@ func duration(s float64) string {
 // inUnit prints seconds in the unit of the trace's timestamps, to the last digit that it can have.
 func inUnit(s float64, unit string) string {
 	scale := map[string]float64{"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1}[unit]
-	text := fixed(s*scale, 3)
+	text := human.Fixed(s*scale, 3)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + " " + unit
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -28,7 +29,7 @@ func (p *page) timeline(r *Report) {
 	}
 	p.Line("")
 	p.Line("  rows by time, each column " + duration(a.BinS))
-	for i, line := range skyline(a.Timeline, timelineLines) {
+	for i, line := range chart.Skyline(a.Timeline, timelineLines) {
 		label := ""
 		if i == 0 {
 			label = count(slices.Max(a.Timeline))
@@ -47,17 +48,27 @@ func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []stri
 	cells := p.Width/2 - label - number - 2
 	lines := []string{"  " + title}
 	for _, b := range bins {
-		lines = append(lines, human.Right(name(b), label)+" "+human.Left(bar(float64(b.Count)/float64(mostOf(bins)), cells), cells)+human.Right(count(b.Count), number))
+		drawn := chart.Bar(float64(b.Count)/mostOf(bins), cells)
+		lines = append(lines, human.Right(name(b), label)+" "+human.Left(drawn, cells)+human.Right(count(b.Count), number))
 	}
 	return lines
+}
+
+// mostOf is the highest count, at least 1.
+func mostOf(bins []Bin) float64 {
+	most := int64(1)
+	for _, b := range bins {
+		most = max(most, b.Count)
+	}
+	return float64(most)
 }
 
 // lengthRange is a bin of whole numbers in words, both ends included.
 func lengthRange(b Bin) string {
 	if b.To == b.From+1 {
-		return fixed(b.From, 0)
+		return whole(b.From)
 	}
-	return fixed(b.From, 0) + "–" + fixed(b.To-1, 0)
+	return whole(b.From) + "–" + whole(b.To-1)
 }
 
 func tokensRange(b Bin) string { return human.Short(b.From) + "–" + human.Short(b.To) }

@@ -151,9 +151,9 @@ func typeSections(reports []*Report) []section {
 		return s
 	}
 	return []section{
-		of("rows of a type", func(t Type) string { return percent(t.Share) }),
-		of("mean input of a type", func(t Type) string { return fixed(t.MeanInput, 2) }),
-		of("mean output of a type", func(t Type) string { return fixed(t.MeanOutput, 2) }),
+		of("rows of a type", func(t Type) string { return human.Share(t.Share) }),
+		of("mean input of a type", func(t Type) string { return human.Fixed(t.MeanInput, 2) }),
+		of("mean output of a type", func(t Type) string { return human.Fixed(t.MeanOutput, 2) }),
 	}
 }
 
@@ -195,7 +195,7 @@ func sessionSection() section {
 		{"turn to turn p50", times("p50", gaps)},
 		{"turn to turn p99", times("p99", gaps)},
 		{"think time p50", times("p50", thinks)},
-		{"overlapping turns", of(func(s *Sessions) string { return optional(s.OverlapShare, percent) })},
+		{"overlapping turns", of(func(s *Sessions) string { return optional(s.OverlapShare, human.Share) })},
 	}}
 }
 
@@ -209,7 +209,7 @@ func blockSection() section {
 		}
 	}
 	infinite := func(ratio func(*Infinite) float64) func(*Report) string {
-		return of(func(r *Report) string { return percent(ratio(&r.Cache.Infinite)) })
+		return of(func(r *Report) string { return human.Share(ratio(&r.Cache.Infinite)) })
 	}
 	reuse := func(d func(*Reuse) *Distribution, print func(float64) string) func(*Report) string {
 		return of(func(r *Report) string {
@@ -253,7 +253,7 @@ func lruSections(reports []*Report) []section {
 				if r.Cache == nil {
 					return absent
 				}
-				return percent(ratio(r.Cache.at(tokens)))
+				return human.Share(ratio(r.Cache.at(tokens)))
 			}})
 		}
 		return s

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -96,6 +97,6 @@ func routedQuantity(label string, at int, hits func(*route.Oracle) *float64) qua
 		if at >= len(r.Routing) {
 			return absent
 		}
-		return optional(hits(r.Routing[at]), percent)
+		return optional(hits(r.Routing[at]), human.Share)
 	}}
 }

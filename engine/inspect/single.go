@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -128,7 +129,7 @@ func (p *page) tables(r *Report) {
 	p.Line("")
 	p.Field("tokens", r.InputTokens.total()+" input", r.OutputTokens.total()+" output")
 	if c := r.Context; c != nil {
-		p.Field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), percent(c.Share), count(c.MaxModelLen)))
+		p.Field("model context", fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), human.Share(c.Share), count(c.MaxModelLen)))
 	}
 }
 
@@ -199,8 +200,8 @@ func (p *page) types(types []Type) {
 			p.Line(fmt.Sprintf("  … and %d more", len(types)-i))
 			return
 		}
-		p.Line(human.Left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + human.Right(count(t.Rows), column) + human.Right(percent(t.Share), column) +
-			human.Right(fixed(t.MeanInput, 2), column+4) + human.Right(fixed(t.MeanOutput, 2), column+5))
+		p.Line(human.Left("  "+shorten(typeName(t.Name), labelWidth-3), labelWidth) + human.Right(count(t.Rows), column) + human.Right(human.Share(t.Share), column) +
+			human.Right(human.Fixed(t.MeanInput, 2), column+4) + human.Right(human.Fixed(t.MeanOutput, 2), column+5))
 	}
 }
 
@@ -213,7 +214,7 @@ func (p *page) sessions(s *Sessions) {
 	if s.OverlapShare == nil {
 		return
 	}
-	p.Field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), percent(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
+	p.Field("turns overlap", fmt.Sprintf("%s (%s) begin before the turn before has ended", count(s.Overlaps), human.Share(*s.OverlapShare)), some(s.AtOnce, "not after it began"))
 	p.Sentence(human.Left("", labelWidth), overlapDefinition(s))
 }
 
@@ -245,9 +246,9 @@ func (p *page) blocks(r *Report) {
 	i := c.Infinite
 	ids := ""
 	if i.IDs != i.Blocks {
-		ids = percent(i.IDs) + " of blocks whatever precedes them"
+		ids = human.Share(i.IDs) + " of blocks whatever precedes them"
 	}
-	p.Field("unlimited cache", percent(i.Blocks)+" of blocks", percent(i.Tokens)+" of tokens", percent(i.FullBlocks)+" of full blocks", percent(i.MeanRequest)+" mean per request", ids)
+	p.Field("unlimited cache", human.Share(i.Blocks)+" of blocks", human.Share(i.Tokens)+" of tokens", human.Share(i.FullBlocks)+" of full blocks", human.Share(i.MeanRequest)+" mean per request", ids)
 	p.lru(c)
 }
 
@@ -261,8 +262,8 @@ func (p *page) lru(c *Cache) {
 	p.Line(human.Left("", 16) + human.Left("      in order", 22) + human.Left("     tail first", 22))
 	p.Line(human.Left("  LRU of tokens", 16) + human.Right("blocks", 10) + human.Right("tokens", 10) + human.Right("blocks", 12) + human.Right("tokens", 10))
 	for _, at := range c.LRU {
-		p.Line(human.Right(human.Short(float64(at.Tokens)), 15) + " " + human.Right(percent(at.BlockRatio), 10) + human.Right(percent(at.TokenRatio), 10) +
-			human.Right(percent(at.TailFirstBlocks), 12) + human.Right(percent(at.TailFirstTokens), 10) + "  " + bar(at.TokenRatio, p.Width-60))
+		p.Line(human.Right(human.Short(float64(at.Tokens)), 15) + " " + human.Right(human.Share(at.BlockRatio), 10) + human.Right(human.Share(at.TokenRatio), 10) +
+			human.Right(human.Share(at.TailFirstBlocks), 12) + human.Right(human.Share(at.TailFirstTokens), 10) + "  " + chart.Bar(at.TokenRatio, p.Width-60))
 	}
 	p.Line("")
 	p.Sentence("  ", c.Definition)

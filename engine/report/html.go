@@ -3,14 +3,13 @@ package report
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
-	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
 //go:embed page.html
@@ -18,35 +17,18 @@ var pageTemplate string
 
 // htmlPage is what the template shows.
 type htmlPage struct {
-	Style   template.CSS
 	Title   string
 	Valid   bool
 	Partial bool
 	Reasons []string
 	Notes   []string
 	Numbers [][2]string // label and value
-	Plots   []htmlPlot
-}
-
-// htmlPlot is one kind of picture, of everybody that has it.
-type htmlPlot struct {
-	Title         string
-	First, Second string // what its lines are; "" = bars
-	Figures       []htmlFigure
-}
-
-type htmlFigure struct {
-	Title string
-	SVG   template.HTML // made of numbers alone
+	Plots   []chart.Plot
 }
 
 // HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no scripts, no fonts, no network.
 // What is drawn by time is made of the records and of the servers' samples, so a killed run has it, too.
 func HTML(w io.Writer, dir string, s *metrics.Summary) error {
-	t, err := template.New("page").Parse(pageTemplate)
-	if err != nil {
-		panic("BUG: report: " + err.Error())
-	}
 	steps, err := timeline(dir, s)
 	if err != nil {
 		return err
@@ -56,13 +38,13 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 		return err
 	}
 	p := htmlPage{
-		Style: svg.Style(), Title: s.Workload.Trace, Valid: s.Verdict.Valid, Partial: s.Run.Partial, Reasons: s.Verdict.Reasons, Notes: s.Notes,
+		Title: s.Workload.Trace, Valid: s.Verdict.Valid, Partial: s.Run.Partial, Reasons: s.Verdict.Reasons, Notes: s.Notes,
 		Numbers: htmlNumbers(s), Plots: append(stepPlots(steps), samplePlots(samples)...),
 	}
 	if p.Title == "" {
 		p.Title = dir
 	}
-	return t.Execute(w, p)
+	return chart.Page(pageTemplate).Execute(w, p)
 }
 
 // timeline makes the steps of time from the records, as the run did.

@@ -2,35 +2,15 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
-	"github.com/fastreplay/fastreplay/engine/svg"
 )
 
-// track is the steps of one target or instance.
-type track struct {
-	name  string
-	steps []metrics.Step
-}
-
-// tracks takes the steps of a run apart.
-func tracks(steps []metrics.Step) (out []track) {
-	for i := range steps {
-		name := steps[i].Target + steps[i].Instance
-		if i == 0 || steps[i].FromS == 0 {
-			out = append(out, track{name: name})
-		}
-		last := &out[len(out)-1]
-		last.steps = append(last.steps, steps[i])
-	}
-	return out
-}
-
 // stepPlots draws requests and TTFT by time, of each target and instance on the same scale.
-func stepPlots(steps []metrics.Step) []htmlPlot {
+func stepPlots(steps []metrics.Step) []chart.Plot {
 	most, slowest := 1.0, 0.0
 	for i := range steps {
 		most = max(most, float64(steps[i].Requests))
@@ -38,17 +18,21 @@ func stepPlots(steps []metrics.Step) []htmlPlot {
 			slowest = max(slowest, *v)
 		}
 	}
-	sent, ttft := htmlPlot{Title: "Requests by the time of sending, failed ones in red"}, htmlPlot{Title: "TTFT", First: "p50", Second: "p99"}
-	for _, t := range tracks(steps) {
-		sent.Figures = append(sent.Figures, htmlFigure{t.name, requestsSVG(t.steps, most)})
+	sent, ttft := chart.Plot{Title: "Requests by the time of sending, failed ones in red"}, chart.Plot{Title: "TTFT"}
+	for from, to := 0, 0; from < len(steps); from = to {
+		for to = from + 1; to < len(steps) && steps[to].FromS != 0; { // the steps of one target or instance
+			to++
+		}
+		name, own := steps[from].Target+steps[from].Instance, steps[from:to]
+		sent.Figures = append(sent.Figures, requestBars(name, own, most))
 		if slowest > 0 {
-			ttft.Figures = append(ttft.Figures, htmlFigure{t.name, ttftSVG(t.steps, slowest)})
+			at := func(i int) float64 { return (float64(i) + 0.5) / float64(len(own)) }
+			label := func(ms float64) string { return orZero(ms * 1e6) }
+			ttft.Figures = append(ttft.Figures, lines(name, len(own), at, own[len(own)-1].ToS, slowest, label,
+				line{"p50", func(i int) *float64 { return own[i].TTFTP50 }}, line{"p99", func(i int) *float64 { return own[i].TTFTP99 }}))
 		}
 	}
-	if slowest == 0 {
-		return []htmlPlot{sent}
-	}
-	return []htmlPlot{sent, ttft}
+	return []chart.Plot{sent, ttft}
 }
 
 // orZero is a time, of which 0 needs no unit.
@@ -59,19 +43,10 @@ func orZero(ns float64) string {
 	return human.Duration(ns, 3)
 }
 
-// timeAxis labels the level axis of a run that ends then.
-func timeAxis(d *svg.Drawing, endS float64) {
-	d.Below(0, "start", "0")
-	d.Below(1, "end", seconds(endS))
-}
-
-func requestsSVG(steps []metrics.Step, most float64) template.HTML {
-	d := svg.New()
-	d.Scale(func(share float64) string { return plain(share * most) })
-	n := float64(len(steps))
+func requestBars(name string, steps []metrics.Step, most float64) chart.Figure {
+	d := chart.New(most, plain)
 	for i := range steps {
 		s := &steps[i]
-		from, to := float64(i)/n, float64(i+1)/n
 		if s.Requests == 0 {
 			continue
 		}
@@ -80,51 +55,32 @@ func requestsSVG(steps []metrics.Step, most float64) template.HTML {
 		if failed > 0 {
 			title += ", " + count(failed, "failed")
 		}
-		d.Bar("bar", from, to, float64(s.Requests)/most, title)
+		d.Bar("bar", i, len(steps), float64(s.Requests), title)
 		if failed > 0 {
-			d.Bar("bar bad", from, to, float64(failed)/most, title)
+			d.Bar("bar bad", i, len(steps), float64(failed), title)
 		}
 	}
-	timeAxis(d, steps[len(steps)-1].ToS)
-	return template.HTML(d.Close())
+	d.Ends(seconds(steps[len(steps)-1].ToS))
+	return d.Figure(name)
 }
 
-func ttftSVG(steps []metrics.Step, slowestMS float64) template.HTML {
-	d := svg.New()
-	d.Scale(func(share float64) string { return orZero(share * slowestMS * 1e6) })
-	at := func(i int) float64 { return (float64(i) + 0.5) / float64(len(steps)) }
-	drawSeries(d, "first", len(steps), at, slowestMS, func(i int) *float64 { return steps[i].TTFTP50 })
-	drawSeries(d, "second", len(steps), at, slowestMS, func(i int) *float64 { return steps[i].TTFTP99 })
-	timeAxis(d, steps[len(steps)-1].ToS)
-	return template.HTML(d.Close())
+// line is a quantity by time. Where it has no value is a gap.
+type line struct {
+	name  string
+	value func(i int) *float64
 }
 
-// drawSeries draws n values, as shares of most, at shares of the level axis; where there is no value is a gap.
-func drawSeries(d *svg.Drawing, class string, n int, at func(int) float64, most float64, value func(int) *float64) {
-	var points [][2]float64
-	for i := range n {
-		if v := value(i); v != nil {
-			points = append(points, [2]float64{at(i), *v / most})
-			continue
-		}
-		drawLine(d, class, points)
-		points = nil
-	}
-	drawLine(d, class, points)
+// lines draws two quantities of n moments, which lie at shares of a time that ends at endS.
+func lines(name string, n int, at func(i int) float64, endS, most float64, label func(float64) string, first, second line) chart.Figure {
+	d := chart.New(most, label)
+	d.Line("first", n, func(i int) (float64, *float64) { return at(i), first.value(i) })
+	d.Line("second", n, func(i int) (float64, *float64) { return at(i), second.value(i) })
+	d.Ends(seconds(endS))
+	return d.Figure(name, first.name, second.name)
 }
 
-// drawLine draws a line; of a single point a short one, which can be seen.
-func drawLine(d *svg.Drawing, class string, points [][2]float64) {
-	const half = 0.006
-	if len(points) == 1 {
-		x, y := points[0][0], points[0][1]
-		points = [][2]float64{{x - half, y}, {x + half, y}}
-	}
-	d.Line(class, points)
-}
-
-// samplePlots draws what the servers said of themselves, of each page on the same scale.
-func samplePlots(samples []scrape.Sample) []htmlPlot {
+// samplePlots draws what the servers said of themselves, of each page on the same scale. Where a server did not answer is a gap.
+func samplePlots(samples []scrape.Sample) []chart.Plot {
 	var names []string
 	of := map[string][]scrape.Sample{}
 	endNS, most := int64(1), 1.0
@@ -142,31 +98,17 @@ func samplePlots(samples []scrape.Sample) []htmlPlot {
 		}
 		used = used || m.KVUsage != nil
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	queue, kv := htmlPlot{Title: "Requests in the servers, as they say", First: "running", Second: "waiting"}, htmlPlot{Title: "KV cache in use, as they say", First: "mean", Second: "the fullest engine"}
+	queue, kv := chart.Plot{Title: "Requests in the servers, as they say"}, chart.Plot{Title: "KV cache in use, as they say"}
 	for _, name := range names {
-		queue.Figures = append(queue.Figures, htmlFigure{name, samplesSVG(of[name], endNS, most, plain,
-			func(m *scrape.Sample) *float64 { return m.Running }, func(m *scrape.Sample) *float64 { return m.Waiting })})
+		own, endS := of[name], float64(endNS)/1e9
+		at := func(i int) float64 { return float64(max(0, own[i].AtNS)) / float64(endNS) }
+		queue.Figures = append(queue.Figures, lines(name, len(own), at, endS, most, plain,
+			line{"running", func(i int) *float64 { return own[i].Running }}, line{"waiting", func(i int) *float64 { return own[i].Waiting }}))
 		if used {
-			kv.Figures = append(kv.Figures, htmlFigure{name, samplesSVG(of[name], endNS, 1, human.Percent,
-				func(m *scrape.Sample) *float64 { return m.KVUsage }, func(m *scrape.Sample) *float64 { return m.MostKVUsage })})
+			kv.Figures = append(kv.Figures, lines(name, len(own), at, endS, 1, human.Percent,
+				line{"mean", func(i int) *float64 { return own[i].KVUsage }},
+				line{"the fullest engine", func(i int) *float64 { return own[i].MostKVUsage }}))
 		}
 	}
-	if !used {
-		return []htmlPlot{queue}
-	}
-	return []htmlPlot{queue, kv}
-}
-
-// samplesSVG draws two quantities; where a server did not answer is a gap.
-func samplesSVG(samples []scrape.Sample, endNS int64, most float64, label func(float64) string, first, second func(*scrape.Sample) *float64) template.HTML {
-	d := svg.New()
-	d.Scale(func(share float64) string { return label(share * most) })
-	at := func(i int) float64 { return float64(max(0, samples[i].AtNS)) / float64(endNS) }
-	drawSeries(d, "first", len(samples), at, most, func(i int) *float64 { return first(&samples[i]) })
-	drawSeries(d, "second", len(samples), at, most, func(i int) *float64 { return second(&samples[i]) })
-	timeAxis(d, float64(endNS)/1e9)
-	return template.HTML(d.Close())
+	return []chart.Plot{queue, kv}
 }

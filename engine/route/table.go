@@ -35,7 +35,7 @@ const tableColumn = 12
 
 // Print prints the oracle for people: its heading, and a line for each router.
 func (o *Oracle) Print(p *human.Page) {
-	rows := [][]string{{OneCacheLabel, percent(o.OneCacheRatio), "", "", ""}}
+	rows := [][]string{{OneCacheLabel, human.Share(o.OneCacheRatio), "", "", ""}}
 	for i := range o.Routers {
 		rows = append(rows, o.row(&o.Routers[i]))
 	}
@@ -48,7 +48,7 @@ func (o *Oracle) Print(p *human.Page) {
 }
 
 func (o *Oracle) row(r *Routed) []string {
-	return []string{o.Label(r.Router), percent(r.HitRatio), percent(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
+	return []string{o.Label(r.Router), human.Share(r.HitRatio), human.Share(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
 }
 
 // OneCacheLabel is what people call the line of OneCacheRatio.
@@ -66,6 +66,3 @@ func (o *Oracle) Label(router string) string {
 	}
 	return router
 }
-
-// percent has two decimals, so that columns align.
-func percent(ratio float64) string { return fmt.Sprintf("%.2f %%", 100*ratio) }

@@ -31,12 +31,18 @@ func Percent(ratio float64) string {
 	return group(strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)) + " %"
 }
 
+// Share prints a ratio as percent with two decimals, so that columns align.
+func Share(ratio float64) string { return Fixed(100*ratio, 2) + " %" }
+
+// Fixed prints v with that many decimals.
+func Fixed(v float64, decimals int) string { return group(strconv.FormatFloat(v, 'f', decimals, 64)) }
+
 // Duration prints ns in the unit that fits, with that many significant digits
 // (at least 3), but no fractions of a nanosecond: "412 ns", "51.2 ms".
 func Duration(ns float64, digits int) string {
 	switch abs := math.Abs(ns); {
 	case math.Round(abs) < 1e3:
-		return strconv.FormatFloat(ns, 'f', 0, 64) + " ns"
+		return Fixed(ns, 0) + " ns"
 	case round(abs/1e3, digits) < 1e3:
 		return Number(ns/1e3, digits) + " µs"
 	case round(abs/1e6, digits) < 1e3:
@@ -54,7 +60,7 @@ func Number(v float64, digits int) string {
 	if v != 0 {
 		before = int(math.Floor(math.Log10(math.Abs(v)))) + 1
 	}
-	return group(strconv.FormatFloat(v, 'f', max(0, digits-before), 64))
+	return Fixed(v, max(0, digits-before))
 }
 
 // Short prints a whole number in three digits: 950, 30k, 1.5M.
@@ -74,7 +80,7 @@ func Short(v float64) string {
 // Rate prints v per second: whole from 100 on, three significant digits below.
 func Rate(v float64) string {
 	if math.Abs(v) >= 99.95 {
-		return group(strconv.FormatFloat(v, 'f', 0, 64))
+		return Fixed(v, 0)
 	}
 	return Number(v, 3)
 }
