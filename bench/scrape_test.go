@@ -134,9 +134,9 @@ func TestScrapeOfAServerThatHangs(t *testing.T) {
 	}
 	t.Parallel()
 	m := startMock(t)
-	var asked atomic.Int64 // by the check and just before the start, then during the run
+	var asked atomic.Int64 // twice each by the check and just before the start, then during the run
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) > 2 {
+		if asked.Add(1) > 4 {
 			<-r.Context().Done()
 			return
 		}

@@ -26,7 +26,8 @@ const (
 // metricsPaths are where servers have their metrics; the second is trtllm-serve's.
 var metricsPaths = [...]string{"/metrics", "/prometheus/metrics"}
 
-// Settling: counters may lag behind the answers that they count, so they are read after the run until they rest.
+// Settling: counters may lag behind the answers that they count, also those of a warm-up, so they are read before and after the run
+// until they rest.
 const (
 	settleEvery = 100 * time.Millisecond
 	settleTimes = 10
@@ -228,12 +229,33 @@ var errNothingKnown = errors.New("the page has none of the names of vLLM, SGLang
 
 // first takes the sample before the run.
 func (p *scrapePage) first() error {
-	p.sample(scrape.Before, &p.before)
+	p.atRest(scrape.Before, &p.before)
 	p.took = time.Now()
 	if p.before.Error != "" {
 		return fmt.Errorf("%s: %s", p.url, p.before.Error)
 	}
 	return nil
+}
+
+// atRest takes the last of the samples that still differed from the one before. m.AtNS is left.
+func (p *scrapePage) atRest(phase scrape.Phase, m *scrape.Sample) {
+	began := time.Now()
+	p.sample(phase, m)
+	for range settleTimes {
+		if m.Error != "" || time.Since(began) > scrapeTimeout {
+			return
+		}
+		time.Sleep(settleEvery)
+		var again scrape.Sample
+		if p.sample(phase, &again); again.Error != "" {
+			return
+		}
+		same := again.Counts.Equal(&m.Counts)
+		*m = again
+		if same {
+			return
+		}
+	}
 }
 
 // sample asks once. m.AtNS is left.
@@ -309,25 +331,10 @@ func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
 	s.sink(i, m)
 }
 
-// settle takes the sample after the run: the last of those that still differed from the one before.
+// settle takes the sample after the run.
 func (s *Scraper) settle(i int, p *scrapePage) {
-	var m, again scrape.Sample
-	began := time.Now()
-	p.sample(scrape.After, &m)
-	for range settleTimes {
-		if m.Error != "" || time.Since(began) > scrapeTimeout {
-			break
-		}
-		time.Sleep(settleEvery)
-		if p.sample(scrape.After, &again); again.Error != "" {
-			break
-		}
-		same := again.Counts.Equal(&m.Counts)
-		m = again
-		if same {
-			break
-		}
-	}
+	var m scrape.Sample
+	p.atRest(scrape.After, &m)
 	s.emit(i, &m, time.Now())
 }
 

@@ -80,32 +80,33 @@ func (c *collected) count(page int) int {
 	return len(c.of[page])
 }
 
-// TestScraper: one server is well, one hangs from its second scrape on, one answers with errors, with too much and with something else.
+// TestScraper: one server is well, one hangs from its third scrape on, one answers with errors, with too much and with something else.
 func TestScraper(t *testing.T) {
 	release := make(chan struct{})
-	well := newMetricsServer(t, plainPage)
+	// The first two pages are equal, so that the sample before the run is at rest.
+	well := newMetricsServer(t, func(n int64, w http.ResponseWriter, r *http.Request) { plainPage(max(2, n), w, r) })
 	hangs := newMetricsServer(t, func(n int64, w http.ResponseWriter, r *http.Request) {
-		if n > 1 {
+		if n > 2 {
 			select {
 			case <-release:
 			case <-r.Context().Done():
 			}
 			return
 		}
-		plainPage(n, w, r)
+		plainPage(max(2, n), w, r)
 	})
 	odd := newMetricsServer(t, func(n int64, w http.ResponseWriter, r *http.Request) {
 		switch n {
-		case 2:
-			http.Error(w, "geheim-123", 500)
 		case 3:
-			fmt.Fprint(w, strings.Repeat("vllm:x 1\n", maxAnswerBytes/9+1))
+			http.Error(w, "geheim-123", 500)
 		case 4:
-			fmt.Fprint(w, "<html>")
+			fmt.Fprint(w, strings.Repeat("vllm:x 1\n", maxAnswerBytes/9+1))
 		case 5:
+			fmt.Fprint(w, "<html>")
+		case 6:
 			fmt.Fprint(w, "up 1\n")
 		default:
-			plainPage(n, w, r)
+			plainPage(max(2, n), w, r)
 		}
 	})
 	b := scraperProber(t, well, hangs, odd)
