@@ -73,7 +73,8 @@ func (h *History) make(clock sched.Clock, i int32) {
 	image, from := h.build(s, int(i))
 	t.image, t.from, t.live, t.lack = image, int32(from), s.live, s.lack
 	took := clock.Now() - began
-	if !t.form.CompareAndSwap(formOpen, formLive) {
+	if !t.form.CompareAndSwap(formOpen, formLive) { // it has left as recorded in the meantime
+		t.image = nil
 		h.images.put(image)
 		return
 	}
