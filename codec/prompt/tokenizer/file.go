@@ -191,15 +191,19 @@ func modelKind(raw json.RawMessage) (string, error) {
 	return "", nil
 }
 
-// kindOf returns a component's type.
-func kindOf(component string, raw json.RawMessage) (string, error) {
+// readComponent reads a component's fields into f. It returns its type, and its name for messages, which has that.
+func readComponent(what string, raw json.RawMessage, f any) (name, kind string, err error) {
 	var c struct {
 		Type string `json:"type"`
 	}
 	if err := decode(raw, &c); err != nil {
-		return "", fmt.Errorf("%s: %w", component, err)
+		return "", "", fmt.Errorf("%s: %w", what, err)
 	}
-	return c.Type, nil
+	name = what + " " + c.Type
+	if err := decode(raw, f); err != nil {
+		return "", "", fmt.Errorf("%s: %w", name, err)
+	}
+	return name, c.Type, nil
 }
 
 // decode reads JSON; the strings in v do not refer to data.

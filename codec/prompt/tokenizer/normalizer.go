@@ -154,14 +154,10 @@ func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	kind, err := kindOf("normalizer", raw)
+	var f normalizerFile
+	component, kind, err := readComponent("normalizer", raw, &f)
 	if err != nil {
 		return nil, err
-	}
-	component := "normalizer " + kind
-	var f normalizerFile
-	if err := decode(raw, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", component, err)
 	}
 	if kind == "Sequence" {
 		return unroll(f.Normalizers, newNormalizer)

@@ -31,14 +31,10 @@ func newPostProcessor(raw json.RawMessage) (head, tail []int32, err error) {
 	if isNull(raw) {
 		return nil, nil, nil
 	}
-	kind, err := kindOf("post_processor", raw)
+	var f postProcessorFile
+	component, kind, err := readComponent("post_processor", raw, &f)
 	if err != nil {
 		return nil, nil, err
-	}
-	component := "post_processor " + kind
-	var f postProcessorFile
-	if err := decode(raw, &f); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", component, err)
 	}
 	switch kind {
 	case "ByteLevel": // moves offsets alone

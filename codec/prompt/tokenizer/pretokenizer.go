@@ -130,14 +130,10 @@ func newPreTokenizers(raw json.RawMessage) ([]preTokenizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	kind, err := kindOf("pre_tokenizer", raw)
+	f := preTokenizerFile{Behaviour: isolated}
+	component, kind, err := readComponent("pre_tokenizer", raw, &f)
 	if err != nil {
 		return nil, err
-	}
-	component := "pre_tokenizer " + kind
-	f := preTokenizerFile{Behaviour: isolated}
-	if err := decode(raw, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", component, err)
 	}
 	if kind == "Sequence" {
 		return unroll(f.PreTokenizers, newPreTokenizers)
