@@ -10,12 +10,9 @@ type content struct {
 
 // choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat answer.
 func (p *parser) choice() {
-	if !p.object() {
-		return
-	}
 	var c content
 	finished, index := false, 0
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "text":
 			c.answer = p.carries(&c)
@@ -72,10 +69,7 @@ func (p *parser) finishReason() bool {
 // chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and "reasoning_content"
 // before and in DeepSeek and SGLang.
 func (p *parser) chatDelta(c *content) {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "content":
 			c.answer = p.carries(c)

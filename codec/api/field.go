@@ -32,10 +32,7 @@ func (s *scanner) field(path []string) (value []byte) {
 	if len(path) == 0 {
 		return s.scalar()
 	}
-	if !s.object() {
-		return nil
-	}
-	for key, ok := s.key(); ok; key, ok = s.key() {
+	for key, ok := s.firstKey(); ok; key, ok = s.key() {
 		if string(key) != path[0] {
 			s.skip()
 		} else if v := s.field(path[1:]); v != nil {

@@ -59,10 +59,7 @@ func (p *parser) messageMember(key []byte) {
 
 // blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta, too.
 func (p *parser) blockDelta(c *content) {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(c))
@@ -81,11 +78,8 @@ func (p *parser) blockDelta(c *content) {
 
 // blockStart reads what a content block begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) blockStart(c *content) {
-	if !p.object() {
-		return
-	}
 	var start content
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(&start))

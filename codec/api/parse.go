@@ -138,10 +138,7 @@ func (p *parser) common(key []byte) {
 
 // worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch {
 		case string(key) != "worker_id":
 			p.skip()
@@ -199,8 +196,7 @@ func (p *parser) errorValue() {
 	}
 	start := p.i
 	var message []byte
-	p.object()
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		if string(key) == "message" {
 			message, _, _ = p.text()
 		} else {
@@ -215,11 +211,8 @@ func (p *parser) errorValue() {
 
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
 func (p *parser) usage() {
-	if !p.object() {
-		return
-	}
 	hit := -1
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "prompt_tokens":
 			p.d.PromptTokens = p.count()
@@ -239,10 +232,7 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		if string(key) == "cached_tokens" {
 			p.d.CachedTokens = p.count()
 		} else {

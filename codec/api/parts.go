@@ -8,12 +8,9 @@ func (p *parser) parts() {
 }
 
 func (p *parser) part() {
-	if !p.object() {
-		return
-	}
 	var text []byte
 	said := false
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "type":
 			said = p.partType()

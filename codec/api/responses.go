@@ -37,10 +37,8 @@ func (p *parser) responsesDocument() {
 				p.wholeItem()
 			}
 		case "response":
-			if p.object() {
-				for key, ok := p.key(); ok; key, ok = p.key() {
-					p.responseMember(key, &r)
-				}
+			for key, ok := p.firstKey(); ok; key, ok = p.key() {
+				p.responseMember(key, &r)
 			}
 		default:
 			p.responseMember(key, &r)
@@ -64,10 +62,7 @@ func (p *parser) responsesDocument() {
 
 // wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
 func (p *parser) wholeItem() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "type":
 			kind, _, _ := p.text()
@@ -82,10 +77,7 @@ func (p *parser) wholeItem() {
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) outputItem(c *content) {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		if string(key) == "name" {
 			p.carries(c)
 		} else {
@@ -101,13 +93,11 @@ func (p *parser) responseMember(key []byte, r *response) {
 	case "status":
 		r.status, _, _ = p.text()
 	case "incomplete_details":
-		if p.object() {
-			for key, ok := p.key(); ok; key, ok = p.key() {
-				if string(key) == "reason" {
-					r.reason, _, _ = p.text()
-				} else {
-					p.skip()
-				}
+		for key, ok := p.firstKey(); ok; key, ok = p.key() {
+			if string(key) == "reason" {
+				r.reason, _, _ = p.text()
+			} else {
+				p.skip()
 			}
 		}
 	case "usage":
@@ -136,10 +126,7 @@ func (p *parser) weighResponse(r response) {
 
 // inputUsage reads the counts of the responses API.
 func (p *parser) inputUsage() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "input_tokens":
 			p.d.PromptTokens = p.count()

@@ -106,6 +106,14 @@ func (s *scanner) more(close byte) bool {
 // element steps to the next element of the array entered.
 func (s *scanner) element() bool { return s.more(']') && s.bad == "" }
 
+// firstKey is key for the next value if it is an object. Any other is skipped, and has none.
+func (s *scanner) firstKey() (key []byte, ok bool) {
+	if !s.object() {
+		return nil, false
+	}
+	return s.key()
+}
+
 // key steps to the next member of the object entered and returns its key, valid until the next call. What servers send, a
 // plain key and no space around it, takes the short way.
 func (s *scanner) key() (key []byte, ok bool) {
@@ -159,16 +167,12 @@ func (s *scanner) skip() {
 	case '"':
 		s.quoted()
 	case '{':
-		if s.object() {
-			for _, ok := s.key(); ok; _, ok = s.key() {
-				s.skip()
-			}
+		for _, ok := s.firstKey(); ok; _, ok = s.key() {
+			s.skip()
 		}
 	case '[':
-		if s.array() {
-			for s.element() {
-				s.skip()
-			}
+		for more := s.array() && s.element(); more; more = s.element() {
+			s.skip()
 		}
 	case 'n':
 		s.literal("null")

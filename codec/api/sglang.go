@@ -41,10 +41,7 @@ func (p *parser) ids(c *content) {
 }
 
 func (p *parser) metaInfo() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishObject()
@@ -67,8 +64,7 @@ func (p *parser) finishObject() {
 		return
 	}
 	var message []byte
-	p.object()
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "type":
 			p.finishReason()

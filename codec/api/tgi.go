@@ -29,10 +29,7 @@ func (p *parser) tgiDocument() {
 }
 
 func (p *parser) tgiToken(c *content) {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		if string(key) == "text" {
 			p.carries(c)
 		} else {
@@ -43,10 +40,7 @@ func (p *parser) tgiToken(c *content) {
 
 // tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header that of a whole answer.
 func (p *parser) tgiDetails() {
-	if !p.object() {
-		return
-	}
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.firstKey(); ok; key, ok = p.key() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishReason()
