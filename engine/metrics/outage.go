@@ -26,6 +26,7 @@ type Outage struct {
 	FinishedAfter int64 `json:"finished_after"` // ended well a while later
 	GivenUp       int64 `json:"given_up"`       // ended by the server with the finish reason abort, or left open without an end, as vLLM 0.32 does
 	CutOff        int64 `json:"cut_off"`        // their responses had begun
+	ErrorEnded    int64 `json:"ended_by_error"` // ended by the server with an error of its own
 
 	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before; null but of the first 16 outages
 	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile; likewise
@@ -165,15 +166,20 @@ func (o *Outage) fate(list, outage []*timing) {
 			o.GivenUp++
 		case inFlight && k.outcome == record.OK && k.endNS > refusedNS+lateReadNS:
 			o.FinishedAfter++
-		case inFlight && (k.outcome == record.Truncated || k.outcome == record.Reset || k.outcome == record.StreamError):
+		case inFlight && k.outcome == record.StreamError:
+			o.ErrorEnded++
+		case inFlight && (k.outcome == record.Truncated || k.outcome == record.Reset):
 			o.CutOff++
 		}
 	}
 }
 
-// fateWords says whether the server was shut down or died; "" where nothing tells.
+// fateWords says whether the server was shut down or died; "" where nothing tells. A server that lives to send errors is told
+// neither: vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
 func (o *Outage) fateWords() string {
 	switch {
+	case o.ErrorEnded > 0 && o.ErrorEnded >= o.GivenUp+o.FinishedAfter:
+		return fmt.Sprintf("; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d were cut off", o.ErrorEnded, o.CutOff)
 	case o.GivenUp+o.FinishedAfter > o.CutOff:
 		return fmt.Sprintf("; it was shut down, not killed: after it refused the first request %d of its answers ended well, it gave %d up, and %d were cut off", o.FinishedAfter, o.GivenUp, o.CutOff)
 	case o.CutOff > 0:

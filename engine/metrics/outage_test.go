@@ -83,7 +83,7 @@ func TestFate(t *testing.T) {
 		{"gave all up", true, 0, 12, 0, 0, "it was shut down, not killed"},
 		{"left all open, as vLLM 0.32 does", true, 0, 0, 12, 0, "it gave 12 up"},
 		{"drained, and refused with empty answers, as vLLM 0.32 does", true, 12, 0, -12, 0, "12 of its answers ended well, it gave 0 up, and 0 were cut off"},
-		{"its engine died, and it said so", true, 0, 0, 0, -12, "it died or was killed: 12 of"},
+		{"its engine died, or it was shut down, and it said an error", true, 0, 0, 0, -12, "its engine failed or it was shut down: it ended 12 of its answers with an error of its own, and 0 were cut off"},
 		{"drained for too short a time", true, 12, 0, 0, 3, "and 3 were cut off"},
 		{"killed", true, 0, 0, 0, 12, "it died or was killed: 12 of its answers were cut off"},
 		{"nothing in flight", true, 0, 0, 0, 0, ""},
