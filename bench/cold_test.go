@@ -38,7 +38,7 @@ func TestColdStart(t *testing.T) {
 	}{
 		{name: "flush", says: "flush their prefix caches"},
 		{name: "flush, asked for", says: "flush their prefix caches", args: []string{"--cold", "flush"}},
-		{name: "salt", says: "proven to work", mock: []string{"--no-flush"}},
+		{name: "salt", says: "proven to work", mock: []string{"--quirk", "no-flush"}},
 		{name: "salt, asked for", says: "proven to work", args: []string{"--cold", "salt"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestWarmCache(t *testing.T) {
 		mock, args []string
 	}{
 		{"cold off", "cold: off", nil, []string{"--cold", "off"}},
-		{"no way to be cold", "cannot flush and ignore cache_salt", []string{"--no-flush", "--ignore-salt"}, nil},
+		{"no way to be cold", "cannot flush and ignore cache_salt", []string{"--quirk", "no-flush", "--quirk", "ignore-salt"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestWarmCache(t *testing.T) {
 
 // TestColdRefused: what was asked for and cannot be had is said before anything is sent.
 func TestColdRefused(t *testing.T) {
-	m := startMock(t, "--no-flush", "--ignore-salt")
+	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
 	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignores cache_salt"} {
 		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
 			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
@@ -119,7 +119,7 @@ func TestColdRefused(t *testing.T) {
 func TestFingerprintIsOfTheWork(t *testing.T) {
 	long(t)
 	t.Parallel()
-	a, b := startMock(t), startMock(t, "--no-flush")
+	a, b := startMock(t), startMock(t, "--quirk", "no-flush")
 	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
 	print := func(args ...string) string {
 		return run(t, with(load, args...)...).summary.Workload.Fingerprint
@@ -155,7 +155,7 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 // agree with the tokens that came, so they are the hits: a warm cache is found out, and what is below the ideal has its causes.
 func TestWarmCacheByCounters(t *testing.T) {
 	t.Parallel()
-	mocks := []*mockServer{startMock(t, "--no-cached-tokens"), startMock(t)} // the other one reports
+	mocks := []*mockServer{startMock(t, "--quirk", "no-cached-tokens"), startMock(t)} // the other one reports
 	for name, urls := range map[string][]string{"alone": {mocks[0].url}, "beside one that reports": {mocks[0].url, mocks[1].url}} {
 		t.Run(name, func(t *testing.T) {
 			args := oneByOne(t, "--cold", "off", "--seed", fmt.Sprint(len(urls)))
@@ -192,7 +192,7 @@ func TestShortfallByCounters(t *testing.T) {
 	t.Parallel()
 	args := oneByOne(t)
 	var by [2]metrics.Shortfall
-	for i, mock := range [][]string{nil, {"--no-cached-tokens"}} {
+	for i, mock := range [][]string{nil, {"--quirk", "no-cached-tokens"}} {
 		m := startMock(t, append(mock, "--cache-tokens", "9600")...)
 		r := run(t, append(args, "--url", m.url)...)
 		r.verdict(t)
@@ -205,7 +205,7 @@ func TestShortfallByCounters(t *testing.T) {
 
 // TestSaltOfAServerThatCachesNothing: nobody is told to set a flag that would report no more.
 func TestSaltOfAServerThatCachesNothing(t *testing.T) {
-	m := startMock(t, "--cache-tokens", "0", "--omit-zero-cached")
+	m := startMock(t, "--cache-tokens", "0", "--quirk", "omit-zero-cached")
 	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
 	r.verdict(t)
 	if strings.Contains(r.stderr, "--enable-prompt-tokens-details") || !strings.Contains(r.stderr, "the server caches nothing, so nothing of earlier runs can hit") {
@@ -215,7 +215,7 @@ func TestSaltOfAServerThatCachesNothing(t *testing.T) {
 
 // TestNoteThatTheRunContradicts: the server's probes hit nothing, so it seemed to report nothing; its answers do.
 func TestNoteThatTheRunContradicts(t *testing.T) {
-	m := startMock(t, "--block-tokens", "2048", "--omit-zero-cached") // a probe is shorter
+	m := startMock(t, "--block-tokens", "2048", "--quirk", "omit-zero-cached") // a probe is shorter
 	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
 	const note = "so whether it honours the salt is unknown"
 	if said := strings.Join(strings.Fields(r.stderr), " "); r.summary.PrefixCache.ReportedTokens == nil || strings.Count(said, note) != 1 || slices.ContainsFunc(r.summary.Notes, func(s string) bool { return strings.Contains(s, note) }) {

@@ -33,9 +33,9 @@ func TestExactHits(t *testing.T) {
 	}{
 		{"token ids", "the server adds none", nil, nil},
 		{"text with a BOS", "adds 1 before and 0 after every prompt (/tokenize)", []string{"--bos-tokens", "1"}, []string{"--prompt", "text"}},
-		{"text with a BOS that nobody tells of", "adds 1 before and 0 after", []string{"--bos-tokens", "1", "--no-tokenize"}, []string{"--prompt", "text"}},
+		{"text with a BOS that nobody tells of", "adds 1 before and 0 after", []string{"--bos-tokens", "1", "--quirk", "no-tokenize"}, []string{"--prompt", "text"}},
 		{"chat", "adds 21 before and 5 after every prompt (/tokenize)", []string{"--template-tokens", "21,5"}, []string{"--api", "chat"}},
-		{"chat, told", "adds 21 before and 5 after every prompt (--chat-overhead)", []string{"--template-tokens", "21,5", "--no-tokenize"},
+		{"chat, told", "adds 21 before and 5 after every prompt (--chat-overhead)", []string{"--template-tokens", "21,5", "--quirk", "no-tokenize"},
 			[]string{"--api", "chat", "--chat-overhead", "21,5"}},
 		{"large blocks", "blocks of 64 tokens", []string{"--template-tokens", "21,5", "--block-tokens", "64"}, []string{"--api", "chat"}},
 	} {
@@ -73,7 +73,7 @@ func TestExactHits(t *testing.T) {
 // ones, and nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
 	long(t)
-	m := startMock(t, "--template-tokens", "21,5", "--no-tokenize", "--ttft", "0s", "--itl", "0s")
+	m := startMock(t, "--template-tokens", "21,5", "--quirk", "no-tokenize", "--ttft", "0s", "--itl", "0s")
 	r := run(t, append(exactTrace(t), "--url", m.url, "--concurrency", "1", "--api", "chat")...)
 	r.verdict(t)
 	c := r.summary.PrefixCache
@@ -152,7 +152,7 @@ func TestSuspects(t *testing.T) {
 		}
 	})
 	t.Run("no cached tokens", func(t *testing.T) {
-		m := startMock(t, "--no-cached-tokens", "--template-tokens", "21,5")
+		m := startMock(t, "--quirk", "no-cached-tokens", "--template-tokens", "21,5")
 		r := run(t, with(chat, "--api", "chat", "--url", m.url)...)
 		r.verdict(t)
 		p := r.summary.PrefixCache
@@ -164,7 +164,7 @@ func TestSuspects(t *testing.T) {
 		}
 	})
 	t.Run("a server of smaller blocks that does not tell", func(t *testing.T) {
-		m := startMock(t, "--block-tokens", "1", "--no-metrics")
+		m := startMock(t, "--block-tokens", "1", "--quirk", "no-metrics")
 		rows := filepath.Join(t.TempDir(), "growing.jsonl") // each prompt is the one before it and 17 tokens more
 		var text strings.Builder
 		for i := range 20 {
@@ -208,7 +208,7 @@ func TestSuspects(t *testing.T) {
 		run(t, "--trace", rows, "--url", m.url).verdict(t)
 	})
 	t.Run("a warm server", func(t *testing.T) {
-		m := startMock(t, "--no-flush", "--ignore-salt", "--template-tokens", "21,5")
+		m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt", "--template-tokens", "21,5")
 		run(t, with(chat, "--api", "chat", "--url", m.url)...)
 		run(t, with(chat, "--api", "chat", "--url", m.url)...).verdict(t, "the cache was warm")
 	})

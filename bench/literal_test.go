@@ -246,7 +246,7 @@ func TestVerbatimIdeal(t *testing.T) {
 		{"turns", "sharegpt.json", nil, nil, 1},
 		{"whole bodies", "inputs.json", nil, nil, 1},
 		{"completions", "single_turn.jsonl", nil, []string{"--api", "completions", "--repeat", "2", "--limit", "7"}, 1},
-		{"by tokenizer", "single_turn.jsonl", []string{"--no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
+		{"by tokenizer", "single_turn.jsonl", []string{"--quirk", "no-tokenize"}, []string{"--api", "completions", "--repeat", "2", "--limit", "7", "--tokenizer", "o200k_base"}, 1},
 		{"placed", "multi_turn.jsonl", nil, []string{"--route", "prefix"}, 2},
 		{"evicted", "multi_turn.jsonl", []string{"--cache-tokens", "1600"}, nil, 1},
 		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
@@ -289,7 +289,7 @@ func TestVerbatimUnknown(t *testing.T) {
 		mock  []string
 		args  []string
 	}{
-		{"ideal hits of 5 prompts stay unknown, after 0 were counted with the servers' /tokenize: http://", false, []string{"--no-tokenize"}, nil},
+		{"ideal hits of 5 prompts stay unknown, after 0 were counted with the servers' /tokenize: http://", false, []string{"--quirk", "no-tokenize"}, nil},
 		{"stay unknown: with --history live turns carry what the servers answer", false, nil, []string{"--history", "live", "--sessions", "gated"}},
 		{"how many tokens that is, and how many of them a cache can hold, only the servers can tell", false, nil, []string{"--no-probe", "--model", "mock", "--cold", "off"}},
 		{"the servers counted other numbers of tokens in 5 prompts than were counted before the start (row ", true, nil, []string{"--tokenizer", "../codec/prompt/tokenizer/testdata/llama3.json", "--api", "completions"}},

@@ -32,14 +32,14 @@ func TestPaths(t *testing.T) {
 		{name: "chat", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat"}},
 		{name: "chat, whole", mock: []string{"--template-tokens", "14,5"}, args: []string{"--api", "chat", "--no-stream"}, whole: true},
 		{name: "whole", args: []string{"--no-stream"}, whole: true},
-		{name: "gzip", mock: []string{"--gzip"}, args: []string{"-H", "Accept-Encoding: gzip"}},
-		{name: "gzip, whole", mock: []string{"--gzip"}, args: []string{"-H", "Accept-Encoding: gzip", "--no-stream"}, whole: true},
+		{name: "gzip", mock: []string{"--quirk", "gzip"}, args: []string{"-H", "Accept-Encoding: gzip"}},
+		{name: "gzip, whole", mock: []string{"--quirk", "gzip"}, args: []string{"-H", "Accept-Encoding: gzip", "--no-stream"}, whole: true},
 		{name: "https", mock: append(https, "--tls-ca", ca), args: []string{"--ca-cert", ca}},
 		{name: "https, insecure", mock: https, args: []string{"--insecure"}},
 		{name: "https, whole", mock: https, args: []string{"--insecure", "--no-stream"}, whole: true},
 		{name: "IPv6", mock: []string{"--listen", "[::1]:0"}},
-		{name: "CRLF and comments", mock: []string{"--crlf", "--comments", "--coalesce"}},
-		{name: "late head, finish chunk", mock: []string{"--late-head", "--finish-chunk", "--empty-chunks", "0.5"}},
+		{name: "CRLF and comments", mock: []string{"--quirk", "crlf", "--quirk", "comments", "--quirk", "coalesce"}},
+		{name: "late head, finish chunk", mock: []string{"--quirk", "late-head", "--quirk", "finish-chunk", "--empty-chunks", "0.5"}},
 		{name: "compressed records", args: []string{"--compress"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func proveSamples(t *testing.T, r *results) {
 func TestScrapeConfesses(t *testing.T) {
 	long(t)
 	t.Parallel()
-	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--no-cached-tokens")
+	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--quirk", "no-cached-tokens")
 	other := startReplay(t, "--trace", steady(t, 400, 40, 20), "--url", m.url, "--no-probe")
 	m.untilRunning(t, 1)
 	r := run(t, "--trace", steady(t, 60, 60, 20), "--url", m.url, "--no-probe", "--scrape", "on", "--scrape-interval", "100ms")
@@ -106,7 +106,7 @@ func TestScrapeElsewhere(t *testing.T) {
 	if s == nil || len(s.Targets) != 2 || s.Targets[0].Target != a.url+"/metrics" || s.Whole || *s.All.Requests != 60 {
 		t.Errorf("%+v", s)
 	}
-	silent := startMock(t, "--no-metrics")
+	silent := startMock(t, "--quirk", "no-metrics")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -160,7 +160,7 @@ func TestScrapeBehindABalancer(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
 	front := forward(t, func(*http.Request) int { return int(n.Add(1) % 3) },
-		startMock(t, "--no-cached-tokens").url, startMock(t, "--no-cached-tokens").url, startMock(t, "--no-cached-tokens").url)
+		startMock(t, "--quirk", "no-cached-tokens").url, startMock(t, "--quirk", "no-cached-tokens").url, startMock(t, "--quirk", "no-cached-tokens").url)
 	r := run(t, "--trace", steady(t, 150, 100, 4), "--url", front, "--cold", "off", "--scrape-interval", "100ms")
 	r.only(t, "ok")
 	said := strings.Join(strings.Fields(r.stderr), " ")

@@ -50,7 +50,7 @@ func TestKernelTimestamps(t *testing.T) {
 		{"https", []string{"--tls-self-signed"}, []string{"--insecure"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := startMock(t, append(c.mock, "--stamp")...)
+			m := startMock(t, append(c.mock, "--quirk", "stamp")...)
 			chunks := filepath.Join(t.TempDir(), "chunks.csv")
 			r := run(t, append(c.args, "--trace", load, "--url", m.url, "--kernel-timestamps", "sent", "--chunk-log", chunks)...)
 			r.prove(t)

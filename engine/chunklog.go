@@ -9,7 +9,7 @@ import (
 
 // ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, the instant after the read
 // that brought it, and what the server says in the chunk's own "sent_ns", empty where it says nothing. The instants of the
-// client are ns since the run's start, the server's as it gave it (the mock's --stamp: CLOCK_MONOTONIC; subtract the
+// client are ns since the run's start, the server's as it gave it (the mock's --quirk stamp: CLOCK_MONOTONIC; subtract the
 // summary's monotonic_start_ns). It is for measuring the meter, so it costs memory, but time only between responses.
 type ChunkLog struct {
 	mu  sync.Mutex

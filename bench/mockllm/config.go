@@ -51,12 +51,6 @@ type Config struct {
 	CacheTokens int64
 	// BlockTokens is the size of its blocks. 0 = DefaultBlockTokens.
 	BlockTokens int
-	// IgnoreSalt makes the prefix cache blind to cache_salt.
-	IgnoreSalt bool
-	// NoFlush answers 404 to /reset_prefix_cache and /flush_cache.
-	NoFlush bool
-	// NoCachedTokens leaves what was cached out of the usage; OmitZeroCached only where it is nothing, as vLLM may.
-	NoCachedTokens, OmitZeroCached bool
 
 	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.
 	TemplateHead, TemplateTail int
@@ -65,10 +59,6 @@ type Config struct {
 	TemplateJitter int
 	// SplitWords makes two tokens of each word that has more letters. 0 = no word is too long.
 	SplitWords int
-	// NoMetrics answers 404 to /metrics.
-	NoMetrics bool
-	// NoTokenize answers 404 to /tokenize.
-	NoTokenize bool
 	// BOSTokens is added before text prompts that are no conversations (never before token ids).
 	BOSTokens int
 
@@ -82,25 +72,6 @@ type Config struct {
 	// ReasoningTokens of each answer come as reasoning before the content, and the last ToolTokens as arguments of a tool
 	// call after it, where the protocol has such things: chat, responses, messages.
 	ReasoningTokens, ToolTokens int
-	// FinishChunk sends the finish reason of completions and chat in a chunk of its own, without text, instead of with the
-	// last token.
-	FinishChunk bool
-	// Incremental sends only what is new in each event of SGLang's own protocol, as its server does when told so.
-	Incremental bool
-	// LateHead sends the response head with the first chunk. Otherwise it is sent when the request has arrived, as
-	// vLLM's server does.
-	LateHead bool
-	// Coalesce writes what is due at one instant in one write instead of one write an event.
-	Coalesce bool
-	// CRLF ends the lines of the event stream with CR LF; Comments sends a comment line before each event.
-	CRLF, Comments bool
-	// Stamp adds "sent_ns" to each chunk: CLOCK_MONOTONIC in ns, read just before the chunk's write.
-	Stamp bool
-	// Gzip compresses responses for clients that accept it.
-	Gzip bool
-	// RefuseExtras answers 400 to the parameters that are not OpenAI's own: min_tokens, ignore_eos, cache_salt, and
-	// prompts of token ids.
-	RefuseExtras bool
 	// Headers are sent with every response, each "Name: value".
 	Headers []string
 	// BodyFields are in every object that is generated, each "path=value" such as "nvext.worker_id=1". A value that is
@@ -113,9 +84,12 @@ type Config struct {
 
 	// KeepAlive closes a connection that has been idle for so long after a response. 0 = never. vLLM's server: 5 s.
 	KeepAlive time.Duration
-	// Faults that every request risks, in order; the first that is drawn happens. NoHeaderFaults ignores X-Mock-Fault.
-	Faults         []Fault
-	NoHeaderFaults bool
+	// Faults that every request risks, in order; the first that is drawn happens.
+	Faults []Fault
+
+	// The quirks, each as QuirkHelp describes it.
+	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, RefuseExtras, NoHeaderFaults bool
+	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip                                bool
 
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
@@ -123,6 +97,55 @@ type Config struct {
 	TLS *tls.Config
 	// Pacers is the number of goroutines that write events. 0 = half the processors, at least 1, at most 8.
 	Pacers int
+}
+
+// quirk is a field of Config that is yes or no, by the name that people know it by.
+type quirk struct {
+	name, does string
+	field      *bool
+}
+
+func (c *Config) quirks() []quirk {
+	return []quirk{
+		{"ignore-salt", "the prefix cache is blind to cache_salt", &c.IgnoreSalt},
+		{"no-flush", "/reset_prefix_cache and /flush_cache answer 404", &c.NoFlush},
+		{"no-cached-tokens", "the usage leaves out what was cached", &c.NoCachedTokens},
+		{"omit-zero-cached", "the usage leaves out what was cached where it is nothing, as vLLM's may", &c.OmitZeroCached},
+		{"no-metrics", "/metrics answers 404", &c.NoMetrics},
+		{"no-tokenize", "/tokenize answers 404", &c.NoTokenize},
+		{"finish-chunk", "the finish reason of completions and chat has a chunk of its own, without text", &c.FinishChunk},
+		{"incremental", "events of SGLang's /generate carry what is new, not all text so far (it can do both)", &c.Incremental},
+		{"late-head", "the response head comes with the first chunk; vLLM's comes when the request has arrived", &c.LateHead},
+		{"coalesce", "what is due at one instant is one write, not a write an event", &c.Coalesce},
+		{"crlf", "lines of the event stream end with CR LF", &c.CRLF},
+		{"comments", "a comment line comes before each event", &c.Comments},
+		{"stamp", `each chunk has "sent_ns", CLOCK_MONOTONIC in ns, read just before its write`, &c.Stamp},
+		{"gzip", "responses are compressed for clients that accept it", &c.Gzip},
+		{"refuse-extras", "400 to min_tokens, ignore_eos, cache_salt and token ids, which OpenAI lacks", &c.RefuseExtras},
+		{"no-header-faults", "X-Mock-Fault is ignored", &c.NoHeaderFaults},
+	}
+}
+
+// Quirk turns a quirk on by its name.
+func (c *Config) Quirk(name string) error {
+	var known []string
+	for _, q := range c.quirks() {
+		if q.name == name {
+			*q.field = true
+			return nil
+		}
+		known = append(known, q.name)
+	}
+	return fmt.Errorf("no quirk %q; known are %s", name, strings.Join(known, ", "))
+}
+
+// QuirkHelp lists the quirks for a help text, a line each.
+func QuirkHelp() string {
+	var b strings.Builder
+	for _, q := range new(Config).quirks() {
+		fmt.Fprintf(&b, "  %-17s %s\n", q.name, q.does)
+	}
+	return b.String()
 }
 
 // maxPacers: one pacer writes well over 100,000 events/s, and clients need processors too.

@@ -61,7 +61,7 @@ func (r *round) measureAccuracy(who string, client func(url, log string) (*outco
 		return err
 	}
 	defer remove()
-	m, err := r.serve(nil, "--ttft", "50ms", "--itl", "10ms", "--stamp")
+	m, err := r.serve(nil, "--ttft", "50ms", "--itl", "10ms", "--quirk", "stamp")
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type mockOptions struct {
 	template      string
 	cacheTokens   string
 	faults        []string
+	quirks        []string
 	apiKeyFile    string
 	tlsCert       string
 	tlsKey        string
@@ -54,7 +55,10 @@ func newMockCommand() *cobra.Command {
 protocols of OpenAI (completions, chat, responses, embeddings), Anthropic (messages), TGI, SGLang and Triton, each at
 its own paths. It prints a line "listening on URL" for each server to standard output when all are ready.
 
-A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.`,
+A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.
+
+Quirks:
+` + strings.TrimSuffix(mockllm.QuirkHelp(), "\n"),
 		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
   fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl
   fastreplay mock --instances 32 --targets-file targets.txt --header "x-instance: mock-{instance}"`,
@@ -86,36 +90,21 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
 	f.StringVar(&o.cacheTokens, "cache-tokens", "-1", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
-	f.BoolVar(&c.IgnoreSalt, "ignore-salt", false, "ignore cache_salt")
-	f.BoolVar(&c.NoFlush, "no-flush", false, "answer 404 to /reset_prefix_cache and /flush_cache")
-	f.BoolVar(&c.NoCachedTokens, "no-cached-tokens", false, "leave what was cached out of the usage")
-	f.BoolVar(&c.OmitZeroCached, "omit-zero-cached", false, "leave what was cached out of the usage where it is nothing")
 	f.StringVar(&o.template, "template-tokens", "0,0", "tokens that the chat template adds, as `HEAD,TAIL`")
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")
 	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
-	f.BoolVar(&c.NoMetrics, "no-metrics", false, "answer 404 to /metrics")
-	f.BoolVar(&c.NoTokenize, "no-tokenize", false, "answer 404 to /tokenize")
 	f.IntVar(&c.MeanOutput, "mean-output", 0, "mean output length where the request does not force it (0 = max_tokens)")
 	f.IntVar(&c.TokensPerChunk, "tokens-per-chunk", 1, "tokens in each chunk")
 	f.Float64Var(&c.EmptyChunks, "empty-chunks", 0, "`FRACTION` of token chunks whose text is empty")
 	f.IntVar(&c.ReasoningTokens, "reasoning-tokens", 0, "tokens of each answer that come as reasoning (chat, responses, messages)")
 	f.IntVar(&c.ToolTokens, "tool-tokens", 0, "last tokens of each answer that are the arguments of a tool call (chat, responses, messages)")
-	f.BoolVar(&c.FinishChunk, "finish-chunk", false, "send the finish reason of completions and chat in a chunk of its own")
-	f.BoolVar(&c.Incremental, "incremental", false, "send only what is new in each event of SGLang's /generate, not all text so far")
-	f.BoolVar(&c.LateHead, "late-head", false, "send the response head with the first chunk, not when the request has arrived")
-	f.BoolVar(&c.Coalesce, "coalesce", false, "write the events of one instant together, not one by one")
-	f.BoolVar(&c.CRLF, "crlf", false, "end the event stream's lines with CR LF")
-	f.BoolVar(&c.Comments, "comments", false, "send a comment before each event")
-	f.BoolVar(&c.Stamp, "stamp", false, "add \"sent_ns\", CLOCK_MONOTONIC just before the write, to each chunk")
-	f.BoolVar(&c.Gzip, "gzip", false, "compress responses for clients that accept it")
-	f.BoolVar(&c.RefuseExtras, "refuse-extras", false, "answer 400 to min_tokens, ignore_eos, cache_salt and token-id prompts")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with a key that requests must carry as bearer token or x-api-key")
 	f.StringArrayVar(&c.Headers, "header", nil, "`NAME: VALUE` of every response, repeatable, such as the \"target-pod: a\" of a gateway; {instance} is the server's number")
 	f.StringArrayVar(&c.BodyFields, "body-field", nil, "`PATH=VALUE` in every object of an answer, repeatable, such as nvext.worker_id={instance}")
 	f.DurationVar(&c.KeepAlive, "keep-alive", 0, "close connections that are idle for so long after a response (0 = never; vLLM: 5s)")
 	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
-	f.BoolVar(&c.NoHeaderFaults, "no-header-faults", false, "ignore X-Mock-Fault")
+	f.StringArrayVar(&o.quirks, "quirk", nil, "`NAME` of a way to differ from other servers, repeatable; see above")
 	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}")
 	f.StringVar(&o.tlsCert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
 	f.StringVar(&o.tlsKey, "tls-key", "", "the certificate's private key, `FILE` (PEM)")
@@ -180,6 +169,11 @@ func (o *mockOptions) complete() error {
 			return fmt.Errorf("mock: --fault: %w", err)
 		}
 		o.cfg.Faults = append(o.cfg.Faults, fault)
+	}
+	for _, name := range o.quirks {
+		if err := o.cfg.Quirk(name); err != nil {
+			return fmt.Errorf("mock: --quirk: %w", err)
+		}
 	}
 	if o.apiKeyFile != "" {
 		key, err := os.ReadFile(o.apiKeyFile)

@@ -144,6 +144,7 @@ func TestMockBadUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--template-tokens 14":              "want two numbers",
 		"--fault nonsense":                  "known are status",
+		"--quirk nonsense":                  `no quirk "nonsense"; known are ignore-salt`,
 		"--spread 3":                        "spread 3",
 		"--listen nowhere:http:x":           "--listen",
 		"--tls-cert x":                      "go together",
