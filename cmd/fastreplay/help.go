@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 )
 
@@ -114,6 +113,3 @@ func nearest(typed string, names []string) string {
 	}
 	return "; did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
 }
-
-// columns is how many columns of a terminal a text takes.
-func columns(text string) int { return uniseg.StringWidth(text) }
