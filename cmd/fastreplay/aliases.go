@@ -1,5 +1,10 @@
 package main
 
+import (
+	_ "embed"
+	"strings"
+)
+
 // alias is a flag as another tool has it, in one line of a table below.
 type alias struct {
 	name, short string
@@ -23,7 +28,7 @@ const (
 
 // aliasesOf lists what a command knows by other tools' names: profile has AIPerf's meaning where two tools differ.
 func aliasesOf(profile bool) []alias {
-	tables := [][]alias{aiperfAliases(), replayerAliases(), vllmAliases(), refusals(), meaningless()}
+	tables := [][]alias{aiperfAliases(), replayerAliases(), vllmAliases(), unused()}
 	if profile {
 		tables = append(tables, onlyAIPerf())
 	} else {
@@ -161,110 +166,32 @@ func endpointTypes() map[string]string {
 	}
 }
 
-// refusals would change what is sent or measured in a way that is not there.
-func refusals() []alias {
-	var all []alias
-	for _, r := range []struct{ names, why string }{
-		{"public-dataset hf-subset hf-weka-dataset hf-name hf-split", "nothing is downloaded here; give the file with --input-file"},
-		{"user-centric-rate num-users", "there are no users here; give --request-rate or --concurrency"},
-		{"prefill-concurrency warmup-prefill-concurrency", "there is no bound on what is in prefill; --concurrency bounds what is in flight"},
-		{"request-cancellation-rate request-cancellation-delay", "no request is cancelled on purpose here"},
-		{"warmup-duration num-warmup-sessions", "a warm-up is counted in requests; give --warmup-request-count"},
-		{"request-rate-ramp-duration ramp-up-strategy ramp-up-start-rps ramp-up-end-rps request-rate-series", "a ramp is --ramp FROM:TO:TIME here, such as 10:500:60s"},
-		{"num-conversations conversation-num num-sessions", "the trace has the conversations; --request-count bounds the requests"},
-		{"synthesis-prefix-len-multiplier synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier synthesis-output-len-multiplier synthesis-max-isl synthesis-max-osl",
-			"a trace is replayed as it is; fastreplay gen makes others"},
-		{"scenario search-recipe search-space sweep-type variant sweep-variant accuracy-benchmark", "a run is one measurement here; start one for each"},
-		{"image-width-mean image-height-mean audio-length-mean video-width video-height rankings-passages-mean", "prompts are text here"},
-		{"inter-turn-delay-cap-seconds max-idle-gap-cap-seconds trace-idle-gap-cap-seconds conversation-turn-delay-ratio session-delay-ratio", "delays are the trace's; --scale shortens all of its times"},
-		{"sharegpt-output-len", "answers have their recorded lengths; --no-force-output --extra-inputs max_tokens:N gives all the same bound"},
-		{"probe-request-rate", "no probes are sent beside the load; start a second fastreplay with its own rate"},
-		{"lora-modules lora-assignment", "one model is asked; give it with --model"},
-	} {
-		all = append(all, each(r.names, alias{refused: r.why})...)
-	}
-	return append(all, each("ignore-trace-delays", alias{takes: noValue, refused: "give --no-fixed-schedule and --request-rate or --concurrency to ignore times"})...)
-}
+// unusedFlags lists flags that have no meaning here.
+//
+//go:embed unused.txt
+var unusedFlags string
 
-// meaningless flags change neither what is sent nor what is measured here, so they are taken, each with its note.
-func meaningless() []alias {
-	var all []alias
-	for _, m := range []struct {
-		note                        string
-		one, switches, several, any string // the flags, by what follows them
-	}{
-		{note: "it is not needed: requests are built beforehand and sent by one thread (--lanes)",
-			one: `
-				workers-max max-workers record-processors record-processor-service-count num-producer channel-capacity threads
-				max-threads`},
-		{note: "there are no services that talk to each other",
-			one:      "zmq-host zmq-ipc-path api-port api-host",
-			switches: "zmq-dual-bind"},
-		{note: "progress is a line on the terminal, or plain lines where there is none",
-			one:      "ui ui-type stats-interval",
-			switches: "disable-tqdm no-sweep-table"},
-		{note: "there is one level of messages", one: "log-level", switches: "extra-verbose"},
-		{note: "the first request leaves at instant 0 in any case", switches: "fixed-schedule-auto-offset"},
-		{note: "token counts are always the server's", switches: "use-server-token-count"},
-		{note: "max_tokens is what is sent", switches: "use-legacy-max-tokens"},
-		{note: "output lengths are forced already (--no-force-output does not)", switches: "ignore-eos"},
-		{note: "connections are kept and reused", one: "connection-reuse-strategy"},
-		{note: "http or https, as the URL says", one: "transport transport-type"},
-		{note: "requests go to the URLs in turn, and name one model", one: "url-strategy model-selection-strategy"},
-		{note: "the API is what --endpoint-type says", one: "service-kind"},
-		{note: "one run is made; start it again for another",
-			one: `
-				num-profile-runs profile-run-cooldown-seconds confidence-level convergence-metric convergence-stat
-				convergence-threshold convergence-mode`},
-		{note: "there are no windows: all requests are measured", one: "measurement-interval stability-percentage"},
-		{note: "the servers are probed before the start (--no-probe does not)",
-			one: "wait-for-model-timeout wait-for-model-mode wait-for-model-interval ready-check-timeout-sec"},
-		{note: "it is not needed: prompts are proven on the server, or with the tokenizer.json of --tokenizer",
-			one:      "tokenizer-config tokenizer-revision tokenizer-mode",
-			switches: "tokenizer-trust-remote-code trust-remote-code skip-tokenizer-init apply-chat-template skip-chat-template"},
-		{note: "requests.jsonl, histograms.hlog and summary.json are always written, under those names; --export adds the files of another tool",
-			one: `
-				export-level profile-export-level profile-export-prefix profile-export-file result-filename summary-path
-				tracing-path label slice-duration timeline-itl-thresholds`,
-			switches: `
-				save-result save-detailed append-result export-outputs-json export-http-trace generate-plots plot-timeline
-				plot-dataset-stats auto-plot no-auto-plot plot-required show-trace-timing`},
-		{note: "p50, p90, p95, p99 and p99.9 of every metric are reported",
-			one: "metric-percentile metric-percentiles percentile-metrics"},
-		{note: "it is not kept", several: "metadata"},
-		{note: "each request has an X-Request-Id of its own", one: "request-id-prefix session-header"},
-		{note: "what the servers' GPUs do is not collected",
-			switches: "no-gpu-telemetry server-profiler profile",
-			any:      "gpu-telemetry"},
-		{note: "the targets' own metrics are read, into server_metrics.jsonl; --scrape-url names other pages, in their place",
-			any: "server-metrics server-metrics-url server-metrics-formats"},
-		{note: "results are files; nothing is sent elsewhere",
-			one: `
-				otel-url gen-ai-provider mlflow-tracking-uri mlflow-experiment mlflow-run-name mlflow-parent-run-id
-				wandb-project wandb-entity wandb-run-name`,
-			any: "otel-resource-attributes mlflow-tag mlflow-artifact-glob wandb-tag"},
-		{note: "latencies are measured at the socket, network included",
-			one:      "network-latency-mean network-latency-ping-interval",
-			switches: "network-latency-automatic"},
-		{note: "a run goes on to its end; --max-error-rate makes it INVALID", one: "failed-request-threshold"},
-		{note: "--cold says how the servers' caches begin", one: "cache-bust"},
-		{note: "the trace says what is asked, in its order; fastreplay gen makes one from a description",
-			one: `
-				dataset-sampling-strategy num-dataset-entries prompt-corpus isl isl-stddev osl osl-stddev
-				synthetic-input-tokens-mean synthetic-input-tokens-stddev output-tokens-mean output-tokens-stddev
-				prompt-input-tokens-mean prompt-input-tokens-stddev prompt-output-tokens-mean prompt-output-tokens-stddev
-				input-len output-len batch-size batch-size-text seq-dist sequence-distribution
-				num-prefix-prompts prefix-prompt-pool-size prefix-prompt-length prompt-prefix-pool-size prompt-prefix-length
-				shared-system-prompt-length user-context-prompt-length conversation-turn-mean conversation-turn-stddev
-				conversation-turn-delay-mean conversation-turn-delay-stddev session-turns-mean session-turns-stddev
-				session-turn-delay-mean session-turn-delay-stddev num-system-prompts system-prompt-length image-batch-size
-				audio-batch-size video-batch-size batch-size-image batch-size-audio`,
-			switches: "disable-shuffle no-oversample output-tokens-mean-deterministic"},
-	} {
-		all = append(all, each(m.one, alias{takes: aValue, note: m.note})...)
-		all = append(all, each(m.switches, alias{takes: noValue, note: m.note})...)
-		all = append(all, each(m.several, alias{takes: values, note: m.note})...)
-		all = append(all, each(m.any, alias{takes: anyValue, note: m.note})...)
+// unused reads the flags that have no meaning here: with what is said of them, or why they are refused.
+func unused() (all []alias) {
+	kinds := map[string]takes{"value": aValue, "switch": noValue, "values": values, "any": anyValue}
+	var like alias
+	for line := range strings.Lines(unusedFlags) {
+		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch word {
+		case "note:":
+			like = alias{note: rest}
+		case "refused:":
+			like = alias{refused: rest}
+		case "", "#":
+		default:
+			var known bool
+			if like.takes, known = kinds[word]; !known {
+				panic("BUG: unused.txt: " + line)
+			}
+			for _, like.name = range strings.Fields(rest) {
+				all = append(all, like)
+			}
+		}
 	}
 	return all
 }

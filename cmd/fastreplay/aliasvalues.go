@@ -10,15 +10,6 @@ import (
 	"time"
 )
 
-// each makes aliases that differ in nothing but their names.
-func each(names string, a alias) []alias {
-	var all []alias
-	for _, a.name = range strings.Fields(names) {
-		all = append(all, a)
-	}
-	return all
-}
-
 // oneOf translates words; others are refused.
 func oneOf(words map[string]string) func(string) (string, error) {
 	return func(text string) (string, error) {
