@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
@@ -125,7 +126,7 @@ func (r *replay) fit(context.Context) error {
 			return fmt.Errorf("--too-long drop: nothing is left: %s", words)
 		}
 		r.workload.LeftOut = int64(len(list))
-		r.leftOut = r.work.LeaveOut(list, r.runID, backend, fmt.Sprintf("longer than the server's context of %d tokens: left out by --too-long drop", limit))
+		r.leftOut = r.work.LeaveOut(list, r.runID, backend, fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords))
 		r.note("--too-long drop leaves out %s", words)
 	case tooLongClip:
 		for _, i := range list {

@@ -9,7 +9,10 @@
 // accessors allocate nothing; Parse and Reader allocate for each line.
 package record
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // None stands for an absent instant or number; it is null in JSON, never 0.
 const None = math.MinInt64
@@ -102,6 +105,14 @@ func (r *Record) Clear() {
 // tokens that are none, is 0 where the server tells it at other times; what any other leaves out is unknown.
 func (r *Record) ToldUsage() bool {
 	return r.TokensFrom == TokensFromUsage || r.PromptTokens != None || r.CachedTokens != None
+}
+
+// LeftOutWords end the Error of a request that the user left out of the run.
+const LeftOutWords = "left out by --too-long drop"
+
+// LeftOut reports whether the user left the request out: it counts as planned, but nobody failed.
+func (r *Record) LeftOut() bool {
+	return r.Outcome == NotSent && strings.HasSuffix(r.Error, LeftOutWords)
 }
 
 // DriftNS is sent - planned, in ns. It is never clamped: negative means that

@@ -3,13 +3,13 @@ package metrics
 import "github.com/fastreplay/fastreplay/codec/record"
 
 // Goodput is what the requests that met every SLO make. planned = Requests +
-// Failed + the ok ones that missed an SLO; one that missed several counts in
+// Failed + the ok ones that missed an SLO + what the user left out; one that missed several counts in
 // Missed for each of them, so that Missed says which SLO binds.
 type Goodput struct {
 	SLO          map[string]float64 `json:"slo,omitempty"`  // bounds in ms by "ttft_ms", …; only in the run's own, not in a target's
 	Requests     int64              `json:"requests"`       // that were ok and met every SLO
 	RequestsPerS float64            `json:"requests_per_s"` // of the run's duration, as in Throughput
-	Share        *float64           `json:"share"`          // of the planned requests; of a target: of its requests
+	Share        *float64           `json:"share"`          // of the planned requests that were not left out; of a target: of its requests
 	Missed       map[string]int64   `json:"missed"`         // ok requests by the SLO's name ("ttft", …)
 	Unmeasured   map[string]int64   `json:"unmeasured"`     // of those missed: requests without that latency
 	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
@@ -61,8 +61,9 @@ func (c *Collector) Goodput(s *Summary) {
 }
 
 func setGoodput(s *Summary, all *series, targets []series) {
-	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned)
+	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Workload.LeftOut)
 	if s.Goodput != nil {
+		s.Goodput.Failed -= s.Workload.LeftOut
 		s.Goodput.SLO = bounds(all.good.slos)
 	}
 	for i := range targets {

@@ -138,3 +138,39 @@ func TestRecountRefuses(t *testing.T) {
 		t.Errorf("no records: %v", err)
 	}
 }
+
+// TestLeftOutIsNoFailure: what the user left out of a run is no failure to a report of the records alone, nor does goodput count it.
+func TestLeftOutIsNoFailure(t *testing.T) {
+	dir := t.TempDir()
+	w, err := NewWriter(dir, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(4) {
+		var r record.Record
+		r.Clear()
+		r.Row, r.InputTokens, r.OutputTokens = i, 100, 10
+		if i == 0 {
+			r.Error = "longer than the server's context of 50 tokens: " + record.LeftOutWords
+		} else {
+			r.Outcome, r.Target, r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens = record.OK, "http://a:1", 0, 10, 20, 90, 10
+		}
+		w.Append(&r)
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := rebuild(dir, slos(t, "ttft:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Verdict.Reasons) != 1 || !strings.Contains(s.Verdict.Reasons[0], "left no summary.json") {
+		t.Errorf("reasons %q, want only that there was no summary", s.Verdict.Reasons)
+	}
+	if g := s.Goodput; *g.Share != 1 || g.Failed != 0 || g.Requests != 3 {
+		t.Errorf("goodput %+v, want all of 3", g)
+	}
+	if s.Requests.Planned != 4 || s.Workload.LeftOut != 1 || s.Workload.Requests != 3 || s.Workload.InputTokens != 300 || s.Workload.OutputTokens != 30 {
+		t.Errorf("planned %d, workload %+v", s.Requests.Planned, s.Workload)
+	}
+}

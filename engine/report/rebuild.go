@@ -32,13 +32,18 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	c := metrics.NewCollector(urls.list, slos...)
 	var endNS int64
 	var w metrics.Workload
-	w.Requests, err = EachRecord(dir, func(r *record.Record) {
+	records, err := EachRecord(dir, func(r *record.Record) {
 		target := -1 // it never had one
 		if r.Target != "" {
 			target = urls.of(r.Target)
 		}
 		c.Add(r, target)
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
+		if r.LeftOut() {
+			w.LeftOut++
+			return
+		}
+		w.Requests++
 		w.InputTokens += max(0, r.InputTokens)
 		w.OutputTokens += max(0, r.OutputTokens)
 	})
@@ -52,10 +57,10 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
 	s := c.Summary(metrics.RunInfo{
-		Planned: w.Requests, Limits: limits, Workload: w, Servers: servers,
+		Planned: records, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
 		Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
-			SummaryName, human.Many(w.Requests, "record"))},
+			SummaryName, human.Many(records, "record"))},
 	})
 	s.Run.Partial = true
 	return s, nil
