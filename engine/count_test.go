@@ -140,3 +140,37 @@ func TestCountVerbatimAsksOnce(t *testing.T) {
 		t.Errorf("%v, %v", err, w.IdealHits().Expected[0])
 	}
 }
+
+// TestCountedPromptsThatAreTooLong: a text that was counted is found too long before the start, and the others keep their counts.
+func TestCountedPromptsThatAreTooLong(t *testing.T) {
+	const n = 400
+	w, texts := verbatimWork(t, n)
+	chat, longest := backendOf(t, "chat"), 0
+	for _, text := range texts {
+		longest = max(longest, len(text))
+	}
+	if got := w.TooLong(longest/2, chat); len(got) > 0 {
+		t.Errorf("%d too long before they were counted", len(got))
+	}
+	if err := w.CountVerbatim(t.Context(), letters, new(atomic.Int64)); err != nil {
+		t.Fatal(err)
+	}
+	list := w.TooLong(longest/2, chat)
+	want, kept := 0, []int{}
+	for i, text := range texts {
+		if _, output := w.Lengths(i, chat); len(text)+output > longest/2 {
+			want++
+		} else {
+			kept = append(kept, len(text))
+		}
+	}
+	if len(list) != want || want == 0 || len(kept) == 0 {
+		t.Fatalf("%d of %d too long, want %d", len(list), n, want)
+	}
+	w.LeaveOut(list, "00000000", chat, "too long")
+	for i, tokens := range kept {
+		if w.ServerTokens(i) != tokens {
+			t.Fatalf("text %d has %d tokens, want %d", i, w.ServerTokens(i), tokens)
+		}
+	}
+}

@@ -8,13 +8,11 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is there word for word, so that only the
-// server can tell; output is 0 where the body or extra members say how long the answer may be.
+// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is there word for word and nobody has
+// counted it (CountVerbatim); output is 0 where the body or extra members say how long the answer may be.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	l := w.Trace.Literal(i)
-	if w.Made(i) {
-		prompt = w.builtTokens(i)
-	}
+	prompt = w.ServerTokens(i)
 	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.PayloadLiteral && !backend.OwnLength(l.Extra) {
 		output = max(n, backend.Traits().Least)
 	}
@@ -62,7 +60,15 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 		w.describe(&records[k], int(i), backend)
 		records[k].RequestID, records[k].Error = requestID(runID, w.Requests()-len(requests)+k), why
 	}
-	w.Plan = w.Plan.Only(kept[:w.Requests()-len(requests)])
+	sent := kept[:w.Requests()-len(requests)]
+	if w.Verbatim != nil {
+		v := &Verbatim{blockTokens: w.Verbatim.blockTokens}
+		for _, i := range sent {
+			v.prompts = append(v.prompts, w.Verbatim.prompts[i])
+		}
+		w.Verbatim = v
+	}
+	w.Plan = w.Plan.Only(sent)
 	w.Trace = w.Trace.Fitted(kept, w.Trace.InputTokens, w.Trace.OutputTokens)
 	return records
 }

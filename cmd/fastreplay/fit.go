@@ -93,7 +93,8 @@ type sized struct{ api.Backend }
 
 func (sized) OwnLength([]byte) bool { return true }
 
-// fit does with requests that are longer than the servers' context as --too-long says. What only the servers can count is sent.
+// fit does with requests that are longer than the servers' context as --too-long says. A prompt that is there word for word and
+// could not be counted is sent.
 func (r *replay) fit(context.Context) error {
 	limit, mode := r.probed.context, r.o.tooLong
 	if limit == 0 {
@@ -120,6 +121,7 @@ func (r *replay) fit(context.Context) error {
 	}
 	words := fmt.Sprintf("%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of %s, with %s prompt and %s output tokens",
 		human.Many(int64(len(list)), "request"), human.Many(int64(limit), "token"), r.trace.Row[list[0]], r.trace.Name, needs, human.Count(int64(output)))
+	fixed := slices.IndexFunc(list, func(i int32) bool { return !r.work.Made(int(i)) })
 	switch mode {
 	case tooLongDrop:
 		if len(list) == r.work.Requests() {
@@ -129,10 +131,8 @@ func (r *replay) fit(context.Context) error {
 		r.leftOut = r.work.LeaveOut(list, r.runID, backend, fmt.Sprintf("longer than the server's context of %d tokens: %s", limit, record.LeftOutWords))
 		r.note("--too-long drop leaves out %s", words)
 	case tooLongClip:
-		for _, i := range list {
-			if !r.work.Made(int(i)) {
-				return fmt.Errorf("--too-long clip: the prompt of row %d is there word for word, so how long it is only the server can tell; use --too-long drop", r.trace.Row[i])
-			}
+		if fixed >= 0 {
+			return fmt.Errorf("--too-long clip: the prompt of row %d is there word for word, and no part of it can be left out; use --too-long drop", r.trace.Row[list[fixed]])
 		}
 		tokens, ok := r.work.Clip(list, limit, backend)
 		if !ok {
@@ -141,7 +141,11 @@ func (r *replay) fit(context.Context) error {
 		r.workload.Clipped, r.workload.ClippedOff = int64(len(list)), tokens
 		r.note("--too-long clip shortens, by %s in all, %s", human.Many(tokens, "token"), words)
 	default:
-		return fmt.Errorf("the trace has %s; leave them out with --too-long drop, or shorten their prompts at the end with --too-long clip", words)
+		advice := "leave them out with --too-long drop"
+		if fixed < 0 {
+			advice += ", or shorten their prompts at the end with --too-long clip"
+		}
+		return fmt.Errorf("the trace has %s; %s", words, advice)
 	}
 	r.workload.Context, r.trace = int64(limit), r.work.Trace
 	r.literals = literalsOf(r.trace, r.work.Requests())

@@ -100,7 +100,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
 	r.noteHands()
-	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.fit, r.checkMetrics, r.countVerbatim, r.lay, r.build, r.verifyPrompts} {
+	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.countVerbatim, r.fit, r.checkMetrics, r.lay, r.build, r.verifyPrompts} {
 		err := step(ctx)
 		if ctx.Err() != nil { // what an interrupted step found out may be wrong
 			return errInterrupted()
