@@ -77,12 +77,7 @@ func loadQuantities() []loadQuantity {
 	return []loadQuantity{
 		{"requests", func(l *metrics.Load) string { return count(l.Requests) }},
 		{"mean rate", func(l *metrics.Load) string { return optional(l.RequestsPerS, rate) }},
-		{"most requests within 1 s", func(l *metrics.Load) string {
-			if l.Peak == nil {
-				return absent
-			}
-			return count(*l.Peak)
-		}},
+		{"most requests within 1 s", func(l *metrics.Load) string { return optional(l.Peak, count) }},
 		{"interarrival CV", func(l *metrics.Load) string {
 			return optional(l.GapCV, func(v float64) string { return human.Number(v, 3) })
 		}},
@@ -95,17 +90,11 @@ func loadQuantities() []loadQuantity {
 // amplifySection is what loads were before they were amplified; what they are is in the other sections.
 func amplifySection() section {
 	s := section{"before --amplify", []quantity{{"factor", func(r *Report) string {
-		if r.Amplify == nil {
-			return absent
-		}
-		return fmt.Sprintf("%g", r.Amplify.Factor)
+		return optional(r.Amplify, func(a metrics.Amplify) string { return fmt.Sprintf("%g", a.Factor) })
 	}}}}
 	for _, q := range loadQuantities() {
 		s.quantities = append(s.quantities, quantity{q.label, func(r *Report) string {
-			if r.Amplify == nil {
-				return absent
-			}
-			return q.of(&r.Amplify.Before)
+			return optional(r.Amplify, func(a metrics.Amplify) string { return q.of(&a.Before) })
 		}})
 	}
 	return s

@@ -52,7 +52,8 @@ func rate(perSecond float64) string {
 	return human.Rate(perSecond) + " rows/s"
 }
 
-func optional(v *float64, print func(float64) string) string {
+// optional prints what may not be there.
+func optional[T any](v *T, print func(T) string) string {
 	if v == nil {
 		return absent
 	}

@@ -101,10 +101,7 @@ func tokenSection() section {
 				continue
 			}
 			s.quantities = append(s.quantities, quantity{d.label + " " + name, func(r *Report) string {
-				if d.of(r) == nil {
-					return absent
-				}
-				return tokens(named(d.of(r), name))
+				return optional(d.of(r), func(d Distribution) string { return tokens(named(&d, name)) })
 			}})
 		}
 	}
@@ -112,16 +109,10 @@ func tokenSection() section {
 		quantity{"input total", func(r *Report) string { return r.InputTokens.total() }},
 		quantity{"output total", func(r *Report) string { return r.OutputTokens.total() }},
 		quantity{"word for word", func(r *Report) string {
-			if r.Literal == nil {
-				return absent
-			}
-			return human.Bytes(r.Literal.Bytes)
+			return optional(r.Literal, func(l Literal) string { return human.Bytes(l.Bytes) })
 		}},
 		quantity{"rows over the context", func(r *Report) string {
-			if r.Context == nil {
-				return absent
-			}
-			return count(r.Context.RowsOver)
+			return optional(r.Context, func(c Context) string { return count(c.RowsOver) })
 		}})
 	return s
 }
@@ -171,18 +162,12 @@ func typeName(name string) string {
 func sessionSection() section {
 	of := func(print func(*Sessions) string) func(*Report) string {
 		return func(r *Report) string {
-			if r.Sessions == nil {
-				return absent
-			}
-			return print(r.Sessions)
+			return optional(r.Sessions, func(s Sessions) string { return print(&s) })
 		}
 	}
 	times := func(name string, d func(*Sessions) *Distribution) func(*Report) string {
 		return of(func(s *Sessions) string {
-			if d(s) == nil {
-				return absent
-			}
-			return duration(named(d(s), name))
+			return optional(d(s), func(d Distribution) string { return duration(named(&d, name)) })
 		})
 	}
 	gaps := func(s *Sessions) *Distribution { return s.GapS }
@@ -213,10 +198,7 @@ func blockSection() section {
 	}
 	reuse := func(d func(*Reuse) *Distribution, print func(float64) string) func(*Report) string {
 		return of(func(r *Report) string {
-			if d(r.Reuse) == nil {
-				return absent
-			}
-			return print(d(r.Reuse).P50)
+			return optional(d(r.Reuse), func(d Distribution) string { return print(d.P50) })
 		})
 	}
 	return section{"blocks, unlimited cache", []quantity{
@@ -250,10 +232,7 @@ func lruSections(reports []*Report) []section {
 		s := section{title: title}
 		for _, tokens := range capacities {
 			s.quantities = append(s.quantities, quantity{human.Short(float64(tokens)) + " tokens", func(r *Report) string {
-				if r.Cache == nil {
-					return absent
-				}
-				return human.Share(ratio(r.Cache.at(tokens)))
+				return optional(r.Cache, func(c Cache) string { return human.Share(ratio(c.at(tokens))) })
 			}})
 		}
 		return s
