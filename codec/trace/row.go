@@ -107,13 +107,14 @@ func (p *rowParser) anyShape(line []byte) error {
 	end := 0 // of the value before
 	err := s.object(&p.key, func(key []byte) error {
 		f := p.format.field(key)
-		p.shape.addLead(line[end:s.i], f)
+		p.shape.text = append(p.shape.text, line[end:s.i]...)
+		p.shape.leads = append(p.shape.leads, lead{s.i - end, f})
 		err := p.member(f, &s)
 		end = s.i
 		return err
 	})
 	if err == nil {
-		p.shape.addTail(line[end:])
+		p.shape.text, p.shape.whole = append(p.shape.text, line[end:]...), true
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (p *rowParser) value(f field, s *scanner) error {
 		return p.literal(f, s)
 	}
 	if c := s.peek(); c != '-' && c-'0' > 9 {
-		return p.wrongKind(f, s)
+		return s.wrongKind(p.format.names[f], "not a number", "write it as a JSON number")
 	}
 	from := s.i
 	if v, ok := s.short(); ok && v <= math.MaxInt64 {
@@ -170,13 +171,13 @@ func (p *rowParser) value(f field, s *scanner) error {
 	return p.whole(f, number)
 }
 
-// wrongKind says that a value is no number, unless it is no JSON either.
-func (p *rowParser) wrongKind(f field, s *scanner) error {
+// wrongKind says that the next value is not what it must be, unless it is no JSON either.
+func (s *scanner) wrongKind(name, not, fix string) error {
 	from := s.i
 	if err := s.skip(1); err != nil {
 		return err
 	}
-	return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], clip(s.b[from:s.i])), "write it as a JSON number"}
+	return &rowError{fmt.Sprintf("%s is %s, %s", name, clip(s.b[from:s.i]), not), fix}
 }
 
 // time decodes a timestamp or a delay.
@@ -259,11 +260,7 @@ func rangeOf(f field) (low, high int64) {
 
 func (p *rowParser) typeName(s *scanner) error {
 	if s.peek() != '"' {
-		from := s.i
-		if err := s.skip(1); err != nil {
-			return err
-		}
-		return &rowError{fmt.Sprintf("type is %s, not a string", clip(s.b[from:s.i])), `write it as a string, for example "text"`}
+		return s.wrongKind("type", "not a string", `write it as a string, for example "text"`)
 	}
 	name, err := s.text(&p.typ)
 	if err != nil {
@@ -314,7 +311,7 @@ func (p *rowParser) setType(name []byte) error {
 // ids decodes hash_ids.
 func (p *rowParser) ids(s *scanner) error {
 	if s.peek() != '[' {
-		return wrongIDs(s)
+		return s.wrongKind("hash_ids", "not a list", "write [id,id,…] or leave it out")
 	}
 	s.i++
 	s.space()
@@ -394,14 +391,6 @@ func anyID(s *scanner, index int) (uint64, error) {
 
 func badID(index int, got []byte) error {
 	return &rowError{fmt.Sprintf("hash_ids[%d] is %s", index, clip(got)), "an id is a whole number from 0 to 18446744073709551615"}
-}
-
-func wrongIDs(s *scanner) error {
-	from := s.i
-	if err := s.skip(1); err != nil {
-		return err
-	}
-	return &rowError{fmt.Sprintf("hash_ids is %s, not a list", clip(s.b[from:s.i])), "write [id,id,…] or leave it out"}
 }
 
 // clip shortens a value for a message.

@@ -18,16 +18,6 @@ type lead struct {
 
 func (h *shape) forget() { h.text, h.leads, h.whole = h.text[:0], h.leads[:0], false }
 
-func (h *shape) addLead(text []byte, f field) {
-	h.text = append(h.text, text...)
-	h.leads = append(h.leads, lead{len(text), f})
-}
-
-func (h *shape) addTail(text []byte) {
-	h.text = append(h.text, text...)
-	h.whole = true
-}
-
 // sameShape decodes a row of the shape of the one before, into an empty p.row. It reports false for every other row, and for
 // one with a fault.
 func (p *rowParser) sameShape(line []byte) bool {
