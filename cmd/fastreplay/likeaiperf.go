@@ -15,28 +15,40 @@ func (h *hands) likeAIPerf(o *options) error {
 	}
 	given, p := h.flags.Changed, &o.pacing
 	whole := o.noStream || !given("no-stream")
+	return h.defaults("aiperf profile", []usual{
+		{"url", "localhost:8000", "--url localhost:8000", !given("url") && !given("targets")},
+		{"api", "chat", "--endpoint-type chat", !given("api")},
+		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", !given("no-stream")},
+		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout",
+			whole && !given("idle-timeout")},
+		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration") && !given("duration-grace")},
+		{"concurrency", "1", "--concurrency 1", p.notFixed && p.rate == "" && p.ramp == "" && !given("concurrency")},
+	})
+}
+
+// usual is what another tool does unless told otherwise: a value of our flag, how the tool says that ("" = it goes without saying),
+// and whether nothing else was asked for.
+type usual struct {
+	flag, text, words string
+	wanted            bool
+}
+
+// defaults sets what is wanted of another tool's defaults, and says so.
+func (h *hands) defaults(tool string, all []usual) error {
 	var set []string
-	for _, d := range []struct {
-		flag, text, words string
-		wanted            bool
-	}{
-		{"url", "localhost:8000", "--url localhost:8000", !given("targets")},
-		{"api", "chat", "--endpoint-type chat", true},
-		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", true},
-		{"idle-timeout", o.timeout.String(), "no limit on the time between two bytes of a whole response but --timeout", whole},
-		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration")},
-		{"concurrency", "1", "--concurrency 1", p.notFixed && p.rate == "" && p.ramp == ""},
-	} {
-		if given(d.flag) || !d.wanted {
+	for _, d := range all {
+		if !d.wanted {
 			continue
 		}
 		if err := h.flags.Set(d.flag, d.text); err != nil {
 			return err
 		}
-		set = append(set, d.words)
+		if d.words != "" {
+			set = append(set, d.words)
+		}
 	}
 	if len(set) > 0 {
-		h.note("as aiperf profile does unless told otherwise: %s", strings.Join(set, "; "))
+		h.note("as %s does unless told otherwise: %s", tool, strings.Join(set, "; "))
 	}
 	return nil
 }

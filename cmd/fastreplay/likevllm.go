@@ -56,11 +56,7 @@ func (h *hands) likeVLLM(o *options) error {
 		return slices.ContainsFunc(h.taken, func(t taken) bool { return t.name == name })
 	}
 	forced := timed || was("ignore-eos")
-	var set []string
-	for _, d := range []struct {
-		flag, text, words string
-		wanted            bool
-	}{
+	return h.defaults("vllm bench serve", []usual{
 		{"url", "127.0.0.1:8000", "--port 8000", !given("url") && !given("targets")},
 		{"limit", "1000", "--num-prompts 1000", !given("limit")},
 		{"block-tokens", "16", "--timed-trace-chunk-hash-size 16", timed && !given("block-tokens")},
@@ -71,19 +67,5 @@ func (h *hands) likeVLLM(o *options) error {
 		{"fields", "text_input=prompt,output_length=output_tokens", "", own && !given("fields")},
 		{"extra-inputs", "max_tokens:256", "--custom-output-len 256", own && !was("custom-output-len")},
 		{"extra-inputs", "ignore_eos:true", "", own && forced},
-	} {
-		if !d.wanted {
-			continue
-		}
-		if err := h.flags.Set(d.flag, d.text); err != nil {
-			return err
-		}
-		if d.words != "" {
-			set = append(set, d.words)
-		}
-	}
-	if len(set) > 0 {
-		h.note("as vllm bench serve does unless told otherwise: %s", strings.Join(set, "; "))
-	}
-	return nil
+	})
 }
