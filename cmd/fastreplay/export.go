@@ -39,11 +39,3 @@ func writeExports(say *terminal, dir string, names []string, slos ...metrics.SLO
 	}
 	return errors.Join(errs...)
 }
-
-// exportFailed tells what the user can mend, a file in the way, from a disk that failed.
-func exportFailed(err error) error {
-	if errors.Is(err, export.ErrExists) {
-		return err
-	}
-	return &exitError{exitInvalid, err.Error()}
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -38,7 +39,10 @@ not the run's own, and requests are counted again by their records.`,
 			}
 			say := newTerminal(c.ErrOrStderr())
 			if err := writeExports(say, args[0], exports, g.slos...); err != nil {
-				return exportFailed(err)
+				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
+					return err
+				}
+				return &exitError{exitInvalid, err.Error()}
 			}
 			if html != "" {
 				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, args[0], s) }); err != nil {

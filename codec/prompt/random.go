@@ -26,13 +26,6 @@ func mix(x uint64) uint64 {
 // keys derives the keys of runs from the seed.
 type keys struct{ block, unique uint64 }
 
-func newKeys(seed uint64) keys {
-	return keys{
-		block:  mix(mix(seed+golden) + blockDomain),
-		unique: mix(mix(seed+golden) + uniqueDomain),
-	}
-}
-
 func (k keys) ofBlock(id uint64) uint64   { return mix(k.block ^ id) }
 func (k keys) ofUnique(row uint64) uint64 { return mix(k.unique ^ row) }
 

@@ -43,7 +43,8 @@ func newWriter(seed uint64, all [columns]column, first column) writer {
 	if first.width != all[0].width {
 		panic("BUG: prompt: first tokens differ in width from column 0")
 	}
-	w := writer{keys: newKeys(seed), columns: all, first: first}
+	own := keys{block: mix(mix(seed+golden) + blockDomain), unique: mix(mix(seed+golden) + uniqueDomain)}
+	w := writer{keys: own, columns: all, first: first}
 	for j := range all {
 		w.offset[j] = w.group
 		w.group += all[j].width
