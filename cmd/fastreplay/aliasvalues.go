@@ -20,6 +20,18 @@ func oneOf(words map[string]string) func(string) (string, error) {
 	}
 }
 
+// namesOf lists the words of oneOf for the manual.
+func namesOf(words map[string]string) string {
+	var names []string
+	for _, theirs := range slices.Sorted(maps.Keys(words)) {
+		if ours := words[theirs]; ours != theirs {
+			theirs += "` is `" + ours
+		}
+		names = append(names, "`"+theirs+"`")
+	}
+	return strings.Join(names, ", ") + "; others are refused"
+}
+
 // prefixed puts something before the value.
 func prefixed(prefix string) func(string) (string, error) {
 	return func(text string) (string, error) { return prefix + text, nil }

@@ -14,6 +14,7 @@ import (
 
 // manualFiles are the pages of the manual: Markdown, named after their topics.
 //
+//go:generate go test -run TestManualIsFresh . -update
 //go:embed manual/*.md
 var manualFiles embed.FS
 

@@ -78,6 +78,7 @@ func newRootCommand() *cobra.Command {
 	root.SetVersionTemplate("fastreplay {{.Version}}\n")
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
 	root.SetHelpCommand(newHelpCommand(root))
+	groupFlags(root)
 	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()

@@ -92,7 +92,7 @@ func (p *layout) table() {
 		for i := range widths {
 			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 			for _, word := range strings.Fields(row[i]) {
-				least[i] = max(least[i], uniseg.StringWidth(word))
+				least[i] = min(p.width/2, max(least[i], uniseg.StringWidth(word)))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (p *layout) table() {
 				if n == len(lines) {
 					lines = append(lines, "")
 				}
-				lines[n] += strings.Repeat(" ", before-uniseg.StringWidth(lines[n])) + part
+				lines[n] += strings.Repeat(" ", max(min(2, before), before-uniseg.StringWidth(lines[n]))) + part
 			}
 			before += width + 2
 		}

@@ -24,44 +24,44 @@ const None = math.MinInt64
 // The zero value is not an empty record: call Clear first. The tags are the
 // keys that Parse reads; AppendJSON writes them and what follows from them.
 type Record struct {
-	Row         int64  `json:"row"`          // position in the trace file, from 0
+	Row         int64  `json:"row"`          // row in the trace file, from 0; with --amplify the row of which the request is a copy
 	RequestID   string `json:"request_id"`   // as sent in X-Request-Id
-	Session     int64  `json:"session"`      // conversation in the trace
-	SessionName string `json:"session_name"` // where it has one that is no number; its key is left out when ""
-	Turn        int64  `json:"turn"`         // turn within the session
-	Type        string `json:"type"`         // kind of request in the trace; its key is left out when ""
-	Target      string `json:"target"`       // URL of the instance
-	Peer        string `json:"peer"`         // address that the connection reached
-	Instance    string `json:"instance"`     // who answered, as the response says; its key is left out when ""
-	History     string `json:"history"`      // with live history: what a follow-up turn carried, live, partly or recorded; its key is left out when ""
+	Session     int64  `json:"session"`      // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
+	SessionName string `json:"session_name"` // the conversation's name if that is no number; absent otherwise
+	Turn        int64  `json:"turn"`         // turn in the conversation
+	Type        string `json:"type"`         // kind of request in the trace; absent if it has none
+	Target      string `json:"target"`       // URL it was sent to
+	Peer        string `json:"peer"`         // address that was used
+	Instance    string `json:"instance"`     // who answered, as header or answer says; absent if neither does
+	History     string `json:"history"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 
-	PlannedNS         int64 `json:"planned_ns"`          // when the plan releases the request
-	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte (last attempt)
-	ConnWaitNS        int64 `json:"conn_wait_ns"`        // duration: how long the request waited for a connection
-	WrittenNS         int64 `json:"written_ns"`          // the kernel accepted the last byte
+	PlannedNS         int64 `json:"planned_ns"`          // when it was to leave
+	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte; of the last attempt, if it was sent again
+	ConnWaitNS        int64 `json:"conn_wait_ns"`        // how long it waited for a connection
+	WrittenNS         int64 `json:"written_ns"`          // the kernel had taken the last byte
 	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
-	DepartedNS        int64 `json:"departed_ns"`         // the kernel sent the last byte of the first write, where that fits one flight
-	AckedNS           int64 `json:"acked_ns"`            // the peer's kernel acknowledged the last byte
+	DepartedNS        int64 `json:"departed_ns"`         // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
+	AckedNS           int64 `json:"acked_ns"`            // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
 	HeadersNS         int64 `json:"headers_ns"`          // the response head was complete
 	FirstTokenNS      int64 `json:"first_token_ns"`      // first token chunk
 	FirstTextNS       int64 `json:"first_text_ns"`       // first token chunk with text in it
 	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
 	DoneNS            int64 `json:"done_ns"`             // end of the response body
-	GatewayNS         int64 `json:"gateway_ns"`          // duration: what a gateway before the server says it took itself; its key is left out where none says so
-	UpstreamNS        int64 `json:"upstream_ns"`         // duration: how long it says that it waited for the head of the server's response; likewise
+	GatewayNS         int64 `json:"gateway_ns"`          // duration that a gateway (LiteLLM) says it took itself; absent if none says so
+	UpstreamNS        int64 `json:"upstream_ns"`         // duration for which a gateway (LiteLLM, Envoy) says it waited for the head of the server's response; absent if none says so
 
-	InputTokens      int64      `json:"input_tokens"`      // recorded prompt length in the trace; absent where the prompt is there word for word
+	InputTokens      int64      `json:"input_tokens"`      // prompt length as recorded; null if the trace has the prompt verbatim
 	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it
-	OutputTokens     int64      `json:"output_tokens"`     // recorded completion length in the trace, as asked for
-	CompletionTokens int64      `json:"completion_tokens"` // completion length, see TokensFrom
-	TokensFrom       TokensFrom `json:"tokens_from"`       // who counted CompletionTokens
-	Chunks           int64      `json:"chunks"`            // token chunks
-	Choices          int64      `json:"choices"`           // how many answers came, each a choice of its own; 0 or 1, and no key, of one
-	DecodeNS         int64      `json:"decode_ns"`         // duration: from the first token chunk of a choice to its last, all choices together; its key is left out with one choice
-	FinishReason     string     `json:"finish_reason"`
+	OutputTokens     int64      `json:"output_tokens"`     // completion length as recorded, which is asked for
+	CompletionTokens int64      `json:"completion_tokens"` // completion length as the server counted it, or token chunks
+	TokensFrom       TokensFrom `json:"tokens_from"`       // usage, or chunks if the server sent no usage and chunks were counted
+	Chunks           int64      `json:"chunks"`            // token chunks that came
+	Choices          int64      `json:"choices"`           // how many choices came; absent if one
+	DecodeNS         int64      `json:"decode_ns"`         // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
+	FinishReason     string     `json:"finish_reason"`     // as the server gave it
 
-	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // what an ideal prefix cache would have had
-	CachedTokens         int64 `json:"cached_tokens"`          // as the server reported
+	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // prompt tokens that an ideal prefix cache would have held; null if unknown
+	CachedTokens         int64 `json:"cached_tokens"`          // prompt tokens that the server found in its cache, as it reported
 
 	// BuiltTokens is the prompt length that the request was built for: the
 	// recorded one, or more where the server's template alone is longer. It
@@ -78,12 +78,12 @@ type Record struct {
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
-	Status        int64   `json:"status"` // HTTP status
-	Outcome       Outcome `json:"outcome"`
-	Error         string  `json:"error"`  // the server's message or ours; "" when there is none
-	Resent        int64   `json:"resent"` // how often it was sent again
-	BytesSent     int64   `json:"bytes_sent"`
-	BytesReceived int64   `json:"bytes_received"`
+	Status        int64   `json:"status"`         // HTTP status
+	Outcome       Outcome `json:"outcome"`        // how it ended: one of the outcomes below
+	Error         string  `json:"error"`          // the server's message, or ours; null if there is none
+	Resent        int64   `json:"resent"`         // 1 if it was sent again on a fresh connection
+	BytesSent     int64   `json:"bytes_sent"`     // on the wire, heads included
+	BytesReceived int64   `json:"bytes_received"` // on the wire, heads included
 }
 
 // Clear makes every field absent; the outcome becomes NotSent, which is what

@@ -14,12 +14,11 @@ import (
 
 // Document is what `inspect --json` prints.
 type Document struct {
-	Schema int       `json:"schema"` // 1
-	Traces []*Report `json:"traces"`
+	Schema int       `json:"schema"` // version of this document: 1
+	Traces []*Report `json:"traces"` // one for each trace
 }
 
-// Report is what is in one trace. Ratios are 0..1, units are in the names, and a pointer or list that is nil (null)
-// is about something that the trace does not have.
+// Report is what is in one trace. Ratios are 0..1, units are in the names, and what the trace does not have is null.
 type Report struct {
 	Trace       string    `json:"trace"`        // file name
 	Format      string    `json:"format"`       // a name of trace.Formats
@@ -28,34 +27,33 @@ type Report struct {
 	FileRows    int64     `json:"file_rows"`    // rows in the file, bad ones included
 	Rows        int64     `json:"rows"`         // rows analysed: good and selected
 	Untimed     bool      `json:"untimed"`      // no row says when it arrived
-	Literal     *Literal  `json:"literal"`      // prompts and bodies that are there word for word
+	Literal     *Literal  `json:"literal"`      // prompts and bodies that the trace has verbatim; null if none
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
 
-	// Amplify says what the load was before it was multiplied: all else here is about what it is. Absent where it was not.
-	Amplify *metrics.Amplify `json:"amplify,omitempty"`
+	Amplify *metrics.Amplify `json:"amplify,omitempty"` // the load multiplied, as in summary.json; all else here is about the load after it; absent without --amplify
 
-	Arrivals     Arrivals        `json:"arrivals"`
-	InputTokens  Lengths         `json:"input_tokens"`
-	OutputTokens Lengths         `json:"output_tokens"`
-	TotalTokens  *Distribution   `json:"total_tokens"` // input and output of a row together
-	Types        []Type          `json:"types"`
-	Sessions     *Sessions       `json:"sessions"`
-	Blocks       *Blocks         `json:"blocks"`
-	Cache        *Cache          `json:"prefix_cache"`
-	Reuse        *Reuse          `json:"reuse_distance"`
-	Routing      []*route.Oracle `json:"routing,omitempty"` // hits by who routes, a part for each size of caches; absent unless instances were asked for
-	Context      *Context        `json:"context"`
-	Replay       Replay          `json:"replay"`
+	Arrivals     Arrivals        `json:"arrivals"`          // rates and bursts
+	InputTokens  Lengths         `json:"input_tokens"`      // prompt lengths
+	OutputTokens Lengths         `json:"output_tokens"`     // completion lengths
+	TotalTokens  *Distribution   `json:"total_tokens"`      // input and output of a row together
+	Types        []Type          `json:"types"`             // kinds of requests; null if no row names one
+	Sessions     *Sessions       `json:"sessions"`          // conversations; null if no row is part of one
+	Blocks       *Blocks         `json:"blocks"`            // hash ids; null if no row has any
+	Cache        *Cache          `json:"prefix_cache"`      // hits of caches of any size; null without blocks
+	Reuse        *Reuse          `json:"reuse_distance"`    // what lies between two uses of a block; null without blocks
+	Routing      []*route.Oracle `json:"routing,omitempty"` // with --instances: hits by who routes, as routing of summary.json without actual: a part for caches without a limit and one for each of --cache-tokens; absent otherwise
+	Context      *Context        `json:"context"`           // with --max-model-len: rows that exceed it; null otherwise
+	Replay       Replay          `json:"replay"`            // bytes that a replay needs
 }
 
-// Literal is what is there word for word. How many tokens it has, and how much of it a cache would hold, only the server can
-// tell: such rows are in the lengths where they say them, and in no cache.
+// Literal is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
+// rows are in the lengths if they say them, and in no cache.
 type Literal struct {
-	Texts    int64 `json:"texts"`
-	Messages int64 `json:"messages"`
-	Payloads int64 `json:"payloads"`
-	Bytes    int64 `json:"bytes"` // as JSON
+	Texts    int64 `json:"texts"`    // rows with a text
+	Messages int64 `json:"messages"` // rows with messages
+	Payloads int64 `json:"payloads"` // rows with a whole body
+	Bytes    int64 `json:"bytes"`    // size of all of them as JSON
 }
 
 // Severity says what a finding means for a replay.
@@ -70,89 +68,90 @@ const (
 
 // Finding is something about the trace that people should know.
 type Finding struct {
-	Severity Severity `json:"severity"`
-	Text     string   `json:"text"` // what, where, and what to do about it
+	Severity Severity `json:"severity"` // refusal (a replay would refuse the trace), bad_row or note
+	Text     string   `json:"text"`     // what, where, and what to do about it
 }
 
 // Arrivals is when the rows come. Instants count from the first row.
 type Arrivals struct {
-	SpanS            float64       `json:"span_s"`              // first to last row
-	RowsPerS         *float64      `json:"rows_per_s"`          // rows / span; nil where the span is 0
-	InputTokensPerS  *float64      `json:"input_tokens_per_s"`  // nil where the span is 0
-	OutputTokensPerS *float64      `json:"output_tokens_per_s"` // nil where the span is 0
-	Instants         int64         `json:"distinct_instants"`
+	SpanS            float64       `json:"span_s"`                // first to last row
+	RowsPerS         *float64      `json:"rows_per_s"`            // rows / span; null if the span is 0
+	InputTokensPerS  *float64      `json:"input_tokens_per_s"`    // null if the span is 0
+	OutputTokensPerS *float64      `json:"output_tokens_per_s"`   // null if the span is 0
+	Instants         int64         `json:"distinct_instants"`     // different timestamps
 	LargestBurst     int64         `json:"largest_burst"`         // most rows at one instant
 	LargestBurstAtS  float64       `json:"largest_burst_at_s"`    // the first such instant
 	PeakRows         int64         `json:"peak_rows_in_1s"`       // most rows within [t, t + 1 s), any t
 	PeakAtS          float64       `json:"peak_at_s"`             // the first such t that is an arrival
-	GapS             *Distribution `json:"interarrival_s"`        // from a row to the next, 0 within a burst; nil below 2 rows
-	GapCV            *float64      `json:"interarrival_cv"`       // standard deviation / mean of the gaps; nil where the span is 0
-	BinS             float64       `json:"timeline_bin_s"`        // width of a bin of Timeline
-	Timeline         []int64       `json:"timeline_rows_per_bin"` // rows by time, the last bin closed at the end
+	GapS             *Distribution `json:"interarrival_s"`        // from a row to the next, 0 within a burst; null below 2 rows
+	GapCV            *float64      `json:"interarrival_cv"`       // standard deviation / mean of the gaps; null if the span is 0
+	BinS             float64       `json:"timeline_bin_s"`        // width of a bin of timeline_rows_per_bin
+	Timeline         []int64       `json:"timeline_rows_per_bin"` // rows by time in 64 bins, the last one closed at the end
 }
 
 // Lengths is the tokens of all rows that say them.
 type Lengths struct {
-	Total int64 `json:"total"`
+	Total int64 `json:"total"` // sum over all rows
 	Distribution
 	Histogram []Bin `json:"histogram"` // by powers of two
 }
 
 // Bin is a bar of a histogram: From <= value < To.
 type Bin struct {
-	From  float64 `json:"from"`
-	To    float64 `json:"to"`
-	Count int64   `json:"count"`
+	From  float64 `json:"from"`  // smallest value of the bin
+	To    float64 `json:"to"`    // end of the bin: values are below it
+	Count int64   `json:"count"` // values in it
 }
 
 // Type is a kind of request.
 type Type struct {
-	Name       string  `json:"type"` // "" for rows that name none
-	Rows       int64   `json:"rows"`
-	Share      float64 `json:"share"` // of the rows
-	MeanInput  float64 `json:"mean_input_tokens"`
-	MeanOutput float64 `json:"mean_output_tokens"`
+	Name       string  `json:"type"`               // name; "" for rows that name none
+	Rows       int64   `json:"rows"`               // rows of the type
+	Share      float64 `json:"share"`              // of the rows
+	MeanInput  float64 `json:"mean_input_tokens"`  // mean prompt length
+	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
 }
 
 // Sessions is the conversations. A trace has no ends of requests, so whether a turn began before the one before it had
-// ended depends on how fast one assumes the server was: a turn lasts AssumedTTFTS + (output tokens - 1) * AssumedTPOTS.
+// ended depends on how fast one assumes the server was: a turn lasts assumed_ttft_s +
+// (output tokens - 1) × assumed_tpot_s.
 type Sessions struct {
-	Sessions  int64         `json:"sessions"`
+	Sessions  int64         `json:"sessions"`            // conversations
 	MultiTurn int64         `json:"multi_turn_sessions"` // of two rows or more
 	Turns     *Distribution `json:"turns_per_session"`   // rows of a session in the selection
 	Followups int64         `json:"followup_turns"`      // rows whose parent comes before them in the selection
 	Orphans   int64         `json:"orphan_turns"`        // rows that name a parent that does not
 
-	GapS   *Distribution `json:"turn_gap_s"`     // parent's arrival to the turn's; nil without follow-ups
+	GapS   *Distribution `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
 	AtOnce int64         `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
-	TTFTS  float64       `json:"assumed_ttft_s"` // what the next three were computed with
-	TPOTS  float64       `json:"assumed_tpot_s"`
+	TTFTS  float64       `json:"assumed_ttft_s"` // what the next three were computed with (--assume-ttft)
+	TPOTS  float64       `json:"assumed_tpot_s"` // likewise (--assume-tpot)
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
-	Overlaps     int64         `json:"overlapping_turns"`
-	OverlapShare *float64      `json:"overlapping_share"`
-	ThinkS       *Distribution `json:"think_time_s"` // parent's end to the turn's arrival, of those that do not overlap
+	Overlaps     int64         `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
+	OverlapShare *float64      `json:"overlapping_share"` // overlapping_turns as a share of followup_turns
+	ThinkS       *Distribution `json:"think_time_s"`      // parent's end to the turn's arrival, of those that do not overlap
 }
 
 // Blocks is the hash ids.
 type Blocks struct {
-	References  int64  `json:"references"`         // ids in all rows
-	Distinct    int64  `json:"distinct_ids"`       // different ids
-	DistinctAll int64  `json:"distinct_prefixes"`  // different ids together with all before them: what a prefix cache holds
-	WithoutID   int64  `json:"blocks_without_id"`  // blocks of prompts beyond their ids: unique to their row
-	BareRows    int64  `json:"rows_without_ids"`   // rows that have no ids at all
-	TwoLengths  int64  `json:"ids_of_two_lengths"` // ids that stand for a different number of tokens in different places
-	ManyBefore  int64  `json:"ids_after_different_ids"`
-	Names       string `json:"ids_name"` // "prefixes" where each id always follows the same id, otherwise "contents"
+	References  int64  `json:"references"`              // ids in all rows
+	Distinct    int64  `json:"distinct_ids"`            // different ids
+	DistinctAll int64  `json:"distinct_prefixes"`       // different ids together with all before them: what a prefix cache holds
+	WithoutID   int64  `json:"blocks_without_id"`       // blocks of prompts beyond their ids: unique to their row
+	BareRows    int64  `json:"rows_without_ids"`        // rows that have no ids at all
+	TwoLengths  int64  `json:"ids_of_two_lengths"`      // ids that stand for a different number of tokens in different places
+	ManyBefore  int64  `json:"ids_after_different_ids"` // ids that follow different ids in different places
+	Names       string `json:"ids_name"`                // "prefixes" if each id always follows the same id, else "contents"
 }
 
 // Cache is what prefix caches would have held when each row arrived. A block is an id together with all before it.
 type Cache struct {
-	Infinite Infinite `json:"infinite"`
+	Infinite Infinite `json:"infinite"` // hits of an unlimited cache
 	// LRU is a row for each capacity asked for, Curve the same at many, for a plot. Definition says what a hit is.
-	LRU              []Capacity `json:"lru"`
-	Curve            []Capacity `json:"lru_curve"`
+	LRU              []Capacity `json:"lru"`                   // hits of LRU caches of the capacities of --cache-tokens
+	Curve            []Capacity `json:"lru_curve"`             // the same at more capacities, for plots
 	SaturationTokens int64      `json:"lru_saturation_tokens"` // the smallest capacity that holds as much as an unlimited one, in order
-	Definition       string     `json:"lru_definition"`
+	Definition       string     `json:"lru_definition"`        // how the caches work, in a sentence
 
 	at func(tokens int64) Capacity // any capacity
 }
@@ -168,39 +167,39 @@ type Infinite struct {
 
 // Capacity is the hits of an LRU cache of one size.
 type Capacity struct {
-	Tokens          int64   `json:"capacity_tokens"`
-	BlockRatio      float64 `json:"block_ratio"`
-	TokenRatio      float64 `json:"token_ratio"`
-	TailFirstBlocks float64 `json:"tail_first_block_ratio"`
-	TailFirstTokens float64 `json:"tail_first_token_ratio"`
+	Tokens          int64   `json:"capacity_tokens"`        // room of the cache
+	BlockRatio      float64 `json:"block_ratio"`            // share of the blocks that hit, in order
+	TokenRatio      float64 `json:"token_ratio"`            // share of the input tokens that hit, in order
+	TailFirstBlocks float64 `json:"tail_first_block_ratio"` // share of the blocks that hit if a row's blocks are touched from last to first
+	TailFirstTokens float64 `json:"tail_first_token_ratio"` // likewise of the input tokens
 }
 
 // Reuse is how far back the last use of a repeated block lies.
 type Reuse struct {
-	References      int64         `json:"references"` // repeated blocks
-	TimeS           *Distribution `json:"time_s"`     // nil without any
-	Tokens          *Distribution `json:"tokens"`     // of the other blocks used since, each a whole block; nil without any
-	TimeHistogram   []Bin         `json:"time_histogram"`
-	TokensHistogram []Bin         `json:"tokens_histogram"`
+	References      int64         `json:"references"`       // repeated blocks
+	TimeS           *Distribution `json:"time_s"`           // time since the last use of a block; null without any
+	Tokens          *Distribution `json:"tokens"`           // tokens in the other blocks used since, each a whole block; null without any
+	TimeHistogram   []Bin         `json:"time_histogram"`   // of the times, s
+	TokensHistogram []Bin         `json:"tokens_histogram"` // of the tokens
 }
 
 // Context is the rows that a model's context cannot hold.
 type Context struct {
-	MaxModelLen int64   `json:"max_model_len"`
-	RowsOver    int64   `json:"rows_over"` // input and output above it
-	Share       float64 `json:"share"`
-	FirstRow    *int64  `json:"first_row"` // its place in the file, from 0; nil = none
+	MaxModelLen int64   `json:"max_model_len"` // as given
+	RowsOver    int64   `json:"rows_over"`     // rows whose input and output together exceed it
+	Share       float64 `json:"share"`         // rows_over as a share of the rows
+	FirstRow    *int64  `json:"first_row"`     // place of the first such row in the file, from 0; null if there is none
 }
 
 // Replay is what a replay has to hold in memory, by --prompt.
 type Replay struct {
-	TokenIDs Volume `json:"token_ids"`
-	Text     Volume `json:"text"` // with the built-in vocabulary
+	TokenIDs Volume `json:"token_ids"` // with prompts of token ids
+	Text     Volume `json:"text"`      // with prompts of words of the built-in vocabulary
 }
 
 // Volume is the size of all prompts as they stand in the request bodies.
 type Volume struct {
-	PromptBytes  int64 `json:"prompt_bytes"`
-	LargestBytes int64 `json:"largest_prompt_bytes"`
-	MemoryBytes  int64 `json:"memory_bytes"` // with what stands around the prompts, about
+	PromptBytes  int64 `json:"prompt_bytes"`         // of all prompts, as they stand in the bodies; exact
+	LargestBytes int64 `json:"largest_prompt_bytes"` // of the largest prompt
+	MemoryBytes  int64 `json:"memory_bytes"`         // of all requests: about 350 bytes each beside the prompts
 }

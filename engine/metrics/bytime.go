@@ -16,16 +16,16 @@ const mostLines = 64
 // Step is what became of the requests of one target, or of one instance, that were sent within a step of time: a line of
 // timeline.jsonl. One that was not sent counts at its planned instant.
 type Step struct {
-	FromS    float64          `json:"from_s"`
-	ToS      float64          `json:"to_s"`
-	Target   string           `json:"target,omitempty"`
-	Instance string           `json:"instance,omitempty"` // as answers name it; then no target
-	Requests int64            `json:"requests"`
-	OK       int64            `json:"ok"`
-	Failed   map[string]int64 `json:"failed"`    // by outcome
-	InFlight float64          `json:"in_flight"` // mean over the step
-	TTFTP50  *float64         `json:"ttft_p50_ms"`
-	TTFTP99  *float64         `json:"ttft_p99_ms"`
+	FromS    float64          `json:"from_s"`             // begin of the step, since the start of the run
+	ToS      float64          `json:"to_s"`               // end of the step
+	Target   string           `json:"target,omitempty"`   // URL; absent in the line of an instance
+	Instance string           `json:"instance,omitempty"` // as answers name it; absent in the line of a target
+	Requests int64            `json:"requests"`           // sent in the step, or, if unsent, planned in it
+	OK       int64            `json:"ok"`                 // of these, those that ended ok
+	Failed   map[string]int64 `json:"failed"`             // of these, those that did not, by outcome
+	InFlight float64          `json:"in_flight"`          // mean over the step
+	TTFTP50  *float64         `json:"ttft_p50_ms"`        // of the step's requests, by nearest rank; null without any
+	TTFTP99  *float64         `json:"ttft_p99_ms"`        // likewise
 
 	ttft []int64
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
-// Gateway is what a gateway before the servers said of its own time and of theirs, over OK requests.
+// Gateway is what a gateway before the servers said of its own time and of theirs, over ok requests.
 type Gateway struct {
-	Requests    int64        `json:"requests"`      // whose gateway told one of the two
-	OwnMS       *Percentiles `json:"own_ms"`        // that it took itself; null where it does not say
-	UpstreamMS  *Percentiles `json:"upstream_ms"`   // that it waited for the head of the server's response
+	Requests    int64        `json:"requests"`      // those whose gateway told one of the two times
+	OwnMS       *Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not say
+	UpstreamMS  *Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not say
 	Share       *float64     `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
 	ServerShare *float64     `json:"server_share"`  // of TTFT: upstream_ms
 }
 
-// gatewayCounts is over OK requests.
+// gatewayCounts is over ok requests.
 type gatewayCounts struct {
 	requests            int64
 	own, upstream       *Distribution

@@ -2,16 +2,15 @@ package metrics
 
 import "github.com/fastreplay/fastreplay/codec/record"
 
-// Goodput is what the requests that met every SLO make. planned = Requests +
-// Failed + the ok ones that missed an SLO + what the user left out; one that missed several counts in
-// Missed for each of them, so that Missed says which SLO binds.
+// Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
+// a bound + what the user left out. One that missed several counts in missed for each of them, so missed says which bound binds.
 type Goodput struct {
-	SLO          map[string]float64 `json:"slo,omitempty"`  // bounds in ms by "ttft_ms", …; only in the run's own, not in a target's
-	Requests     int64              `json:"requests"`       // that were ok and met every SLO
-	RequestsPerS float64            `json:"requests_per_s"` // of the run's duration, as in Throughput
-	Share        *float64           `json:"share"`          // of the planned requests that were not left out; of a target: of its requests
-	Missed       map[string]int64   `json:"missed"`         // ok requests by the SLO's name ("ttft", …)
-	Unmeasured   map[string]int64   `json:"unmeasured"`     // of those missed: requests without that latency
+	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
+	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
+	RequestsPerS float64            `json:"requests_per_s"` // good requests over the run's duration
+	Share        *float64           `json:"share"`          // of the planned requests that were not left out (--too-long drop); of a target: of its requests
+	Missed       map[string]int64   `json:"missed"`         // ok requests by the bound that they missed: ttft, tpot, …
+	Unmeasured   map[string]int64   `json:"unmeasured"`     // requests of missed that have no such latency
 	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
 }
 

@@ -11,15 +11,15 @@ import (
 // run. It counts those that were sent: turns = live + partly + recorded.
 type History struct {
 	Turns    int64 `json:"turns"`    // follow-up turns that were sent
-	Live     int64 `json:"live"`     // with what was answered to all turns before
-	Partly   int64 `json:"partly"`   // to some of them; else as recorded
-	Recorded int64 `json:"recorded"` // as recorded
-	Answers  int64 `json:"answers"`  // live ones in all turns
+	Live     int64 `json:"live"`     // turns in which all earlier answers are live
+	Partly   int64 `json:"partly"`   // turns in which some are; the others are as recorded
+	Recorded int64 `json:"recorded"` // turns in which none is
+	Answers  int64 `json:"answers"`  // live answers in all turns
 
 	// Why the latest answer that was not live was not: of the turns of partly and recorded.
-	Why HistoryGaps `json:"not_live"`
+	Why HistoryGaps `json:"not_live"` // turns by why the latest answer that is not live is not
 
-	MakeUS *Percentiles `json:"make_us"` // from the end of a turn until the body of one that goes on from it was made
+	MakeUS *Percentiles `json:"make_us"` // time from the end of a turn until the body of the next one was made
 }
 
 // HistoryGaps counts turns by why an answer in them is not live.

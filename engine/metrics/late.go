@@ -6,20 +6,19 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Late joins the requests that left later than --max-drift with what the machine did at that time.
+// Late is the requests that left later than --max-drift, joined with what the machine did at that time.
 type Late struct {
-	Requests  int64    `json:"requests"` // later than --max-drift
-	Stolen    *Overlap `json:"stolen"`   // null where unknown
-	Throttled *Overlap `json:"throttled"`
-	Waited    *Overlap `json:"lane_run_queue"`
+	Requests  int64    `json:"requests"`       // later than --max-drift
+	Stolen    *Overlap `json:"stolen"`         // those that stolen processor time can explain; null where unknown, and without a late request
+	Throttled *Overlap `json:"throttled"`      // those that a CPU limit can explain; likewise
+	Waited    *Overlap `json:"lane_run_queue"` // those that a wait of the sending threads for a core can explain; likewise
 }
 
 // Overlap is how many late requests one cause could have made late: it took at least half of their lateness in the
-// intervals from their instant to their leaving. Others is the share of the punctual requests, 0..1, at whose instants it
-// took as much: what chance alone would give. Null without a punctual request.
+// intervals from their instant to their leaving. others_share is what chance alone would give.
 type Overlap struct {
-	Requests int64    `json:"requests"`
-	Others   *float64 `json:"others_share"`
+	Requests int64    `json:"requests"`     // late requests that it can explain: it took at least half of their lateness
+	Others   *float64 `json:"others_share"` // share of the punctual requests that met as much of it; null without any
 }
 
 // accountedNS is how late the kernel may book stolen and waited time: a tick of a kernel with HZ=100.

@@ -12,24 +12,24 @@ import (
 
 // Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since the start.
 type Outage struct {
-	Target   string   `json:"target"`
-	Address  string   `json:"address,omitempty"` // where the target has several
-	FromS    float64  `json:"from_s"`            // 0 = from its first request on
-	ToS      *float64 `json:"to_s"`              // when a request was sent that succeeded again; null = none was
+	Target   string   `json:"target"`            // URL
+	Address  string   `json:"address,omitempty"` // the address that failed; absent if the target has one
+	FromS    float64  `json:"from_s"`            // 0: from its first request on
+	ToS      *float64 `json:"to_s"`              // when the first request that succeeded again was sent; null: none did
 	Requests int64    `json:"requests"`          // sent to it in that time
-	Failed   int64    `json:"failed"`
-	Outcome  string   `json:"outcome"` // the most frequent
-	Error    string   `json:"error"`   // of the first that ended so
+	Failed   int64    `json:"failed"`            // of requests
+	Outcome  string   `json:"outcome"`           // the most frequent one
+	Error    string   `json:"error"`             // the first message with that outcome
 
 	// What became of requests in flight when the first one was refused. They tell a server that was shut down from one
 	// that died, which cuts all of them; all are 0 where none was refused.
-	FinishedAfter int64 `json:"finished_after"` // ended well a while later
-	GivenUp       int64 `json:"given_up"`       // ended by the server with the finish reason abort, or left open without an end, as vLLM 0.32 does
-	CutOff        int64 `json:"cut_off"`        // their responses had begun
-	ErrorEnded    int64 `json:"ended_by_error"` // ended by the server with an error of its own
+	FinishedAfter int64 `json:"finished_after"` // answers that ended well a while after the target had refused the first request
+	GivenUp       int64 `json:"given_up"`       // answers that the server ended with the finish reason abort or never, as vLLM 0.32 does on SIGTERM without --shutdown-timeout
+	CutOff        int64 `json:"cut_off"`        // answers that had begun and were cut off
+	ErrorEnded    int64 `json:"ended_by_error"` // answers that the server ended with an error of its own; by these four a server that was shut down is told from one that died
 
-	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others sent before; null but of the first 16 outages
-	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // and sent meanwhile; likewise
+	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others that were sent before; null but of the first 16 outages
+	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // of requests to all others that were sent meanwhile; likewise
 
 	at failingPlace
 }

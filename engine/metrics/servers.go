@@ -13,7 +13,7 @@ import (
 // Servers is what the servers said of themselves during the run, beside which the summary puts our own numbers.
 type Servers struct {
 	scrape.Servers
-	Whole bool `json:"whole"` // every address that requests went to was read, so that its counts compare with ours
+	Whole bool `json:"whole"` // every address that requests went to was read, so that counts compare with ours
 }
 
 // What counts as a contradiction between a server's counters and what was received from it.

@@ -10,17 +10,17 @@ import (
 // Verdict says whether the numbers of a run may be trusted, and if not, why:
 // a sentence each, with its number and the remedy.
 type Verdict struct {
-	Valid   bool     `json:"valid"`
-	Reasons []string `json:"reasons"`
+	Valid   bool     `json:"valid"`   // false: do not use the numbers
+	Reasons []string `json:"reasons"` // why not: a sentence each
 }
 
 // Limits is what the verdict measures a run by. DefaultLimits gives the usual.
 type Limits struct {
-	MaxDriftMS      float64 `json:"max_drift_ms"`       // of drift p99
-	MaxReceiveLagMS float64 `json:"max_receive_lag_ms"` // of the 99th percentile
-	MaxErrorRate    float64 `json:"max_error_rate"`     // 0..1
-	AllowWarm       bool    `json:"allow_warm"`
-	ForcedOutput    bool    `json:"forced_output"` // the output length was forced, so it must be exact
+	MaxDriftMS      float64 `json:"max_drift_ms"`       // most that drift p99 may be (--max-drift)
+	MaxReceiveLagMS float64 `json:"max_receive_lag_ms"` // most that the receive lag may be at p99 (--max-receive-lag)
+	MaxErrorRate    float64 `json:"max_error_rate"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate)
+	AllowWarm       bool    `json:"allow_warm"`         // hits above the ideal are accepted (--allow-warm)
+	ForcedOutput    bool    `json:"forced_output"`      // the output length was forced, so it must be exact (not with --no-force-output)
 }
 
 // DefaultLimits returns the limits of the command line's defaults.

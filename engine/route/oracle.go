@@ -25,17 +25,17 @@ type Question struct {
 // Oracle says what hits prefix caches could have had by who routes, and how evenly the requests were spread. Hits are in whole
 // blocks of the servers' caches, and prompts are reused from the moment that they are sent, which is a bit more than servers have.
 type Oracle struct {
-	Instances      int      `json:"instances"`
-	BlockTokens    int      `json:"engine_block_tokens"`
-	CapacityTokens *int64   `json:"capacity_tokens"`      // of all instances together; null = unlimited, or unknown
-	EachTokens     *int64   `json:"capacity_tokens_each"` // of each instance; null also where they differ
-	Limited        int      `json:"limited_instances"`    // those whose cache has a known size
-	PromptTokens   int64    `json:"prompt_tokens"`
-	OneCacheRatio  float64  `json:"one_cache_hit_ratio"` // of one cache for all, as large as all together
-	LoadBound      float64  `json:"load_bound"`          // of prefix_bounded
-	Routers        []Routed `json:"routers"`             // the best first
-	Actual         *Routed  `json:"actual,omitempty"`    // where the requests went; absent before a run
-	Definition     string   `json:"definition"`
+	Instances      int      `json:"instances"`            // caches that were modelled
+	BlockTokens    int      `json:"engine_block_tokens"`  // tokens of their blocks
+	CapacityTokens *int64   `json:"capacity_tokens"`      // of all caches together; null: unlimited or unknown
+	EachTokens     *int64   `json:"capacity_tokens_each"` // of each cache; null also if they differ
+	Limited        int      `json:"limited_instances"`    // instances whose cache has a known size; the others are taken as unlimited
+	PromptTokens   int64    `json:"prompt_tokens"`        // of all prompts
+	OneCacheRatio  float64  `json:"one_cache_hit_ratio"`  // of one cache for all with the room of all of them
+	LoadBound      float64  `json:"load_bound"`           // that of prefix_bounded (--load-bound)
+	Routers        []Routed `json:"routers"`              // what each way of routing would have hit, the best first
+	Actual         *Routed  `json:"actual,omitempty"`     // where the requests went; absent before a run
+	Definition     string   `json:"definition"`           // how caches are reckoned, in a sentence
 }
 
 // The names of routers in an Oracle; those of a run's own are the values of --route.
@@ -50,9 +50,9 @@ const (
 
 // Routed is what one router makes of the requests.
 type Routed struct {
-	Router       string  `json:"router"`
-	HitTokens    int64   `json:"hit_tokens"`
-	HitRatio     float64 `json:"hit_ratio"`     // of prompt tokens
+	Router       string  `json:"router"`        // as in --route; prefix has no load bound, prefix_bounded has it; in actual: as the requests went
+	HitTokens    int64   `json:"hit_tokens"`    // prompt tokens that the caches held
+	HitRatio     float64 `json:"hit_ratio"`     // hit_tokens as a share of the prompt tokens
 	LargestShare float64 `json:"largest_share"` // of the requests, at the instance with the most
 	RequestsCV   float64 `json:"requests_cv"`   // coefficient of variation over the instances, against their weights
 	TokensCV     float64 `json:"tokens_cv"`     // likewise, of prompt tokens

@@ -9,20 +9,20 @@ import "math"
 
 // Values are the quantities by name; nil = the server does not say.
 type Values struct {
-	Running *float64 `json:"running"`
-	Waiting *float64 `json:"waiting"`
-	KVUsage *float64 `json:"kv_usage"` // mean over the engines
+	Running *float64 `json:"running"`  // requests that run
+	Waiting *float64 `json:"waiting"`  // requests in the queue
+	KVUsage *float64 `json:"kv_usage"` // share of the KV cache in use, 0 to 1, mean over the engines of the page
 	Counts
 }
 
 // Counts are those of the quantities that only grow.
 type Counts struct {
-	PrefixHits       *float64 `json:"prefix_hits"`
-	PrefixQueries    *float64 `json:"prefix_queries"`
-	Preemptions      *float64 `json:"preemptions"`
-	PromptTokens     *float64 `json:"prompt_tokens"`
-	GenerationTokens *float64 `json:"generation_tokens"`
-	Requests         *float64 `json:"requests"`
+	PrefixHits       *float64 `json:"prefix_hits"`       // prompt tokens found in the prefix cache
+	PrefixQueries    *float64 `json:"prefix_queries"`    // prompt tokens looked up in the prefix cache
+	Preemptions      *float64 `json:"preemptions"`       // requests put back into the queue
+	PromptTokens     *float64 `json:"prompt_tokens"`     // prompt tokens read
+	GenerationTokens *float64 `json:"generation_tokens"` // tokens made
+	Requests         *float64 `json:"requests"`          // requests that ended
 }
 
 // at is the place of a quantity.
@@ -42,11 +42,11 @@ func (c *Counts) at(q Quantity) **float64 {
 
 // Reading is what one page says. Over the engines of a page counts are summed.
 type Reading struct {
-	Engine  string `json:"engine"`  // vllm, sglang, tgi, trtllm, triton or dynamo; "" = none of the names is on the page
-	Engines int    `json:"engines"` // how many a page speaks of
+	Engine  string `json:"engine"`  // vllm, sglang, tgi, trtllm, triton or dynamo; "" if none of their names is on the page
+	Engines int    `json:"engines"` // how many engines the page tells of
 	Values
-	MostKVUsage *float64 `json:"kv_usage_max"` // of an engine
-	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; nil = the page does not say
+	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
+	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; null if the page does not say
 }
 
 // maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not said.

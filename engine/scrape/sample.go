@@ -12,11 +12,11 @@ const (
 
 // Sample is what one server said at one moment: a line of server_metrics.jsonl.
 type Sample struct {
-	AtNS   int64   `json:"at_ns"` // when the answer was there; since the run's start
-	Phase  Phase   `json:"phase"`
-	Target string  `json:"target"` // as results name it; the page's own address where that was given
-	URL    string  `json:"url"`    // of the page, with the address that was asked in place of the name
-	TookMS float64 `json:"took_ms"`
-	Error  string  `json:"error,omitempty"` // why there is no reading
+	AtNS   int64   `json:"at_ns"`           // when the answer was there, since the start of the run
+	Phase  Phase   `json:"phase"`           // before (the first request, after probes and warm-up), during, or after (the last request)
+	Target string  `json:"target"`          // URL as results name it, or the page of --scrape-url
+	URL    string  `json:"url"`             // the page, with the address that was asked in place of the name
+	TookMS float64 `json:"took_ms"`         // from the question to the whole answer
+	Error  string  `json:"error,omitempty"` // why there is no reading; absent otherwise
 	Reading
 }

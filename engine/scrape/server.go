@@ -6,36 +6,36 @@ import (
 )
 
 // Gauge is over the samples during a run. Of several pages it is about their sum: each sample of one is added to the latest of
-// the others, and a page that does not answer has nothing. Of the KV cache's use it is about their mean, and Max is that of an
+// the others, and a page that does not answer has nothing. Of the KV cache's use it is about their mean, and max is that of an
 // engine.
 type Gauge struct {
-	Mean float64 `json:"mean"`
-	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"` // over the samples during the run
+	Max  float64 `json:"max"`  // of the samples during the run
 }
 
 // Server is what a target, or all of them, said over a run. What was never said is null. Counts are increases between the
 // samples before and after the run.
 type Server struct {
-	Target    string `json:"target,omitempty"`
-	Addresses int    `json:"addresses"` // pages that were read
-	Engine    string `json:"engine"`
-	Engines   int    `json:"engines"`
+	Target    string `json:"target,omitempty"` // URL; absent for all together
+	Addresses int    `json:"addresses"`        // pages that were read
+	Engine    string `json:"engine"`           // what serves there
+	Engines   int    `json:"engines"`          // how many engines the pages tell of
 
-	Samples    int64  `json:"samples"`
-	Missed     int64  `json:"missed"` // samples that failed
-	Error      string `json:"error,omitempty"`
-	Restarts   int64  `json:"restarts"`   // counters fell: what they had counted since the sample before is lost
-	Alternates bool   `json:"alternates"` // several servers answer in turn behind one page, so that nothing below is known
-	Incomplete bool   `json:"incomplete"` // the sample after the run is missing, so counts end before it did
+	Samples    int64  `json:"samples"`         // readings
+	Missed     int64  `json:"missed"`          // readings that failed
+	Error      string `json:"error,omitempty"` // why the last of them did; absent if none failed
+	Restarts   int64  `json:"restarts"`        // how often counters fell, since a server was started anew; what they had counted since the sample before is lost
+	Alternates bool   `json:"alternates"`      // each reading is another server's, as behind a load balancer; then there are no counts or gauges
+	Incomplete bool   `json:"incomplete"`      // there is no reading after the run, so counts end before it did
 
-	RunningBefore *float64 `json:"running_before"`
-	WaitingBefore *float64 `json:"waiting_before"`
-	Running       *Gauge   `json:"running"`
-	Waiting       *Gauge   `json:"waiting"`
-	WaitingShare  *float64 `json:"waiting_share"` // of the samples during the run that found a queue
-	KVUsage       *Gauge   `json:"kv_usage"`
+	RunningBefore *float64 `json:"running_before"` // requests that ran just before the first one left
+	WaitingBefore *float64 `json:"waiting_before"` // requests that waited just before the first one left
+	Running       *Gauge   `json:"running"`        // requests that ran
+	Waiting       *Gauge   `json:"waiting"`        // requests that waited
+	WaitingShare  *float64 `json:"waiting_share"`  // share of the samples during the run that found a queue
+	KVUsage       *Gauge   `json:"kv_usage"`       // share of the KV cache in use, 0 to 1
 
-	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // hits / queries during the run
+	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // prefix_hits / prefix_queries during the run
 	Counts                  // what they have grown by
 }
 
@@ -145,7 +145,7 @@ func addTo(sum **float64, v *float64) {
 
 // Servers is what all pages said over a run.
 type Servers struct {
-	IntervalS float64  `json:"interval_s"` // from one sample of a page to the next
-	All       Server   `json:"all"`
-	Targets   []Server `json:"targets"`
+	IntervalS float64  `json:"interval_s"` // from one reading of a page to the next (--scrape-interval)
+	All       Server   `json:"all"`        // all servers together: gauges and counts are summed, KV use is averaged
+	Targets   []Server `json:"targets"`    // each target, or each page of --scrape-url
 }

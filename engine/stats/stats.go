@@ -12,14 +12,14 @@ import (
 // values do not exceed, as quantile_disc of DuckDB has it. They are exact, as Max and Mean always are, unless FromHistogram. The
 // unit is in the key that holds it (drift_us, ttft_ms).
 type Percentiles struct {
-	P50           float64 `json:"p50"`
-	P90           float64 `json:"p90"`
-	P95           float64 `json:"p95"`
-	P99           float64 `json:"p99"`
-	P999          float64 `json:"p999"`
-	Max           float64 `json:"max"`
-	Mean          float64 `json:"mean"`
-	FromHistogram bool    `json:"from_histogram,omitempty"` // the values were counted in buckets: percentiles are within 0.1 %
+	P50           float64 `json:"p50"`                      // median
+	P90           float64 `json:"p90"`                      // 90th percentile
+	P95           float64 `json:"p95"`                      // 95th percentile
+	P99           float64 `json:"p99"`                      // 99th percentile
+	P999          float64 `json:"p999"`                     // 99.9th percentile
+	Max           float64 `json:"max"`                      // largest value
+	Mean          float64 `json:"mean"`                     // mean
+	FromHistogram bool    `json:"from_histogram,omitempty"` // values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 }
 
 // PerMille are the percentiles of Percentiles, in order.

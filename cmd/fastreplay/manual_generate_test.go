@@ -1,0 +1,482 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/inspect"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of the manual anew")
+
+// generated is a part of a page that the code makes, between two comments.
+var generated = regexp.MustCompile(`(?s)(<!-- generated: ([^>]*?) -->\n).*?(<!-- end -->)`)
+
+// TestManualIsFresh: what the manual says of flags, keys and other tools' names is what the code says; with -update it is written.
+func TestManualIsFresh(t *testing.T) {
+	made := map[string]bool{}
+	for _, topic := range topics() {
+		file := filepath.Join("manual", topic+".md")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh := generated.ReplaceAllStringFunc(string(text), func(part string) string {
+			m := generated.FindStringSubmatch(part)
+			made[m[2]] = true
+			return m[1] + "\n" + generate(t, m[2]) + "\n" + m[3]
+		})
+		switch {
+		case fresh == string(text):
+		case *update:
+			if err := os.WriteFile(file, []byte(fresh), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
+		}
+	}
+	want := []string{"names aiperf", "names replayer", "names vllm", "names profile", "noted", "refused", "quirks"}
+	for _, c := range commands()[1:] {
+		if c.Name() != "profile" && c.Name() != "version" {
+			want = append(want, "flags "+c.Name())
+		}
+	}
+	for _, g := range flagGroups() {
+		title, _, _ := strings.Cut(g.title, ":")
+		want = append(want, "flags "+title)
+	}
+	for _, f := range resultFiles() {
+		want = append(want, "keys "+f.name)
+	}
+	for _, name := range want {
+		if !made[name] {
+			t.Errorf("no page of the manual has <!-- generated: %s -->", name)
+		}
+	}
+}
+
+// generate makes a part by its name.
+func generate(t *testing.T, name string) string {
+	t.Helper()
+	kind, of, _ := strings.Cut(name, " ")
+	switch kind {
+	case "flags":
+		return flagTable(t, of)
+	case "keys":
+		for _, f := range resultFiles() {
+			if f.name == of {
+				return newKeys(t, f).pages()
+			}
+		}
+	case "names":
+		if table, ok := foreignNames()[of]; ok {
+			return nameTable(table)
+		}
+	case "quirks":
+		var b strings.Builder
+		b.WriteString("| quirk | |\n|---|---|\n")
+		for line := range strings.Lines(mockllm.QuirkHelp()) {
+			quirk, does, _ := strings.Cut(strings.TrimSpace(line), " ")
+			fmt.Fprintf(&b, "| `%s` | %s |\n", quirk, cell(strings.TrimSpace(does)))
+		}
+		return b.String()
+	case "noted":
+		return reasonTable(func(a alias) string { return a.note })
+	case "refused":
+		return reasonTable(func(a alias) string { return a.refused })
+	}
+	t.Fatalf("the manual wants the part %q, which nothing makes", name)
+	return ""
+}
+
+// cell is a text in a table of Markdown.
+func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) }
+
+// flagTable lists the flags of a command, or of a group of a replay's.
+func flagTable(t *testing.T, of string) string {
+	t.Helper()
+	root := newRootCommand()
+	var flags *pflag.FlagSet
+	if c, _, err := root.Find([]string{of}); err == nil && c != root {
+		flags = c.Flags()
+	}
+	for _, g := range flagGroups() {
+		if title, _, _ := strings.Cut(g.title, ":"); title == of {
+			flags = g.pick(root.Flags())
+		}
+	}
+	if flags == nil {
+		t.Fatalf("there is no command or group of flags %q", of)
+	}
+	var b strings.Builder
+	b.WriteString("| flag | |\n|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		if value == "value" {
+			value = f.Value.Type()
+		}
+		names := strings.TrimSpace("--" + f.Name + " " + value)
+		if f.Shorthand != "" {
+			names = "-" + f.Shorthand + ", " + names
+		}
+		unset := []string{"", "false", "0", "0s", "[]", "1"}
+		if !slices.Contains(unset, f.DefValue) && !strings.Contains(usage, "(default") {
+			usage += " (default `" + strings.ReplaceAll(strings.Trim(f.DefValue, "[]"), ",", "`, `") + "`)"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", cell(names), cell(usage))
+	})
+	return b.String()
+}
+
+// TestEachFlagHasAGroup: every flag of a replay is in one group, and groups name nothing else.
+func TestEachFlagHasAGroup(t *testing.T) {
+	groups := map[string]int{}
+	for _, g := range flagGroups() {
+		for _, name := range strings.Fields(g.flags) {
+			groups[name]++
+		}
+	}
+	newRootCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" && f.Name != "version" && groups[f.Name] != 1 {
+			t.Errorf("--%s stands in %d groups of flagGroups; it stands in one", f.Name, groups[f.Name])
+		}
+		delete(groups, f.Name)
+	})
+	for name := range groups {
+		t.Errorf("flagGroups names --%s, which there is not", name)
+	}
+}
+
+// TestHelpByGroup: the help of a replay has its flags by group, that of other commands has none of them.
+func TestHelpByGroup(t *testing.T) {
+	for _, c := range commands() {
+		help := helpOf(t, c)
+		for _, g := range flagGroups() {
+			if want := c.Name() == "fastreplay" || c.Name() == "profile"; strings.Contains(help, "\n"+g.title+"\n") != want {
+				t.Errorf("fastreplay %s --help: the group %q is there: %v, want %v", c.Name(), g.title, !want, want)
+			}
+		}
+	}
+}
+
+func helpOf(t *testing.T, c *cobra.Command) string {
+	t.Helper()
+	var out strings.Builder
+	args := []string{c.Name(), "--help"}
+	if c.Name() == "fastreplay" {
+		args = args[1:]
+	}
+	if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, &out}); code != exitOK {
+		t.Fatalf("%v: exit code %d: %s", args, code, out.String())
+	}
+	return out.String()
+}
+
+// foreignNames are the tables of names that stand for ours, by tool.
+func foreignNames() map[string][]alias {
+	return map[string][]alias{
+		"aiperf": aiperfAliases(), "replayer": replayerAliases(), "vllm": slices.Concat(vllmAliases(), notAIPerf()), "profile": onlyAIPerf(),
+	}
+}
+
+// nameTable lists other tools' names, what they are here, and what else is to be known.
+func nameTable(table []alias) string {
+	var b strings.Builder
+	b.WriteString("| flag | here | |\n|---|---|---|\n")
+	for _, a := range table {
+		theirs, ours := "--"+a.name, ""
+		if a.short != "" {
+			theirs = "-" + a.short + ", " + theirs
+		}
+		if a.flag != "" {
+			ours = "`--" + a.ours() + "`"
+		}
+		doc := a.doc
+		if doc == "" {
+			doc = a.note
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", theirs, ours, cell(doc))
+	}
+	return b.String()
+}
+
+// reasonTable lists the flags that have no meaning here by what is said of them; none of those of which nothing is said.
+func reasonTable(reason func(alias) string) string {
+	var reasons []string
+	flags := map[string][]string{}
+	for _, a := range unused() {
+		r := reason(a)
+		if r == "" {
+			continue
+		}
+		if flags[r] == nil {
+			reasons = append(reasons, r)
+		}
+		flags[r] = append(flags[r], "`--"+a.name+"`")
+	}
+	var b strings.Builder
+	b.WriteString("| flags | |\n|---|---|\n")
+	for _, r := range reasons {
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(flags[r], ", "), cell(r))
+	}
+	return b.String()
+}
+
+// resultFile is a file of results, and what it holds.
+type resultFile struct {
+	name    string
+	holds   reflect.Type
+	derived map[string]string // keys that are no fields, and what they are
+}
+
+func resultFiles() []resultFile {
+	return []resultFile{
+		{"summary.json", reflect.TypeFor[metrics.Summary](), nil},
+		{"requests.jsonl", reflect.TypeFor[record.Record](), map[string]string{
+			"drift_ns": "sent_ns - planned_ns: how late the client was; never clamped, and below 0 a bug; null if it was not sent",
+			"ttft_ms":  "first_token_ns - sent_ns, in ms with six decimals",
+			"tpot_ms":  "(last_token_ns - first_token_ns) / (completion_tokens - 1), in ms with six decimals; of several choices decode_ns / (completion_tokens - choices); null below two tokens, and if one chunk brought all of them",
+			"e2e_ms":   "last_token_ns - sent_ns, in ms with six decimals",
+		}},
+		{"timeline.jsonl", reflect.TypeFor[metrics.Step](), nil},
+		{"server_metrics.jsonl", reflect.TypeFor[scrape.Sample](), nil},
+		{"inspect", reflect.TypeFor[inspect.Document](), nil},
+	}
+}
+
+// keys lists the keys of a file, an object a section.
+type keys struct {
+	t        *testing.T
+	file     resultFile
+	comments map[string]string // by package, type and field
+	seen     map[reflect.Type]string
+	out      strings.Builder
+}
+
+func newKeys(t *testing.T, file resultFile) *keys {
+	t.Helper()
+	return &keys{t: t, file: file, comments: map[string]string{}, seen: map[reflect.Type]string{}}
+}
+
+func (k *keys) pages() string {
+	k.object("", k.file.holds)
+	return strings.TrimPrefix(k.out.String(), "\n")
+}
+
+// object lists the keys of a struct, and then those of the structs in it.
+func (k *keys) object(at string, of reflect.Type) {
+	k.seen[of] = at
+	if at != "" {
+		fmt.Fprintf(&k.out, "\n### `%s`\n\n", at)
+	}
+	if about := k.comment(of, ""); about != "" && at != "" {
+		k.out.WriteString(strings.Join(fillLines(about+".", 120), "\n") + "\n\n")
+	}
+	k.out.WriteString("| key | value | |\n|---|---|---|\n")
+	type inner struct {
+		at string
+		of reflect.Type
+	}
+	var later []inner
+	for _, f := range k.fields(of) {
+		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		about := k.comment(f.owner, f.Name)
+		if about == "" {
+			k.t.Errorf("%s.%s has no comment that says unit and meaning of its key %s", f.owner, f.Name, key)
+		}
+		value, object := k.value(f.Type, options == "omitempty")
+		if object != nil {
+			if _, known := k.seen[object]; !known {
+				k.seen[object] = strings.TrimPrefix(at+"."+key, ".")
+				later = append(later, inner{k.seen[object], object})
+			}
+			value = fmt.Sprintf("[%s](#%s)", value, anchor(k.seen[object]))
+		}
+		fmt.Fprintf(&k.out, "| `%s` | %s | %s |\n", key, value, cell(about))
+		if of == reflect.TypeFor[record.Record]() {
+			k.after(key)
+		}
+	}
+	for _, i := range later {
+		k.object(i.at, i.of)
+	}
+}
+
+// after lists the keys of requests.jsonl that stand behind a key and are no fields.
+func (k *keys) after(key string) {
+	order := recordKeys()
+	for _, next := range order[slices.Index(order, key)+1:] {
+		about, ok := k.file.derived[next]
+		if !ok {
+			return
+		}
+		fmt.Fprintf(&k.out, "| `%s` | number or null | %s |\n", next, cell(about))
+	}
+}
+
+// recordKeys are the keys of a line of requests.jsonl that has all of them, in order.
+func recordKeys() (order []string) {
+	r := record.Record{SessionName: "a", Type: "a", Instance: "a", History: "a", Choices: 2}
+	for _, m := range regexp.MustCompile(`[{,]"(\w+)":`).FindAllSubmatch(r.AppendJSON(nil), -1) {
+		order = append(order, string(m[1]))
+	}
+	return order
+}
+
+// TestRecordKeys: the manual has every key of requests.jsonl.
+func TestRecordKeys(t *testing.T) {
+	page := newKeys(t, resultFiles()[1]).pages()
+	for _, key := range recordKeys() {
+		if strings.Count(page, "| `"+key+"` |") != 1 {
+			t.Errorf("requests.jsonl has %s, which the manual has not once", key)
+		}
+	}
+}
+
+// field is one of a struct or of what is embedded in it.
+type field struct {
+	reflect.StructField
+	owner reflect.Type
+}
+
+func (k *keys) fields(of reflect.Type) (out []field) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		tag := f.Tag.Get("json")
+		embedded := f.Type
+		if embedded.Kind() == reflect.Pointer {
+			embedded = embedded.Elem()
+		}
+		switch {
+		case f.Anonymous && tag == "":
+			out = append(out, k.fields(embedded)...)
+		case tag != "" && tag != "-":
+			out = append(out, field{f, of})
+		}
+	}
+	return out
+}
+
+// value says what stands behind a key; object is the struct in it.
+func (k *keys) value(of reflect.Type, omitted bool) (value string, object reflect.Type) {
+	null := ""
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+		if !omitted {
+			null = " or null"
+		}
+	}
+	switch {
+	case of == reflect.TypeFor[time.Time]():
+		return "date" + null, nil
+	case of == reflect.TypeFor[stats.Percentiles]():
+		return "distribution" + null, nil
+	case of.Kind() == reflect.Struct:
+		return "object" + null, of
+	case of.Kind() == reflect.Slice || of.Kind() == reflect.Array:
+		value, object = k.value(of.Elem(), false)
+		return "list of " + plural(value) + null, object
+	case of.Kind() == reflect.Map:
+		return "object" + null, nil
+	case of.Kind() == reflect.Bool:
+		return "true or false" + null, nil
+	case of.Kind() == reflect.String || of.Implements(reflect.TypeFor[fmt.Stringer]()):
+		return "text" + null, nil
+	}
+	return "number" + null, nil
+}
+
+func plural(value string) string {
+	if value == "text" {
+		return "texts"
+	}
+	return value + "s"
+}
+
+// comment is the doc of a type (field "") or of one of its fields, on one line.
+func (k *keys) comment(of reflect.Type, field string) string {
+	place := of.PkgPath() + "."
+	if _, read := k.comments[place]; !read {
+		k.comments[place] = "read"
+		k.readComments(of.PkgPath())
+	}
+	text := k.comments[place+of.Name()+"."+field]
+	return strings.TrimSuffix(strings.Join(strings.Fields(text), " "), ".")
+}
+
+// readComments reads those of a package of this module.
+func (k *keys) readComments(pkg string) {
+	dir := filepath.Join("../..", strings.TrimPrefix(pkg, "github.com/fastreplay/fastreplay/"))
+	files, err := filepath.Glob(path.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		k.t.Fatalf("no Go files in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, decl := range f.Decls {
+			if d, ok := decl.(*ast.GenDecl); ok {
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok {
+						k.readType(pkg+"."+s.Name.Name+".", s, d.Doc.Text())
+					}
+				}
+			}
+		}
+	}
+}
+
+func (k *keys) readType(place string, s *ast.TypeSpec, doc string) {
+	about := regexp.MustCompile(`^`+s.Name.Name+` (is|are|says|compares|counts) `).ReplaceAllStringFunc(doc, func(begin string) string {
+		verb := strings.Fields(begin)[1]
+		if verb == "is" || verb == "are" {
+			return ""
+		}
+		return "This object " + verb + " "
+	})
+	if about != "" {
+		k.comments[place] = strings.ToUpper(about[:1]) + about[1:]
+	}
+	body, ok := s.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, f := range body.Fields.List {
+		text := f.Comment.Text()
+		if text == "" {
+			text = f.Doc.Text()
+		}
+		for _, name := range f.Names {
+			k.comments[place+name.Name] = text
+		}
+	}
+}
