@@ -85,11 +85,15 @@ func serverNotes(s *Summary) []string {
 	return append(out, tokenNotes(s)...)
 }
 
-// hitNotes compares the prefix hits that the servers counted with those that their responses reported.
+// hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made fewer tokens than
+// came, others answered, too, and of those requests nobody counted hits: tokenNotes says so.
 func hitNotes(s *Summary) []string {
 	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
+	made := s.Servers.All.GenerationTokens
 	switch {
 	case counted == nil:
+		return nil
+	case tokensCompare(s.Servers) && *made < float64(s.Tokens.Completion) && !agree(made, s.Tokens.Completion):
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
 		return []string{fmt.Sprintf("responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
@@ -115,10 +119,15 @@ func hitNotes(s *Summary) []string {
 	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", human.Percent(*counted), human.Percent(*reported), why)}
 }
 
+// tokensCompare tells whether the servers say how many tokens they made, from the start to the end of the run.
+func tokensCompare(s *Servers) bool {
+	return s.All.GenerationTokens != nil && s.Whole && !s.All.Incomplete && s.All.Restarts == 0
+}
+
 // tokenNotes compares the tokens that the servers made with those that came.
 func tokenNotes(s *Summary) []string {
 	all := &s.Servers.All
-	if all.GenerationTokens == nil || !s.Servers.Whole || all.Incomplete || all.Restarts > 0 {
+	if !tokensCompare(s.Servers) {
 		return nil
 	}
 	made, came := *all.GenerationTokens, float64(s.Tokens.Completion)

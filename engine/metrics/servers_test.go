@@ -55,6 +55,11 @@ func TestServerNotes(t *testing.T) {
 		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = p(12_000), s.Requests.OK+7 }, "it went to 7 requests that failed, or somebody else uses them"},
 		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = p(12_000), 7 }, "7 requests sent twice, or somebody else uses them"},
 		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = p(5_000) }, "they count otherwise, or not all that serve were read"},
+		{"fewer made, so whose hits these are is unknown", func(s *Summary) {
+			s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio = p(5_000), p(0.9), nil
+		}, "they count otherwise, or not all that serve were read"},
+		{"fewer made, other hits", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio = p(5_000), p(0.9) },
+			"they count otherwise, or not all that serve were read"},
 		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = p(12_000), false }, ""},
 		{"more made, but not to the end", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Incomplete = p(12_000), true }, ""},
 		{"more made, but restarted", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Restarts = p(12_000), 1 }, ""},
