@@ -34,7 +34,7 @@ type RunInfo struct {
 	Reasons    []string      // further reasons why the run is invalid, a sentence each
 	Notes      []string      // further notes, a sentence each
 	Unknown    []Unknown     // what the servers did not tell before the start
-	Unproven   string        // a note that holds only if no response reported cached tokens; "" = none
+	Unproven   string        // a note that holds only if the hits are unknown after the run, too; "" = none
 
 	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = nobody was asked
 }

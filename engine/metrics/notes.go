@@ -66,7 +66,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, info *RunIn
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}
 	unknown := info.Unknown
-	if info.Unproven != "" && s.PrefixCache.ReportedTokens == nil {
+	if info.Unproven != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", info.Unproven})
 	}
 	var silent, partly []string

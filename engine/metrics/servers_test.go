@@ -108,7 +108,11 @@ func TestCountedHits(t *testing.T) {
 		if got := m.CountedHits(all); got[0] != c.want {
 			t.Errorf("%s: %d, want %d", name, got[0], c.want)
 		}
-		sum := m.Summary(RunInfo{Planned: 1, Servers: all, Limits: DefaultLimits()})
+		sum := m.Summary(RunInfo{Planned: 1, Servers: all, Limits: DefaultLimits(), Unproven: "cache_salt unproven"})
+		notes := strings.Join(sum.Notes, "\n")
+		if open := strings.Contains(notes, "cache_salt"); open != (c.want == record.None && name != "responses report") {
+			t.Errorf("%s: whether the salt works is open: %v; %q", name, open, sum.Notes)
+		}
 		warm := strings.Contains(strings.Join(sum.Verdict.Reasons, "\n"), "by the server counters requests hit 88 tokens more than an ideal cold cache could")
 		if cache := sum.PrefixCache; warm != (c.want == 600) || warm && (*cache.HitRatio != 0.6 || cache.HitsFrom != "server counters" || cache.UnreportedRequests != 0) {
 			t.Errorf("%s: %+v, %q", name, cache, sum.Verdict.Reasons)
