@@ -214,9 +214,9 @@ func (r *replay) checkMemory() error {
 		r.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", human.Bytes(allowed.bytes), human.Bytes(kept), human.Bytes(free), of)
 	}
 	if need > allowed.bytes {
-		r.say.line("      more than the %s allowed (%s, after %s for the run): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin, human.Bytes(kept))
+		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin)
 		if err := r.recipe.Window(r.work, r.work.Images, allowed.bytes); err != nil {
-			return fmt.Errorf("%w; the run takes about %s besides; replay less with --limit, --from/--to or --duration, give the run more memory, or allow so much with --max-memory", err, human.Bytes(kept))
+			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, human.Bytes(kept))
 		}
 		return nil
 	}
