@@ -89,6 +89,9 @@ func serverNotes(s *Summary) []string {
 // came, others answered, too, and of those requests nobody counted hits: tokenNotes says so.
 func hitNotes(s *Summary) []string {
 	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
+	if s.PrefixCache.CountedTokens != nil { // of some targets: what the responses of the others report is no share of all
+		reported = s.PrefixCache.HitRatio
+	}
 	made := s.Servers.All.GenerationTokens
 	switch {
 	case counted == nil:

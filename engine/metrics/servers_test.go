@@ -60,6 +60,9 @@ func TestServerNotes(t *testing.T) {
 		}, "they count otherwise, or not all that serve were read"},
 		{"fewer made, other hits", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio = p(5_000), p(0.9) },
 			"they count otherwise, or not all that serve were read"},
+		{"one target reports, the counters tell of the other", func(s *Summary) {
+			s.PrefixCache.ReportedHitRatio, s.PrefixCache.HitRatio, s.PrefixCache.CountedTokens = p(0.2), p(0.4), new(int64)
+		}, ""},
 		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = p(12_000), false }, ""},
 		{"more made, but not to the end", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Incomplete = p(12_000), true }, ""},
 		{"more made, but restarted", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Restarts = p(12_000), 1 }, ""},
