@@ -325,15 +325,9 @@ func (p *rowParser) ids(s *scanner) error {
 			return err
 		}
 		p.row.ids = append(p.row.ids, id)
-		s.space()
-		if s.take(',') {
-			s.space()
-			continue
+		if more, err := s.more(']', "want , or ] after a hash id"); !more {
+			return err
 		}
-		if s.take(']') {
-			return nil
-		}
-		return s.fail("want , or ] after a hash id")
 	}
 }
 

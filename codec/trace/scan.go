@@ -87,16 +87,25 @@ func (s *scanner) object(scratch *[]byte, member func(key []byte) error) error {
 		if err := member(key); err != nil {
 			return err
 		}
-		s.space()
-		if s.take(',') {
-			s.space()
-			continue
-		}
-		if s.take('}') {
+		if more, err := s.more('}', "want , or } after a value"); err != nil {
+			return err
+		} else if !more {
 			return s.end()
 		}
-		return s.fail("want , or } after a value")
 	}
+}
+
+// more steps over the comma behind a value, or over the closing bracket, where it reports false.
+func (s *scanner) more(closing byte, want string) (bool, error) {
+	s.space()
+	if s.take(',') {
+		s.space()
+		return true, nil
+	}
+	if s.take(closing) {
+		return false, nil
+	}
+	return false, s.fail(want)
 }
 
 // end makes sure that nothing follows.
@@ -160,15 +169,9 @@ func (s *scanner) skipNested(depth int) error {
 		if err := s.skip(depth); err != nil {
 			return err
 		}
-		s.space()
-		if s.take(',') {
-			s.space()
-			continue
+		if more, err := s.more(closing, "want , or the closing bracket"); !more {
+			return err
 		}
-		if s.take(closing) {
-			return nil
-		}
-		return s.fail("want , or the closing bracket")
 	}
 }
 
@@ -189,15 +192,9 @@ func (s *scanner) list(element func(i int, value []byte) error) error {
 		if err := element(i, s.b[from:s.i]); err != nil {
 			return err
 		}
-		s.space()
-		if s.take(',') {
-			s.space()
-			continue
+		if more, err := s.more(']', "want , or ] after a value"); !more {
+			return err
 		}
-		if s.take(']') {
-			return nil
-		}
-		return s.fail("want , or ] after a value")
 	}
 }
 
