@@ -135,7 +135,7 @@ func TestInspectUnreadable(t *testing.T) {
 		{[]string{"samples/mooncake.jsonl", "--time-unit", "h"}, "--time-unit"},
 		{[]string{"samples/mooncake.jsonl", "--max-model-len", "-1"}, "a context of -1 tokens"},
 		{[]string{"samples/mooncake.jsonl", "--from", "10h"}, "no row lies"},
-		{[]string{"samples/mooncake.jsonl", "--html", "/nowhere/x.html"}, "cannot write the page"},
+		{[]string{"samples/mooncake.jsonl", "--html", "/nowhere/x.html"}, "cannot write /nowhere/x.html"},
 	} {
 		code, out, said := inspect(t, c.args...)
 		if code != 2 || out != "" || !strings.Contains(said, c.says) || !strings.HasPrefix(said, "fastreplay: ") {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +151,7 @@ func parseTokenList(list string) ([]int64, error) {
 
 func (i *inspection) write(out io.Writer, reports []*inspect.Report) error {
 	if i.html != "" {
-		if err := writeFile(i.html, func(w io.Writer) error { return inspect.HTML(w, reports) }); err != nil {
+		if err := report.WriteWhole(i.html, func(w io.Writer) error { return inspect.HTML(w, reports) }); err != nil {
 			return err
 		}
 	}
@@ -160,16 +159,4 @@ func (i *inspection) write(out io.Writer, reports []*inspect.Report) error {
 		return report.EncodeJSON(out, inspect.Document{Schema: 1, Traces: reports})
 	}
 	return inspect.Print(out, reports, newTerminal(out).width)
-}
-
-// writeFile makes a file, or says which one it could not make.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("cannot write the page: %w", err)
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -147,12 +146,10 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 
 // complete turns the flags that are not plain values into the configuration.
 func (o *mockOptions) complete() error {
-	head, tail, ok := strings.Cut(o.template, ",")
-	var headErr, tailErr error
-	o.cfg.TemplateHead, headErr = strconv.Atoi(strings.TrimSpace(head))
-	o.cfg.TemplateTail, tailErr = strconv.Atoi(strings.TrimSpace(tail))
-	if !ok || headErr != nil || tailErr != nil {
-		return fmt.Errorf("mock: --template-tokens %q: want two numbers, such as 14,5", o.template)
+	if template, err := parseOverhead("mock: --template-tokens", o.template); err != nil {
+		return err
+	} else if template != nil {
+		o.cfg.TemplateHead, o.cfg.TemplateTail = template.Head, template.Tail
 	}
 	if o.cfg.BlockTokens < 1 {
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
@@ -175,14 +172,9 @@ func (o *mockOptions) complete() error {
 			return fmt.Errorf("mock: --quirk: %w", err)
 		}
 	}
-	if o.apiKeyFile != "" {
-		key, err := os.ReadFile(o.apiKeyFile)
-		if err != nil {
-			return fmt.Errorf("mock: --api-key-file: %w", err)
-		}
-		if o.cfg.APIKey = strings.TrimSpace(string(key)); o.cfg.APIKey == "" {
-			return fmt.Errorf("mock: --api-key-file %s: the file is empty", o.apiKeyFile)
-		}
+	var err error
+	if o.cfg.APIKey, err = readKey(o.apiKeyFile); err != nil {
+		return fmt.Errorf("mock: %w", err)
 	}
 	return o.completeTLS()
 }

@@ -142,7 +142,7 @@ func TestMockBadUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--template-tokens 14":              "want two numbers",
+		"--template-tokens 14":              "want HEAD,TAIL",
 		"--fault nonsense":                  "known are status",
 		"--quirk nonsense":                  `no quirk "nonsense"; known are ignore-salt`,
 		"--spread 3":                        "spread 3",

@@ -234,7 +234,7 @@ func (o *options) complete(args []string) error {
 	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
 		return err
 	}
-	if o.overhead, err = parseOverhead(o.proof.overhead); err != nil {
+	if o.overhead, err = parseOverhead("--chat-overhead", o.proof.overhead); err != nil {
 		return err
 	}
 	if o.proof.capacity != "" {

@@ -103,8 +103,8 @@ func (r *replay) assumeOverhead(why string) {
 	r.note("%s: what they add to a prompt is taken as 0 tokens", why)
 }
 
-// parseOverhead reads HEAD,TAIL; nil of nothing.
-func parseOverhead(text string) (*engine.Overhead, error) {
+// parseOverhead reads HEAD,TAIL as a flag has it; nil of nothing.
+func parseOverhead(flag, text string) (*engine.Overhead, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -112,7 +112,7 @@ func parseOverhead(text string) (*engine.Overhead, error) {
 	h, err1 := strconv.ParseUint(strings.TrimSpace(head), 10, 20)
 	t, err2 := strconv.ParseUint(strings.TrimSpace(tail), 10, 20)
 	if !ok || err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("--chat-overhead %q: want HEAD,TAIL in tokens, such as 20,5", text)
+		return nil, fmt.Errorf("%s %q: want HEAD,TAIL in tokens, such as 20,5", flag, text)
 	}
 	return &engine.Overhead{Head: int(h), Tail: int(t)}, nil
 }

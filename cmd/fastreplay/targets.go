@@ -197,7 +197,10 @@ func ownedHeader(name string) bool {
 // keyHeader carries the key: one from a flag as a bearer token, one from the environment as its owner wants it.
 func (o *options) keyHeader() (http1.Header, error) {
 	bearer := http1.Header{Name: "Authorization"}
-	key, err := o.apiKey()
+	key, err := o.key, error(nil)
+	if key == "" {
+		key, err = readKey(o.apiKeyFile)
+	}
 	if err != nil {
 		return bearer, err
 	}
@@ -214,18 +217,18 @@ func (o *options) keyHeader() (http1.Header, error) {
 	return bearer, nil
 }
 
-// apiKey is the key of --api-key or --api-key-file; "" for none.
-func (o *options) apiKey() (string, error) {
-	if o.key != "" || o.apiKeyFile == "" {
-		return o.key, nil
+// readKey is the key in the file of --api-key-file; "" where none is given.
+func readKey(file string) (string, error) {
+	if file == "" {
+		return "", nil
 	}
-	text, err := os.ReadFile(o.apiKeyFile)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", fmt.Errorf("--api-key-file: %w", err)
 	}
 	key := strings.TrimSpace(string(text))
 	if key == "" {
-		return "", fmt.Errorf("--api-key-file %s: the file is empty", o.apiKeyFile)
+		return "", fmt.Errorf("--api-key-file %s: the file is empty", file)
 	}
 	return key, nil
 }

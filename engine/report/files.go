@@ -63,7 +63,7 @@ func WriteTimeline(dir string, steps []metrics.Step) error {
 func WriteWhole(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return fmt.Errorf("cannot write results: %w", err)
+		return fmt.Errorf("cannot write %s: %w", name, err)
 	}
 	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
 	if err == nil {
