@@ -44,7 +44,7 @@ type reply struct {
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices that the event below is about
-	emptyFinishNS int64  // a finish chunk with empty text: a token if usage counts exactly one more than the chunks
+	emptyFinishNS int64  // a finish chunk with empty text, or before any token: a token if usage counts exactly one more than the chunks, or no chunk came
 	usageTokens   int64
 	marks         bool // answers of this API say when they are finished
 	finished      bool // a finish reason or [DONE] was seen
@@ -189,7 +189,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 		p.chunks.add(p, nowNS, data)
 		p.onToken(d.Text, d.Choices, nowNS)
 	}
-	if d.EmptyFinish {
+	if d.EmptyFinish || d.Finish != "" && p.rec.Chunks == 0 {
 		p.emptyFinish, p.emptyFinishNS = d.Choices, nowNS
 	}
 	p.onDelta(d)
@@ -290,7 +290,9 @@ func (p *reply) end(nowNS int64) bool {
 
 func (p *reply) endStream() {
 	rec := p.rec
-	if p.usageTokens == rec.Chunks+1 && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
+	// llama.cpp's chat sends no chunk at all of an answer that is half a character.
+	unseen := p.usageTokens - rec.Chunks
+	if (unseen == 1 || unseen > 1 && rec.Chunks == 0) && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
 		p.onToken(false, p.emptyFinish, p.emptyFinishNS)
 	}
 	p.countTokens()
