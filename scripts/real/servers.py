@@ -39,6 +39,7 @@ VLLM_SERVERS = {
         DEV_MODE,
     ),
     "vllm-default": (["--max-model-len", "32768"], {}),
+    "vllm-uncached": ([DETAILS, "--max-model-len", "8192", "--no-enable-prefix-caching"], DEV_MODE),
     "vllm-embed": (["--max-model-len", "8192", "--runner", "pooling", "--convert", "embed"], {}),
 }
 SERVERS = [*VLLM_SERVERS, "transformers", "llama"]
