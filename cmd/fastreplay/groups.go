@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,14 +40,14 @@ func (g flagGroup) pick(flags *pflag.FlagSet) *pflag.FlagSet {
 	return picked
 }
 
-// groupFlags makes the help of root and profile list the flags of a replay by group.
+// groupFlags makes help fit into 80 columns, and that of root and profile list the flags of a replay by group.
 func groupFlags(root *cobra.Command) {
-	const all = "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	const width, unwrapped = 80, "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
 	var b strings.Builder
 	b.WriteString(`{{if or (eq .Name "fastreplay") (eq .Name "profile")}}`)
 	for _, g := range flagGroups() {
-		b.WriteString("\n" + g.title + "\n" + g.pick(root.Flags()).FlagUsages())
+		b.WriteString("\n" + g.title + "\n" + g.pick(root.Flags()).FlagUsagesWrapped(width))
 	}
-	b.WriteString("{{else}}" + all + "{{end}}")
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), all, b.String(), 1))
+	fmt.Fprintf(&b, "{{else}}{{.LocalFlags.FlagUsagesWrapped %d | trimTrailingWhitespaces}}{{end}}", width)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), unwrapped, b.String(), 1))
 }

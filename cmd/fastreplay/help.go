@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [TOPIC|COMMAND]",
 		Short: "Show a page of the manual, or the flags of a command",
-		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both.\nA pipe gets the page as Markdown.",
+		Long:  "Show a page of the manual, or the flags of a command. Without an argument it lists both. A pipe gets\nthe page as Markdown; a terminal gets it laid out, through $PAGER (less) if there is one.",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return topics(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -69,22 +70,38 @@ func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 		return fmt.Errorf("no topic or command %q%s; `fastreplay help` lists them", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
 	}
 	if width := newTerminal(w).width; width > 0 {
-		page = layOut(page, min(width, 100), os.Getenv("NO_COLOR") == "")
+		return showPage(w, layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
 	}
 	_, err := io.WriteString(w, page)
 	return err
 }
 
-// helpList lists commands and topics, each with what it is about.
+// showPage prints a page on a terminal, through $PAGER (less) if there is one, as git does.
+func showPage(w io.Writer, page string) error {
+	pager := strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv("PAGER")), "less"))
+	if path, err := exec.LookPath(pager[0]); err == nil {
+		c := exec.Command(path, pager[1:]...)
+		c.Env = append(os.Environ(), "LESS="+cmp.Or(os.Getenv("LESS"), "FRX")) // it ends at once if the page fits
+		c.Stdin, c.Stdout, c.Stderr = strings.NewReader(page), w, os.Stderr
+		if c.Start() == nil {
+			_ = c.Wait() // it is left as the user likes
+			return nil
+		}
+	}
+	_, err := io.WriteString(w, page)
+	return err
+}
+
+// helpList lists commands and topics, each with what it is about, on one screen of 80x24.
 func helpList(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("Usage: fastreplay [--trace] FILE [flags], or fastreplay COMMAND [flags]\n\nCommands (fastreplay COMMAND --help lists flags)\n")
+	b.WriteString("fastreplay [--trace] FILE [flags] replays a trace: fastreplay --help\nCommands: fastreplay COMMAND --help\n")
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
+		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "version" {
 			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 		}
 	}
-	b.WriteString("\nTopics (fastreplay help TOPIC shows the page)\n")
+	b.WriteString("Topics: fastreplay help TOPIC\n")
 	for _, topic := range topics() {
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)

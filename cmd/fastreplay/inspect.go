@@ -39,7 +39,7 @@ func newInspectCommand() *cobra.Command {
 	i := &inspection{}
 	c := &cobra.Command{
 		Use:   "inspect TRACE…",
-		Short: "Print what is in a trace: rates, lengths, conversations, cache hits, faults",
+		Short: "Print what is in a trace: rates, lengths, cache hits, faults",
 		Long: `Print what is in a trace, without traffic: rates and bursts, lengths, types,
 conversations, the hits that prefix caches of any size would have had, what a
 replay would need, and everything that is wrong with it. Several traces stand

@@ -208,7 +208,7 @@ func nameTable(table []alias) string {
 	var b strings.Builder
 	b.WriteString("| flag | here | |\n|---|---|---|\n")
 	for _, a := range table {
-		theirs, ours := "--"+a.name, ""
+		theirs, ours := "--"+a.name, "–"
 		if a.short != "" {
 			theirs = "-" + a.short + ", " + theirs
 		}

@@ -174,9 +174,9 @@ func TestManualIsLaidOut(t *testing.T) {
 
 // TestLayOut: each block, in a few columns, with and without style.
 func TestLayOut(t *testing.T) {
-	const page = "# A `page`\n\nOne **two three** four\nfive [link](x.md#y) [here](#z).\n\n- an item that is long\n  and goes on\n- *next*\n\n    code   as it | is\n\n" +
-		"<!-- hidden -->\n| key | |\n|---|---|\n| `a\\|b` | words that need more than one line |\n| café | x |\n"
-	const want = "A page\n\nOne two three four\nfive link (help x)\nhere.\n\n- an item that is\n  long and goes on\n- next\n\n  code   as it | is\n\n" +
+	const page = "# A `page`\n\nOne **two three** four\nfive [link](x.md#y) [here](#z) [x](x.md).\n\n- an item that is long\n  and goes on\n- *next*\n\n    code   as it | is\n\n" +
+		"<!-- hidden -->\n\n| key | |\n|---|---|\n| `a\\|b` | words that need more than one line |\n| café | x |\n"
+	const want = "A page\n\nOne two three four\nfive link (help x)\nhere help x.\n\n- an item that is\n  long and goes on\n- next\n\n  code   as it | is\n\n" +
 		"key\na|b   words that\n      need more\n      than one line\ncafé  x\n"
 	if got := layOut(page, 19, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -189,6 +189,30 @@ func TestLayOut(t *testing.T) {
 	}
 	if plain := regexp.MustCompile("\x1b\\[[0-9]m").ReplaceAllString(styled, ""); plain != want {
 		t.Errorf("style changes the layout: %q", plain)
+	}
+}
+
+// TestHelpFitsOneScreen: the list of commands and topics is read without scrolling at 80x24.
+func TestHelpFitsOneScreen(t *testing.T) {
+	list := helpList(newRootCommand())
+	for line := range strings.Lines(list) {
+		if uniseg.StringWidth(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
+	}
+	if n := strings.Count(list, "\n"); n > 23 {
+		t.Errorf("%d lines, want at most 23", n)
+	}
+}
+
+// TestShowPage: a page goes through the pager, with its arguments, and as it is if there is none.
+func TestShowPage(t *testing.T) {
+	for pager, want := range map[string]string{"": "one\ntwo\n", "no-such-pager -x": "one\ntwo\n", "head -n 1": "one\n"} {
+		t.Setenv("PAGER", pager)
+		var out strings.Builder
+		if err := showPage(&out, "one\ntwo\n"); err != nil || out.String() != want {
+			t.Errorf("PAGER=%q: %q, %v; want %q", pager, out.String(), err, want)
+		}
 	}
 }
 

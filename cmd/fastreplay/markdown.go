@@ -14,7 +14,7 @@ const boldMark, underlineMark, plainMark = "\x01", "\x02", "\x03"
 var (
 	inlineMarkup = regexp.MustCompile("`([^`]+)`|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*|!?\\[([^\\]]*)\\]\\(([^)]*)\\)")
 	listItem     = regexp.MustCompile(`^(- |\d+\. )(.*)$`)
-	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
+	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n+`)
 )
 
 // layOut renders the Markdown that the manual uses for a terminal of width columns: headings, paragraphs, lists of one level,
@@ -25,11 +25,11 @@ func layOut(page string, width int, style bool) string {
 		p.line(strings.TrimRight(line, "\n"))
 	}
 	p.flush()
-	marks := []string{boldMark, "\x1b[1m", underlineMark, "\x1b[4m", plainMark, "\x1b[0m"}
+	marks := strings.NewReplacer(boldMark, "\x1b[1m", underlineMark, "\x1b[4m", plainMark, "\x1b[0m")
 	if !style {
-		marks = []string{boldMark, "", underlineMark, "", plainMark, ""}
+		marks = strings.NewReplacer(boldMark, "", underlineMark, "", plainMark, "")
 	}
-	return strings.NewReplacer(marks...).Replace(p.out.String())
+	return marks.Replace(p.out.String())
 }
 
 // layout collects the lines of a block, and prints the block when the next one begins.
@@ -43,32 +43,24 @@ type layout struct {
 
 func (p *layout) line(text string) {
 	item := listItem.FindStringSubmatch(text)
+	code, heading := strings.HasPrefix(text, "    ") && p.text == "", strings.HasPrefix(text, "#")
+	if code || heading || item != nil || text == "" {
+		p.flush()
+	}
 	switch {
 	case strings.HasPrefix(text, "|"):
 		p.rows = append(p.rows, cells(text))
-		return
-	case strings.HasPrefix(text, "    ") && p.text == "":
-		p.flush()
+	case code:
 		p.out.WriteString(text[2:] + "\n")
-		return
-	case strings.HasPrefix(text, "#"):
-		p.flush()
-		level, title, _ := strings.Cut(text, " ")
-		mark := boldMark
-		if len(level) > 2 {
-			mark = underlineMark
-		}
-		p.out.WriteString(styled(mark, inline(title)) + "\n")
-		return
-	case text == "":
-		p.flush()
-		p.out.WriteString("\n")
-		return
+	case heading:
+		p.out.WriteString(styled(boldMark, inline(strings.TrimLeft(text, "# "))) + "\n")
 	case item != nil:
-		p.flush()
-		p.lead, text = item[1], item[2]
+		p.lead, p.text = item[1], item[2]+" "
+	case text == "":
+		p.out.WriteString("\n")
+	default:
+		p.text += text + " "
 	}
-	p.text += text + " "
 }
 
 // flush prints the block that is collected.
@@ -96,17 +88,21 @@ func (p *layout) table() {
 			}
 		}
 	}
-	for most := slices.Max(widths); sum(widths)+2*(len(widths)-1) > p.width && most > 0; most-- {
+	for most := slices.Max(widths); ; most-- {
+		total := -2 // columns are 2 apart
 		for i := range widths {
 			widths[i] = max(least[i], min(widths[i], most))
+			total += widths[i] + 2
+		}
+		if total <= p.width || most == 0 {
+			break
 		}
 	}
 	for r, row := range p.rows {
 		if strings.Join(row, "") == "" {
 			continue // a head without words
 		}
-		lines := make([]string, 0, 4)
-		before := 0
+		lines, before := []string(nil), 0
 		for i, width := range widths {
 			text := row[i]
 			if r == 0 {
@@ -122,13 +118,6 @@ func (p *layout) table() {
 		}
 		p.out.WriteString(strings.Join(lines, "\n") + "\n")
 	}
-}
-
-func sum(numbers []int) (total int) {
-	for _, n := range numbers {
-		total += n
-	}
-	return total
 }
 
 // cells splits a row of a table; a bar may stand in it as \|.
@@ -150,6 +139,8 @@ func inline(text string) string {
 			return styled(boldMark, part[1]+inline(part[2])) + styled(underlineMark, part[3])
 		case strings.HasPrefix(part[5], "#"):
 			return inline(part[4])
+		case part[4] == page:
+			return styled(boldMark, "help "+page)
 		case inManual && !strings.Contains(page, "/"):
 			return inline(part[4]) + " (help " + page + ")"
 		}
@@ -163,19 +154,4 @@ func styled(mark, text string) string {
 		return ""
 	}
 	return mark + strings.ReplaceAll(text, " ", plainMark+" "+mark) + plainMark
-}
-
-// fillLines fills lines of at most width columns; a longer word has a line of its own.
-func fillLines(text string, width int) (lines []string) {
-	used := width
-	for _, word := range strings.Fields(text) {
-		need := uniseg.StringWidth(word)
-		if used+1+need > width {
-			lines, used = append(lines, word), need
-			continue
-		}
-		lines[len(lines)-1] += " " + word
-		used += 1 + need
-	}
-	return lines
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/engine"
@@ -209,4 +210,19 @@ func runLine(p, last engine.Progress, requests int, driftP99NS, spanNS int64) st
 		text += "  draining"
 	}
 	return text
+}
+
+// fillLines fills lines of at most width columns; a longer word has a line of its own.
+func fillLines(text string, width int) (lines []string) {
+	used := width
+	for _, word := range strings.Fields(text) {
+		need := uniseg.StringWidth(word)
+		if used+1+need > width {
+			lines, used = append(lines, word), need
+			continue
+		}
+		lines[len(lines)-1] += " " + word
+		used += 1 + need
+	}
+	return lines
 }
