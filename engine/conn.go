@@ -407,7 +407,12 @@ func (c *conn) mayResend() bool {
 	if how == ResendNever || c.reply.bytesIn > 0 || c.cutReason() != cutNone {
 		return false
 	}
-	return c.unread() || how == ResendSafe && !c.fresh && c.run.records[c.request.Load()].Outcome == record.Reset
+	return c.unread() || how == ResendSafe && c.brokenOff()
+}
+
+// brokenOff tells whether the server reset a connection on which it had answered before, and has answered nothing now.
+func (c *conn) brokenOff() bool {
+	return !c.fresh && c.reply.bytesIn == 0 && c.run.records[c.request.Load()].Outcome == record.Reset
 }
 
 // unread tells whether the server provably did not read the request: the kernel took no byte of it, or the connection ended in

@@ -225,6 +225,9 @@ func TestResend(t *testing.T) {
 			resent := int64(0)
 			for _, rec := range k.records {
 				resent += rec.Resent
+				if advised := strings.Contains(rec.Error, "--resend safe"); advised && (c.how != ResendUnread || rec.Outcome != record.Reset) || !advised && c.how == ResendUnread && rec.Outcome == record.Reset {
+					t.Errorf("row %d, %s: %q", rec.Row, rec.Outcome, rec.Error)
+				}
 				if rec.Resent > 1 || rec.SentNS != record.None && rec.DriftNS() != rec.SentNS-rec.PlannedNS || rec.SentNS < rec.PlannedNS {
 					t.Errorf("row %d: resent %d, planned %d, sent %d", rec.Row, rec.Resent, rec.PlannedNS, rec.SentNS)
 				}

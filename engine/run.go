@@ -255,6 +255,9 @@ func (r *Run) complete(c *conn) {
 		r.resend(i, c)
 		return
 	}
+	if r.cfg.Resend != ResendNever && rec.Resent == 0 && c.brokenOff() {
+		rec.Error += "; it had answered before on this connection: --resend safe sends such a request again"
+	}
 	c.stampSent(rec)
 	c.reply.chunks.flush()
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {

@@ -34,10 +34,11 @@ func (g *gatewayCounts) add(r *record.Record) {
 	g.requests++
 	addKnown(g.own, r.GatewayNS)
 	addKnown(g.upstream, r.UpstreamNS)
-	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None {
+	// Headers tell whole milliseconds. A longer time than TTFT is not that until the head of the server's response.
+	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
 		g.ttft += ttft
 		g.head += r.HeadersNS - r.SentNS
-		g.waiting += r.UpstreamNS
+		g.waiting += min(r.UpstreamNS, ttft)
 	}
 }
 

@@ -8,6 +8,18 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
+// TestGatewayOfWholeAnswers: a header that tells more than TTFT is of the whole answer, and no share of TTFT.
+func TestGatewayOfWholeAnswers(t *testing.T) {
+	collector := NewCollector(urls(1))
+	var r record.Record
+	r.Clear()
+	r.PlannedNS, r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.Outcome, r.UpstreamNS = 0, 0, 10e6, 30e6, 90e6, record.OK, 93e6
+	collector.Add(&r, 0)
+	if g := collector.Summary(RunInfo{Planned: 1, Limits: DefaultLimits()}).Gateway; g == nil || g.UpstreamMS.P50 != 93 || g.ServerShare != nil || g.Share != nil {
+		t.Errorf("%s: want its time and no share", dump(g))
+	}
+}
+
 // TestGateway: the shares of TTFT, and when a note names the gateway.
 func TestGateway(t *testing.T) {
 	const ms, none = 1_000_000, record.None
@@ -20,6 +32,7 @@ func TestGateway(t *testing.T) {
 	}{
 		{"no gateway", 10, 30, none, none, 0, 0, ""},
 		{"a quick one", 31, 32, 1 * ms, 30 * ms, 1. / 32, 30. / 32, ""},
+		{"rounded up to a whole millisecond", 30, 30, none, 31 * ms, 0, 1, ""},
 		{"Envoy before a server with an early head", 4, 200, none, 3 * ms, 1. / 200, 3. / 200, ""},
 		{"Envoy with a queue", 950, 1000, none, 50 * ms, 0.9, 0.05, "the gateway took 90 % of TTFT, the server 5 % until the head of its response"},
 		{"LiteLLM at work", 990, 1000, 600 * ms, 30 * ms, 0.96, 0.03, "the gateway took 96 % of TTFT, the server 3 % until the head of its response; it counts 600 ms a request as its own"},
