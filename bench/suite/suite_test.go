@@ -111,7 +111,7 @@ func TestRivalsSendTheSame(t *testing.T) {
 	}
 }
 
-// fingerprint is as the README defines it: over instants and digests of method, path and body, each after its length.
+// fingerprint is as the manual defines it (help prompts): over instants and digests of method, path and body, each after its length.
 func (w *workload) fingerprint() string {
 	all := sha256.New()
 	number := func(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }

@@ -67,7 +67,7 @@ func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 		fmt.Fprintln(w)
 	}
 	if page == "" || len(args) > 1 {
-		return fmt.Errorf("no topic or command %q%s; `fastreplay help` lists them", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
+		return fmt.Errorf("no topic or command %q (`fastreplay help` lists them)%s", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
 	}
 	if width := newTerminal(w).width; width > 0 {
 		return showPage(w, layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))

@@ -84,7 +84,7 @@ func (p *layout) table() {
 		for i := range widths {
 			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
 			for _, word := range strings.Fields(row[i]) {
-				least[i] = min(p.width/2, max(least[i], uniseg.StringWidth(word)))
+				least[i] = min(p.width*3/5, max(least[i], uniseg.StringWidth(word)))
 			}
 		}
 	}

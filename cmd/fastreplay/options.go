@@ -122,7 +122,7 @@ func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 
 // addRowFlags adds what says how to read a trace besides its format.
 func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
-	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
+	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME` with commas between them, such as timestamp=ts,input_length=prompt_tokens")
 	f.Lookup("fields").DefValue = "" // not []
 	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")

@@ -187,7 +187,7 @@ type Shortfall struct {
 	UnexplainedTokens int64 `json:"unexplained_tokens"`  // none of these: another block size or capacity, evictions while a request waited in the queue, a router in between, or a fault of the server
 }
 
-// Connections is what the pools went through.
+// Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
 	Dialled    int64   `json:"dialled"`     // connections that were opened
 	NotReady   int64   `json:"not_ready"`   // requests that had no open connection at their instant; 0 in a closed loop
@@ -201,7 +201,7 @@ type Writes struct {
 	Partial int64 `json:"partial"` // it took a part, and the rest had to follow
 }
 
-// Target is one instance. Its distributions are as those of the summary.
+// Target is one URL that requests went to. Its distributions are as those of the summary.
 type Target struct {
 	URL              string       `json:"url"`                // as given
 	Requests         int64        `json:"requests"`           // that were planned for it
