@@ -73,3 +73,6 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	}
 	return nil
 }
+
+// threadID is the calling thread.
+func threadID() int { return unix.Gettid() }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"fmt"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -45,7 +44,7 @@ func TestParseCPULine(t *testing.T) {
 		{"cpu  1 2 3 99999999999999999999 5 6 7 8 9 10\n", 0, 0, false},
 	} {
 		capacity, stolen, ok := parseCPULine([]byte(tt.text))
-		if ok != tt.ok || ok && (capacity != tt.capacity*10_000_000 || stolen != tt.stolen*10_000_000) {
+		if ok != tt.ok || ok && (capacity != tt.capacity || stolen != tt.stolen) {
 			t.Errorf("%q: got %d, %d, %v, want %d, %d ticks, %v", tt.text, capacity, stolen, ok, tt.capacity, tt.stolen, tt.ok)
 		}
 	}
@@ -54,8 +53,8 @@ func TestParseCPULine(t *testing.T) {
 func TestParseSchedstat(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1226333 1000074 2\n": 1000074, "0 0 0\n": 0, "1 9223372036854775807 3\n": math.MaxInt64,
-		"": -1, "\n": -1, "12": -1, "12 \n": -1, "12 34": -1, "12 x 3\n": -1, "-1 2 3\n": -1, "1 -2 3\n": -1,
-		"1  2 3\n": -1, "1 9223372036854775808 3\n": -1, " 1 2 3\n": -1,
+		"": -1, "\n": -1, "12": -1, "12 \n": -1, "12 34": -1, "12 x 3\n": -1, "1 -2 3\n": -1,
+		"1  2 3\n": -1, "1 9223372036854775808 3\n": -1,
 	} {
 		if got, ok := parseSchedstat([]byte(text)); ok != (want >= 0) || ok && got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
@@ -72,16 +71,17 @@ func TestParseThrottled(t *testing.T) {
 		{"usage_usec 1403277\nuser_usec 1020187\nsystem_usec 383090\nnice_usec 0\ncore_sched.force_idle_usec 0\nnr_periods 63\nnr_throttled 60\nthrottled_usec 4870114\nnr_bursts 0\nburst_usec 0\n", 4_870_114_000},
 		{"usage_usec 1403277\nuser_usec 1020187\nsystem_usec 383090\n", -1},
 		{"nr_periods 71\nnr_throttled 64\nthrottled_time 5290031249\nnr_bursts 0\nburst_time 0\n", 5_290_031_249},
-		{"throttled_usec 0\n", 0},
+		{"nr_throttled 0\nthrottled_usec 0\n", 0},
 		{"", -1},
-		{"throttled_usec 12", -1}, // cut off
-		{"throttled_usec \n", -1},
-		{"throttled_usec 1 2\n", -1},
-		{"throttled_usec -1\n", -1},
-		{"throttled_usec 9223372036854775807\n", -1},
-		{"throttled_time 99999999999999999999\n", -1},
-		{"xthrottled_time 1\n", -1},
-		{"\n\nthrottled_time 1\n", 1},
+		{"\nthrottled_usec 12", -1}, // cut off
+		{"\nthrottled_usec \n", -1},
+		{"\nthrottled_usec 1 2\n", -1},
+		{"\nthrottled_usec -1\n", -1},
+		{"\nthrottled_usec 9007199254740991\n", 9007199254740991000},
+		{"\nthrottled_usec 9007199254740992\n", -1}, // in ns too large by far
+		{"\nthrottled_time 9223372036854775807\n", math.MaxInt64},
+		{"\nthrottled_time 9223372036854775808\n", -1},
+		{"\nxthrottled_time 1\n", -1},
 	} {
 		if got, ok := parseThrottled([]byte(tt.text)); ok != (tt.want >= 0) || ok && got != tt.want {
 			t.Errorf("%q: got %d, %v, want %d", tt.text, got, ok, tt.want)
@@ -92,7 +92,7 @@ func TestParseThrottled(t *testing.T) {
 // FuzzMachineTexts compares the parsers with others that allocate: whatever both understand, they read alike, and what the
 // kernel cannot have written is refused.
 func FuzzMachineTexts(f *testing.F) {
-	for _, seed := range []string{"cpu  1 2 3 4 5 6 7 8 9 10\ncpu0", "12 34 5\n", "nr_throttled 64\nthrottled_usec 5290\n", "throttled_time 7\n", "cpu \n"} {
+	for _, seed := range []string{"cpu  1 2 3 4 5 6 7 8 9 10\ncpu0", "12 34 5\n", "nr_throttled 64\nthrottled_usec 5290\n", "nr 1\nthrottled_time 7\n", "cpu \n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -101,56 +101,104 @@ func FuzzMachineTexts(f *testing.F) {
 			var want, last int64
 			for _, field := range strings.Fields(strings.TrimSuffix(lines[0], "\n"))[1:9] {
 				n, _ := strconv.ParseInt(strings.TrimRight(field, "\t\r\v\f"), 10, 64)
-				want, last = want+n*tickNS, n*tickNS
+				want, last = want+n, n
 			}
 			if capacity != want || stolen != last || stolen < 0 || capacity < stolen {
 				t.Errorf("%q: got %d, %d, want %d, %d", text, capacity, stolen, want, last)
 			}
 		}
 		if waited, ok := parseSchedstat(text); ok {
-			var ran, want uint64
-			if n, _ := fmt.Sscanf(string(text), "%d %d ", &ran, &want); n != 2 || uint64(waited) != want {
-				t.Errorf("%q: got %d, want %d", text, waited, want)
+			want, err := strconv.ParseUint(strings.Split(string(text), " ")[1], 10, 63)
+			if err != nil || uint64(waited) != want {
+				t.Errorf("%q: got %d, want %d, %v", text, waited, want, err)
 			}
 		}
 		if ns, ok := parseThrottled(text); ok {
-			at := slices.IndexFunc(lines, func(l string) bool {
-				return strings.HasPrefix(l, "throttled_time ") || strings.HasPrefix(l, "throttled_usec ")
-			})
-			name, value, _ := strings.Cut(strings.TrimSuffix(lines[max(0, at)], "\n"), " ")
-			want, err := strconv.ParseUint(value, 10, 63)
-			if name == "throttled_usec" {
-				want *= 1000
+			one := func(name string, unit uint64) bool {
+				return slices.ContainsFunc(lines[1:], func(line string) bool {
+					value, named := strings.CutPrefix(line, name+" ")
+					n, err := strconv.ParseUint(strings.TrimSuffix(value, "\n"), 10, 63)
+					return named && err == nil && n*unit == uint64(ns)
+				})
 			}
-			if at < 0 || err != nil || uint64(ns) != want {
-				t.Errorf("%q: got %d, want %d", text, ns, want)
+			if ns < 0 || !one("throttled_usec", 1000) && !one("throttled_time", 1) {
+				t.Errorf("%q: got %d, which no line says", text, ns)
 			}
 		}
 	})
 }
 
-// TestMetersOfFiles: the sum over all groups with a limit; what no file tells is unknown.
-func TestMetersOfFiles(t *testing.T) {
-	file := func(text string) *os.File {
-		name := filepath.Join(t.TempDir(), "f")
+// TestMachineOfFiles: what has grown between two samples, over all groups with a limit and all sending threads; what no file tells
+// is null.
+func TestMachineOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := os.Open(name)
+		return name
+	}
+	w := &machineWatch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: record.None}
+	described := func() string {
+		text, err := json.Marshal((&Run{machine: w}).Machine())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = f.Close() })
-		return f
+		return string(text)
 	}
-	m := &machineMeters{}
-	if got, want := m.read(), (meters{0, record.None, record.None, record.None}); got != want {
-		t.Errorf("without files: %+v, want %+v", got, want)
+	w.sample(true)
+	const unknown = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"lane_run_queue_delay_s":null}`
+	if got := described(); got != unknown {
+		t.Errorf("without files: got %s", got)
 	}
-	m = &machineMeters{stat: file("cpu  1 1 1 1 1 1 1 3 0 0\n"), senders: []sender{{file("5 6 7\n"), record.None}, {file("1 20 1\n"), record.None}, {file("gone"), 300}},
-		limits: []*os.File{file("throttled_usec 2\n"), file("usage_usec 1\n"), file("throttled_usec 3\n")}}
-	if got, want := m.read(), (meters{100_000_000, 30_000_000, 5000, 326}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	w.othersNS = 2e9
+	w.capacity = newMeter(write("stat", "cpu  100 1 1 1 1 1 1 30 0 0\n"))
+	w.throttled = []meter{newMeter(write("group", "nr 1\nthrottled_usec 2000000\n")), newMeter(write("root", "usage_usec 1\n")),
+		newMeter(write("parent", "nr 1\nthrottled_time 3000000000\n"))}
+	w.waited = []meter{newMeter(write("sender", "5 6000000000 7\n")), newMeter(write("ended", "1 20 1\n")), newMeter(dir + "/gone")}
+	w.sample(false)
+	write("stat", "cpu  170 1 1 1 1 1 1 60 0 0\n")
+	write("group", "nr 1\nthrottled_usec 3500000\n")
+	write("parent", "nr 1\nthrottled_time 3250000000\n")
+	write("sender", "5 6500000000 9\n")
+	write("ended", "gone")
+	w.sample(true)
+	const want = `{"stolen_s":0.3,"stolen_share":0.3,"stolen_share_worst_second":`
+	const rest = `,"throttled_s":1.75,"run_queue_delay_s":2.5,"lane_run_queue_delay_s":0.5}`
+	if got := described(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, rest) {
+		t.Errorf("got  %s\nwant %s…%s", got, want, rest)
+	}
+	w.close()
+}
+
+func TestWorstSecond(t *testing.T) {
+	type reading struct{ atMS, stolen, capacity int64 } // since the reading before: ticks
+	for _, tt := range []struct {
+		name     string
+		beginMS  int64
+		readings []reading
+		want     float64
+	}{
+		{"nothing", 0, nil, 0},
+		{"no capacity known", 0, []reading{{1000, 50, 0}}, 0},
+		{"one second of two cores", 0, []reading{{500, 100, 1000}, {1000, 300, 1000}}, 0.2},
+		{"the second of two", 0, []reading{{1000, 100, 2000}, {1500, 500, 1000}, {2000, 500, 1000}}, 0.5},
+		{"a rest counts as a second", 0, []reading{{1000, 100, 2000}, {1100, 100, 200}}, 0.05},
+		{"a rest that is worse even so", 0, []reading{{1000, 100, 2000}, {1500, 800, 1000}}, 0.4},
+		{"an interval longer than a second", 0, []reading{{100, 0, 200}, {4100, 800, 8000}}, 800.0 / 8200},
+		{"begun before zero", -500, []reading{{500, 1000, 2000}, {1500, 20, 2000}}, 0.5},
+		{"nothing stolen", 0, []reading{{1000, 0, 2000}}, 0},
+	} {
+		s := worstSecond{fromNS: tt.beginMS * 1e6}
+		var stolen, capacity int64
+		for i, r := range tt.readings {
+			stolen, capacity = stolen+r.stolen, capacity+r.capacity
+			s.add(r.atMS*1e6, capacity, stolen, i == len(tt.readings)-1)
+		}
+		if math.Abs(s.share-tt.want) > 1e-9 {
+			t.Errorf("%s: got %g, want %g", tt.name, s.share, tt.want)
+		}
 	}
 }
 
@@ -242,8 +290,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 	close(halt)
 	<-gone
 	wall := clock.Now() - began
-	m := (&Run{machine: w}).Machine()
-	c := metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: m}).Client
+	c := (&Run{machine: w}).Machine()
 	if c.RunQueueS == nil || c.LaneRunQueueS == nil {
 		t.Fatalf("waits are unknown: %+v", c)
 	}
@@ -253,28 +300,23 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 	if lane := *c.LaneRunQueueS; lane <= 0 || lane > float64(wall)/1e9 || lane > *c.RunQueueS {
 		t.Errorf("one of them waited %g s, in %g s, of %g s", lane, float64(wall)/1e9, *c.RunQueueS)
 	}
-	// All of it lies in the second that was watched, so that a request in it meets it and one after it does not.
-	late := m.Loss.Late(1, []record.Record{{PlannedNS: began, SentNS: began + 1000}, {PlannedNS: wall * 3, SentNS: wall*3 + 1000}})
-	if late.Requests != 2 || late.Waited == nil || late.Waited.Requests != 1 {
-		t.Errorf("late %+v, want one of two to have met the wait", late)
-	}
 }
 
 func TestWatchAllocatesNothing(t *testing.T) {
 	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
-	defer w.machine.close()
-	if n := testing.AllocsPerRun(100, w.sample); n != 0 {
+	defer w.close()
+	if n := testing.AllocsPerRun(100, func() { w.sample(false) }); n != 0 {
 		t.Errorf("%g allocations a sample", n)
 	}
 }
 
 func BenchmarkWatch(b *testing.B) {
 	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
-	defer w.machine.close()
+	defer w.close()
 	b.Run("sample", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			w.sample()
+			w.sample(false)
 		}
 	})
 	b.Run("threads", func(b *testing.B) {

@@ -13,13 +13,24 @@ import (
 )
 
 func TestGrown(t *testing.T) {
-	for _, tt := range []struct{ before, now, last, want int64 }{
-		{5, 8, 8, 3}, {5, 5, 5, 0}, {5, 4, 5, 0}, // a counter that falls back
-		{5, record.None, 5, 0}, {record.None, 5, record.None, 0}, {0, 7, 7, 7},
+	const none = record.None
+	for _, tt := range []struct {
+		readings []int64
+		want     int64
+	}{
+		{nil, none}, {[]int64{none}, none}, {[]int64{5}, 0}, {[]int64{5, 8, 9}, 4}, {[]int64{5, 5}, 0}, {[]int64{0, 7}, 7},
+		{[]int64{5, 4}, 0}, {[]int64{5, 9, 2, 10}, 5}, // a counter that falls back
+		{[]int64{5, none, 8}, 3}, {[]int64{none, 5, 8, none}, 3}, // readings that fail
 	} {
-		last := tt.before
-		if got := grown(&last, tt.now); got != tt.want || last != tt.last {
-			t.Errorf("from %d to %d: grown by %d to %d, want %d to %d", tt.before, tt.now, got, last, tt.want, tt.last)
+		c := meter{nil, none, none}
+		for _, v := range tt.readings {
+			c.take(v, v != none)
+		}
+		if got := grown(c); got != tt.want {
+			t.Errorf("%v: grown by %d, want %d", tt.readings, got, tt.want)
+		}
+		if got, want := grown(c, meter{nil, none, none}, meter{nil, 10, 13}), max(0, tt.want)+3; got != want {
+			t.Errorf("%v, one unknown, and 3 more: grown by %d, want %d", tt.readings, got, want)
 		}
 	}
 }
@@ -44,14 +55,13 @@ func TestWaitedSince(t *testing.T) {
 	}
 }
 
-// TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know, and joins every request that was late.
+// TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know.
 func TestRunWatchesTheMachine(t *testing.T) { eachLane(t, runWatchesTheMachine) }
 
 func runWatchesTheMachine(t *testing.T, lane laneKind) {
 	w, s := equalWork(t, 400, openPlan)
-	k := new(sink)
-	r := newRun(t, lane, w, k)
-	if r.Machine() != nil || r.Late(5) != nil {
+	r := newRun(t, lane, w, new(sink))
+	if r.Machine() != (metrics.Machine{}) {
 		t.Error("a run that has not begun knows what the machine took")
 	}
 	do(t, s, r)
@@ -62,17 +72,7 @@ func runWatchesTheMachine(t *testing.T, lane laneKind) {
 			t.Errorf("threads %v send, want %d", senders, lane.n)
 		}
 	}
-	late := r.Late(0)
-	n := int64(0)
-	for _, rec := range k.records {
-		if rec.DriftNS() > 0 {
-			n++
-		}
-	}
-	if late.Requests != n || n == 0 {
-		t.Errorf("%d requests late, want %d", late.Requests, n)
-	}
-	c := metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: r.Machine(), Late: late}).Client
+	c := r.Machine()
 	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.LaneRunQueueS} {
 		if (v != nil) != (runtime.GOOS == "linux") {
 			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
@@ -90,7 +90,7 @@ func TestClosedLoopHasNoSender(t *testing.T) {
 	w, s := equalWork(t, 50, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) })
 	r := newRun(t, oneThread, w, new(sink))
 	do(t, s, r)
-	text, err := json.Marshal(metrics.NewCollector(nil).Summary(metrics.RunInfo{Machine: r.Machine()}).Client)
+	text, err := json.Marshal(r.Machine())
 	if err != nil || !strings.Contains(string(text), `"lane_run_queue_delay_s":null`) {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -7,3 +7,6 @@ func FreeMemory() (bytes int64, of string, err error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	return int64(total / 2), "the free memory", err
 }
+
+// groupsOf is for Linux.
+func groupsOf(string) []string { return nil }

@@ -29,9 +29,7 @@ func FreeMemory() (bytes int64, of string, err error) {
 		return 0, "", fmt.Errorf("/proc/meminfo: no MemAvailable")
 	}
 	bytes, of = kib<<10, "the free memory"
-	groups, _ := os.ReadFile("/proc/self/cgroup") // unreadable, no limit can be known
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for _, dir := range controlGroups("memory", string(groups), string(mounts)) {
+	for _, dir := range groupsOf("memory") {
 		if room, ok := groupRoom(dir); ok && room < bytes {
 			bytes, of = room, "what the memory limit of the control group "+dir+" leaves"
 		}
@@ -90,6 +88,13 @@ func groupRoom(dir string) (room int64, ok bool) {
 		}
 	}
 	return room, ok
+}
+
+// groupsOf are the controlGroups of this process; none where that is unreadable.
+func groupsOf(controller string) []string {
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return controlGroups(controller, string(groups), string(mounts))
 }
 
 // controlGroups are the directories of the groups that limit this process by a controller, its own and all above as far as they

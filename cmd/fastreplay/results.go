@@ -78,7 +78,7 @@ func (s *results) conclude(run *engine.Run) error {
 	info.Routing = run.Oracle()
 	info.History, info.BuildAhead = run.History(), run.BuiltAhead()
 	info.Overtaken = run.OvertakenTokens()
-	info.Machine, info.Late = run.Machine(), run.Late(s.r.o.limits.MaxDriftMS)
+	info.Client.Machine = run.Machine()
 	summary := s.collector.Summary(info)
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{

@@ -21,8 +21,6 @@ type RunInfo struct {
 	Unwritten  int64         // records that could not be written
 	ReceiveLag *Distribution // nil where the kernel gave no stamps
 	Overtaken  int64         // tokens above the ideal that the order of arrival explains
-	Machine    *Machine      // nil where nobody watched it
-	Late       *Late         // likewise
 	Cap        *Cap          // nil without one
 	Routing    *route.Oracle // nil where there is one instance, or nothing is known of prompts
 	Turns      *Turns        // nil where no request follows another
@@ -53,7 +51,7 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 		WireDriftUS: all.wireDrift.Percentiles(1e3), UploadMS: all.upload.Percentiles(1e6),
 		Targets: make([]Target, len(targets)),
 	}
-	s.Requests.Planned = info.Planned
+	s.Requests.Planned, s.Requests.Late = info.Planned, all.drift.above(int64(info.Limits.MaxDriftMS*1e6))
 	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
 	s.Requests.Unwritten = info.Unwritten
 	if info.ReceiveLag != nil {
@@ -83,8 +81,6 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
 	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
 	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
-	s.Client.Late = info.Late
-	info.Machine.describe(&s.Client)
 	s.Notes = append(notes(s, &all, targets, c.urls, &info), info.Notes...)
 	s.Verdict = Judge(s, info.Reasons...)
 	return s

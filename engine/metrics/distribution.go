@@ -139,6 +139,23 @@ func (d *Distribution) negatives() (n int64) {
 	return n
 }
 
+// above is how many values are above ns, which is at least 0; of a histogram those within 0.1 % of it may count either way.
+func (d *Distribution) above(ns int64) (n int64) {
+	for _, v := range d.exact {
+		if v > ns {
+			n++
+		}
+	}
+	if d.values != nil {
+		for _, bar := range d.values.Distribution() {
+			if bar.From > ns {
+				n += bar.Count
+			}
+		}
+	}
+	return n
+}
+
 // QuantileNS returns the value of nearest rank ceil(permille/1000 * count).
 // Empty: 0.
 func (d *Distribution) QuantileNS(permille int64) int64 {

@@ -1,35 +1,138 @@
 package metrics
 
-import "github.com/fastreplay/fastreplay/codec/record"
+import (
+	"fmt"
+	"strings"
 
-// Machine is what the machine took from the client during a replay.
+	"github.com/fastreplay/fastreplay/engine/metrics/human"
+)
+
+// Machine is what the machine took from the client during the replay; what the system does not tell is null.
 type Machine struct {
-	Loss           *MachineLoss
-	OthersWaitedNS int64 // how long all threads but the sending ones were ready and had no core; record.None = unknown
+	StolenS       *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
+	StolenShare   *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
+	StolenWorst   *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
+	ThrottledS    *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
+	RunQueueS     *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
+	LaneRunQueueS *float64 `json:"lane_run_queue_delay_s"`    // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
-// describe fills in the keys of summary.json. Of a nil Machine nothing is known.
-func (m *Machine) describe(c *Client) {
-	if m == nil {
-		return
+// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile. It
+// is of all cores' time for stolen time and for the waits of all threads, and of the sending threads' time for theirs. For
+// throttling it is of one core's time, since the limit may be one core. Of what held requests back it is of the requests.
+const causeShare = 0.01
+
+// cause is what kept the client from its work.
+type cause struct{ happened, amount, remedy string }
+
+// whyDrift names what made requests late, and the remedies.
+func whyDrift(s *Summary) string {
+	var causes []cause
+	most := causeShare * float64(s.Requests.Sent)
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > s.Limits.MaxDriftMS {
+		causes = append(causes, cause{
+			fmt.Sprintf("the cap of %s in flight held back %s", human.Count(c.InFlight), requests(c.Held)),
+			fmt.Sprintf("p50 %s, max %s", human.Duration(c.HeldMS.P50*1e6, 3), human.Duration(c.HeldMS.Max*1e6, 3)),
+			"the server did not meet the load as planned; raise --concurrency, or lower the rate",
+		})
 	}
-	all := m.Loss.total()
-	for cause, to := range [Causes]**float64{&c.StolenS, &c.ThrottledS, &c.LaneRunQueueS} {
-		if m.Loss.Known[cause] {
-			*to = inS(all.LostNS[cause])
+	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
+		causes = append(causes, cause{
+			requests(b.Late) + " not built in time",
+			fmt.Sprintf("%s at a time, least lead %s", human.Bytes(b.WindowBytes), human.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
+			"raise --max-memory, give the client more cores, or lower the rate",
+		})
+	}
+	causes = append(causes, taken(s)...)
+	causes = append(causes, waited(s, "the sending threads", s.Client.LaneRunQueueS, s.Client.Lanes, "their")...)
+	if len(causes) == 0 {
+		return "give the client more or idle cores and real-time priority, or lower --scale"
+	}
+	return describe(causes)
+}
+
+// whyReadLate names what meanwhile kept the client from reading, and the remedies.
+func whyReadLate(s *Summary) string {
+	threads := waited(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")
+	causes := append(taken(s), threads...)
+	if len(causes) == 0 {
+		return "give it more cores"
+	}
+	return "meanwhile " + describe(causes)
+}
+
+func describe(causes []cause) string {
+	var happened, remedies []string
+	for _, c := range causes {
+		happened = append(happened, c.happened+" ("+c.amount+")")
+		remedies = append(remedies, c.remedy)
+	}
+	return strings.Join(happened, " and ") + ": " + strings.Join(remedies, "; ")
+}
+
+const hostTook = "the host took CPU time away"
+
+// taken names what others took from the client.
+func taken(s *Summary) []cause {
+	c := &s.Client
+	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
+	return append(
+		lost(hostTook, c.StolenS, orZero(c.StolenShare), ofCores,
+			"the machine, not the server; run on one whose CPUs are its own"),
+		lost("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
+			"one core's time", "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it")...)
+}
+
+// waited names that threads waited for a core, by the time of that many cores or threads.
+func waited(s *Summary, who string, seconds *float64, n int, whose string) []cause {
+	remedy := "give the client more or idle cores and real-time priority, or lower --scale"
+	if s.Client.Realtime {
+		remedy = "give the client more or idle cores, or lower --scale"
+	}
+	share := shareOf(seconds, s.Run.DurationS*float64(max(1, n)))
+	return lost(who+" waited for a core", seconds, share, whose+" time", remedy)
+}
+
+// lost is a cause that took so many seconds, if that is enough to be named.
+func lost(happened string, seconds *float64, share float64, of, remedy string) []cause {
+	if share <= causeShare {
+		return nil
+	}
+	return []cause{{happened, human.Duration(*seconds*1e9, 3) + ", " + percent(share) + " of " + of, remedy}}
+}
+
+// machineNotes says what others took from the client, where no reason does.
+func machineNotes(s *Summary) (out []string) {
+	if drift(s) != "" || receiveLag(s) != "" {
+		return nil
+	}
+	for _, c := range taken(s) {
+		tails := "the tail of drift" // the kernel stamps even while we do not run, but late on a stolen core
+		switch k := s.Client.Stamps; {
+		case k == nil || !k.Received:
+			tails = "the tails of drift and of latencies, which go by our reads,"
+		case c.happened == hostTook:
+			tails = "the tail of drift and, less, those of latencies"
 		}
+		out = append(out, fmt.Sprintf("%s (%s): %s may be the machine's, not the server's", c.happened, c.amount, tails))
 	}
-	if m.OthersWaitedNS != record.None {
-		c.RunQueueS = inS(m.OthersWaitedNS + all.LostNS[Waited])
-	}
-	if c.StolenS != nil && all.CapacityNS > 0 {
-		c.StolenShare = ratio(all.LostNS[Stolen], all.CapacityNS)
-		worst := m.Loss.worstStolen()
-		c.StolenWorst = &worst
-	}
+	return out
 }
 
-func inS(ns int64) *float64 {
-	s := float64(ns) / 1e9
-	return &s
+// percent prints a share with as many digits as a sampled one deserves.
+func percent(share float64) string { return human.Number(100*share, 3) + " %" }
+
+func shareOf(part *float64, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return orZero(part) / whole
+}
+
+// orZero is *v, or 0 where there is none.
+func orZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
 }

@@ -130,6 +130,7 @@ type Requests struct {
 	Failed    int64            `json:"failed"`     // every outcome but ok
 	Resent    int64            `json:"resent"`     // sent a second time on a fresh connection (--resend)
 	Early     int64            `json:"early"`      // sent before their time: a bug of fastreplay
+	Late      int64            `json:"late"`       // sent later than limits.max_drift_ms after their time
 	Unwritten int64            `json:"unwritten"`  // records that requests.jsonl lacks
 	ByOutcome map[string]int64 `json:"by_outcome"` // requests by outcome; their sum is planned
 }
@@ -279,16 +280,7 @@ type Client struct {
 	PrebuildS    float64      `json:"prebuild_s"`     // time to build the requests
 	WireBytes    int64        `json:"wire_bytes"`     // size of all requests
 	ReceiveLagUS *Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
-
-	// What the machine took from it during the replay.
-	StolenS       *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
-	StolenShare   *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
-	StolenWorst   *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
-	ThrottledS    *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
-	RunQueueS     *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
-	LaneRunQueueS *float64 `json:"lane_run_queue_delay_s"`    // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
-	Late          *Late    `json:"late"`                      // requests that left later than --max-drift, and what can explain them; null only if nobody watched
-
+	Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
 }
 

@@ -66,12 +66,12 @@ func TestSummaryKeys(t *testing.T) {
 		{"verdict", top["verdict"], "valid reasons"},
 		{"run", top["run"], "started_at monotonic_start_ns duration_s scale targets version host options"},
 		{"workload", top["workload"], "trace format rows requests input_tokens output_tokens block_tokens fingerprint"},
-		{"requests", top["requests"], "planned sent ok failed resent by_outcome"},
+		{"requests", top["requests"], "planned sent ok failed resent early late unwritten by_outcome"},
 		{"by_outcome", mustObject(t, top["requests"])["by_outcome"], "bad_response cancelled connect_error http_error not_sent ok reset stream_error timeout truncated"},
 		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
 		{"target", target[0], "url requests ttft_ms"},
-		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles lanes realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s lane_run_queue_delay_s late"},
+		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles lanes realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s lane_run_queue_delay_s kernel_timestamps"},
 		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], percentiles + " from_histogram"},
 	} {
 		got := keys(t, tt.object)

@@ -10,9 +10,11 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	const targets = 3
 	all := workload(77, 4000, targets)
 	c := collect(all, urls(targets))
-	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: DefaultLimits()})
+	limits := DefaultLimits()
+	limits.MaxDriftMS = 0.001
+	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: limits})
 
-	var sent, ok, resent, early, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64
+	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64
 	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests, unreported int64
 	byOutcome := map[string]int64{}
 	for _, m := range all {
@@ -23,6 +25,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 			if r.SentNS < r.PlannedNS {
 				early++
 			}
+			late += btoi(r.SentNS-r.PlannedNS > 1000)
 		}
 		resent += min(1, r.Resent)
 		if r.Outcome != record.OK {
@@ -65,13 +68,13 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	}
 	perChunk := float64(usageTokens) / float64(chunks)
 	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
-	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, ByOutcome: byOutcome})
+	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, Late: late, ByOutcome: byOutcome})
 	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
 		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, AtOnce: atOnce})
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",
 		ExpectedTokens: &expected, ReportedTokens: &reported, UnreportedRequests: unreported, AboveIdealTokens: above, AboveIdealRequests: aboveRequests})
 	equal(t, "throughput", s.Throughput, Throughput{float64(ok) / 8, float64(prompt) / 8, float64(completion) / 8})
-	if early == 0 || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {
+	if early == 0 || late == 0 || late == sent || mismatch == 0 || short == 0 || long == 0 || fromChunks == 0 || above == 0 || len(byOutcome) != record.Outcomes {
 		t.Fatal("the workload does not cover everything")
 	}
 

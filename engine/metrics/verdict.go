@@ -115,7 +115,8 @@ func drift(s *Summary) string {
 	if s.DriftUS == nil || s.DriftUS.P99 <= s.Limits.MaxDriftMS*1e3 {
 		return ""
 	}
-	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms: %s", human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, driftBlame(s))
+	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms (%s of %s left later than that): %s",
+		human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, human.Count(s.Requests.Late), requests(s.Requests.Sent), whyDrift(s))
 }
 
 func connections(s *Summary) string {
@@ -132,7 +133,7 @@ func receiveLag(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: %s",
-		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, readsBlame(s))
+		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, whyReadLate(s))
 }
 
 func starved(s *Summary) string {

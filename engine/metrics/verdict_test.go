@@ -14,7 +14,7 @@ func sound() *Summary {
 	return &Summary{
 		Limits: DefaultLimits(),
 		Run:    Run{DurationS: 10, Host: Host{CPUs: 2}},
-		Requests: Requests{Planned: 1000, Sent: 1000, OK: 990, Failed: 10, Resent: 7,
+		Requests: Requests{Planned: 1000, Sent: 1000, OK: 990, Failed: 10, Resent: 7, Late: 12,
 			ByOutcome: map[string]int64{"ok": 990, "timeout": 10}},
 		DriftUS:  &Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
 		Tokens:   Tokens{Prompt: 100_000, OverLong: 3},
@@ -35,22 +35,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"everything just inside its limit", func(*Summary) {}, nil},
 		{"drift", func(s *Summary) { s.DriftUS.P99 = 5001 },
-			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
+			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms (12 of 1,000 requests left later than that): give the client more or idle cores and real-time priority, or lower --scale"}},
 		{"drift above another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 0.1, 150 },
-			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
+			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms (12 of 1,000 requests left later than that): give the client more or idle cores and real-time priority, or lower --scale"}},
 		{"drift below another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 50, 49_999 }, nil},
-		{"drift by a cap", func(s *Summary) {
-			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 300, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
-		},
-			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned; raise --concurrency, or lower the rate"}},
-		{"drift in spite of a cap that held few", func(s *Summary) {
-			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 5, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
-		},
-			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
-		{"drift in spite of a cap that held for a moment", func(s *Summary) {
-			s.DriftUS.P99, s.Cap = 5001, &Cap{InFlight: 8, Held: 500, HeldMS: &Percentiles{P50: 0.2, Max: 0.3}}
-		},
-			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale"}},
 		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, nil},
 		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, nil},
 		{"early", func(s *Summary) { s.Requests.Early = 1 },
@@ -233,7 +221,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	got := c.Summary(RunInfo{Planned: 2, Limits: DefaultLimits()}).Verdict
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
-		"drift p99 is 6.000 ms, above --max-drift 5 ms: give the client more or idle cores and real-time priority, or lower --scale",
+		"drift p99 is 6.000 ms, above --max-drift 5 ms (1 of 1 request left later than that): give the client more or idle cores and real-time priority, or lower --scale",
 		"in 1 of 1 request the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
 		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
 		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",

@@ -52,7 +52,7 @@ func normalRun() *metrics.Summary {
 func failedRun() *metrics.Summary {
 	s := normalRun()
 	s.Run.DurationS, s.Client.CPUS = 30.2, 11.7
-	s.Requests = metrics.Requests{Planned: 12031, Sent: 11931, Failed: 12031, ByOutcome: map[string]int64{
+	s.Requests = metrics.Requests{Planned: 12031, Sent: 11931, Failed: 12031, Late: 211, ByOutcome: map[string]int64{
 		"ok": 0, "http_error": 11000, "reset": 900, "timeout": 13, "truncated": 9, "bad_response": 5, "stream_error": 4, "connect_error": 60, "not_sent": 40}}
 	s.TTFTMS, s.TTFTPlannedMS, s.TPOTMS, s.ITLMS, s.E2EMS, s.E2EPlannedMS = nil, nil, nil, nil, nil, nil
 	s.Throughput, s.Tokens, s.PrefixCache = metrics.Throughput{}, metrics.Tokens{}, metrics.PrefixCache{}
@@ -60,7 +60,6 @@ func failedRun() *metrics.Summary {
 	s.Client.Realtime = false
 	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = p(12.3), p(0.1043), p(0.388)
 	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.LaneRunQueueS = p(0.0), p(41.7), p(0.912)
-	s.Client.Late = &metrics.Late{Requests: 211, Stolen: &metrics.Overlap{Requests: 204, Others: p(0.113)}, Throttled: &metrics.Overlap{Others: p(0.0)}, Waited: &metrics.Overlap{Requests: 31, Others: p(0.06)}}
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
 	s.DriftUS = &metrics.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
 	s.Verdict = metrics.Judge(s)

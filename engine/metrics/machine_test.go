@@ -1,0 +1,181 @@
+package metrics
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// watched is a sound run of 10 s on 2 cores whose client was watched and lost nothing, with 20 requests late.
+func watched() *Summary {
+	s := sound()
+	s.DriftUS, s.Requests.Late = &Percentiles{P99: 8100}, 20
+	s.Client.Realtime = true
+	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
+	s.Client.ReceiveLagUS = &Percentiles{P99: 100}
+	s.Client.Machine = Machine{ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0)}
+	return s
+}
+
+func steal(s *Summary, seconds, worst float64) {
+	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = ptr(seconds), ptr(seconds/20), ptr(worst)
+}
+
+const (
+	driftIs    = "drift p99 is 8.100 ms, above --max-drift 5 ms (20 of 1,000 requests left later than that): "
+	nobody     = driftIs + "give the client more or idle cores and real-time priority, or lower --scale"
+	byHost     = "the machine, not the server; run on one whose CPUs are its own"
+	byLimit    = "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it"
+	byShortage = "give the client more or idle cores, or lower --scale"
+)
+
+func TestWhyDrift(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(s *Summary, c *Client)
+		want   string
+	}{
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nobody},
+		{"nothing happened", func(*Summary, *Client) {}, nobody},
+		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.LaneRunQueueS = 0, ptr(1.0), ptr(1.0) }, nobody},
+		{"one per cent of everything", func(s *Summary, c *Client) {
+			steal(s, 0.2, 0.9)
+			c.ThrottledS, c.LaneRunQueueS, c.Lanes = ptr(0.1), ptr(0.3), 3
+			s.BuildAhead = &BuildAhead{LeastLeadMS: ptr(-9.0), Late: 10}
+			s.Cap = &Cap{Held: 10, HeldMS: &Percentiles{Max: 9}}
+		}, nobody},
+		{"waits of threads that do not send", func(s *Summary, c *Client) { c.RunQueueS = ptr(9.0) }, nobody},
+		{"the host", func(s *Summary, c *Client) { steal(s, 0.202, 0.054) },
+			driftIs + "the host took CPU time away (202 ms, 1.01 % of all cores' time; 5.40 % in the worst second): " + byHost},
+		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.101) },
+			driftIs + "the container's CPU limit stopped the client (101 ms, 1.01 % of one core's time): " + byLimit},
+		{"the limit, on several cores", func(s *Summary, c *Client) { c.ThrottledS = ptr(12.54) },
+			driftIs + "the container's CPU limit stopped the client (12.5 s, 125 % of one core's time): " + byLimit},
+		{"short of CPU", func(s *Summary, c *Client) { c.LaneRunQueueS, c.Lanes = ptr(0.302), 3 },
+			driftIs + "the sending threads waited for a core (302 ms, 1.01 % of their time): " + byShortage},
+		{"short of CPU without priority", func(s *Summary, c *Client) { c.LaneRunQueueS, c.Lanes, c.Realtime = ptr(1.25), 1, false },
+			driftIs + "the sending threads waited for a core (1.25 s, 12.5 % of their time): give the client more or idle cores and real-time priority, or lower --scale"},
+		{"not built in time", func(s *Summary, c *Client) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 11}
+		}, driftIs + "11 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower the rate"},
+		{"all built in time", func(s *Summary, c *Client) {
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(25.5)}
+		}, nobody},
+		{"the cap", func(s *Summary, c *Client) {
+			s.Cap = &Cap{InFlight: 8, Held: 11, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+		}, driftIs + "the cap of 8 in flight held back 11 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned; raise --concurrency, or lower the rate"},
+		{"a cap that held nothing for longer than drift may be", func(s *Summary, c *Client) {
+			s.Cap = &Cap{InFlight: 8, Held: 500, HeldMS: &Percentiles{P50: 0.2, Max: 5}}
+		}, nobody},
+		{"a cap that held nothing", func(s *Summary, c *Client) { s.Cap = &Cap{InFlight: 8} }, nobody},
+		{"everything", func(s *Summary, c *Client) {
+			s.Cap = &Cap{InFlight: 8, Held: 300, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 14}
+			steal(s, 3, 0.5)
+			c.ThrottledS, c.LaneRunQueueS, c.RunQueueS, c.Lanes = ptr(1.25), ptr(1.1), ptr(7.0), 1
+		}, driftIs + "the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms)" +
+			" and 14 requests not built in time (1.00 MB at a time, least lead -25.5 ms)" +
+			" and the host took CPU time away (3.00 s, 15.0 % of all cores' time; 50.0 % in the worst second)" +
+			" and the container's CPU limit stopped the client (1.25 s, 12.5 % of one core's time)" +
+			" and the sending threads waited for a core (1.10 s, 11.0 % of their time): " +
+			"the server did not meet the load as planned; raise --concurrency, or lower the rate; " +
+			"raise --max-memory, give the client more cores, or lower the rate; " + byHost + "; " + byLimit + "; " + byShortage},
+	} {
+		s := watched()
+		tt.change(s, &s.Client)
+		if got := Judge(s).Reasons; len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
+		}
+		if notes := machineNotes(s); notes != nil {
+			t.Errorf("%s: a note says what the reason may say: %q", tt.name, notes)
+		}
+	}
+}
+
+func TestWhyReadLate(t *testing.T) {
+	const readLate = "the client read late, at p99 7.200 ms after the kernel had received (limit 5 ms), so tokens that came apart may share one instant: "
+	for _, tt := range []struct {
+		name   string
+		change func(s *Summary, c *Client)
+		want   string
+	}{
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, "give it more cores"},
+		{"one per cent of everything", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS, c.RunQueueS = ptr(0.1), ptr(0.2) },
+			"give it more cores"},
+		{"the host", func(s *Summary, c *Client) { steal(s, 0.5, 0.1) },
+			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second): " + byHost},
+		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.2) },
+			"meanwhile the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): " + byLimit},
+		{"short of CPU", func(s *Summary, c *Client) { c.RunQueueS = ptr(0.202) },
+			"meanwhile the client's threads waited for a core (202 ms, 1.01 % of all cores' time): " + byShortage},
+		{"cores that nobody counted are one", func(s *Summary, c *Client) { c.RunQueueS, s.Run.Host.CPUs = ptr(0.11), 0 },
+			"meanwhile the client's threads waited for a core (110 ms, 1.10 % of all cores' time): " + byShortage},
+		{"the host, and so they did", func(s *Summary, c *Client) { steal(s, 0.5, 0.1); c.RunQueueS, c.Realtime = ptr(5.0), false },
+			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second) and the client's threads waited for a core" +
+				" (5.00 s, 25.0 % of all cores' time): " + byHost + "; give the client more or idle cores and real-time priority, or lower --scale"},
+	} {
+		s := watched()
+		s.DriftUS.P99, s.Requests.Late = 10, 0
+		s.Client.ReceiveLagUS = &Percentiles{P99: 7200}
+		tt.change(s, &s.Client)
+		if got := Judge(s).Reasons; len(got) != 1 || got[0] != readLate+tt.want {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)
+		}
+		if notes := machineNotes(s); notes != nil {
+			t.Errorf("%s: a note says what the reason may say: %q", tt.name, notes)
+		}
+	}
+}
+
+func TestMachineNotes(t *testing.T) {
+	const (
+		tails  = " may be the machine's, not the server's"
+		ours   = "the tails of drift and of latencies, which go by our reads," + tails
+		stolen = "the host took CPU time away (220 ms, 1.10 % of all cores' time; 2.00 % in the worst second): "
+		limit  = "the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): "
+	)
+	for _, tt := range []struct {
+		name   string
+		change func(s *Summary, c *Client)
+		want   []string
+	}{
+		{"nothing", func(*Summary, *Client) {}, nil},
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nil},
+		{"nothing sent", func(s *Summary, c *Client) { s.DriftUS = nil }, nil},
+		{"one per cent", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS = ptr(0.1) }, nil},
+		{"stolen", func(s *Summary, c *Client) { steal(s, 0.22, 0.02) },
+			[]string{stolen + "the tail of drift and, less, those of latencies" + tails}},
+		{"stolen without stamps", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.Stamps.Received = false }, []string{stolen + ours}},
+		{"throttled", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.2) }, []string{limit + "the tail of drift" + tails}},
+		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = ptr(0.2), nil }, []string{limit + ours}},
+		{"both", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.ThrottledS = ptr(0.2) },
+			[]string{stolen + "the tail of drift and, less, those of latencies" + tails, limit + "the tail of drift" + tails}},
+		{"waited, but in time", func(s *Summary, c *Client) { c.LaneRunQueueS, c.RunQueueS = ptr(2.0), ptr(9.0) }, nil},
+	} {
+		s := watched()
+		s.DriftUS.P99 = 10
+		tt.change(s, &s.Client)
+		if got := machineNotes(s); !slices.Equal(got, tt.want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestAbove: exact while values are kept, within 0.1 % in a histogram.
+func TestAbove(t *testing.T) {
+	kept, counted := NewDistribution(), NewHistogram()
+	for _, v := range []int64{-70_000_000, 0, 4_000_000, 5_000_000, 5_000_001, 5_100_000, math.MaxInt64} {
+		kept.Add(v)
+		counted.Add(max(v, -70_000_000))
+	}
+	for ns, want := range map[int64][2]int64{0: {5, 5}, 4_500_000: {4, 4}, 5_000_000: {3, 2}, 5_050_000: {2, 2}, 5_100_000: {1, 1}, 6_000_000: {1, 1}} {
+		if got := [2]int64{kept.above(ns), counted.above(ns)}; got != want {
+			t.Errorf("above %d: %d, want %d (of a histogram the second)", ns, got, want)
+		}
+	}
+	if n := NewDistribution().above(0); n != 0 {
+		t.Errorf("of nothing %d are above 0", n)
+	}
+}
