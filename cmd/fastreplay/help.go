@@ -59,20 +59,22 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 
 func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 	topic := strings.TrimSuffix(args[0], ".md")
-	page := manualPage(topic)
+	var flags strings.Builder
 	if command, rest, err := root.Find(args); err == nil && command != root && len(rest) == 0 {
-		if err := command.Help(); err != nil || page == "" {
+		command.SetOut(&flags)
+		if err := command.Help(); err != nil {
 			return err
 		}
-		fmt.Fprintln(w)
+		flags.WriteString("\n")
 	}
-	if page == "" || len(args) > 1 {
+	page := manualPage(topic)
+	if flags.Len() == 0 && (page == "" || len(args) > 1) {
 		return fmt.Errorf("no topic or command %q (`fastreplay help` lists them)%s", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
 	}
 	if width := newTerminal(w).width; width > 0 {
-		return showPage(w, layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
+		return showPage(w, flags.String()+layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
 	}
-	_, err := io.WriteString(w, page)
+	_, err := io.WriteString(w, flags.String()+page)
 	return err
 }
 

@@ -143,7 +143,7 @@ func flagTable(t *testing.T, of string) string {
 		if f.Shorthand != "" {
 			names = "-" + f.Shorthand + ", " + names
 		}
-		unset := []string{"", "false", "0", "0s", "[]", "1"}
+		unset := []string{"", "false", "0", "0s", "[]"}
 		if !slices.Contains(unset, f.DefValue) && !strings.Contains(usage, "(default") {
 			usage += " (default `" + strings.ReplaceAll(strings.Trim(f.DefValue, "[]"), ",", "`, `") + "`)"
 		}
