@@ -26,7 +26,7 @@ HEADS = {
 
 def page(machine, measured):
     out = ["# Load generators side by side", "", f"{machine['cpu']}, {machine['cores']} cores shared with the server, Linux {machine['system']}, {machine['date']}, "
-           f"commit {machine['commit']}. `scripts/rivals/run` measured this; a cell is the median of the runs that ended.", ""]
+           f"commit {machine['commit']}, load average {machine['load_before'][0]:.1f} before the start. `scripts/rivals/run` measured this; a cell is the median of the runs that ended.", ""]
     for kind, (title, columns) in TABLES.items():
         here = [m for m in measured if m["scenario"] == kind]
         if not here:

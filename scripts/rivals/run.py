@@ -30,6 +30,7 @@ def main():
     place = environment.Place(a.cache, a.real, a.fastreplay, a.recorder)
     place.build(a.python)
     (a.cache / "home").mkdir(exist_ok=True)
+    load_before = measure.os.getloadavg()
     measured = []
     for kind, fast, slow in scenarios(a.cache, a.trace):
         if a.scenario and kind not in a.scenario:
@@ -43,7 +44,7 @@ def main():
                 numbers = measure.run(tool, scenario, place, a.port, limit_s=900)
                 measured.append({"scenario": kind, "tool": tool.name, "version": tool.version, "run": turn, "numbers": numbers})
                 print(kind, turn, tool.name, json.dumps(numbers), flush=True)
-    machine = {"cpu": cpu_model(), "cores": measure.os.cpu_count(), "system": platform.release(), "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    machine = {"cpu": cpu_model(), "cores": measure.os.cpu_count(), "system": platform.release(), "load_before": load_before, "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                "commit": subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True).stdout.strip()}
     page = report.page(machine, measured)
     print(page)
