@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ REPOSITORY = HERE.parent.parent
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the servers, too
     cache = pathlib.Path(os.environ["FASTREPLAY_REAL"]).resolve()
     options = argparse.ArgumentParser(prog="scripts/real/run")
     options.add_argument("servers", nargs="*", default=[], help=", ".join(servers.SERVERS))
@@ -32,7 +34,7 @@ def main():
         options.error(f"the servers are {', '.join(servers.SERVERS)}")
     chosen = asked.servers or servers.SERVERS
     missing = prepare(cache, chosen)
-    about, start, found = report.machine(cache, REPOSITORY), time.monotonic(), []
+    about, seconds, found = report.machine(cache, REPOSITORY), 0, []
     kept = cache / "proofs" / version(cache)
     kept.mkdir(parents=True, exist_ok=True)
     for name in chosen:
@@ -41,12 +43,15 @@ def main():
             found.append({"server": name, "proof": "", "what": f"it could not be built: {missing[name]}", "expected": None, "measured": None, "result": "server cannot"})
         elif asked.again or not file.exists():
             print(name, flush=True)
-            file.write_text(json.dumps(prove(name, cache)))
+            begun = time.monotonic()
+            proven = prove(name, cache)
+            file.write_text(json.dumps({"seconds": time.monotonic() - begun, "proofs": proven}))
         if file.exists():
-            found += json.loads(file.read_text())
+            one = json.loads(file.read_text())
+            seconds, found = seconds + one["seconds"], found + one["proofs"]
     for name in chosen:
         (kept / f"{name}.json").unlink(missing_ok=True)
-    page = report.write(REPOSITORY / "bench/results", found, about, time.monotonic() - start)
+    page = report.write(REPOSITORY / "bench/results", found, about, seconds)
     failed = sum(f["result"] == "fail" for f in found)
     print(f"{len(found)} findings, {failed} failed: {page}")
     return 1 if failed else 0

@@ -1,16 +1,19 @@
 """Writes what was found: a table in Markdown and JSON, beside the other measured numbers."""
 
 import json
+import os
 import pathlib
 import platform
 import subprocess
 import time
 
+import environment
+
 
 def machine(cache, repository):
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     memory = next(int(line.split()[1]) * 1024 for line in open("/proc/meminfo") if line.startswith("MemTotal"))
-    cores = len(__import__("os").sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0))
     return {
         "cpu": cpu,
         "cores": cores,
@@ -33,7 +36,8 @@ def versions(cache):
     frozen = subprocess.run([cache / "venv/bin/python", "-m", "pip", "freeze"], capture_output=True, text=True).stdout
     found = dict(line.split("==") for line in frozen.splitlines() if "==" in line)
     found["python"] = subprocess.run([cache / "venv/bin/python", "-V"], capture_output=True, text=True).stdout.split()[-1]
-    return {name: found[name] for name in ("vllm", "transformers", "torch", "python")}
+    found["llama.cpp of llama-cpp-python"] = environment.LLAMA
+    return {name: found[name] for name in ("vllm", "transformers", "torch", "python", "llama.cpp of llama-cpp-python")}
 
 
 def write(folder, found, about, seconds):
