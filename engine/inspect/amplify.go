@@ -54,48 +54,33 @@ func (p *page) amplified(a *metrics.Amplify) {
 		shared = fmt.Sprintf("%s shared by all clones", human.Many(a.SharedBlocks, "leading block"))
 	}
 	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
-	p.Line(human.Left("", amplifyLabel) + human.Right("before", amplifyColumn) + human.Right("after", amplifyColumn))
-	for _, q := range loadQuantities() {
-		before, after := q.of(&a.Before), q.of(&a.After)
-		if before != absent || after != absent {
-			p.Line(human.Left("    "+q.label, amplifyLabel) + human.Right(before, amplifyColumn) + human.Right(after, amplifyColumn))
+	widths := []int{14}
+	p.row("", 32, widths, "before", "after")
+	after := loadQuantities(&a.After)
+	for i, q := range loadQuantities(&a.Before) {
+		if q.text != absent || after[i].text != absent {
+			p.row("    "+q.name, 32, widths, q.text, after[i].text)
 		}
 	}
 }
 
-const (
-	amplifyLabel  = 32
-	amplifyColumn = 14
-)
-
-type loadQuantity struct {
-	label string
-	of    func(*metrics.Load) string
-}
-
-func loadQuantities() []loadQuantity {
-	return []loadQuantity{
-		{"requests", func(l *metrics.Load) string { return count(l.Requests) }},
-		{"mean rate", func(l *metrics.Load) string { return optional(l.RequestsPerS, rate) }},
-		{"most requests within 1 s", func(l *metrics.Load) string { return optional(l.Peak, count) }},
-		{"interarrival CV", func(l *metrics.Load) string {
-			return optional(l.GapCV, func(v float64) string { return human.Number(v, 3) })
-		}},
-		{"reuse distance p50, tokens", func(l *metrics.Load) string { return optional(l.ReuseP50, human.Short) }},
-		{"reuse distance p90, tokens", func(l *metrics.Load) string { return optional(l.ReuseP90, human.Short) }},
-		{"ideal cache hits, of tokens", func(l *metrics.Load) string { return optional(l.HitRatio, human.Share) }},
+func loadQuantities(l *metrics.Load) []quantity {
+	return []quantity{
+		{name: "requests", text: count(l.Requests)},
+		{name: "mean rate", text: optional(l.RequestsPerS, rate)},
+		{name: "most requests within 1 s", text: optional(l.Peak, count)},
+		{name: "interarrival CV", text: optional(l.GapCV, variation)},
+		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, human.Short)},
+		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, human.Short)},
+		{name: "ideal cache hits, of tokens", text: optional(l.HitRatio, human.Share)},
 	}
 }
 
 // amplifySection is what loads were before they were amplified; what they are is in the other sections.
-func amplifySection() section {
-	s := section{"before --amplify", []quantity{{"factor", func(r *Report) string {
-		return optional(r.Amplify, func(a metrics.Amplify) string { return fmt.Sprintf("%g", a.Factor) })
-	}}}}
-	for _, q := range loadQuantities() {
-		s.quantities = append(s.quantities, quantity{q.label, func(r *Report) string {
-			return optional(r.Amplify, func(a metrics.Amplify) string { return q.of(&a.Before) })
-		}})
+func amplifySection(a *metrics.Amplify) section {
+	if a == nil {
+		return section{}
 	}
-	return s
+	factor := quantity{name: "factor", text: fmt.Sprintf("%g", a.Factor)}
+	return section{"before --amplify", append([]quantity{factor}, loadQuantities(&a.Before)...)}
 }

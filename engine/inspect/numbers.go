@@ -52,6 +52,9 @@ func rate(perSecond float64) string {
 	return human.Rate(perSecond) + " rows/s"
 }
 
+// variation prints a coefficient of variation.
+func variation(v float64) string { return human.Number(v, 3) }
+
 // optional prints what may not be there.
 func optional[T any](v *T, print func(T) string) string {
 	if v == nil {

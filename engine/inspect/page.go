@@ -35,6 +35,15 @@ func Print(w io.Writer, reports []*Report, width int) error {
 // page prints reports.
 type page struct{ human.Page }
 
+// row prints a label and cells to the right of columns of these widths, the last for all further ones.
+func (p *page) row(label string, width int, columns []int, cells ...string) {
+	line := human.Left(label, width)
+	for i, cell := range cells {
+		line += human.Right(cell, columns[min(i, len(columns)-1)])
+	}
+	p.Line(line)
+}
+
 // beside prints two blocks of lines next to each other.
 func (p *page) beside(a, b []string) {
 	half := p.Width / 2

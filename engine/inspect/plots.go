@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -8,14 +9,34 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
+// histogram is bins to show.
+type histogram struct {
+	label, title string // on a terminal and in HTML
+	bins         []Bin
+	name         func(Bin) string
+	edge         func(float64) string
+}
+
+// histograms are those of lengths, and of what lies between two uses of a block.
+func histograms(r *Report) []histogram {
+	u := cmp.Or(r.Reuse, &Reuse{})
+	return []histogram{
+		{"input tokens", "Input tokens", r.InputTokens.Histogram, lengthRange, whole},
+		{"output tokens", "Output tokens", r.OutputTokens.Histogram, lengthRange, whole},
+		{"block reused after", "Time since the last use of a repeated block", u.TimeHistogram, timeRange, step},
+		{"other tokens used since", "Tokens of other blocks used since", u.TokensHistogram, tokensRange, human.Short},
+	}
+}
+
 // plots prints what is better seen than read.
 func (p *page) plots(r *Report) {
 	p.timeline(r)
+	h := histograms(r)
 	p.Line("")
-	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
+	p.beside(p.histogram(h[0]), p.histogram(h[1]))
 	if u := r.Reuse; u != nil && u.References > 0 {
 		p.Line("")
-		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, tokensRange))
+		p.beside(p.histogram(h[2]), p.histogram(h[3]))
 	}
 }
 
@@ -43,13 +64,13 @@ func (p *page) timeline(r *Report) {
 }
 
 // histogram draws bins as lines of half a page.
-func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
+func (p *page) histogram(h histogram) []string {
 	const label, number = 17, 9
 	cells := p.Width/2 - label - number - 2
-	lines := []string{"  " + title}
-	for _, b := range bins {
-		drawn := chart.Bar(float64(b.Count)/mostOf(bins), cells)
-		lines = append(lines, human.Right(name(b), label)+" "+human.Left(drawn, cells)+human.Right(count(b.Count), number))
+	lines := []string{"  " + h.label}
+	for _, b := range h.bins {
+		drawn := chart.Bar(float64(b.Count)/mostOf(h.bins), cells)
+		lines = append(lines, human.Right(h.name(b), label)+" "+human.Left(drawn, cells)+human.Right(count(b.Count), number))
 	}
 	return lines
 }

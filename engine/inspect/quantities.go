@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,144 +10,296 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
-// quantity is a line of a table in which traces stand side by side.
+// quantity is a value of a report. It stands in tables with a column for each report, on the page of one report, or in both.
 type quantity struct {
-	label string
-	of    func(*Report) string // absent where the trace does not have it
+	name  string // of its row in tables; "" = in none
+	text  string // for people; absent where the trace does not have it
+	line  string // of the page, by its label; "" = on none
+	words string // what that line says, with %s for the text; "" = the text alone
 }
 
 // section is a group of quantities.
 type section struct {
-	title      string
+	title      string // of the table; "" = not in tables
 	quantities []quantity
 }
 
-// sections are the tables of these reports. Lines that no report can fill are left out.
-func sections(reports []*Report) []section {
-	all := []section{fileSection(), amplifySection(), arrivalSection(), tokenSection(), sessionSection(), blockSection()}
-	all = append(all, typeSections(reports)...)
-	all = append(all, lruSections(reports)...)
-	all = append(all, routingSections(reports)...)
-	all = append(all, replaySection())
-	var filled []section
+// sections are all quantities of a report, of LRU caches those with the capacities. What the trace does not have has no title.
+func sections(r *Report, capacities []int64) []section {
+	return slices.Concat(
+		[]section{
+			fileSection(r), amplifySection(r.Amplify), arrivalSection(r), tokenSection(r), sessionSection(r.Sessions), blockSection(r),
+		},
+		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
+		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
+			"LRU tail first, of blocks", "LRU tail first, of tokens"),
+		routingSections(r), columns(r.Replay.rows(), "", "", "memory to replay, about"))
+}
+
+// columns makes a section of each column of a table of the page, whose rows begin with their names.
+func columns(rows [][]string, titles ...string) (all []section) {
+	for i, title := range titles {
+		s := section{title: title}
+		for _, row := range rows {
+			s.quantities = append(s.quantities, quantity{name: row[0], text: row[1+i]})
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// said is what a line of the page says.
+func said(all []section, line string) (parts []string) {
 	for _, s := range all {
-		s.quantities = slices.DeleteFunc(s.quantities, func(q quantity) bool {
-			return !slices.ContainsFunc(reports, func(r *Report) bool { return q.of(r) != absent })
-		})
-		if len(s.quantities) > 0 {
-			filled = append(filled, s)
+		for _, q := range s.quantities {
+			if q.line == line && q.text != "" && q.text != absent {
+				parts = append(parts, strings.Replace(cmp.Or(q.words, "%s"), "%s", q.text, 1))
+			}
 		}
 	}
-	return filled
+	return parts
 }
 
-func fileSection() section {
-	return section{"trace", []quantity{
-		{"format", func(r *Report) string { return r.Format }},
-		{"timestamps", func(r *Report) string {
-			if r.Untimed {
-				return absent
-			}
-			return r.TimeUnit
-		}},
-		{"tokens a block", func(r *Report) string { return count(int64(r.BlockTokens)) }},
-		{"a replay would", func(r *Report) string {
-			if r.Replayable {
-				return "take it"
-			}
-			return "REFUSE it"
-		}},
-		{"rows", func(r *Report) string { return count(r.Rows) }},
-		{"rows in the file", func(r *Report) string { return count(r.FileRows) }},
-	}}
+// table has a row for each quantity of a section: its name and a cell for each report.
+type table struct {
+	Title string
+	Rows  [][]string
 }
 
-func arrivalSection() section {
-	number := func(v float64) string { return human.Number(v, 3) }
-	s := section{"arrivals", []quantity{
-		{"span", func(r *Report) string { return duration(r.Arrivals.SpanS) }},
-		{"last row at", func(r *Report) string { return inUnit(r.Arrivals.SpanS, r.TimeUnit) }},
-		{"mean rate", func(r *Report) string { return optional(r.Arrivals.RowsPerS, rate) }},
-		{"input tok/s", func(r *Report) string { return optional(r.Arrivals.InputTokensPerS, human.Rate) }},
-		{"output tok/s", func(r *Report) string { return optional(r.Arrivals.OutputTokensPerS, human.Rate) }},
-		{"distinct instants", func(r *Report) string { return count(r.Arrivals.Instants) }},
-		{"most rows at one", func(r *Report) string { return count(r.Arrivals.LargestBurst) }},
-		{"most rows within 1 s", func(r *Report) string { return count(r.Arrivals.PeakRows) }},
-		{"interarrival CV", func(r *Report) string { return optional(r.Arrivals.GapCV, number) }},
-	}}
-	for i, q := range s.quantities {
-		s.quantities[i].of = func(r *Report) string {
-			if r.Untimed {
-				return absent
-			}
-			return q.of(r)
-		}
-	}
-	return s
-}
-
-func tokenSection() section {
-	s := section{title: "tokens"}
-	for _, d := range []struct {
-		label string
-		of    func(*Report) *Distribution
-	}{
-		{"input", func(r *Report) *Distribution { return r.InputTokens.known() }},
-		{"output", func(r *Report) *Distribution { return r.OutputTokens.known() }},
-		{"together", func(r *Report) *Distribution { return r.TotalTokens }},
-	} {
-		for _, name := range []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} {
-			if d.label == "together" && name != "p99" && name != "max" {
+// tables are the sections of these reports. Rows that no report can fill are left out.
+func tables(reports []*Report) (all []table) {
+	capacities := capacities(reports)
+	for i, r := range reports {
+		next := 0 // where a table that no report before has is put
+		for _, s := range sections(r, capacities) {
+			if s.title == "" {
 				continue
 			}
-			s.quantities = append(s.quantities, quantity{d.label + " " + name, func(r *Report) string {
-				return optional(d.of(r), func(d Distribution) string { return tokens(named(&d, name)) })
-			}})
+			at := slices.IndexFunc(all, func(t table) bool { return t.Title == s.title })
+			if at < 0 {
+				at, all = next, slices.Insert(all, next, table{Title: s.title})
+			}
+			all[at].fill(s.quantities, i, len(reports))
+			next = at + 1
 		}
 	}
-	s.quantities = append(s.quantities,
-		quantity{"input total", func(r *Report) string { return r.InputTokens.total() }},
-		quantity{"output total", func(r *Report) string { return r.OutputTokens.total() }},
-		quantity{"word for word", func(r *Report) string {
-			return optional(r.Literal, func(l Literal) string { return human.Bytes(l.Bytes) })
-		}},
-		quantity{"rows over the context", func(r *Report) string {
-			return optional(r.Context, func(c Context) string { return count(c.RowsOver) })
-		}})
-	return s
+	for i := range all {
+		all[i].Rows = slices.DeleteFunc(all[i].Rows, func(row []string) bool {
+			return row[0] == "" || !slices.ContainsFunc(row[1:], func(cell string) bool { return cell != absent })
+		})
+	}
+	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
 }
 
-// typeSections have a line for each type, the most frequent of the first trace first.
-func typeSections(reports []*Report) []section {
-	var names []string
-	for _, r := range reports {
-		for _, t := range r.Types {
-			if !slices.Contains(names, t.Name) && len(names) < maxTypesShown {
-				names = append(names, t.Name)
-			}
+// fill writes the cells of report i of n. Where names are the same, each has a row.
+func (t *table) fill(quantities []quantity, i, n int) {
+	for _, q := range quantities {
+		row := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == q.name && row[1+i] == absent })
+		if row < 0 {
+			row, t.Rows = len(t.Rows), append(t.Rows, append([]string{q.name}, slices.Repeat([]string{absent}, n)...))
+		}
+		t.Rows[row][1+i] = q.text
+	}
+}
+
+// percentiles are what the page says of a distribution.
+func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} }
+
+// distribution is a line of the page. Tables have some of the percentiles, with a prefix.
+func distribution(line string, d *Distribution, print func(float64) string, prefix string, some ...string) (all []quantity) {
+	if d == nil {
+		d, print = &Distribution{}, func(float64) string { return absent }
+	}
+	for i, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99, d.P999, d.Max} {
+		q := quantity{line: line, text: print(v)}
+		if name := percentiles()[i]; slices.Contains(some, name) {
+			q.name = prefix + name
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+func fileSection(r *Report) section {
+	unit, fate := r.TimeUnit, "take it"
+	if r.Untimed {
+		unit = absent
+	}
+	if !r.Replayable {
+		fate = "REFUSE it"
+	}
+	return section{"trace", []quantity{
+		{name: "format", text: r.Format},
+		{name: "timestamps", text: unit},
+		{name: "tokens a block", text: count(int64(r.BlockTokens))},
+		{name: "a replay would", text: fate},
+		{"rows", count(r.Rows), "rows", ""},
+		{"", r.ofFile(), "rows", ""},
+		{name: "rows in the file", text: count(r.FileRows)},
+	}}
+}
+
+// ofFile says which part of the file the rows are.
+func (r *Report) ofFile() string {
+	file := count(r.FileRows) + " in the file"
+	switch a := r.Amplify; {
+	case a != nil && a.Before.Requests == r.FileRows:
+		return "copies of " + file
+	case a != nil:
+		return fmt.Sprintf("copies of %s of %s", count(a.Before.Requests), file)
+	case r.Rows != r.FileRows:
+		return "of " + file
+	}
+	return ""
+}
+
+func arrivalSection(r *Report) section {
+	if r.Untimed {
+		return section{}
+	}
+	a := &r.Arrivals
+	return section{"arrivals", append([]quantity{
+		{"span", duration(a.SpanS), "span", ""},
+		{"last row at", inUnit(a.SpanS, r.TimeUnit), "span", "last row at %s"},
+		{"mean rate", optional(a.RowsPerS, rate), "mean rate", ""},
+		{"input tok/s", optional(a.InputTokensPerS, human.Rate), "mean rate", "%s input tok/s"},
+		{"output tok/s", optional(a.OutputTokensPerS, human.Rate), "mean rate", "%s output tok/s"},
+		{"distinct instants", count(a.Instants), "burstiness", "%s distinct instants"},
+		{name: "most rows at one", text: count(a.LargestBurst)},
+		{"", human.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
+		{"most rows within 1 s", count(a.PeakRows), "burstiness", "up to %s within 1 s"},
+		{"interarrival CV", optional(a.GapCV, variation), "burstiness", "interarrival CV %s"},
+	}, distribution("interarrival", a.GapS, duration, "")...)}
+}
+
+func tokenSection(r *Report) section {
+	input, output := &r.InputTokens, &r.OutputTokens
+	return section{"tokens", slices.Concat(
+		distribution("input tokens", input.known(), tokens, "input ", percentiles()...),
+		distribution("output tokens", output.known(), tokens, "output ", percentiles()...),
+		distribution("together", r.TotalTokens, tokens, "together ", "p99", "max"),
+		[]quantity{
+			{name: "input total", text: input.total()},
+			{name: "output total", text: output.total()},
+			{"", input.total() + " input", "tokens", ""},
+			{"", output.total() + " output", "tokens", ""},
+			{"", optional(r.Literal, Literal.kinds), "word for word", ""},
+			{"word for word", optional(r.Literal, func(l Literal) string { return human.Bytes(l.Bytes) }), "word for word", ""},
+			{name: "rows over the context", text: optional(r.Context, func(c Context) string { return count(c.RowsOver) })},
+			{"", optional(r.Context, Context.rows), "model context", ""},
+		})}
+}
+
+// rows says how many rows the context cannot hold.
+func (c Context) rows() string {
+	return fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), human.Share(c.Share), count(c.MaxModelLen))
+}
+
+// known is the distribution; nil where no row says its length.
+func (l *Lengths) known() *Distribution {
+	if len(l.Histogram) == 0 {
+		return nil
+	}
+	return &l.Distribution
+}
+
+// total is all tokens that rows say; absent where none does.
+func (l *Lengths) total() string {
+	if l.known() == nil {
+		return absent
+	}
+	return count(l.Total)
+}
+
+// kinds names the kinds that there are.
+func (l Literal) kinds() string {
+	var kinds []string
+	for _, k := range []struct {
+		n         int64
+		one, many string
+	}{{l.Texts, "prompt", "prompts"}, {l.Messages, "chat", "chats"}, {l.Payloads, "whole body", "whole bodies"}} {
+		if k.n > 0 {
+			kinds = append(kinds, number(k.n, k.one, k.many))
 		}
 	}
-	of := func(title string, print func(Type) string) section {
-		s := section{title: title}
-		for _, name := range names {
-			s.quantities = append(s.quantities, quantity{shorten(typeName(name), quantityWidth-3), func(r *Report) string {
-				for _, t := range r.Types {
-					if t.Name == name {
-						return print(t)
-					}
-				}
-				return absent
-			}})
-		}
-		return s
+	return strings.Join(kinds, ", ")
+}
+
+func sessionSection(s *Sessions) section {
+	if s == nil {
+		return section{}
 	}
-	return []section{
-		of("rows of a type", func(t Type) string { return human.Share(t.Share) }),
-		of("mean input of a type", func(t Type) string { return human.Fixed(t.MeanInput, 2) }),
-		of("mean output of a type", func(t Type) string { return human.Fixed(t.MeanOutput, 2) }),
+	return section{"sessions", slices.Concat(
+		[]quantity{
+			{"sessions", count(s.Sessions), "sessions", ""},
+			{"of several turns", count(s.MultiTurn), "sessions", "%s of several turns"},
+			{"", human.Many(s.Followups, "follow-up turn"), "sessions", ""},
+			{"", some(s.Orphans, "without their parent here"), "sessions", ""},
+		},
+		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
+		distribution("turn to turn", s.GapS, duration, "turn to turn ", "p50", "p99"),
+		distribution("think time", s.ThinkS, duration, "think time ", "p50"),
+		[]quantity{
+			{"overlapping turns", optional(s.OverlapShare, human.Share), "turns overlap",
+				count(s.Overlaps) + " (%s) begin before the turn before has ended"},
+			{"", some(s.AtOnce, "not after it began"), "turns overlap", ""},
+		})}
+}
+
+// some is a part of a line about n things, empty for none.
+func some(n int64, what string) string {
+	if n == 0 {
+		return ""
 	}
+	return count(n) + " " + what
+}
+
+func blockSection(r *Report) section {
+	if r.Blocks == nil {
+		return section{}
+	}
+	b, i, u := r.Blocks, &r.Cache.Infinite, r.Reuse
+	others, ids := "", ""
+	if b.DistinctAll != b.Distinct {
+		others = count(b.DistinctAll) + " distinct with all before them"
+	}
+	if i.IDs != i.Blocks {
+		ids = human.Share(i.IDs) + " of blocks whatever precedes them"
+	}
+	return section{"blocks, unlimited cache", slices.Concat(
+		[]quantity{
+			{"references", count(b.References), "blocks", "%s references"},
+			{"distinct ids", count(b.Distinct), "blocks", "%s distinct ids"},
+			{"", others, "blocks", ""},
+			{"", some(b.WithoutID, "without id"), "blocks", ""},
+			{"", some(b.BareRows, "rows without any"), "blocks", ""},
+			{"ids name", b.Names, "blocks", "ids name %s"},
+			{"hits, of blocks", human.Share(i.Blocks), "unlimited cache", "%s of blocks"},
+			{"hits, of tokens", human.Share(i.Tokens), "unlimited cache", "%s of tokens"},
+			{"hits, of full blocks", human.Share(i.FullBlocks), "unlimited cache", "%s of full blocks"},
+			{"hits, mean per request", human.Share(i.MeanRequest), "unlimited cache", "%s mean per request"},
+			{name: "blocks seen, by id alone", text: human.Share(i.IDs)},
+			{"", ids, "unlimited cache", ""},
+		},
+		distribution("reused after", u.TimeS, duration, "reused after, ", "p50"),
+		distribution("other tokens", u.Tokens, human.Short, "other tokens since, ", "p50"))}
+}
+
+// maxTypesShown bounds the kinds of requests on a page; the JSON has them all.
+const maxTypesShown = 12
+
+// typeRows are the table of the page of the most frequent types.
+func typeRows(types []Type) (rows [][]string) {
+	for _, t := range types[:min(len(types), maxTypesShown)] {
+		name := shorten(typeName(t.Name), quantityWidth-3)
+		rows = append(rows, []string{
+			name, count(t.Rows), human.Share(t.Share), human.Fixed(t.MeanInput, 2), human.Fixed(t.MeanOutput, 2),
+		})
+	}
+	return rows
 }
 
 // typeName is the name of a kind of requests for people: also where there is none, or one that would upset a terminal.
@@ -159,95 +313,49 @@ func typeName(name string) string {
 	return name
 }
 
-func sessionSection() section {
-	of := func(print func(*Sessions) string) func(*Report) string {
-		return func(r *Report) string {
-			return optional(r.Sessions, func(s Sessions) string { return print(&s) })
-		}
-	}
-	times := func(name string, d func(*Sessions) *Distribution) func(*Report) string {
-		return of(func(s *Sessions) string {
-			return optional(d(s), func(d Distribution) string { return duration(named(&d, name)) })
-		})
-	}
-	gaps := func(s *Sessions) *Distribution { return s.GapS }
-	thinks := func(s *Sessions) *Distribution { return s.ThinkS }
-	return section{"sessions", []quantity{
-		{"sessions", of(func(s *Sessions) string { return count(s.Sessions) })},
-		{"of several turns", of(func(s *Sessions) string { return count(s.MultiTurn) })},
-		{"turns a session, mean", of(func(s *Sessions) string { return tokens(s.Turns.Mean) })},
-		{"turns a session, max", of(func(s *Sessions) string { return tokens(s.Turns.Max) })},
-		{"turn to turn p50", times("p50", gaps)},
-		{"turn to turn p99", times("p99", gaps)},
-		{"think time p50", times("p50", thinks)},
-		{"overlapping turns", of(func(s *Sessions) string { return optional(s.OverlapShare, human.Share) })},
-	}}
-}
-
-func blockSection() section {
-	of := func(print func(*Report) string) func(*Report) string {
-		return func(r *Report) string {
-			if r.Blocks == nil {
-				return absent
-			}
-			return print(r)
-		}
-	}
-	infinite := func(ratio func(*Infinite) float64) func(*Report) string {
-		return of(func(r *Report) string { return human.Share(ratio(&r.Cache.Infinite)) })
-	}
-	reuse := func(d func(*Reuse) *Distribution, print func(float64) string) func(*Report) string {
-		return of(func(r *Report) string {
-			return optional(d(r.Reuse), func(d Distribution) string { return print(d.P50) })
-		})
-	}
-	return section{"blocks, unlimited cache", []quantity{
-		{"references", of(func(r *Report) string { return count(r.Blocks.References) })},
-		{"distinct ids", of(func(r *Report) string { return count(r.Blocks.Distinct) })},
-		{"ids name", of(func(r *Report) string { return r.Blocks.Names })},
-		{"hits, of blocks", infinite(func(i *Infinite) float64 { return i.Blocks })},
-		{"hits, of tokens", infinite(func(i *Infinite) float64 { return i.Tokens })},
-		{"hits, of full blocks", infinite(func(i *Infinite) float64 { return i.FullBlocks })},
-		{"hits, mean per request", infinite(func(i *Infinite) float64 { return i.MeanRequest })},
-		{"blocks seen, by id alone", infinite(func(i *Infinite) float64 { return i.IDs })},
-		{"reused after, p50", reuse(func(u *Reuse) *Distribution { return u.TimeS }, duration)},
-		{"other tokens since, p50", reuse(func(u *Reuse) *Distribution { return u.Tokens }, human.Short)},
-	}}
-}
-
-// lruSections have a line for each capacity that some report has.
-func lruSections(reports []*Report) []section {
-	var capacities []int64
+// capacities are those of the LRU caches of all reports.
+func capacities(reports []*Report) (all []int64) {
 	for _, r := range reports {
-		if r.Cache == nil {
-			continue
-		}
-		for _, at := range r.Cache.LRU {
-			capacities = append(capacities, at.Tokens)
+		for _, at := range cmp.Or(r.Cache, &Cache{}).LRU {
+			all = append(all, at.Tokens)
 		}
 	}
-	slices.Sort(capacities)
-	capacities = slices.Compact(capacities)
-	of := func(title string, ratio func(Capacity) float64) section {
-		s := section{title: title}
-		for _, tokens := range capacities {
-			s.quantities = append(s.quantities, quantity{human.Short(float64(tokens)) + " tokens", func(r *Report) string {
-				return optional(r.Cache, func(c Cache) string { return human.Share(ratio(c.at(tokens))) })
-			}})
-		}
-		return s
-	}
-	return []section{
-		of("LRU in order, of blocks", func(c Capacity) float64 { return c.BlockRatio }),
-		of("LRU in order, of tokens", func(c Capacity) float64 { return c.TokenRatio }),
-		of("LRU tail first, of blocks", func(c Capacity) float64 { return c.TailFirstBlocks }),
-		of("LRU tail first, of tokens", func(c Capacity) float64 { return c.TailFirstTokens }),
-	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func replaySection() section {
-	return section{"memory to replay, about", []quantity{
-		{"--prompt token-ids", func(r *Report) string { return human.Bytes(r.Replay.TokenIDs.MemoryBytes) }},
-		{"--prompt text", func(r *Report) string { return human.Bytes(r.Replay.Text.MemoryBytes) }},
-	}}
+// rows are the table of the page of LRU caches with these capacities; nil for a trace without blocks.
+func (c *Cache) rows(capacities []int64) (rows [][]string) {
+	if c == nil {
+		return nil
+	}
+	for _, tokens := range capacities {
+		at := c.at(tokens)
+		rows = append(rows, []string{
+			human.Short(float64(tokens)) + " tokens", human.Share(at.BlockRatio), human.Share(at.TokenRatio),
+			human.Share(at.TailFirstBlocks), human.Share(at.TailFirstTokens),
+		})
+	}
+	return rows
+}
+
+// routingSections have the hits of every router, by the size of the caches.
+func routingSections(r *Report) (all []section) {
+	for _, o := range r.Routing {
+		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel, text: human.Share(o.OneCacheRatio)}}}
+		for _, routed := range o.Routers {
+			s.quantities = append(s.quantities, quantity{name: o.Label(routed.Router), text: human.Share(routed.HitRatio)})
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// rows are the table of the page of what a replay needs.
+func (r *Replay) rows() (rows [][]string) {
+	for i, v := range []Volume{r.TokenIDs, r.Text} {
+		name := []string{"--prompt token-ids", "--prompt text"}[i]
+		rows = append(rows, []string{name, human.Bytes(v.PromptBytes), human.Bytes(v.LargestBytes), human.Bytes(v.MemoryBytes)})
+	}
+	return rows
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -51,52 +50,4 @@ func (p *page) routing(r *Report) {
 		p.Line("")
 		p.Sentence("  ", r.Routing[0].Definition)
 	}
-}
-
-// routingSections have the hits of every router that some report has, by the size of the caches.
-func routingSections(reports []*Report) (sections []section) {
-	most := 0
-	for _, r := range reports {
-		most = max(most, len(r.Routing))
-	}
-	for at := range most {
-		sections = append(sections, routingSection(reports, at))
-	}
-	return sections
-}
-
-func routingSection(reports []*Report, at int) section {
-	s := section{quantities: []quantity{routedQuantity(route.OneCacheLabel, at, func(o *route.Oracle) *float64 { return &o.OneCacheRatio })}}
-	for _, r := range reports {
-		if at >= len(r.Routing) {
-			continue
-		}
-		o := r.Routing[at]
-		s.title = "hits " + o.Heading()
-		for _, routed := range o.Routers {
-			label := o.Label(routed.Router)
-			if !slices.ContainsFunc(s.quantities, func(q quantity) bool { return q.label == label }) {
-				s.quantities = append(s.quantities, routedQuantity(label, at, hitsOf(routed.Router)))
-			}
-		}
-	}
-	return s
-}
-
-func hitsOf(router string) func(*route.Oracle) *float64 {
-	return func(o *route.Oracle) *float64 {
-		if r := o.Of(router); r != nil {
-			return &r.HitRatio
-		}
-		return nil
-	}
-}
-
-func routedQuantity(label string, at int, hits func(*route.Oracle) *float64) quantity {
-	return quantity{label, func(r *Report) string {
-		if at >= len(r.Routing) {
-			return absent
-		}
-		return optional(hits(r.Routing[at]), human.Share)
-	}}
 }

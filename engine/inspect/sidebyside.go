@@ -1,17 +1,13 @@
 package inspect
 
-import (
-	"path/filepath"
-
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
-)
+import "path/filepath"
 
 const (
 	quantityWidth = 26 // of the labels
 	reportWidth   = 18 // of a report's column: three fit into 80
 )
 
-// sideBySide prints the findings of each report, then a column for each.
+// sideBySide prints the findings of each report, then a column for each, as many beside each other as fit.
 func (p *page) sideBySide(reports []*Report) {
 	for _, r := range reports {
 		if len(r.Findings) > 0 {
@@ -20,35 +16,25 @@ func (p *page) sideBySide(reports []*Report) {
 		}
 	}
 	perBand := (p.Width - quantityWidth) / reportWidth
-	all, names := sections(reports), shortNames(reports)
-	for from := 0; from < len(reports); from += perBand {
-		if from > 0 {
-			p.Line("")
-		}
-		to := min(len(reports), from+perBand)
-		p.band(all, reports[from:to], names[from:to])
+	var names []string
+	for _, name := range shortNames(reports) {
+		names = append(names, shorten(name, reportWidth-2))
 	}
-}
-
-// band prints as many reports as fit beside each other.
-func (p *page) band(all []section, reports []*Report, names []string) {
-	for i, s := range all {
-		head := human.Left(s.title, quantityWidth)
-		if i > 0 {
-			p.Line("")
-		}
-		for _, name := range names {
+	all := tables(reports)
+	for from := 0; from < len(reports); from += perBand {
+		to := min(len(reports), from+perBand)
+		for i, t := range all {
+			if i > 0 || from > 0 {
+				p.Line("")
+			}
 			if i == 0 {
-				head += human.Right(shorten(name, reportWidth-2), reportWidth)
+				p.row(t.Title, quantityWidth, []int{reportWidth}, names[from:to]...)
+			} else {
+				p.Line(t.Title)
 			}
-		}
-		p.Line(head)
-		for _, q := range s.quantities {
-			line := human.Left("  "+q.label, quantityWidth)
-			for _, r := range reports {
-				line += human.Right(q.of(r), reportWidth)
+			for _, row := range t.Rows {
+				p.row("  "+row[0], quantityWidth, []int{reportWidth}, row[1+from:1+to]...)
 			}
-			p.Line(line)
 		}
 	}
 }

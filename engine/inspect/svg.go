@@ -9,6 +9,23 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
+// drawing is a picture of a report; nil where the trace does not have what it shows.
+type drawing struct {
+	*chart.Drawing
+	title string
+	keys  []string // what its lines are; none for bars
+}
+
+// drawings are the pictures of a report, in the same order for each.
+func drawings(r *Report) []drawing {
+	all := []drawing{{timeline(r), "Rows by time", nil}}
+	for _, h := range histograms(r) {
+		all = append(all, drawing{h.draw(), h.title, nil})
+	}
+	const held = "Tokens that an LRU cache would have held, by capacity in tokens"
+	return slices.Insert(all, 3, drawing{curves(r), held, []string{"in order", "tail first"}})
+}
+
 // timeline draws rows by time; nil where the trace has no times.
 func timeline(r *Report) *chart.Drawing {
 	a := &r.Arrivals
@@ -24,20 +41,20 @@ func timeline(r *Report) *chart.Drawing {
 	return d
 }
 
-// histogram draws bins; nil where there are none.
-func histogram(bins []Bin, edge func(float64) string, name func(Bin) string) *chart.Drawing {
-	if len(bins) == 0 {
+// draw draws a histogram; nil where it is empty.
+func (h *histogram) draw() *chart.Drawing {
+	if len(h.bins) == 0 {
 		return nil
 	}
-	d := chart.New(mostOf(bins), human.Short)
-	for i, b := range bins {
-		d.Bar("bar", i, len(bins), float64(b.Count), name(b)+": "+count(b.Count))
-		if every := (len(bins) + 7) / 8; i%every == 0 {
-			text := edge(b.From)
+	d := chart.New(mostOf(h.bins), human.Short)
+	for i, b := range h.bins {
+		d.Bar("bar", i, len(h.bins), float64(b.Count), h.name(b)+": "+count(b.Count))
+		if every := (len(h.bins) + 7) / 8; i%every == 0 {
+			text := h.edge(b.From)
 			if b.To == timeEdges()[1] {
 				text = "at once"
 			}
-			d.Below(float64(i)/float64(len(bins)), "start", text)
+			d.Below(float64(i)/float64(len(h.bins)), "start", text)
 		}
 	}
 	return d
