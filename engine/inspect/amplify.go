@@ -14,7 +14,7 @@ func Load(t *trace.Trace) metrics.Load {
 	r := &Report{Rows: int64(t.Len()), Untimed: t.Untimed, Arrivals: arrivals(t, 0, 0)}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
-		r.Cache, r.Reuse = f.cache(t.BlockTokens, nil), f.distances(t.BlockTokens)
+		r.Cache, r.Reuse = f.cache(t.BlockTokens, nil), f.distances()
 	}
 	return r.Load()
 }

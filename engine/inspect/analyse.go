@@ -75,11 +75,7 @@ func literal(t *trace.Trace) *Literal {
 
 func lengths(tokens []int32) Lengths {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
-	l := Lengths{Histogram: binned(powersOfTwo(), func(count func(float64, int64)) {
-		for _, n := range tokens {
-			count(float64(n), 1)
-		}
-	})}
+	l := Lengths{Histogram: binned(powersOfTwo(), tokens, 1)}
 	for _, n := range tokens {
 		l.Total += int64(n)
 	}

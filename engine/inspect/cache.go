@@ -27,15 +27,15 @@ type follower struct {
 
 	lastNS  []int64 // by block: when it was used last
 	gapsNS  []int64 // of repeated blocks
-	between []int64 // repeated blocks by the number of other blocks since
+	between []int64 // of repeated blocks: tokens in the other blocks since, each a whole block
 }
 
 // caches fills in all parts of a report that are about blocks.
 func caches(r *Report, t *trace.Trace, capacities []int64) {
-	f := follow(t, newIDTable())
+	f := follow(t, &idTable{seen: map[uint64]seenID{}})
 	r.Blocks = f.summary()
 	r.Cache = f.cache(t.BlockTokens, capacities)
-	r.Reuse = f.distances(t.BlockTokens)
+	r.Reuse = f.distances()
 }
 
 // follow shows a follower all rows but those that are there word for word.
@@ -87,10 +87,7 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 		f.hitFull++
 	}
 	f.gapsNS = append(f.gapsNS, atNS-f.lastNS[u.Block])
-	for u.StackDistance >= len(f.between) {
-		f.between = append(f.between, 0)
-	}
-	f.between[u.StackDistance]++
+	f.between = append(f.between, int64(u.StackDistance)*int64(blockTokens))
 }
 
 func (f *follower) used(block int, atNS int64) {
@@ -102,7 +99,7 @@ func (f *follower) used(block int, atNS int64) {
 
 func (f *follower) summary() *Blocks {
 	b := &Blocks{
-		References: f.references, Distinct: int64(f.ids.len()), DistinctAll: int64(f.stack.Distinct()),
+		References: f.references, Distinct: int64(len(f.ids.seen)), DistinctAll: int64(f.stack.Distinct()),
 		WithoutID: f.withoutID, BareRows: f.bareRows, TwoLengths: f.ids.twoLengths, ManyBefore: f.ids.manyBefore, Names: "prefixes",
 	}
 	if b.ManyBefore > 0 {
@@ -174,20 +171,12 @@ func spread(from, to int64, n int) []int64 {
 }
 
 // distances describes how far back the last use of repeated blocks lies.
-func (f *follower) distances(blockTokens int) *Reuse {
-	r := &Reuse{References: f.hitBlocks}
-	r.TimeHistogram = binned(timeEdges(), func(count func(float64, int64)) {
-		for _, ns := range f.gapsNS {
-			count(seconds(ns), 1)
-		}
-	})
-	r.TokensHistogram = binned(oneThreeTen(1000, 20), func(count func(float64, int64)) {
-		for blocks, n := range f.between {
-			count(float64(blocks)*float64(blockTokens), n)
-		}
-	})
-	r.TimeS, r.Tokens = stats.Describe(f.gapsNS, 1e9), describeCounts(f.between, float64(blockTokens))
-	return r
+func (f *follower) distances() *Reuse {
+	return &Reuse{
+		References:    f.hitBlocks,
+		TimeHistogram: binned(timeEdges(), f.gapsNS, 1e9), TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
+		TimeS: stats.Describe(f.gapsNS, 1e9), Tokens: stats.Describe(f.between, 1),
+	}
 }
 
 // timeEdges is steps that people know, in seconds. The first bin is for what happens at once.

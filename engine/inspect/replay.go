@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
@@ -11,12 +13,9 @@ const aroundPrompt = 350
 
 // replay adds up the prompts. No content is needed for those that are made: their sizes follow from the lengths.
 func replay(t *trace.Trace) Replay {
-	ids, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
-	if err != nil {
-		panic("BUG: inspect: " + err.Error())
-	}
-	text, err := prompt.NewText(0, prompt.BuiltIn())
-	if err != nil {
+	ids, badIDs := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
+	text, badWords := prompt.NewText(0, prompt.BuiltIn())
+	if err := cmp.Or(badIDs, badWords); err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
 	return Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}

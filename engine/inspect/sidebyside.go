@@ -23,15 +23,13 @@ func (p *page) sideBySide(reports []*Report) {
 	all := tables(reports)
 	for from := 0; from < len(reports); from += perBand {
 		to := min(len(reports), from+perBand)
+		heads := names[from:to]
 		for i, t := range all {
 			if i > 0 || from > 0 {
 				p.Line("")
 			}
-			if i == 0 {
-				p.row(t.Title, quantityWidth, []int{reportWidth}, names[from:to]...)
-			} else {
-				p.Line(t.Title)
-			}
+			p.row(t.Title, quantityWidth, []int{reportWidth}, heads...)
+			heads = nil
 			for _, row := range t.Rows {
 				p.row("  "+row[0], quantityWidth, []int{reportWidth}, row[1+from:1+to]...)
 			}
