@@ -10,7 +10,7 @@ import (
 // Distribution describes exact values, as a replay's summary does.
 type Distribution = stats.Percentiles
 
-// binned counts values, of so many in 1, between edges, which ascend and enclose all; bins at both ends that are empty are left out.
+// binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
 func binned[T int32 | int64](edges []float64, values []T, unit float64) []Bin {
 	bins := make([]Bin, len(edges)-1)
 	for i := range bins {

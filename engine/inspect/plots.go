@@ -70,7 +70,8 @@ func (p *page) histogram(h histogram) []string {
 	lines := []string{"  " + h.label}
 	for _, b := range h.bins {
 		drawn := chart.Bar(float64(b.Count)/mostOf(h.bins), cells)
-		lines = append(lines, human.Right(h.name(b), label)+" "+human.Left(drawn, cells)+human.Right(count(b.Count), number))
+		line := human.Right(h.name(b), label) + " " + human.Left(drawn, cells)
+		lines = append(lines, line+human.Right(count(b.Count), number))
 	}
 	return lines
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
-// quantity is a value of a report. It stands in tables with a column for each report, on the page of one report, or in both.
+// quantity is a value of a report, in tables with a column for each report, on the page of one report, or in both.
 type quantity struct {
 	name  string // of its row in tables; "" = in none
 	text  string // for people; absent where the trace does not have it
@@ -27,11 +27,12 @@ type section struct {
 	quantities []quantity
 }
 
-// sections are all quantities of a report, of LRU caches those with the capacities. What the trace does not have has no title.
+// sections are all quantities of a report, of LRU caches those with the capacities. What a trace lacks has no title.
 func sections(r *Report, capacities []int64) []section {
 	return slices.Concat(
 		[]section{
-			fileSection(r), amplifySection(r.Amplify), arrivalSection(r), tokenSection(r), sessionSection(r.Sessions), blockSection(r),
+			fileSection(r), amplifySection(r.Amplify), arrivalSection(r),
+			tokenSection(r), sessionSection(r.Sessions), blockSection(r),
 		},
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
@@ -109,7 +110,8 @@ func (t *table) fill(quantities []quantity, i, n int) {
 func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} }
 
 // distribution is a line of the page. Tables have some of the percentiles, with a prefix.
-func distribution(line string, d *Distribution, print func(float64) string, prefix string, some ...string) (all []quantity) {
+func distribution(line string, d *Distribution, print func(float64) string, prefix string, some ...string) []quantity {
+	var all []quantity
 	if d == nil {
 		d, print = &Distribution{}, func(float64) string { return absent }
 	}
@@ -187,15 +189,17 @@ func tokenSection(r *Report) section {
 			{"", input.total() + " input", "tokens", ""},
 			{"", output.total() + " output", "tokens", ""},
 			{"", optional(r.Literal, Literal.kinds), "word for word", ""},
-			{"word for word", optional(r.Literal, func(l Literal) string { return human.Bytes(l.Bytes) }), "word for word", ""},
-			{name: "rows over the context", text: optional(r.Context, func(c Context) string { return count(c.RowsOver) })},
+			{"word for word", optional(r.Literal, Literal.size), "word for word", ""},
+			{name: "rows over the context", text: optional(r.Context, Context.over)},
 			{"", optional(r.Context, Context.rows), "model context", ""},
 		})}
 }
 
+func (c Context) over() string { return count(c.RowsOver) }
+
 // rows says how many rows the context cannot hold.
 func (c Context) rows() string {
-	return fmt.Sprintf("%s rows (%s) above %s tokens", count(c.RowsOver), human.Share(c.Share), count(c.MaxModelLen))
+	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), human.Share(c.Share), count(c.MaxModelLen))
 }
 
 // known is the distribution; nil where no row says its length.
@@ -213,6 +217,8 @@ func (l *Lengths) total() string {
 	}
 	return count(l.Total)
 }
+
+func (l Literal) size() string { return human.Bytes(l.Bytes) }
 
 // kinds names the kinds that there are.
 func (l Literal) kinds() string {
@@ -344,7 +350,8 @@ func routingSections(r *Report) (all []section) {
 	for _, o := range r.Routing {
 		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel, text: human.Share(o.OneCacheRatio)}}}
 		for _, routed := range o.Routers {
-			s.quantities = append(s.quantities, quantity{name: o.Label(routed.Router), text: human.Share(routed.HitRatio)})
+			q := quantity{name: o.Label(routed.Router), text: human.Share(routed.HitRatio)}
+			s.quantities = append(s.quantities, q)
 		}
 		all = append(all, s)
 	}
@@ -355,7 +362,9 @@ func routingSections(r *Report) (all []section) {
 func (r *Replay) rows() (rows [][]string) {
 	for i, v := range []Volume{r.TokenIDs, r.Text} {
 		name := []string{"--prompt token-ids", "--prompt text"}[i]
-		rows = append(rows, []string{name, human.Bytes(v.PromptBytes), human.Bytes(v.LargestBytes), human.Bytes(v.MemoryBytes)})
+		rows = append(rows, []string{
+			name, human.Bytes(v.PromptBytes), human.Bytes(v.LargestBytes), human.Bytes(v.MemoryBytes),
+		})
 	}
 	return rows
 }
