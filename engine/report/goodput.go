@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -12,22 +13,14 @@ import (
 
 // recount replaces the goodput of s by that of other SLOs, from the records.
 func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
-	at := make(map[string]int, len(s.Targets))
-	urls := make([]string, len(s.Targets))
-	for i, t := range s.Targets {
-		if _, again := at[t.URL]; again {
+	var urls []string
+	for _, t := range s.Targets {
+		if slices.Contains(urls, t.URL) {
 			return fmt.Errorf("%s: the run had %s as several targets, and its records do not say which of them was asked", dir, t.URL)
 		}
-		at[t.URL], urls[i] = i, t.URL
+		urls = append(urls, t.URL)
 	}
-	c := metrics.NewCollector(urls, slos...)
-	n, err := EachRecord(dir, func(r *record.Record) {
-		target, ok := at[r.Target]
-		if !ok {
-			target = -1 // it never had one
-		}
-		c.Add(r, target)
-	})
+	c, n, err := collect(dir, urls, slos, func(*record.Record) {})
 	if errors.Is(err, ErrNoResults) {
 		return fmt.Errorf("%s has no %s, by which other SLOs are counted", dir, RequestsName)
 	}
@@ -47,27 +40,19 @@ func (p *page) goodput(g *metrics.Goodput) {
 	if g == nil {
 		return
 	}
-	share := ""
-	if g.Share != nil {
-		share = human.Percent(*g.Share) + " of the planned"
-	}
-	p.Field("goodput", human.Rate(g.RequestsPerS)+" requests/s", count(g.Requests, "good"), share)
+	p.Field("goodput", human.Rate(g.RequestsPerS)+" requests/s", count(g.Requests, "good"),
+		known(human.Percent, g.Share, "of the planned"))
 	var missed []string
 	for _, l := range metrics.Latencies() {
 		if ms, ok := g.SLO[l.Name+"_ms"]; ok {
 			slo := l.Label + " ≤ " + strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
-			missed = append(missed, count(g.Missed[l.Name], slo)+without(g.Unmeasured[l.Name]))
+			if n := g.Unmeasured[l.Name]; n > 0 {
+				slo += " (" + count(n, "have none") + ")"
+			}
+			missed = append(missed, count(g.Missed[l.Name], slo))
 		}
 	}
 	p.Field("missed", append(missed, some(g.Failed, "failed"))...)
-}
-
-// without says how many requests missed an SLO for lack of a number.
-func without(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return " (" + count(n, "have none") + ")"
 }
 
 func goodputCells(t *metrics.Target) []string {

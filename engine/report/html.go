@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -53,8 +52,7 @@ func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c := metrics.NewCollector(urls)
-	_, err := EachRecord(dir, func(r *record.Record) { c.Add(r, slices.Index(urls, r.Target)) })
+	c, _, err := collect(dir, urls, nil, func(*record.Record) {})
 	if err != nil {
 		return nil, fmt.Errorf("what is drawn by time is made of the records: %w", err)
 	}
@@ -69,13 +67,10 @@ func htmlNumbers(s *metrics.Summary) [][2]string {
 		{"requests", human.Count(r.Planned)}, {"ok", human.Count(r.OK)}, {"failed", human.Count(r.Failed)},
 		{"requests/s", human.Rate(s.Throughput.RequestsPerS)}, {"output tokens/s", human.Rate(s.Throughput.OutputTokensPerS)},
 	}
-	for _, d := range []struct {
-		label  string
-		q      *metrics.Percentiles
-		unitNS float64
-	}{{"drift", s.DriftUS, 1e3}, {"TTFT", s.TTFTMS, 1e6}, {"TPOT", s.TPOTMS, 1e6}, {"E2E", s.E2EMS, 1e6}} {
-		if d.q != nil {
-			out = append(out, [2]string{d.label + " p50, p99", human.Duration(d.q.P50*d.unitNS, 3) + ", " + human.Duration(d.q.P99*d.unitNS, 3)})
+	for _, l := range latencies(s) {
+		if l.q != nil && l.html {
+			p50, p99 := human.Duration(l.q.P50*l.unitNS, 3), human.Duration(l.q.P99*l.unitNS, 3)
+			out = append(out, [2]string{l.label + " p50, p99", p50 + ", " + p99})
 		}
 	}
 	if v := s.PrefixCache.ReportedHitRatio; v != nil {

@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -27,6 +28,27 @@ func some(n int64, what string) string {
 		return ""
 	}
 	return count(n, what)
+}
+
+// known prints a value and what it is, or "" where there is none.
+func known(print func(float64) string, v *float64, what string) string {
+	if v == nil {
+		return ""
+	}
+	return print(*v) + " " + what
+}
+
+// spread prints some of a distribution in units of unitNS, what before the first; nothing where there is none.
+func spread(what string, q *metrics.Percentiles, unitNS float64, names ...string) (parts []string) {
+	if q == nil {
+		return nil
+	}
+	at := map[string]float64{"p50": q.P50, "p99": q.P99, "max": q.Max}
+	for _, name := range names {
+		parts = append(parts, what+name+" "+human.Duration(at[name]*unitNS, 3))
+		what = ""
+	}
+	return parts
 }
 
 func hits(ratio *float64, what string) string {

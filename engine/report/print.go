@@ -25,7 +25,9 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p.latencies(s)
 	p.totals(s)
 	p.targets(s)
-	p.routing(s)
+	if s.Routing != nil {
+		s.Routing.Print(&p.Page)
+	}
 	p.notes(s)
 	_, err := w.Write(p.Bytes())
 	return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -20,24 +21,18 @@ var ErrNoResults = errors.New("no results here")
 // rebuild makes a summary out of the records alone. What only the run itself
 // knew is absent: ITL, connections, the client, the limits.
 func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
-	var urls places
+	var urls []string
 	_, err := EachRecord(dir, func(r *record.Record) {
-		if r.Target != "" {
-			urls.of(r.Target)
+		if r.Target != "" && !slices.Contains(urls, r.Target) {
+			urls = append(urls, r.Target)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := metrics.NewCollector(urls.list, slos...)
 	var endNS int64
 	var w metrics.Workload
-	records, err := EachRecord(dir, func(r *record.Record) {
-		target := -1 // it never had one
-		if r.Target != "" {
-			target = urls.of(r.Target)
-		}
-		c.Add(r, target)
+	c, records, err := collect(dir, urls, slos, func(r *record.Record) {
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		if r.LeftOut() {
 			w.LeftOut++
@@ -66,22 +61,16 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	return s, nil
 }
 
-// places numbers different texts in order of first mention.
-type places struct {
-	list []string
-	at   map[string]int
-}
-
-func (p *places) of(text string) int {
-	at, ok := p.at[text]
-	if !ok {
-		if p.at == nil {
-			p.at = map[string]int{}
-		}
-		at = len(p.list)
-		p.at[text], p.list = at, append(p.list, text)
-	}
-	return at
+// collect counts the records of a results directory by these targets, shows each to see and returns how many there are.
+func collect(
+	dir string, urls []string, slos []metrics.SLO, see func(*record.Record),
+) (c *metrics.Collector, n int64, err error) {
+	c = metrics.NewCollector(urls, slos...)
+	n, err = EachRecord(dir, func(r *record.Record) {
+		c.Add(r, slices.Index(urls, r.Target)) // below 0: it never had one
+		see(r)
+	})
+	return c, n, err
 }
 
 // rebuildServers sums up the servers' samples that are on disk; nil where there are none. How often they were meant to come,
@@ -91,16 +80,15 @@ func rebuildServers(dir string) (*metrics.Servers, error) {
 	if err != nil || len(samples) == 0 {
 		return nil, err
 	}
-	var pages places
-	var targets []string
+	var pages, targets []string
 	for i := range samples {
-		if pages.of(samples[i].URL) == len(targets) {
-			targets = append(targets, samples[i].Target)
+		if !slices.Contains(pages, samples[i].URL) {
+			pages, targets = append(pages, samples[i].URL), append(targets, samples[i].Target)
 		}
 	}
 	w := scrape.NewWatch(targets)
 	for i := range samples {
-		w.Add(pages.of(samples[i].URL), &samples[i])
+		w.Add(slices.Index(pages, samples[i].URL), &samples[i])
 	}
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }

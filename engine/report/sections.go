@@ -3,7 +3,8 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -63,81 +64,66 @@ func (p *page) requests(s *metrics.Summary) {
 	if s.Writes != (metrics.Writes{}) {
 		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
 	}
-	p.held(s.Cap)
-	p.turns(s.Turns)
-	p.history(s.History)
-	p.buildAhead(s.BuildAhead)
+	if c := s.Cap; c != nil {
+		held := spread("", c.HeldMS, 1e6, "p50", "p99", "max")
+		p.Field("cap", append([]string{count(c.InFlight, "in flight"), count(c.Held, "held back")}, held...)...)
+	}
+	if t := s.Turns; t != nil {
+		p.Field("turns", slices.Concat(
+			[]string{t.Sessions, count(t.FollowUps, "follow-up")},
+			[]string{count(t.Overtaking, "before the turn before had ended")},
+			spread("by ", t.OvertakingMS, 1e6, "p50", "max"), spread("later by ", t.LaterMS, 1e6, "p50", "p99"))...)
+	}
+	if h := s.History; h != nil {
+		turns := []string{
+			count(h.Live, "turns with all answers live"), some(h.Partly, "with some"), some(h.Recorded, "as recorded"),
+		}
+		p.Field("history", append(turns, spread("made in ", h.MakeUS, 1e3, "p50", "p99")...)...)
+	}
+	if b := s.BuildAhead; b != nil {
+		lead := ""
+		if b.LeastLeadMS != nil {
+			lead = "least lead " + human.Duration(*b.LeastLeadMS*1e6, 3)
+		}
+		p.Field("built ahead", human.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
+	}
 	p.Line("")
 }
 
-// held prints what a cap on the requests in flight did; nothing without one.
-func (p *page) held(c *metrics.Cap) {
-	if c == nil {
-		return
-	}
-	parts := []string{human.Count(c.InFlight) + " in flight", count(c.Held, "held back")}
-	if c.HeldMS != nil {
-		parts = append(parts, "p50 "+human.Duration(c.HeldMS.P50*1e6, 3), "p99 "+human.Duration(c.HeldMS.P99*1e6, 3), "max "+human.Duration(c.HeldMS.Max*1e6, 3))
-	}
-	p.Field("cap", parts...)
-}
-
-// turns prints whether conversations were kept in order; nothing where there are none.
-func (p *page) turns(t *metrics.Turns) {
-	if t == nil {
-		return
-	}
-	parts := []string{t.Sessions, human.Count(t.FollowUps) + " follow-up", human.Count(t.Overtaking) + " before the turn before had ended"}
-	if t.OvertakingMS != nil {
-		parts = append(parts, "by p50 "+human.Duration(t.OvertakingMS.P50*1e6, 3), "max "+human.Duration(t.OvertakingMS.Max*1e6, 3))
-	}
-	if t.LaterMS != nil {
-		parts = append(parts, "later by p50 "+human.Duration(t.LaterMS.P50*1e6, 3), "p99 "+human.Duration(t.LaterMS.P99*1e6, 3))
-	}
-	p.Field("turns", parts...)
-}
-
-// history prints with what follow-up turns were sent; nothing if as recorded.
-func (p *page) history(h *metrics.History) {
-	if h == nil {
-		return
-	}
-	parts := []string{human.Count(h.Live) + " turns with all answers live", some(h.Partly, "with some"), some(h.Recorded, "as recorded")}
-	if h.MakeUS != nil {
-		parts = append(parts, "made in p50 "+human.Duration(h.MakeUS.P50*1e3, 3), "p99 "+human.Duration(h.MakeUS.P99*1e3, 3))
-	}
-	p.Field("history", parts...)
-}
-
-// buildAhead prints how requests were built during the run; nothing if before.
-func (p *page) buildAhead(b *metrics.BuildAhead) {
-	if b == nil {
-		return
-	}
-	lead := ""
-	if b.LeastLeadMS != nil {
-		lead = "least lead " + human.Duration(*b.LeastLeadMS*1e6, 3)
-	}
-	p.Field("built ahead", human.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
-}
-
-// outcomes lists what became of the requests that failed, the most frequent
-// first.
-func outcomes(by map[string]int64) []string {
-	var names []string
-	for name, n := range by {
-		if n > 0 && name != record.OK.String() {
-			names = append(names, name)
+// outcomes lists what became of the requests that failed, the most frequent first.
+func outcomes(by map[string]int64) (parts []string) {
+	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
+	}) {
+		if by[name] > 0 && name != record.OK.String() {
+			parts = append(parts, count(by[name], name))
 		}
 	}
-	sort.Slice(names, func(i, j int) bool {
-		a, b := names[i], names[j]
-		return by[a] > by[b] || by[a] == by[b] && a < b
-	})
-	for i, name := range names {
-		names[i] = count(by[name], name)
+	return parts
+}
+
+// latency is a distribution whose unit is unitNS nanoseconds.
+type latency struct {
+	label    string
+	q        *metrics.Percentiles
+	unitNS   float64
+	optional bool // not said to be absent
+	html     bool // on the HTML page, too
+}
+
+func latencies(s *metrics.Summary) []latency {
+	return []latency{
+		{"drift", s.DriftUS, 1e3, false, true},
+		{"wire drift", s.WireDriftUS, 1e3, true, false},
+		{"upload", s.UploadMS, 1e6, true, false},
+		{"receive lag", s.Client.ReceiveLagUS, 1e3, true, false},
+		{"TTFT", s.TTFTMS, 1e6, false, true},
+		{"TTFT planned", s.TTFTPlannedMS, 1e6, false, false},
+		{"TPOT", s.TPOTMS, 1e6, false, true},
+		{"ITL", s.ITLMS, 1e6, false, false},
+		{"E2E", s.E2EMS, 1e6, false, true},
+		{"E2E planned", s.E2EPlannedMS, 1e6, false, false},
 	}
-	return names
 }
 
 func (p *page) latencies(s *metrics.Summary) {
@@ -146,36 +132,20 @@ func (p *page) latencies(s *metrics.Summary) {
 		head += human.Right(name, p.column)
 	}
 	p.Line(head)
-	p.row("drift", s.DriftUS, 1e3)
-	if s.WireDriftUS != nil {
-		p.row("wire drift", s.WireDriftUS, 1e3)
+	for _, l := range latencies(s) {
+		line := human.Left("  "+l.label, labelWidth)
+		if l.q != nil {
+			for _, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
+				line += human.Right(aligned(v*l.unitNS, p.digits), p.column)
+			}
+		} else {
+			line += "  no samples"
+		}
+		if l.q != nil || !l.optional {
+			p.Line(line)
+		}
 	}
-	if s.UploadMS != nil {
-		p.row("upload", s.UploadMS, 1e6)
-	}
-	if s.Client.ReceiveLagUS != nil {
-		p.row("receive lag", s.Client.ReceiveLagUS, 1e3)
-	}
-	p.row("TTFT", s.TTFTMS, 1e6)
-	p.row("TTFT planned", s.TTFTPlannedMS, 1e6)
-	p.row("TPOT", s.TPOTMS, 1e6)
-	p.row("ITL", s.ITLMS, 1e6)
-	p.row("E2E", s.E2EMS, 1e6)
-	p.row("E2E planned", s.E2EPlannedMS, 1e6)
 	p.Line("")
-}
-
-// row prints one distribution whose unit is unitNS nanoseconds.
-func (p *page) row(label string, q *metrics.Percentiles, unitNS float64) {
-	line := human.Left("  "+label, labelWidth)
-	if q == nil {
-		p.Line(line + "  no samples")
-		return
-	}
-	for _, v := range []float64{q.P50, q.P90, q.P95, q.P99, q.P999, q.Max, q.Mean} {
-		line += human.Right(aligned(v*unitNS, p.digits), p.column)
-	}
-	p.Line(line)
 }
 
 func (p *page) totals(s *metrics.Summary) {
@@ -190,7 +160,16 @@ func (p *page) totals(s *metrics.Summary) {
 	}
 	p.Field("prefix cache", hits(cmp.Or(c.HitRatio, c.ReportedHitRatio), what), ideal(c), unreported(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
-	p.gateway(s.Gateway)
+	if g := s.Gateway; g != nil {
+		parts := []string{known(human.Percent, g.Share, "of TTFT")}
+		for _, part := range spread("", g.OwnMS, 1e6, "p50") {
+			parts = append(parts, part+" its own")
+		}
+		for _, part := range spread("", g.UpstreamMS, 1e6, "p50") {
+			parts = append(parts, part+" until the server's head")
+		}
+		p.Field("gateway", parts...)
+	}
 	p.servers(s)
 	p.client(s)
 	p.Field("workload", shorten(s.Workload.Fingerprint, p.Width-labelWidth))
@@ -231,24 +210,6 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 	}
 	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.ElsewhereTokens, "at another instance"), share(s.EvictedTokens, "evicted"),
 		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
-}
-
-// gateway prints the shares of TTFT of a gateway and of the servers behind it; nothing where none told.
-func (p *page) gateway(g *metrics.Gateway) {
-	if g == nil {
-		return
-	}
-	part := func(q *metrics.Percentiles, what string) string {
-		if q == nil {
-			return ""
-		}
-		return "p50 " + human.Duration(q.P50*1e6, 3) + " " + what
-	}
-	share := ""
-	if g.Share != nil {
-		share = human.Percent(*g.Share) + " of TTFT"
-	}
-	p.Field("gateway", share, part(g.OwnMS, "its own"), part(g.UpstreamMS, "until the server's head"))
 }
 
 // client prints what the load generator itself took; nothing if unknown.
@@ -308,17 +269,16 @@ const (
 // targets prints a row for each of several instances.
 func (p *page) targets(s *metrics.Summary) {
 	if len(s.Targets) > 1 {
-		var rows []tableRow
+		var rows, good [][]string
 		for i := range s.Targets {
 			t := &s.Targets[i]
-			rows = append(rows, tableRow{t.URL, latencyCells(t.Requests, t.Failed, t.TTFTMS, cmp.Or(t.ReportedHitRatio, t.CountedHitRatio))})
+			cells := latencyCells(t.Requests, t.Failed, t.TTFTMS, cmp.Or(t.ReportedHitRatio, t.CountedHitRatio))
+			rows = append(rows, append([]string{t.URL}, cells...))
+			good = append(good, append([]string{t.URL}, goodputCells(t)...))
 		}
-		p.table("target", rows, latencyHead()...)
+		p.table(rows, append([]string{"target"}, latencyHead()...)...)
 		if s.Goodput != nil {
-			for i := range rows {
-				rows[i].cells = goodputCells(&s.Targets[i])
-			}
-			p.table("target", rows, "good", "good/s", "share")
+			p.table(good, "target", "good", "good/s", "share")
 		}
 	}
 	if s.Instances != nil {
@@ -331,29 +291,23 @@ func (p *page) targets(s *metrics.Summary) {
 
 // breakdown prints a row for each part.
 func (p *page) breakdown(what string, b *metrics.Breakdown) {
-	var rows []tableRow
+	var rows [][]string
 	for i := range b.Parts {
 		part := &b.Parts[i]
 		cells := latencyCells(part.Requests, part.Failed, part.TTFTMS, part.ReportedHitRatio)
-		rows = append(rows, tableRow{part.Name, append([]string{human.Percent(part.Share)}, cells...)})
+		rows = append(rows, append([]string{part.Name, human.Percent(part.Share)}, cells...))
 	}
-	p.table(what, rows, append([]string{"share"}, latencyHead()...)...)
+	p.table(rows, append([]string{what, "share"}, latencyHead()...)...)
 }
 
-// tableRow is one row of a table: a name and what is known of it.
-type tableRow struct {
-	name  string
-	cells []string
-}
-
-func (p *page) table(what string, rows []tableRow, head ...string) {
-	var shown [][]string
-	for _, row := range rows[:min(len(rows), maxTargets)] {
-		name := shorten(row.name, p.Width-len(head)*targetColumn-3)
-		shown = append(shown, append([]string{name}, row.cells...))
+// table prints rows, whose names are shortened.
+func (p *page) table(rows [][]string, head ...string) {
+	shown := rows[:min(len(rows), maxTargets)]
+	for _, row := range shown {
+		row[0] = shorten(row[0], p.Width-(len(head)-1)*targetColumn-3)
 	}
 	p.Line("")
-	p.Table(targetColumn, append([]string{what}, head...), shown)
+	p.Table(targetColumn, head, shown)
 	if more := len(rows) - len(shown); more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
 	}

@@ -15,7 +15,9 @@ func (p *page) servers(s *metrics.Summary) {
 		return
 	}
 	all := &s.Servers.All
-	p.Field("servers", gauge("running", all.Running), gauge("waiting", all.Waiting), inFlight(s.InFlight), usage(all.KVUsage))
+	p.Field("servers", gauge("running", all.Running, plain), gauge("waiting", all.Waiting, plain),
+		known(func(v float64) string { return "in flight " + plain(v) }, s.InFlight, "mean"),
+		gauge("KV use", all.KVUsage, human.Percent))
 	hit := ""
 	if all.PrefixHitRatio != nil {
 		hit = hits(all.PrefixHitRatio, "hits counted")
@@ -23,15 +25,18 @@ func (p *page) servers(s *metrics.Summary) {
 			hit += ", " + human.Percent(*s.PrefixCache.ReportedHitRatio) + " reported"
 		}
 	}
-	p.Field("", hit, counted(all.Preemptions, "preempted"), counted(all.GenerationTokens, "tokens made"), some(s.Tokens.Completion, "received"))
+	p.Field("", hit, known(whole, all.Preemptions, "preempted"),
+		known(whole, all.GenerationTokens, "tokens made"), some(s.Tokens.Completion, "received"))
 }
 
-func gauge(what string, g *scrape.Gauge) string {
+func gauge(what string, g *scrape.Gauge, print func(float64) string) string {
 	if g == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %s mean, %s max", what, plain(g.Mean), plain(g.Max))
+	return fmt.Sprintf("%s %s mean, %s max", what, print(g.Mean), print(g.Max))
 }
+
+func whole(v float64) string { return human.Count(int64(v)) }
 
 // plain prints a mean of requests with three digits, and whole ones without a point.
 func plain(v float64) string {
@@ -39,25 +44,4 @@ func plain(v float64) string {
 		return human.Count(int64(v))
 	}
 	return human.Number(v, 3)
-}
-
-func usage(g *scrape.Gauge) string {
-	if g == nil {
-		return ""
-	}
-	return fmt.Sprintf("KV use %s mean, %s max", human.Percent(g.Mean), human.Percent(g.Max))
-}
-
-func inFlight(mean *float64) string {
-	if mean == nil {
-		return ""
-	}
-	return "in flight " + plain(*mean) + " mean"
-}
-
-func counted(n *float64, what string) string {
-	if n == nil {
-		return ""
-	}
-	return count(int64(*n), what)
 }
