@@ -96,6 +96,7 @@ func TestHitsByRange(t *testing.T) {
 // TestShortfall: at speed, against a cache that evicts all the time, what is missing of the ideal is told by cause.
 func TestShortfall(t *testing.T) {
 	path := mooncake(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		mock, args []string
@@ -104,6 +105,7 @@ func TestShortfall(t *testing.T) {
 		{"chat", []string{"--template-tokens", "21,5"}, []string{"--api", "chat"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--cache-tokens", "1500000")...)
 			r := run(t, append(c.args, "--trace", path, "--limit", "3000", "--scale", "60", "--url", m.url)...)
 			r.only(t, "ok")

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,6 +30,10 @@ func (r *results) interrupted(t *testing.T, planned int, outcomes ...string) {
 
 // TestInterruptOnce: what is in flight is drained, what is not yet released never leaves.
 func TestInterruptOnce(t *testing.T) {
+	// Under nohup this process ignores SIGHUP, and so would the program. A signal that is caught here has its default there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(caught) })
 	load := steady(t, 1500, 100, 10)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {

@@ -237,6 +237,7 @@ func TestOwnLength(t *testing.T) {
 // other, whatever the file; a small cache's shortfall is eviction to the token; and instances get the prompts whose prefixes they hold.
 func TestVerbatimIdeal(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name, file string
 		mock, args []string
@@ -252,6 +253,7 @@ func TestVerbatimIdeal(t *testing.T) {
 		{"blocks of 32", "multi_turn.jsonl", []string{"--block-tokens", "32"}, nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			args := append([]string{"samples/" + c.file, "--concurrency", "1", "--limit", "40"}, c.args...)
 			for range c.instances {
 				args = append(args, "--url", startMock(t, c.mock...).url)

@@ -48,6 +48,7 @@ func mooncake(t *testing.T) string {
 // beginning in the other forms of prompts.
 func TestMooncake(t *testing.T) {
 	path := mooncake(t)
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		lines int
@@ -59,6 +60,7 @@ func TestMooncake(t *testing.T) {
 		{"chat", 2_000, []string{"--template-tokens", "14,5"}, []string{"--api", "chat", "--limit", "2000"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms")...)
 			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "120")...)
 			r.prove(t)
@@ -83,12 +85,12 @@ func ratio(r *float64) float64 {
 	return *r
 }
 
-// TestHeavyStreams is 2,000 requests of 20 kB a second for 10 s, about 400 live streams, with and without real time.
+// TestHeavyStreams is 2,000 requests of 20 kB a second for 5 s, about 400 live streams, with and without real time.
 func TestHeavyStreams(t *testing.T) {
 	if os.Getenv("FASTREPLAY_TRACES") == "" || testing.Short() {
 		t.Skip("a load for a quiet machine: set FASTREPLAY_TRACES")
 	}
-	load := generate(t, "--rows", "20000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")
+	load := generate(t, "--rows", "10000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")
 	for _, realtime := range []string{"auto", "off"} {
 		t.Run(realtime, func(t *testing.T) {
 			m := startMock(t, "--ttft", "10ms", "--itl", "10ms")
