@@ -235,7 +235,7 @@ func TestResultsRemoved(t *testing.T) {
 	res.prove(t)
 	res.only(t, "ok")
 	if res.code != 0 || len(res.lines) != 450 || res.summary.Writes.Whole+res.summary.Writes.Partial != 450 {
-		t.Errorf("exit %d, %d lines, writes %+v; want 450", res.code, len(res.lines), res.summary.Writes)
+		t.Errorf("exit %d, %d lines, writes %+v; want 450:\n%s", res.code, len(res.lines), res.summary.Writes, res.stderr)
 	}
 	for _, name := range []string{"requests.jsonl", "server_metrics.jsonl"} {
 		if !strings.Contains(res.stderr, name+" was removed during the run") {

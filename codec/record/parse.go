@@ -27,6 +27,9 @@ func Parse(line []byte, r *Record) error {
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
 	}
+	if r.Choices <= 1 {
+		r.Choices, r.DecodeNS = 0, None // a line has them of several choices only
+	}
 	r.BuiltTokens = r.InputTokens
 	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens
 	return nil

@@ -180,6 +180,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(random(rng).AppendJSON(nil))
 	}
 	f.Add([]byte(`{"row":1,"outcome":"ok","error":null}`))
+	f.Add([]byte(`{"row":0,"decode_ns":0,"outcome":"truncated"}`))
+	f.Add([]byte(`{"row":0,"choices":1,"decode_ns":5,"outcome":"ok"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var first, second Record
 		if Parse(line, &first) != nil {
