@@ -233,6 +233,7 @@ func TestInstanceField(t *testing.T) {
 
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
+	long(t)
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("secret-of-mine\n"), 0o600); err != nil {
 		t.Fatal(err)

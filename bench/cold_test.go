@@ -154,6 +154,7 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 // TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
 // agree with the tokens that came, so they are the hits: a warm cache is found out, and what is below the ideal has its causes.
 func TestWarmCacheByCounters(t *testing.T) {
+	long(t)
 	t.Parallel()
 	mocks := []*mockServer{startMock(t, "--quirk", "no-cached-tokens"), startMock(t)} // the other one reports
 	for name, urls := range map[string][]string{"alone": {mocks[0].url}, "beside one that reports": {mocks[0].url, mocks[1].url}} {
@@ -189,6 +190,7 @@ func TestWarmCacheByCounters(t *testing.T) {
 
 // TestShortfallByCounters: what a cache too small has evicted is the same by the counters as by the responses.
 func TestShortfallByCounters(t *testing.T) {
+	long(t)
 	t.Parallel()
 	args := oneByOne(t)
 	var by [2]metrics.Shortfall
@@ -225,6 +227,7 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 
 // TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
 func TestGivenCacheSize(t *testing.T) {
+	long(t)
 	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
 	for _, c := range []struct {
 		args []string

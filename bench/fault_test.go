@@ -145,6 +145,7 @@ func TestClosedIdle(t *testing.T) {
 
 // TestKeepAlive: connections that the server closes while they wait are replaced before anybody needs them.
 func TestKeepAlive(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t, "--keep-alive", "30ms")
 	r := run(t, "--trace", steady(t, 40, 20, 2), "--url", m.url, "--no-probe")

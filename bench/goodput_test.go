@@ -167,6 +167,7 @@ func TestGoodputOfTheUnmeasured(t *testing.T) {
 
 // TestBadGoodput: refused in one line before anything is asked of a server, by the replay and by the report alike.
 func TestBadGoodput(t *testing.T) {
+	long(t)
 	done := run(t, with(chat, "--url", startMock(t).url)...)
 	if strings.Contains(done.stderr, "goodput") || done.summary.Goodput != nil {
 		t.Errorf("goodput without an SLO:\n%s", done.stderr)

@@ -86,6 +86,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 
 // TestInstanceHeader: another header, and one that no response has.
 func TestInstanceHeader(t *testing.T) {
+	long(t)
 	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
 	path := steady(t, 5, 100, 2)
 	for header, want := range map[string]string{"x-served-by": "node 7", "Target-Pod": "pod-a", "x-nobody": ""} {

@@ -123,6 +123,7 @@ func newWire(t *testing.T) wire {
 // TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the image's
 // size the kernel takes each at once; over TLS and with a buffer that may not grow, the rest follows without the lane.
 func TestEthernet(t *testing.T) {
+	long(t)
 	w := newWire(t)
 	for _, c := range []struct {
 		name       string

@@ -130,6 +130,7 @@ func TestOutputIsNeverOverwritten(t *testing.T) {
 // TestTooLongForTheServer: rows beyond the server's context are refused, left out or clipped before anything is sent; those that are left
 // out have their lines, too.
 func TestTooLongForTheServer(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const rows, context = 240, 9000
 	long := map[int64]bool{} // rows of the sample whose lengths make more than the context, counted here again
@@ -199,6 +200,7 @@ func TestTooLongForTheServer(t *testing.T) {
 
 // TestModelsThatAreNotServed are named before the start, with the flag that replaces them.
 func TestModelsThatAreNotServed(t *testing.T) {
+	long(t)
 	t.Parallel()
 	m := startMock(t, "--model", "m")
 	const file = `{"timestamp":0,"payload":{"model":"gpt-4","messages":[{"role":"user","content":"a"}],"max_tokens":1}}

@@ -157,6 +157,7 @@ func TestScrapeOfAServerThatHangs(t *testing.T) {
 
 // TestScrapeBehindABalancer: each reading is another server's. That is said once, and nothing is summed, nor taken for a restart.
 func TestScrapeBehindABalancer(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var n atomic.Int64
 	front := forward(t, func(*http.Request) int { return int(n.Add(1) % 3) },
