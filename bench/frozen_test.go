@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the frozen fingerprints anew")
+
+// frozenRuns are flags whose bytes and instants differ from each other.
+var frozenRuns = []string{
+	"--api completions --rate 50", "--api chat --rate 50", "--api messages --rate 50", "--api responses --rate 50", "--api tgi --rate 50",
+	"--api sglang --rate 50", "--api triton-vllm --rate 50 --model m", "--api triton-trtllm --rate 50 --model m",
+	"--api raw --rate 50 --endpoint /x", "--api embeddings --rate 50", "--api chat", "--api chat --scale 3 --seed 7 --prompt text --limit 20",
+	"--api chat --rate 50 --arrival poisson --amplify 2", "--api completions --concurrency 4 --limit 10",
+}
+
+// TestFrozenFingerprints compares the bytes that each bundled sample sends, for every API, with those in
+// frozen.txt. If a change of those bytes is meant, run: go test ./bench -run TestFrozenFingerprints -update
+func TestFrozenFingerprints(t *testing.T) {
+	const golden = "samples/frozen.txt"
+	paths, err := filepath.Glob("samples/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return strings.HasSuffix(path, ".go") || path == golden })
+	var got strings.Builder
+	for _, path := range paths {
+		for _, flags := range frozenRuns {
+			fmt.Fprintf(&got, "%s %s: %s\n", filepath.Base(path), flags, frozen(t, append(strings.Fields(flags), path)...))
+		}
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(got.String(), "\n") {
+		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
+			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])
+		}
+	}
+}
+
+// frozen is the fingerprint that a dry run prints, or "refused".
+func frozen(t *testing.T, args ...string) string {
+	t.Helper()
+	p := start(t, nil, append(args, "--dry-run")...)
+	<-p.gone
+	_, after, ok := strings.Cut(p.stderr.String(), "fingerprint ")
+	if !ok && p.ProcessState.ExitCode() != 2 {
+		t.Errorf("%v: exit code %d, neither a fingerprint nor a refusal:\n%s", args, p.ProcessState.ExitCode(), p.stderr.String())
+	}
+	if !ok {
+		return "refused"
+	}
+	return strings.Fields(after)[0]
+}
