@@ -294,7 +294,7 @@ func TestVerbatimUnknown(t *testing.T) {
 		{"ideal hits of 5 prompts stay unknown, after 0 were counted with the servers' /tokenize: http://", false, []string{"--quirk", "no-tokenize"}, nil},
 		{"stay unknown: with --history live turns carry what the servers answer", false, nil, []string{"--history", "live", "--sessions", "gated"}},
 		{"how many tokens that is, and how many of them a cache can hold, only the servers can tell", false, nil, []string{"--no-probe", "--model", "mock", "--cold", "off"}},
-		{"the servers counted other numbers of tokens in 5 prompts than were counted before the start (row ", true, nil, []string{"--tokenizer", "../codec/prompt/tokenizer/testdata/llama3.json", "--api", "completions"}},
+		{"the servers counted other numbers of tokens in 5 prompts than were counted before the start (row ", true, nil, []string{"--tokenizer", "../codec/tokenizer/testdata/llama3.json", "--api", "completions"}},
 	} {
 		file := "multi_turn.jsonl"
 		if c.known {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes codec/prompt/tokenizer/testdata anew: small tokenizers of each kind,
+# Makes codec/tokenizer/testdata anew: small tokenizers of each kind,
 # trained here; what the reference implementation, Hugging Face's tokenizers
 # library, makes of varied texts; and its count of 1,000 of our prompts for each
 # kind, 1 to 20,000 tokens long. Needs python3, PyPI and Go; takes some minutes
@@ -11,7 +11,7 @@
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 cd "$(dirname "$0")"
-data=../../codec/prompt/tokenizer/testdata
+data=../../codec/tokenizer/testdata
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -22,5 +22,5 @@ if [ "${1:-}" != count ]; then
 	"$work/venv/bin/python" golden.py "$data"
 fi
 mkdir "$work/prompts"
-go test -count=1 -run '^TestReferenceCountsPrompts$' ../../codec/prompt/tokenizer -write "$work/prompts"
+go test -count=1 -run '^TestReferenceCountsPrompts$' ../../codec/tokenizer -write "$work/prompts"
 "$work/venv/bin/python" count.py "$data" "$work/prompts"

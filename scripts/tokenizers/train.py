@@ -1,4 +1,4 @@
-"""Trains one small tokenizer of each kind that codec/prompt/tokenizer reads.
+"""Trains one small tokenizer of each kind that codec/tokenizer reads.
 
     train.py DIR      writes DIR/*.json
 

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/codec/prompt/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
 )
 
 // write is for scripts/tokenizers/make.sh.
