@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // cut is why a request in flight is ended by us.
@@ -74,7 +75,7 @@ func (c *conn) overdue(i int32) bool {
 
 // watch is the watchdog: it looks at every connection in flight a few times per shortest limit and cuts those over a
 // limit, or all of them when the run is aborted. One sweep for all keeps timers off the receive path.
-func (r *Run) watch(stop <-chan struct{}, collector *collector) {
+func (r *Run) watch(stop <-chan struct{}, collector *host.Collector) {
 	tick := time.NewTicker(r.watchEvery())
 	defer tick.Stop()
 	for {
@@ -84,7 +85,7 @@ func (r *Run) watch(stop <-chan struct{}, collector *collector) {
 		case <-tick.C:
 			r.sweep(r.aborted())
 			r.large.trim()
-			collector.tend()
+			collector.Tend()
 		}
 	}
 }

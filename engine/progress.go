@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -60,10 +61,13 @@ type Facts struct {
 	ClosedIdle       int64 // connections closed by the server between requests
 	WholeWrites      int64 // requests that the kernel took with the first write, re-sends included
 	PartialWrites    int64 // requests of which it took a part with the first write, likewise
-	Usage            Usage
+	Usage            host.Usage
 	Stamps           StampFacts
 	HeldBack         *metrics.Distribution // by a cap, for how many ns; nil without one
 }
+
+// Machine is what the machine took from the run. Call it after Do; nothing is known where that sent nothing.
+func (r *Run) Machine() metrics.Machine { return r.machine.Machine() }
 
 // Facts may be called when Do has returned.
 func (r *Run) Facts() Facts {

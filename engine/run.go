@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -90,8 +91,8 @@ type Run struct {
 	placement     sched.Placement
 	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
 	senders       []int           // the lanes' threads, where they are of this process
-	machine       *machineWatch   // nil before Do, and where that sent nothing
-	usage         Usage
+	machine       *host.Watch     // nil before Do, and where that sent nothing
+	usage         host.Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
@@ -187,11 +188,11 @@ const startLead = 50 * time.Millisecond
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. Connections are
 // closed when it returns. An error means that nothing was sent.
 func (r *Run) Do() error {
-	collector, restore := quietRuntime()
+	collector, restore := host.QuietRuntime()
 	defer restore()
-	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(collector.free))))
-	before := usageNow()
-	defer func() { r.usage = usageNow().since(before) }()
+	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(collector.Free))))
+	before := host.UsageNow()
+	defer func() { r.usage = host.UsageNow().Since(before) }()
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watch(halt, collector) })
@@ -222,8 +223,8 @@ func (r *Run) Do() error {
 		r.left.Store(0)
 		close(r.allDone)
 	} else {
-		r.machine = newMachineWatch(r.clock, r.soleSenders())
-		helpers.Go(func() { r.machine.watch(halt) })
+		r.machine = host.NewWatch(r.clock, r.soleSenders())
+		helpers.Go(func() { r.machine.Run(halt) })
 	}
 	<-r.allDone
 	close(halt)
@@ -233,6 +234,18 @@ func (r *Run) Do() error {
 	close(r.done)
 	<-recorded
 	return err
+}
+
+// soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that
+// receive send too.
+func (r *Run) soleSenders() []int {
+	switch {
+	case !r.work.Plan.Open() || r.limiter != nil || r.turns != nil:
+		return nil
+	case r.remote != nil:
+		return r.remote.threads()
+	}
+	return r.senders
 }
 
 // peerOf is where request i goes, once that is settled.

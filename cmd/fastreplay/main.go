@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // The exit codes of every command.
@@ -28,7 +28,7 @@ const (
 var version = "dev"
 
 func main() {
-	engine.BoundHeap()
+	host.BoundHeap()
 	os.Exit(run(context.Background(), os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
@@ -26,7 +26,7 @@ const (
 
 // freeAllowance is what may be taken where nobody says, after kept bytes are taken for all else.
 func freeAllowance(kept int64) (allowance, error) {
-	free, of, err := engine.FreeMemory()
+	free, of, err := host.FreeMemory()
 	return allowance{int64(defaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*defaultMemoryShare), of)}, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -210,7 +211,7 @@ func (r *replay) checkMemory() error {
 		r.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
 		return nil
 	}
-	if free, of, err := engine.FreeMemory(); err == nil && r.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
+	if free, of, err := host.FreeMemory(); err == nil && r.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
 		r.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", human.Bytes(allowed.bytes), human.Bytes(kept), human.Bytes(free), of)
 	}
 	if need > allowed.bytes {
@@ -309,7 +310,7 @@ func (r *replay) getReady(ctx context.Context, run *engine.Run, res *results) er
 
 // raiseDescriptors takes as many as the run may need, and says where there are fewer. It returns the limit.
 func (r *replay) raiseDescriptors() (limit int, err error) {
-	if limit, err = engine.RaiseDescriptors(r.descriptorsWanted()); err != nil {
+	if limit, err = host.RaiseDescriptors(r.descriptorsWanted()); err != nil {
 		return 0, err
 	}
 	if need := r.descriptorsNeeded(); limit < need {

@@ -1,4 +1,4 @@
-package engine
+package host
 
 import (
 	"encoding/json"
@@ -139,9 +139,9 @@ func TestMachineOfFiles(t *testing.T) {
 		}
 		return name
 	}
-	w := &machineWatch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: record.None}
+	w := &Watch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: record.None}
 	described := func() string {
-		text, err := json.Marshal((&Run{machine: w}).Machine())
+		text, err := json.Marshal(w.Machine())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,14 +283,14 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 	defer end()
 	clock := sched.NewMonotonic()
 	began := clock.Now()
-	w := newMachineWatch(clock, []int{thread})
+	w := NewWatch(clock, []int{thread})
 	halt, gone := make(chan struct{}), make(chan struct{})
-	go func() { defer close(gone); w.watch(halt) }()
+	go func() { defer close(gone); w.Run(halt) }()
 	time.Sleep(time.Second)
 	close(halt)
 	<-gone
 	wall := clock.Now() - began
-	c := (&Run{machine: w}).Machine()
+	c := w.Machine()
 	if c.RunQueueS == nil || c.LaneRunQueueS == nil {
 		t.Fatalf("waits are unknown: %+v", c)
 	}
@@ -303,7 +303,7 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 }
 
 func TestWatchAllocatesNothing(t *testing.T) {
-	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
+	w := NewWatch(sched.NewMonotonic(), []int{unix.Gettid()})
 	defer w.close()
 	if n := testing.AllocsPerRun(100, func() { w.sample(false) }); n != 0 {
 		t.Errorf("%g allocations a sample", n)
@@ -311,7 +311,7 @@ func TestWatchAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkWatch(b *testing.B) {
-	w := newMachineWatch(sched.NewMonotonic(), []int{unix.Gettid()})
+	w := NewWatch(sched.NewMonotonic(), []int{unix.Gettid()})
 	defer w.close()
 	b.Run("sample", func(b *testing.B) {
 		b.ReportAllocs()

@@ -1,4 +1,4 @@
-package engine
+package host
 
 import (
 	"os"
@@ -63,11 +63,11 @@ func TestGroupRoom(t *testing.T) {
 
 // TestCollectorKeepsItsDistance: a heap that lives beyond the limit moves it, so that the collector is not always at work.
 func TestCollectorKeepsItsDistance(t *testing.T) {
-	c, restore := quietRuntime()
+	c, restore := QuietRuntime()
 	defer restore()
 	c.limit = 1 << 20
 	before := debug.SetMemoryLimit(c.limit)
-	c.tend()
+	c.Tend()
 	live := int64(c.live[0].Value.Uint64())
 	if got := debug.SetMemoryLimit(before); got != c.other+live+live/4 || live == 0 {
 		t.Errorf("the limit is %d, want a quarter above the %d that live and the %d that are no heap", got, live, c.other)

@@ -1,4 +1,4 @@
-package engine
+package host
 
 import "golang.org/x/sys/unix"
 

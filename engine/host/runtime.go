@@ -1,4 +1,4 @@
-package engine
+package host
 
 import (
 	"math"
@@ -27,25 +27,25 @@ func BoundHeap() {
 	}
 }
 
-// collector is kept out of the way of a replay, as far as memory allows.
-type collector struct {
-	free  int64 // memory at the start, bytes; math.MaxInt64 = unknown
+// Collector is kept out of the way of a replay, as far as memory allows.
+type Collector struct {
+	Free  int64 // memory at the start, bytes; math.MaxInt64 = unknown
 	limit int64 // of all that Go has, bytes
 	other int64 // of that, what is no heap
 	live  []metrics.Sample
 }
 
-// quietRuntime keeps the collector and the scheduler out of the lane's way until restore is called. The collector still runs when
-// memory demands it; call tend now and then, so that it keeps its distance to the live heap.
-func quietRuntime() (c *collector, restore func()) {
+// QuietRuntime keeps the collector and the scheduler out of the lane's way until restore is called. The collector still runs when
+// memory demands it; call Tend now and then, so that it keeps its distance to the live heap.
+func QuietRuntime() (c *Collector, restore func()) {
 	runtime.GC()
 	procs := runtime.GOMAXPROCS(max(replayProcs, runtime.NumCPU()+replayProcs/2))
 	percent := debug.SetGCPercent(-1)
-	c = &collector{free: math.MaxInt64, limit: math.MaxInt64, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	c = &Collector{Free: math.MaxInt64, limit: math.MaxInt64, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	if free, _, err := FreeMemory(); err == nil {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		c.free, c.limit, c.other = free, int64(m.Sys)+int64(heapShare*float64(free)), int64(m.Sys-m.HeapSys)
+		c.Free, c.limit, c.other = free, int64(m.Sys)+int64(heapShare*float64(free)), int64(m.Sys-m.HeapSys)
 	}
 	before := debug.SetMemoryLimit(c.limit)
 	return c, func() {
@@ -55,8 +55,8 @@ func quietRuntime() (c *collector, restore func()) {
 	}
 }
 
-// tend raises the limit where what is live has come close to it.
-func (c *collector) tend() {
+// Tend raises the limit where what is live has come close to it.
+func (c *Collector) Tend() {
 	metrics.Read(c.live)
 	if least := c.other + int64((1+leastHeadroom)*float64(c.live[0].Value.Uint64())); least > c.limit {
 		c.limit = least

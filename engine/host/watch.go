@@ -1,4 +1,4 @@
-package engine
+package host
 
 import (
 	"bytes"
@@ -51,9 +51,9 @@ func grown(meters ...meter) int64 {
 	return total
 }
 
-// machineWatch samples what the machine takes from the client while it replays. One goroutine uses it. A sample allocates
+// Watch samples what the machine takes from the client while it replays. One goroutine uses it. A sample allocates
 // nothing.
-type machineWatch struct {
+type Watch struct {
 	clock            sched.Clock
 	capacity, stolen meter // ticks of all cores; both of capacity's file
 	worst            worstSecond
@@ -66,10 +66,10 @@ type machineWatch struct {
 	buf      [512]byte
 }
 
-// newMachineWatch begins to count now. senders are the threads that send, of this process or another; if there are none,
+// NewWatch begins to count now. senders are the threads that send, of this process or another; if there are none,
 // their wait is unknown.
-func newMachineWatch(clock sched.Clock, senders []int) *machineWatch {
-	w := &machineWatch{
+func NewWatch(clock sched.Clock, senders []int) *Watch {
+	w := &Watch{
 		clock: clock, worst: worstSecond{fromNS: clock.Now()},
 		capacity: newMeter("/proc/stat"), stolen: meter{nil, record.None, record.None},
 		senders: senders, began: taskWaits(), othersNS: record.None,
@@ -86,8 +86,8 @@ func newMachineWatch(clock sched.Clock, senders []int) *machineWatch {
 	return w
 }
 
-// watch samples until halt is closed, and then closes its files.
-func (w *machineWatch) watch(halt <-chan struct{}) {
+// Run samples until halt is closed, and then closes its files.
+func (w *Watch) Run(halt <-chan struct{}) {
 	defer w.close()
 	tick := time.NewTicker(machineTick)
 	defer tick.Stop()
@@ -104,7 +104,7 @@ func (w *machineWatch) watch(halt <-chan struct{}) {
 }
 
 // sample reads all counters; last ends the second that the worst is looked for in.
-func (w *machineWatch) sample(last bool) {
+func (w *Watch) sample(last bool) {
 	capacity, stolen, ok := parseCPULine(w.text(w.capacity.file))
 	w.capacity.take(capacity, ok)
 	w.stolen.take(stolen, ok)
@@ -118,12 +118,12 @@ func (w *machineWatch) sample(last bool) {
 }
 
 // text is the beginning of a file, valid until the next call; nothing where there is none.
-func (w *machineWatch) text(f *os.File) []byte {
+func (w *Watch) text(f *os.File) []byte {
 	n, _ := f.ReadAt(w.buf[:], 0) // a file of /proc is made anew when read from its beginning
 	return w.buf[:n]
 }
 
-func (w *machineWatch) close() {
+func (w *Watch) close() {
 	for _, c := range slices.Concat(w.throttled, w.waited, []meter{w.capacity}) {
 		_ = c.file.Close()
 	}
@@ -149,9 +149,8 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	s.fromNS, s.capacity, s.stolen = atNS, capacity, stolen
 }
 
-// Machine is what the machine took from the run. Call it after Do; nothing is known where that sent nothing.
-func (r *Run) Machine() (m metrics.Machine) {
-	w := r.machine
+// Machine is what the machine took. Call it after Run; of a nil Watch nothing is known.
+func (w *Watch) Machine() (m metrics.Machine) {
 	if w == nil {
 		return m
 	}
@@ -172,18 +171,6 @@ func (r *Run) Machine() (m metrics.Machine) {
 		m.RunQueueS = per(w.othersNS+max(0, waited), 1e9)
 	}
 	return m
-}
-
-// soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that
-// receive send too.
-func (r *Run) soleSenders() []int {
-	switch {
-	case !r.work.Plan.Open() || r.limiter != nil || r.turns != nil:
-		return nil
-	case r.remote != nil:
-		return r.remote.threads()
-	}
-	return r.senders
 }
 
 // taskWaits is how long each thread of this process was ever ready and had no core, ns; none where the kernel does not
