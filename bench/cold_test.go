@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // oneByOne makes a server's hits a matter of order alone: with one request in flight, nothing overtakes.
@@ -180,7 +180,7 @@ func TestWarmCacheByCounters(t *testing.T) {
 				t.Errorf("the warm run: %v from %q; the counters say %v", *p.HitRatio, p.HitsFrom, *all.PrefixHitRatio)
 			}
 			said := strings.Join(strings.Fields(warm.stderr), " ")
-			if want := human.Percent(*p.HitRatio) + " hits by the " + from; len(urls) == 1 && !strings.Contains(said, want) || strings.Contains(said, "needs --enable-prompt-tokens-details") {
+			if want := format.Percent(*p.HitRatio) + " hits by the " + from; len(urls) == 1 && !strings.Contains(said, want) || strings.Contains(said, "needs --enable-prompt-tokens-details") {
 				t.Errorf("no %q, or advice that is not needed:\n%s", want, warm.stderr)
 			}
 			run(t, append(args, "--allow-warm")...).verdict(t)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // countAnswers counts the tokens of recorded answers where the file does not, with a tokenizer by name, or the built-in one for
@@ -28,5 +28,5 @@ func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said strin
 		return nil, "", err
 	}
 	return counted, fmt.Sprintf("the tokens of %s were counted with %s in %s",
-		human.Many(answers, "recorded answer"), name, human.Duration(float64(time.Since(began)), 2)), nil
+		format.Many(answers, "recorded answer"), name, format.Duration(float64(time.Since(began)), 2)), nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // sizeCaches settles how large each server's prefix cache is: as the flags say, else as the server told, else blocks of the
@@ -54,11 +54,11 @@ func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, word
 	if c.Off {
 		return c, "the servers say that prefix caching is off"
 	}
-	words = fmt.Sprintf("blocks of %s (%s), ", human.Many(int64(c.BlockTokens), "token"), block)
+	words = fmt.Sprintf("blocks of %s (%s), ", format.Many(int64(c.BlockTokens), "token"), block)
 	if c.Tokens == 0 {
 		return c, words + "capacity unknown (give --cache-tokens)"
 	}
-	return c, words + fmt.Sprintf("%s per server (%s)", human.Many(c.Tokens, "token"), capacity)
+	return c, words + fmt.Sprintf("%s per server (%s)", format.Many(c.Tokens, "token"), capacity)
 }
 
 // contradictCache names the given sizes of a server's cache that are not what the server tells; "" if all are.

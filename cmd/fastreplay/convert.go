@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // conversion is what the flags of convert say.
@@ -92,6 +92,6 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 		say.line("note: %s", note)
 	}
 	say.amplified(amplified)
-	say.line("converted: %s of %s rows, %s to %s", human.Count(int64(read)), human.Count(int64(t.FileRows)), t.Format, v.format)
+	say.line("converted: %s of %s rows, %s to %s", format.Count(int64(read)), format.Count(int64(t.FileRows)), t.Format, v.format)
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // The values of --too-long.
@@ -82,7 +82,7 @@ func (r *replay) noteUnlisted(url string, models engine.Models, asked map[string
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if rows := asked[name]; !models.Lists(name) {
 			r.note("%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
-				human.Many(int64(len(rows)), "request"), rows[0], name, url, flag, r.prober.Secrets.Label(models[0].ID))
+				format.Many(int64(len(rows)), "request"), rows[0], name, url, flag, r.prober.Secrets.Label(models[0].ID))
 			delete(asked, name)
 		}
 	}
@@ -115,12 +115,12 @@ func (r *replay) fit(context.Context) error {
 		return nil
 	}
 	prompt, output := r.work.Lengths(int(list[0]), backend)
-	needs := human.Count(int64(prompt))
+	needs := format.Count(int64(prompt))
 	if prompt == 0 {
 		needs = "an unknown number of"
 	}
 	words := fmt.Sprintf("%s whose prompt and output exceed the servers' context of %s (/v1/models); the first is row %d (from 0) of %s, with %s prompt and %s output tokens",
-		human.Many(int64(len(list)), "request"), human.Many(int64(limit), "token"), r.trace.Row[list[0]], r.trace.Name, needs, human.Count(int64(output)))
+		format.Many(int64(len(list)), "request"), format.Many(int64(limit), "token"), r.trace.Row[list[0]], r.trace.Name, needs, format.Count(int64(output)))
 	fixed := slices.IndexFunc(list, func(i int32) bool { return !r.work.Made(int(i)) })
 	switch mode {
 	case tooLongDrop:
@@ -139,7 +139,7 @@ func (r *replay) fit(context.Context) error {
 			return fmt.Errorf("--too-long clip: a context of %d tokens has no room for a prompt beside the %d that the server adds", limit, r.work.Overhead.Tokens())
 		}
 		r.workload.Clipped, r.workload.ClippedOff = int64(len(list)), tokens
-		r.note("--too-long clip shortens, by %s in all, %s", human.Many(tokens, "token"), words)
+		r.note("--too-long clip shortens, by %s in all, %s", format.Many(tokens, "token"), words)
 	default:
 		advice := "leave them out with --too-long drop"
 		if fixed < 0 {

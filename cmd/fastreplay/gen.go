@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/inspect"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -191,12 +191,12 @@ const missedReuse = 0.02
 // describeGen says what was made: above all, what share of it a cache can hit.
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 	if t.BlockRefs() == 0 {
-		say.line("made %s as %s, %s: without blocks, so that no cache hits anything", human.Many(int64(t.Len()), "row"), t.Format, human.Duration(float64(t.SpanNS()), 3))
+		say.line("made %s as %s, %s: without blocks, so that no cache hits anything", format.Many(int64(t.Len()), "row"), t.Format, format.Duration(float64(t.SpanNS()), 3))
 		return
 	}
 	hits := inspect.Analyse(t, inspect.Options{}).Cache.Infinite
-	say.line("made %s as %s, %s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", human.Many(int64(t.Len()), "row"), t.Format,
-		human.Duration(float64(t.SpanNS()), 3), human.Percent(hits.Blocks), human.Percent(g.Reuse), human.Percent(hits.Tokens))
+	say.line("made %s as %s, %s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", format.Many(int64(t.Len()), "row"), t.Format,
+		format.Duration(float64(t.SpanNS()), 3), format.Percent(hits.Blocks), format.Percent(g.Reuse), format.Percent(hits.Tokens))
 	if g.Reuse-hits.Blocks > missedReuse {
 		say.line("note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens")
 	}

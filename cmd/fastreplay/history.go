@@ -6,7 +6,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // The values of --history.
@@ -34,7 +34,7 @@ func (r *replay) carryHistory() (err error) {
 	if r.history, err = engine.NewHistory(r.recipe, r.work); err != nil {
 		return fmt.Errorf("--history %s: %w", historyLive, err)
 	}
-	r.say.line("      live history: %s to get what the servers answer to the turns before", human.Many(int64(r.history.Turns()), "follow-up turn"))
+	r.say.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(r.history.Turns()), "follow-up turn"))
 	r.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	return nil
 }

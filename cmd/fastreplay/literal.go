@@ -9,7 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // literals is how much of the work is there word for word.
@@ -67,11 +67,11 @@ func (l *literals) say(r *replay) {
 				tokens += int64(r.work.ServerTokens(i))
 			}
 		}
-		size = human.Many(tokens, "token")
+		size = format.Many(tokens, "token")
 	}
-	r.say.line("      %s word for word, %s: %s", human.Many(l.rows, "prompt"), human.Bytes(l.bytes), size)
+	r.say.line("      %s word for word, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
 	if l.payloads > 0 && r.o.model != "" {
-		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", human.Many(l.payloads, "request body"), r.o.model)
+		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), r.o.model)
 	}
 }
 
@@ -87,14 +87,14 @@ func (r *replay) countVerbatim(ctx context.Context) error {
 	case l.rows == 0:
 		return nil
 	case r.o.sessions.past == historyLive:
-		r.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", human.Many(l.rows, "prompt"))
+		r.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", format.Many(l.rows, "prompt"))
 		return nil
 	case completions && l.texts == l.rows && r.tokenizer != nil:
 		ids, with = r.textIDs, r.tokenizer.Name()
 	case r.o.noProbe || r.o.dryRun || completions && l.chat || !completions && r.o.api != "chat":
 		return nil // say tells, or Layout refuses
 	}
-	r.say.line("counting the tokens of %s, %s, with %s, for at most %s", human.Many(l.rows, "prompt"), human.Bytes(l.bytes), with, mostCounting)
+	r.say.line("counting the tokens of %s, %s, with %s, for at most %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting)
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
@@ -105,9 +105,9 @@ func (r *replay) countVerbatim(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		r.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", human.Many(l.rows, "prompt"), human.Count(progress.built.Load()), with, err)
+		r.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(progress.built.Load()), with, err)
 	default:
-		r.say.line("counted: %s with %s in %s", human.Many(l.rows, "prompt"), with, human.Duration(float64(time.Since(began)), 3))
+		r.say.line("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
 	}
 	return nil
 }
@@ -129,6 +129,6 @@ func (r *replay) textIDs(_ context.Context, l api.Literal) (ids []int64, err err
 func (r *replay) noteMiscounted(run *engine.Run) {
 	if n, row, want, got := run.Miscounted(); n > 0 {
 		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
-			human.Many(int64(n), "prompt"), row, human.Count(got), human.Count(want))
+			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
 	}
 }

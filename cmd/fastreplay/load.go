@@ -8,7 +8,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // load reads the trace, decides when its requests leave and how they are put, and says so.
@@ -68,7 +68,7 @@ func (r *replay) noteTrace(counted string) {
 		r.note("trace: %s", counted)
 	}
 	if n := r.o.read.Limit; n > r.selected {
-		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, human.Many(int64(r.selected), "request"))
+		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(int64(r.selected), "request"))
 	}
 }
 
@@ -102,7 +102,7 @@ func (r *replay) plan() error {
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
 	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
-		t.Name, t.Format, timeWords(t), blockWords(t), human.Count(int64(sent)), human.Count(int64(t.FileRows)), human.Duration(r.loadS*1e9, 3))
+		t.Name, t.Format, timeWords(t), blockWords(t), format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Duration(r.loadS*1e9, 3))
 	r.say.amplified(r.amplify)
 	if n := r.o.pacing.repeat; n > 1 {
 		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // allowance is how much memory may be taken, and by whose word.
@@ -49,5 +49,5 @@ func (a allowance) refuse(flag string, value any, requests, bytes float64) error
 		return nil
 	}
 	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take fewer rows with --limit or --from/--to",
-		flag, value, human.Count(int64(requests)), human.Bytes(int64(bytes)), human.Bytes(a.bytes), a.origin, flag)
+		flag, value, format.Count(int64(requests)), format.Bytes(int64(bytes)), format.Bytes(a.bytes), a.origin, flag)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // measureOverhead finds out what the servers add to a prompt, and how much of that precedes it.
@@ -26,7 +26,7 @@ func (r *replay) measureOverhead(ctx context.Context) error {
 	case added == 0:
 		r.say.line("probe: each prompt token is one token there, and the server adds none")
 	case o.HeadUnknown:
-		r.say.line("probe: each prompt token is one token there; the server adds %s to every prompt", human.Many(int64(added), "token"))
+		r.say.line("probe: each prompt token is one token there; the server adds %s to every prompt", format.Many(int64(added), "token"))
 	default:
 		r.say.line("probe: each prompt token is one token there; the server adds %d before and %d after every prompt (%s)", o.Head, o.Tail, origin)
 	}
@@ -46,7 +46,7 @@ func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhea
 			return special, "as " + r.tokenizer.Name() + " does", nil
 		}
 		r.note("the servers add %s to a prompt, %s would add %d; prompts are shortened by the servers' number",
-			human.Many(int64(added), "token"), r.tokenizer.Name(), special.Tokens())
+			format.Many(int64(added), "token"), r.tokenizer.Name(), special.Tokens())
 	}
 	if added == 0 {
 		return o, "", nil
@@ -97,7 +97,7 @@ func (r *replay) assumeOverhead(why string) {
 	}
 	if special, ok := r.specialTokens(); ok {
 		r.work.Overhead = special
-		r.note("%s: they are taken to add %s to a prompt, as %s does", why, human.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
+		r.note("%s: they are taken to add %s to a prompt, as %s does", why, format.Many(int64(special.Tokens()), "token"), r.tokenizer.Name())
 		return
 	}
 	r.note("%s: what they add to a prompt is taken as 0 tokens", why)

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -218,9 +218,9 @@ func (p *pacing) words() string {
 	case a == nil:
 		return metrics.TraceTime
 	}
-	rate := human.Rate(a.Rate.To) + " requests/s"
+	rate := format.Rate(a.Rate.To) + " requests/s"
 	if a.Rate.Over > 0 {
-		rate = fmt.Sprintf("%s to %s over %v", human.Rate(a.Rate.From), rate, a.Rate.Over)
+		rate = fmt.Sprintf("%s to %s over %v", format.Rate(a.Rate.From), rate, a.Rate.Over)
 	}
 	switch a.Process {
 	case sched.Poisson:

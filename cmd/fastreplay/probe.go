@@ -7,8 +7,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // probed is what the servers said before the start.
@@ -144,7 +144,7 @@ func (r *replay) chooseCold(ctx context.Context) error {
 // noteUnsalted says which bodies a cache_salt is not in.
 func (r *replay) noteUnsalted() {
 	if n := r.literals.payloads; n > 0 {
-		r.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", human.Many(n, "payload"))
+		r.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", format.Many(n, "payload"))
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -183,7 +183,7 @@ func (r *replay) noteShort() {
 		rows = append(rows, "…")
 	}
 	r.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
-		human.Many(short, "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
+		format.Many(short, "prompt"), r.work.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
 func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
@@ -212,16 +212,16 @@ func (r *replay) checkMemory() error {
 		return nil
 	}
 	if free, of, err := host.FreeMemory(); err == nil && r.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
-		r.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", human.Bytes(allowed.bytes), human.Bytes(kept), human.Bytes(free), of)
+		r.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
 	}
 	if need > allowed.bytes {
-		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", human.Bytes(allowed.bytes), allowed.origin)
+		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
 		if err := r.recipe.Window(r.work, r.work.Images, allowed.bytes); err != nil {
-			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, human.Bytes(kept))
+			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
 	}
-	r.say.line("      memory for them: %s of %s allowed (%s)", human.Bytes(need), human.Bytes(allowed.bytes), allowed.origin)
+	r.say.line("      memory for them: %s of %s allowed (%s)", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin)
 	return nil
 }
 
@@ -239,12 +239,12 @@ func (r *replay) build(ctx context.Context) error {
 		return err
 	}
 	r.buildS = time.Since(began).Seconds()
-	took := human.Duration(r.buildS*1e9, 3)
+	took := format.Duration(r.buildS*1e9, 3)
 	if window > 0 {
-		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", human.Bytes(window), took)
+		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(window), took)
 		return nil
 	}
-	r.say.line("built: %s in %s, fingerprint %s", human.Bytes(r.work.Images.Bytes()), took, r.work.Images.Fingerprint(r.work))
+	r.say.line("built: %s in %s, fingerprint %s", format.Bytes(r.work.Images.Bytes()), took, r.work.Images.Fingerprint(r.work))
 	return nil
 }
 
@@ -314,7 +314,7 @@ func (r *replay) raiseDescriptors() (limit int, err error) {
 		return 0, err
 	}
 	if need := r.descriptorsNeeded(); limit < need {
-		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", human.Count(int64(limit)), need)
+		r.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(int64(limit)), need)
 	}
 	return limit, nil
 }
@@ -371,18 +371,18 @@ func (r *replay) describeWork() {
 			input += int64(t.InputTokens[i])
 		}
 	}
-	what := human.Many(int64(plan.Requests), "request")
+	what := format.Many(int64(plan.Requests), "request")
 	if !r.literals.all {
-		what += fmt.Sprintf(", %s input tokens", human.Count(input))
+		what += fmt.Sprintf(", %s input tokens", format.Count(input))
 	}
 	if output > 0 {
-		what += fmt.Sprintf(", %s output tokens", human.Count(output))
+		what += fmt.Sprintf(", %s output tokens", format.Count(output))
 	}
 	r.say.line("work: %s", what)
 	if plan.Open() {
-		r.say.line("      over %s: %speak %s in one second", human.Duration(float64(plan.SpanNS()), 4), meanRate(plan), human.Count(int64(plan.PeakWithin(time.Second))))
+		r.say.line("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), meanRate(plan), format.Count(int64(plan.PeakWithin(time.Second))))
 		if plan.Cap > 0 {
-			r.say.line("      at most %s in flight; the rest is held back", human.Count(int64(plan.Cap)))
+			r.say.line("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
 		}
 	} else {
 		r.say.line("      in a closed loop of %d", plan.Concurrency)
@@ -391,10 +391,10 @@ func (r *replay) describeWork() {
 		r.say.line("      %s", r.o.sessions.words())
 	}
 	r.literals.say(r)
-	r.say.line("      %s on the wire, built in memory; largest request %s", human.Bytes(r.work.Images.Bytes()), human.Bytes(int64(r.work.Images.Largest())))
+	r.say.line("      %s on the wire, built in memory; largest request %s", format.Bytes(r.work.Images.Bytes()), format.Bytes(int64(r.work.Images.Largest())))
 	r.describeIdeal()
 	if several > 0 {
-		r.say.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", human.Many(several, "request"))
+		r.say.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
 	}
 }
 
@@ -411,9 +411,9 @@ func (r *replay) describeIdeal() {
 			most += r.ideal.Most[i]
 		}
 	}
-	share := human.Percent(float64(least) / float64(max(1, built)))
+	share := format.Percent(float64(least) / float64(max(1, built)))
 	if r.ideal.Expected == nil {
-		share += " to " + human.Percent(float64(most)/float64(max(1, built)))
+		share += " to " + format.Percent(float64(most)/float64(max(1, built)))
 	}
 	whose := "the input tokens"
 	if r.literals.rows > 0 && r.work.Verbatim == nil {
@@ -431,5 +431,5 @@ func meanRate(plan sched.Plan) string {
 	if plan.SpanNS() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("mean %s requests/s, ", human.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
+	return fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -117,14 +117,14 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
-		r.note("no metrics can be read from %d of %s, such as %v", len(silent), human.Many(int64(len(silent)+pages), "server"), silent[0])
+		r.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(int64(len(silent)+pages), "server"), silent[0])
 	}
 	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
 	if w.file, err = report.NewSampleWriter(dir, r.say.removed); err != nil {
 		return w, err
 	}
-	r.say.line("servers: metrics of %s are read every %s", human.Many(int64(pages), "page"), human.Duration(float64(w.every), 3))
+	r.say.line("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
 	return w, nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -89,7 +89,7 @@ func (r *replay) leftOutNotes(f engine.Facts) []string {
 	if turns == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.o.pacing.duration, human.Many(turns, "follow-up turn"))}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.o.pacing.duration, format.Many(turns, "follow-up turn"))}
 }
 
 // words say when turns that follow others leave.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // makeSource decides what prompts are made of: the tokenizer's own tokens where one is given, else the built-in ones.
@@ -40,7 +40,7 @@ func (r *replay) takeIDs() error {
 	ids := r.tokenizer.Ordinary()
 	source, err := prompt.NewTokenIDs(r.o.seed, ids)
 	if err != nil {
-		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", r.tokenizer.Name(), human.Count(int64(len(ids))), err)
+		return fmt.Errorf("--tokenizer %s: of its %s ids of ordinary text, %w; use --prompt text", r.tokenizer.Name(), format.Count(int64(len(ids))), err)
 	}
 	r.source = source
 	first, last := source.Range()
@@ -59,6 +59,6 @@ func (r *replay) takeWords() error {
 		return fmt.Errorf("--tokenizer %s: %w", r.tokenizer.Name(), err)
 	}
 	r.source = text
-	r.say.line("tokenizer: %s, prompts of %s that are single tokens of it in any company", r.tokenizer.Name(), human.Many(int64(text.Words()), "word"))
+	r.say.line("tokenizer: %s, prompts of %s that are single tokens of it in any company", r.tokenizer.Name(), format.Many(int64(text.Words()), "word"))
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
@@ -64,12 +64,12 @@ func (t *terminal) removed(name string) {
 	t.line("results: %s was removed during the run; it is made anew, with all that was in it", name)
 }
 
-// visible is text as a terminal may have it: human.Visible line by line, with all lines but the first indented, so that nothing
+// visible is text as a terminal may have it: format.Visible line by line, with all lines but the first indented, so that nothing
 // from outside looks like a line of ours.
 func visible(text string) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i := range lines {
-		lines[i] = human.Visible(lines[i])
+		lines[i] = format.Visible(lines[i])
 	}
 	return strings.Join(lines, "\n  ")
 }
@@ -78,7 +78,7 @@ func visible(text string) string {
 func (t *terminal) update(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text = human.Visible(text)
+	text = format.Visible(text)
 	if t.width == 0 {
 		fmt.Fprintln(t.w, text)
 		return
@@ -159,7 +159,7 @@ func (t *terminal) watchBuild(total int64) *ticker {
 	began := time.Now()
 	return t.watch(func(k *ticker) string {
 		done := float64(k.built.Load()) / float64(max(1, total))
-		text := fmt.Sprintf("building %s %3.0f %% of %s", bar(done), 100*done, human.Bytes(total))
+		text := fmt.Sprintf("building %s %3.0f %% of %s", bar(done), 100*done, format.Bytes(total))
 		if done > 0 {
 			text += fmt.Sprintf(", %s left", clock(time.Duration(float64(time.Since(began))*(1-done)/done)))
 		}
@@ -170,7 +170,7 @@ func (t *terminal) watchBuild(total int64) *ticker {
 // watchCount shows how many of n prompts are counted.
 func (t *terminal) watchCount(n int64) *ticker {
 	return t.watch(func(k *ticker) string {
-		return fmt.Sprintf("counting %s %s of %s", bar(float64(k.built.Load())/float64(n)), human.Count(k.built.Load()), human.Many(n, "prompt"))
+		return fmt.Sprintf("counting %s %s of %s", bar(float64(k.built.Load())/float64(n)), format.Count(k.built.Load()), format.Many(n, "prompt"))
 	})
 }
 
@@ -179,7 +179,7 @@ func bar(done float64) string {
 	return "[" + strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + "]"
 }
 
-// clock prints what a clock would show, in whole seconds: 1h2m3s. What was measured is printed by human.Duration.
+// clock prints what a clock would show, in whole seconds: 1h2m3s. What was measured is printed by format.Duration.
 func clock(d time.Duration) string { return max(0, d).Round(time.Second).String() }
 
 // watchRun shows one line about the run.
@@ -196,10 +196,10 @@ func (t *terminal) watchRun(run *engine.Run, driftP99NS func() int64, spanNS int
 func runLine(p, last engine.Progress, requests int, driftP99NS, spanNS int64) string {
 	done := p.OK + p.Failed
 	text := fmt.Sprintf("%s  sent %s/%s  in flight %s  done %s  failed %s  drift p99 %s",
-		clock(time.Duration(p.NowNS)), human.Count(p.Sent), human.Count(int64(requests)), human.Count(max(0, p.Sent-done+p.Unsent)),
-		human.Count(p.OK), human.Count(p.Failed), human.Duration(float64(max(0, driftP99NS)), 3))
+		clock(time.Duration(p.NowNS)), format.Count(p.Sent), format.Count(int64(requests)), format.Count(max(0, p.Sent-done+p.Unsent)),
+		format.Count(p.OK), format.Count(p.Failed), format.Duration(float64(max(0, driftP99NS)), 3))
 	if seconds := float64(p.NowNS-last.NowNS) / 1e9; seconds > 0 {
-		text += fmt.Sprintf("  %s tok/s", human.Rate(float64(p.TokensOut-last.TokensOut)/seconds))
+		text += fmt.Sprintf("  %s tok/s", format.Rate(float64(p.TokensOut-last.TokensOut)/seconds))
 	}
 	switch {
 	case p.NowNS < spanNS:

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.
@@ -49,8 +49,8 @@ func (r *replay) verifyPrompts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.say.line("verified: %s of %s counted again with %s, each exact, in %s", human.Count(int64(n)),
-		human.Many(int64(r.work.Requests()), "prompt"), r.tokenizer.Name(), human.Duration(float64(time.Since(began)), 3))
+	r.say.line("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
+		format.Many(int64(r.work.Requests()), "prompt"), r.tokenizer.Name(), format.Duration(float64(time.Since(began)), 3))
 	return nil
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // Load is what Analyse would say of a load, and no more.
@@ -36,22 +36,22 @@ func (r *Report) Load() metrics.Load {
 
 // Amplified is lines for people about what amplifying did to a load, on a terminal of so many columns, 0 = 80.
 func Amplified(a *metrics.Amplify, width int) string {
-	p := &page{human.NewPage(width, labelWidth)}
+	p := &page{format.NewPage(width, labelWidth)}
 	p.amplified(a)
 	return strings.TrimSuffix(string(p.Bytes()), "\n")
 }
 
 func (p *page) amplified(a *metrics.Amplify) {
-	what, how := human.Many(a.Sessions, "conversation"), ""
+	what, how := format.Many(a.Sessions, "conversation"), ""
 	switch {
 	case a.Inferred && a.Sessions == a.Before.Requests:
-		what = human.Many(a.Sessions, "request")
+		what = format.Many(a.Sessions, "request")
 	case a.Inferred:
 		how = "told by their blocks"
 	}
 	shared := ""
 	if a.SharedBlocks > 0 {
-		shared = fmt.Sprintf("%s shared by all clones", human.Many(a.SharedBlocks, "leading block"))
+		shared = fmt.Sprintf("%s shared by all clones", format.Many(a.SharedBlocks, "leading block"))
 	}
 	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
 	widths := []int{14}
@@ -70,9 +70,9 @@ func loadQuantities(l *metrics.Load) []quantity {
 		{name: "mean rate", text: optional(l.RequestsPerS, rate)},
 		{name: "most requests within 1 s", text: optional(l.Peak, count)},
 		{name: "interarrival CV", text: optional(l.GapCV, variation)},
-		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, human.Short)},
-		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, human.Short)},
-		{name: "ideal cache hits, of tokens", text: optional(l.HitRatio, human.Share)},
+		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, format.Short)},
+		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, format.Short)},
+		{name: "ideal cache hits, of tokens", text: optional(l.HitRatio, format.Share)},
 	}
 }
 

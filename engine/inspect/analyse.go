@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
@@ -27,7 +27,7 @@ func (o *Options) Validate() error {
 	case o.MaxModelLen < 0:
 		return fmt.Errorf("a context of %d tokens; want at least 1", o.MaxModelLen)
 	case o.Instances < 0 || o.Instances == 1 || o.Instances > route.MostInstances:
-		return fmt.Errorf("%s; want 2 to %s", human.Many(int64(o.Instances), "instance"), human.Count(route.MostInstances))
+		return fmt.Errorf("%s; want 2 to %s", format.Many(int64(o.Instances), "instance"), format.Count(route.MostInstances))
 	case o.Instances > 0 && !(o.LoadBound >= 1):
 		return fmt.Errorf("a load bound of %v; want at least 1", o.LoadBound)
 	case len(o.CacheTokens) > 0 && (!slices.IsSorted(o.CacheTokens) || o.CacheTokens[0] < 1):

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // findings lists what people should know, the worst first.
@@ -34,7 +34,7 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	}
 	if c := r.Context; c != nil && c.RowsOver > 0 {
 		add(Note, fmt.Sprintf("%s more than %s tokens of input and output, the first is row %d (from 0): a server with that --max-model-len refuses such requests",
-			number(c.RowsOver, "row needs", "rows need"), human.Count(c.MaxModelLen), *c.FirstRow))
+			number(c.RowsOver, "row needs", "rows need"), format.Count(c.MaxModelLen), *c.FirstRow))
 	}
 	return all
 }
@@ -53,7 +53,7 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 		add(BadRow, placed(f))
 	}
 	if more := lint.Dropped - len(lint.Faults); more > 0 {
-		add(BadRow, fmt.Sprintf("… and %s more", human.Count(int64(more))))
+		add(BadRow, fmt.Sprintf("… and %s more", format.Count(int64(more))))
 	}
 }
 
@@ -73,5 +73,5 @@ func number(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return human.Count(n) + " " + many
+	return format.Count(n) + " " + many
 }

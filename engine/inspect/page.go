@@ -3,7 +3,7 @@ package inspect
 import (
 	"io"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 const labelWidth = 18
@@ -11,7 +11,7 @@ const labelWidth = 18
 // Print writes the reports for people: one as a page, several side by side and then the plots of each. Width is that of
 // the terminal in columns, 0 = 80; lines have at most 100 columns, and fit into 80.
 func Print(w io.Writer, reports []*Report, width int) error {
-	p := &page{human.NewPage(width, labelWidth)}
+	p := &page{format.NewPage(width, labelWidth)}
 	if len(reports) == 1 {
 		p.single(reports[0])
 	} else {
@@ -33,13 +33,13 @@ func Print(w io.Writer, reports []*Report, width int) error {
 }
 
 // page prints reports.
-type page struct{ human.Page }
+type page struct{ format.Page }
 
 // row prints a label and cells to the right of columns of these widths, the last for all further ones.
 func (p *page) row(label string, width int, columns []int, cells ...string) {
-	line := human.Left(label, width)
+	line := format.Left(label, width)
 	for i, cell := range cells {
-		line += human.Right(cell, columns[min(i, len(columns)-1)])
+		line += format.Right(cell, columns[min(i, len(columns)-1)])
 	}
 	p.Line(line)
 }
@@ -55,7 +55,7 @@ func (p *page) beside(a, b []string) {
 		if i < len(b) {
 			r = b[i]
 		}
-		p.Line(human.Left(l, half) + r)
+		p.Line(format.Left(l, half) + r)
 	}
 }
 

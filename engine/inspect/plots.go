@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // histogram is bins to show.
@@ -24,7 +24,7 @@ func histograms(r *Report) []histogram {
 		{"input tokens", "Input tokens", r.InputTokens.Histogram, lengthRange, whole},
 		{"output tokens", "Output tokens", r.OutputTokens.Histogram, lengthRange, whole},
 		{"block reused after", "Time since the last use of a repeated block", u.TimeHistogram, timeRange, step},
-		{"other tokens used since", "Tokens of other blocks used since", u.TokensHistogram, tokensRange, human.Short},
+		{"other tokens used since", "Tokens of other blocks used since", u.TokensHistogram, tokensRange, format.Short},
 	}
 }
 
@@ -57,10 +57,10 @@ func (p *page) timeline(r *Report) {
 		} else if i == timelineLines-1 {
 			label = "0"
 		}
-		p.Line(human.Right(label, 9) + " ┤" + line)
+		p.Line(format.Right(label, 9) + " ┤" + line)
 	}
 	end := duration(a.SpanS)
-	p.Line(human.Left("", 11) + human.Left("0", timelineBins-human.Columns(end)) + end)
+	p.Line(format.Left("", 11) + format.Left("0", timelineBins-format.Columns(end)) + end)
 }
 
 // histogram draws bins as lines of half a page.
@@ -70,8 +70,8 @@ func (p *page) histogram(h histogram) []string {
 	lines := []string{"  " + h.label}
 	for _, b := range h.bins {
 		drawn := chart.Bar(float64(b.Count)/mostOf(h.bins), cells)
-		line := human.Right(h.name(b), label) + " " + human.Left(drawn, cells)
-		lines = append(lines, line+human.Right(count(b.Count), number))
+		line := format.Right(h.name(b), label) + " " + format.Left(drawn, cells)
+		lines = append(lines, line+format.Right(count(b.Count), number))
 	}
 	return lines
 }
@@ -93,7 +93,7 @@ func lengthRange(b Bin) string {
 	return whole(b.From) + "–" + whole(b.To-1)
 }
 
-func tokensRange(b Bin) string { return human.Short(b.From) + "–" + human.Short(b.To) }
+func tokensRange(b Bin) string { return format.Short(b.From) + "–" + format.Short(b.To) }
 
 // timeRange is a bin of seconds in words, in units that people use.
 func timeRange(b Bin) string {
@@ -120,11 +120,11 @@ func step(s float64) string {
 		s    float64
 	}{{" d", 86400}, {" h", 3600}, {" min", 60}} {
 		if s >= u.s {
-			return human.Short(s/u.s) + u.unit
+			return format.Short(s/u.s) + u.unit
 		}
 	}
 	if s < 1 {
 		return "" // the edge between at once and at all
 	}
-	return human.Short(s) + " s"
+	return format.Short(s) + " s"
 }

@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -167,11 +167,11 @@ func arrivalSection(r *Report) section {
 		{"span", duration(a.SpanS), "span", ""},
 		{"last row at", inUnit(a.SpanS, r.TimeUnit), "span", "last row at %s"},
 		{"mean rate", optional(a.RowsPerS, rate), "mean rate", ""},
-		{"input tok/s", optional(a.InputTokensPerS, human.Rate), "mean rate", "%s input tok/s"},
-		{"output tok/s", optional(a.OutputTokensPerS, human.Rate), "mean rate", "%s output tok/s"},
+		{"input tok/s", optional(a.InputTokensPerS, format.Rate), "mean rate", "%s input tok/s"},
+		{"output tok/s", optional(a.OutputTokensPerS, format.Rate), "mean rate", "%s output tok/s"},
 		{"distinct instants", count(a.Instants), "burstiness", "%s distinct instants"},
 		{name: "most rows at one", text: count(a.LargestBurst)},
-		{"", human.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
+		{"", format.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
 		{"most rows within 1 s", count(a.PeakRows), "burstiness", "up to %s within 1 s"},
 		{"interarrival CV", optional(a.GapCV, variation), "burstiness", "interarrival CV %s"},
 	}, distribution("interarrival", a.GapS, duration, "")...)}
@@ -199,7 +199,7 @@ func (c Context) over() string { return count(c.RowsOver) }
 
 // rows says how many rows the context cannot hold.
 func (c Context) rows() string {
-	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), human.Share(c.Share), count(c.MaxModelLen))
+	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), format.Share(c.Share), count(c.MaxModelLen))
 }
 
 // known is the distribution; nil where no row says its length.
@@ -218,7 +218,7 @@ func (l *Lengths) total() string {
 	return count(l.Total)
 }
 
-func (l Literal) size() string { return human.Bytes(l.Bytes) }
+func (l Literal) size() string { return format.Bytes(l.Bytes) }
 
 // kinds names the kinds that there are.
 func (l Literal) kinds() string {
@@ -242,14 +242,14 @@ func sessionSection(s *Sessions) section {
 		[]quantity{
 			{"sessions", count(s.Sessions), "sessions", ""},
 			{"of several turns", count(s.MultiTurn), "sessions", "%s of several turns"},
-			{"", human.Many(s.Followups, "follow-up turn"), "sessions", ""},
+			{"", format.Many(s.Followups, "follow-up turn"), "sessions", ""},
 			{"", some(s.Orphans, "without their parent here"), "sessions", ""},
 		},
 		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
 		distribution("turn to turn", s.GapS, duration, "turn to turn ", "p50", "p99"),
 		distribution("think time", s.ThinkS, duration, "think time ", "p50"),
 		[]quantity{
-			{"overlapping turns", optional(s.OverlapShare, human.Share), "turns overlap",
+			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
 				count(s.Overlaps) + " (%s) begin before the turn before has ended"},
 			{"", some(s.AtOnce, "not after it began"), "turns overlap", ""},
 		})}
@@ -273,7 +273,7 @@ func blockSection(r *Report) section {
 		others = count(b.DistinctAll) + " distinct with all before them"
 	}
 	if i.IDs != i.Blocks {
-		ids = human.Share(i.IDs) + " of blocks whatever precedes them"
+		ids = format.Share(i.IDs) + " of blocks whatever precedes them"
 	}
 	return section{"blocks, unlimited cache", slices.Concat(
 		[]quantity{
@@ -283,15 +283,15 @@ func blockSection(r *Report) section {
 			{"", some(b.WithoutID, "without id"), "blocks", ""},
 			{"", some(b.BareRows, "rows without any"), "blocks", ""},
 			{"ids name", b.Names, "blocks", "ids name %s"},
-			{"hits, of blocks", human.Share(i.Blocks), "unlimited cache", "%s of blocks"},
-			{"hits, of tokens", human.Share(i.Tokens), "unlimited cache", "%s of tokens"},
-			{"hits, of full blocks", human.Share(i.FullBlocks), "unlimited cache", "%s of full blocks"},
-			{"hits, mean per request", human.Share(i.MeanRequest), "unlimited cache", "%s mean per request"},
-			{name: "blocks seen, by id alone", text: human.Share(i.IDs)},
+			{"hits, of blocks", format.Share(i.Blocks), "unlimited cache", "%s of blocks"},
+			{"hits, of tokens", format.Share(i.Tokens), "unlimited cache", "%s of tokens"},
+			{"hits, of full blocks", format.Share(i.FullBlocks), "unlimited cache", "%s of full blocks"},
+			{"hits, mean per request", format.Share(i.MeanRequest), "unlimited cache", "%s mean per request"},
+			{name: "blocks seen, by id alone", text: format.Share(i.IDs)},
 			{"", ids, "unlimited cache", ""},
 		},
 		distribution("reused after", u.TimeS, duration, "reused after, ", "p50"),
-		distribution("other tokens", u.Tokens, human.Short, "other tokens since, ", "p50"))}
+		distribution("other tokens", u.Tokens, format.Short, "other tokens since, ", "p50"))}
 }
 
 // maxTypesShown bounds the kinds of requests on a page; the JSON has them all.
@@ -302,7 +302,7 @@ func typeRows(types []Type) (rows [][]string) {
 	for _, t := range types[:min(len(types), maxTypesShown)] {
 		name := shorten(typeName(t.Name), quantityWidth-3)
 		rows = append(rows, []string{
-			name, count(t.Rows), human.Share(t.Share), human.Fixed(t.MeanInput, 2), human.Fixed(t.MeanOutput, 2),
+			name, count(t.Rows), format.Share(t.Share), format.Fixed(t.MeanInput, 2), format.Fixed(t.MeanOutput, 2),
 		})
 	}
 	return rows
@@ -338,8 +338,8 @@ func (c *Cache) rows(capacities []int64) (rows [][]string) {
 	for _, tokens := range capacities {
 		at := c.at(tokens)
 		rows = append(rows, []string{
-			human.Short(float64(tokens)) + " tokens", human.Share(at.BlockRatio), human.Share(at.TokenRatio),
-			human.Share(at.TailFirstBlocks), human.Share(at.TailFirstTokens),
+			format.Short(float64(tokens)) + " tokens", format.Share(at.BlockRatio), format.Share(at.TokenRatio),
+			format.Share(at.TailFirstBlocks), format.Share(at.TailFirstTokens),
 		})
 	}
 	return rows
@@ -348,9 +348,9 @@ func (c *Cache) rows(capacities []int64) (rows [][]string) {
 // routingSections have the hits of every router, by the size of the caches.
 func routingSections(r *Report) (all []section) {
 	for _, o := range r.Routing {
-		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel, text: human.Share(o.OneCacheRatio)}}}
+		s := section{"hits " + o.Heading(), []quantity{{name: route.OneCacheLabel, text: format.Share(o.OneCacheRatio)}}}
 		for _, routed := range o.Routers {
-			q := quantity{name: o.Label(routed.Router), text: human.Share(routed.HitRatio)}
+			q := quantity{name: o.Label(routed.Router), text: format.Share(routed.HitRatio)}
 			s.quantities = append(s.quantities, q)
 		}
 		all = append(all, s)
@@ -363,7 +363,7 @@ func (r *Replay) rows() (rows [][]string) {
 	for i, v := range []Volume{r.TokenIDs, r.Text} {
 		name := []string{"--prompt token-ids", "--prompt text"}[i]
 		rows = append(rows, []string{
-			name, human.Bytes(v.PromptBytes), human.Bytes(v.LargestBytes), human.Bytes(v.MemoryBytes),
+			name, format.Bytes(v.PromptBytes), format.Bytes(v.LargestBytes), format.Bytes(v.MemoryBytes),
 		})
 	}
 	return rows

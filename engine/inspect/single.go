@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // single prints one report.
@@ -19,7 +19,7 @@ func (p *page) single(r *Report) {
 	if r.Blocks != nil {
 		read = append(read, count(int64(r.BlockTokens))+" tokens a block")
 	}
-	p.Wrap("  ", "  ", human.Gap, read)
+	p.Wrap("  ", "  ", format.Gap, read)
 	p.Line("")
 	p.findings(r)
 	if r.Amplify != nil {
@@ -40,7 +40,7 @@ func (p *page) single(r *Report) {
 		p.Line("")
 		p.lines(all, "sessions", "turns overlap")
 		if s.OverlapShare != nil {
-			p.Sentence(human.Left("", labelWidth), overlapDefinition(s))
+			p.Sentence(format.Left("", labelWidth), overlapDefinition(s))
 		}
 	}
 	if r.Blocks != nil {
@@ -129,7 +129,7 @@ func (p *page) lru(c *Cache) {
 	p.row("  LRU of tokens", 16, widths, "blocks", "tokens", "blocks", "tokens")
 	for _, at := range c.LRU {
 		row := append(c.rows([]int64{at.Tokens})[0], "  "+chart.Bar(at.TokenRatio, p.Width-60))
-		p.row(human.Right(strings.TrimSuffix(row[0], " tokens"), 15), 16, widths, row[1:]...)
+		p.row(format.Right(strings.TrimSuffix(row[0], " tokens"), 15), 16, widths, row[1:]...)
 	}
 	p.Line("")
 	p.Sentence("  ", c.Definition)

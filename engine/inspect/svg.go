@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // drawing is a picture of a report; nil where the trace does not have what it shows.
@@ -32,7 +32,7 @@ func timeline(r *Report) *chart.Drawing {
 	if a.Timeline == nil {
 		return nil
 	}
-	d := chart.New(float64(max(1, slices.Max(a.Timeline))), human.Short)
+	d := chart.New(float64(max(1, slices.Max(a.Timeline))), format.Short)
 	for i, c := range a.Timeline {
 		from := duration(float64(i) * a.BinS)
 		d.Bar("bar", i, len(a.Timeline), float64(c), fmt.Sprintf("from %s: %s rows in %s", from, count(c), duration(a.BinS)))
@@ -46,7 +46,7 @@ func (h *histogram) draw() *chart.Drawing {
 	if len(h.bins) == 0 {
 		return nil
 	}
-	d := chart.New(mostOf(h.bins), human.Short)
+	d := chart.New(mostOf(h.bins), format.Short)
 	for i, b := range h.bins {
 		d.Bar("bar", i, len(h.bins), float64(b.Count), h.name(b)+": "+count(b.Count))
 		if every := (len(h.bins) + 7) / 8; i%every == 0 {
@@ -72,7 +72,7 @@ func curves(r *Report) *chart.Drawing {
 	most := math.Max(0.1, math.Ceil(r.Cache.Infinite.Tokens*10)/10)
 	d := chart.New(most, func(v float64) string { return whole(100*v) + " %" })
 	for decade := math.Ceil(low); decade <= high; decade++ {
-		d.Mark(at(decade), human.Short(math.Pow(10, decade)))
+		d.Mark(at(decade), format.Short(math.Pow(10, decade)))
 	}
 	d.Line("first", len(points), func(i int) (float64, *float64) { return at(log(points[i])), &points[i].TokenRatio })
 	d.Line("second", len(points), func(i int) (float64, *float64) { return at(log(points[i])), &points[i].TailFirstTokens })

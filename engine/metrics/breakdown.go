@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -143,6 +143,6 @@ func unevenNote(what string, parts []Part, of func(*Part) float64, cv float64) s
 		}
 	}
 	return fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-		what, human.Many(int64(len(parts)), "instance"), most.Name, human.Percent(of(most)/sum), least.Name, human.Percent(of(least)/sum),
-		human.Percent(1/float64(len(parts))), cv)
+		what, format.Many(int64(len(parts)), "instance"), most.Name, format.Percent(of(most)/sum), least.Name, format.Percent(of(least)/sum),
+		format.Percent(1/float64(len(parts))), cv)
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Gateway is what a gateway before the servers said of its own time and of theirs, over ok requests.
@@ -68,8 +68,8 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
 		return nil
 	}
-	ms := func(ns float64) string { return human.Duration(ns, 3) }
-	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", human.Percent(*s.Gateway.Share), human.Percent(*s.Gateway.ServerShare))
+	ms := func(ns float64) string { return format.Duration(ns, 3) }
+	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
 		text += fmt.Sprintf("; it counts %s a request as its own", ms(own.Mean*1e6))
 		if float64(all.own.sum) <= 0.5*float64(all.ttft) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // History is what follow-up turns had of what the servers answered in the
@@ -48,9 +48,9 @@ func historyNotes(h *History) []string {
 		{h.Why.Apart, "do not begin with the messages of a turn before"},
 	} {
 		if w.n > 0 {
-			why = append(why, human.Count(w.n)+" "+w.what)
+			why = append(why, format.Count(w.n)+" "+w.what)
 		}
 	}
 	return []string{fmt.Sprintf("live history: %s of %s were sent with what the file has in place of an answer: %s",
-		human.Count(h.Partly+h.Recorded), human.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
+		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }

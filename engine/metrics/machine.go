@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Machine is what the machine took from the client during the replay; what the system does not tell is null.
@@ -31,15 +31,15 @@ func whyDrift(s *Summary) string {
 	most := causeShare * float64(s.Requests.Sent)
 	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > s.Limits.MaxDriftMS {
 		causes = append(causes, cause{
-			fmt.Sprintf("the cap of %s in flight held back %s", human.Count(c.InFlight), requests(c.Held)),
-			fmt.Sprintf("p50 %s, max %s", human.Duration(c.HeldMS.P50*1e6, 3), human.Duration(c.HeldMS.Max*1e6, 3)),
+			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
+			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
 			"the server did not meet the load as planned; raise --concurrency, or lower the rate",
 		})
 	}
 	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
 		causes = append(causes, cause{
 			requests(b.Late) + " not built in time",
-			fmt.Sprintf("%s at a time, least lead %s", human.Bytes(b.WindowBytes), human.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
+			fmt.Sprintf("%s at a time, least lead %s", format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
 			"raise --max-memory, give the client more cores, or lower the rate",
 		})
 	}
@@ -98,7 +98,7 @@ func lost(happened string, seconds *float64, share float64, of, remedy string) [
 	if share <= causeShare {
 		return nil
 	}
-	return []cause{{happened, human.Duration(*seconds*1e9, 3) + ", " + percent(share) + " of " + of, remedy}}
+	return []cause{{happened, format.Duration(*seconds*1e9, 3) + ", " + percent(share) + " of " + of, remedy}}
 }
 
 // machineNotes says what others took from the client, where no reason does.
@@ -120,7 +120,7 @@ func machineNotes(s *Summary) (out []string) {
 }
 
 // percent prints a share with as many digits as a sampled one deserves.
-func percent(share float64) string { return human.Number(100*share, 3) + " %" }
+func percent(share float64) string { return format.Number(100*share, 3) + " %" }
 
 func shareOf(part *float64, whole float64) float64 {
 	if whole <= 0 {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // perChunkTolerance is how far the mean of tokens per chunk may be from 1
@@ -24,36 +24,36 @@ func notes(s *Summary, all *series, targets []series, urls []string, info *RunIn
 		}
 	}
 	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut; s.Run.Cut && cut+unsent > 0 {
-		say("%s cut and %s never sent, for the run's time was over: the verdict does not count them as failed", requests(cut), human.Count(unsent))
+		say("%s cut and %s never sent, for the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	}
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
 		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
 	if t := all.tokens; t.promptMismatches > 0 {
 		say("row %d is the first whose prompt tokens differ: %s sent, %s counted",
-			t.mismatchRow, human.Count(t.mismatchWant), human.Count(t.mismatchGot))
+			t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
 	}
 	if s.Tokens.FromChunks > 0 {
 		say("the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
 	}
 	if s.Tokens.OverLong > 0 {
-		say("%s longer than recorded", human.Many(s.Tokens.OverLong, "completion"))
+		say("%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	}
 	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
-		say("%s shorter than recorded, for the output length was not forced", human.Many(s.Tokens.CutShort, "completion"))
+		say("%s shorter than recorded, for the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
 	}
 	if a := s.PrefixCache.AboveIdealRequests; a > 0 {
-		say("%s hit %s above the ideal for the plan's order", requests(a), human.Many(all.cache.aboveTokens, "token"))
+		say("%s hit %s above the ideal for the plan's order", requests(a), format.Many(all.cache.aboveTokens, "token"))
 	}
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
 		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
-			human.Many(k.ClockSteps, "time"), human.Duration(k.StepMS*1e6, 3), human.Many(k.Dropped, "kernel timestamp"))
+			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
 	}
 	if n := s.Tokens.AtOnce; n > 0 {
-		say("%s brought several tokens in one chunk and no other: they have no TPOT", human.Many(n, "response"))
+		say("%s brought several tokens in one chunk and no other: they have no TPOT", format.Many(n, "response"))
 	}
 	if n := s.Tokens.SeveralChoices; n > 0 {
-		say("%s brought several choices: their TPOT is by choice, their tokens and lengths are those of all", human.Many(n, "response"))
+		say("%s brought several choices: their TPOT is by choice, their tokens and lengths are those of all", format.Many(n, "response"))
 	}
 	out = append(out, gatewayNotes(s, &all.gateway)...)
 	out = append(out, historyNotes(s.History)...)
@@ -94,7 +94,7 @@ func several(urls []string) string {
 	if len(urls) == 1 {
 		return urls[0]
 	}
-	return fmt.Sprintf("each of %s, such as %s,", human.Many(int64(len(urls)), "target"), urls[0])
+	return fmt.Sprintf("each of %s, such as %s,", format.Many(int64(len(urls)), "target"), urls[0])
 }
 
 // Unknown is what servers do not tell.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Outage is a time in which nearly all requests of a target, or of one of its addresses, failed. Instants are since the start.
@@ -210,7 +210,7 @@ func outageNotes(s *Summary) []string {
 	var out []string
 	for i, o := range s.Outages {
 		if i == mostOutages {
-			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", human.Count(int64(len(s.Outages)-i))))
+			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(int64(len(s.Outages)-i))))
 		}
 		out = append(out, o.words())
 	}
@@ -222,16 +222,16 @@ func (o *Outage) words() string {
 	if o.Address != "" {
 		who += " at " + o.Address
 	}
-	when := fmt.Sprintf("from %s on", human.Duration(o.FromS*1e9, 3))
+	when := fmt.Sprintf("from %s on", format.Duration(o.FromS*1e9, 3))
 	switch {
 	case o.FromS == 0 && o.ToS == nil:
 		when = "from the start on"
 	case o.FromS == 0:
-		when = fmt.Sprintf("from the start to %s", human.Duration(*o.ToS*1e9, 3))
+		when = fmt.Sprintf("from the start to %s", format.Duration(*o.ToS*1e9, 3))
 	case o.ToS != nil:
-		when = fmt.Sprintf("from %s to %s", human.Duration(o.FromS*1e9, 3), human.Duration(*o.ToS*1e9, 3))
+		when = fmt.Sprintf("from %s to %s", format.Duration(o.FromS*1e9, 3), format.Duration(*o.ToS*1e9, 3))
 	}
-	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, human.Count(o.Failed), requests(o.Requests), o.Outcome)
+	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
 	if o.Error != "" {
 		text += ", " + quote(o.Error)
 	}
@@ -239,7 +239,7 @@ func (o *Outage) words() string {
 }
 
 func (o *Outage) othersWords() string {
-	ms := func(v *float64) string { return human.Duration(*v*1e6, 3) }
+	ms := func(v *float64) string { return format.Duration(*v*1e6, 3) }
 	switch before, during := o.OthersBeforeMS, o.OthersDuringMS; {
 	case during == nil:
 		return ""

@@ -3,7 +3,7 @@ package metrics
 import (
 	"fmt"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
@@ -21,5 +21,5 @@ func placementNotes(s *Summary) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
-		human.Many(int64(o.Instances), "instance"), human.Percent(o.Actual.HitRatio), human.Percent(best.HitRatio), human.Percent(bounded.HitRatio), o.LoadBound, human.Percent(o.OneCacheRatio))}
+		format.Many(int64(o.Instances), "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
 }

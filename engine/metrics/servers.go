@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -68,18 +68,18 @@ func serverNotes(s *Summary) []string {
 			say("the metrics of %s are another server's at each reading, as behind a load balancer, so nothing is summed: name each one's own page with --scrape-url", t.Target)
 		}
 		if t.Restarts > 0 {
-			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, human.Many(t.Restarts, "time"))
+			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
 		}
 		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
-			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, human.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
+			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 		}
 	}
 	if all.Preemptions != nil && *all.Preemptions > 0 {
-		say("the servers preempted requests (%s): their KV caches were too small for what ran at once", human.Many(int64(*all.Preemptions), "time"))
+		say("the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(*all.Preemptions), "time"))
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
 		say("requests waited in the servers' queues in %s of the samples (%s on average): more was offered than they take",
-			human.Percent(*w), human.Number(all.Waiting.Mean, 3))
+			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)
 	return append(out, tokenNotes(s)...)
@@ -100,7 +100,7 @@ func hitNotes(s *Summary) []string {
 		return nil
 	case reported == nil && s.PrefixCache.CountedTokens == nil && s.PrefixCache.ExpectedHitRatio != nil:
 		return []string{fmt.Sprintf("responses report no cached tokens; by the servers' own counters %s of the prompt tokens hit, where an ideal cache has %s",
-			human.Percent(*counted), human.Percent(*s.PrefixCache.ExpectedHitRatio))}
+			format.Percent(*counted), format.Percent(*s.PrefixCache.ExpectedHitRatio))}
 	case reported == nil || math.Abs(*counted-*reported) <= hitTolerance:
 		return nil
 	}
@@ -119,7 +119,7 @@ func hitNotes(s *Summary) []string {
 	default:
 		why = "; not all of the servers were read"
 	}
-	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", human.Percent(*counted), human.Percent(*reported), why)}
+	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", format.Percent(*counted), format.Percent(*reported), why)}
 }
 
 // tokensCompare tells whether the servers say how many tokens they made, from the start to the end of the run.
@@ -147,5 +147,5 @@ func tokenNotes(s *Summary) []string {
 		why = fmt.Sprintf("%s sent twice, or somebody else uses them", requests(s.Requests.Resent))
 	}
 	return []string{fmt.Sprintf("the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
-		human.Count(int64(made)), human.Count(int64(came)), why)}
+		format.Count(int64(made)), format.Count(int64(came)), why)}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Verdict says whether the numbers of a run may be trusted, and if not, why:
@@ -63,9 +63,9 @@ func interrupted(s *Summary) string {
 	}
 	if why := s.Run.SenderDied; why != "" {
 		return fmt.Sprintf("%s when %s of %s had been sent; %s were not: run again, or send from threads of this process with --lane thread",
-			why, human.Count(s.Requests.Sent), requests(s.Requests.Planned), human.Count(s.Requests.Planned-s.Requests.Sent))
+			why, format.Count(s.Requests.Sent), requests(s.Requests.Planned), format.Count(s.Requests.Planned-s.Requests.Sent))
 	}
-	return fmt.Sprintf("interrupted when %s of %s had been sent", human.Count(s.Requests.Sent), requests(s.Requests.Planned))
+	return fmt.Sprintf("interrupted when %s of %s had been sent", format.Count(s.Requests.Sent), requests(s.Requests.Planned))
 }
 
 func unaccounted(s *Summary) string {
@@ -74,7 +74,7 @@ func unaccounted(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("%s planned but %s recorded: please report this as a bug",
-		requests(s.Requests.Planned), human.Count(recorded))
+		requests(s.Requests.Planned), format.Count(recorded))
 }
 
 func unwritten(s *Summary) string {
@@ -82,7 +82,7 @@ func unwritten(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("%s could not be written to disk, though this summary counts them: make room and run again",
-		human.Many(s.Requests.Unwritten, "record"))
+		format.Many(s.Requests.Unwritten, "record"))
 }
 
 // errorRate leaves out what the user left out, what the user's own interruption ended, or the end that the user gave the run.
@@ -99,7 +99,7 @@ func errorRate(s *Summary) string {
 		return fmt.Sprintf("none of %s succeeded: see the outcomes, and \"error\" in requests.jsonl", requests(planned))
 	case float64(failed) > s.Limits.MaxErrorRate*float64(planned):
 		return fmt.Sprintf("%s of %s failed (%s, limit %s): see the outcomes, or allow it with --max-error-rate",
-			human.Count(failed), requests(planned), human.Percent(float64(failed)/float64(planned)), human.Percent(s.Limits.MaxErrorRate))
+			format.Count(failed), requests(planned), format.Percent(float64(failed)/float64(planned)), format.Percent(s.Limits.MaxErrorRate))
 	}
 	return ""
 }
@@ -116,7 +116,7 @@ func drift(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms (%s of %s left later than that): %s",
-		human.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, human.Count(s.Requests.Late), requests(s.Requests.Sent), whyDrift(s))
+		format.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, format.Count(s.Requests.Late), requests(s.Requests.Sent), whyDrift(s))
 }
 
 func connections(s *Summary) string {
@@ -124,7 +124,7 @@ func connections(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("%s found no connection ready at the deadline (longest wait %s): too few were open ahead of demand; see whether the server accepts slowly, the client lacks cores, or the descriptor limit is low",
-		requests(s.Connections.NotReady), human.Duration(s.Connections.MaxWaitMS*1e6, 3))
+		requests(s.Connections.NotReady), format.Duration(s.Connections.MaxWaitMS*1e6, 3))
 }
 
 func receiveLag(s *Summary) string {
@@ -133,7 +133,7 @@ func receiveLag(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: %s",
-		human.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, whyReadLate(s))
+		format.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, whyReadLate(s))
 }
 
 func starved(s *Summary) string {
@@ -142,7 +142,7 @@ func starved(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("the client was starved of CPU, it used %s of %s: give it more cores, or replay from several machines",
-		human.Percent(s.Client.CPUS/capacity), human.Many(int64(s.Run.Host.CPUs), "core"))
+		format.Percent(s.Client.CPUS/capacity), format.Many(int64(s.Run.Host.CPUs), "core"))
 }
 
 func prompts(s *Summary) string {
@@ -150,7 +150,7 @@ func prompts(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("in %s of %s the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
-		human.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
+		format.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
 }
 
 func shortRows(s *Summary) string {
@@ -159,7 +159,7 @@ func shortRows(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("%s (no longer than what the server adds to a prompt) got %s more than recorded, %s of all: use --api completions, or leave them out",
-		human.Many(s.Workload.ShortRows, "row"), human.Many(surplus, "prompt token"), human.Percent(float64(surplus)/float64(recorded)))
+		format.Many(s.Workload.ShortRows, "row"), format.Many(surplus, "prompt token"), format.Percent(float64(surplus)/float64(recorded)))
 }
 
 func cutShort(s *Summary) string {
@@ -167,7 +167,7 @@ func cutShort(s *Summary) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
-		human.Count(s.Tokens.CutShort), human.Many(s.Requests.OK, "completion"))
+		format.Count(s.Tokens.CutShort), format.Many(s.Requests.OK, "completion"))
 }
 
 func warm(s *Summary) string {
@@ -180,14 +180,14 @@ func warm(s *Summary) string {
 		who = "by the " + s.PrefixCache.HitsFrom + " requests"
 	}
 	return fmt.Sprintf("the cache was warm, %s hit %s more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
-		who, human.Many(above, "token"))
+		who, format.Many(above, "token"))
 }
 
 func refused(s *Summary) string {
 	if s.Workload.RefusedRows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the selection could not be replayed: see the notes on the trace", human.Many(s.Workload.RefusedRows, "row"))
+	return fmt.Sprintf("%s of the selection could not be replayed: see the notes on the trace", format.Many(s.Workload.RefusedRows, "row"))
 }
 
-func requests(n int64) string { return human.Many(n, "request") }
+func requests(n int64) string { return format.Many(n, "request") }

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
@@ -34,7 +34,7 @@ func EncodeJSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(human.VisibleJSON(b.Bytes()))
+	_, err := w.Write(format.VisibleJSON(b.Bytes()))
 	return err
 }
 

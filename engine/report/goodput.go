@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // recount replaces the goodput of s by that of other SLOs, from the records.
@@ -29,7 +29,7 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	}
 	c.Goodput(s)
 	if lost := s.Requests.Planned - n; lost > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("goodput was counted without %s that %s lacks", human.Many(lost, "record"), RequestsName))
+		s.Notes = append(s.Notes, fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
 	}
 	return nil
 }
@@ -40,8 +40,8 @@ func (p *page) goodput(g *metrics.Goodput) {
 	if g == nil {
 		return
 	}
-	p.Field("goodput", human.Rate(g.RequestsPerS)+" requests/s", count(g.Requests, "good"),
-		known(human.Percent, g.Share, "of the planned"))
+	p.Field("goodput", format.Rate(g.RequestsPerS)+" requests/s", count(g.Requests, "good"),
+		known(format.Percent, g.Share, "of the planned"))
 	var missed []string
 	for _, l := range metrics.Latencies() {
 		if ms, ok := g.SLO[l.Name+"_ms"]; ok {
@@ -60,5 +60,5 @@ func goodputCells(t *metrics.Target) []string {
 	if g == nil || g.Share == nil {
 		return []string{"–", "–", "–  "}
 	}
-	return []string{human.Count(g.Requests), human.Rate(g.RequestsPerS), human.Percent(*g.Share)}
+	return []string{format.Count(g.Requests), format.Rate(g.RequestsPerS), format.Percent(*g.Share)}
 }

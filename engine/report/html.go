@@ -7,8 +7,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 //go:embed page.html
@@ -64,24 +64,24 @@ func htmlNumbers(s *metrics.Summary) [][2]string {
 	r := s.Requests
 	out := [][2]string{
 		{"run", seconds(s.Run.DurationS)},
-		{"requests", human.Count(r.Planned)}, {"ok", human.Count(r.OK)}, {"failed", human.Count(r.Failed)},
-		{"requests/s", human.Rate(s.Throughput.RequestsPerS)}, {"output tokens/s", human.Rate(s.Throughput.OutputTokensPerS)},
+		{"requests", format.Count(r.Planned)}, {"ok", format.Count(r.OK)}, {"failed", format.Count(r.Failed)},
+		{"requests/s", format.Rate(s.Throughput.RequestsPerS)}, {"output tokens/s", format.Rate(s.Throughput.OutputTokensPerS)},
 	}
 	for _, l := range latencies(s) {
 		if l.q != nil && l.html {
-			p50, p99 := human.Duration(l.q.P50*l.unitNS, 3), human.Duration(l.q.P99*l.unitNS, 3)
+			p50, p99 := format.Duration(l.q.P50*l.unitNS, 3), format.Duration(l.q.P99*l.unitNS, 3)
 			out = append(out, [2]string{l.label + " p50, p99", p50 + ", " + p99})
 		}
 	}
 	if v := s.PrefixCache.ReportedHitRatio; v != nil {
-		out = append(out, [2]string{"prefix hits, as reported", human.Percent(*v)})
+		out = append(out, [2]string{"prefix hits, as reported", format.Percent(*v)})
 	}
 	if s.Servers != nil {
 		if v := s.Servers.All.PrefixHitRatio; v != nil {
-			out = append(out, [2]string{"prefix hits, as the servers count", human.Percent(*v)})
+			out = append(out, [2]string{"prefix hits, as the servers count", format.Percent(*v)})
 		}
 		if v := s.Servers.All.Preemptions; v != nil {
-			out = append(out, [2]string{"preemptions", human.Count(int64(*v))})
+			out = append(out, [2]string{"preemptions", format.Count(int64(*v))})
 		}
 	}
 	return out

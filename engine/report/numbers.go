@@ -3,14 +3,14 @@ package report
 import (
 	"strings"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 // aligned prints ns with its unit two columns wide, so that columns of
 // numbers align.
 func aligned(ns float64, digits int) string {
-	text := human.Duration(ns, digits)
+	text := format.Duration(ns, digits)
 	if strings.HasSuffix(text, " s") {
 		text += " "
 	}
@@ -18,9 +18,9 @@ func aligned(ns float64, digits int) string {
 }
 
 // seconds prints s seconds in the unit that fits.
-func seconds(s float64) string { return human.Duration(s*1e9, 3) }
+func seconds(s float64) string { return format.Duration(s*1e9, 3) }
 
-func count(n int64, what string) string { return human.Count(n) + " " + what }
+func count(n int64, what string) string { return format.Count(n) + " " + what }
 
 // some is count, or "" for none.
 func some(n int64, what string) string {
@@ -45,7 +45,7 @@ func spread(what string, q *metrics.Percentiles, unitNS float64, names ...string
 	}
 	at := map[string]float64{"p50": q.P50, "p99": q.P99, "max": q.Max}
 	for _, name := range names {
-		parts = append(parts, what+name+" "+human.Duration(at[name]*unitNS, 3))
+		parts = append(parts, what+name+" "+format.Duration(at[name]*unitNS, 3))
 		what = ""
 	}
 	return parts
@@ -55,5 +55,5 @@ func hits(ratio *float64, what string) string {
 	if ratio == nil {
 		return what + " unknown"
 	}
-	return human.Percent(*ratio) + " " + what
+	return format.Percent(*ratio) + " " + what
 }

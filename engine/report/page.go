@@ -1,19 +1,19 @@
 package report
 
-import "github.com/fastreplay/fastreplay/engine/metrics/human"
+import "github.com/fastreplay/fastreplay/engine/format"
 
 const labelWidth = 16
 
 // page prints a summary.
 type page struct {
-	human.Page
+	format.Page
 	o      PrintOptions
 	digits int // significant, of a latency
 	column int // width of a latency's column
 }
 
 func newPage(o PrintOptions) *page {
-	p := &page{Page: human.NewPage(o.Width, labelWidth), o: o, digits: 3, column: 9}
+	p := &page{Page: format.NewPage(o.Width, labelWidth), o: o, digits: 3, column: 9}
 	if p.Width >= labelWidth+7*11 {
 		p.digits, p.column = 4, 11
 	}

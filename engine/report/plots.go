@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -40,7 +40,7 @@ func orZero(ns float64) string {
 	if ns == 0 {
 		return "0"
 	}
-	return human.Duration(ns, 3)
+	return format.Duration(ns, 3)
 }
 
 func requestBars(name string, steps []metrics.Step, most float64) chart.Figure {
@@ -50,7 +50,7 @@ func requestBars(name string, steps []metrics.Step, most float64) chart.Figure {
 		if s.Requests == 0 {
 			continue
 		}
-		title := fmt.Sprintf("from %s: %s", orZero(s.FromS*1e9), human.Many(s.Requests, "request"))
+		title := fmt.Sprintf("from %s: %s", orZero(s.FromS*1e9), format.Many(s.Requests, "request"))
 		failed := s.Requests - s.OK
 		if failed > 0 {
 			title += ", " + count(failed, "failed")
@@ -105,7 +105,7 @@ func samplePlots(samples []scrape.Sample) []chart.Plot {
 		queue.Figures = append(queue.Figures, lines(name, len(own), at, endS, most, plain,
 			line{"running", func(i int) *float64 { return own[i].Running }}, line{"waiting", func(i int) *float64 { return own[i].Waiting }}))
 		if used {
-			kv.Figures = append(kv.Figures, lines(name, len(own), at, endS, 1, human.Percent,
+			kv.Figures = append(kv.Figures, lines(name, len(own), at, endS, 1, format.Percent,
 				line{"mean", func(i int) *float64 { return own[i].KVUsage }},
 				line{"the fullest engine", func(i int) *float64 { return own[i].MostKVUsage }}))
 		}

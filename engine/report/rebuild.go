@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -55,7 +55,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 		Planned: records, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
 		Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
-			SummaryName, human.Many(records, "record"))},
+			SummaryName, format.Many(records, "record"))},
 	})
 	s.Run.Partial = true
 	return s, nil

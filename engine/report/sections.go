@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 )
 
 func (p *page) verdict(s *metrics.Summary) {
@@ -56,7 +56,7 @@ func (p *page) requests(s *metrics.Summary) {
 	c := s.Connections
 	wait := ""
 	if c.MaxWaitMS > 0 {
-		wait = "longest wait " + human.Duration(c.MaxWaitMS*1e6, 3)
+		wait = "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3)
 	}
 	if c != (metrics.Connections{}) {
 		p.Field("connections", count(c.Dialled, "dialled"), count(c.NotReady, "not ready"), wait, some(c.ClosedIdle, "closed by the server"))
@@ -83,9 +83,9 @@ func (p *page) requests(s *metrics.Summary) {
 	if b := s.BuildAhead; b != nil {
 		lead := ""
 		if b.LeastLeadMS != nil {
-			lead = "least lead " + human.Duration(*b.LeastLeadMS*1e6, 3)
+			lead = "least lead " + format.Duration(*b.LeastLeadMS*1e6, 3)
 		}
-		p.Field("built ahead", human.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
+		p.Field("built ahead", format.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
 	}
 	p.Line("")
 }
@@ -127,16 +127,16 @@ func latencies(s *metrics.Summary) []latency {
 }
 
 func (p *page) latencies(s *metrics.Summary) {
-	head := human.Right("", labelWidth)
+	head := format.Right("", labelWidth)
 	for _, name := range []string{"p50", "p90", "p95", "p99", "p99.9", "max", "mean"} {
-		head += human.Right(name, p.column)
+		head += format.Right(name, p.column)
 	}
 	p.Line(head)
 	for _, l := range latencies(s) {
-		line := human.Left("  "+l.label, labelWidth)
+		line := format.Left("  "+l.label, labelWidth)
 		if l.q != nil {
 			for _, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
-				line += human.Right(aligned(v*l.unitNS, p.digits), p.column)
+				line += format.Right(aligned(v*l.unitNS, p.digits), p.column)
 			}
 		} else {
 			line += "  no samples"
@@ -150,8 +150,8 @@ func (p *page) latencies(s *metrics.Summary) {
 
 func (p *page) totals(s *metrics.Summary) {
 	t := s.Throughput
-	p.Field("throughput", human.Rate(t.RequestsPerS)+" requests/s", human.Rate(t.InputTokensPerS)+" input tok/s",
-		human.Rate(t.OutputTokensPerS)+" output tok/s")
+	p.Field("throughput", format.Rate(t.RequestsPerS)+" requests/s", format.Rate(t.InputTokensPerS)+" input tok/s",
+		format.Rate(t.OutputTokensPerS)+" output tok/s")
 	p.goodput(s.Goodput)
 	c := s.PrefixCache
 	what := "hits"
@@ -161,7 +161,7 @@ func (p *page) totals(s *metrics.Summary) {
 	p.Field("prefix cache", hits(cmp.Or(c.HitRatio, c.ReportedHitRatio), what), ideal(c), unreported(c))
 	p.shortfall(c.Shortfall, s.Tokens.Prompt)
 	if g := s.Gateway; g != nil {
-		parts := []string{known(human.Percent, g.Share, "of TTFT")}
+		parts := []string{known(format.Percent, g.Share, "of TTFT")}
 		for _, part := range spread("", g.OwnMS, 1e6, "p50") {
 			parts = append(parts, part+" its own")
 		}
@@ -179,7 +179,7 @@ func (p *page) totals(s *metrics.Summary) {
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
 	if r := c.ExpectedRange; r != nil {
-		return human.Percent(r[0]) + " to " + human.Percent(r[1]) + " ideal"
+		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
 	}
 	return hits(c.ExpectedHitRatio, "ideal")
 }
@@ -189,7 +189,7 @@ func unreported(c metrics.PrefixCache) string {
 	if cmp.Or(c.HitRatio, c.ReportedHitRatio) == nil || c.UnreportedRequests == 0 {
 		return ""
 	}
-	return human.Many(c.UnreportedRequests, "request") + " never reported"
+	return format.Many(c.UnreportedRequests, "request") + " never reported"
 }
 
 // shortfall prints why the servers hit less than the ideal, as shares of all prompt tokens; nothing where they did not.
@@ -222,8 +222,8 @@ func (p *page) client(s *metrics.Summary) {
 	if c.Realtime {
 		realtime = "real-time priority"
 	}
-	p.Field("client", seconds(c.CPUS)+" CPU on "+human.Many(int64(s.Run.Host.CPUs), "core"), human.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
-	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), human.Bytes(c.WireBytes)+" of requests")
+	p.Field("client", seconds(c.CPUS)+" CPU on "+format.Many(int64(s.Run.Host.CPUs), "core"), format.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
+	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), format.Bytes(c.WireBytes)+" of requests")
 }
 
 // senders says who sent, where that is not one thread of the client.
@@ -295,7 +295,7 @@ func (p *page) breakdown(what string, b *metrics.Breakdown) {
 	for i := range b.Parts {
 		part := &b.Parts[i]
 		cells := latencyCells(part.Requests, part.Failed, part.TTFTMS, part.ReportedHitRatio)
-		rows = append(rows, append([]string{part.Name, human.Percent(part.Share)}, cells...))
+		rows = append(rows, append([]string{part.Name, format.Percent(part.Share)}, cells...))
 	}
 	p.table(rows, append([]string{what, "share"}, latencyHead()...)...)
 }
@@ -321,7 +321,7 @@ func latencyCells(requests, failed int64, ttftMS *metrics.Percentiles, hitRatio 
 		p50, p99 = aligned(ttftMS.P50*1e6, 3), aligned(ttftMS.P99*1e6, 3)
 	}
 	if hitRatio != nil {
-		hit = human.Percent(*hitRatio)
+		hit = format.Percent(*hitRatio)
 	}
-	return []string{human.Count(requests), human.Count(failed), p50, p99, hit}
+	return []string{format.Count(requests), format.Count(failed), p50, p99, hit}
 }

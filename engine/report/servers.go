@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
@@ -17,12 +17,12 @@ func (p *page) servers(s *metrics.Summary) {
 	all := &s.Servers.All
 	p.Field("servers", gauge("running", all.Running, plain), gauge("waiting", all.Waiting, plain),
 		known(func(v float64) string { return "in flight " + plain(v) }, s.InFlight, "mean"),
-		gauge("KV use", all.KVUsage, human.Percent))
+		gauge("KV use", all.KVUsage, format.Percent))
 	hit := ""
 	if all.PrefixHitRatio != nil {
 		hit = hits(all.PrefixHitRatio, "hits counted")
 		if s.PrefixCache.ReportedHitRatio != nil {
-			hit += ", " + human.Percent(*s.PrefixCache.ReportedHitRatio) + " reported"
+			hit += ", " + format.Percent(*s.PrefixCache.ReportedHitRatio) + " reported"
 		}
 	}
 	p.Field("", hit, known(whole, all.Preemptions, "preempted"),
@@ -36,12 +36,12 @@ func gauge(what string, g *scrape.Gauge, print func(float64) string) string {
 	return fmt.Sprintf("%s %s mean, %s max", what, print(g.Mean), print(g.Max))
 }
 
-func whole(v float64) string { return human.Count(int64(v)) }
+func whole(v float64) string { return format.Count(int64(v)) }
 
 // plain prints a mean of requests with three digits, and whole ones without a point.
 func plain(v float64) string {
 	if v == math.Trunc(v) {
-		return human.Count(int64(v))
+		return format.Count(int64(v))
 	}
-	return human.Number(v, 3)
+	return format.Number(v, 3)
 }

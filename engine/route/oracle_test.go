@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // TestOracle: hits, shares and variations of every router, counted again with sets of prefixes.
@@ -49,7 +49,7 @@ func TestOracle(t *testing.T) {
 		if !slices.IsSortedFunc(o.Routers, func(x, y Routed) int { return cmp.Compare(y.HitTokens, x.HitTokens) }) || len(o.Routers) != 5 {
 			t.Errorf("%+v, want five routers, the best first", o.Routers)
 		}
-		page := human.NewPage(0, 0)
+		page := format.NewPage(0, 0)
 		o.Print(&page)
 		lines := strings.Split(strings.TrimSuffix(string(page.Bytes()), "\n"), "\n")
 		if len(lines) != 10 || lines[1] != "  on 4 instances, unlimited caches" || !strings.HasSuffix(lines[2], "   share max     CV reqs   CV tokens") || !strings.HasPrefix(lines[9], "  as they went ") {

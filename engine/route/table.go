@@ -3,7 +3,7 @@ package route
 import (
 	"fmt"
 
-	"github.com/fastreplay/fastreplay/engine/metrics/human"
+	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // Of is a router's part of the oracle; nil where it has none.
@@ -21,21 +21,21 @@ func (o *Oracle) Heading() string {
 	caches := "unlimited caches"
 	switch {
 	case o.EachTokens != nil:
-		caches = human.Short(float64(*o.EachTokens)) + " tokens of cache each"
+		caches = format.Short(float64(*o.EachTokens)) + " tokens of cache each"
 	case o.CapacityTokens != nil:
-		caches = human.Short(float64(*o.CapacityTokens)) + " tokens of cache in all"
+		caches = format.Short(float64(*o.CapacityTokens)) + " tokens of cache in all"
 	case o.Limited > 0:
-		caches = human.Many(int64(o.Limited), "cache") + " of known size, the others taken as unlimited"
+		caches = format.Many(int64(o.Limited), "cache") + " of known size, the others taken as unlimited"
 	}
-	return "on " + human.Many(int64(o.Instances), "instance") + ", " + caches
+	return "on " + format.Many(int64(o.Instances), "instance") + ", " + caches
 }
 
 // tableColumn has room for the longest head.
 const tableColumn = 12
 
 // Print prints the oracle for people: its heading, and a line for each router.
-func (o *Oracle) Print(p *human.Page) {
-	rows := [][]string{{OneCacheLabel, human.Share(o.OneCacheRatio), "", "", ""}}
+func (o *Oracle) Print(p *format.Page) {
+	rows := [][]string{{OneCacheLabel, format.Share(o.OneCacheRatio), "", "", ""}}
 	for i := range o.Routers {
 		rows = append(rows, o.row(&o.Routers[i]))
 	}
@@ -48,7 +48,7 @@ func (o *Oracle) Print(p *human.Page) {
 }
 
 func (o *Oracle) row(r *Routed) []string {
-	return []string{o.Label(r.Router), human.Share(r.HitRatio), human.Share(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
+	return []string{o.Label(r.Router), format.Share(r.HitRatio), format.Share(r.LargestShare), fmt.Sprintf("%.2f", r.RequestsCV), fmt.Sprintf("%.2f", r.TokensCV)}
 }
 
 // OneCacheLabel is what people call the line of OneCacheRatio.

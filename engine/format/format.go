@@ -1,9 +1,9 @@
-// Package human prints numbers for people: grouped digits, units that fit,
-// ratios as percent.
+// Package format prints numbers for people (grouped digits, units that fit,
+// ratios as percent), and the pages of a terminal that hold them.
 //
 // It owns no meaning, only form; files for machines do not use it. Functions
-// are pure and may be called from anywhere.
-package human
+// are pure and may be called from anywhere. A Page belongs to one goroutine.
+package format
 
 import (
 	"fmt"
@@ -107,7 +107,7 @@ func round(v float64, digits int) float64 {
 	}
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
 	if err != nil {
-		panic("BUG: human: " + err.Error())
+		panic("BUG: format: " + err.Error())
 	}
 	return r
 }
