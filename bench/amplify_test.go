@@ -91,6 +91,7 @@ func TestAmplifyOnTime(t *testing.T) {
 
 // TestAmplifyTwice: equal seeds send the same bytes at the same instants, and once is the load itself.
 func TestAmplifyTwice(t *testing.T) {
+	t.Parallel()
 	fingerprint := func(args ...string) string {
 		r := startReplay(t, with(args, "samples/bailian.jsonl", "--dry-run")...)
 		if code := r.wait(t); code != 0 {

@@ -70,6 +70,7 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 // TestBackends: each API, streamed and not, gets prompts of the recorded lengths, answers as long as recorded, the cache hits that
 // the trace has, and counts that agree with the server's log.
 func TestBackends(t *testing.T) {
+	t.Parallel()
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",
 		"--reuse", "0.5", "--format", "bailian")
 	for _, b := range backends() {
@@ -130,6 +131,7 @@ func (b backend) proveAnswer(t *testing.T, l *line, log map[string][]served, who
 
 // TestBackendsFail: an error status, an error in a stream and an answer cut off are told in the server's words, and fail nobody else.
 func TestBackendsFail(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 40, 200, 6)
 	for _, b := range backends() {
 		if testing.Short() && b.api != "chat" {
@@ -179,6 +181,7 @@ func TestBackendsFail(t *testing.T) {
 
 // TestReasoningAndTools: what a model thinks and what it calls a tool with are output tokens in every API that has them.
 func TestReasoningAndTools(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 30, 100, 9)
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
@@ -201,6 +204,7 @@ func TestReasoningAndTools(t *testing.T) {
 
 // TestInstanceField: a field of the answers names who answered, where it is known to be and where the user says.
 func TestInstanceField(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 30, 200, 3)
 	for _, c := range []struct {
 		field string
@@ -257,6 +261,7 @@ func TestAnthropicKey(t *testing.T) {
 
 // TestRefusedBackends: what an API cannot do is said before anything is sent.
 func TestRefusedBackends(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 5, 100, 3)
 	for args, want := range map[string]string{
 		"--api triton-vllm":                         "--model",

@@ -82,6 +82,7 @@ func TestColdStart(t *testing.T) {
 
 // TestWarmCache: a cache that nobody emptied is found out, and accepted only when asked.
 func TestWarmCache(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, says string
 		mock, args []string
@@ -107,6 +108,7 @@ func TestWarmCache(t *testing.T) {
 
 // TestColdRefused: what was asked for and cannot be had is said before anything is sent.
 func TestColdRefused(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
 	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignores cache_salt"} {
 		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
@@ -207,6 +209,7 @@ func TestShortfallByCounters(t *testing.T) {
 
 // TestSaltOfAServerThatCachesNothing: nobody is told to set a flag that would report no more.
 func TestSaltOfAServerThatCachesNothing(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--cache-tokens", "0", "--quirk", "omit-zero-cached")
 	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
 	r.verdict(t)
@@ -217,6 +220,7 @@ func TestSaltOfAServerThatCachesNothing(t *testing.T) {
 
 // TestNoteThatTheRunContradicts: the server's probes hit nothing, so it seemed to report nothing; its answers do.
 func TestNoteThatTheRunContradicts(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--block-tokens", "2048", "--quirk", "omit-zero-cached") // a probe is shorter
 	r := run(t, oneByOne(t, "--url", m.url, "--cold", "salt")...)
 	const note = "so whether it honours the salt is unknown"
@@ -228,6 +232,7 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 // TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
 func TestGivenCacheSize(t *testing.T) {
 	long(t)
+	t.Parallel()
 	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
 	for _, c := range []struct {
 		args []string

@@ -73,6 +73,7 @@ func TestExactHits(t *testing.T) {
 // ones, and nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
 	long(t)
+	t.Parallel()
 	m := startMock(t, "--template-tokens", "21,5", "--quirk", "no-tokenize", "--ttft", "0s", "--itl", "0s")
 	r := run(t, append(exactTrace(t), "--url", m.url, "--concurrency", "1", "--api", "chat")...)
 	r.verdict(t)

@@ -19,6 +19,7 @@ func faulty(t *testing.T, m *mockServer, load, fault string, args ...string) *re
 // TestFaults: whatever the server does, each planned request has one line with the outcome that the server's log explains,
 // and the server's own words.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 60, 400, 6)
 	for _, c := range []struct {
 		fault, outcome string
@@ -76,6 +77,7 @@ func TestFaults(t *testing.T) {
 
 // TestHarmlessFaults: what a client must put up with is no failure.
 func TestHarmlessFaults(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 60, 400, 6)
 	for _, c := range []struct {
 		fault   string
@@ -122,6 +124,7 @@ func TestHarmlessFaults(t *testing.T) {
 
 // TestClosedIdle: a server that closes its connections after each answer costs re-sends, but no request and no second copy.
 func TestClosedIdle(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 300, 2000, 2)
 	m := startMock(t, "--fault", "idle-close:0s", "--ttft", "0s", "--itl", "0s")
 	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--concurrency", "3")
@@ -159,6 +162,7 @@ func TestKeepAlive(t *testing.T) {
 
 // TestNobodyListens without a probe: every request has its line.
 func TestNobodyListens(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	m.stop(t)
 	r := run(t, with(chat, "--url", m.url, "--no-probe")...)
@@ -240,6 +244,7 @@ func TestServerStalls(t *testing.T) {
 
 // TestGarbage: servers that speak no HTTP at all.
 func TestGarbage(t *testing.T) {
+	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"a login page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Please log in</html>") },
 		"nothing":      func(http.ResponseWriter, *http.Request) {},
@@ -258,6 +263,7 @@ func TestGarbage(t *testing.T) {
 
 // TestRefusedUpload: a server that answers and hangs up while a large request is still on its way.
 func TestRefusedUpload(t *testing.T) {
+	t.Parallel()
 	load := generate(t, "--rows", "20", "--rate", "50", "--input-tokens", "120000", "--output-tokens", "2")
 	r := run(t, "--trace", load, "--no-probe", "--url", serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")

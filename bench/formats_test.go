@@ -13,6 +13,7 @@ import (
 
 // TestCountsOnly replays the bundled traces that have token counts and no blocks: the server counts what was recorded.
 func TestCountsOnly(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"azure.csv", "burstgpt.csv"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +46,7 @@ func TestCountsOnly(t *testing.T) {
 
 // TestFailuresAreLeftOut: requests that failed when they were recorded are counted, not sent and not refused.
 func TestFailuresAreLeftOut(t *testing.T) {
+	t.Parallel()
 	file := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n" +
 		"5,ChatGPT,472,3,475,Conversation log\r\n5.1,ChatGPT,80,0,80,API log\r\n5.2,GPT-4,0,0,0,API log\r\n5.25,GPT-4,90,5,95,API log\r\n"
 	path := filepath.Join(t.TempDir(), "failures.csv")
@@ -75,6 +77,7 @@ func TestFailuresAreLeftOut(t *testing.T) {
 
 // TestInspectAzureCode prints the published numbers.
 func TestInspectAzureCode(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("FASTREPLAY_TRACES")
 	if dir == "" {
 		t.Skip("FASTREPLAY_TRACES does not name a folder with azure-code.csv")
@@ -106,6 +109,7 @@ func fingerprint(t *testing.T, args ...string) string {
 
 // TestConvert: what is converted to Mooncake's format replays the same bytes at the same instants.
 func TestConvert(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		path  string
 		read  []string // how the converted file must be read
@@ -135,6 +139,7 @@ func TestConvert(t *testing.T) {
 
 // TestConvertSelects writes a part of a trace to standard output.
 func TestConvertSelects(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "convert", "samples/burstgpt.csv", "--format", "bailian", "--from", "1s", "--to", "3s", "--limit", "20")
 	if code := p.wait(t); code != 0 {
 		t.Fatalf("exit %d\n%s", code, p.stderr.String())
@@ -151,6 +156,7 @@ func TestConvertSelects(t *testing.T) {
 
 // TestConvertRefuses: exit 2 and one line, and a file that is there is left alone.
 func TestConvertRefuses(t *testing.T) {
+	t.Parallel()
 	mine := filepath.Join(t.TempDir(), "mine.jsonl")
 	if err := os.WriteFile(mine, []byte("mine\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -179,6 +185,7 @@ func TestConvertRefuses(t *testing.T) {
 
 // TestFieldsFlag replays rows whose keys have names of their own.
 func TestFieldsFlag(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "own.jsonl")
 	rows := `{"ts":0,"prompt_tokens":600,"completion_tokens":4,"blocks":[1,2]}` + "\n" + `{"ts":0.2,"prompt_tokens":512,"completion_tokens":4,"blocks":[1]}` + "\n"
 	if err := os.WriteFile(path, []byte(rows), 0o644); err != nil {
@@ -202,6 +209,7 @@ func TestFieldsFlag(t *testing.T) {
 
 // TestSeveralTraces: files of one format make one run in order of time, with rows numbered through; other formats are refused.
 func TestSeveralTraces(t *testing.T) {
+	t.Parallel()
 	head := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first.csv"), filepath.Join(dir, "second.csv")

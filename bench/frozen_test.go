@@ -23,6 +23,7 @@ var frozenRuns = []string{
 // TestFrozenFingerprints compares the bytes that each bundled sample sends, for every API, with those in
 // frozen.txt. If a change of those bytes is meant, run: go test ./bench -run TestFrozenFingerprints -update
 func TestFrozenFingerprints(t *testing.T) {
+	t.Parallel()
 	const golden = "samples/frozen.txt"
 	paths, err := filepath.Glob("samples/*.*")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 // TestGatewayTime: a proxy that keeps requests for longer than the server takes, and says of the server as Envoy does, is named.
 func TestGatewayTime(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--ttft", "1ms", "--itl", "1ms")
 	to, err := url.Parse(m.url)
 	if err != nil {

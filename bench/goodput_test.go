@@ -141,6 +141,7 @@ func TestGoodput(t *testing.T) {
 // not good by an SLO on that, however fast it was.
 func TestGoodputOfTheUnmeasured(t *testing.T) {
 	long(t)
+	t.Parallel()
 	m := startMock(t)
 	for _, c := range []struct {
 		name, list string
@@ -168,6 +169,7 @@ func TestGoodputOfTheUnmeasured(t *testing.T) {
 // TestBadGoodput: refused in one line before anything is asked of a server, by the replay and by the report alike.
 func TestBadGoodput(t *testing.T) {
 	long(t)
+	t.Parallel()
 	done := run(t, with(chat, "--url", startMock(t).url)...)
 	if strings.Contains(done.stderr, "goodput") || done.summary.Goodput != nil {
 		t.Errorf("goodput without an SLO:\n%s", done.stderr)

@@ -15,13 +15,12 @@ import (
 // a busy machine cannot break follow.
 func asTyped(t *testing.T, dir, line string) *replay {
 	t.Helper()
-	t.Chdir(dir)
 	args := strings.Fields(strings.NewReplacer("\\\n", " ", "'", "").Replace(line))
 	r := &replay{dir: filepath.Join(dir, "results-of-the-test")}
 	if !strings.Contains(line, "--output-path") {
 		args = append(args, "--output", r.dir)
 	}
-	r.process = start(t, nil, append(args, "--max-drift", "1h", "--max-receive-lag", "1h")...)
+	r.process = startInDir(t, dir, nil, append(args, "--max-drift", "1h", "--max-receive-lag", "1h")...)
 	return r
 }
 
@@ -46,6 +45,7 @@ func bailianShort(t *testing.T, rows int) string {
 // TestAIPerfCommands: command lines of AIPerf's documentation, against a mock at another port.
 func TestAIPerfCommands(t *testing.T) {
 	long(t)
+	t.Parallel()
 	bailian := bailianShort(t, 40)
 	const mooncake = `{"timestamp": 0, "input_length": 655, "output_length": 52, "hash_ids": [46, 47]}
 {"timestamp": 40, "input_length": 655, "output_length": 12, "hash_ids": [46, 47]}
@@ -123,6 +123,7 @@ func TestAIPerfCommands(t *testing.T) {
 
 // TestTraceReplayerCommand: the command of its README, without its tokenizer's files.
 func TestTraceReplayerCommand(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--model", "Qwen2.5-7B-Instruct")
 	dir := t.TempDir()
 	fileIn(t, dir, "qwen_traceA_blksz_16.jsonl", bailianShort(t, 40))
@@ -156,6 +157,7 @@ func TestTraceReplayerCommand(t *testing.T) {
 
 // TestVLLMCommand: a rate, a cap and a number of prompts, as of `vllm bench serve`.
 func TestVLLMCommand(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--model", "m")
 	dir := t.TempDir()
 	fileIn(t, dir, "t.jsonl", bailianShort(t, 40))
@@ -173,6 +175,7 @@ func TestVLLMCommand(t *testing.T) {
 // blocks and instants as there.
 func TestVLLMDatasets(t *testing.T) {
 	long(t)
+	t.Parallel()
 	const timed = `{"ts": 0, "in": 655, "out": 3, "ids": [46, 47]}
 {"ts": 40, "in": 655, "out": 4, "ids": [46, 47]}
 {"ts": 100, "in": 600, "out": 5, "ids": [46, 48]}
@@ -217,6 +220,7 @@ func TestVLLMDatasets(t *testing.T) {
 // TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, extra inputs are in the body; none
 // of the secrets is in the results or on the terminal.
 func TestHeadersAndPaths(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var heads []http.Header
 	var paths []string
@@ -263,6 +267,7 @@ func TestHeadersAndPaths(t *testing.T) {
 
 // TestDurationGrace: what is in flight that long after the duration is cut, in an open and a closed loop, and the run is whole.
 func TestDurationGrace(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"open":   nil,
 		"cap":    {"--fixed-schedule", "--concurrency", "3"},
@@ -296,6 +301,7 @@ func TestDurationGrace(t *testing.T) {
 
 // TestFileTimeOffsets: AIPerf's offsets are the file's own times, and both ends are in.
 func TestFileTimeOffsets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var b strings.Builder
 	for _, at := range []string{"5000", "5010", "5020", "5030"} {

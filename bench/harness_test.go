@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if leftOut() {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "fastreplay-proof-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -71,7 +74,12 @@ func touchSources() {
 	}
 }
 
-// long leaves a test out under -short, as the race detector's run is: it takes long, and what it runs others run, too.
+// leftOut reports whether tests may start no process: under -short, unless -run names tests or the race detector is on.
+func leftOut() bool {
+	return testing.Short() && raceFlag() == nil && flag.Lookup("test.run").Value.String() == ""
+}
+
+// long leaves a test out under -short even with the race detector: it takes long, and other tests run the same code.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -117,8 +125,18 @@ func (o *output) String() string {
 // start runs the binary behind a prefix such as `ip netns exec NAME`.
 func start(t *testing.T, prefix []string, args ...string) *process {
 	t.Helper()
+	return startInDir(t, "", prefix, args...)
+}
+
+// startInDir is start in a directory; "" = this test's own.
+func startInDir(t *testing.T, dir string, prefix []string, args ...string) *process {
+	t.Helper()
+	if leftOut() {
+		t.Skip("-short starts no process")
+	}
 	line := append(append(append([]string(nil), prefix...), binary), args...)
 	p := &process{Cmd: exec.Command(line[0], line[1:]...), gone: make(chan struct{})}
+	p.Dir = dir
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	p.Env = append(os.Environ(), "OPENAI_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell starts a job

@@ -323,6 +323,7 @@ func talk(t *testing.T, args ...string) (*results, map[string]map[string]any) {
 // TestLiveHistory compares each body with the one that is sent without live history, in which the answers that the server gave
 // are put: nothing else may differ.
 func TestLiveHistory(t *testing.T) {
+	t.Parallel()
 	formats := []string{"multi_turn", "questions", "mooncake"}
 	otherAPIs := []string{"messages", "responses", "messages"}
 	for m, mode := range []string{"strict", "gated", "think"} {
@@ -480,6 +481,7 @@ func countLive(h *metrics.History, lives int64, lack string) {
 
 // TestLiveHistoryRefused: what cannot be meant, and work that has no history.
 func TestLiveHistoryRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		says string

@@ -61,6 +61,7 @@ func inspectJSON(t *testing.T, want int, args ...string) inspected {
 
 // TestInspectSamples: the page and the JSON of each bundled trace, alone and side by side.
 func TestInspectSamples(t *testing.T) {
+	t.Parallel()
 	all := []string{"samples/bailian.jsonl", "samples/mooncake.jsonl", "samples/mooncake-small.jsonl"}
 	for _, path := range all {
 		code, out, said := inspect(t, path)
@@ -87,6 +88,7 @@ func TestInspectSamples(t *testing.T) {
 // prompts.
 func TestInspectAgreesWithReplay(t *testing.T) {
 	long(t)
+	t.Parallel()
 	d := inspectJSON(t, 0, "samples/mooncake.jsonl")
 	m := startMock(t)
 	res := run(t, "samples/mooncake.jsonl", "--url", m.url, "--scale", "20", "--allow-warm")
@@ -98,6 +100,7 @@ func TestInspectAgreesWithReplay(t *testing.T) {
 
 // TestInspectRefused: what a replay refuses is shown with the reason first, and the exit code is 1.
 func TestInspectRefused(t *testing.T) {
+	t.Parallel()
 	for name, reason := range map[string]string{
 		"wrong-block-size.jsonl":        "pass --block-tokens 16",
 		"seconds-as-milliseconds.jsonl": "pass --time-unit s if",
@@ -123,6 +126,7 @@ func TestInspectRefused(t *testing.T) {
 
 // TestInspectUnreadable: exit 2 and one line; the other files are shown nevertheless.
 func TestInspectUnreadable(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		says string
@@ -150,6 +154,7 @@ func TestInspectUnreadable(t *testing.T) {
 
 // TestInspectHTML writes a page beside the output.
 func TestInspectHTML(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "page.html")
 	code, out, said := inspect(t, "--html", path, "samples/bailian.jsonl", "samples/mooncake.jsonl")
 	page, err := os.ReadFile(path)
@@ -165,6 +170,7 @@ func TestInspectHTML(t *testing.T) {
 
 // TestInspectSelection reads with the flags of a replay.
 func TestInspectSelection(t *testing.T) {
+	t.Parallel()
 	d := inspectJSON(t, 0, "samples/mooncake.jsonl", "--limit", "100", "--from", "1s")
 	if d.Traces[0].Rows != 100 {
 		t.Errorf("%d rows, want 100", d.Traces[0].Rows)
@@ -173,6 +179,7 @@ func TestInspectSelection(t *testing.T) {
 
 // TestInspectConversation prints every published number, and says how long it took.
 func TestInspectConversation(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("FASTREPLAY_TRACES")
 	if dir == "" {
 		t.Skip("FASTREPLAY_TRACES does not name a folder with mooncake-conversation.jsonl.zst")
@@ -194,6 +201,7 @@ func TestInspectConversation(t *testing.T) {
 
 // TestInspectInstances: the routers stand on the page, side by side and in HTML, for each size of caches.
 func TestInspectInstances(t *testing.T) {
+	t.Parallel()
 	code, out, said := inspect(t, "--instances", "4", "--cache-tokens", "50k", "samples/bailian.jsonl")
 	for _, text := range []string{"\n  on 4 instances, unlimited caches\n", "\n  on 4 instances, 50k tokens of cache each\n", "\n  session   ", "\n  prefix, load bound 1.25 "} {
 		if !strings.Contains(out, text) {

@@ -87,6 +87,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 // TestInstanceHeader: another header, and one that no response has.
 func TestInstanceHeader(t *testing.T) {
 	long(t)
+	t.Parallel()
 	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
 	path := steady(t, 5, 100, 2)
 	for header, want := range map[string]string{"x-served-by": "node 7", "Target-Pod": "pod-a", "x-nobody": ""} {
@@ -108,6 +109,7 @@ func TestInstanceHeader(t *testing.T) {
 
 // TestMockHeaderIsChecked: a header that would break the response is refused.
 func TestMockHeaderIsChecked(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"no colon", "a b: c", ": x", "a: b\r\nc: d"} {
 		p := start(t, nil, "mock", "--header", bad)
 		if code := p.wait(t); code != 2 || !strings.Contains(p.stderr.String(), fmt.Sprintf("header %q: must be NAME: VALUE", bad)) {

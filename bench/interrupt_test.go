@@ -94,6 +94,7 @@ func TestGrace(t *testing.T) {
 
 // TestInterruptBeforeTheStart: nothing is sent and nothing written, whatever the run was waiting for.
 func TestInterruptBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		mock  []string
@@ -146,6 +147,7 @@ func TestInterruptWithoutEffect(t *testing.T) {
 
 // TestTerminalInterrupt: a Ctrl-C goes to the whole process group, and still the embedded mock drains with the run.
 func TestTerminalInterrupt(t *testing.T) {
+	t.Parallel()
 	r := startReplay(t, "samples/mooncake-small.jsonl")
 	until(t, "records reach the disk", func() bool { return r.recorded(t, "ok") > 0 })
 	r.signalAll(t, syscall.SIGINT)
@@ -179,6 +181,7 @@ func TestNohup(t *testing.T) {
 
 // TestReaderLeaves: whoever reads standard output or error may leave, and the run goes on to its end with complete files.
 func TestReaderLeaves(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 300, 150, 10)
 	for name, pipe := range map[string]string{
 		"standard error":  `{ "$@"; echo "exit $?" >&3; } 2>&1 >&4 | head -n 1`,

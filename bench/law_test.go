@@ -28,6 +28,7 @@ type goPackage struct {
 
 // TestLawOfImports: codec (bytes) < sched (time) < engine (sockets) < cmd (people); a package imports only to its left.
 func TestLawOfImports(t *testing.T) {
+	t.Parallel()
 	root := moduleRoot(t)
 	for _, system := range []string{"linux", "darwin"} {
 		packages := listPackages(t, root, system)
@@ -42,6 +43,7 @@ func TestLawOfImports(t *testing.T) {
 
 // TestTopLevel: a new entry at the top level is a decision, not an accident.
 func TestTopLevel(t *testing.T) {
+	t.Parallel()
 	want := []string{
 		".ci", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md",
 		"bench", "cmd", "codec", "engine", "go.mod", "go.sum", "sched", "scripts",
@@ -259,6 +261,7 @@ func TestForbidden(t *testing.T) {
 
 // TestSocket: only engine, wire, probe and cmd open sockets; only engine, wire, host, sched and cmd make system calls.
 func TestSocket(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		from, dep string
 		allowed   bool

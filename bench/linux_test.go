@@ -37,6 +37,7 @@ func command(t *testing.T, line ...string) {
 
 // TestDiskFull: it is said at once, the run goes on, and at the end the terminal has what the disk has not.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	asRoot(t)
 	for _, flags := range [][]string{nil, {"--compress"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
@@ -69,6 +70,7 @@ func TestDiskFull(t *testing.T) {
 
 // TestExportDiskFull: an export that finds no room is said, leaves nothing of itself, and takes nothing of the results away.
 func TestExportDiskFull(t *testing.T) {
+	t.Parallel()
 	asRoot(t)
 	small := t.TempDir()
 	if err := syscall.Mount("fastreplay", small, "tmpfs", 0, "size=128k"); err != nil {
@@ -124,6 +126,7 @@ func newWire(t *testing.T) wire {
 // size the kernel takes each at once; over TLS and with a buffer that may not grow, the rest follows without the lane.
 func TestEthernet(t *testing.T) {
 	long(t)
+	t.Parallel()
 	w := newWire(t)
 	for _, c := range []struct {
 		name       string
@@ -199,6 +202,7 @@ func largerThanAnyBuffer(t *testing.T) int {
 
 // TestFewDescriptors: the limit is raised where the process may, and named where it may not.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("prlimit"); err != nil {
 		t.Skip("needs prlimit")
 	}

@@ -57,6 +57,7 @@ func sent(t *testing.T, file string, args ...string) (*results, map[int64]string
 
 // TestLiteralBodies: what is there word for word arrives so.
 func TestLiteralBodies(t *testing.T) {
+	t.Parallel()
 	file := `{"timestamp":0,"text_input":"Caf\u00e9 é \"q\"\n<&>","output_length":2}
 {"timestamp":1,"messages":[ {"role":"system", "content":"Be  brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]} ],"tools":[ {"type":"function","function":{"name":"f"}} ],"output_length":2,"extra":{"temperature":0.50,"stream":false}}
 {"timestamp":2,"payload":{ "messages" : [] ,"stream":true, "model":"mine" }}
@@ -93,6 +94,7 @@ func TestLiteralBodies(t *testing.T) {
 // TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
 func TestExtraOfMadePrompts(t *testing.T) {
 	long(t)
+	t.Parallel()
 	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
 {"timestamp":1,"input_length":3,"output_length":2}
 `
@@ -117,6 +119,7 @@ func TestExtraOfMadePrompts(t *testing.T) {
 
 // TestPayloadsAreNotSalted: nobody is told of a salt that is not there.
 func TestPayloadsAreNotSalted(t *testing.T) {
+	t.Parallel()
 	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	if err := os.WriteFile(path, []byte(payload), 0o644); err != nil {
@@ -138,6 +141,7 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 
 // TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
 func TestLiteralRecords(t *testing.T) {
+	t.Parallel()
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
 	text, err := os.ReadFile(filepath.Join(r.dir, "requests.jsonl"))
 	if err != nil {
@@ -181,6 +185,7 @@ func TestUntimedTraces(t *testing.T) {
 
 // TestDelaysIgnored: where no turn waits for the one before it, the run says so.
 func TestDelaysIgnored(t *testing.T) {
+	t.Parallel()
 	const note = "the trace's delays are ignored"
 	file := `{"timestamp":0,"session_id":"a","text_input":"x"}` + "\n" + `{"session_id":"a","delay":5,"text_input":"y"}` + "\n"
 	for _, args := range [][]string{{"--concurrency", "2"}, {"--rate", "50"}, {"--rate", "max"}} {
@@ -195,6 +200,7 @@ func TestDelaysIgnored(t *testing.T) {
 
 // TestLiteralsRefused: what an API cannot send.
 func TestLiteralsRefused(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
 	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
@@ -210,6 +216,7 @@ func TestLiteralsRefused(t *testing.T) {
 
 // TestOwnLength: whoever says max_tokens has said how long answers are, and the run does not call them cut short.
 func TestOwnLength(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":40,"output_length":9}`+"\n"), 0o644); err != nil {
@@ -285,6 +292,7 @@ func TestVerbatimIdeal(t *testing.T) {
 // server counts, it says so.
 func TestVerbatimUnknown(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, c := range []struct {
 		says  string
 		known bool

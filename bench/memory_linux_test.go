@@ -65,6 +65,7 @@ const smallGroupRequests = 3000
 
 // TestSmallGroups: where the memory of a container does not hold the requests, they are built during the run, and all are recorded.
 func TestSmallGroups(t *testing.T) {
+	t.Parallel()
 	path, requests := mooncake(t), smallGroupRequests
 	if os.Getenv("FASTREPLAY_WHOLE") != "" {
 		requests = 12_031
@@ -92,6 +93,7 @@ func TestSmallGroups(t *testing.T) {
 
 // TestNoRoomIsSaidBeforeTheStart: what cannot fit is refused, and what bounds it is named.
 func TestNoRoomIsSaidBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 10, 100, 3)
 	t.Run("group", func(t *testing.T) {
 		t.Parallel()
@@ -121,6 +123,7 @@ func tooSmall(t *testing.T, in []string, load, want string) {
 
 // TestKilledLeavesWhatHasEnded: a process that gets no chance to end, as one out of memory, has left the records of what had.
 func TestKilledLeavesWhatHasEnded(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{nil, {"--compress"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			t.Parallel()

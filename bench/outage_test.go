@@ -234,6 +234,7 @@ func deadURL(t *testing.T) string {
 
 // TestTargetDeadFromTheStart: it is refused before anything is sent; who forbids to probe gets its requests failed, and only those.
 func TestTargetDeadFromTheStart(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 100, 400, 4)
 	m, dead := startMock(t), deadURL(t)
 	if said := refused(t, "--trace", load, "--url", m.url, "--url", dead); !strings.Contains(said, "target "+dead+" does not accept connections") {

@@ -19,6 +19,7 @@ func with(args []string, more ...string) []string { return append(slices.Clone(a
 
 // TestPaths replays the same stretch in every way that a server may be spoken to.
 func TestPaths(t *testing.T) {
+	t.Parallel()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	https := []string{"--tls-self-signed"}
 	for _, c := range []struct {
@@ -79,6 +80,7 @@ func hasIPv6() bool {
 
 // TestRefusedCertificate: a certificate that nobody vouches for is refused with the remedy.
 func TestRefusedCertificate(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--tls-self-signed")
 	said := refused(t, with(chat, "--url", m.url)...)
 	if !strings.Contains(said, "certificate") {
@@ -91,6 +93,7 @@ func TestRefusedCertificate(t *testing.T) {
 
 // TestSeveralTargets: requests go round robin, and each target is counted by itself.
 func TestSeveralTargets(t *testing.T) {
+	t.Parallel()
 	a, b := startMock(t), startMock(t)
 	r := run(t, with(chat, "--url", a.url, "--url", b.url+"/v1")...)
 	logs := []map[string][]served{a.stop(t), b.stop(t)}
@@ -113,6 +116,7 @@ func TestSeveralTargets(t *testing.T) {
 
 // TestPlans checks when requests were planned, and how many.
 func TestPlans(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 120, 100, 5)
 	planned := func(r *results) []int64 {
 		slices.SortFunc(r.lines, func(a, b line) int { return int(a.Row - b.Row) })
@@ -161,6 +165,7 @@ func TestPlans(t *testing.T) {
 
 // TestConcurrency: a closed loop never has more in flight than it may, and uses what it may.
 func TestConcurrency(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 120, 1000, 5)
 	m := startMock(t)
 	for _, c := range []struct {
@@ -191,6 +196,7 @@ func TestConcurrency(t *testing.T) {
 
 // TestCap: beside trace times a concurrency is a cap. What it holds back keeps its planned instants and is counted.
 func TestCap(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 120, 1000, 5)
 	m := startMock(t, "--ttft", "20ms")
 	r := run(t, "--trace", load, "--url", m.url, "--fixed-schedule", "--concurrency", "5")
@@ -248,6 +254,7 @@ func TestWarmUp(t *testing.T) {
 
 // TestRepeat: the same content again, at the same distances, and all of it expected in the cache.
 func TestRepeat(t *testing.T) {
+	t.Parallel()
 	load := steady(t, 40, 400, 5) // 97.5 ms and a gap of 2.5 ms
 	m := startMock(t)
 	r := run(t, "--trace", load, "--url", m.url, "--repeat", "3")
@@ -292,6 +299,7 @@ func (r *results) peak() int {
 
 // TestJSON: the summary on standard output is the one on disk, and nothing else is there.
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	r := run(t, with(chat, "--url", m.url, "--json")...)
 	onDisk, err := os.ReadFile(filepath.Join(r.dir, "summary.json"))
@@ -309,6 +317,7 @@ func TestJSON(t *testing.T) {
 
 // TestDryRun sends nothing and writes nothing.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	r := run(t, with(chat, "--url", m.url, "--dry-run")...)
 	if r.code != 0 || len(r.lines) != 0 || !strings.Contains(r.stderr, "60 requests") {

@@ -57,6 +57,7 @@ const (
 // TestRoutersHitWhatTheOracleSays: on four servers each router reaches the hits that inspect foretold from the trace alone, and
 // the prefix-aware one its bound.
 func TestRoutersHitWhatTheOracleSays(t *testing.T) {
+	t.Parallel()
 	path := sharing(t)
 	oracle := foretold(t, path)
 	best := oracle.Of(route.PrefixBoundedName).HitRatio

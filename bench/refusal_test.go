@@ -63,6 +63,7 @@ func TestRefusedBeforeAnybodyIsAsked(t *testing.T) {
 
 // TestBadUsage: exit 2 and one clear line, whatever is wrong before the start.
 func TestBadUsage(t *testing.T) {
+	t.Parallel()
 	m := startMock(t, "--model", "llama")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,6 +109,7 @@ func TestBadUsage(t *testing.T) {
 
 // TestOutputIsNeverOverwritten: a directory with anything in it is refused.
 func TestOutputIsNeverOverwritten(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "requests.jsonl")

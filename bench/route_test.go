@@ -67,6 +67,7 @@ func TestRoutes(t *testing.T) {
 
 // TestRoutesRefused: one line, and where.
 func TestRoutesRefused(t *testing.T) {
+	t.Parallel()
 	heavy, empty := targetsFile(t, "127.0.0.1:1\n127.0.0.1:2 heavy\n"), targetsFile(t, "# nobody\n")
 	for _, c := range []struct {
 		args []string

@@ -17,6 +17,7 @@ import (
 // TestScrape: what the servers count between the samples before and after is what their responses reported, to the token,
 // although probes, a warm-up and an earlier run went before; and every sample is in the file.
 func TestScrape(t *testing.T) {
+	t.Parallel()
 	load := generate(t, "--rows", "300", "--rate", "200", "--input-tokens", "1000:3000", "--output-tokens", "6", "--reuse", "0.5")
 	const model = `odd "name", {v1}\`
 	mocks := []*mockServer{startMock(t, "--model", model), startMock(t, "--model", model)}

@@ -62,6 +62,7 @@ func parrot(key string) http.HandlerFunc {
 
 // TestSecretsStayInside: a key that a server repeats wherever it can is in no file, on no terminal, in no report and in no export.
 func TestSecretsStayInside(t *testing.T) {
+	t.Parallel()
 	const letters = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789/+=-_.'\"^$*()[]{}|?~"
 	rng := rand.New(rand.NewPCG(7, 8))
 	load := generate(t, "--rows", "90", "--rate", "300", "--input-tokens", "300", "--output-tokens", "1")

@@ -124,6 +124,7 @@ func TestSessionsEndWithDuration(t *testing.T) {
 
 // TestSessionsRefused: what cannot be meant.
 func TestSessionsRefused(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"gated", "think"} {
 		if said := refused(t, "samples/azure.csv", "--sessions", mode); !strings.Contains(lastLine(said), "--sessions "+mode+": no request of the selection follows another") {
 			t.Error(said)

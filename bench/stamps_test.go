@@ -161,6 +161,7 @@ func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
 
 // TestKernelTimestampsOff: nothing is stamped, nothing is claimed.
 func TestKernelTimestampsOff(t *testing.T) {
+	t.Parallel()
 	m := startMock(t)
 	r := run(t, "--trace", steady(t, 100, 400, 4), "--url", m.url, "--kernel-timestamps", "off")
 	r.prove(t)
@@ -181,6 +182,7 @@ func TestKernelTimestampsOff(t *testing.T) {
 
 // TestKernelTimestampsRefused: where the kernel cannot show that it stamps, auto says so and goes on, on does not start.
 func TestKernelTimestampsRefused(t *testing.T) {
+	t.Parallel()
 	asRoot(t, "unshare")
 	prefix := []string{"unshare", "--net", "--"} // a network without even loopback
 	command(t, with(prefix, "true")...)
@@ -208,6 +210,7 @@ func TestKernelTimestampsRefused(t *testing.T) {
 // nothing can be written. The answers are read all the same, and the whole upload is known.
 func TestKernelTimestampsOfPartialWrites(t *testing.T) {
 	long(t)
+	t.Parallel()
 	needStamps(t)
 	w := newWire(t)
 	client := with(w.client, withoutNetAdmin(t)...)

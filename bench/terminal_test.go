@@ -34,6 +34,7 @@ func harmless(t *testing.T, what, said string) {
 
 // TestTerminalIsSafe: control characters of traces, servers and results are shown, not obeyed, and files keep them as JSON escapes.
 func TestTerminalIsSafe(t *testing.T) {
+	t.Parallel()
 	quoted := string(must(json.Marshal(evil)))
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -91,6 +91,7 @@ func TestTurns(t *testing.T) {
 
 // TestConvertTurns: what is converted to Mooncake's format sends the same bytes, lengths that were counted included.
 func TestConvertTurns(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"single_turn.jsonl", "multi_turn.jsonl", "sharegpt.json"} {
 		path, to := filepath.Join("samples", name), filepath.Join(t.TempDir(), "converted.jsonl")
 		p := start(t, nil, "convert", path, "--format", "mooncake", "--output", to)

@@ -14,6 +14,7 @@ import (
 // TestGenEveryFormat: what gen makes in any format replays against the mock as it is.
 func TestGenEveryFormat(t *testing.T) {
 	long(t)
+	t.Parallel()
 	for _, format := range trace.Formats() {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
@@ -109,6 +110,7 @@ func TestWordsAreTheReplays(t *testing.T) {
 
 // TestConvertRefusesWords: one line, and no file is left behind.
 func TestConvertRefusesWords(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "converted")
 	p := start(t, nil, "convert", "samples/multi_turn.jsonl", "--format", "single_turn", "--output", path)
 	if code := p.wait(t); code != 2 || !strings.Contains(p.stderr.String(), "row 0 of samples/multi_turn.jsonl is a chat, which single_turn has no place for: write it as mooncake") {
