@@ -226,13 +226,12 @@ func (m *bpe) appendFresh(dst []int32, word string, s *scratch) []int32 {
 		}
 	}
 	m.spell(word, s)
-	m.mergeAll(s)
-	for i := range s.symbols {
-		if s.symbols[i].id != gone {
-			dst = append(dst, s.symbols[i].id)
-		}
-	}
-	return dst
+	return s.mergeAll(dst, m)
+}
+
+func (m *bpe) merge(left, right int32) (merge, bool) {
+	found, ok := m.merges[pairKey(left, right)]
+	return found, ok
 }
 
 // spell fills s.symbols with the word's characters.

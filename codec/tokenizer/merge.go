@@ -18,12 +18,18 @@ func (s *scratch) addSymbol(id int32) {
 	s.symbols = append(s.symbols, symbol{id: id, prev: n - 1, next: -1})
 }
 
+// merger looks up what becomes of two neighbours; false if they do not merge.
+type merger interface {
+	merge(left, right int32) (merge, bool)
+}
+
 // mergeAll merges s.symbols: always the pair of the lowest rank, the leftmost
-// of equals. A heap keeps a word of n characters at n log n.
-func (m *bpe) mergeAll(s *scratch) {
+// of equals. It adds the ids of what is left to dst. A heap keeps a word of n
+// characters at n log n.
+func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 	s.heap = s.heap[:0]
 	for i := range len(s.symbols) - 1 {
-		m.offer(s, int32(i))
+		s.offer(m, int32(i))
 	}
 	for len(s.heap) > 0 {
 		top := s.heap.pop()
@@ -32,7 +38,7 @@ func (m *bpe) mergeAll(s *scratch) {
 			continue
 		}
 		right := &s.symbols[left.next]
-		if now, ok := m.merges[pairKey(left.id, right.id)]; !ok || now.id != top.id {
+		if now, ok := m.merge(left.id, right.id); !ok || now.id != top.id {
 			continue // a neighbour changed since the pair was offered
 		}
 		left.id, left.next = top.id, right.next
@@ -41,18 +47,24 @@ func (m *bpe) mergeAll(s *scratch) {
 			s.symbols[left.next].prev = top.at
 		}
 		if left.prev >= 0 {
-			m.offer(s, left.prev)
+			s.offer(m, left.prev)
 		}
 		if left.next >= 0 {
-			m.offer(s, top.at)
+			s.offer(m, top.at)
 		}
 	}
+	for i := range s.symbols {
+		if s.symbols[i].id != gone {
+			dst = append(dst, s.symbols[i].id)
+		}
+	}
+	return dst
 }
 
 // offer puts the pair at a position into the heap if it has a rank.
-func (m *bpe) offer(s *scratch, at int32) {
+func (s *scratch) offer(m merger, at int32) {
 	left := s.symbols[at]
-	if found, ok := m.merges[pairKey(left.id, s.symbols[left.next].id)]; ok {
+	if found, ok := m.merge(left.id, s.symbols[left.next].id); ok {
 		s.heap.push(candidate{rank: found.rank, at: at, id: found.id})
 	}
 }

@@ -21,6 +21,7 @@ type scratch struct {
 	symbols []symbol
 	heap    candidates
 	nodes   []node
+	word    []byte   // of a built-in vocabulary
 	now     []string // pieces between two pre-tokenizers
 	next    []string
 }

@@ -1,4 +1,4 @@
-"""Encodes varied texts with the reference implementation.
+"""Encodes varied texts with the reference implementations: tokenizers, and tiktoken for the built-in vocabularies.
 
     golden.py DIR     reads DIR/*.json, writes DIR/golden/*.json
 
@@ -11,6 +11,7 @@ import random
 import sys
 from pathlib import Path
 
+import tiktoken
 from tokenizers import Tokenizer
 
 TEXTS = [
@@ -53,6 +54,9 @@ def main() -> None:
     for path in sorted(directory.glob("*.json")):
         tokenizer = Tokenizer.from_file(str(path))
         write(directory / "golden" / path.name, [tokenizer.encode(text).ids for text in texts])
+    for name in ("cl100k_base", "o200k_base"):
+        encoding = tiktoken.get_encoding(name)
+        write(directory / f"golden/{name}.json", [encoding.encode_ordinary(text) for text in texts])
     print(f"{len(texts)} texts", file=sys.stderr)
 
 
