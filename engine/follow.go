@@ -47,8 +47,8 @@ func (r *Run) Turns() *metrics.Turns {
 		return nil
 	}
 	found.OvertakingMS = early.Percentiles(1e6)
-	if r.turns != nil && r.work.Plan.Open() {
-		found.LaterMS = r.turns.heldFor.Percentiles(1e6)
+	if held := r.pacer.held(); held != nil && r.work.Plan.Turns != nil {
+		found.LaterMS = held.Percentiles(1e6)
 	}
 	return &found
 }

@@ -15,10 +15,9 @@ import (
 // MostLanes bounds Config.Lanes.
 const MostLanes = 16
 
-// lanes is how many threads fire. A closed loop needs one, for the first requests: completions release
-// the rest; a plan with a cap, or with turns that wait for others, has one, too.
+// lanes is how many threads fire. If anything but the clock releases requests there is one: those that receive release, too.
 func (r *Run) lanes() int {
-	if !r.work.Plan.Open() || r.limiter != nil || r.turns != nil {
+	if !r.work.Plan.ByClock() {
 		return 1
 	}
 	return min(max(1, r.cfg.Lanes), MostLanes)
@@ -72,108 +71,23 @@ func (r *Run) lane(i int, placed chan<- lanePlacing, start <-chan bool) {
 	if !<-start {
 		return
 	}
-	if r.turns != nil {
-		w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
-		r.fireTurns(w)
-		r.spins[i] = w.Spin()
-		return
-	}
-	if !r.work.Plan.Open() {
-		r.fireClosed(sched.NewWaiter(r.clock, 0, &r.stop)) // nothing there is worth spinning for
-		return
-	}
 	w := sched.NewWaiter(r.clock, r.cfg.Spin, &r.stop)
-	if r.limiter != nil {
-		r.fireCapped(w)
-	} else {
-		r.fireOpen(w)
+	left, over := r.pacer.run(w)
+	if r.work.Plan.Open() {
+		r.spins[i] = w.Spin()
 	}
-	r.spins[i] = w.Spin()
-}
-
-// fireOpen fires what no other lane has claimed, or abandons it when the run is stopped.
-func (r *Run) fireOpen(w *sched.Waiter) {
-	at := r.work.Plan.ReleaseNS
-	for i := r.claim(); i < len(at); i = r.claim() {
-		if w.Wait(at[i]) {
-			r.fire(int32(i))
-		} else {
-			r.unsent(int32(i), r.notItsTime())
-		}
-	}
-}
-
-// from lists the requests from i on.
-func (r *Run) from(i int) (list []int32) {
-	for ; i < r.work.Requests(); i++ {
-		list = append(list, int32(i))
-	}
-	return list
-}
-
-// claim takes the next request that nobody has taken.
-func (r *Run) claim() int { return int(r.next.Add(1) - 1) }
-
-// closedLook is how often the lane of a closed loop looks whether its time is over.
-const closedLook = 10 * time.Millisecond
-
-// fireClosed releases the first requests; each completion then releases another one. At the end of the loop's time, what
-// is left is not part of the run.
-func (r *Run) fireClosed(w *sched.Waiter) {
-	plan := r.work.Plan
-	if !w.Wait(0) {
-		r.abandon(0)
+	if over {
+		r.skip(left)
 		return
 	}
-	r.next.Store(int64(plan.Concurrency))
-	for i := range plan.Concurrency {
-		r.records[i].PlannedNS = 0
-		r.fire(int32(i))
-	}
-	for r.next.Load() < int64(plan.Requests) {
-		waited := w.Wait(min(plan.UntilNS, r.clock.Now()+int64(closedLook)))
-		if r.clock.Now() >= plan.UntilNS {
-			r.skip(r.from(r.takeRest()))
-			return
-		}
-		if !waited {
-			r.abandon(r.takeRest())
-			return
-		}
+	for _, i := range left {
+		r.unsent(i, r.notItsTime())
 	}
 }
 
-// takeRest takes every request of a closed loop that nobody has released and returns the first of them.
-func (r *Run) takeRest() int {
-	n := int64(r.work.Requests())
-	return int(min(r.next.Swap(n), n))
-}
-
-// releaseNext releases the next request of a closed loop or of a plan with a cap, on the goroutine that completed another one.
-func (r *Run) releaseNext() {
-	switch {
-	case r.limiter != nil:
-		r.pass(0, 1)
-		return
-	case r.turns != nil:
-		r.fireAll(r.turns.ready(r, 1))
-		return
-	}
-	if r.work.Plan.Open() || r.stop.Load() {
-		return
-	}
-	now := r.clock.Now()
-	if now >= r.work.Plan.UntilNS {
-		return
-	}
-	if i := r.claim(); i < r.work.Requests() {
-		r.records[i].PlannedNS = now
-		r.fire(int32(i))
-	}
-}
-
-// fire sends request i now: the hot path.
-func (r *Run) fire(i int32) {
+// send sends request i now, which was released for plannedNS: the hot path. Only it sets planned_ns.
+func (r *Run) send(i int32, plannedNS int64) {
+	r.records[i].PlannedNS = plannedNS
 	p := r.place(i)
 	p.fired.Add(1)
 	if !r.work.Images.Ready(int(i)) {
@@ -217,7 +131,7 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 			return
 		}
 		c.wantedNS = wantedNS
-		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && r.heldBackNS(i) == 0
+		late := r.work.Plan.Open() && r.records[i].Resent == 0 && !unbuilt && r.pacer.heldNS(i) == 0
 		if c.start(i, opening) {
 			if late {
 				r.notReady.Add(1)
@@ -236,5 +150,4 @@ func (r *Run) connectFailed(i int32, err error) {
 	rec := &r.records[i]
 	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.line(err.Error())
 	r.finish(i)
-	r.releaseNext()
 }

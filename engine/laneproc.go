@@ -263,7 +263,7 @@ func (l *laneProcess) scan() {
 	for i := l.scanned; i < min(l.board.claimed.Load(), int64(len(l.shots))); i++ {
 		if s := &l.shots[i]; s.state.Load() == shotMissed {
 			s.state.Store(shotSettled)
-			l.run.fire(int32(i))
+			l.run.send(int32(i), s.releaseNS)
 		} else {
 			l.settleRest(int32(i), s)
 		}

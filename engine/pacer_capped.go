@@ -7,91 +7,87 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// limiter lets no more than the plan's cap of requests be in flight. What is due meanwhile is held back, and leaves in order as
-// others end. All of it is guarded by its mutex.
-type limiter struct {
-	sync.Mutex
+// cappedPacer lets at most the plan's cap of requests be in flight. It holds back what is due meanwhile, and releases it in
+// order as others end. The mutex guards all of its fields.
+type cappedPacer struct {
+	pacing
+	mu       sync.Mutex
 	inFlight int
-	due      int     // requests before this one have reached their instants
+	due      int     // the planned instants of the requests before this one have come
 	next     int     // requests before this one have been released
-	heldNS   []int64 // how much later than at its instant each request was released; 0 = at its instant
+	heldBack []int64 // for how many ns each request was held back; 0 = it was not
 	heldFor  *metrics.Distribution
 }
 
-// newLimiter is nil for a plan without a cap.
-func newLimiter(p sched.Plan) *limiter {
-	if p.Cap == 0 {
-		return nil
-	}
-	return &limiter{heldNS: make([]int64, p.Requests), heldFor: metrics.NewHistogram()}
+func newCappedPacer(p pacing) *cappedPacer {
+	return &cappedPacer{pacing: p, heldBack: make([]int64, p.plan.Requests), heldFor: metrics.NewHistogram()}
 }
 
-// fireCapped releases requests at their instants as far as the cap allows, and stays until all have left.
-func (r *Run) fireCapped(w *sched.Waiter) {
-	for _, at := range r.work.Plan.ReleaseNS {
+// run releases requests at their planned instants if the cap allows it, and stays until all have left.
+func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
+	for _, at := range p.plan.ReleaseNS {
 		if !w.Wait(at) {
-			r.abandon(r.takeHeld())
-			return
+			return p.rest(), false
 		}
-		r.pass(1, 0)
+		p.release(1, 0)
 	}
-	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing here is worth spinning for
-	for r.holdsBack() {
-		if !look.Wait(r.clock.Now() + int64(closedLook)) {
-			r.abandon(r.takeHeld())
-			return
+	tick := sched.NewWaiter(p.clock, 0, p.stop) // nothing here is worth spinning for
+	for p.holdsBack() {
+		if !tick.Wait(p.clock.Now() + int64(closedTick)) {
+			return p.rest(), false
 		}
 	}
+	return nil, false
 }
 
-// pass notes that requests are due or have ended, and releases what may leave now.
-func (r *Run) pass(due, ended int) {
-	l := r.limiter
+// done releases what the cap has held back.
+func (p *cappedPacer) done(int32, int64) { p.release(0, 1) }
+
+// release counts requests that are due or have ended, and sends what may leave now.
+func (p *cappedPacer) release(due, ended int) {
 	for {
-		l.Lock()
-		l.due, l.inFlight = l.due+due, l.inFlight-ended
-		if l.next >= l.due || l.inFlight >= r.work.Plan.Cap || r.stop.Load() {
-			if due > 0 && l.next < l.due {
-				l.heldNS[l.due-1] = 1 // at least
+		p.mu.Lock()
+		p.due, p.inFlight = p.due+due, p.inFlight-ended
+		if p.next >= p.due || p.inFlight >= p.plan.Cap || p.stop.Load() {
+			if due > 0 && p.next < p.due {
+				p.heldBack[p.due-1] = 1 // at least
 			}
-			l.Unlock()
+			p.mu.Unlock()
 			return
 		}
-		i := l.next
-		l.next++
-		l.inFlight++
-		if l.heldNS[i] > 0 {
-			l.heldNS[i] = r.clock.Now() - r.work.Plan.ReleaseNS[i]
-			l.heldFor.Add(l.heldNS[i])
+		i := p.next
+		p.next++
+		p.inFlight++
+		if p.heldBack[i] > 0 {
+			p.heldBack[i] = p.clock.Now() - p.plan.ReleaseNS[i]
+			p.heldFor.Add(p.heldBack[i])
 		}
-		l.Unlock()
-		r.fire(int32(i))
+		p.mu.Unlock()
+		p.send(int32(i), p.plan.ReleaseNS[i])
 		due, ended = 0, 0
 	}
 }
 
-// holdsBack tells whether a request waits for others to end.
-func (r *Run) holdsBack() bool {
-	r.limiter.Lock()
-	defer r.limiter.Unlock()
-	return r.limiter.next < r.work.Requests()
+// holdsBack reports whether a request waits for others to end.
+func (p *cappedPacer) holdsBack() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next < p.plan.Requests
 }
 
-// takeHeld takes every request that was not released and returns the first of them.
-func (r *Run) takeHeld() int {
-	r.limiter.Lock()
-	defer r.limiter.Unlock()
-	i := r.limiter.next
-	r.limiter.next = r.work.Requests()
-	return i
+// rest takes every request that was not released.
+func (p *cappedPacer) rest() []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := p.next
+	p.next = p.plan.Requests
+	return requestsFrom(int64(from), int64(p.plan.Requests))
 }
 
-// heldBackNS is how much later than at its instant request i was released because of the cap.
-func (r *Run) heldBackNS(i int32) int64 {
-	if r.limiter == nil {
-		return 0
-	}
-	r.limiter.Lock()
-	defer r.limiter.Unlock()
-	return r.limiter.heldNS[i]
+func (p *cappedPacer) heldNS(i int32) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heldBack[i]
 }
+
+func (p *cappedPacer) held() *metrics.Distribution { return p.heldFor }

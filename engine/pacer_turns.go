@@ -11,11 +11,11 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// turns holds requests back until the turns before them have ended. All of it is guarded by its mutex. Requests are fired
-// outside of it, by whoever gets them from it.
-type turns struct {
-	sync.Mutex
-	plan    sched.Plan
+// turnsPacer holds requests back until the turns before them have ended. The mutex guards all of its fields. It sends requests
+// without holding the mutex.
+type turnsPacer struct {
+	pacing
+	mu      sync.Mutex
 	next    []int32 // the requests that follow request i, as a list: the first is follows[i], behind j comes next[j]
 	follows []int32
 	state   []turnState
@@ -32,18 +32,14 @@ type turnState struct {
 	ended, due, released bool
 }
 
-// newTurns is nil for a plan of which no request waits for another.
-func newTurns(p sched.Plan) *turns {
-	if p.Turns == nil {
-		return nil
-	}
-	n := p.Requests
-	t := &turns{plan: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewHistogram()}
+func newTurnsPacer(p pacing) *turnsPacer {
+	n := p.plan.Requests
+	t := &turnsPacer{pacing: p, next: make([]int32, n), follows: make([]int32, n), state: make([]turnState, n), left: n, heldFor: metrics.NewHistogram()}
 	for i := range t.follows {
 		t.follows[i], t.next[i] = trace.NoTurn, trace.NoTurn
 	}
 	for i := n - 1; i >= 0; i-- { // so that lists are in order
-		if before := p.Turns.After[i]; before != trace.NoTurn {
+		if before := p.plan.Turns.After[i]; before != trace.NoTurn {
 			t.next[i], t.follows[before] = t.follows[before], int32(i)
 		}
 	}
@@ -70,18 +66,18 @@ func (h *thoughts) Pop() any {
 }
 
 // thinks tells whether request i is released a time after the turn before it, not at its own instant.
-func (t *turns) thinks(i int) bool {
+func (t *turnsPacer) thinks(i int) bool {
 	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != trace.NoTurn
 }
 
 // mayLeave tells whether no turn before request i is still to end.
-func (t *turns) mayLeave(i int) bool {
+func (t *turnsPacer) mayLeave(i int) bool {
 	before := t.plan.Turns.After[i]
 	return before == trace.NoTurn || t.state[before].ended
 }
 
 // release takes request i out, to be fired with the instant at which it was released.
-func (t *turns) release(list []thought, i int32, atNS int64) []thought {
+func (t *turnsPacer) release(list []thought, i int32, atNS int64) []thought {
 	if t.plan.Open() && t.plan.Turns.After[i] != trace.NoTurn {
 		t.heldFor.Add(max(0, atNS-t.plan.ReleaseNS[i]))
 	}
@@ -92,11 +88,11 @@ func (t *turns) release(list []thought, i int32, atNS int64) []thought {
 
 // ended notes that request i has ended, at nowNS, and returns what is released by it. A turn whose own instant has come since is
 // released at that.
-func (t *turns) ended(r *Run, i int32, nowNS int64) (leaving []thought) {
-	t.Lock()
-	defer t.Unlock()
+func (t *turnsPacer) ended(i int32, nowNS int64) (leaving []thought) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.state[i].ended = true
-	if r.stop.Load() {
+	if t.stop.Load() {
 		return nil
 	}
 	for j := t.follows[i]; j != trace.NoTurn; j = t.next[j] {
@@ -117,7 +113,7 @@ func (t *turns) ended(r *Run, i int32, nowNS int64) (leaving []thought) {
 }
 
 // notBefore is an instant, or request i's own where that is later and counts.
-func (t *turns) notBefore(i int32, atNS int64) int64 {
+func (t *turnsPacer) notBefore(i int32, atNS int64) int64 {
 	if t.thinks(int(i)) {
 		return atNS
 	}
@@ -125,12 +121,12 @@ func (t *turns) notBefore(i int32, atNS int64) int64 {
 }
 
 // ready gives places of a closed loop back and returns who takes them: whoever waits, then the next in the order.
-func (t *turns) ready(r *Run, freed int) (leaving []thought) {
-	t.Lock()
-	defer t.Unlock()
-	now := r.clock.Now()
+func (t *turnsPacer) ready(freed int) (leaving []thought) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
 	t.free += freed
-	if t.plan.Open() || r.stop.Load() || now >= t.plan.UntilNS {
+	if t.plan.Open() || t.stop.Load() || now >= t.plan.UntilNS {
 		return nil
 	}
 	for t.free > 0 {
@@ -147,7 +143,7 @@ func (t *turns) ready(r *Run, freed int) (leaving []thought) {
 }
 
 // nextInOrder is the first request from at on that may leave now; those that it passes over leave when the turns before them end.
-func (t *turns) nextInOrder() int {
+func (t *turnsPacer) nextInOrder() int {
 	for t.at < t.plan.Requests {
 		i := t.at
 		t.at++
@@ -161,10 +157,10 @@ func (t *turns) nextInOrder() int {
 
 // come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have
 // waited long enough, all before the end of the plan.
-func (t *turns) come(nowNS int64) (leaving []thought) {
+func (t *turnsPacer) come(nowNS int64) (leaving []thought) {
 	nowNS = min(nowNS, t.plan.UntilNS-1)
-	t.Lock()
-	defer t.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for len(t.thought) > 0 && t.thought[0].atNS <= nowNS {
 		x := heap.Pop(&t.thought).(thought)
 		if t.plan.Open() {
@@ -189,9 +185,9 @@ func (t *turns) come(nowNS int64) (leaving []thought) {
 
 // coming is the next instant at which the clock releases something, as far as is known; math.MaxInt64 for none. left is how many
 // requests there are still to be released.
-func (t *turns) coming() (atNS int64, left int) {
-	t.Lock()
-	defer t.Unlock()
+func (t *turnsPacer) coming() (atNS int64, left int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	atNS = math.MaxInt64
 	if len(t.thought) > 0 {
 		atNS = t.thought[0].atNS
@@ -203,9 +199,9 @@ func (t *turns) coming() (atNS int64, left int) {
 }
 
 // rest takes every request that has not been released, in ascending order.
-func (t *turns) rest() (list []int32) {
-	t.Lock()
-	defer t.Unlock()
+func (t *turnsPacer) rest() (list []int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for i := range t.state {
 		if !t.state[i].released {
 			t.state[i].released = true
@@ -216,50 +212,54 @@ func (t *turns) rest() (list []int32) {
 	return list
 }
 
-// turnsLook is how often the lane looks whether an answer has set an instant that is nearer than the next it knows of.
-const turnsLook = time.Millisecond
+// turnsTick is how often the pacer checks whether an answer has set an instant that is nearer than the next it knows of.
+const turnsTick = time.Millisecond
 
-// fireTurns releases what the clock releases, and stays until all have left or the plan's time is over: what is left then is not
-// part of the run.
-func (r *Run) fireTurns(w *sched.Waiter) {
-	look := sched.NewWaiter(r.clock, 0, &r.stop) // nothing there is worth spinning for
-	until := r.work.Plan.UntilNS
-	if !r.work.Plan.Open() && look.Wait(0) {
-		r.fireAll(r.turns.ready(r, r.work.Plan.Concurrency))
+// run releases what the clock releases, and stays until all have left or the plan's time is over.
+func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
+	tick := sched.NewWaiter(t.clock, 0, t.stop) // nothing there is worth spinning for
+	until := t.plan.UntilNS
+	if !t.plan.Open() && tick.Wait(0) {
+		t.sendAll(t.ready(t.plan.Concurrency))
 	}
 	for {
-		at, left := r.turns.coming()
-		if left == 0 {
-			return
+		at, unreleased := t.coming()
+		if unreleased == 0 {
+			return nil, false
 		}
-		waited, soon := false, r.clock.Now()+int64(turnsLook)
-		if at <= soon || at < until && r.work.Plan.Turns.ThinkNS == nil {
+		waited, soon := false, t.clock.Now()+int64(turnsTick)
+		if at <= soon || at < until && t.plan.Turns.ThinkNS == nil {
 			waited = w.Wait(at)
 		} else {
-			waited = look.Wait(min(soon, until))
+			waited = tick.Wait(min(soon, until))
 		}
-		now := r.clock.Now()
+		now := t.clock.Now()
 		if waited {
-			r.fireAll(r.turns.come(now)) // a lane that is late still owes what was due before the end
-			r.fireAll(r.turns.ready(r, 0))
+			t.sendAll(t.come(now)) // if the sender is late, what was due before the end still leaves
+			t.sendAll(t.ready(0))
 		}
-		if now >= until {
-			r.skip(r.turns.rest())
-			return
-		}
-		if !waited {
-			for _, i := range r.turns.rest() {
-				r.unsent(i, r.notItsTime())
-			}
-			return
+		if over = now >= until; over || !waited {
+			return t.rest(), over
 		}
 	}
 }
 
-// fireAll sends requests that were released just now.
-func (r *Run) fireAll(leaving []thought) {
+func (t *turnsPacer) done(i int32, nowNS int64) {
+	t.sendAll(t.ended(i, nowNS))
+	t.sendAll(t.ready(1))
+}
+
+// held is nil in a closed loop, whose requests have no instants of their own.
+func (t *turnsPacer) held() *metrics.Distribution {
+	if !t.plan.Open() {
+		return nil
+	}
+	return t.heldFor
+}
+
+// sendAll sends requests that were released just now.
+func (t *turnsPacer) sendAll(leaving []thought) {
 	for _, x := range leaving {
-		r.records[x.request].PlannedNS = x.atNS
-		r.fire(x.request)
+		t.send(x.request, x.atNS)
 	}
 }

@@ -77,8 +77,8 @@ func (r *Run) Facts() Facts {
 		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
 		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), WholeWrites: r.wholeWrites.Load(), Usage: r.usage, Stamps: r.stampFacts(),
 	}
-	if r.limiter != nil {
-		f.HeldBack = r.limiter.heldFor
+	if r.work.Plan.Cap > 0 {
+		f.HeldBack = r.pacer.held()
 	}
 	return f
 }

@@ -57,8 +57,7 @@ type Run struct {
 	work      *Work
 	sink      Sink
 	clock     *sched.Monotonic
-	limiter   *limiter // nil without a cap on what is in flight
-	turns     *turns   // nil where no request waits for another
+	pacer     pacer
 	balance   *balance // nil where each request's place is settled
 	records   []record.Record
 	peers     []*peer
@@ -77,7 +76,6 @@ type Run struct {
 	ctx     context.Context    // ends when what is in flight is cut
 	abort   context.CancelFunc // ends ctx
 
-	next    atomic.Int64 // the first request that nobody has taken
 	left    atomic.Int64 // requests without a final record
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
@@ -111,11 +109,12 @@ type Run struct {
 // New prepares a run of work; without ideal hits its records expect none.
 func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
 	r := &Run{
-		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(), limiter: newLimiter(work.Plan), turns: newTurns(work.Plan),
+		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
 		records: work.records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}
+	r.pacer = newPacer(pacing{plan: work.Plan, clock: r.clock, stop: &r.stop, send: r.send})
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}
 	}
@@ -240,7 +239,7 @@ func (r *Run) Do() error {
 // receive send too.
 func (r *Run) soleSenders() []int {
 	switch {
-	case !r.work.Plan.Open() || r.limiter != nil || r.turns != nil:
+	case !r.work.Plan.ByClock():
 		return nil
 	case r.remote != nil:
 		return r.remote.threads()
@@ -279,7 +278,6 @@ func (r *Run) complete(c *conn) {
 	r.cfg.History.answered(i, rec, &c.reply.answer)
 	c.release()
 	r.finish(i)
-	r.releaseNext()
 }
 
 // resend gives the request a connection of its own. What became of the first attempt is forgotten.
@@ -293,7 +291,7 @@ func (r *Run) resend(i int32, c *conn) {
 	r.sendLate(i, p)
 }
 
-// finish hands a final record to the recorder.
+// finish hands a final record to the recorder, and lets the pacer release what has waited for it.
 func (r *Run) finish(i int32) {
 	r.work.Images.wrote(i)
 	if r.balance != nil && r.placed(i) {
@@ -302,9 +300,6 @@ func (r *Run) finish(i int32) {
 	now := r.clock.Now()
 	r.noteHistory(i)
 	r.cfg.History.ended(r.clock, i)
-	if r.turns != nil {
-		r.fireAll(r.turns.ended(r, i, now))
-	}
 	for {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {
@@ -313,6 +308,7 @@ func (r *Run) finish(i int32) {
 	}
 	r.done <- i
 	r.settle(1)
+	r.pacer.done(i, now)
 }
 
 // settle counts requests whose fate is known.

@@ -39,13 +39,6 @@ func (r *Run) notItsTime() string {
 	return "the run was interrupted before its time"
 }
 
-// abandon gives the requests from i on the record of a request that was never released.
-func (r *Run) abandon(i int) {
-	for ; i < r.work.Requests(); i++ {
-		r.unsent(int32(i), r.notItsTime())
-	}
-}
-
 // unsent ends a request that was not sent.
 func (r *Run) unsent(i int32, why string) {
 	r.records[i].Outcome, r.records[i].Error = record.NotSent, why

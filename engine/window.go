@@ -169,7 +169,7 @@ func (r *Run) BuiltAhead() *metrics.BuildAhead {
 }
 
 // releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
-func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.heldBackNS(i) }
+func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
 
 // digestRest finds out what the images had in them that were never built in the window, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.

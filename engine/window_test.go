@@ -155,7 +155,7 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &Work{Images: &Images{window: &window{bytes: 9, batches: c.batches}}}, records: make([]record.Record, n)}
+		r := &Run{work: &Work{Images: &Images{window: &window{bytes: 9, batches: c.batches}}}, records: make([]record.Record, n), pacer: &openPacer{}}
 		for i := range r.records {
 			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
@@ -163,7 +163,7 @@ func TestBuiltAhead(t *testing.T) {
 			r.records[i].Outcome = record.NotSent
 		}
 		if c.heldNS != nil {
-			r.limiter = &limiter{heldNS: c.heldNS}
+			r.pacer = &cappedPacer{heldBack: c.heldNS}
 		}
 		got := r.BuiltAhead()
 		least := math.NaN()

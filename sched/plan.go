@@ -76,6 +76,9 @@ func dueBefore(release []int64, atNS int64) int {
 // Open tells whether the plan releases by the clock, as far as its cap allows.
 func (p Plan) Open() bool { return p.Concurrency == 0 }
 
+// ByClock reports whether only the clock releases requests: no answer is waited for.
+func (p Plan) ByClock() bool { return p.Open() && p.Cap == 0 && p.Turns == nil }
+
 // Capped is the open plan with a cap of at least 1 on what is in flight.
 func (p Plan) Capped(inFlight int) (Plan, error) {
 	if inFlight < 1 || !p.Open() {
