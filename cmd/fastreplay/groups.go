@@ -40,14 +40,31 @@ func (g flagGroup) pick(flags *pflag.FlagSet) *pflag.FlagSet {
 	return picked
 }
 
-// groupFlags makes help fit into 80 columns, and that of root and profile list the flags of a replay by group.
+// groupFlags makes help fit into 80 columns, and that of root and profile list the flags of a replay by group. It sets no template of
+// cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
 func groupFlags(root *cobra.Command) {
-	const width, unwrapped = 80, "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	usage := new(cobra.Command).UsageFunc() // cobra's own
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		out := c.OutOrStderr()
+		var text strings.Builder
+		c.SetOut(&text)
+		err := usage(c)
+		c.SetOut(out)
+		unwrapped := strings.TrimRight(c.LocalFlags().FlagUsages(), " \n")
+		fmt.Fprint(out, strings.Replace(text.String(), unwrapped, flagUsages(root, c), 1))
+		return err
+	})
+}
+
+// flagUsages is what help says of the command's flags.
+func flagUsages(root, c *cobra.Command) string {
+	const width = 80
+	if c.Name() != "fastreplay" && c.Name() != "profile" {
+		return strings.TrimRight(c.LocalFlags().FlagUsagesWrapped(width), " \n")
+	}
 	var b strings.Builder
-	b.WriteString(`{{if or (eq .Name "fastreplay") (eq .Name "profile")}}`)
 	for _, g := range flagGroups() {
 		b.WriteString("\n" + g.title + "\n" + g.pick(root.Flags()).FlagUsagesWrapped(width))
 	}
-	fmt.Fprintf(&b, "{{else}}{{.LocalFlags.FlagUsagesWrapped %d | trimTrailingWhitespaces}}{{end}}", width)
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), unwrapped, b.String(), 1))
+	return b.String()
 }

@@ -75,12 +75,26 @@ func newRootCommand() *cobra.Command {
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
-	root.SetVersionTemplate("fastreplay {{.Version}}\n")
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	groupFlags(root)
 	root.SetFlagErrorFunc(unknownFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
+	showVersion(root)
 	return root
+}
+
+// showVersion makes --version print the version without cobra's words around it, and without a template of cobra's (see groupFlags).
+func showVersion(root *cobra.Command) {
+	root.InitDefaultVersionFlag()
+	root.Version = ""
+	run := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if show, err := cmd.Flags().GetBool("version"); err == nil && show {
+			fmt.Fprintf(cmd.OutOrStdout(), "fastreplay %s\n", version)
+			return nil
+		}
+		return run(cmd, args)
+	}
 }

@@ -5,25 +5,11 @@
 package chart
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
 )
-
-//go:embed style.css
-var style string
-
-//go:embed parts.html
-var parts string
-
-// Page is the template of a page. It may use "head", given a title, after which more of the style may follow, and "plots", given []Plot.
-func Page(text string) *template.Template {
-	page := template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(style) }})
-	return template.Must(template.Must(page.Parse(parts)).Parse(text))
-}
 
 // Plot is one kind of picture, of everybody that has it. It is shown if there is one.
 type Plot struct {
@@ -35,7 +21,7 @@ type Plot struct {
 type Figure struct {
 	Title string
 	Keys  []string
-	SVG   template.HTML
+	SVG   HTML
 }
 
 // The size of a picture and of the room that it leaves for axes, in its own units.
@@ -65,7 +51,7 @@ func New(most float64, label func(value float64) string) *Drawing {
 
 // Figure ends the picture.
 func (d *Drawing) Figure(title string, keys ...string) Figure {
-	return Figure{title, keys, template.HTML(d.String() + `</svg>`)}
+	return Figure{title, keys, HTML(d.String() + `</svg>`)}
 }
 
 // add appends an element, formatted as by fmt.

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	_ "embed"
 	"io"
 	"slices"
 	"strings"
@@ -9,33 +8,67 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 )
 
-//go:embed page.html
-var pageTemplate string
-
-// htmlPage is what the template shows.
-type htmlPage struct {
-	Title   string
-	Reports []*Report
-	Names   []string // heads of the columns, empty for a single report
-	Rem     int      // the width in rem from which tables stand beside each other
-	Least   int      // the least width of a table in rem
-	First   int      // the share of its labels in percent
-	Tables  []table
-	Notes   []string
-	Plots   []chart.Plot
-}
-
 // HTML writes the reports as one page that needs nothing else: no scripts, no fonts, no network.
 func HTML(w io.Writer, reports []*Report) error {
 	n, names := len(reports), shortNames(reports)
-	p := htmlPage{
-		Title: strings.Join(names, ", "), Reports: reports, Names: names, Rem: 14 + 7*n, Least: 10 + 8*n, First: 24 + 36/n,
-		Plots: htmlPlots(reports), Notes: htmlNotes(reports), Tables: tables(reports),
+	// Tables stand beside each other from the width of a column on.
+	p := chart.NewPage(strings.Join(names, ", "), pageStyle, 14+7*n, 10+8*n, 24+36/n)
+	for _, r := range reports {
+		if n > 1 && len(r.Findings) > 0 {
+			p.Add("<h3>%s</h3>", r.Trace)
+		}
+		if len(r.Findings) > 0 {
+			p.Add("\n")
+		}
+		for _, f := range r.Findings {
+			p.Add(`<div class="finding %s">`, f.Severity)
+			if f.Severity == "refusal" {
+				p.Add("<b>A replay would refuse this trace.</b> ")
+			}
+			p.Add("%s</div>\n", f.Text)
+		}
 	}
+	p.Add("\n<div class=\"sections\">\n")
 	if n == 1 {
-		p.Names = []string{""}
+		names = []string{""} // heads of the columns
 	}
-	return chart.Page(pageTemplate).Execute(w, p)
+	for _, t := range tables(reports) {
+		addTable(p, t, names)
+	}
+	p.Add("</div>\n")
+	for _, note := range htmlNotes(reports) {
+		p.Add("<p class=\"quiet\">%s</p>\n", note)
+	}
+	p.Add("\n")
+	p.Plots(htmlPlots(reports))
+	return p.Write(w)
+}
+
+// pageStyle is given the width of a column and the least width of a table in rem, and the share of its labels in percent.
+const pageStyle = `.sections { columns: %drem; column-gap: 2.4rem; margin-top: 1rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; table-layout: fixed; width: 100%%; min-width: %drem }
+th:first-child { width: %d%% }
+`
+
+// addTable appends a table with a column for each name.
+func addTable(p *chart.Page, t table, names []string) {
+	p.Add("<div class=\"scroll\"><table>\n<thead><tr><th>%s</th>", t.Title)
+	for _, name := range names {
+		p.Add("<th>%s</th>", name)
+	}
+	p.Add("</tr></thead>\n<tbody>\n")
+	for _, row := range t.Rows {
+		p.Add("<tr>")
+		for i, cell := range row {
+			if i == 0 {
+				p.Add("<th>%s</th>", cell)
+			} else {
+				p.Add("<td>%s</td>", cell)
+			}
+		}
+		p.Add("</tr>\n")
+	}
+	p.Add("</tbody>\n</table></div>\n")
 }
 
 // htmlNotes are the definitions, each once.

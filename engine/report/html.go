@@ -1,7 +1,6 @@
 package report
 
 import (
-	_ "embed"
 	"fmt"
 	"io"
 
@@ -11,19 +10,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-//go:embed page.html
-var pageTemplate string
-
-// htmlPage is what the template shows.
-type htmlPage struct {
-	Title   string
-	Valid   bool
-	Partial bool
-	Reasons []string
-	Notes   []string
-	Numbers [][2]string // label and value
-	Plots   []chart.Plot
-}
+const pageStyle = `.numbers { width: auto; min-width: 20rem }
+.numbers th { width: auto }
+`
 
 // HTML writes the results in dir, whose summary is s, as one page that needs nothing else: no scripts, no fonts, no network.
 // What is drawn by time is made of the records and of the servers' samples, so a killed run has it, too.
@@ -36,14 +25,29 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	if err != nil {
 		return err
 	}
-	p := htmlPage{
-		Title: s.Workload.Trace, Valid: s.Verdict.Valid, Partial: s.Run.Partial, Reasons: s.Verdict.Reasons, Notes: s.Notes,
-		Numbers: htmlNumbers(s), Plots: append(stepPlots(steps), samplePlots(samples)...),
+	title := s.Workload.Trace
+	if title == "" {
+		title = dir
 	}
-	if p.Title == "" {
-		p.Title = dir
+	p := chart.NewPage(title, pageStyle)
+	verdict := "INVALID"
+	if s.Verdict.Valid {
+		verdict = "VALID"
 	}
-	return chart.Page(pageTemplate).Execute(w, p)
+	p.Add("<div class=\"finding%s\"><b>%s</b>%s</div>\n", chart.If(!s.Verdict.Valid, " refusal"), verdict, chart.If(s.Run.Partial, " (partial run)"))
+	for _, reason := range s.Verdict.Reasons {
+		p.Add("<div class=\"finding refusal\">%s</div>\n", reason)
+	}
+	for _, note := range s.Notes {
+		p.Add("<div class=\"finding\">%s</div>\n", note)
+	}
+	p.Add("\n<div class=\"scroll\"><table class=\"numbers\"><tbody>\n")
+	for _, n := range htmlNumbers(s) {
+		p.Add("<tr><th>%s</th><td>%s</td></tr>\n", n[0], n[1])
+	}
+	p.Add("</tbody></table></div>\n")
+	p.Plots(append(stepPlots(steps), samplePlots(samples)...))
+	return p.Write(w)
 }
 
 // timeline makes the steps of time from the records, as the run did.
