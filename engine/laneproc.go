@@ -365,7 +365,7 @@ func (l *laneProcess) kill() {
 
 // give hands a connection's descriptor to the lane. It can be armed when the lane has taken as many messages as returned.
 func (l *laneProcess) give(key uint64, s *socket) (seq int64, err error) {
-	if failed := s.raw.Control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+	if failed := s.control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
 	}
 	if err != nil && l.board.ended.Load() {

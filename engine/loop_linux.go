@@ -51,7 +51,7 @@ type loops struct {
 
 // take gives a new connection to a loop. False: it needs a goroutine of its own.
 func (ls *loops) take(c *conn) (bool, error) {
-	w, ok := c.sock.tcp.(*watched)
+	fd, ok := c.sock.epollFD()
 	if !ok {
 		return false, nil
 	}
@@ -62,7 +62,7 @@ func (ls *loops) take(c *conn) (bool, error) {
 	l := ls.all[int(c.id)%len(ls.all)]
 	c.lags = &l.lags
 	c.receiver.Store(byLoop)
-	return true, l.watch(w.fd, watchedFor, c.key)
+	return true, l.watch(fd, watchedFor, c.key)
 }
 
 func (ls *loops) begin(r *Run) error {
@@ -147,18 +147,17 @@ func (l *loop) close() {
 // ready is told what has happened to a connection.
 func (l *loop) ready(c *conn, events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP
-	w := c.sock.tcp.(*watched)
 	if events&(unix.EPOLLOUT|over) != 0 {
-		w.out.pass()
+		c.sock.wakeWriter()
 	}
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room
 	}
 	if !c.receiver.CompareAndSwap(byLoop, inLoop) {
-		w.in.pass()
+		c.sock.wakeReader()
 		return
 	}
-	if l.read(c, w, events&over != 0) {
+	if l.read(c, events&over != 0) {
 		c.receiver.Store(byLoop)
 	} else {
 		c.receiver.Store(byItself)
@@ -166,9 +165,9 @@ func (l *loop) ready(c *conn, events uint32) {
 }
 
 // read takes what has come on c, to the end of the stream if that has come. False: c has left the loop.
-func (l *loop) read(c *conn, w *watched, toEnd bool) (stays bool) {
+func (l *loop) read(c *conn, toEnd bool) (stays bool) {
 	for {
-		n, err := c.sock.in.readNow(w, l.buf)
+		n, err := c.sock.readNow(l.buf)
 		if err == syscall.EAGAIN {
 			return true
 		}

@@ -225,6 +225,38 @@ func (s *socket) shut() {
 	_ = s.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
+// usesTLS tells whether the connection is encrypted.
+func (s *socket) usesTLS() bool { return s.tls != nil }
+
+// control calls f with the descriptor, which stays open meanwhile.
+func (s *socket) control(f func(fd uintptr)) error { return s.raw.Control(f) }
+
+// noteWrite counts n bytes of a new image that the kernel took from another process, in place of send.
+func (s *socket) noteWrite(n int64) {
+	s.firstOut = n
+	s.bytesOut += n
+}
+
+// leave keeps for flush what the kernel did not take from another process. On a plain connection rest must stay valid until
+// flush returns.
+func (s *socket) leave(rest []byte) {
+	s.spill = rest
+	if s.tls != nil {
+		s.spill = append([]byte(nil), rest...) // the other process's buffer is used again
+	}
+}
+
+// arrival returns the kernel's stamp of what was read last: when the last segment of it had arrived, by the wall clock; 0 = no
+// stamp. isNew: something has been read since arrival was called before. It may be called where the kernel stamps.
+func (s *socket) arrival() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.took() }
+
+// eachSent calls f with what the kernel has said of sent data since the last call. It may be called where the kernel stamps,
+// by anybody.
+func (s *socket) eachSent(f func(sentStamp)) { s.in.sent(f) }
+
+// segment is how many bytes the connection's largest segment has, where the kernel stamps.
+func (s *socket) segment() int64 { return s.in.segment }
+
 // peerTook reports how many bytes the peer's kernel has acknowledged, and false where the system cannot tell.
 func (s *socket) peerTook() (int64, bool) {
 	var acked int64

@@ -99,20 +99,20 @@ func (r *Run) stampFacts() StampFacts {
 // instants is asked after each read, which returned n bytes: their instant and that of the read. They differ where the
 // kernel stamped. On one connection the former never descends, nor is it before its request.
 func (c *conn) instants(n int) (dataNS, readNS int64) {
-	in, wall := c.sock.in, c.run.wall.Load()
-	if in == nil || wall == nil || n == 0 {
+	wall := c.run.wall.Load()
+	if wall == nil || n == 0 {
 		now := c.run.clock.Now()
 		return now, now
 	}
-	fresh := in.took() // or else TLS had the bytes already
-	if in.wallNS == 0 {
+	wallNS, fresh := c.sock.arrival() // not fresh: TLS had the bytes already
+	if wallNS == 0 {
 		if fresh {
 			c.lags.unstamped++
 		}
 		c.dataNS = c.run.clock.Now()
 		return c.dataNS, c.dataNS
 	}
-	at, now, ok := wall.At(in.wallNS)
+	at, now, ok := wall.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
 	c.dataNS = at
 	switch {
@@ -145,14 +145,14 @@ const initialWindow = 10
 // There is one stamp for each write, that of its last byte. The request has departed when that of its first write has, and
 // only where that write fits the first flight: the rest of a longer one waits for acknowledgements.
 func (c *conn) stampSent(rec *record.Record) {
-	in, wall := c.sock.in, c.run.wall.Load()
-	if in == nil || wall == nil || !c.run.cfg.Stamps.Send {
+	wall := c.run.wall.Load()
+	if wall == nil || !c.run.cfg.Stamps.Send {
 		return
 	}
 	first := uint32(c.outBase)
 	length := uint32(c.sock.bytesOut - c.outBase)
-	nearest := uint32(initialWindow * in.segment)
-	in.sent(func(s sentStamp) {
+	nearest := uint32(initialWindow * c.sock.segment())
+	c.sock.eachSent(func(s sentStamp) {
 		at, _, ok := wall.At(s.wallNS)
 		offset := s.key - first // of the byte within the request
 		switch {

@@ -143,6 +143,22 @@ func (w *watched) Close() error {
 	return err
 }
 
+// epollFD is the descriptor that a loop has to watch. False: Go's poller watches it.
+func (s *socket) epollFD() (fd int, ok bool) {
+	w, ok := s.tcp.(*watched)
+	if !ok {
+		return 0, false
+	}
+	return w.fd, true
+}
+
+// readNow reads a watched connection without waiting: syscall.EAGAIN where nothing is there yet.
+func (s *socket) readNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*watched), p) }
+
+// wakeReader lets the one who waits for bytes on a watched connection try again, wakeWriter the one who waits for room.
+func (s *socket) wakeReader() { s.tcp.(*watched).in.pass() }
+func (s *socket) wakeWriter() { s.tcp.(*watched).out.pass() }
+
 func (w *watched) wakeAll() {
 	w.in.pass()
 	w.out.pass()
