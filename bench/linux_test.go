@@ -95,13 +95,13 @@ func TestExportDiskFull(t *testing.T) {
 	}
 }
 
-// wire is two network namespaces joined by a pair of virtual interfaces with the MTU of Ethernet.
-type wire struct {
+// link is two network namespaces joined by a pair of virtual interfaces with the MTU of Ethernet.
+type link struct {
 	client, server []string // prefixes of a command line
 	address        string   // of the server
 }
 
-func newWire(t *testing.T) wire {
+func newWire(t *testing.T) link {
 	t.Helper()
 	asRoot(t, "ip")
 	id := strconv.Itoa(os.Getpid())
@@ -119,7 +119,7 @@ func newWire(t *testing.T) wire {
 		run("-n " + end[0] + " link set lo up")
 	}
 	enter := func(name string) []string { return []string{"ip", "netns", "exec", name} }
-	return wire{enter(client), enter(server), "10.213.7.2"}
+	return link{enter(client), enter(server), "10.213.7.2"}
 }
 
 // TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the image's

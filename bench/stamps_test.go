@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // stamped is what a line has beside the rest where the kernel stamps.
@@ -32,7 +32,7 @@ const clocksAgree = 2_000
 // needStamps skips where the kernel does not stamp.
 func needStamps(t *testing.T) {
 	t.Helper()
-	if err := engine.ProbeStamps(engine.Stamps{Receive: true, Send: true}); err != nil {
+	if err := wire.ProbeStamps(wire.Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
 }

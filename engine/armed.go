@@ -17,7 +17,7 @@ func (c *conn) arm(i int32, s *shot) bool {
 	}
 	c.carry(i, parked, s.releaseNS)
 	s.conn.Store(c.key)
-	if c.sock.usesTLS() && !c.run.remote.put(i, s, c) {
+	if c.sock.UsesTLS() && !c.run.remote.put(i, s, c) {
 		c.drop() // it is broken
 		return false
 	}
@@ -33,7 +33,7 @@ func (c *conn) arm(i int32, s *shot) bool {
 // unclaim gives back a claimed connection that has nothing to send after all.
 func (c *conn) unclaim() {
 	c.request.Store(noRequest)
-	if c.sock.usesTLS() {
+	if c.sock.UsesTLS() {
 		c.drop() // TLS counts what it has encrypted, so it can carry nothing else
 		return
 	}
@@ -109,7 +109,7 @@ func (c *conn) settleShot(i int32) {
 func (c *conn) took(i int32, s *shot) {
 	rec := &c.run.records[i]
 	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
-	c.sock.noteWrite(s.wrote)
+	c.sock.NoteWrite(s.wrote)
 }
 
 // tookPart goes on with a request that the kernel did not take whole from the lane.
@@ -124,7 +124,7 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 		c.endSide()
 		return
 	}
-	c.sock.leave(c.run.remote.bytesOf(i)[s.wrote:])
+	c.sock.Leave(c.run.remote.bytesOf(i)[s.wrote:])
 	c.run.partialWrites.Add(1)
 	c.run.workers.do(c.flushRest)
 }

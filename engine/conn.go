@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // The states of a connection. Whoever takes it out of opening or parked by compare-and-swap owns it: a sender claims it,
@@ -37,7 +38,7 @@ type conn struct {
 	linkSeq int64  // how many messages the lane's process has to have taken before it knows it
 	peer    *peer
 	run     *Run
-	sock    *socket
+	sock    *wire.Socket
 	reply   reply
 	buf     []byte // of a receiver that is a goroutine; made with its first read
 
@@ -76,7 +77,7 @@ const (
 	inLoop                 // a loop reads it now
 )
 
-func newConn(r *Run, p *peer, s *socket) *conn {
+func newConn(r *Run, p *peer, s *wire.Socket) *conn {
 	c := &conn{peer: p, run: r, sock: s, finished: noRequest, over: noRequest, bornNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
@@ -106,7 +107,7 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 	c.lastReadNS.Store(atNS)
 	c.request.Store(i)
 	c.sides.Store(2)
-	c.fresh, c.outBase = from == opening, c.sock.bytesOut
+	c.fresh, c.outBase = from == opening, c.sock.BytesOut()
 	c.writeErr, c.readErr = nil, nil
 	c.noFlush.Store(false)
 }
@@ -115,12 +116,12 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 func (c *conn) write(i int32) {
 	r := c.run
 	rec := &r.records[i]
-	all, err := c.sock.send(r.image(i, c.fresh))
-	if c.sock.sentNS != notYet {
-		rec.SentNS = c.sock.sentNS
+	all, err := c.sock.Send(r.image(i, c.fresh))
+	if c.sock.SentNS() != wire.NotYet {
+		rec.SentNS = c.sock.SentNS()
 		rec.ConnWaitNS = c.waited(rec.SentNS)
 	}
-	rec.WrittenFirstBytes = c.sock.firstOut
+	rec.WrittenFirstBytes = c.sock.FirstOut()
 	r.sent.Add(1)
 	switch {
 	case err != nil:
@@ -154,11 +155,11 @@ var errUnwanted = errors.New("the reply ended before the request was written")
 func (c *conn) flush() {
 	c.writeErr = errUnwanted
 	for !c.noFlush.Load() {
-		c.writeErr = c.sock.flush()
+		c.writeErr = c.sock.Flush()
 		if !errors.Is(c.writeErr, os.ErrDeadlineExceeded) || c.cutReason() != cutNone {
 			break
 		}
-		c.sock.resume()
+		c.sock.Resume()
 	}
 	if c.writeErr == nil {
 		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
@@ -246,7 +247,7 @@ func (c *conn) read() ([]byte, int64, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutReason() != cutNone || c.state.Load() == dead {
 			return nil, at, err
 		}
-		c.sock.resume()
+		c.sock.Resume()
 	}
 }
 
@@ -312,14 +313,14 @@ func (c *conn) closedUnused() {
 
 // bury closes a dead connection and takes it out of the books.
 func (c *conn) bury() {
-	c.sock.close()
+	c.sock.Close()
 	c.peer.forget(c)
 }
 
 // endFlush ends a flush that is still going on: the reply is over, and so is the connection.
 func (c *conn) endFlush() {
 	c.noFlush.Store(true)
-	c.sock.interrupt()
+	c.sock.Interrupt()
 }
 
 // onRead takes what a read has brought of a reply and reports whether that has ended.
@@ -358,7 +359,7 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 	c.beginReply()
 	why := c.cutReason()
 	if why == cutNone && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.sock.resume() // the deadline was an earlier request's, whose end came at the same moment
+		c.sock.Resume() // the deadline was an earlier request's, whose end came at the same moment
 		return false
 	}
 	c.readErr = err
@@ -421,7 +422,7 @@ func (c *conn) brokenOff() bool {
 // all in SIOCOUTQ; 400 of 400 each, Linux 6.18), since acknowledgements are delayed by up to 40 ms. Where the system cannot tell
 // what was acknowledged, a connection that had been idle gets the benefit of the doubt.
 func (c *conn) unread() bool {
-	if c.sock.bytesOut == c.outBase {
+	if c.sock.BytesOut() == c.outBase {
 		return c.writeErr != nil && !errors.Is(c.writeErr, errLaneGone)
 	}
 	ended := errors.Is(c.readErr, io.EOF) || errors.Is(c.readErr, io.ErrUnexpectedEOF)
@@ -429,13 +430,13 @@ func (c *conn) unread() bool {
 	if !ended || errors.Is(c.writeErr, syscall.ECONNRESET) {
 		return false
 	}
-	acked, known := c.sock.peerTook()
+	acked, known := c.sock.PeerTook()
 	// The kernel counts the SYN as a byte acknowledged.
 	return known && acked <= c.outBase+1 || !known && !c.fresh
 }
 
 // countBytes completes the record with what went over the connection.
 func (c *conn) countBytes(rec *record.Record) {
-	rec.BytesSent = c.sock.bytesOut - c.outBase
+	rec.BytesSent = c.sock.BytesOut() - c.outBase
 	rec.BytesReceived = c.reply.bytesIn
 }

@@ -57,7 +57,7 @@ func (c *conn) cutNow(i int32, why cut) {
 	if c.cutReason() == cutNone {
 		c.cut.Store(cutCode(i, why))
 	}
-	c.sock.interrupt()
+	c.sock.Interrupt()
 	c.leaveLoop()
 	c.run.large.changed.Broadcast()
 }
@@ -65,7 +65,7 @@ func (c *conn) cutNow(i int32, why cut) {
 // overdue is asked when request i is over a limit, and tells whether that is the server's doing: all that had come when it was asked
 // first has been read since. What lies unread is our slowness, not the server's.
 func (c *conn) overdue(i int32) bool {
-	came, unread := c.sock.received()
+	came, unread := c.sock.Received()
 	if c.over != i {
 		c.over, c.overCame = i, came
 		return false

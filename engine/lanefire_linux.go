@@ -3,6 +3,7 @@ package engine
 import (
 	"syscall"
 
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -48,7 +49,7 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	if word>>32 != key>>32 {
 		return s.fail(syscall.ENOTCONN)
 	}
-	n, errno := writeNow(uintptr(uint32(word)), l.bytes(s))
+	n, errno := wire.WriteNow(uintptr(uint32(word)), l.bytes(s))
 	s.writtenNS = l.clock.Now()
 	s.wrote = int64(n)
 	l.board.fired.Add(1)
@@ -85,4 +86,4 @@ func (s *shot) fail(errno syscall.Errno) (tell bool) {
 // wakeReplay sends a wake-up. One that does not fit is not missed: others wait to be read.
 //
 //go:nosplit
-func (l *laneServer) wakeReplay() { _, _ = writeNow(laneLinkFD, l.wake[:]) }
+func (l *laneServer) wakeReplay() { _, _ = wire.WriteNow(laneLinkFD, l.wake[:]) }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -199,7 +200,7 @@ func (l *laneProcess) armOne(i int32) {
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(sealedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
+	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.SealedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
 		l.again = append(l.again, i)
 		return
 	}
@@ -224,7 +225,7 @@ func (l *laneProcess) armOne(i int32) {
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
 func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
 	var err error
-	if l.sealed, err = c.sock.seal(l.sealed[:0], l.run.image(i, false)); err != nil {
+	if l.sealed, err = c.sock.Seal(l.sealed[:0], l.run.image(i, false)); err != nil {
 		return false
 	}
 	s.offset, s.size = ^l.stage.put(i, l.sealed), int64(len(l.sealed))
@@ -280,7 +281,7 @@ func (l *laneProcess) settleRest(i int32, s *shot) {
 	case shotFailed:
 		s.state.Store(shotSettled)
 		c := l.run.connOf(s)
-		c.sock.shut() // the reader's side ends too, if it has not
+		c.sock.Shut() // the reader's side ends too, if it has not
 		c.tookPart(i, s, true)
 	}
 }
@@ -364,8 +365,8 @@ func (l *laneProcess) kill() {
 }
 
 // give hands a connection's descriptor to the lane. It can be armed when the lane has taken as many messages as returned.
-func (l *laneProcess) give(key uint64, s *socket) (seq int64, err error) {
-	if failed := s.control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+func (l *laneProcess) give(key uint64, s *wire.Socket) (seq int64, err error) {
+	if failed := s.Control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
 	}
 	if err != nil && l.board.ended.Load() {

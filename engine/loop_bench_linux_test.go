@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -38,7 +39,7 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
 	r := newRun(b, oneThread, w, new(sink))
-	r.peers[0].dial.stamps = Stamps{Receive: ProbeStamps(Stamps{Receive: true}) == nil}
+	r.peers[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
 	r.wall.Store(sched.NewWall(r.clock))
 	l, err := newLoop(r)
 	if err != nil {
@@ -52,7 +53,7 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 		}
 		f := <-accepted
 		b.Cleanup(func() {
-			c.sock.close()
+			c.sock.Close()
 			_ = f.Close()
 		})
 		if !c.start(i, opening) {

@@ -51,7 +51,7 @@ type loops struct {
 
 // take gives a new connection to a loop. False: it needs a goroutine of its own.
 func (ls *loops) take(c *conn) (bool, error) {
-	fd, ok := c.sock.epollFD()
+	fd, ok := c.sock.EpollFD()
 	if !ok {
 		return false, nil
 	}
@@ -148,13 +148,13 @@ func (l *loop) close() {
 func (l *loop) ready(c *conn, events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP
 	if events&(unix.EPOLLOUT|over) != 0 {
-		c.sock.wakeWriter()
+		c.sock.WakeWriter()
 	}
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room
 	}
 	if !c.receiver.CompareAndSwap(byLoop, inLoop) {
-		c.sock.wakeReader()
+		c.sock.WakeReader()
 		return
 	}
 	if l.read(c, events&over != 0) {
@@ -167,7 +167,7 @@ func (l *loop) ready(c *conn, events uint32) {
 // read takes what has come on c, to the end of the stream if that has come. False: c has left the loop.
 func (l *loop) read(c *conn, toEnd bool) (stays bool) {
 	for {
-		n, err := c.sock.readNow(l.buf)
+		n, err := c.sock.ReadNow(l.buf)
 		if err == syscall.EAGAIN {
 			return true
 		}

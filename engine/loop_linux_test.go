@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"io"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -80,7 +78,7 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 	far = <-accepted
 	t.Cleanup(func() {
 		_ = far.Close()
-		near.sock.close()
+		near.sock.Close()
 		r.loops.end()
 		r.receivers.Wait()
 	})
@@ -95,8 +93,8 @@ func TestWatchedWritesWhatThePeerTakes(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789"), 2<<20) // more than two buffers hold
 	wrote := make(chan error)
 	go func() {
-		near.sock.leave(sent)
-		wrote <- near.sock.flush()
+		near.sock.Leave(sent)
+		wrote <- near.sock.Flush()
 	}()
 	got := make([]byte, len(sent))
 	if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, sent) {
@@ -104,35 +102,6 @@ func TestWatchedWritesWhatThePeerTakes(t *testing.T) {
 	}
 	if err := <-wrote; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestWatchedWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
-	near, _ := looped(t)
-	write := func() error {
-		_, err := near.sock.tcp.Write(make([]byte, 64<<20))
-		return err
-	}
-	ended := make(chan error)
-	for _, c := range []struct {
-		end  func()
-		want error
-	}{
-		{near.sock.interrupt, os.ErrDeadlineExceeded},
-		{func() { _ = near.sock.tcp.Close() }, net.ErrClosed},
-	} {
-		near.sock.resume()
-		go func() { ended <- write() }()
-		for !near.sock.tcp.(*watched).out.waits.Load() {
-			time.Sleep(time.Millisecond)
-		}
-		c.end()
-		if err := <-ended; !errors.Is(err, c.want) {
-			t.Errorf("the write ended with %v, want %v", err, c.want)
-		}
-	}
-	if _, err := near.sock.tcp.Write([]byte{1}); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("writing to a closed connection: %v", err)
 	}
 }
 
@@ -152,7 +121,7 @@ func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
 	if answered.request.Load() != 0 {
 		answered, silent = silent, answered
 	}
-	unread := func() int64 { _, n := answered.sock.received(); return n }
+	unread := func() int64 { _, n := answered.sock.Received(); return n }
 	for unread() < int64(len(answer)/2) {
 		time.Sleep(time.Millisecond)
 	}

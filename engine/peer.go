@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // ErrNoRoom means that a peer has as many connections as the descriptor limit leaves it.
@@ -20,7 +21,7 @@ type peer struct {
 	name   string // addr as text, for records
 	target int    // index into the run's targets
 	index  int    // among its target's addresses
-	dial   dialOptions
+	dial   wire.DialOptions
 
 	base   uint32                 // of its connections' places among the run's
 	born   []uint32               // how many connections each id has had
@@ -36,7 +37,7 @@ type peer struct {
 	due                int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
 }
 
-func newPeer(r *Run, target int, addr netip.AddrPort, base, room int, d dialOptions) *peer {
+func newPeer(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *peer {
 	p := &peer{
 		run: r, addr: addr, name: addr.String(), target: target, dial: d,
 		base: uint32(base), table: r.table[base : base+room], born: make([]uint32, room), parked: newIDSet(room), unused: newIDSet(room),
@@ -95,7 +96,7 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 	if !ok {
 		return nil, ErrNoRoom
 	}
-	s, err := dial(ctx, p.run.clock, p.addr, p.dial)
+	s, err := wire.Dial(ctx, p.run.clock, p.addr, p.dial)
 	if err != nil {
 		p.unused.put(id)
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
@@ -107,7 +108,7 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 	c.key = connKey(p.base+id, p.born[id])
 	if l := p.run.remote; l != nil {
 		if c.linkSeq, err = l.give(c.key, s); err != nil {
-			s.close()
+			s.Close()
 			p.unused.put(id)
 			return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 		}

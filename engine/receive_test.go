@@ -17,6 +17,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // The streams of BenchmarkReceive: 50,000 events a second.
@@ -75,10 +76,10 @@ func BenchmarkReceive(b *testing.B) {
 func benchmarkReceive(b *testing.B, watched bool) {
 	w, _ := equalWork(b, benchmarkStreams, openPlan)
 	w.Targets[0].Peers[0] = startStreams(b, w.Images.Largest())
-	stamps := Stamps{Receive: true}
-	if err := ProbeStamps(stamps); err != nil {
+	stamps := wire.Stamps{Receive: true}
+	if err := wire.ProbeStamps(stamps); err != nil {
 		b.Log("events that shared a read are not told apart: ", err)
-		stamps = Stamps{}
+		stamps = wire.Stamps{}
 	}
 	var cpu time.Duration
 	lag := metrics.NewDistribution()
@@ -87,7 +88,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 		r := newRun(b, oneThread, w, k)
 		r.cfg.Spin, r.cfg.Stamps = time.Nanosecond, stamps
 		for _, p := range r.peers {
-			p.dial.watched, p.dial.stamps = watched, stamps
+			p.dial.Watched, p.dial.Stamps = watched, stamps
 		}
 		r.Connect(context.Background())
 		if err := r.Do(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -33,7 +34,7 @@ type Config struct {
 	Resend          Resend        // when a request is sent once more
 	Descriptors     int           // how many sockets the process may open
 	Secrets         *Redactor     // of what servers say
-	Stamps          Stamps        // as ProbeStamps has found to work
+	Stamps          wire.Stamps   // as ProbeStamps has found to work
 	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
 	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
 	History         *History      // puts answers into later turns; nil: all is sent as recorded
@@ -153,10 +154,10 @@ func (r *Run) addPeers() {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
-		d := dialOptions{timeout: r.cfg.ConnectTimeout, serverName: t.Name, sendBuffer: sendBuffer, stamps: r.cfg.Stamps,
-			watched: !t.TLS}
+		d := wire.DialOptions{Timeout: r.cfg.ConnectTimeout, ServerName: t.Name, SendBuffer: sendBuffer, Stamps: r.cfg.Stamps,
+			Watched: !t.TLS}
 		if t.TLS {
-			d.tls = r.cfg.TLS
+			d.TLS = r.cfg.TLS
 		}
 		var of []*peer
 		for i, addr := range t.Peers {
@@ -359,7 +360,7 @@ func (r *Run) hangUp() {
 	for _, p := range r.peers {
 		p.each(func(c *conn) {
 			if c.state.CompareAndSwap(parked, dead) {
-				c.sock.close()
+				c.sock.Close()
 			}
 		})
 	}

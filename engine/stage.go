@@ -54,7 +54,3 @@ func (g *stage) put(request int32, p []byte) (place int64) {
 	g.end = at + int64(len(p))
 	return place
 }
-
-// sealedSize is the most that TLS makes of size bytes: records of 16 kB, each with at most 5 bytes before and 256 behind
-// (RFC 8446, section 5.2).
-func sealedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }

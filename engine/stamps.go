@@ -7,21 +7,12 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
-
-// Stamps says what the kernel stamps on a run's connections.
-//
-// With Receive, the instant of what a read returns is when the kernel received the last segment of it, so that the
-// reader's own lateness is inside no latency. Bytes that the kernel joined before they were read bear the stamp of the last
-// of them: it is never earlier than an event's true arrival and never later than the read. With Send, the kernel tells when
-// a request left and when its peer had acknowledged it.
-type Stamps struct {
-	Receive, Send bool
-}
 
 // StampFacts are what the stamps of a run came to.
 type StampFacts struct {
-	Stamps
+	wire.Stamps
 	Lag        *metrics.Distribution // of reads behind the kernel's stamp; nil without Receive
 	Reads      int64                 // with a stamp that counts
 	Unstamped  int64                 // reads without a stamp: the instant is the reader's
@@ -104,7 +95,7 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 		now := c.run.clock.Now()
 		return now, now
 	}
-	wallNS, fresh := c.sock.arrival() // not fresh: TLS had the bytes already
+	wallNS, fresh := c.sock.Arrival() // not fresh: TLS had the bytes already
 	if wallNS == 0 {
 		if fresh {
 			c.lags.unstamped++
@@ -128,14 +119,6 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	return at, now
 }
 
-// sentStamp is one message of the kernel about what was sent: when the byte of that number, counted on the connection
-// from 0 and modulo 2³², left the machine or was acknowledged.
-type sentStamp struct {
-	acked  bool
-	key    uint32
-	wallNS int64
-}
-
 // initialWindow segments may leave at once on a connection that has rested (RFC 6928).
 const initialWindow = 10
 
@@ -150,16 +133,16 @@ func (c *conn) stampSent(rec *record.Record) {
 		return
 	}
 	first := uint32(c.outBase)
-	length := uint32(c.sock.bytesOut - c.outBase)
-	nearest := uint32(initialWindow * c.sock.segment())
-	c.sock.eachSent(func(s sentStamp) {
-		at, _, ok := wall.At(s.wallNS)
-		offset := s.key - first // of the byte within the request
+	length := uint32(c.sock.BytesOut() - c.outBase)
+	nearest := uint32(initialWindow * c.sock.Segment())
+	c.sock.EachSent(func(s wire.SentStamp) {
+		at, _, ok := wall.At(s.WallNS)
+		offset := s.Key - first // of the byte within the request
 		switch {
 		case !ok || offset >= length:
-		case s.acked && offset == length-1:
+		case s.Acked && offset == length-1:
 			rec.AckedNS = at
-		case !s.acked && offset < nearest:
+		case !s.Acked && offset < nearest:
 			nearest, rec.DepartedNS = offset, at
 		}
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -82,7 +83,7 @@ type replay struct {
 	mock      *embeddedMock
 	runID     string
 	ideal     engine.IdealHits
-	stamps    engine.Stamps
+	stamps    wire.Stamps
 	chunks    *engine.ChunkLog // nil where none is written
 	history   *engine.History  // nil where turns are sent as recorded
 	leftOut   []record.Record  // of requests that are not sent, for they are too long

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
 // The values of --kernel-timestamps.
@@ -23,8 +24,8 @@ func (r *replay) checkStamps(context.Context) error {
 	if r.o.stamps == stampsOff || r.o.dryRun {
 		return nil
 	}
-	want := engine.Stamps{Receive: true, Send: r.o.stamps == stampsSent}
-	err := engine.ProbeStamps(want)
+	want := wire.Stamps{Receive: true, Send: r.o.stamps == stampsSent}
+	err := wire.ProbeStamps(want)
 	switch {
 	case err == nil:
 		r.stamps = want

@@ -1,4 +1,4 @@
-package engine
+package wire
 
 import (
 	"syscall"
@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeNow is send(2) without waiting. It is a raw system call: it returns in microseconds, and a lane that told Go's
+// WriteNow is send(2) without waiting. It is a raw system call: it returns in microseconds, and a lane that told Go's
 // scheduler about it could find its P gone afterwards.
 //
 //go:nosplit
-func writeNow(fd uintptr, p []byte) (int, syscall.Errno) {
+func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	if len(p) == 0 {
 		return 0, 0
 	}

@@ -1,4 +1,4 @@
-package engine
+package wire
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ type errorQueue struct {
 	fetch   func(fd uintptr) // bound once
 	msgs    [sentAtOnce]unix.Mmsghdr
 	control [sentAtOnce][controlBytes]byte
-	got     []sentStamp
+	got     []SentStamp
 }
 
 // newStampedReader makes the kernel stamp what comes on the connection from now on, or nothing with the zero Stamps.
@@ -70,7 +70,7 @@ func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
 	flags := stampReceived
 	if s.Send {
 		flags |= stampSent
-		q := &errorQueue{got: make([]sentStamp, 0, 2*sentAtOnce)}
+		q := &errorQueue{got: make([]SentStamp, 0, 2*sentAtOnce)}
 		q.fetch, r.errors = q.fetchAll, q
 	}
 	var refused error
@@ -172,7 +172,7 @@ func (r *stampedReader) waitReadable() error {
 }
 
 // sent calls f with what the kernel has said of sent data since the last call. Anybody may call it.
-func (r *stampedReader) sent(f func(sentStamp)) {
+func (r *stampedReader) sent(f func(SentStamp)) {
 	q := r.errors
 	if q == nil {
 		return
@@ -204,7 +204,7 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 		for i := range int(n) {
 			at, e := parseStamp(q.control[i][:q.msgs[i].Hdr.Controllen])
 			if at != 0 && e != nil && e.Origin == unix.SO_EE_ORIGIN_TIMESTAMPING && len(q.got) < mostSent {
-				q.got = append(q.got, sentStamp{acked: e.Info == unix.SCM_TSTAMP_ACK, key: e.Data, wallNS: at})
+				q.got = append(q.got, SentStamp{Acked: e.Info == unix.SCM_TSTAMP_ACK, Key: e.Data, WallNS: at})
 			}
 		}
 		if n < sentAtOnce {
@@ -285,9 +285,9 @@ func (r *stampedReader) probe(near, far net.Conn, s Stamps) error {
 			}
 		}
 		received = received || r.wallNS != 0
-		r.sent(func(sent sentStamp) {
-			acked = acked || sent.acked
-			departed = departed || !sent.acked
+		r.sent(func(sent SentStamp) {
+			acked = acked || sent.Acked
+			departed = departed || !sent.Acked
 		})
 		if received && departed && acked {
 			return nil

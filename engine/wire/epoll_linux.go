@@ -1,4 +1,4 @@
-package engine
+package wire
 
 import (
 	"errors"
@@ -112,7 +112,7 @@ func (w *watched) Write(p []byte) (n int, err error) {
 		var some int
 		var failed syscall.Errno
 		err = w.until(func(fd uintptr) bool {
-			some, failed = writeNow(fd, p[n:])
+			some, failed = WriteNow(fd, p[n:])
 			return failed != syscall.EAGAIN
 		}, &w.out)
 		if err == nil && failed != 0 {
@@ -143,8 +143,8 @@ func (w *watched) Close() error {
 	return err
 }
 
-// epollFD is the descriptor that a loop has to watch. False: Go's poller watches it.
-func (s *socket) epollFD() (fd int, ok bool) {
+// EpollFD is the descriptor that a loop has to watch. False: Go's poller watches it.
+func (s *Socket) EpollFD() (fd int, ok bool) {
 	w, ok := s.tcp.(*watched)
 	if !ok {
 		return 0, false
@@ -152,12 +152,12 @@ func (s *socket) epollFD() (fd int, ok bool) {
 	return w.fd, true
 }
 
-// readNow reads a watched connection without waiting: syscall.EAGAIN where nothing is there yet.
-func (s *socket) readNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*watched), p) }
+// ReadNow reads a watched connection without waiting: syscall.EAGAIN where nothing is there yet.
+func (s *Socket) ReadNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*watched), p) }
 
-// wakeReader lets the one who waits for bytes on a watched connection try again, wakeWriter the one who waits for room.
-func (s *socket) wakeReader() { s.tcp.(*watched).in.pass() }
-func (s *socket) wakeWriter() { s.tcp.(*watched).out.pass() }
+// WakeReader lets the one who waits for bytes on a watched connection try again, WakeWriter the one who waits for room.
+func (s *Socket) WakeReader() { s.tcp.(*watched).in.pass() }
+func (s *Socket) WakeWriter() { s.tcp.(*watched).out.pass() }
 
 func (w *watched) wakeAll() {
 	w.in.pass()

@@ -1,0 +1,54 @@
+//go:build unix && !linux
+
+package wire
+
+import (
+	"errors"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// WriteNow is write(2) on a descriptor that Go keeps non-blocking.
+func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
+	for {
+		n, err := unix.Write(int(fd), p)
+		if errno, _ := err.(syscall.Errno); errno != unix.EINTR {
+			return max(n, 0), errno
+		}
+	}
+}
+
+func growSendBuffer(fd uintptr, bytes int) {
+	if bytes > 0 {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, bytes)
+	}
+}
+
+// bytesAcked is not to be had portably.
+func bytesAcked(uintptr) (int64, bool) { return 0, false }
+
+func bytesReceived(uintptr) (came, unread int64) { return 0, 0 }
+
+// stampedReader is the portable twin: there is none.
+type stampedReader struct {
+	wallNS  int64
+	segment int64
+}
+
+func newStampedReader(_ syscall.RawConn, s Stamps) (*stampedReader, error) {
+	if s.Receive {
+		return nil, ProbeStamps(s)
+	}
+	return nil, nil
+}
+
+func (*stampedReader) Read([]byte) (int, error) { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) took() bool               { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) sent(func(SentStamp))     { panic("BUG: no kernel timestamps here") }
+
+// ProbeStamps finds out whether the kernel stamps as s asks. An error says why not.
+func ProbeStamps(Stamps) error { return errors.New("this system has no SO_TIMESTAMPING; Linux has") }
+
+func newWatched(c *net.TCPConn) (tcpConn, error) { return c, nil }

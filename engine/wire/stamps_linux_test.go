@@ -1,0 +1,349 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// connected returns both ends of a connection.
+func connected(t testing.TB, o DialOptions) (near *Socket, far *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	to := ln.Addr().(*net.TCPAddr).AddrPort()
+	o.Timeout = 5 * time.Second
+	near, err = Dial(context.Background(), sched.NewMonotonic(), to, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(near.Close)
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return near, c.(*net.TCPConn)
+}
+
+// stamping returns both ends of a connection, near with stamps, and skips where the kernel does not stamp.
+func stamping(t testing.TB, s Stamps) (near *Socket, far *net.TCPConn) {
+	t.Helper()
+	if err := ProbeStamps(s); err != nil {
+		t.Skip(err)
+	}
+	near, far = connected(t, DialOptions{Stamps: s})
+	for end := time.Now().Add(time.Minute); s.Receive && near.in.wallNS == 0; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the kernel has stopped stamping")
+		}
+		_, _ = far.Write([]byte("x"))
+		if _, err := near.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return near, far
+}
+
+// ulp is how far two readings of one clock may seem out of order: the kernel stamps by a coarser path than a reading.
+const ulp = 1000
+
+func TestReadsBearTheKernelsStamp(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true})
+	b := make([]byte, 100)
+	stamped := 0
+	for range 200 {
+		before := time.Now().UnixNano()
+		if _, err := far.Write(make([]byte, 60)); err != nil {
+			t.Fatal(err)
+		}
+		written := time.Now().UnixNano()
+		n, err := near.Read(b)
+		after := time.Now().UnixNano()
+		if n != 60 || err != nil {
+			t.Fatal(n, err)
+		}
+		if at := near.in.wallNS; at != 0 {
+			stamped++
+			if at < before-ulp || at > after+ulp {
+				t.Errorf("stamped %d, written from %d to %d and read at %d", at, before, written, after)
+			}
+		}
+	}
+	if stamped == 0 {
+		t.Error("no read bears a stamp")
+	}
+}
+
+func TestSegmentsReadAtOnceBearTheLastOnesStamp(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true})
+	_ = far.SetNoDelay(true)
+	b := make([]byte, 100)
+	last := int64(0)
+	for range 5 {
+		last = time.Now().UnixNano()
+		if _, err := far.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 0; n < 5; { // loopback delivers within the write
+		k, err := near.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += k
+	}
+	if at := near.in.wallNS; at != 0 && at < last-ulp {
+		t.Errorf("stamped %d, the last segment was written at %d", at, last)
+	}
+	// A read that takes part of what came bears the same stamp as the rest.
+	if _, err := far.Write(make([]byte, 50)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(near, b[:20]); err != nil {
+		t.Fatal(err)
+	}
+	first := near.in.wallNS
+	if _, err := io.ReadFull(near, b[:30]); err != nil {
+		t.Fatal(err)
+	}
+	if near.in.wallNS != first {
+		t.Errorf("the head of a segment is stamped %d, its tail %d", first, near.in.wallNS)
+	}
+}
+
+func TestStampedReadDoesNotAllocate(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true, Send: true})
+	b, one := make([]byte, 100), []byte("x")
+	n := testing.AllocsPerRun(500, func() {
+		_, _ = far.Write(one)
+		_, _ = near.Read(b)
+		_, _ = near.Send(one)
+		_, _ = far.Read(b)
+		near.in.sent(func(SentStamp) {})
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestSentStampsNameTheirByte: each write makes a stamp of its last byte when it leaves and when it is acknowledged.
+func TestSentStampsNameTheirByte(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true, Send: true})
+	rng := rand.New(rand.NewPCG(1, 1))
+	b := make([]byte, 1<<16)
+	end := uint32(0)
+	for range 50 {
+		n := 1 + rng.IntN(40_000)
+		before := time.Now().UnixNano()
+		if all, err := near.Send(b[:n]); !all || err != nil {
+			t.Fatal(all, err)
+		}
+		end += uint32(n)
+		if _, err := io.ReadFull(far, b[:n]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := far.Write(b[:1]); err != nil { // brings the acknowledgement
+			t.Fatal(err)
+		}
+		if _, err := near.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		departed, acked := int64(0), int64(0)
+		near.in.sent(func(s SentStamp) {
+			switch {
+			case s.Key != end-1:
+				t.Errorf("a stamp of byte %d; the write ended with %d", s.Key, end-1)
+			case s.Acked:
+				acked = s.WallNS
+			default:
+				departed = s.WallNS
+			}
+		})
+		if now := time.Now().UnixNano(); departed < before-ulp || acked < departed-ulp || acked > now+ulp {
+			t.Errorf("sent after %d, departed %d, acked %d, now %d", before, departed, acked, now)
+		}
+	}
+}
+
+// TestStampsBesideAFullBuffer: a stamp that comes while nothing can be written is an event of an error alone, on which
+// Go's poller gives a reader up. The reader goes on, obeys deadlines and notices the end.
+func TestStampsBesideAFullBuffer(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true, Send: true})
+	_ = near.tcp.(*net.TCPConn).SetWriteBuffer(1 << 16)
+	got := make(chan error)
+	b := make([]byte, 10)
+	read := func() { _, err := near.Read(b); got <- err }
+	go read()
+	block := make([]byte, 1<<18)
+	filled := 0
+	for all := true; all && filled < 1<<26; filled += len(block) { // more than any buffer holds
+		var err error
+		if all, err = near.Send(block); err != nil {
+			t.Fatal(err)
+		}
+	}
+	near.Interrupt()
+	if err := <-got; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("a deadline ended the read with %v", err)
+	}
+	near.Resume()
+	go read()
+	flushed := make(chan error)
+	go func() { flushed <- near.Flush() }()
+	if _, err := io.ReadFull(far, make([]byte, filled)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	if err := <-flushed; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-got; err != nil || string(b[:6]) != "answer" {
+		t.Fatalf("read %q, %v", b, err)
+	}
+	go read()
+	near.Close()
+	if err := <-got; !errors.Is(err, net.ErrClosed) && err != io.EOF {
+		t.Errorf("closing ended the read with %v", err)
+	}
+}
+
+// TestNotPollable enters the way out directly.
+func TestNotPollable(t *testing.T) {
+	near, far := stamping(t, Stamps{Receive: true, Send: true})
+	if err := near.in.waitReadable(); err != nil { // for pollWait
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := near.in.waitReadable(); err != nil {
+		t.Fatal(err)
+	}
+	near.Close()
+	if err := near.in.waitReadable(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("waiting on a closed socket: %v", err)
+	}
+}
+
+// message is a control message as the kernel lays it out.
+func message(level, kind int32, data []byte) []byte {
+	b := make([]byte, unix.CmsgSpace(len(data)))
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	h.SetLen(unix.CmsgLen(len(data)))
+	h.Level, h.Type = level, kind
+	copy(b[unix.CmsgLen(0):], data)
+	return b
+}
+
+func TestParseStamp(t *testing.T) {
+	stamp := unix.ScmTimestamping{Ts: [3]unix.Timespec{{Sec: 17, Nsec: 5}, {}, {Sec: 99}}}
+	at := message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING, unsafe.Slice((*byte)(unsafe.Pointer(&stamp)), unsafe.Sizeof(stamp)))
+	fault := unix.SockExtendedErr{Origin: unix.SO_EE_ORIGIN_TIMESTAMPING, Info: unix.SCM_TSTAMP_ACK, Data: 4711}
+	text := unsafe.Slice((*byte)(unsafe.Pointer(&fault)), unsafe.Sizeof(fault))
+	other := message(unix.SOL_SOCKET, unix.SCM_RIGHTS, []byte{1, 2, 3, 4})
+	for _, level := range []int32{unix.SOL_IP, unix.SOL_IPV6} {
+		kind := map[int32]int32{unix.SOL_IP: unix.IP_RECVERR, unix.SOL_IPV6: unix.IPV6_RECVERR}[level]
+		all := append(append(append([]byte(nil), other...), at...), message(level, kind, text)...)
+		if ns, e := parseStamp(all); ns != 17e9+5 || e == nil || *e != fault {
+			t.Errorf("parsed %d, %+v", ns, e)
+		}
+	}
+	for _, none := range [][]byte{nil, other, at[:20], message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING, []byte("short"))} {
+		if ns, e := parseStamp(none); ns != 0 || e != nil {
+			t.Errorf("%x: parsed %d, %+v", none, ns, e)
+		}
+	}
+}
+
+func FuzzParseStamp(f *testing.F) {
+	f.Add(message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING, make([]byte, 48)))
+	f.Add(message(unix.SOL_IP, unix.IP_RECVERR, make([]byte, 32)))
+	f.Add(binary.NativeEndian.AppendUint64(nil, 1<<40))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		if len(b) > 0 { // as the kernel's buffer, aligned
+			b = append(make([]byte, 0, len(b)+8), b...)
+		}
+		parseStamp(b)
+	})
+}
+
+// BenchmarkRead compares a read of what is there with the kernel's stamp with one without.
+func BenchmarkRead(b *testing.B) {
+	const size, ahead = 250, 256
+	for _, c := range []struct {
+		name string
+		Stamps
+	}{{"plain", Stamps{}}, {"stamped", Stamps{Receive: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			near, far := stamping(b, c.Stamps)
+			buf := make([]byte, size)
+			b.ReportAllocs()
+			for left := 0; b.Loop(); left-- {
+				if left == 0 {
+					b.StopTimer()
+					if _, err := far.Write(make([]byte, size*ahead)); err != nil {
+						b.Fatal(err)
+					}
+					left = ahead
+					b.StartTimer()
+				}
+				if n, err := near.Read(buf); n != size || err != nil {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSend is a write of 20 kB by a thread of its own, as the lane's, to a peer that reads it at once; a receiver waits
+// on the connection.
+func BenchmarkSend(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		Stamps
+	}{{"plain", Stamps{}}, {"received", Stamps{Receive: true}}, {"sent", Stamps{Receive: true, Send: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			near, far := stamping(b, c.Stamps)
+			image := make([]byte, 20_000)
+			go func() { _, _ = near.Read(make([]byte, 1)) }()
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			arrived := make([]byte, len(image))
+			var sending time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				began := time.Now()
+				if all, err := near.Send(image); !all || err != nil {
+					b.Fatal(all, err)
+				}
+				sending += time.Since(began)
+				if _, err := io.ReadFull(far, arrived); err != nil {
+					b.Fatal(err)
+				}
+				if near.in != nil {
+					near.in.sent(func(SentStamp) {})
+				}
+			}
+			b.ReportMetric(float64(sending.Nanoseconds())/float64(b.N), "ns-sending/op")
+		})
+	}
+}
