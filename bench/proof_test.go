@@ -10,7 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // prove checks what holds for every run, whatever became of it: one line for each planned request, numbers that agree with
@@ -132,7 +132,7 @@ func (r *results) provePercentiles(t *testing.T) {
 	s := &r.summary
 	for _, d := range []struct {
 		name   string
-		got    *metrics.Percentiles
+		got    *stats.Percentiles
 		unitNS float64
 		okOnly bool
 		of     func(l *line) int64
@@ -153,7 +153,7 @@ func (r *results) provePercentiles(t *testing.T) {
 	}
 }
 
-func provePercentiles(t *testing.T, name string, got *metrics.Percentiles, values []float64) {
+func provePercentiles(t *testing.T, name string, got *stats.Percentiles, values []float64) {
 	t.Helper()
 	if got == nil || len(values) == 0 {
 		if got != nil || len(values) != 0 {

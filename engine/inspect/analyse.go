@@ -80,12 +80,12 @@ func lengths(tokens []int32) Lengths {
 		l.Total += int64(n)
 	}
 	if d := stats.Describe(tokens, 1); d != nil {
-		l.Distribution = *d
+		l.Percentiles = *d
 	}
 	return l
 }
 
-func totals(t *trace.Trace) *Distribution {
+func totals(t *trace.Trace) *stats.Percentiles {
 	var sums []int32 // each of the two is below 2^25
 	for i := range t.Len() {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {

@@ -3,12 +3,7 @@ package inspect
 import (
 	"math"
 	"slices"
-
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
-
-// Distribution describes exact values, as a replay's summary does.
-type Distribution = stats.Percentiles
 
 // binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
 func binned[T int32 | int64](edges []float64, values []T, unit float64) []Bin {

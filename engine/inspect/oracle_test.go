@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -71,7 +72,7 @@ func read(t *testing.T, text string, o trace.Options) *trace.Trace {
 }
 
 // naive is a sorted slice.
-func naive(values []float64) *Distribution {
+func naive(values []float64) *stats.Percentiles {
 	if len(values) == 0 {
 		return nil
 	}
@@ -88,7 +89,7 @@ func naive(values []float64) *Distribution {
 		}
 		panic("no such rank")
 	}
-	return &Distribution{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: at(1), Mean: sum / float64(len(values))}
+	return &stats.Percentiles{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: at(1), Mean: sum / float64(len(values))}
 }
 
 // near compares numbers, pointers to them and distributions.
@@ -112,7 +113,7 @@ func flat(v any) []float64 {
 			return nil
 		}
 		return []float64{*v}
-	case *Distribution:
+	case *stats.Percentiles:
 		if v == nil {
 			return nil
 		}
@@ -234,8 +235,8 @@ func checkLengths(t *testing.T, rows []rawRow, r *Report) {
 	}
 	near(t, "input total", r.InputTokens.Total, total(in))
 	near(t, "output total", r.OutputTokens.Total, total(out))
-	near(t, "input", &r.InputTokens.Distribution, naive(in))
-	near(t, "output", &r.OutputTokens.Distribution, naive(out))
+	near(t, "input", &r.InputTokens.Percentiles, naive(in))
+	near(t, "output", &r.OutputTokens.Percentiles, naive(out))
 	near(t, "together", r.TotalTokens, naive(both))
 	for _, b := range r.InputTokens.Histogram {
 		near(t, "input bin", b.Count, float64(bins[int(b.From)]))

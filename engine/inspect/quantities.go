@@ -11,6 +11,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // quantity is a value of a report, in tables with a column for each report, on the page of one report, or in both.
@@ -110,10 +111,10 @@ func (t *table) fill(quantities []quantity, i, n int) {
 func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} }
 
 // distribution is a line of the page. Tables have some of the percentiles, with a prefix.
-func distribution(line string, d *Distribution, print func(float64) string, prefix string, some ...string) []quantity {
+func distribution(line string, d *stats.Percentiles, print func(float64) string, prefix string, some ...string) []quantity {
 	var all []quantity
 	if d == nil {
-		d, print = &Distribution{}, func(float64) string { return absent }
+		d, print = &stats.Percentiles{}, func(float64) string { return absent }
 	}
 	for i, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99, d.P999, d.Max} {
 		q := quantity{line: line, text: print(v)}
@@ -203,11 +204,11 @@ func (c Context) rows() string {
 }
 
 // known is the distribution; nil where no row says its length.
-func (l *Lengths) known() *Distribution {
+func (l *Lengths) known() *stats.Percentiles {
 	if len(l.Histogram) == 0 {
 		return nil
 	}
-	return &l.Distribution
+	return &l.Percentiles
 }
 
 // total is all tokens that rows say; absent where none does.

@@ -10,6 +10,7 @@ package inspect
 import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Document is what `inspect --json` prints.
@@ -33,18 +34,18 @@ type Report struct {
 
 	Amplify *metrics.Amplify `json:"amplify,omitempty"` // the load multiplied, as in summary.json; all else here is about the load after it; absent without --amplify
 
-	Arrivals     Arrivals        `json:"arrivals"`          // rates and bursts
-	InputTokens  Lengths         `json:"input_tokens"`      // prompt lengths
-	OutputTokens Lengths         `json:"output_tokens"`     // completion lengths
-	TotalTokens  *Distribution   `json:"total_tokens"`      // input and output of a row together
-	Types        []Type          `json:"types"`             // kinds of requests; null if no row names one
-	Sessions     *Sessions       `json:"sessions"`          // conversations; null if no row is part of one
-	Blocks       *Blocks         `json:"blocks"`            // hash ids; null if no row has any
-	Cache        *Cache          `json:"prefix_cache"`      // hits of caches of any size; null without blocks
-	Reuse        *Reuse          `json:"reuse_distance"`    // what lies between two uses of a block; null without blocks
-	Routing      []*route.Oracle `json:"routing,omitempty"` // with --instances: hits by who routes, as routing of summary.json without actual: a part for caches without a limit and one for each of --cache-tokens; absent otherwise
-	Context      *Context        `json:"context"`           // with --max-model-len: rows that exceed it; null otherwise
-	Replay       Replay          `json:"replay"`            // bytes that a replay needs
+	Arrivals     Arrivals           `json:"arrivals"`          // rates and bursts
+	InputTokens  Lengths            `json:"input_tokens"`      // prompt lengths
+	OutputTokens Lengths            `json:"output_tokens"`     // completion lengths
+	TotalTokens  *stats.Percentiles `json:"total_tokens"`      // input and output of a row together
+	Types        []Type             `json:"types"`             // kinds of requests; null if no row names one
+	Sessions     *Sessions          `json:"sessions"`          // conversations; null if no row is part of one
+	Blocks       *Blocks            `json:"blocks"`            // hash ids; null if no row has any
+	Cache        *Cache             `json:"prefix_cache"`      // hits of caches of any size; null without blocks
+	Reuse        *Reuse             `json:"reuse_distance"`    // what lies between two uses of a block; null without blocks
+	Routing      []*route.Oracle    `json:"routing,omitempty"` // with --instances: hits by who routes, as routing of summary.json without actual: a part for caches without a limit and one for each of --cache-tokens; absent otherwise
+	Context      *Context           `json:"context"`           // with --max-model-len: rows that exceed it; null otherwise
+	Replay       Replay             `json:"replay"`            // bytes that a replay needs
 }
 
 // Literal is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
@@ -74,25 +75,25 @@ type Finding struct {
 
 // Arrivals is when the rows come. Instants count from the first row.
 type Arrivals struct {
-	SpanS            float64       `json:"span_s"`                // first to last row
-	RowsPerS         *float64      `json:"rows_per_s"`            // rows / span; null if the span is 0
-	InputTokensPerS  *float64      `json:"input_tokens_per_s"`    // null if the span is 0
-	OutputTokensPerS *float64      `json:"output_tokens_per_s"`   // null if the span is 0
-	Instants         int64         `json:"distinct_instants"`     // different timestamps
-	LargestBurst     int64         `json:"largest_burst"`         // most rows at one instant
-	LargestBurstAtS  float64       `json:"largest_burst_at_s"`    // the first such instant
-	PeakRows         int64         `json:"peak_rows_in_1s"`       // most rows within [t, t + 1 s), any t
-	PeakAtS          float64       `json:"peak_at_s"`             // the first such t that is an arrival
-	GapS             *Distribution `json:"interarrival_s"`        // from a row to the next, 0 within a burst; null below 2 rows
-	GapCV            *float64      `json:"interarrival_cv"`       // standard deviation / mean of the gaps; null if the span is 0
-	BinS             float64       `json:"timeline_bin_s"`        // width of a bin of timeline_rows_per_bin
-	Timeline         []int64       `json:"timeline_rows_per_bin"` // rows by time in 64 bins, the last one closed at the end
+	SpanS            float64            `json:"span_s"`                // first to last row
+	RowsPerS         *float64           `json:"rows_per_s"`            // rows / span; null if the span is 0
+	InputTokensPerS  *float64           `json:"input_tokens_per_s"`    // null if the span is 0
+	OutputTokensPerS *float64           `json:"output_tokens_per_s"`   // null if the span is 0
+	Instants         int64              `json:"distinct_instants"`     // different timestamps
+	LargestBurst     int64              `json:"largest_burst"`         // most rows at one instant
+	LargestBurstAtS  float64            `json:"largest_burst_at_s"`    // the first such instant
+	PeakRows         int64              `json:"peak_rows_in_1s"`       // most rows within [t, t + 1 s), any t
+	PeakAtS          float64            `json:"peak_at_s"`             // the first such t that is an arrival
+	GapS             *stats.Percentiles `json:"interarrival_s"`        // from a row to the next, 0 within a burst; null below 2 rows
+	GapCV            *float64           `json:"interarrival_cv"`       // standard deviation / mean of the gaps; null if the span is 0
+	BinS             float64            `json:"timeline_bin_s"`        // width of a bin of timeline_rows_per_bin
+	Timeline         []int64            `json:"timeline_rows_per_bin"` // rows by time in 64 bins, the last one closed at the end
 }
 
 // Lengths is the tokens of all rows that say them.
 type Lengths struct {
 	Total int64 `json:"total"` // sum over all rows
-	Distribution
+	stats.Percentiles
 	Histogram []Bin `json:"histogram"` // by powers of two
 }
 
@@ -116,20 +117,20 @@ type Type struct {
 // ended depends on how fast one assumes the server was: a turn lasts assumed_ttft_s +
 // (output tokens - 1) × assumed_tpot_s.
 type Sessions struct {
-	Sessions  int64         `json:"sessions"`            // conversations
-	MultiTurn int64         `json:"multi_turn_sessions"` // of two rows or more
-	Turns     *Distribution `json:"turns_per_session"`   // rows of a session in the selection
-	Followups int64         `json:"followup_turns"`      // rows whose parent comes before them in the selection
-	Orphans   int64         `json:"orphan_turns"`        // rows that name a parent that does not
+	Sessions  int64              `json:"sessions"`            // conversations
+	MultiTurn int64              `json:"multi_turn_sessions"` // of two rows or more
+	Turns     *stats.Percentiles `json:"turns_per_session"`   // rows of a session in the selection
+	Followups int64              `json:"followup_turns"`      // rows whose parent comes before them in the selection
+	Orphans   int64              `json:"orphan_turns"`        // rows that name a parent that does not
 
-	GapS   *Distribution `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
-	AtOnce int64         `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
-	TTFTS  float64       `json:"assumed_ttft_s"` // what the next three were computed with (--assume-ttft)
-	TPOTS  float64       `json:"assumed_tpot_s"` // likewise (--assume-tpot)
+	GapS   *stats.Percentiles `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
+	AtOnce int64              `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
+	TTFTS  float64            `json:"assumed_ttft_s"` // what the next three were computed with (--assume-ttft)
+	TPOTS  float64            `json:"assumed_tpot_s"` // likewise (--assume-tpot)
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
-	Overlaps     int64         `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
-	OverlapShare *float64      `json:"overlapping_share"` // overlapping_turns as a share of followup_turns
-	ThinkS       *Distribution `json:"think_time_s"`      // parent's end to the turn's arrival, of those that do not overlap
+	Overlaps     int64              `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
+	OverlapShare *float64           `json:"overlapping_share"` // overlapping_turns as a share of followup_turns
+	ThinkS       *stats.Percentiles `json:"think_time_s"`      // parent's end to the turn's arrival, of those that do not overlap
 }
 
 // Blocks is the hash ids.
@@ -176,11 +177,11 @@ type Capacity struct {
 
 // Reuse is how far back the last use of a repeated block lies.
 type Reuse struct {
-	References      int64         `json:"references"`       // repeated blocks
-	TimeS           *Distribution `json:"time_s"`           // time since the last use of a block; null without any
-	Tokens          *Distribution `json:"tokens"`           // tokens in the other blocks used since, each a whole block; null without any
-	TimeHistogram   []Bin         `json:"time_histogram"`   // of the times, s
-	TokensHistogram []Bin         `json:"tokens_histogram"` // of the tokens
+	References      int64              `json:"references"`       // repeated blocks
+	TimeS           *stats.Percentiles `json:"time_s"`           // time since the last use of a block; null without any
+	Tokens          *stats.Percentiles `json:"tokens"`           // tokens in the other blocks used since, each a whole block; null without any
+	TimeHistogram   []Bin              `json:"time_histogram"`   // of the times, s
+	TokensHistogram []Bin              `json:"tokens_histogram"` // of the tokens
 }
 
 // Context is the rows that a model's context cannot hold.

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // checkPercentiles compares a distribution of the summary with the oracle's,
 // scaled to its unit.
-func checkPercentiles(t *testing.T, name string, got *Percentiles, samples oracle, unitNS float64) {
+func checkPercentiles(t *testing.T, name string, got *stats.Percentiles, samples oracle, unitNS float64) {
 	t.Helper()
 	if got == nil {
 		t.Fatalf("%s is null", name)
@@ -75,7 +76,7 @@ func TestSummaryCopiesWhatTheEngineKnows(t *testing.T) {
 	equal(t, "limits", s.Limits, info.Limits)
 	equal(t, "writes", s.Writes, info.Writes)
 	equal(t, "connections", s.Connections, Connections{Dialled: 9, ClosedIdle: 1, MaxWaitMS: 7.5})
-	equal(t, "client", s.Client, Client{Lanes: 1, WireBytes: 77, ReceiveLagUS: &Percentiles{P50: 41, P90: 41, P95: 41, P99: 41, P999: 41, Max: 41, Mean: 41}})
+	equal(t, "client", s.Client, Client{Lanes: 1, WireBytes: 77, ReceiveLagUS: &stats.Percentiles{P50: 41, P90: 41, P95: 41, P99: 41, P999: 41, Max: 41, Mean: 41}})
 	equal(t, "verdict", s.Verdict, Verdict{Reasons: []string{"2 records could not be written to disk, though this summary counts them: make room and run again", "a reason"}})
 	if s.Requests.Unwritten != 2 || s.Schema != 1 {
 		t.Errorf("unwritten %d, schema %d", s.Requests.Unwritten, s.Schema)

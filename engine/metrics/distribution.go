@@ -20,9 +20,6 @@ const (
 // 4 million requests, whose records take 2 GB.
 const mostExact = 4 << 20
 
-// Percentiles describes one distribution.
-type Percentiles = stats.Percentiles
-
 // Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values (mostExact) it has a
 // histogram instead, whose percentiles are within 0.1 %. Maximum and mean are exact always. A histogram cannot hold negative
 // values (only drift has them, and only through a bug of ours), which have one of their own, nor those above an hour, which
@@ -183,7 +180,7 @@ func atRank(h *hdrhistogram.Histogram, rank int64) int64 {
 }
 
 // Percentiles returns the description in units of unitNS, or nil when empty.
-func (d *Distribution) Percentiles(unitNS float64) *Percentiles {
+func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 	n := d.Count()
 	if n == 0 {
 		return nil
@@ -191,7 +188,7 @@ func (d *Distribution) Percentiles(unitNS float64) *Percentiles {
 	p := stats.Describe(d.exact, unitNS)
 	if p == nil {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
-		p = &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: float64(d.max) / unitNS, FromHistogram: true}
+		p = &stats.Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: float64(d.max) / unitNS, FromHistogram: true}
 	}
 	p.Mean = math.Round(float64(d.sum)/float64(n)) / unitNS
 	return p

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // The oracle of this file: a sorted slice of all samples.
@@ -193,7 +195,7 @@ func TestDistributionAboveAnHour(t *testing.T) {
 func TestPercentilesUnits(t *testing.T) {
 	d := NewDistribution()
 	d.Add(412)
-	want := Percentiles{P50: 0.412, P90: 0.412, P95: 0.412, P99: 0.412, P999: 0.412, Max: 0.412, Mean: 0.412}
+	want := stats.Percentiles{P50: 0.412, P90: 0.412, P95: 0.412, P99: 0.412, P999: 0.412, Max: 0.412, Mean: 0.412}
 	if got := d.Percentiles(1e3); *got != want {
 		t.Errorf("got %+v, want %+v", *got, want)
 	}

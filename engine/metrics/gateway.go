@@ -5,15 +5,16 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Gateway is what a gateway before the servers said of its own time and of theirs, over ok requests.
 type Gateway struct {
-	Requests    int64        `json:"requests"`      // those whose gateway told one of the two times
-	OwnMS       *Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not say
-	UpstreamMS  *Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not say
-	Share       *float64     `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
-	ServerShare *float64     `json:"server_share"`  // of TTFT: upstream_ms
+	Requests    int64              `json:"requests"`      // those whose gateway told one of the two times
+	OwnMS       *stats.Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not say
+	UpstreamMS  *stats.Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not say
+	Share       *float64           `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
+	ServerShare *float64           `json:"server_share"`  // of TTFT: upstream_ms
 }
 
 // gatewayCounts is over ok requests.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // History is what follow-up turns had of what the servers answered in the
@@ -19,7 +20,7 @@ type History struct {
 	// Why the latest answer that was not live was not: of the turns of partly and recorded.
 	Why HistoryGaps `json:"not_live"` // turns by why the latest answer that is not live is not
 
-	MakeUS *Percentiles `json:"make_us"` // time from the end of a turn until the body of the next one was made
+	MakeUS *stats.Percentiles `json:"make_us"` // time from the end of a turn until the body of the next one was made
 }
 
 // HistoryGaps counts turns by why an answer in them is not live.

@@ -71,7 +71,7 @@ func TestHistogramsAgreeWithTheSummary(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range read {
-		p := map[string]*Percentiles{"ttft": s.TTFTMS, "itl": s.ITLMS, "tpot": s.TPOTMS, "e2e": s.E2EMS}[h.Metric]
+		p := map[string]*stats.Percentiles{"ttft": s.TTFTMS, "itl": s.ITLMS, "tpot": s.TPOTMS, "e2e": s.E2EMS}[h.Metric]
 		if p == nil {
 			continue
 		}

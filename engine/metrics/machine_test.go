@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -11,10 +13,10 @@ func ptr[T any](v T) *T { return &v }
 // watched is a sound run of 10 s on 2 cores whose client was watched and lost nothing, with 20 requests late.
 func watched() *Summary {
 	s := sound()
-	s.DriftUS, s.Requests.Late = &Percentiles{P99: 8100}, 20
+	s.DriftUS, s.Requests.Late = &stats.Percentiles{P99: 8100}, 20
 	s.Client.Realtime = true
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
-	s.Client.ReceiveLagUS = &Percentiles{P99: 100}
+	s.Client.ReceiveLagUS = &stats.Percentiles{P99: 100}
 	s.Client.Machine = Machine{ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0)}
 	return s
 }
@@ -44,7 +46,7 @@ func TestWhyDrift(t *testing.T) {
 			steal(s, 0.2, 0.9)
 			c.ThrottledS, c.LaneRunQueueS, c.Lanes = ptr(0.1), ptr(0.3), 3
 			s.BuildAhead = &BuildAhead{LeastLeadMS: ptr(-9.0), Late: 10}
-			s.Cap = &Cap{Held: 10, HeldMS: &Percentiles{Max: 9}}
+			s.Cap = &Cap{Held: 10, HeldMS: &stats.Percentiles{Max: 9}}
 		}, nobody},
 		{"waits of threads that do not send", func(s *Summary, c *Client) { c.RunQueueS = ptr(9.0) }, nobody},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.202, 0.054) },
@@ -64,14 +66,14 @@ func TestWhyDrift(t *testing.T) {
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(25.5)}
 		}, nobody},
 		{"the cap", func(s *Summary, c *Client) {
-			s.Cap = &Cap{InFlight: 8, Held: 11, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+			s.Cap = &Cap{InFlight: 8, Held: 11, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
 		}, driftIs + "the cap of 8 in flight held back 11 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned; raise --concurrency, or lower the rate"},
 		{"a cap that held nothing for longer than drift may be", func(s *Summary, c *Client) {
-			s.Cap = &Cap{InFlight: 8, Held: 500, HeldMS: &Percentiles{P50: 0.2, Max: 5}}
+			s.Cap = &Cap{InFlight: 8, Held: 500, HeldMS: &stats.Percentiles{P50: 0.2, Max: 5}}
 		}, nobody},
 		{"a cap that held nothing", func(s *Summary, c *Client) { s.Cap = &Cap{InFlight: 8} }, nobody},
 		{"everything", func(s *Summary, c *Client) {
-			s.Cap = &Cap{InFlight: 8, Held: 300, HeldMS: &Percentiles{P50: 2, Max: 5.2}}
+			s.Cap = &Cap{InFlight: 8, Held: 300, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 14}
 			steal(s, 3, 0.5)
 			c.ThrottledS, c.LaneRunQueueS, c.RunQueueS, c.Lanes = ptr(1.25), ptr(1.1), ptr(7.0), 1
@@ -118,7 +120,7 @@ func TestWhyReadLate(t *testing.T) {
 	} {
 		s := watched()
 		s.DriftUS.P99, s.Requests.Late = 10, 0
-		s.Client.ReceiveLagUS = &Percentiles{P99: 7200}
+		s.Client.ReceiveLagUS = &stats.Percentiles{P99: 7200}
 		tt.change(s, &s.Client)
 		if got := Judge(s).Reasons; len(got) != 1 || got[0] != readLate+tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Schema is the version of summary.json.
@@ -19,15 +20,15 @@ type Summary struct {
 	Workload Workload `json:"workload"` // what was to be replayed
 	Requests Requests `json:"requests"` // how many requests were planned, sent, answered
 
-	DriftUS       *Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
-	TTFTMS        *Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
-	TTFTPlannedMS *Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
-	TPOTMS        *Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
-	ITLMS         *Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
-	E2EMS         *Percentiles `json:"e2e_ms"`          // last token - sent
-	E2EPlannedMS  *Percentiles `json:"e2e_planned_ms"`  // last token - planned
-	WireDriftUS   *Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
-	UploadMS      *Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
+	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
+	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
+	TTFTPlannedMS *stats.Percentiles `json:"ttft_planned_ms"` // first token chunk - planned, so that no lateness of the client is left out
+	TPOTMS        *stats.Percentiles `json:"tpot_ms"`         // time per output token after the first: (last token - first token) / (completion tokens - 1)
+	ITLMS         *stats.Percentiles `json:"itl_ms"`          // gaps between token chunks; counted in a histogram
+	E2EMS         *stats.Percentiles `json:"e2e_ms"`          // last token - sent
+	E2EPlannedMS  *stats.Percentiles `json:"e2e_planned_ms"`  // last token - planned
+	WireDriftUS   *stats.Percentiles `json:"wire_drift_us"`   // departed - planned, by the kernel's stamps; only with --kernel-timestamps sent
+	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
 
 	Throughput  Throughput    `json:"throughput"`               // what ok requests made of the run's duration
 	InFlight    *float64      `json:"in_flight_mean"`           // requests in flight on average over the run, failed ones too; null if the run has no duration
@@ -204,32 +205,32 @@ type Writes struct {
 
 // Target is one URL that requests went to. Its distributions are as those of the summary.
 type Target struct {
-	URL              string       `json:"url"`                // as given
-	Requests         int64        `json:"requests"`           // that were planned for it
-	OK               int64        `json:"ok"`                 // requests that ended ok
-	Failed           int64        `json:"failed"`             // every outcome but ok
-	DriftUS          *Percentiles `json:"drift_us"`           // as that of the run
-	TTFTMS           *Percentiles `json:"ttft_ms"`            // as that of the run
-	TPOTMS           *Percentiles `json:"tpot_ms"`            // as that of the run
-	ITLMS            *Percentiles `json:"itl_ms"`             // as that of the run
-	E2EMS            *Percentiles `json:"e2e_ms"`             // as that of the run
-	ReportedHitRatio *float64     `json:"reported_hit_ratio"` // by its answers; null if they report none
-	CountedHitRatio  *float64     `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
-	Goodput          *Goodput     `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
+	URL              string             `json:"url"`                // as given
+	Requests         int64              `json:"requests"`           // that were planned for it
+	OK               int64              `json:"ok"`                 // requests that ended ok
+	Failed           int64              `json:"failed"`             // every outcome but ok
+	DriftUS          *stats.Percentiles `json:"drift_us"`           // as that of the run
+	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
+	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
+	ITLMS            *stats.Percentiles `json:"itl_ms"`             // as that of the run
+	E2EMS            *stats.Percentiles `json:"e2e_ms"`             // as that of the run
+	ReportedHitRatio *float64           `json:"reported_hit_ratio"` // by its answers; null if they report none
+	CountedHitRatio  *float64           `json:"counted_hit_ratio"`  // by the server's counters, if its answers report none
+	Goodput          *Goodput           `json:"goodput,omitempty"`  // as that of the run, but share is of the target's requests, and slo is left out
 }
 
 // Part is the share of the requests that one instance or one address got.
 type Part struct {
-	Name             string       `json:"name"`               // of the instance, as its answers say; of an address, the address
-	Requests         int64        `json:"requests"`           // that the instance answered, or that were sent to the address
-	OK               int64        `json:"ok"`                 // requests that ended ok
-	Failed           int64        `json:"failed"`             // every outcome but ok
-	PromptTokens     int64        `json:"prompt_tokens"`      // of its ok requests
-	Share            float64      `json:"share"`              // of the requests of all parts
-	TTFTMS           *Percentiles `json:"ttft_ms"`            // as that of the run
-	TPOTMS           *Percentiles `json:"tpot_ms"`            // as that of the run
-	E2EMS            *Percentiles `json:"e2e_ms"`             // as that of the run
-	ReportedHitRatio *float64     `json:"reported_hit_ratio"` // by its answers; null if they report none
+	Name             string             `json:"name"`               // of the instance, as its answers say; of an address, the address
+	Requests         int64              `json:"requests"`           // that the instance answered, or that were sent to the address
+	OK               int64              `json:"ok"`                 // requests that ended ok
+	Failed           int64              `json:"failed"`             // every outcome but ok
+	PromptTokens     int64              `json:"prompt_tokens"`      // of its ok requests
+	Share            float64            `json:"share"`              // of the requests of all parts
+	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
+	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
+	E2EMS            *stats.Percentiles `json:"e2e_ms"`             // as that of the run
+	ReportedHitRatio *float64           `json:"reported_hit_ratio"` // by its answers; null if they report none
 }
 
 // Breakdown is how requests were spread over instances or addresses.
@@ -245,18 +246,18 @@ type Breakdown struct {
 
 // Turns is what became of the turns of conversations.
 type Turns struct {
-	Sessions     string       `json:"sessions"`       // the mode: strict, gated or think
-	FollowUps    int64        `json:"followup_turns"` // requests that follow another of the run
-	Overtaking   int64        `json:"overtaking"`     // of those: sent before that one had ended
-	OvertakingMS *Percentiles `json:"overtaking_ms"`  // how long before; of those
-	LaterMS      *Percentiles `json:"later_ms"`       // how long after their own instants follow-up turns were released; null if they did not wait, and in a closed loop
+	Sessions     string             `json:"sessions"`       // the mode: strict, gated or think
+	FollowUps    int64              `json:"followup_turns"` // requests that follow another of the run
+	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended
+	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before; of those
+	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own instants follow-up turns were released; null if they did not wait, and in a closed loop
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.
 type Cap struct {
-	InFlight int64        `json:"in_flight"` // the cap: --concurrency
-	Held     int64        `json:"held_back"` // requests that could not leave at their instants
-	HeldMS   *Percentiles `json:"held_ms"`   // for how long the requests of held_back waited
+	InFlight int64              `json:"in_flight"` // the cap: --concurrency
+	Held     int64              `json:"held_back"` // requests that could not leave at their instants
+	HeldMS   *stats.Percentiles `json:"held_ms"`   // for how long the requests of held_back waited
 }
 
 // BuildAhead is how requests were built during the run, where memory did not
@@ -269,17 +270,17 @@ type BuildAhead struct {
 
 // Client is what the load generator itself used.
 type Client struct {
-	CPUS         float64      `json:"cpu_s"`          // processor time during the replay
-	MaxRSSBytes  int64        `json:"max_rss_bytes"`  // most memory of the process
-	GCCycles     int64        `json:"gc_cycles"`      // collections of garbage during the replay
-	Lanes        int          `json:"lanes"`          // sending threads
-	LaneProcess  bool         `json:"lane_process"`   // the sending threads had a process of their own
-	Realtime     bool         `json:"realtime"`       // they had real-time priority
-	SpinUS       float64      `json:"spin_us"`        // how long before an instant they stopped sleeping, at the end of the run
-	LoadS        float64      `json:"load_s"`         // time to read the trace
-	PrebuildS    float64      `json:"prebuild_s"`     // time to build the requests
-	WireBytes    int64        `json:"wire_bytes"`     // size of all requests
-	ReceiveLagUS *Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
+	CPUS         float64            `json:"cpu_s"`          // processor time during the replay
+	MaxRSSBytes  int64              `json:"max_rss_bytes"`  // most memory of the process
+	GCCycles     int64              `json:"gc_cycles"`      // collections of garbage during the replay
+	Lanes        int                `json:"lanes"`          // sending threads
+	LaneProcess  bool               `json:"lane_process"`   // the sending threads had a process of their own
+	Realtime     bool               `json:"realtime"`       // they had real-time priority
+	SpinUS       float64            `json:"spin_us"`        // how long before an instant they stopped sleeping, at the end of the run
+	LoadS        float64            `json:"load_s"`         // time to read the trace
+	PrebuildS    float64            `json:"prebuild_s"`     // time to build the requests
+	WireBytes    int64              `json:"wire_bytes"`     // size of all requests
+	ReceiveLagUS *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
 	Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
 }

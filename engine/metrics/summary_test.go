@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // keys returns the keys of a JSON object in the order of the text.
@@ -138,7 +139,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 			t.Errorf("%s = %s, want null", key, top[key])
 		}
 	}
-	want := Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005}
+	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005}
 	if s.DriftUS == nil || *s.DriftUS != want {
 		t.Errorf("drift %+v, want %+v", s.DriftUS, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // sound is the summary of a run with nothing wrong with it, every number just
@@ -16,14 +17,14 @@ func sound() *Summary {
 		Run:    Run{DurationS: 10, Host: Host{CPUs: 2}},
 		Requests: Requests{Planned: 1000, Sent: 1000, OK: 990, Failed: 10, Resent: 7, Late: 12,
 			ByOutcome: map[string]int64{"ok": 990, "timeout": 10}},
-		DriftUS:  &Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
+		DriftUS:  &stats.Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
 		Tokens:   Tokens{Prompt: 100_000, OverLong: 3},
 		Workload: Workload{InputTokens: 100_000, ShortRows: 3, ShortSurplus: 1000},
 		PrefixCache: PrefixCache{
 			AboveIdealTokens: 1000, AboveIdealRequests: 2,
 		},
 		Writes: Writes{Partial: 400},
-		Client: Client{CPUS: 19, ReceiveLagUS: &Percentiles{P99: 5000, Max: 1e6}},
+		Client: Client{CPUS: 19, ReceiveLagUS: &stats.Percentiles{P99: 5000, Max: 1e6}},
 	}
 }
 

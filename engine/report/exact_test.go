@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // writeRecords writes requests.jsonl into a new directory.
@@ -90,12 +90,12 @@ func TestPercentilesAreTheRecords(t *testing.T) {
 			add("e2e_ms", 1)
 		}
 	}
-	check := func(column string, got *metrics.Percentiles) {
+	check := func(column string, got *stats.Percentiles) {
 		t.Helper()
 		values := columns[column]
 		slices.Sort(values)
 		disc := func(q float64) float64 { return values[int(math.Ceil(q*float64(len(values))-1e-9))-1] }
-		want := metrics.Percentiles{P50: disc(0.5), P90: disc(0.9), P95: disc(0.95), P99: disc(0.99), P999: disc(0.999), Max: disc(1), Mean: got.Mean}
+		want := stats.Percentiles{P50: disc(0.5), P90: disc(0.9), P95: disc(0.95), P99: disc(0.99), P999: disc(0.999), Max: disc(1), Mean: got.Mean}
 		if *got != want {
 			t.Errorf("%s: %+v, want %+v", column, *got, want)
 		}

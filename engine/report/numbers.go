@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // aligned prints ns with its unit two columns wide, so that columns of
@@ -39,7 +39,7 @@ func known(print func(float64) string, v *float64, what string) string {
 }
 
 // spread prints some of a distribution in units of unitNS, what before the first; nothing where there is none.
-func spread(what string, q *metrics.Percentiles, unitNS float64, names ...string) (parts []string) {
+func spread(what string, q *stats.Percentiles, unitNS float64, names ...string) (parts []string) {
 	if q == nil {
 		return nil
 	}

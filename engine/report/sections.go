@@ -10,6 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 func (p *page) verdict(s *metrics.Summary) {
@@ -105,7 +106,7 @@ func outcomes(by map[string]int64) (parts []string) {
 // latency is a distribution whose unit is unitNS nanoseconds.
 type latency struct {
 	label    string
-	q        *metrics.Percentiles
+	q        *stats.Percentiles
 	unitNS   float64
 	optional bool // not said to be absent
 	html     bool // on the HTML page, too
@@ -315,7 +316,7 @@ func (p *page) table(rows [][]string, head ...string) {
 
 func latencyHead() []string { return []string{"requests", "failed", "TTFT p50", "TTFT p99", "hit"} }
 
-func latencyCells(requests, failed int64, ttftMS *metrics.Percentiles, hitRatio *float64) []string {
+func latencyCells(requests, failed int64, ttftMS *stats.Percentiles, hitRatio *float64) []string {
 	p50, p99, hit := "–   ", "–   ", "–  "
 	if ttftMS != nil {
 		p50, p99 = aligned(ttftMS.P50*1e6, 3), aligned(ttftMS.P99*1e6, 3)
