@@ -50,7 +50,7 @@ func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 		}
 	}
 	f := r.Facts()
-	if held := f.HeldBack.Count(); held == 0 || held > late {
+	if held := f.Cap.Held; held == 0 || held > late {
 		t.Errorf("%d held back of %d that left late; want some, and all of them late", held, late)
 	}
 	if f.Dialled > most+1+keeperSpare || f.NotReady != 0 {
@@ -64,8 +64,8 @@ func TestCapThatIsNeverReachedHoldsNothingBack(t *testing.T) {
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	do(t, s, r)
-	if f := r.Facts(); f.HeldBack.Count() != 0 || len(k.records) != 200 {
-		t.Errorf("%d held back, %d records; want 0 and 200", f.HeldBack.Count(), len(k.records))
+	if f := r.Facts(); f.Cap.Held != 0 || len(k.records) != 200 {
+		t.Errorf("%d held back, %d records; want 0 and 200", f.Cap.Held, len(k.records))
 	}
 }
 

@@ -56,14 +56,11 @@ type Facts struct {
 	Cut              bool          // what was in flight, or due, when Config.CutAfter was over
 	Skipped          int64         // requests that the end of the run's time left out …
 	LeftOut          []int32       // … and which, in ascending order
-	Dialled          int64
-	NotReady         int64 // requests that found no connection ready at their deadline and were sent late
-	ClosedIdle       int64 // connections closed by the server between requests
-	WholeWrites      int64 // requests that the kernel took with the first write, re-sends included
-	PartialWrites    int64 // requests of which it took a part with the first write, likewise
 	Usage            host.Usage
 	Stamps           StampFacts
-	HeldBack         *metrics.Distribution // by a cap, for how many ns; nil without one
+	Cap              *metrics.Cap // nil without one
+	metrics.Connections
+	metrics.Writes
 }
 
 // Machine is what the machine took from the run. Call it after Do; nothing is known where that sent nothing.
@@ -74,11 +71,14 @@ func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
 		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
-		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut, Dialled: r.dialled.Load(), NotReady: r.notReady.Load(),
-		EndNS: r.endNS.Load(), ClosedIdle: r.closedIdle.Load(), PartialWrites: r.partialWrites.Load(), WholeWrites: r.wholeWrites.Load(), Usage: r.usage, Stamps: r.stampFacts(),
+		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut,
+		EndNS: r.endNS.Load(), Usage: r.usage, Stamps: r.stampFacts(),
+		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load()},
+		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
 	}
-	if r.work.Plan.Cap > 0 {
-		f.HeldBack = r.pacer.held()
+	if n := r.work.Plan.Cap; n > 0 {
+		held := r.pacer.held()
+		f.Cap = &metrics.Cap{InFlight: int64(n), Held: held.Count(), HeldMS: held.Percentiles(1e6)}
 	}
 	return f
 }

@@ -12,13 +12,8 @@ import (
 
 // StampFacts are what the stamps of a run came to.
 type StampFacts struct {
-	wire.Stamps
-	Lag        *metrics.Distribution // of reads behind the kernel's stamp; nil without Receive
-	Reads      int64                 // with a stamp that counts
-	Unstamped  int64                 // reads without a stamp: the instant is the reader's
-	Dropped    int64                 // stamps not converted, since the wall clock had been set
-	ClockSteps int64                 // how often it was set
-	StepNS     int64                 // the largest of these
+	metrics.Stamps
+	Lag *metrics.Distribution // of reads behind the kernel's stamp; nil without Receive
 }
 
 // lagBatch is how many readings a receiver keeps before it hands them over.
@@ -73,8 +68,8 @@ func (r *Run) keepWall(halt <-chan struct{}) {
 }
 
 func (r *Run) stampFacts() StampFacts {
-	f := StampFacts{Stamps: r.cfg.Stamps}
-	if !f.Receive {
+	f := StampFacts{Stamps: metrics.Stamps{Received: r.cfg.Stamps.Receive, Sent: r.cfg.Stamps.Send}}
+	if !f.Received {
 		return f
 	}
 	r.lags.Lock()
@@ -82,7 +77,8 @@ func (r *Run) stampFacts() StampFacts {
 	f.Lag, f.Unstamped, f.Dropped = r.lags.lag, r.lags.unstamped, r.lags.dropped
 	f.Reads = f.Lag.Count()
 	if w := r.wall.Load(); w != nil {
-		f.ClockSteps, f.StepNS = w.Steps()
+		steps, largestNS := w.Steps()
+		f.ClockSteps, f.StepMS = steps, float64(largestNS)/1e6
 	}
 	return f
 }

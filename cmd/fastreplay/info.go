@@ -12,41 +12,19 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// info is what the summary says besides the measurements.
-func (r *replay) info(f engine.Facts) metrics.RunInfo {
-	return metrics.RunInfo{
+// info is the part of the summary that the collector does not count.
+func (r *replay) info(f engine.Facts) metrics.Summary {
+	return metrics.Summary{
 		Run:      r.runInfo(f),
 		Workload: r.workloadInfo(f),
 		Client: metrics.Client{
 			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: f.Lanes, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
 			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
-			Stamps: stampInfo(f.Stamps),
+			Stamps: &f.Stamps.Stamps, ReceiveLagUS: f.Stamps.Lag.Percentiles(1e3),
 		},
-		Cap:         r.capInfo(f),
-		Amplify:     r.amplify,
-		Connections: metrics.Connections{Dialled: f.Dialled, NotReady: f.NotReady, ClosedIdle: f.ClosedIdle},
-		Writes:      metrics.Writes{Whole: f.WholeWrites, Partial: f.PartialWrites},
-		Limits:      r.o.limits,
-		ReceiveLag:  f.Stamps.Lag,
-		Planned:     int64(r.work.Requests()+len(r.leftOut)) - f.Skipped,
-		CacheOff:    r.work.CacheOff,
-		Unknown:     r.unknown,
-		Unproven:    r.unproven,
-		Notes:       slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
-	}
-}
-
-// capInfo is what a cap on the requests in flight did; nil without one.
-func (r *replay) capInfo(f engine.Facts) *metrics.Cap {
-	if f.HeldBack == nil {
-		return nil
-	}
-	return &metrics.Cap{InFlight: int64(r.work.Plan.Cap), Held: f.HeldBack.Count(), HeldMS: f.HeldBack.Percentiles(1e6)}
-}
-
-func stampInfo(f engine.StampFacts) *metrics.Stamps {
-	return &metrics.Stamps{
-		Received: f.Receive, Sent: f.Send, Reads: f.Reads, Unstamped: f.Unstamped, Dropped: f.Dropped, ClockSteps: f.ClockSteps, StepMS: float64(f.StepNS) / 1e6,
+		Requests:    metrics.Requests{Planned: int64(r.work.Requests()+len(r.leftOut)) - f.Skipped},
+		Connections: f.Connections, Writes: f.Writes, Cap: f.Cap, Amplify: r.amplify, Limits: r.o.limits,
+		Notes: slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
 	}
 }
 

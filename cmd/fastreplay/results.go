@@ -71,15 +71,13 @@ func (s *results) conclude(run *engine.Run) error {
 	info := s.r.info(facts)
 	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
 	info.Servers = s.servers.summary()
-	info.Unwritten, info.Shortfall = unwritten, run.Shortfall(s.collector.CountedHits(info.Servers))
+	info.Requests.Unwritten = unwritten
+	info.PrefixCache.Shortfall, info.PrefixCache.OvertakenTokens = run.Shortfall(s.collector.CountedHits(info.Servers)), run.OvertakenTokens()
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
-	info.Routing = run.Oracle()
-	info.History, info.BuildAhead = run.History(), run.BuiltAhead()
-	info.Overtaken = run.OvertakenTokens()
-	info.Client.Machine = run.Machine()
-	summary := s.collector.Summary(info)
+	info.Routing, info.History, info.BuildAhead, info.Client.Machine = run.Oracle(), run.History(), run.BuiltAhead(), run.Machine()
+	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: s.r.work.CacheOff})
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, facts.StartedAt, end), report.WriteSummary(s.dir, summary),

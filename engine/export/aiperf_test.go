@@ -221,7 +221,7 @@ func TestAIPerfAbsent(t *testing.T) {
 	empty.FirstTokenNS, empty.FirstTextNS = record.None, record.None
 	empty.InputTokens, empty.PromptTokens, empty.CompletionTokens, empty.CachedTokens = record.None, record.None, record.None, record.None
 	empty.TokensFrom = record.TokensUnknown
-	rated := func(i *metrics.RunInfo) { i.Run.Pace = "300 requests/s" }
+	rated := func(i *metrics.Summary) { i.Run.Pace = "300 requests/s" }
 	for name, c := range map[string]struct {
 		records []record.Record
 		want    []string
@@ -246,7 +246,7 @@ func TestAIPerfAbsent(t *testing.T) {
 
 // TestAIPerfInterrupted: an interrupted run is marked as theirs are.
 func TestAIPerfInterrupted(t *testing.T) {
-	dir := resultsDir(t, mixed(24), nil, func(i *metrics.RunInfo) { i.Run.Partial = true })
+	dir := resultsDir(t, mixed(24), nil, func(i *metrics.Summary) { i.Run.Partial = true })
 	write(t, dir, "aiperf")
 	if got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")); got["was_cancelled"] != true {
 		t.Errorf("was_cancelled is %v", got["was_cancelled"])

@@ -22,7 +22,7 @@ const target = "http://127.0.0.1:8000"
 var started = time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
 
 // resultsDir writes results as a run does: its records, its gaps between chunks, and what change makes of its facts.
-func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change func(*metrics.RunInfo)) string {
+func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change func(*metrics.Summary)) string {
 	t.Helper()
 	dir := t.TempDir()
 	w, err := report.NewWriter(dir, report.WriterOptions{})
@@ -37,8 +37,8 @@ func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change fu
 	if len(gapsNS) > 0 {
 		c.AddGaps(0, gapsNS)
 	}
-	info := metrics.RunInfo{
-		Planned: int64(len(records)), Limits: metrics.DefaultLimits(),
+	info := metrics.Summary{
+		Requests: metrics.Requests{Planned: int64(len(records))}, Limits: metrics.DefaultLimits(),
 		Run: metrics.Run{StartedAt: started, DurationS: 12.5, Pace: metrics.TraceTime, API: "completions", Model: "llama", Version: "v1"},
 	}
 	if change != nil {
@@ -50,7 +50,7 @@ func resultsDir(t *testing.T, records []record.Record, gapsNS []int64, change fu
 	if err := report.WriteHistograms(dir, c, started, started.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if err := report.WriteSummary(dir, c.Summary(info)); err != nil {
+	if err := report.WriteSummary(dir, c.Summary(info, metrics.Probed{})); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -12,7 +12,7 @@ import (
 )
 
 // vllmOf exports to vLLM's format and reads the file.
-func vllmOf(t *testing.T, records []record.Record, gapsNS []int64, change func(*metrics.RunInfo)) object {
+func vllmOf(t *testing.T, records []record.Record, gapsNS []int64, change func(*metrics.Summary)) object {
 	t.Helper()
 	dir := resultsDir(t, records, gapsNS, change)
 	write(t, dir, "vllm")
@@ -165,7 +165,7 @@ func TestVLLMTraffic(t *testing.T) {
 			object{"request_rate": "inf", "ramp_up_strategy": "linear", "ramp_up_start_rps": 10.0, "ramp_up_end_rps": 30.0},
 		},
 	} {
-		got := vllmOf(t, []record.Record{answered(0)}, nil, func(i *metrics.RunInfo) {
+		got := vllmOf(t, []record.Record{answered(0)}, nil, func(i *metrics.Summary) {
 			i.Run.Arrival = c.arrival
 			if c.concurrency != "" {
 				i.Run.Options = map[string]any{"concurrency": c.concurrency}
@@ -187,7 +187,7 @@ func TestVLLMAbsent(t *testing.T) {
 	r := answered(0)
 	r.FirstTokenNS, r.FirstTextNS = record.None, record.None
 	r.InputTokens, r.PromptTokens, r.CompletionTokens, r.TokensFrom = record.None, record.None, record.None, record.TokensUnknown
-	got := vllmOf(t, []record.Record{r}, nil, func(i *metrics.RunInfo) { i.Run.Model, i.Run.API, i.Run.Partial = "", "", true })
+	got := vllmOf(t, []record.Record{r}, nil, func(i *metrics.Summary) { i.Run.Model, i.Run.API, i.Run.Partial = "", "", true })
 	for _, key := range []string{
 		"model_id", "backend", "total_input_tokens", "total_output_tokens", "output_throughput", "total_token_throughput",
 		"mean_ttft_ms", "p99_ttft_ms", "std_tpot_ms", "median_itl_ms",

@@ -4,62 +4,40 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/route"
 )
 
-// RunInfo is what the engine knows and the Collector does not. Its parts are
-// copied into the Summary.
-type RunInfo struct {
-	Run         Run
-	Workload    Workload
-	Client      Client
-	Connections Connections
-	Writes      Writes
-	Limits      Limits
-
-	Planned    int64         // requests of the plan
-	Unwritten  int64         // records that could not be written
-	ReceiveLag *Distribution // nil where the kernel gave no stamps
-	Overtaken  int64         // tokens above the ideal that the order of arrival explains
-	Cap        *Cap          // nil without one
-	Routing    *route.Oracle // nil where there is one instance, or nothing is known of prompts
-	Turns      *Turns        // nil where no request follows another
-	Amplify    *Amplify      // nil where the load is as recorded
-	History    *History      // nil where all is sent as recorded
-	BuildAhead *BuildAhead   // nil where all requests were built before the start
-	Shortfall  *Shortfall    // nil where nothing exact was expected
-	Servers    *Servers      // nil where no server's metrics were read
-	Reasons    []string      // further reasons why the run is invalid, a sentence each
-	Notes      []string      // further notes, a sentence each
-	Unknown    []Unknown     // what the servers did not tell before the start
-	Unproven   string        // a note that holds only if the hits are unknown after the run, too; "" = none
-
-	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = nobody was asked
+// Probed is what the servers did not say before the run. The notes name it.
+type Probed struct {
+	Unknown  []Unknown             // what is unknown, whatever the run brings
+	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
+	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = no server was asked
 }
 
-// Summary returns the result of the run, verdict included. Call it after the
-// last Add and AddGaps; it changes nothing and may be called again.
-func (c *Collector) Summary(info RunInfo) *Summary {
+// Summary returns the result of the run, verdict included. s has what the Collector does not count:
+//   - Run, Workload, Client, Limits, Writes and Connections, but for the longest wait;
+//   - Cap, Turns, History, Amplify, BuildAhead, Servers and Routing, nil where there is none;
+//   - of Requests Planned and Unwritten, of PrefixCache Shortfall and OvertakenTokens;
+//   - further Notes and Verdict.Reasons, a sentence each.
+//
+// Call it after the last Add and AddGaps; it changes nothing and may be called again.
+func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all, targets := c.merged()
-	s := &Summary{
-		Schema: Schema, Run: info.Run, Workload: info.Workload, Client: info.Client,
-		Connections: info.Connections, Writes: info.Writes, Limits: info.Limits,
-		Requests: all.requests(), Tokens: all.tokens.summary(),
-		DriftUS: all.drift.Percentiles(1e3), TTFTMS: all.ttft.Percentiles(1e6), TTFTPlannedMS: all.ttftPlanned.Percentiles(1e6),
-		TPOTMS: all.tpot.Percentiles(1e6), ITLMS: all.itl.Percentiles(1e6),
-		E2EMS: all.e2e.Percentiles(1e6), E2EPlannedMS: all.e2ePlanned.Percentiles(1e6),
-		WireDriftUS: all.wireDrift.Percentiles(1e3), UploadMS: all.upload.Percentiles(1e6),
-		Targets: make([]Target, len(targets)),
+	s.Schema = Schema
+	s.DriftUS, s.TTFTMS, s.TTFTPlannedMS = all.drift.Percentiles(1e3), all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
+	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
+	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
+	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
+	all.count(&s.Requests)
+	s.Requests.Late = all.drift.above(int64(s.Limits.MaxDriftMS * 1e6))
+	s.Tokens, s.Throughput = all.tokens.summary(), Throughput{}
+	if d := s.Run.DurationS; d > 0 {
+		s.Throughput = Throughput{float64(s.Requests.OK) / d, float64(s.Tokens.Prompt) / d, float64(s.Tokens.Completion) / d}
 	}
-	s.Requests.Planned, s.Requests.Late = info.Planned, all.drift.above(int64(info.Limits.MaxDriftMS*1e6))
 	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
-	s.Requests.Unwritten = info.Unwritten
-	if info.ReceiveLag != nil {
-		s.Client.ReceiveLagUS = info.ReceiveLag.Percentiles(1e3)
-	}
 	if s.Run.Targets == nil {
 		s.Run.Targets = append([]string{}, c.urls...)
 	}
+	s.Targets = make([]Target, len(targets))
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
@@ -67,23 +45,18 @@ func (c *Collector) Summary(info RunInfo) *Summary {
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
-	s.Throughput = throughput(s)
-	s.InFlight, s.Outages = c.inFlight(s.Run.DurationS), c.outages()
-	setGoodput(s, &all, targets)
-	s.Gateway = all.gateway.summary()
-	counted := c.CountedHits(info.Servers)
-	s.PrefixCache = prefixCache(&all, targets, counted)
+	s.InFlight, s.Outages, s.Gateway = c.inFlight(s.Run.DurationS), c.outages(), all.gateway.summary()
+	setGoodput(&s, &all, targets)
+	counted := c.CountedHits(s.Servers)
+	s.PrefixCache.count(&all, targets, counted)
 	for i, hits := range counted {
 		if hits != record.None {
 			s.Targets[i].CountedHitRatio = ratio(hits, targets[i].cache.prompt)
 		}
 	}
-	s.PrefixCache.Shortfall, s.PrefixCache.OvertakenTokens = info.Shortfall, info.Overtaken
-	s.BuildAhead, s.Cap = info.BuildAhead, info.Cap
-	s.Turns, s.History, s.Amplify, s.Servers, s.Routing = info.Turns, info.History, info.Amplify, info.Servers, info.Routing
-	s.Notes = append(notes(s, &all, targets, c.urls, &info), info.Notes...)
-	s.Verdict = Judge(s, info.Reasons...)
-	return s
+	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
+	s.Verdict = Judge(&s, s.Verdict.Reasons...)
+	return &s
 }
 
 // merged returns the whole run and every target with its gaps. The targets share all but these with c.
@@ -114,16 +87,12 @@ func (s *series) recorded() (n int64) {
 	return n
 }
 
-func (s *series) requests() Requests {
-	r := Requests{
-		Sent: s.sent, OK: s.outcomes[record.OK], Resent: s.resent, Early: s.drift.negatives(),
-		ByOutcome: make(map[string]int64, record.Outcomes),
-	}
+func (s *series) count(r *Requests) {
+	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.drift.negatives()
+	r.Failed, r.ByOutcome = s.recorded()-r.OK, make(map[string]int64, record.Outcomes)
 	for o, n := range s.outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
 	}
-	r.Failed = s.recorded() - r.OK
-	return r
 }
 
 func (s *series) target(url string) Target {
@@ -143,20 +112,9 @@ func (t *tokenCounts) summary() Tokens {
 	}
 }
 
-func throughput(s *Summary) Throughput {
-	d := s.Run.DurationS
-	if d <= 0 {
-		return Throughput{}
-	}
-	return Throughput{
-		RequestsPerS:     float64(s.Requests.OK) / d,
-		InputTokensPerS:  float64(s.Tokens.Prompt) / d,
-		OutputTokensPerS: float64(s.Tokens.Completion) / d,
-	}
-}
-
-func prefixCache(all *series, targets []series, counted []int64) PrefixCache {
-	p := PrefixCache{AboveIdealTokens: all.cache.aboveTokens, AboveIdealRequests: all.cache.aboveRequests}
+// count fills in all but Shortfall and OvertakenTokens; counted has the hits by the servers' counters, by target.
+func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
+	p.AboveIdealTokens, p.AboveIdealRequests = all.cache.aboveTokens, all.cache.aboveRequests
 	if all.cache.ideals > 0 {
 		p.ExpectedTokens = &all.cache.expected
 		p.ExpectedHitRatio = ratio(all.cache.expected, all.cache.prompt)
@@ -188,7 +146,6 @@ func prefixCache(all *series, targets []series, counted []int64) PrefixCache {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
 	p.HitRatio = ratio(all.cache.reported+hits, told+known)
-	return p
 }
 
 // ratio returns part/whole, or nil when there is no whole.

@@ -35,7 +35,7 @@ func checkPercentiles(t *testing.T, name string, got *stats.Percentiles, samples
 func TestSummaryHoldsEveryDistribution(t *testing.T) {
 	all := workload(21, 3000, 3)
 	c := collect(all, urls(3))
-	s := c.Summary(RunInfo{Planned: 3000, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 3000}, Limits: DefaultLimits()}, Probed{})
 	n := naive(all, -1)
 	checkPercentiles(t, "drift_us", s.DriftUS, n.drift, 1e3)
 	checkPercentiles(t, "ttft_ms", s.TTFTMS, n.ttft, 1e6)
@@ -54,29 +54,27 @@ func TestSummaryHoldsEveryDistribution(t *testing.T) {
 	}
 }
 
-func TestSummaryCopiesWhatTheEngineKnows(t *testing.T) {
+func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 	c := NewCollector(urls(1))
 	for _, wait := range []int64{record.None, 0, 7_500_000, 1_000} {
 		r := answered()
 		r.ConnWaitNS = wait
 		c.Add(r, 0)
 	}
-	lag := NewDistribution()
-	lag.Add(41_000)
-	info := RunInfo{
-		Planned: 4, Unwritten: 2, ReceiveLag: lag, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: 0.5, AllowWarm: true},
+	info := Summary{
+		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: 0.5, AllowWarm: true},
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
-		Client: Client{Lanes: 1, WireBytes: 77}, Reasons: []string{"a reason"},
+		Client: Client{Lanes: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []string{"a reason"}},
 	}
-	s := c.Summary(info)
+	s := c.Summary(info, Probed{})
 	equal(t, "run", s.Run, info.Run)
 	equal(t, "workload", s.Workload, info.Workload)
 	equal(t, "limits", s.Limits, info.Limits)
 	equal(t, "writes", s.Writes, info.Writes)
 	equal(t, "connections", s.Connections, Connections{Dialled: 9, ClosedIdle: 1, MaxWaitMS: 7.5})
-	equal(t, "client", s.Client, Client{Lanes: 1, WireBytes: 77, ReceiveLagUS: &stats.Percentiles{P50: 41, P90: 41, P95: 41, P99: 41, P999: 41, Max: 41, Mean: 41}})
+	equal(t, "client", s.Client, info.Client)
 	equal(t, "verdict", s.Verdict, Verdict{Reasons: []string{"2 records could not be written to disk, though this summary counts them: make room and run again", "a reason"}})
 	if s.Requests.Unwritten != 2 || s.Schema != 1 {
 		t.Errorf("unwritten %d, schema %d", s.Requests.Unwritten, s.Schema)

@@ -46,7 +46,7 @@ func TestBreakdown(t *testing.T) {
 			slowest[name] = max(slowest[name], ttft)
 		}
 	}
-	s := c.Summary(RunInfo{Planned: 2000})
+	s := c.Summary(Summary{Requests: Requests{Planned: 2000}}, Probed{})
 	if len(s.Instances.Parts) != 3 || len(s.Peers.Parts) != 2 || s.Instances.Rest != 0 {
 		t.Fatalf("%+v, %+v", s.Instances, s.Peers)
 	}
@@ -82,7 +82,7 @@ func TestNobodySaysWho(t *testing.T) {
 	unsent := answeredBy("", "10.0.0.2:8000", false, 0, 0)
 	unsent.SentNS, unsent.Outcome = record.None, record.NotSent
 	c.Add(unsent, 0)
-	if s := c.Summary(RunInfo{Planned: 2}); s.Instances != nil || s.Peers != nil {
+	if s := c.Summary(Summary{Requests: Requests{Planned: 2}}, Probed{}); s.Instances != nil || s.Peers != nil {
 		t.Errorf("%+v, %+v", s.Instances, s.Peers)
 	}
 }
@@ -104,7 +104,7 @@ func TestUnevenSpreadIsNamed(t *testing.T) {
 				total++
 			}
 		}
-		notes := strings.Join(collector.Summary(RunInfo{Planned: int64(total)}).Notes, "\n")
+		notes := strings.Join(collector.Summary(Summary{Requests: Requests{Planned: int64(total)}}, Probed{}).Notes, "\n")
 		if strings.Contains(notes, "spread unevenly") != c.named {
 			t.Errorf("%v: %q", c.counts, notes)
 		}
@@ -126,7 +126,7 @@ func TestOurSpreadIsNone(t *testing.T) {
 			}
 			collector.Add(answeredBy(fmt.Sprint("pod-", target), peer, true, 1e6, 0), target)
 		}
-		notes := strings.Join(collector.Summary(RunInfo{Planned: 1000}).Notes, "\n")
+		notes := strings.Join(collector.Summary(Summary{Requests: Requests{Planned: 1000}}, Probed{}).Notes, "\n")
 		if strings.Contains(notes, "spread unevenly") != named {
 			t.Errorf("gateways %t: %q", gateways, notes)
 		}
@@ -158,7 +158,7 @@ func TestTokensSpreadUnevenly(t *testing.T) {
 			}
 			collector.Add(r, 0)
 		}
-		s := collector.Summary(RunInfo{Planned: 900})
+		s := collector.Summary(Summary{Requests: Requests{Planned: 900}}, Probed{})
 		mean := float64(c.long+200) / 3
 		want := math.Sqrt(((float64(c.long)-mean)*(float64(c.long)-mean)+2*(100-mean)*(100-mean))/3) / mean
 		if math.Abs(*s.Instances.TokensCV-want) > 1e-9 || *s.Instances.CV > 1e-9 || s.Instances.Parts[0].PromptTokens != 300*c.long {
@@ -188,7 +188,7 @@ func TestPlacementNotes(t *testing.T) {
 		for _, name := range c.instances {
 			collector.Add(answeredBy(name, "10.0.0.1:8000", true, 1e6, 0), 0)
 		}
-		notes := strings.Join(collector.Summary(RunInfo{Planned: int64(len(c.instances)), Routing: oracle(c.actual)}).Notes, "\n")
+		notes := strings.Join(collector.Summary(Summary{Requests: Requests{Planned: int64(len(c.instances))}, Routing: oracle(c.actual)}, Probed{}).Notes, "\n")
 		const text = "the gateway's placement on 2 instances can reach 30 % prefix hits at best, a greedy prefix-aware router 48 % (45 % within 1.25 times the mean load), one cache for all 50 %"
 		if strings.Contains(notes, text) != c.named {
 			t.Errorf("%v, %v: %q", c.instances, c.actual, notes)

@@ -185,7 +185,7 @@ func TestAddOfOneTargetOnly(t *testing.T) {
 	c.Add(&r, -1)
 	c.Add(&r, 5)
 	c.AddGaps(0, []int64{1})
-	s := c.Summary(RunInfo{Planned: 2, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 2}, Limits: DefaultLimits()}, Probed{})
 	if s.Requests.ByOutcome["not_sent"] != 2 || s.Requests.Failed != 2 || len(s.Targets) != 0 || s.ITLMS != nil {
 		t.Errorf("got %+v", s.Requests)
 	}
@@ -217,7 +217,7 @@ func BenchmarkAdd(b *testing.B) {
 		c.Add(&all[i%1000].r, all[i%1000].target)
 		i++
 	}
-	if s := c.Summary(RunInfo{}); s.Requests.OK+s.Requests.Failed != int64(i) {
+	if s := c.Summary(Summary{}, Probed{}); s.Requests.OK+s.Requests.Failed != int64(i) {
 		b.Fatal("wrong count")
 	}
 }
@@ -235,7 +235,7 @@ func BenchmarkAddGaps(b *testing.B) {
 			c.AddGaps(0, gaps)
 		}
 	})
-	if s := c.Summary(RunInfo{}); s.ITLMS.Max != 25.5 {
+	if s := c.Summary(Summary{}, Probed{}); s.ITLMS.Max != 25.5 {
 		b.Fatal("wrong maximum")
 	}
 }

@@ -179,12 +179,12 @@ func atRank(h *hdrhistogram.Histogram, rank int64) int64 {
 	return h.ValueAtQuantile(100 * float64(rank) / float64(h.TotalCount()))
 }
 
-// Percentiles returns the description in units of unitNS, or nil when empty.
+// Percentiles returns the description in units of unitNS; nil if d is nil or empty.
 func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
-	n := d.Count()
-	if n == 0 {
+	if d == nil || d.Count() == 0 {
 		return nil
 	}
+	n := d.Count()
 	p := stats.Describe(d.exact, unitNS)
 	if p == nil {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }

@@ -15,7 +15,7 @@ func TestGatewayOfWholeAnswers(t *testing.T) {
 	r.Clear()
 	r.PlannedNS, r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.Outcome, r.UpstreamNS = 0, 0, 10e6, 30e6, 90e6, record.OK, 93e6
 	collector.Add(&r, 0)
-	if g := collector.Summary(RunInfo{Planned: 1, Limits: DefaultLimits()}).Gateway; g == nil || g.UpstreamMS.P50 != 93 || g.ServerShare != nil || g.Share != nil {
+	if g := collector.Summary(Summary{Requests: Requests{Planned: 1}, Limits: DefaultLimits()}, Probed{}).Gateway; g == nil || g.UpstreamMS.P50 != 93 || g.ServerShare != nil || g.Share != nil {
 		t.Errorf("%s: want its time and no share", dump(g))
 	}
 }
@@ -46,7 +46,7 @@ func TestGateway(t *testing.T) {
 			r.HeadersNS, r.FirstTokenNS, r.LastTokenNS = c.head*ms, c.ttft*ms, c.ttft*ms+5
 			collector.Add(&r, i%2)
 		}
-		s := collector.Summary(RunInfo{Planned: 4, Limits: DefaultLimits()})
+		s := collector.Summary(Summary{Requests: Requests{Planned: 4}, Limits: DefaultLimits()}, Probed{})
 		switch g := s.Gateway; {
 		case c.upstream == none:
 			if g != nil {
@@ -70,7 +70,7 @@ func TestLengthsOfSeveralChoices(t *testing.T) {
 		r.Outcome, r.OutputTokens, r.CompletionTokens, r.TokensFrom, r.Choices, r.AskedChoices = record.OK, 10, c.tokens, record.TokensFromUsage, c.choices, c.asked
 		collector.Add(&r, 0)
 	}
-	s := collector.Summary(RunInfo{Planned: 6, Limits: DefaultLimits()})
+	s := collector.Summary(Summary{Requests: Requests{Planned: 6}, Limits: DefaultLimits()}, Probed{})
 	if k := s.Tokens; k.CutShort != 1 || k.OverLong != 1 || k.SeveralChoices != 2 {
 		t.Errorf("%+v", k)
 	}
@@ -86,7 +86,7 @@ func TestWhatServersLeaveOpen(t *testing.T) {
 			r.Outcome = record.OK
 			collector.Add(&r, i)
 		}
-		return strings.Join(collector.Summary(RunInfo{Planned: int64(targets), Limits: DefaultLimits(), Unknown: unknown}).Notes, "\n")
+		return strings.Join(collector.Summary(Summary{Requests: Requests{Planned: int64(targets)}, Limits: DefaultLimits()}, Probed{Unknown: unknown}).Notes, "\n")
 	}
 	ideal := Unknown{"exact ideal (no /tokenize; --chat-overhead)", "the head is unknown"}
 	cold := Unknown{"cold start (no flush, no salt; --seed)", "nobody flushes"}

@@ -123,7 +123,7 @@ func TestGoodputAgainstOracle(t *testing.T) {
 		for i := range all {
 			c.Add(&all[i].r, all[i].target)
 		}
-		s := c.Summary(RunInfo{Planned: int64(len(all)), Run: Run{DurationS: seconds}})
+		s := c.Summary(Summary{Requests: Requests{Planned: int64(len(all))}, Run: Run{DurationS: seconds}}, Probed{})
 		want := naiveGoodput(all, has, -2, limits, seconds)
 		want.SLO = own
 		equal(t, strings.Join(list, " "), s.Goodput, want)
@@ -166,7 +166,7 @@ func TestGoodputBound(t *testing.T) {
 		r := answered() // sent at 10, last token at 30 ns
 		r.LastTokenNS += int64(late)
 		c.Add(r, 0)
-		if got := c.Summary(RunInfo{Planned: 1}).Goodput; got.Requests != want || got.Missed["e2e"] != 1-want {
+		if got := c.Summary(Summary{Requests: Requests{Planned: 1}}, Probed{}).Goodput; got.Requests != want || got.Missed["e2e"] != 1-want {
 			t.Errorf("%d ns late: %s", late, dump(got))
 		}
 	}
@@ -174,11 +174,11 @@ func TestGoodputBound(t *testing.T) {
 
 // TestGoodputOfNothing: no requests have no share, and no SLO no goodput.
 func TestGoodputOfNothing(t *testing.T) {
-	g := NewCollector(urls(1), parsed(t, "ttft:1")...).Summary(RunInfo{}).Goodput
+	g := NewCollector(urls(1), parsed(t, "ttft:1")...).Summary(Summary{}, Probed{}).Goodput
 	if g == nil || g.Share != nil || g.Requests != 0 || g.RequestsPerS != 0 {
 		t.Errorf("of no requests: %s", dump(g))
 	}
-	if text := dump(collect(workload(1, 100, 1), urls(1)).Summary(RunInfo{})); strings.Contains(text, "goodput") {
+	if text := dump(collect(workload(1, 100, 1), urls(1)).Summary(Summary{}, Probed{})); strings.Contains(text, "goodput") {
 		t.Error("goodput without an SLO")
 	}
 }
@@ -188,7 +188,7 @@ func TestGoodputOfNothing(t *testing.T) {
 func TestGoodputOfPlanned(t *testing.T) {
 	c := NewCollector(urls(1), parsed(t, "ttft:1")...)
 	c.Add(answered(), 0)
-	s := c.Summary(RunInfo{Planned: 4, Run: Run{DurationS: 2}})
+	s := c.Summary(Summary{Requests: Requests{Planned: 4}, Run: Run{DurationS: 2}}, Probed{})
 	if *s.Goodput.Share != 0.25 || s.Goodput.RequestsPerS != 0.5 || *s.Targets[0].Goodput.Share != 1 {
 		t.Errorf("got %s and %s", dump(s.Goodput), dump(s.Targets[0].Goodput))
 	}

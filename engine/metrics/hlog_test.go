@@ -65,7 +65,7 @@ func TestHistogramsRoundTrip(t *testing.T) {
 // of the summary, as far as buckets tell.
 func TestHistogramsAgreeWithTheSummary(t *testing.T) {
 	c := collect(workload(12, 2000, 1), urls(1))
-	s := c.Summary(RunInfo{Planned: 2000})
+	s := c.Summary(Summary{Requests: Requests{Planned: 2000}}, Probed{})
 	read, err := ReadHistograms(bytes.NewReader(writeLog(t, c)))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 const perChunkTolerance = 0.005
 
 // notes says what a reader of the numbers should know, a sentence each.
-func notes(s *Summary, all *series, targets []series, urls []string, info *RunInfo) []string {
+func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for o, f := range all.failures {
@@ -65,9 +65,9 @@ func notes(s *Summary, all *series, targets []series, urls []string, info *RunIn
 	if n := all.cache.finer; n > 0 {
 		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}
-	unknown := info.Unknown
-	if info.Unproven != "" && s.PrefixCache.HitRatio == nil {
-		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", info.Unproven})
+	unknown := probed.Unknown
+	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
+		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
 	}
 	var silent, partly []string
 	var untold int64
@@ -75,7 +75,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, info *RunIn
 		switch c := &targets[i].cache; {
 		case c.reports > 0 && c.untold > 0:
 			partly, untold = append(partly, urls[i]), untold+c.untold
-		case c.reports == 0 && info.CacheOff != nil && info.CacheOff(i): // there are no hits to report
+		case c.reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
 		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			silent = append(silent, urls[i])
 		}

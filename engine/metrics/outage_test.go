@@ -53,7 +53,7 @@ func TestOutage(t *testing.T) {
 	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(list)) { // records come in order of completion
 		c.Add(list[i], targets[i])
 	}
-	sum := c.Summary(RunInfo{Planned: 900})
+	sum := c.Summary(Summary{Requests: Requests{Planned: 900}}, Probed{})
 	if len(sum.Outages) != 1 {
 		t.Fatalf("%+v", sum.Outages)
 	}
@@ -117,7 +117,7 @@ func TestFate(t *testing.T) {
 			}
 			m.Add(r, 0)
 		}
-		sum := m.Summary(RunInfo{Planned: 400})
+		sum := m.Summary(Summary{Requests: Requests{Planned: 400}}, Probed{})
 		if len(sum.Outages) != 1 {
 			t.Fatalf("%s: %+v", c.name, sum.Outages)
 		}
@@ -139,7 +139,7 @@ func TestOutageOfOneAddress(t *testing.T) {
 		}
 		c.Add(r, 0)
 	}
-	sum := c.Summary(RunInfo{Planned: 100})
+	sum := c.Summary(Summary{Requests: Requests{Planned: 100}}, Probed{})
 	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests; most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("%q; want %q", sum.Notes, want)
@@ -169,7 +169,7 @@ func TestNoOutage(t *testing.T) {
 			for i := range 2000 {
 				c.Add(sentAt(int64(i)*ms, outcome(i, rng), ms), i%2)
 			}
-			if sum := c.Summary(RunInfo{Planned: 2000}); len(sum.Outages) > 0 {
+			if sum := c.Summary(Summary{Requests: Requests{Planned: 2000}}, Probed{}); len(sum.Outages) > 0 {
 				t.Errorf("%s: %+v", name, sum.Outages)
 			}
 		}
@@ -186,7 +186,7 @@ func TestManyOutages(t *testing.T) {
 	for i := range 12 * 20 {
 		c.Add(sentAt(int64(i)*ms, record.ConnectError, 0), i%12)
 	}
-	sum := c.Summary(RunInfo{Planned: 240})
+	sum := c.Summary(Summary{Requests: Requests{Planned: 240}}, Probed{})
 	if notes := strings.Join(sum.Notes, "\n"); len(sum.Outages) != 12 || strings.Count(notes, "failed from the start on") != mostOutages || !strings.Contains(notes, "8 more failed for a time") {
 		t.Errorf("%d outages, notes:\n%s", len(sum.Outages), notes)
 	}

@@ -47,7 +47,7 @@ func keys(t *testing.T, object []byte) (names []string) {
 // none of these may go or change.
 func TestSummaryKeys(t *testing.T) {
 	c := collect(workload(1, 300, 2), urls(2))
-	s := c.Summary(RunInfo{Planned: 300, Run: Run{DurationS: 2, StartedAt: time.Unix(1, 5).UTC()}, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 300}, Run: Run{DurationS: 2, StartedAt: time.Unix(1, 5).UTC()}, Limits: DefaultLimits()}, Probed{})
 	var top map[string]json.RawMessage
 	text := []byte(dump(s))
 	if err := json.Unmarshal(text, &top); err != nil {
@@ -101,10 +101,10 @@ func mustObject(t *testing.T, raw []byte) (m map[string]json.RawMessage) {
 
 func TestSummaryRoundTrip(t *testing.T) {
 	c := collect(workload(2, 300, 2), urls(2))
-	s := c.Summary(RunInfo{
-		Planned: 300, Run: Run{DurationS: 2, StartedAt: time.Unix(1e9, 123456789).UTC(), Options: map[string]any{"scale": 2.0}},
-		Limits: DefaultLimits(), ReceiveLag: NewDistribution(),
-	})
+	s := c.Summary(Summary{
+		Requests: Requests{Planned: 300}, Run: Run{DurationS: 2, StartedAt: time.Unix(1e9, 123456789).UTC(), Options: map[string]any{"scale": 2.0}},
+		Limits: DefaultLimits(),
+	}, Probed{})
 	var again Summary
 	if err := json.Unmarshal([]byte(dump(s)), &again); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 		}
 		c.Add(&r, 0)
 	}
-	s := c.Summary(RunInfo{Planned: 20, Run: Run{DurationS: 1}, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 20}, Run: Run{DurationS: 1}, Limits: DefaultLimits()}, Probed{})
 	if s.Verdict.Valid || len(s.Verdict.Reasons) != 1 || !strings.HasPrefix(s.Verdict.Reasons[0], "none of 20 requests succeeded") {
 		t.Errorf("verdict %+v", s.Verdict)
 	}
@@ -153,7 +153,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 
 // TestSummaryOfNothing: a run that planned nothing has a summary too.
 func TestSummaryOfNothing(t *testing.T) {
-	s := NewCollector(nil).Summary(RunInfo{})
+	s := NewCollector(nil).Summary(Summary{}, Probed{})
 	text := dump(s)
 	for _, want := range []string{`"valid": true`, `"reasons": []`, `"targets": []`, `"notes": []`, `"drift_us": null`, `"per_chunk": null`} {
 		if !strings.Contains(text, want) {
@@ -174,7 +174,7 @@ func TestReportedCacheIsPerTarget(t *testing.T) {
 	silent := answered()
 	silent.CachedTokens = record.None
 	c.Add(silent, 1)
-	s := c.Summary(RunInfo{Planned: 4, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 4}, Limits: DefaultLimits()}, Probed{})
 	if got := *s.PrefixCache.ReportedHitRatio; got != 160.0/1500 {
 		t.Errorf("reported hit ratio %v, want 160/1500: the silent target must not dilute it", got)
 	}
@@ -196,7 +196,7 @@ func TestHitsOfAnswersWithoutUsage(t *testing.T) {
 		r.Row, r.Instance = int64(i), "a"
 		c.Add(r, 0)
 	}
-	s := c.Summary(RunInfo{Planned: 3, Limits: DefaultLimits()})
+	s := c.Summary(Summary{Requests: Requests{Planned: 3}, Limits: DefaultLimits()}, Probed{})
 	for name, got := range map[string]*float64{"run": s.PrefixCache.ReportedHitRatio, "target": s.Targets[0].ReportedHitRatio, "instance": s.Instances.Parts[0].ReportedHitRatio} {
 		if *got != 160.0/1000 {
 			t.Errorf("%s: reported hit ratio %v, want 160/1000: the answer without usage must not dilute it", name, *got)
@@ -225,7 +225,7 @@ func TestStampsInSummary(t *testing.T) {
 		{&Stamps{Received: true, ClockSteps: 1, StepMS: -1500, Dropped: 12},
 			"the wall clock was set 1 time during the run (by -1.50 s at most): 12 kernel timestamps around it not used, those instants are the reader's"},
 	} {
-		s := c.Summary(RunInfo{Planned: 1, Limits: DefaultLimits(), Client: Client{Stamps: tt.stamps}})
+		s := c.Summary(Summary{Requests: Requests{Planned: 1}, Limits: DefaultLimits(), Client: Client{Stamps: tt.stamps}}, Probed{})
 		if s.WireDriftUS == nil || s.WireDriftUS.Max != 5 || s.UploadMS == nil || s.UploadMS.Max != 5 {
 			t.Errorf("wire drift %+v, upload %+v; want 5 µs and 5 ms", s.WireDriftUS, s.UploadMS)
 		}

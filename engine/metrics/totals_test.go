@@ -12,7 +12,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	c := collect(all, urls(targets))
 	limits := DefaultLimits()
 	limits.MaxDriftMS = 0.001
-	s := c.Summary(RunInfo{Planned: 4000, Run: Run{DurationS: 8}, Limits: limits})
+	s := c.Summary(Summary{Requests: Requests{Planned: 4000}, Run: Run{DurationS: 8}, Limits: limits}, Probed{})
 
 	var sent, ok, resent, early, late, prompt, completion, fromUsage, fromChunks, mismatch, short, long, atOnce int64
 	var usageTokens, chunks, expected, reported, reportingPrompt, above, aboveRequests, unreported int64
@@ -110,8 +110,8 @@ func equal(t *testing.T, name string, got, want any) {
 
 func TestSummaryMayBeTakenAgain(t *testing.T) {
 	c := collect(workload(5, 500, 2), urls(2))
-	info := RunInfo{Planned: 500, Run: Run{DurationS: 3}, Limits: DefaultLimits()}
-	equal(t, "second summary", c.Summary(info), c.Summary(info))
+	info := Summary{Requests: Requests{Planned: 500}, Run: Run{DurationS: 3}, Limits: DefaultLimits()}
+	equal(t, "second summary", c.Summary(info, Probed{}), c.Summary(info, Probed{}))
 }
 
 // TestExpectedRange: where the exact ideal is hidden, its bounds are added up, and the ratio's place stays empty.
@@ -122,7 +122,7 @@ func TestExpectedRange(t *testing.T) {
 		r.ExpectedCachedTokens, r.LeastCachedTokens, r.MostCachedTokens = record.None, bounds[0], bounds[1]
 		c.Add(r, 0)
 	}
-	got := c.Summary(RunInfo{}).PrefixCache
+	got := c.Summary(Summary{}, Probed{}).PrefixCache
 	if got.ExpectedHitRatio != nil || got.ExpectedTokens != nil || got.Shortfall != nil {
 		t.Errorf("something exact is claimed: %s", dump(got))
 	}
@@ -131,7 +131,7 @@ func TestExpectedRange(t *testing.T) {
 	}
 	r := answered()
 	c.Add(r, 0)
-	if got := c.Summary(RunInfo{}).PrefixCache; got.ExpectedRange != nil || *got.ExpectedTokens != 400 {
+	if got := c.Summary(Summary{}, Probed{}).PrefixCache; got.ExpectedRange != nil || *got.ExpectedTokens != 400 {
 		t.Errorf("with something exact: %s", dump(got))
 	}
 }

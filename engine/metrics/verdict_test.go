@@ -136,14 +136,14 @@ func TestJudgeTakesFurtherReasons(t *testing.T) {
 }
 
 // notesOf returns the notes of a run with one target whose only request is r.
-func notesOf(r *record.Record, change func(*RunInfo)) []string {
+func notesOf(r *record.Record, change func(*Summary)) []string {
 	c := NewCollector([]string{"http://a:1"})
 	c.Add(r, 0)
-	info := RunInfo{Planned: 1, Limits: DefaultLimits()}
+	info := Summary{Requests: Requests{Planned: 1}, Limits: DefaultLimits()}
 	if change != nil {
 		change(&info)
 	}
-	return c.Summary(info).Notes
+	return c.Summary(info, Probed{}).Notes
 }
 
 func answered() *record.Record {
@@ -161,7 +161,7 @@ func TestNotes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		record func(*record.Record)
-		info   func(*RunInfo)
+		info   func(*Summary)
 		want   []string
 	}{
 		{name: "nothing"},
@@ -175,7 +175,7 @@ func TestNotes(t *testing.T) {
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
 			want: []string{"the server sent no usage in 1 request: their completion tokens are counted chunks"}},
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
-		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *RunInfo) { i.Limits.ForcedOutput = false },
+		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *Summary) { i.Limits.ForcedOutput = false },
 			want: []string{"1 completion shorter than recorded, for the output length was not forced"}},
 		{name: "above the ideal", record: func(r *record.Record) { r.CachedTokens = 416 },
 			want: []string{"1 request hit 16 tokens above the ideal for the plan's order"}},
@@ -194,12 +194,12 @@ func TestNotes(t *testing.T) {
 		{name: "a long failure", record: func(r *record.Record) { r.Outcome, r.Error = record.Reset, strings.Repeat("é", 201) },
 			want: []string{`reset, for example row 7: "` + strings.Repeat("é", 200) + `…"`}},
 		{name: "an interrupted request", record: func(r *record.Record) { r.Outcome, r.Error = record.NotSent, "stopped" },
-			info: func(i *RunInfo) { i.Run.Partial = true }},
+			info: func(i *Summary) { i.Run.Partial = true }},
 		{name: "a request that was cut", record: func(r *record.Record) { r.Outcome, r.Error = record.Cancelled, "over" },
-			info: func(i *RunInfo) { i.Run.Cut = true },
+			info: func(i *Summary) { i.Run.Cut = true },
 			want: []string{"1 request cut and 0 never sent, for the run's time was over: the verdict does not count them as failed"}},
 		{name: "a failure without words", record: func(r *record.Record) { r.Outcome = record.Reset }},
-		{name: "further notes", info: func(i *RunInfo) {
+		{name: "further notes", info: func(i *Summary) {
 			i.Workload.RepairedRows, i.Workload.DroppedRows, i.Notes = 3, 1, []string{"said the engine"}
 		}, want: []string{"said the engine"}},
 	} {
@@ -219,7 +219,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	r := answered()
 	r.PromptTokens, r.CompletionTokens, r.Chunks, r.CachedTokens, r.SentNS = 499, 99, 99, 480, 6_000_000
 	c.Add(r, 0)
-	got := c.Summary(RunInfo{Planned: 2, Limits: DefaultLimits()}).Verdict
+	got := c.Summary(Summary{Requests: Requests{Planned: 2}, Limits: DefaultLimits()}, Probed{}).Verdict
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"drift p99 is 6.000 ms, above --max-drift 5 ms (1 of 1 request left later than that): give the client more or idle cores and real-time priority, or lower --scale",

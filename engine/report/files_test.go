@@ -176,11 +176,11 @@ func TestRebuild(t *testing.T) {
 	}
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
-	want := live.Summary(metrics.RunInfo{
-		Planned: 50, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
+	want := live.Summary(metrics.Summary{
+		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
 		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
-		Reasons:  []string{"the run left no summary.json, so it was killed or goes on: this is made of its 50 records on disk, without ITL, connections and client"},
-	})
+		Verdict:  metrics.Verdict{Reasons: []string{"the run left no summary.json, so it was killed or goes on: this is made of its 50 records on disk, without ITL, connections and client"}},
+	}, metrics.Probed{})
 	want.Run.Partial = true
 	var g, x bytes.Buffer
 	if err := errors.Join(EncodeSummary(&g, got), EncodeSummary(&x, want)); err != nil || g.String() != x.String() {

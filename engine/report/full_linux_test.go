@@ -108,7 +108,7 @@ func TestRealFullDiskSummary(t *testing.T) {
 	c := metrics.NewCollector([]string{"http://a:1"})
 	c.AddGaps(0, []int64{1, 2, 3})
 	for _, err := range []error{
-		WriteSummary(dir, c.Summary(metrics.RunInfo{})), WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)),
+		WriteSummary(dir, c.Summary(metrics.Summary{}, metrics.Probed{})), WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)),
 	} {
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v, want ENOSPC", err)

@@ -49,7 +49,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := c.Summary(metrics.RunInfo{Planned: 40, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()})
+	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
 	if err := WriteSummary(dir, s); err != nil {
 		t.Fatal(err)
 	}

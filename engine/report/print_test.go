@@ -95,7 +95,7 @@ func partialRun() *metrics.Summary {
 // TestPrint compares with testdata/*.txt. To accept new pages, run
 // go test ./engine/report -run TestPrint -update, and look at them.
 func TestPrint(t *testing.T) {
-	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.RunInfo{})} {
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.Summary{}, metrics.Probed{})} {
 		for _, width := range []int{80, 100} {
 			var got bytes.Buffer
 			if err := Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}); err != nil {

@@ -51,12 +51,12 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	}
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
-	s := c.Summary(metrics.RunInfo{
-		Planned: records, Limits: limits, Workload: w, Servers: servers,
+	s := c.Summary(metrics.Summary{
+		Requests: metrics.Requests{Planned: records}, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
-		Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
-			SummaryName, format.Many(records, "record"))},
-	})
+		Verdict: metrics.Verdict{Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
+			SummaryName, format.Many(records, "record"))}},
+	}, metrics.Probed{})
 	s.Run.Partial = true
 	return s, nil
 }
