@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/valyala/fasthttp"
 )
 
 // idsOracle reads token ids with encoding/json.
@@ -150,70 +151,6 @@ func TestDecodeCounts(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusals(t *testing.T) {
-	cfg := Config{Model: "m", MaxModelTokens: 10}
-	for _, c := range []struct {
-		api    api
-		body   string
-		status int
-		text   string
-	}{
-		{completionsAPI{}, ``, 400, "byte 0: expected an object"},
-		{completionsAPI{}, `{"model":"m","prompt":[1,2,3]`, 400, "byte 29: expected ',' or '}'"},
-		{completionsAPI{}, `{"model":"m","prompt":[1,x]}`, 400, "byte 25: expected a token id"},
-		{completionsAPI{}, `{"model":"m","prompt":[1]} x`, 400, "unexpected bytes after the object"},
-		{completionsAPI{}, `{"model":"m"}`, 400, "prompt: field required"},
-		{chatAPI{}, `{"model":"m","prompt":"x"}`, 400, "messages: field required"},
-		{chatAPI{}, `{"model":"m","messages":[]}`, 400, "at least one"},
-		{chatAPI{}, `{"model":"m","messages":[{"content":"x"}]}`, 400, "without a role"},
-		{completionsAPI{}, `{"model":"m","prompt":""}`, 400, "empty"},
-		{completionsAPI{}, `{"model":"m","prompt":[]}`, 400, "empty"},
-		{completionsAPI{}, `{"model":"m","prompt":{"a":1}}`, 400, "expected a string or an array"},
-		{completionsAPI{}, `{"model":"m","prompt":["a","b"]}`, 400, "one prompt a request"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","prompt":"b"}`, 400, "twice"},
-		{completionsAPI{}, `{"model":"other","prompt":"a"}`, 404, "The model `other` does not exist."},
-		{completionsAPI{}, `{"prompt":"a"}`, 404, "The model `` does not exist."},
-		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":0}`, 400, "max_tokens must be at least 1"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":-3}`, 400, "max_tokens must be at least 1"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":1.5}`, 400, "expected a whole number"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","max_tokens":2,"min_tokens":3}`, 400, "min_tokens must be less than or equal to max_tokens=2, got 3."},
-		{completionsAPI{}, `{"model":"m","prompt":"a","min_tokens":-5}`, 400, "min_tokens must be greater"},
-		{completionsAPI{}, `{"model":"m","prompt":"a b c","max_tokens":8}`, 400, "you requested 11 tokens (3 in the prompt, 8 in the completion)"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","n":2}`, 400, "n = 2"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","cache_salt":""}`, 400, "cache_salt"},
-		{completionsAPI{}, `{"model":"m","prompt":"a","stream":"yes"}`, 400, "expected true or false"},
-	} {
-		_, _, err := decodeBody(cfg, c.api, c.body)
-		if err == nil || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: got %v, want %q", c.body, err, c.text)
-		}
-		var re *requestError
-		if e, ok := err.(*requestError); ok {
-			re = e
-		} else {
-			re = badRequest("%v", err)
-		}
-		if re.status != c.status {
-			t.Errorf("%s: status %d, want %d", c.body, re.status, c.status)
-		}
-	}
-}
-
-func TestRefuseExtras(t *testing.T) {
-	cfg := Config{RefuseExtras: true}
-	for body, ok := range map[string]bool{
-		`{"prompt":"a","max_tokens":4,"stream":true,"stream_options":{"include_usage":true}}`: true,
-		`{"prompt":"a","min_tokens":4}`:     false,
-		`{"prompt":"a","ignore_eos":false}`: false,
-		`{"prompt":"a","cache_salt":"x"}`:   false,
-		`{"prompt":[1,2]}`:                  false,
-	} {
-		if _, _, err := decodeBody(cfg, completionsAPI{}, body); (err == nil) != ok {
-			t.Errorf("%s: %v, want accepted %v", body, err, ok)
-		}
-	}
-}
-
 // allAPIs lists the protocols in all their forms.
 func allAPIs() []api {
 	return []api{completionsAPI{}, chatAPI{}, responsesAPI{}, embeddingsAPI{}, messagesAPI{}, tgiAPI{path: tgiWhole}, tgiAPI{path: tgiStream},
@@ -301,39 +238,48 @@ func TestOutputTokens(t *testing.T) {
 	}
 }
 
-func BenchmarkIDs(b *testing.B) {
-	body := []byte{'['}
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 126_195 { // the longest prompt of Mooncake's conversation trace
-		if i > 0 {
-			body = append(body, ',')
+func TestSplitWords(t *testing.T) {
+	cfg := Config{SplitWords: 4}
+	for text, want := range map[string]int{"four": 1, "fiver": 2, "four fiver four": 4, "äöüß": 1, `äöü\u00dfé`: 2, `fo\u0075r`: 1, `fo\u0075rs`: 2} {
+		if _, h, err := decodeBody(cfg, completionsAPI{}, `{"prompt":"`+text+`"}`); err != nil || h.tokens != want {
+			t.Errorf("%s: %d tokens, want %d (%v)", text, h.tokens, want, err)
 		}
-		body = strconv.AppendInt(body, 1024+r.Int64N(30976), 10)
 	}
-	body = append(body, ']')
-	benchmarkPrompt(b, body, 126_195, (*scanner).ids)
+	_, split, _ := decodeBody(cfg, completionsAPI{}, `{"prompt":"`+strings.Repeat("fiver ", 8)+`"}`)
+	_, whole, _ := decodeBody(Config{}, completionsAPI{}, `{"prompt":"`+strings.Repeat("fiver ", 16)+`"}`)
+	if len(split.keys) != 1 || len(whole.keys) != 1 || split.keys[0] == whole.keys[0] {
+		t.Errorf("both halves of a word are one token: %v, %v", split.keys, whole.keys)
+	}
 }
 
-func BenchmarkWords(b *testing.B) {
-	body := []byte{'"'}
-	list := words()
-	for i := range 126_195 {
-		body = append(body, list[i*7%len(list)]...)
+// FuzzTokenize: what is accepted is a JSON object, and a text has the tokens that a completion of it has.
+func FuzzTokenize(f *testing.F) {
+	for _, s := range append(jsonSeeds, `{"prompt":"a b c"}`, `{"x":[1],"prompt":"a"}`, `{"messages":[{"role":"user","content":"a b"}]}`,
+		`{"prompt":"a","prompt":"b"}`, `{"messages":[{"role":"u","content":[{"text":"a"}]}]}`) {
+		f.Add([]byte(s))
 	}
-	benchmarkPrompt(b, append(body, '"'), 126_195, (*scanner).words)
-}
-
-func benchmarkPrompt(b *testing.B, body []byte, tokens int, read func(*scanner, *promptHasher) error) {
-	var keys []uint64
-	cfg := Config{}.withDefaults()
-	b.ReportAllocs()
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		h := newPromptHasher(&cfg, keys)
-		s := scanner{b: body}
-		if err := read(&s, &h); err != nil || h.tokens != tokens {
-			b.Fatalf("%d tokens, %v", h.tokens, err)
+	srv, err := New(Config{TemplateHead: 2, BOSTokens: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var req fasthttp.Request
+		req.Header.SetContentType("application/json")
+		req.SetBodyRaw(body)
+		values, err := srv.decodeTokenize(&req)
+		if err != nil {
+			return
 		}
-		keys = h.keys
-	}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(body, &object) != nil {
+			t.Fatalf("%q was accepted", body)
+		}
+		text, ok := object["prompt"]
+		if !ok || len(object) > 1 {
+			return
+		}
+		if _, h, err := decodeBody(srv.cfg, completionsAPI{}, fmt.Sprintf(`{"prompt":%s}`, text)); err == nil && h.tokens != len(values) {
+			t.Fatalf("%q: %d tokens, a completion of it has %d", body, len(values), h.tokens)
+		}
+	})
 }

@@ -2,8 +2,10 @@ package mockllm
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,127 +177,6 @@ func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *n
 	}
 }
 
-func TestEventOrder(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var h eventHeap
-	var all []event
-	for range 2000 {
-		if len(all) > 0 && r.IntN(3) == 0 {
-			slices.SortFunc(all, func(a, b event) int {
-				if a.before(&b) {
-					return -1
-				}
-				return 1
-			})
-			if got := h.pop(); got != all[0] {
-				t.Fatalf("got %+v, want %+v", got, all[0])
-			}
-			all = all[1:]
-			continue
-		}
-		e := event{at: r.Int64N(20), end: r.IntN(2) == 0}
-		h.push(e)
-		e.order = h.added
-		all = append(all, e)
-	}
-	first, second := event{at: 5, order: 9}, event{at: 5, order: 1, end: true}
-	if !first.before(&second) || second.before(&first) {
-		t.Error("a prefill must go before an end of the same instant")
-	}
-}
-
-// TestDuplicateBlocks: of equal blocks the first one registered is found, then the next.
-func TestDuplicateBlocks(t *testing.T) {
-	p := newBlockPool(6)
-	with := func(keys ...uint64) *lease { return &lease{keys: keys} }
-	one, two, three := with(1), with(1), with(1)
-	for _, l := range []*lease{one, two, three} { // none finds another: nothing is prefilled yet
-		if found, ok := p.begin(l, 1, 1); found != 0 || !ok {
-			t.Fatalf("found %d, %v", found, ok)
-		}
-	}
-	for _, l := range []*lease{two, one, three} {
-		p.prefilled(l, 1)
-	}
-	finds := func(want int32) {
-		t.Helper()
-		l := with(1)
-		if found, ok := p.begin(l, 1, 1); found != 1 || !ok || l.blocks[0] != want {
-			t.Fatalf("found %d, %v, block %v, want %d", found, ok, l.blocks, want)
-		}
-		p.end(l)
-	}
-	first, second, third := two.blocks[0], one.blocks[0], three.blocks[0]
-	finds(first)
-	p.end(two)
-	filler := with()
-	if _, ok := p.begin(filler, 0, 4); !ok { // three never used, and the one that is free
-		t.Fatal("no room")
-	}
-	finds(second)
-	p.end(three)
-	if _, ok := p.begin(with(), 0, 1); !ok {
-		t.Fatal("no room")
-	}
-	if p.blocks[third].registered {
-		t.Error("a block that was given away can be found")
-	}
-	finds(second)
-	if _, ok := p.begin(with(1), 1, 2); ok || p.free() != 0 {
-		t.Errorf("a request began without room, %d free", p.free())
-	}
-	p.clear()
-	if _, ok := p.begin(with(1), 1, 1); ok {
-		t.Error("found after clear")
-	}
-	p.end(one)
-	if found, ok := p.begin(with(1), 1, 1); found != 0 || !ok {
-		t.Errorf("found %d after clear, %v", found, ok)
-	}
-}
-
-// TestSchedulerRace: every request runs or waits, and nobody is forgotten, with ends and arrivals from many goroutines.
-func TestSchedulerRace(t *testing.T) {
-	const workers, rounds = 8, 400
-	var s scheduler
-	begun := make(map[*reply]chan struct{})
-	var mu sync.Mutex
-	began := func(r *reply) chan struct{} {
-		mu.Lock()
-		defer mu.Unlock()
-		if begun[r] == nil {
-			begun[r] = make(chan struct{})
-		}
-		return begun[r]
-	}
-	s.cache = newPrefixCache(6*naiveBlockTokens, naiveBlockTokens)
-	s.launch = func(r *reply) { close(began(r)) }
-	now := time.Now()
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(w), 3))
-			for range rounds {
-				q := &reply{cfg: &Config{}, arrivedNS: int64(time.Since(now)), lease: s.get()}
-				l := q.lease
-				l.prompt, l.output = 1+r.IntN(3*naiveBlockTokens), 1+r.IntN(3*naiveBlockTokens)
-				for range l.prompt / naiveBlockTokens {
-					l.keys = append(l.keys, r.Uint64N(4))
-				}
-				if s.acquire(q) == queued {
-					<-began(q)
-				}
-				s.release(l, int64(time.Since(now)))
-			}
-		})
-	}
-	wg.Wait()
-	running, waiting, st := s.stats(int64(time.Since(now)))
-	if running != 0 || waiting != 0 || st.held != 0 {
-		t.Errorf("running %d, waiting %d, %+v", running, waiting, st)
-	}
-}
-
 // TestNoAllocationPerLookup: once its memory has grown, the scheduler needs none for a request.
 func TestNoAllocationPerLookup(t *testing.T) {
 	for name, capacity := range map[string]int64{"unlimited": -1, "pool": 64 << 10, "none": 0} {
@@ -321,5 +202,47 @@ func TestNoAllocationPerLookup(t *testing.T) {
 		if n := testing.AllocsPerRun(200, request); n != 0 {
 			t.Errorf("%s: %v allocations a request", name, n)
 		}
+	}
+}
+
+// idsBody is a streaming completion request for the tokens.
+func idsBody(tokens []uint64, output int) string {
+	var b strings.Builder
+	for i, v := range tokens {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, v)
+	}
+	return fmt.Sprintf(`{"prompt":[%s],"max_tokens":%d,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`, b.String(), output)
+}
+
+// same returns a prompt of equal tokens, so that prompts of one token share their whole blocks.
+func same(token uint64, n int) []uint64 { return slices.Repeat([]uint64{token}, n) }
+
+// TestPoolHammer: with clients that read, hang up early or never read at all, in the end everything is free again.
+func TestPoolHammer(t *testing.T) {
+	const clients, rounds = 24, 30
+	ts := start(t, Config{CacheTokens: 40 * 16, TTFT: 2 * time.Millisecond, ITL: 100 * time.Microsecond, Spread: 0.9, Slots: 12})
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(c), 9))
+			for range rounds {
+				body := idsBody(same(r.Uint64N(3), 1+r.IntN(300)), 1+r.IntN(30))
+				if r.IntN(3) > 0 {
+					ts.stream(completions, body)
+					continue
+				}
+				nc := ts.raw(body)
+				_, _ = io.ReadFull(nc, make([]byte, r.IntN(600)))
+				nc.Close()
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "all is free", func() bool { st := ts.Stats(); return st.Done+st.Gone == clients*rounds })
+	if st := ts.Stats(); st.Running != 0 || st.Waiting != 0 || st.HeldBlocks != 0 || st.CachedBlocks == 0 || st.CachedBlocks > 40 {
+		t.Errorf("stats %+v", st)
 	}
 }

@@ -74,26 +74,3 @@ func keysOf(m map[*reply]bool) (keys []*reply) {
 	}
 	return keys
 }
-
-func BenchmarkWheel(b *testing.B) { // 10,000 streams of 20 ms a token
-	var w wheel
-	now := int64(1 << 40)
-	w.expire(now, nil)
-	r := rng(1)
-	for range 10_000 {
-		w.add(&reply{due: now + int64(r.next()%20_000_000)})
-	}
-	var batch []*reply
-	events := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		now += 1 << tickShift
-		batch = w.expire(now, batch[:0])
-		for _, rep := range batch {
-			rep.due += 20_000_000
-			w.add(rep)
-		}
-		events += len(batch)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(max(events, 1)), "ns/event")
-}

@@ -1,0 +1,535 @@
+package mockllm
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// syncBuffer is a log that may be read while the server writes it.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// testServer is a server under test with a client that shares nothing with it.
+type testServer struct {
+	*Server
+	t      *testing.T
+	client *http.Client
+	log    *syncBuffer
+	closed bool
+}
+
+// start runs a server until the test ends.
+func start(t *testing.T, cfg Config) *testServer {
+	t.Helper()
+	log := &syncBuffer{}
+	if cfg.Log == nil {
+		cfg.Log = log
+	}
+	srv, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := serve(t, srv)
+	ts.log = log
+	return ts
+}
+
+// serve starts a server that was made.
+func serve(t *testing.T, srv *Server) *testServer {
+	t.Helper()
+	ts := &testServer{Server: srv, t: t, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.Start(ln); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ts.finish)
+	return ts
+}
+
+// finish closes the server, after which the log is whole.
+func (ts *testServer) finish() {
+	if ts.closed {
+		return
+	}
+	ts.closed = true
+	ts.client.CloseIdleConnections()
+	if err := ts.Close(); err != nil {
+		ts.t.Error("Close:", err)
+	}
+}
+
+// logLine is a line of the request log.
+type logLine struct {
+	RequestID    string `json:"request_id"`
+	ArrivalNS    *int64 `json:"arrival_ns"`
+	ArrivedNS    *int64 `json:"arrived_ns"`
+	BeginNS      *int64 `json:"begin_ns"`
+	FirstNS      *int64 `json:"first_token_ns"`
+	LastNS       *int64 `json:"last_token_ns"`
+	DoneNS       *int64 `json:"done_ns"`
+	Status       *int   `json:"status"`
+	PromptTokens *int   `json:"prompt_tokens"`
+	Cached       *int   `json:"cached_tokens"`
+	Completion   *int   `json:"completion_tokens"`
+	API          string `json:"api"`
+	Peer         string `json:"peer"`
+	Fault        string `json:"fault"`
+	End          ending `json:"end"`
+}
+
+// lines closes the server and returns the log by request id.
+func (ts *testServer) lines() map[string]logLine {
+	ts.t.Helper()
+	ts.finish()
+	out := map[string]logLine{}
+	sc := bufio.NewScanner(&ts.log.buf)
+	for sc.Scan() {
+		var l logLine
+		dec := json.NewDecoder(bytes.NewReader(sc.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&l); err != nil {
+			ts.t.Fatalf("log line %q: %v", sc.Text(), err)
+		}
+		if _, twice := out[l.RequestID]; twice {
+			ts.t.Fatalf("request %s is logged twice", l.RequestID)
+		}
+		out[l.RequestID] = l
+	}
+	return out
+}
+
+// request makes a completion request; header pairs follow.
+func (ts *testServer) request(path, body string, header ...string) *http.Request {
+	ts.t.Helper()
+	req, err := http.NewRequest("POST", ts.URL()+path, strings.NewReader(body))
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return req
+}
+
+// post sends a request and reads its answer whole; err is the error of the exchange or of the body.
+func (ts *testServer) post(path, body string, header ...string) (*http.Response, string, error) {
+	ts.t.Helper()
+	resp, err := ts.client.Do(ts.request(path, body, header...))
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+// mustPost is post for an answer that must come whole.
+func (ts *testServer) mustPost(status int, path, body string, header ...string) (*http.Response, string) {
+	ts.t.Helper()
+	resp, text, err := ts.post(path, body, header...)
+	if err != nil {
+		ts.t.Fatalf("%s %s: %v", path, body, err)
+	}
+	if resp.StatusCode != status {
+		ts.t.Fatalf("%s %s: status %d (%s), want %d", path, body, resp.StatusCode, text, status)
+	}
+	return resp, text
+}
+
+// answer is a completion's stream, as far as the tests look at it.
+type answer struct {
+	tokens, prompt, cached int // the last two are -1 where nothing reports them
+	text                   string
+	sentNS                 []int64
+	done                   bool // [DONE] came last
+}
+
+// parseStream reads a stream of completions. Its form is what TestTranscripts is about.
+func parseStream(t *testing.T, stream string) answer {
+	t.Helper()
+	a := answer{prompt: -1, cached: -1}
+	for _, event := range strings.Split(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
+		data := strings.TrimPrefix(event, "data: ")
+		if a.done = data == "[DONE]"; a.done {
+			continue
+		}
+		var c struct {
+			Choices []struct{ Text *string }
+			SentNS  int64 `json:"sent_ns"`
+			Usage   *struct {
+				Prompt  int `json:"prompt_tokens"`
+				Details *struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			}
+		}
+		if err := json.Unmarshal([]byte(data), &c); err != nil {
+			t.Fatalf("event %q: %v", event, err)
+		}
+		if len(c.Choices) == 1 && c.Choices[0].Text != nil {
+			a.tokens, a.text, a.sentNS = a.tokens+1, a.text+*c.Choices[0].Text, append(a.sentNS, c.SentNS)
+		}
+		if c.Usage != nil && c.Usage.Details != nil {
+			a.prompt, a.cached = c.Usage.Prompt, c.Usage.Details.Cached
+		}
+	}
+	return a
+}
+
+// stream posts a streaming request and reads its answer.
+func (ts *testServer) stream(path, body string, header ...string) answer {
+	ts.t.Helper()
+	_, text := ts.mustPost(200, path, body, header...)
+	return parseStream(ts.t, text)
+}
+
+const (
+	completions = "/v1/completions"
+	// shortStream asks for three tokens after three.
+	shortStream = `{"model":"m","prompt":[7,8,9],"max_tokens":3,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
+)
+
+// patience is after how long a test gives up on what must happen.
+const patience = 30 * time.Second
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never happened: " + what)
+		}
+	}
+}
+
+func jsonNumber(v any) string { b, _ := json.Marshal(v); return string(b) }
+
+// TestLog: one line a request, instants in order, on the clock that the stamps use, no latency shorter than asked.
+func TestLog(t *testing.T) {
+	const ttft, itl = 30 * time.Millisecond, 5 * time.Millisecond
+	ts := start(t, Config{TTFT: ttft, ITL: itl, PrefillPerToken: time.Millisecond, Stamp: true, CacheTokens: -1})
+	a := ts.stream(completions, `{"prompt":"a b c d e f g h i j","max_tokens":8,"stream":true}`, "X-Request-Id", "one")
+	ts.mustPost(200, completions, `{"prompt":"a","max_tokens":3}`, "X-Request-Id", "two")
+	ts.mustPost(400, completions, `{"prompt":[]}`, "X-Request-Id", "three")
+	lines := ts.lines()
+	if len(lines) != 3 {
+		t.Fatalf("%d lines, want 3", len(lines))
+	}
+	l := lines["one"]
+	if *l.ArrivalNS > *l.ArrivedNS || *l.FirstNS-*l.ArrivedNS < int64(ttft+10*time.Millisecond) || *l.DoneNS < *l.LastNS ||
+		*l.LastNS-*l.ArrivedNS < int64(ttft+10*time.Millisecond+7*itl) {
+		t.Errorf("instants %d %d %d %d %d", *l.ArrivalNS, *l.ArrivedNS, *l.FirstNS, *l.LastNS, *l.DoneNS)
+	}
+	if *l.Status != 200 || *l.PromptTokens != 10 || *l.Completion != 8 || *l.Cached != 0 || l.End != endDone || !strings.HasPrefix(l.Peer, "127.0.0.1:") {
+		t.Errorf("line %+v", l)
+	}
+	if first, last := a.sentNS[0], a.sentNS[7]; first != *l.FirstNS || last != *l.LastNS {
+		t.Errorf("stamps %d, %d; log %d, %d", first, last, *l.FirstNS, *l.LastNS)
+	}
+	for i, sent := range a.sentNS {
+		if due := *l.ArrivedNS + int64(ttft+10*time.Millisecond) + int64(i)*int64(itl); sent < due {
+			t.Errorf("token %d was sent %d ns early", i, due-sent)
+		}
+	}
+	l = lines["two"]
+	if *l.DoneNS-*l.ArrivedNS < int64(ttft+time.Millisecond+2*itl) || l.FirstNS != nil || *l.Completion != 3 || l.End != endDone {
+		t.Errorf("line %+v", l)
+	}
+	l = lines["three"]
+	if *l.Status != 400 || l.FirstNS != nil || l.DoneNS != nil || l.Completion != nil || l.End != endError {
+		t.Errorf("line %+v", l)
+	}
+}
+
+// TestSpread: gaps vary within the bounds, around the mean, and equally for the same seed.
+func TestSpread(t *testing.T) {
+	draw, again := rng(9), rng(9)
+	r := &reply{cfg: &Config{ITL: time.Millisecond, Spread: 0.5}, draw: draw}
+	sum := int64(0)
+	const draws = 100_000
+	for range draws {
+		g := r.gap(1)
+		if g < 500_000 || g >= 1_500_000 {
+			t.Fatalf("gap %d ns", g)
+		}
+		if want := int64(float64(time.Millisecond) * again.spread(0.5)); g != want {
+			t.Fatalf("gap %d ns, the same seed gave %d", g, want)
+		}
+		sum += g
+	}
+	if mean := sum / draws; mean < 997_000 || mean > 1_003_000 {
+		t.Errorf("mean gap %d ns, want 1,000,000", mean)
+	}
+}
+
+func TestSlotsAndQueue(t *testing.T) {
+	ts := start(t, Config{Slots: 2, MaxQueue: 1, TTFT: time.Hour})
+	var conns []net.Conn
+	for i := range 3 {
+		conns = append(conns, ts.raw(shortStream))
+		eventually(t, "request admitted", func() bool { st := ts.Stats(); return st.Running+st.Waiting == i+1 })
+	}
+	if st := ts.Stats(); st.Running != 2 || st.Waiting != 1 {
+		t.Fatalf("running %d, waiting %d", st.Running, st.Waiting)
+	}
+	resp, _ := ts.mustPost(503, completions, shortStream)
+	if resp.Header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+	conns[0].Close() // frees a slot, which the waiting request takes
+	eventually(t, "the queue moves", func() bool { st := ts.Stats(); return st.Running == 2 && st.Waiting == 0 })
+	conns = append(conns, ts.raw(shortStream))
+	eventually(t, "request waits", func() bool { return ts.Stats().Waiting == 1 })
+	conns[3].Close() // leaves the queue
+	eventually(t, "request leaves the queue", func() bool { return ts.Stats().Waiting == 0 })
+	conns[1].Close()
+	conns[2].Close()
+	eventually(t, "all are gone", func() bool { st := ts.Stats(); return st.Running == 0 && st.Gone == 4 })
+}
+
+// raw opens a connection and sends a completion request on it.
+func (ts *testServer) raw(body string, headers ...string) net.Conn {
+	ts.t.Helper()
+	nc, err := net.Dial("tcp", ts.Addr().String())
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	nc.SetDeadline(time.Now().Add(patience))
+	ts.t.Cleanup(func() { nc.Close() })
+	if _, err := nc.Write([]byte(rawRequest(completions, body, headers...))); err != nil {
+		ts.t.Fatal(err)
+	}
+	return nc
+}
+
+// rawRequest renders a request; each header is a whole line.
+func rawRequest(path, body string, headers ...string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" +
+		strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
+}
+
+// TestTextOfTheSeed: an answer's text depends on the seed and the request id, not on whether it is streamed; a share of its
+// chunks is empty if asked for.
+func TestTextOfTheSeed(t *testing.T) {
+	ts := start(t, Config{EmptyChunks: 0.25})
+	body := `{"prompt":"a","max_tokens":4000}`
+	a := ts.stream(completions, `{"stream":true,`+body[1:], "X-Request-Id", "same")
+	if words := len(strings.Fields(a.text)); a.tokens != 4000 || words < 2850 || words > 3150 {
+		t.Errorf("%d words in %d chunks, want about 3000 in 4000", words, a.tokens)
+	}
+	ts = start(t, Config{})
+	_, whole := ts.mustPost(200, completions, body, "X-Request-Id", "same")
+	if a := ts.stream(completions, `{"stream":true,`+body[1:], "X-Request-Id", "same"); !strings.Contains(whole, a.text) || a.tokens != 4000 {
+		t.Errorf("streamed %q, whole %s", a.text, whole)
+	}
+}
+
+// TestResponseIsCreatedAtOnce: the first events of /v1/responses do not wait for the first token.
+func TestResponseIsCreatedAtOnce(t *testing.T) {
+	ts := start(t, Config{TTFT: time.Hour})
+	resp, err := ts.client.Do(ts.request("/v1/responses", `{"input":"a","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	br := bufio.NewReader(resp.Body)
+	for _, want := range []string{"event: response.created\n", "event: response.in_progress\n"} {
+		for i := range 3 { // an event's name, its data, a blank line
+			line, err := br.ReadString('\n')
+			if err != nil || i == 0 && line != want {
+				t.Fatalf("%q, %v, want %q", line, err, want)
+			}
+		}
+	}
+}
+
+// TestOverloadOfAPIs: a full queue is 503, but TGI's 429.
+func TestOverloadOfAPIs(t *testing.T) {
+	full := &requestError{503, "ServiceUnavailableError", "The queue is full, try again later."}
+	for _, a := range allAPIs() {
+		got, want := a.refuse(&params{}, full), 503
+		if a.traits().name == "tgi" {
+			want = 429
+		}
+		if got.status != want || !json.Valid(got.body) {
+			t.Errorf("%s: %d %s", a.traits().name, got.status, got.body)
+		}
+	}
+}
+
+func TestBodyFields(t *testing.T) {
+	for want, lines := range map[string][]string{
+		``:                                     nil,
+		`,"a":1,"b":{"c":"x y","d":{"e":[1]}}`: {"b.c=x y", "a=1", "b.d.e=[1]"},
+		`,"a":""`:                              {"a="},
+	} {
+		if got, err := renderFields(lines); err != nil || string(got) != want {
+			t.Errorf("%q: %s, %v", lines, got, err)
+		}
+	}
+	for _, lines := range [][]string{{"a"}, {"=1"}, {"a=1", "a=2"}, {"a=1", "a.b=2"}} {
+		if got, err := renderFields(lines); err == nil {
+			t.Errorf("%q: %s", lines, got)
+		}
+	}
+}
+
+func TestParseFault(t *testing.T) {
+	for text, want := range map[string]Fault{
+		"status:503@0.25":   {FaultStatus, 503, 0, 0.25},
+		"status":            {FaultStatus, 500, 0, 1},
+		"reset-after:7":     {FaultResetAfter, 7, 0, 1},
+		" stall:0 ":         {FaultStall, 0, 0, 1},
+		"slow-bytes:20us":   {FaultSlowBytes, 0, 20 * time.Microsecond, 1},
+		"idle-close":        {FaultIdleClose, 0, 0, 1},
+		"idle-close:3s@0":   {FaultIdleClose, 0, 3 * time.Second, 0},
+		"reset-before@1e-3": {FaultResetBefore, 0, 0, 0.001},
+	} {
+		if got, err := ParseFault(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "unknown", "nonsense:1": "known are status:N", "status:99": "between 200 and 599", "status:x": "argument", "status@2": "between 0 and 1",
+		"status@x": "probability", "status@NaN": "between 0 and 1", "reset-before:1": "no argument", "slow-bytes:-1s": "negative", "slow-bytes:5": "argument",
+		"reset-after:-1": "between 0", "split:1": "between 2",
+	} {
+		if _, err := ParseFault(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := (&Config{}).Validate(); err != nil {
+		t.Error("zero configuration:", err)
+	}
+	bad := Config{TTFT: -1, Spread: 2, Slots: -1, MaxQueue: 5, MaxModelTokens: -1, TemplateHead: -1, MeanOutput: -1, EmptyChunks: 1.5, KeepAlive: -1,
+		Pacers: -1, Faults: []Fault{{Kind: "x"}}}
+	err := bad.Validate()
+	for _, want := range []string{"latencies", "spread", "slots", "queue", "model length", "template", "mean output", "empty chunks", "keep-alive", "pacers", `"x"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if _, err := New(bad); err == nil {
+		t.Error("New accepts it")
+	}
+}
+
+// TestFaultSplitWrites: the pieces arrive one by one.
+func TestFaultSplitWrites(t *testing.T) {
+	ts := start(t, Config{LateHead: true})
+	nc := ts.raw(`{"prompt":"a","max_tokens":1,"stream":true}`, "X-Mock-Fault: slow-bytes:300us", "Connection: close")
+	buf := make([]byte, 4096)
+	reads, total := 0, 0
+	for {
+		n, err := nc.Read(buf)
+		total += n
+		if err != nil {
+			break
+		}
+		reads++
+	}
+	if reads < total/20 { // a loaded machine merges many
+		t.Errorf("%d reads for %d bytes sent one by one", reads, total)
+	}
+}
+
+// TestConfiguredFaults: shares follow the probabilities; the header overrides; equal seeds draw equally.
+func TestConfiguredFaults(t *testing.T) {
+	cfg := Config{Seed: 3, Faults: []Fault{{Kind: FaultStatus, N: 503, Probability: 0.25}, {Kind: FaultStatus, N: 418, Probability: 0.5}}}
+	const requests = 2000
+	var runs [2][]int
+	for i := range runs {
+		ts := start(t, cfg)
+		for k := range requests {
+			resp, _, err := ts.post(completions, `{"prompt":"a","max_tokens":1}`, "X-Request-Id", fmt.Sprint(k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs[i] = append(runs[i], resp.StatusCode)
+		}
+		ts.mustPost(200, completions, shortStream, "X-Mock-Fault", "short")
+	}
+	if !slices.Equal(runs[0], runs[1]) {
+		t.Error("the same seed drew other faults")
+	}
+	counts := map[int]int{}
+	for _, status := range runs[0] {
+		counts[status]++
+	}
+	if counts[503] < 430 || counts[503] > 570 || counts[418] < 660 || counts[418] > 840 || counts[200] < 660 || counts[200] > 840 {
+		t.Errorf("counts %v, want about 500, 750 and 750", counts)
+	}
+	ts := start(t, Config{NoHeaderFaults: true})
+	ts.mustPost(200, completions, shortStream, "X-Mock-Fault", "status:500")
+}
+
+// TestSelfSigned: a certificate holds for the loopback names and the given host.
+func TestSelfSigned(t *testing.T) {
+	host, _, err := SelfSigned("mock.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(host.Certificate[0])
+	if err != nil || leaf.VerifyHostname("mock.example") != nil || leaf.VerifyHostname("127.0.0.1") != nil || leaf.VerifyHostname("localhost") != nil {
+		t.Errorf("names %v %v, %v", leaf.DNSNames, leaf.IPAddresses, err)
+	}
+}
+
+// benchmarkReply is a reply in the middle of its stream, without a connection.
+func benchmarkReply(a api) *reply {
+	srv, err := New(Config{Stamp: true, ITL: time.Millisecond, Spread: 0.2, Incremental: true})
+	if err != nil {
+		panic(err)
+	}
+	r := &reply{srv: srv, cfg: &srv.cfg, api: a, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, part: partText, headSent: true}
+	r.p.stream = true
+	r.divide(a.traits())
+	r.base = a.base(r, nil)
+	return r
+}
+
+// TestNoAllocationPerEvent: composing an event of a running stream allocates nothing.
+func TestNoAllocationPerEvent(t *testing.T) {
+	for _, a := range allAPIs() {
+		if a.traits().vector {
+			continue
+		}
+		r := benchmarkReply(a)
+		var buf eventBuffer
+		now := int64(1)
+		compose := func() {
+			now++
+			buf.out = r.appendDue(&buf, buf.out[:0], now)
+		}
+		compose()
+		if n := testing.AllocsPerRun(1000, compose); n != 0 {
+			t.Errorf("%s: %v allocations an event", a.traits().name, n)
+		}
+	}
+}
