@@ -1,9 +1,13 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
+	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
@@ -142,4 +146,203 @@ func share(part, all int64) float64 {
 		return 0
 	}
 	return float64(part) / float64(all)
+}
+
+// sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or continues a
+// session, but has no gap.
+func sessions(t *trace.Trace, o Options) *Sessions {
+	if t.Session == nil {
+		return nil
+	}
+	s := &Sessions{TTFTS: o.Assumed.TTFT.Seconds(), TPOTS: o.Assumed.TPOT.Seconds()}
+	s.count(t)
+	var gaps, thinks []int64
+	for i, before := range t.TurnsBefore(t.Len()) {
+		if t.Parent[i] < 0 {
+			continue
+		}
+		if before == trace.NoTurn {
+			s.Orphans++
+			continue
+		}
+		s.Followups++
+		if t.Untimed {
+			continue
+		}
+		gap := t.ArrivalNS[i] - t.ArrivalNS[before]
+		gaps = append(gaps, gap)
+		if gap <= 0 {
+			s.AtOnce++
+		}
+		lasts := o.Assumed.LastNS(t.OutputTokens[before])
+		if gap < lasts {
+			s.Overlaps++
+		} else {
+			thinks = append(thinks, gap-lasts)
+		}
+	}
+	if len(gaps) > 0 {
+		v := share(s.Overlaps, s.Followups)
+		s.OverlapShare = &v
+	}
+	s.GapS, s.ThinkS = stats.Describe(gaps, 1e9), stats.Describe(thinks, 1e9)
+	return s
+}
+
+// count counts the sessions and their turns.
+func (s *Sessions) count(t *trace.Trace) {
+	turns := map[int64]int64{}
+	for _, id := range t.Session {
+		turns[id]++
+	}
+	all := make([]int64, 0, len(turns))
+	for _, n := range turns {
+		all = append(all, n)
+		if n > 1 {
+			s.MultiTurn++
+		}
+	}
+	s.Sessions, s.Turns = int64(len(all)), stats.Describe(all, 1)
+}
+
+// aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With a
+// short model name and no headers of one's own it is 350 (the conversation trace: 873 MB of images, 869 MB of prompts).
+const aroundPrompt = 350
+
+// replay adds up the prompts. No content is needed for those that are made: their sizes follow from the lengths.
+func replay(t *trace.Trace) Replay {
+	ids, badIDs := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
+	text, badWords := prompt.NewText(0, prompt.BuiltIn())
+	if err := cmp.Or(badIDs, badWords); err != nil {
+		panic("BUG: inspect: " + err.Error())
+	}
+	return Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}
+}
+
+func volume(t *trace.Trace, s prompt.Source) Volume {
+	var v Volume
+	for i := range t.Len() {
+		if l := t.Literal(i); l.Kind != trace.NoLiteral {
+			v.add(int64(len(l.Content) + len(l.Tools) + len(l.Extra)))
+			continue
+		}
+		v.add(int64(s.Size(prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i])})))
+	}
+	v.MemoryBytes = v.PromptBytes + aroundPrompt*int64(t.Len())
+	return v
+}
+
+func (v *Volume) add(size int64) {
+	v.PromptBytes += size
+	v.LargestBytes = max(v.LargestBytes, size)
+}
+
+// timelineBins is how many bins the span is cut into: one for each column of the plot on a terminal of 80.
+const timelineBins = 64
+
+const second = int64(1e9) // ns
+
+func arrivals(t *trace.Trace, input, output int64) Arrivals {
+	span := t.SpanNS()
+	a := Arrivals{SpanS: seconds(span)}
+	a.burst(t.ArrivalNS)
+	a.peak(t.ArrivalNS)
+	gaps := make([]int64, max(0, t.Len()-1))
+	for i := range gaps {
+		gaps[i] = t.ArrivalNS[i+1] - t.ArrivalNS[i]
+	}
+	if cv, exists := stats.Variation(gaps); exists {
+		a.GapCV = &cv
+	}
+	a.GapS = stats.Describe(gaps, 1e9)
+	if span > 0 {
+		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
+		a.timeline(t.ArrivalNS, span)
+	}
+	return a
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+func perSecond(n, spanNS int64) *float64 {
+	v := float64(n) / seconds(spanNS)
+	return &v
+}
+
+// burst counts instants and finds the largest crowd at one; at ascends.
+func (a *Arrivals) burst(at []int64) {
+	crowd := int64(0)
+	for i := range at {
+		if i == 0 || at[i] != at[i-1] {
+			a.Instants++
+			crowd = 0
+		}
+		if crowd++; crowd > a.LargestBurst {
+			a.LargestBurst, a.LargestBurstAtS = crowd, seconds(at[i])
+		}
+	}
+}
+
+// peak finds the second with the most rows; it may as well begin at an arrival.
+func (a *Arrivals) peak(at []int64) {
+	first := 0
+	for i := range at {
+		for at[i]-at[first] >= second {
+			first++
+		}
+		if n := int64(i - first + 1); n > a.PeakRows {
+			a.PeakRows, a.PeakAtS = n, seconds(at[first])
+		}
+	}
+}
+
+func (a *Arrivals) timeline(at []int64, span int64) {
+	a.BinS = seconds(span) / timelineBins
+	a.Timeline = make([]int64, timelineBins)
+	for _, ns := range at {
+		high, low := bits.Mul64(uint64(ns), timelineBins) // 64 times 292 years is beyond an int64
+		bin, _ := bits.Div64(high, low, uint64(span))
+		a.Timeline[min(bin, timelineBins-1)]++
+	}
+}
+
+// binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
+func binned[T int32 | int64](edges []float64, values []T, unit float64) []Bin {
+	bins := make([]Bin, len(edges)-1)
+	for i := range bins {
+		bins[i] = Bin{From: edges[i], To: edges[i+1]}
+	}
+	for _, v := range values {
+		i, exact := slices.BinarySearch(edges, float64(v)/unit)
+		if !exact {
+			i--
+		}
+		bins[min(max(0, i), len(bins)-1)].Count++
+	}
+	from, to := 0, len(bins)
+	for from < to && bins[from].Count == 0 {
+		from++
+	}
+	for to > from && bins[to-1].Count == 0 {
+		to--
+	}
+	return bins[from:to]
+}
+
+// powersOfTwo is 1, 2, 4, … beyond the longest lengths of a trace.
+func powersOfTwo() []float64 {
+	edges := make([]float64, 32)
+	for i := range edges {
+		edges[i] = math.Exp2(float64(i))
+	}
+	return edges
+}
+
+// oneThreeTen is 0, then 1, 3, 10, 30, … times the unit.
+func oneThreeTen(unit float64, steps int) []float64 {
+	edges := []float64{0}
+	for i := range steps {
+		edges = append(edges, unit*math.Pow(10, float64(i/2))*float64(1+2*(i%2)))
+	}
+	return edges
 }

@@ -3,9 +3,11 @@ package inspect
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -183,4 +185,88 @@ func (f *follower) distances() *Reuse {
 func timeEdges() []float64 {
 	const minute, hour, day, year = 60, 3600, 86400, 31_557_600
 	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour, day, 7 * day, 300 * year}
+}
+
+// idTable knows every id that was seen, how many tokens it stood for and which id preceded it.
+type idTable struct {
+	seen map[uint64]seenID
+
+	twoLengths, manyBefore int64
+}
+
+// seenID is an id at its first occurrence, and whether others differed.
+type seenID struct {
+	before      uint64 // the id in front of it, 0 where first is set
+	tokens      int32
+	first       bool // in its prompt
+	otherLength bool
+	otherBefore bool
+}
+
+// see notes the i-th id of a row, which stands for so many tokens there, and tells whether the id was seen before.
+func (t *idTable) see(ids []uint64, i, tokens int) bool {
+	now := seenID{tokens: int32(tokens), first: i == 0}
+	if i > 0 {
+		now.before = ids[i-1]
+	}
+	was, again := t.seen[ids[i]]
+	if !again {
+		t.seen[ids[i]] = now
+		return false
+	}
+	if !was.otherLength && was.tokens != now.tokens {
+		was.otherLength = true
+		t.twoLengths++
+		t.seen[ids[i]] = was
+	}
+	if !was.otherBefore && (was.first != now.first || was.before != now.before) {
+		was.otherBefore = true
+		t.manyBefore++
+		t.seen[ids[i]] = was
+	}
+	return true
+}
+
+// routedBlockTokens is what the instances' caches are taken to cache as one piece: vLLM's default.
+const routedBlockTokens = 16
+
+// routing compares the routers of several instances: with caches without a limit, then with each capacity that was asked for.
+// Rows that are there word for word have no known tokens; they are left out.
+func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
+	if o.Instances == 0 || t.BlockRefs() == 0 {
+		return nil
+	}
+	q := route.Question{
+		Prompts: kvcache.NewPrompts(t.BlockTokens, 0), Targets: route.Even(slices.Repeat([]int{1}, o.Instances)),
+		Bound: o.LoadBound, BlockTokens: routedBlockTokens,
+	}
+	for i := range t.Len() {
+		if t.Literal(i).Kind != trace.NoLiteral {
+			continue
+		}
+		q.Prompts.Add(t.Blocks(i), int(t.InputTokens[i]), int(t.InputTokens[i]))
+		q.Flow.ReleaseNS = append(q.Flow.ReleaseNS, t.ArrivalNS[i])
+		q.Flow.LastNS = append(q.Flow.LastNS, o.Assumed.LastNS(t.OutputTokens[i]))
+		if t.Session != nil {
+			q.Sessions = append(q.Sessions, t.Session[i])
+		}
+	}
+	for _, tokens := range slices.Insert(slices.Clone(o.CacheTokens), 0, 0) {
+		q.CapacityTokens = slices.Repeat([]int64{tokens}, o.Instances)
+		if oracle := route.Ask(q); oracle != nil {
+			oracles = append(oracles, oracle)
+		}
+	}
+	return oracles
+}
+
+// routing prints the hits by who routes.
+func (p *page) routing(r *Report) {
+	for _, o := range r.Routing {
+		o.Print(&p.Page)
+	}
+	if len(r.Routing) > 0 {
+		p.Line("")
+		p.Sentence("  ", r.Routing[0].Definition)
+	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -238,4 +239,13 @@ func BenchmarkAddGaps(b *testing.B) {
 	if s := c.Summary(Summary{}, Probed{}); s.ITLMS.Max != 25.5 {
 		b.Fatal("wrong maximum")
 	}
+}
+
+// dump prints v for comparison.
+func dump(v any) string {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

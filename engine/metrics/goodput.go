@@ -1,6 +1,15 @@
 package metrics
 
-import "github.com/fastreplay/fastreplay/codec/record"
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
 
 // Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
 // a bound + what the user left out. One that missed several counts in missed for each of them, so missed says which bound binds.
@@ -96,4 +105,104 @@ func bounds(slos []SLO) map[string]float64 {
 		ms[Latencies()[o.latency].Name+"_ms"] = float64(o.limitNS) / 1e6
 	}
 	return ms
+}
+
+// Latency is what an SLO can bound: one number of a whole request.
+type Latency struct {
+	Name    string   // in flags and, with its unit, in result files
+	Label   string   // on a page
+	Aliases []string // what other tools call the same
+	ns      func(*record.Record) int64
+}
+
+// latencies is how many there are.
+const latencies = 5
+
+// Latencies returns all of them, in the order of results. The aliases are
+// those of AIPerf (its metric tags) and of vLLM's bench (e2el).
+func Latencies() [latencies]Latency {
+	return [latencies]Latency{
+		{"ttft", "TTFT", []string{"time_to_first_token"}, (*record.Record).TTFTNS},
+		{"ttft_planned", "TTFT planned", nil, (*record.Record).TTFTPlannedNS},
+		{"tpot", "TPOT", []string{"inter_token_latency"}, (*record.Record).TPOTNS}, // (request_latency - ttft) / (tokens - 1)
+		{"e2e", "E2E", []string{"e2el", "request_latency"}, (*record.Record).E2ENS},
+		{"e2e_planned", "E2E planned", nil, (*record.Record).E2EPlannedNS},
+	}
+}
+
+// SLO bounds one latency of a request. A value as long as the bound meets it,
+// an absent one does not. It is made by ParseSLOs.
+type SLO struct {
+	latency int // index in Latencies
+	limitNS int64
+	ns      func(*record.Record) int64
+}
+
+// met reports whether r, which ended OK, keeps within the bound, and whether
+// it has such a latency at all.
+func (o *SLO) met(r *record.Record) (met, measured bool) {
+	ns := o.ns(r)
+	return ns != record.None && ns <= o.limitNS, ns != record.None
+}
+
+// maxSLOMS is more than 11 days: a bound beyond it is a mistake.
+const maxSLOMS = 1e9
+
+// ParseSLOs reads lists such as "ttft:500 tpot:50", milliseconds, separated
+// by spaces or commas. The result is in the order of Latencies; no list makes
+// no SLO, an empty list is an error.
+func ParseSLOs(lists ...string) ([]SLO, error) {
+	var given [latencies]*SLO
+	for _, list := range lists {
+		parts := strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
+		if len(parts) == 0 {
+			return nil, fmt.Errorf("%q has no SLO in it; want NAME:MILLISECONDS, such as ttft:500", list)
+		}
+		for _, part := range parts {
+			o, err := parseSLO(part)
+			if err != nil {
+				return nil, err
+			}
+			if given[o.latency] != nil {
+				return nil, fmt.Errorf("%q: %s has a bound already", part, Latencies()[o.latency].Name)
+			}
+			given[o.latency] = &o
+		}
+	}
+	var slos []SLO
+	for _, o := range given {
+		if o != nil {
+			slos = append(slos, *o)
+		}
+	}
+	return slos, nil
+}
+
+func parseSLO(text string) (SLO, error) {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok {
+		return SLO{}, fmt.Errorf("%q has no colon; want NAME:MILLISECONDS, such as ttft:500", text)
+	}
+	all := Latencies()
+	i := slices.IndexFunc(all[:], func(l Latency) bool { return l.Name == name || slices.Contains(l.Aliases, name) })
+	if i < 0 {
+		return SLO{}, unknownLatency(name)
+	}
+	ms, err := strconv.ParseFloat(value, 64)
+	limit := math.Round(ms * 1e6)
+	if err != nil || !(limit >= 1) || ms > maxSLOMS {
+		return SLO{}, fmt.Errorf("%q: want milliseconds above 0 and at most %.0f, as a number", text, maxSLOMS)
+	}
+	return SLO{i, int64(limit), all[i].ns}, nil
+}
+
+func unknownLatency(name string) error {
+	if name == "itl" {
+		return errors.New("itl has many values in one request; bound their mean with tpot, which AIPerf calls inter_token_latency")
+	}
+	var names, aliases []string
+	for _, l := range Latencies() {
+		names, aliases = append(names, l.Name), append(aliases, l.Aliases...)
+	}
+	return fmt.Errorf("%q is no latency of a request; there are %s (and, as others call them, %s)", name, strings.Join(names, ", "), strings.Join(aliases, ", "))
 }

@@ -5,9 +5,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // perChunkTolerance is how far the mean of tokens per chunk may be from 1
@@ -133,4 +136,141 @@ func quote(text string) string {
 		text = string(r[:maxQuoted]) + "…"
 	}
 	return strconv.QuoteToGraphic(text)
+}
+
+// Gateway is what a gateway before the servers said of its own time and of theirs, over ok requests.
+type Gateway struct {
+	Requests    int64              `json:"requests"`      // those whose gateway told one of the two times
+	OwnMS       *stats.Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not say
+	UpstreamMS  *stats.Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not say
+	Share       *float64           `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
+	ServerShare *float64           `json:"server_share"`  // of TTFT: upstream_ms
+}
+
+// gatewayCounts is over ok requests.
+type gatewayCounts struct {
+	requests            int64
+	own, upstream       *Distribution
+	ttft, head, waiting int64 // ns, summed over requests that have all three: waiting is until the head of the server's response
+}
+
+func newGatewayCounts() gatewayCounts {
+	return gatewayCounts{own: NewDistribution(), upstream: NewDistribution()}
+}
+
+func (g *gatewayCounts) add(r *record.Record) {
+	if r.GatewayNS == record.None && r.UpstreamNS == record.None {
+		return
+	}
+	g.requests++
+	addKnown(g.own, r.GatewayNS)
+	addKnown(g.upstream, r.UpstreamNS)
+	// Headers tell whole milliseconds. A longer time than TTFT is not that until the head of the server's response.
+	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
+		g.ttft += ttft
+		g.head += r.HeadersNS - r.SentNS
+		g.waiting += min(r.UpstreamNS, ttft)
+	}
+}
+
+func (g *gatewayCounts) merge(o *gatewayCounts) {
+	g.requests += o.requests
+	g.own.Merge(o.own)
+	g.upstream.Merge(o.upstream)
+	g.ttft += o.ttft
+	g.head += o.head
+	g.waiting += o.waiting
+}
+
+// summary is nil where no gateway told anything.
+func (g *gatewayCounts) summary() *Gateway {
+	if g.requests == 0 {
+		return nil
+	}
+	return &Gateway{
+		Requests: g.requests, OwnMS: g.own.Percentiles(1e6), UpstreamMS: g.upstream.Percentiles(1e6),
+		Share: ratio(max(0, g.head-g.waiting), g.ttft), ServerShare: ratio(g.waiting, g.ttft),
+	}
+}
+
+// gatewayNotes names a gateway that took most of TTFT. LiteLLM holds its response head back until the first chunk, so where its own
+// time does not explain that, the server may have worked on after its own head.
+func gatewayNotes(s *Summary, all *gatewayCounts) []string {
+	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
+		return nil
+	}
+	ms := func(ns float64) string { return format.Duration(ns, 3) }
+	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
+	if own := s.Gateway.OwnMS; own != nil {
+		text += fmt.Sprintf("; it counts %s a request as its own", ms(own.Mean*1e6))
+		if float64(all.own.sum) <= 0.5*float64(all.ttft) {
+			text += ", and the rest is its queue, unless the server sends its head long before the first token"
+		}
+	}
+	return []string{text}
+}
+
+// History is what follow-up turns had of what the servers answered in the
+// run. It counts those that were sent: turns = live + partly + recorded.
+type History struct {
+	Turns    int64 `json:"turns"`    // follow-up turns that were sent
+	Live     int64 `json:"live"`     // turns in which all earlier answers are live
+	Partly   int64 `json:"partly"`   // turns in which some are; the others are as recorded
+	Recorded int64 `json:"recorded"` // turns in which none is
+	Answers  int64 `json:"answers"`  // live answers in all turns
+
+	// Why the latest answer that was not live was not: of the turns of partly and recorded.
+	Why HistoryGaps `json:"not_live"` // turns by why the latest answer that is not live is not
+
+	MakeUS *stats.Percentiles `json:"make_us"` // time from the end of a turn until the body of the next one was made
+}
+
+// HistoryGaps counts turns by why an answer in them is not live.
+type HistoryGaps struct {
+	Late   int64 `json:"late"`       // the turn left before the answer was there
+	Failed int64 `json:"failed"`     // the request before failed
+	NoText int64 `json:"no_text"`    // the server answered without a text
+	Tools  int64 `json:"tool_calls"` // the server called a tool, or the recorded answer does
+	Apart  int64 `json:"apart"`      // the turn's messages do not begin with those of a turn before
+}
+
+// historyNotes say why turns were not sent with what was answered in the run.
+func historyNotes(h *History) []string {
+	if h == nil || h.Why == (HistoryGaps{}) {
+		return nil
+	}
+	var why []string
+	for _, w := range []struct {
+		n    int64
+		what string
+	}{
+		{h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"},
+		{h.Why.Failed, "follow one that failed"},
+		{h.Why.NoText, "follow an answer without text"},
+		{h.Why.Tools, "follow a tool call"},
+		{h.Why.Apart, "do not begin with the messages of a turn before"},
+	} {
+		if w.n > 0 {
+			why = append(why, format.Count(w.n)+" "+w.what)
+		}
+	}
+	return []string{fmt.Sprintf("live history: %s of %s were sent with what the file has in place of an answer: %s",
+		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
+}
+
+// costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note says so.
+const costlyPlacement = 0.01
+
+// placementNotes say what it cost that a gateway sent requests where it did. Where we did, the table says it.
+func placementNotes(s *Summary) []string {
+	o := s.Routing
+	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || s.Instances.direct {
+		return nil
+	}
+	best, bounded := o.Of(route.PrefixName), o.Of(route.PrefixBoundedName)
+	if max(best.HitRatio, bounded.HitRatio)-o.Actual.HitRatio < costlyPlacement {
+		return nil
+	}
+	return []string{fmt.Sprintf("the gateway's placement on %s can reach %s prefix hits at best, a greedy prefix-aware router %s (%s within %g times the mean load), one cache for all %s",
+		format.Many(int64(o.Instances), "instance"), format.Percent(o.Actual.HitRatio), format.Percent(best.HitRatio), format.Percent(bounded.HitRatio), o.LoadBound, format.Percent(o.OneCacheRatio))}
 }

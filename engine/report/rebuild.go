@@ -126,3 +126,26 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 		n++
 	}
 }
+
+// recount replaces the goodput of s by that of other SLOs, from the records.
+func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
+	var urls []string
+	for _, t := range s.Targets {
+		if slices.Contains(urls, t.URL) {
+			return fmt.Errorf("%s: the run had %s as several targets, and its records do not say which of them was asked", dir, t.URL)
+		}
+		urls = append(urls, t.URL)
+	}
+	c, n, err := collect(dir, urls, slos, func(*record.Record) {})
+	if errors.Is(err, ErrNoResults) {
+		return fmt.Errorf("%s has no %s, by which other SLOs are counted", dir, RequestsName)
+	}
+	if err != nil {
+		return err
+	}
+	c.Goodput(s)
+	if lost := s.Requests.Planned - n; lost > 0 {
+		s.Notes = append(s.Notes, fmt.Sprintf("goodput was counted without %s that %s lacks", format.Many(lost, "record"), RequestsName))
+	}
+	return nil
+}
