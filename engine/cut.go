@@ -85,7 +85,7 @@ func (r *Run) watch(stop <-chan struct{}, collector *host.Collector) {
 		case <-tick.C:
 			r.sweep(r.aborted())
 			r.large.trim()
-			collector.Tend()
+			collector.RaiseLimit()
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressesKept of `ulimit -v` are for the stacks and heaps of threads that begin during a run, in bytes: 640 MB measured, most of it
-// never touched (13 threads, 2 cores, Linux 6.18, glibc).
-const addressesKept = 768 << 20
+// addressReserve is how much of `ulimit -v` is left for threads that begin during a run, for their stacks and heaps, in bytes.
+// Measured: 640 MB, most of it never touched (13 threads, 2 cores, Linux 6.18, glibc).
+const addressReserve = 768 << 20
 
-// FreeMemory is how many bytes this process and those that it starts can still take, and what bounds them: the least of what the
-// machine has without swapping, of what the memory limits of its control groups leave, and of `ulimit -v` and `ulimit -d`.
+// FreeMemory is how many bytes this process and its children can still use; of names what limits them. It is the least of: the
+// machine's memory without swapping, the room under the memory limits of its control groups, `ulimit -v` and `ulimit -d`.
 func FreeMemory() (bytes int64, of string, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -29,8 +29,8 @@ func FreeMemory() (bytes int64, of string, err error) {
 		return 0, "", fmt.Errorf("/proc/meminfo: no MemAvailable")
 	}
 	bytes, of = kib<<10, "the free memory"
-	for _, dir := range groupsOf("memory") {
-		if room, ok := groupRoom(dir); ok && room < bytes {
+	for _, dir := range cgroupsOf("memory") {
+		if room, ok := cgroupRoom(dir); ok && room < bytes {
 			bytes, of = room, "what the memory limit of the control group "+dir+" leaves"
 		}
 	}
@@ -40,7 +40,7 @@ func FreeMemory() (bytes int64, of string, err error) {
 		flag            string
 		resource, field int
 		kept            int64
-	}{{"-v", unix.RLIMIT_AS, 0, addressesKept}, {"-d", unix.RLIMIT_DATA, 5, 0}} {
+	}{{"-v", unix.RLIMIT_AS, 0, addressReserve}, {"-d", unix.RLIMIT_DATA, 5, 0}} {
 		var limit unix.Rlimit
 		if len(used) <= l.field || unix.Getrlimit(l.resource, &limit) != nil || limit.Cur > math.MaxInt64 {
 			continue
@@ -53,7 +53,7 @@ func FreeMemory() (bytes int64, of string, err error) {
 	return max(0, bytes), of, nil
 }
 
-// counter finds a number in lines of a name and a number.
+// counter finds the number of a name, in lines of one name and one number.
 func counter(text, name string) (n int64, ok bool) {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {
@@ -64,9 +64,9 @@ func counter(text, name string) (n int64, ok bool) {
 	return 0, false
 }
 
-// groupRoom is what the least limit of the control group at dir leaves, in bytes; false where it has none. The pages of files are
-// not counted as used: the kernel takes them back before it kills.
-func groupRoom(dir string) (room int64, ok bool) {
+// cgroupRoom is how many bytes the memory limits of the control group at dir leave; false if it has no limit. Pages of files are
+// not counted as used: the kernel reclaims them before it kills.
+func cgroupRoom(dir string) (room int64, ok bool) {
 	number := func(name string) (int64, bool) {
 		text, err := os.ReadFile(path.Join(dir, name))
 		n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no limit
@@ -90,17 +90,17 @@ func groupRoom(dir string) (room int64, ok bool) {
 	return room, ok
 }
 
-// groupsOf are the controlGroups of this process; none where that is unreadable.
-func groupsOf(controller string) []string {
+// cgroupsOf are the cgroups of this process; none if they cannot be read.
+func cgroupsOf(controller string) []string {
 	groups, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	return controlGroups(controller, string(groups), string(mounts))
+	return cgroups(controller, string(groups), string(mounts))
 }
 
-// controlGroups are the directories of the groups that limit this process by a controller, its own and all above as far as they
-// can be seen, from /proc/self/cgroup (cgroups(7)) and /proc/self/mountinfo (proc_pid_mountinfo(5)). Where its own lies outside
-// of what is mounted, as in some containers, the mount shows the nearest group that is known.
-func controlGroups(controller, groups, mounts string) (dirs []string) {
+// cgroups are the directories of the control groups in which a controller limits this process: its own group and all visible
+// ones above. groups is /proc/self/cgroup (cgroups(7)), mounts is /proc/self/mountinfo (proc_pid_mountinfo(5)). In some
+// containers the own group is outside of what is mounted. Then the mount's root is the nearest group that is visible.
+func cgroups(controller, groups, mounts string) (dirs []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(mounts) {
 		place, system, _ := strings.Cut(line, " - ")

@@ -27,7 +27,7 @@ func TestControlGroups(t *testing.T) {
 		{"a namespace whose mount lies above it", "memory", "0::/\n", "30 23 0:26 /../.. /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n", "/sys/fs/cgroup"},
 		{"one hierarchy twice, a space in its place", "memory", "0::/a\n", `30 23 0:26 / /my\040groups rw - cgroup2 none rw` + "\n" + v2, "/my groups/a /my groups"},
 	} {
-		if got := strings.Join(controlGroups(tt.controller, tt.groups, tt.mounts), " "); got != tt.want {
+		if got := strings.Join(cgroups(tt.controller, tt.groups, tt.mounts), " "); got != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.what, got, tt.want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestGroupRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, ok := groupRoom(dir); ok != (tt.want != -1) || ok && got != tt.want {
+		if got, ok := cgroupRoom(dir); ok != (tt.want != -1) || ok && got != tt.want {
 			t.Errorf("%s: %d, %v; want %d", tt.what, got, ok, tt.want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestCollectorKeepsItsDistance(t *testing.T) {
 	defer restore()
 	c.limit = 1 << 20
 	before := debug.SetMemoryLimit(c.limit)
-	c.Tend()
+	c.RaiseLimit()
 	live := int64(c.live[0].Value.Uint64())
 	if got := debug.SetMemoryLimit(before); got != c.other+live+live/4 || live == 0 {
 		t.Errorf("the limit is %d, want a quarter above the %d that live and the %d that are no heap", got, live, c.other)

@@ -1,14 +1,15 @@
 //go:build unix
 
-// Package host is what the machine gives a run and takes from it: the memory and the open files that this process may
-// have (memory_*.go, process.go), the Go runtime's settings during a run (runtime.go), what this process has used
-// (process.go), and the processor time that others took (watch.go).
+// Package host is what the machine gives a run and takes from it:
+//   - the memory that this process may use (memory_*.go) and its open files (process.go),
+//   - the settings of Go's runtime during a run (runtime.go),
+//   - what this process has used (process.go),
+//   - the processor time that it did not get (watch.go).
 //
-// It does not decide what a run does with less than it wants, and it knows no sockets, requests or results.
+// It does not decide what happens if there is too little. It does not know sockets, requests or results.
 //
-// A Watch belongs to one goroutine until Run has returned; its samples allocate nothing. A Collector belongs to the goroutine
-// that calls Tend, which allocates nothing either. All else may be called from any goroutine and allocates: call it before
-// or after a run.
+// A Watch belongs to one goroutine until its Run has returned. A Collector belongs to the goroutine that calls RaiseLimit. Samples
+// of a Watch and RaiseLimit allocate nothing. Any goroutine may call all else, which allocates: call it before or after a run.
 package host
 
 import (
@@ -18,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what the client itself took of the machine.
+// Usage is what this process and its ended children have used.
 type Usage struct {
-	CPU         time.Duration // processor time of all threads during the replay, and of the lanes' process
-	MaxRSSBytes int64         // of the process so far
-	GCCycles    int64         // collections during the replay
+	CPU         time.Duration // processor time of all threads, and of child processes that have ended
+	MaxRSSBytes int64         // the most that this process has had in memory
+	GCCycles    int64         // garbage collections
 }
 
-// UsageNow is what the process has used until now.
+// UsageNow is the usage since the process began.
 func UsageNow() Usage {
 	var ru, ended unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &ru) // cannot fail with these arguments
@@ -47,12 +48,12 @@ func maxRSSUnit() int64 {
 	return 1 << 10
 }
 
-// Since is what was used since before was taken.
+// Since is the usage between before and u. MaxRSSBytes stays that of u.
 func (u Usage) Since(before Usage) Usage {
 	return Usage{CPU: u.CPU - before.CPU, MaxRSSBytes: u.MaxRSSBytes, GCCycles: u.GCCycles - before.GCCycles}
 }
 
-// RaiseDescriptors raises the limit of open files as far as the process may, up to want, and returns what it is then.
+// RaiseDescriptors raises the limit of open files up to want, as far as the process may. It returns the new limit.
 func RaiseDescriptors(want int) (int, error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

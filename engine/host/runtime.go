@@ -8,35 +8,34 @@ import (
 	"runtime/metrics"
 )
 
-// replayProcs is how many Ps the runtime gets during a replay. A thread needs one after each system call; with as many
-// as cores, busy receivers leave the lane none: p99 of its lateness 27 ms against 9–13 µs with 16 (2 cores, 100,000
-// events/s).
+// replayProcs is how many Ps the runtime has during a run. A thread needs a P after each system call. With one P a core, busy
+// receivers leave the sender none: p99 of its lateness is 27 ms, against 9–13 µs with 16 (2 cores, 100,000 events/s).
 const replayProcs = 16
 
 const (
-	// heapShare of the free memory is how far the heap may grow during a replay before the collector runs.
+	// heapShare of the free memory is how much the heap may grow during a run before the collector runs.
 	heapShare = 0.5
-	// leastHeadroom of the live heap is how far it may grow in any case: a collector that is always at work takes half of the cores.
+	// leastHeadroom of the live heap is how much it may grow in any case. A collector that never stops takes half of the cores.
 	leastHeadroom = 0.25
 )
 
-// BoundHeap makes the collector keep this program within the memory that it may take, unless GOMEMLIMIT says how much that is.
+// BoundHeap makes the garbage collector keep this process within FreeMemory, unless GOMEMLIMIT sets a limit.
 func BoundHeap() {
 	if free, _, err := FreeMemory(); err == nil && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(free)
 	}
 }
 
-// Collector is kept out of the way of a replay, as far as memory allows.
+// Collector is the garbage collector's memory limit during a run.
 type Collector struct {
-	Free  int64 // memory at the start, bytes; math.MaxInt64 = unknown
-	limit int64 // of all that Go has, bytes
-	other int64 // of that, what is no heap
+	Free  int64 // memory at the beginning, bytes; math.MaxInt64 = unknown
+	limit int64 // of all memory that Go has, bytes
+	other int64 // of Go's memory, what is not heap, bytes
 	live  []metrics.Sample
 }
 
-// QuietRuntime keeps the collector and the scheduler out of the lane's way until restore is called. The collector still runs when
-// memory demands it; call Tend now and then, so that it keeps its distance to the live heap.
+// QuietRuntime keeps the garbage collector and the scheduler from delaying senders, until restore is called. The collector runs
+// only if memory becomes short. Call RaiseLimit regularly, so that the limit stays above the live heap.
 func QuietRuntime() (c *Collector, restore func()) {
 	runtime.GC()
 	procs := runtime.GOMAXPROCS(max(replayProcs, runtime.NumCPU()+replayProcs/2))
@@ -55,8 +54,8 @@ func QuietRuntime() (c *Collector, restore func()) {
 	}
 }
 
-// Tend raises the limit where what is live has come close to it.
-func (c *Collector) Tend() {
+// RaiseLimit raises the memory limit if the live heap has come close to it.
+func (c *Collector) RaiseLimit() {
 	metrics.Read(c.live)
 	if least := c.other + int64((1+leastHeadroom)*float64(c.live[0].Value.Uint64())); least > c.limit {
 		c.limit = least

@@ -14,23 +14,22 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// machineTick is how often the machine is asked what it took. If a sending thread ends, its wait since the last reading
-// is lost. A sample takes 5 µs on 2 cores; the kernel makes /proc/stat anew for each, which takes longer on more cores.
+// machineTick is the time between two samples. If a sending thread ends, its wait since the last sample is lost. A sample takes
+// 5 µs on 2 cores. The kernel builds /proc/stat anew for each sample, which takes longer on more cores.
 const machineTick = 100 * time.Millisecond
 
-// meter is a number that only grows, as a file of the system tells it. A reading that fails, or falls back, counts
-// nothing.
+// meter is a counter that a file of the kernel contains. It only grows: a reading that fails, or is lower, is ignored.
 type meter struct {
-	file        *os.File // nil = unknown
+	file        *os.File // nil = there is none
 	first, last int64    // record.None before the first reading
 }
 
 func newMeter(name string) meter {
-	f, _ := os.Open(name) // nil where there is none, as on macOS; to read or close nil fails, too
+	f, _ := os.Open(name) // nil if there is none, as on macOS; reading or closing nil fails, too
 	return meter{f, record.None, record.None}
 }
 
-func (m *meter) take(value int64, ok bool) {
+func (m *meter) observe(value int64, ok bool) {
 	if !ok {
 		return
 	}
@@ -40,8 +39,8 @@ func (m *meter) take(value int64, ok bool) {
 	m.last = max(m.last, value)
 }
 
-// grown is by how much meters have grown since their first readings, all together; record.None = unknown.
-func grown(meters ...meter) int64 {
+// growth is how much meters have grown since their first readings, in total; record.None = unknown.
+func growth(meters ...meter) int64 {
 	total := int64(record.None)
 	for _, m := range meters {
 		if m.last != record.None {
@@ -51,30 +50,30 @@ func grown(meters ...meter) int64 {
 	return total
 }
 
-// Watch samples what the machine takes from the client while it replays. One goroutine uses it. A sample allocates
-// nothing.
+// Watch measures the processor time that this process did not get during a run: time stolen by the hypervisor, throttled by a
+// control group, or spent waiting for a core. One goroutine uses it. A sample allocates nothing.
 type Watch struct {
 	clock            sched.Clock
-	capacity, stolen meter // ticks of all cores; both of capacity's file
+	capacity, stolen meter // of all cores, in ticks; both are in capacity's file
 	worst            worstSecond
-	throttled        []meter // ns, of the control groups that the process is in
-	waited           []meter // ns, of the sending threads
+	throttled        []meter // ns, of each control group that the process is in
+	waited           []meter // ns, of each sending thread
 
 	senders  []int
-	began    map[int]int64 // taskWaits
-	othersNS int64         // how long all threads but the senders waited; record.None = unknown, as it is before the end
+	began    map[int]int64 // threadWaits
+	othersNS int64         // how long all other threads waited; record.None = unknown, as before the end
 	buf      [512]byte
 }
 
-// NewWatch begins to count now. senders are the threads that send, of this process or another; if there are none,
-// their wait is unknown.
+// NewWatch takes the first sample. senders are the ids of the threads that send, in this process or another. If there are
+// none, LaneRunQueueS stays unknown.
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
 		clock: clock, worst: worstSecond{fromNS: clock.Now()},
 		capacity: newMeter("/proc/stat"), stolen: meter{nil, record.None, record.None},
-		senders: senders, began: taskWaits(), othersNS: record.None,
+		senders: senders, began: threadWaits(), othersNS: record.None,
 	}
-	for _, group := range groupsOf("cpu") {
+	for _, group := range cgroupsOf("cpu") {
 		if c := newMeter(path.Join(group, "cpu.stat")); c.file != nil {
 			w.throttled = append(w.throttled, c)
 		}
@@ -86,7 +85,7 @@ func NewWatch(clock sched.Clock, senders []int) *Watch {
 	return w
 }
 
-// Run samples until halt is closed, and then closes its files.
+// Run samples until halt is closed. Then it closes the files.
 func (w *Watch) Run(halt <-chan struct{}) {
 	defer w.close()
 	tick := time.NewTicker(machineTick)
@@ -95,7 +94,7 @@ func (w *Watch) Run(halt <-chan struct{}) {
 		select {
 		case <-halt:
 			w.sample(true)
-			w.othersNS = waitedSince(w.began, taskWaits(), w.senders)
+			w.othersNS = waitedSince(w.began, threadWaits(), w.senders)
 			return
 		case <-tick.C:
 			w.sample(false)
@@ -103,23 +102,23 @@ func (w *Watch) Run(halt <-chan struct{}) {
 	}
 }
 
-// sample reads all counters; last ends the second that the worst is looked for in.
+// sample reads all counters. last ends the current second of worstSecond.
 func (w *Watch) sample(last bool) {
 	capacity, stolen, ok := parseCPULine(w.text(w.capacity.file))
-	w.capacity.take(capacity, ok)
-	w.stolen.take(stolen, ok)
-	w.worst.add(w.clock.Now(), max(0, grown(w.capacity)), max(0, grown(w.stolen)), last)
+	w.capacity.observe(capacity, ok)
+	w.stolen.observe(stolen, ok)
+	w.worst.add(w.clock.Now(), max(0, growth(w.capacity)), max(0, growth(w.stolen)), last)
 	for i := range w.throttled {
-		w.throttled[i].take(parseThrottled(w.text(w.throttled[i].file)))
+		w.throttled[i].observe(parseThrottled(w.text(w.throttled[i].file)))
 	}
 	for i := range w.waited {
-		w.waited[i].take(parseSchedstat(w.text(w.waited[i].file)))
+		w.waited[i].observe(parseSchedstat(w.text(w.waited[i].file)))
 	}
 }
 
-// text is the beginning of a file, valid until the next call; nothing where there is none.
+// text is the beginning of a file, valid until the next call; empty if there is no file.
 func (w *Watch) text(f *os.File) []byte {
-	n, _ := f.ReadAt(w.buf[:], 0) // a file of /proc is made anew when read from its beginning
+	n, _ := f.ReadAt(w.buf[:], 0) // the kernel builds a file of /proc anew if it is read from its beginning
 	return w.buf[:n]
 }
 
@@ -129,14 +128,14 @@ func (w *Watch) close() {
 	}
 }
 
-// worstSecond finds the second of which the largest share was stolen.
+// worstSecond finds the second with the largest share of stolen time.
 type worstSecond struct {
-	fromNS, capacity, stolen int64 // when the second began, and the counters then
+	fromNS, capacity, stolen int64 // when the second began, and the counters at that time
 	share                    float64
 }
 
-// add takes the counters at atNS. The first reading at least a second after the beginning ends the second. The last
-// reading ends it anyway, and what is left counts as a whole second.
+// add takes the counters at atNS. The first reading at least a second after the beginning ends the second. The last reading
+// always ends it; a part of a second then counts as a whole one.
 func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	length := atNS - s.fromNS
 	if length < int64(time.Second) && !last {
@@ -149,7 +148,7 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	s.fromNS, s.capacity, s.stolen = atNS, capacity, stolen
 }
 
-// Machine is what the machine took. Call it after Run; of a nil Watch nothing is known.
+// Machine is what the machine took. Call it after Run. If w is nil, nothing is known.
 func (w *Watch) Machine() (m metrics.Machine) {
 	if w == nil {
 		return m
@@ -161,10 +160,10 @@ func (w *Watch) Machine() (m metrics.Machine) {
 		v := float64(n) / unit
 		return &v
 	}
-	stolen, waited := grown(w.stolen), grown(w.waited...)
+	stolen, waited := growth(w.stolen), growth(w.waited...)
 	m.StolenS, m.LaneRunQueueS = per(stolen, tickHz), per(waited, 1e9)
-	m.ThrottledS = per(grown(w.throttled...), 1e9)
-	if capacity := grown(w.capacity); capacity > 0 {
+	m.ThrottledS = per(growth(w.throttled...), 1e9)
+	if capacity := growth(w.capacity); capacity > 0 {
 		m.StolenShare, m.StolenWorst = per(stolen, float64(capacity)), &w.worst.share
 	}
 	if w.othersNS != record.None {
@@ -173,14 +172,14 @@ func (w *Watch) Machine() (m metrics.Machine) {
 	return m
 }
 
-// taskWaits is how long each thread of this process was ever ready and had no core, ns; none where the kernel does not
-// tell.
-func taskWaits() map[int]int64 {
+// threadWaits is how long each thread of this process has waited for a core since it began, in ns by thread id; empty if the
+// kernel does not count it.
+func threadWaits() map[int]int64 {
 	const tasks = "/proc/self/task"
 	waits := map[int]int64{}
 	entries, _ := os.ReadDir(tasks)
 	for _, entry := range entries {
-		text, _ := os.ReadFile(path.Join(tasks, entry.Name(), "schedstat")) // gone with its thread
+		text, _ := os.ReadFile(path.Join(tasks, entry.Name(), "schedstat")) // fails if the thread has ended
 		thread, err := strconv.Atoi(entry.Name())
 		if ns, ok := parseSchedstat(text); ok && err == nil {
 			waits[thread] = ns
@@ -189,8 +188,8 @@ func taskWaits() map[int]int64 {
 	return waits
 }
 
-// waitedSince adds up the waits between two taskWaits, but for some threads; record.None = unknown. If a thread ended
-// between them, its wait is lost.
+// waitedSince is how long all threads but some waited between two calls of threadWaits; record.None = unknown. If a thread
+// ended between them, its wait is lost.
 func waitedSince(before, after map[int]int64, except []int) int64 {
 	if len(after) == 0 {
 		return record.None
@@ -198,7 +197,7 @@ func waitedSince(before, after map[int]int64, except []int) int64 {
 	total := int64(0)
 	for thread, ns := range after {
 		if !slices.Contains(except, thread) {
-			total += max(0, ns-before[thread]) // one id may have had two threads
+			total += max(0, ns-before[thread]) // two threads may have had the same id
 		}
 	}
 	return total
@@ -207,15 +206,15 @@ func waitedSince(before, after map[int]int64, except []int) int64 {
 // tickHz is the unit of /proc/stat, USER_HZ: 100 on every architecture that Go runs on (proc_stat(5)).
 const tickHz = 100
 
-// parseCPULine reads the first line of /proc/stat, of all processors together: their time and what of it was stolen, in
+// parseCPULine reads the first line of /proc/stat, which is the sum of all processors: all their time, and the stolen part, in
 // ticks.
 func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
-	const times = 8 // user nice system idle iowait irq softirq steal; guest and guest_nice follow, and are in user
+	const times = 8 // user nice system idle iowait irq softirq steal; user contains guest and guest_nice, which follow
 	line, _, whole := bytes.Cut(text, []byte("\n"))
 	line, named := bytes.CutPrefix(line, []byte("cpu "))
 	n := 0
 	for field := range bytes.FieldsSeq(line) {
-		ticks, err := strconv.ParseUint(string(field), 10, 60) // so that the sum of all is no overflow
+		ticks, err := strconv.ParseUint(string(field), 10, 60) // 60 bits, so that the sum does not overflow
 		if err != nil {
 			return 0, 0, false
 		}
@@ -227,7 +226,7 @@ func parseCPULine(text []byte) (capacity, stolen int64, ok bool) {
 	return 0, 0, false
 }
 
-// parseSchedstat reads a thread's schedstat: time on a core, time that it waited for one, slices (sched-stats.rst).
+// parseSchedstat reads a thread's schedstat: time on a core, time that it waited for one, number of slices (sched-stats.rst).
 func parseSchedstat(text []byte) (waitedNS int64, ok bool) { return numberBetween(text, " ", " ", 63) }
 
 // parseThrottled finds how long a group was throttled in its cpu.stat: throttled_usec (version 2) or throttled_time, ns
@@ -239,7 +238,7 @@ func parseThrottled(text []byte) (ns int64, ok bool) {
 	return numberBetween(text, "\nthrottled_time ", "\n", 63)
 }
 
-// numberBetween reads the number that stands between two texts, the first of each; a number of more bits is refused.
+// numberBetween reads the number between the first before and the next after. It refuses a number of more bits.
 func numberBetween(text []byte, before, after string, bits int) (n int64, ok bool) {
 	_, text, found := bytes.Cut(text, []byte(before))
 	digits, _, whole := bytes.Cut(text, []byte(after))

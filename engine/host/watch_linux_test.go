@@ -128,8 +128,8 @@ func FuzzMachineTexts(f *testing.F) {
 	})
 }
 
-// TestMachineOfFiles: what has grown between two samples, over all groups with a limit and all sending threads; what no file tells
-// is null.
+// TestMachineOfFiles: the result is the growth between two samples, over all groups with a limit and all sending threads. What
+// no file contains is null.
 func TestMachineOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -255,7 +255,7 @@ func TestTaskWaits(t *testing.T) {
 	_, end := burn(2 * runtime.NumCPU())
 	defer end()
 	before := waitsByHand(t)
-	began := taskWaits()
+	began := threadWaits()
 	after := waitsByHand(t)
 	time.Sleep(200 * time.Millisecond)
 	least, most := int64(0), int64(0)
@@ -264,7 +264,7 @@ func TestTaskWaits(t *testing.T) {
 			least += ns - began
 		}
 	}
-	got := waitedSince(began, taskWaits(), nil)
+	got := waitedSince(began, threadWaits(), nil)
 	for name, ns := range waitsByHand(t) {
 		most += ns - before[name]
 	}
@@ -322,7 +322,7 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("threads", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			taskWaits()
+			threadWaits()
 		}
 		b.ReportMetric(float64(len(w.began)), "threads")
 	})

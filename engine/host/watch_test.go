@@ -18,12 +18,12 @@ func TestGrown(t *testing.T) {
 	} {
 		c := meter{nil, none, none}
 		for _, v := range tt.readings {
-			c.take(v, v != none)
+			c.observe(v, v != none)
 		}
-		if got := grown(c); got != tt.want {
+		if got := growth(c); got != tt.want {
 			t.Errorf("%v: grown by %d, want %d", tt.readings, got, tt.want)
 		}
-		if got, want := grown(c, meter{nil, none, none}, meter{nil, 10, 13}), max(0, tt.want)+3; got != want {
+		if got, want := growth(c, meter{nil, none, none}, meter{nil, 10, 13}), max(0, tt.want)+3; got != want {
 			t.Errorf("%v, one unknown, and 3 more: grown by %d, want %d", tt.readings, got, want)
 		}
 	}
