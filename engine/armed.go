@@ -109,7 +109,7 @@ func (c *conn) settleShot(i int32) {
 func (c *conn) took(i int32, s *shot) {
 	rec := &c.run.records[i]
 	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
-	c.sock.NoteWrite(s.wrote)
+	c.sock.CountWrite(s.wrote)
 }
 
 // tookPart goes on with a request that the kernel did not take whole from the lane.
@@ -124,7 +124,7 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 		c.endSide()
 		return
 	}
-	c.sock.Leave(c.run.remote.bytesOf(i)[s.wrote:])
+	c.sock.KeepRest(c.run.remote.bytesOf(i)[s.wrote:])
 	c.run.partialWrites.Add(1)
 	c.run.workers.do(c.flushRest)
 }

@@ -430,7 +430,7 @@ func (c *conn) unread() bool {
 	if !ended || errors.Is(c.writeErr, syscall.ECONNRESET) {
 		return false
 	}
-	acked, known := c.sock.PeerTook()
+	acked, known := c.sock.Acked()
 	// The kernel counts the SYN as a byte acknowledged.
 	return known && acked <= c.outBase+1 || !known && !c.fresh
 }

@@ -200,7 +200,7 @@ func (l *laneProcess) armOne(i int32) {
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.SealedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
+	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.EncryptedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
 		l.again = append(l.again, i)
 		return
 	}
@@ -225,7 +225,7 @@ func (l *laneProcess) armOne(i int32) {
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
 func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
 	var err error
-	if l.sealed, err = c.sock.Seal(l.sealed[:0], l.run.image(i, false)); err != nil {
+	if l.sealed, err = c.sock.Encrypt(l.sealed[:0], l.run.image(i, false)); err != nil {
 		return false
 	}
 	s.offset, s.size = ^l.stage.put(i, l.sealed), int64(len(l.sealed))
@@ -281,7 +281,7 @@ func (l *laneProcess) settleRest(i int32, s *shot) {
 	case shotFailed:
 		s.state.Store(shotSettled)
 		c := l.run.connOf(s)
-		c.sock.Shut() // the reader's side ends too, if it has not
+		c.sock.Shutdown() // the reader's side ends too, if it has not
 		c.tookPart(i, s, true)
 	}
 }

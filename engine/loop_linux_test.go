@@ -88,12 +88,12 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 	return near, far
 }
 
-func TestWatchedWritesWhatThePeerTakes(t *testing.T) {
+func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 	near, far := looped(t)
 	sent := bytes.Repeat([]byte("0123456789"), 2<<20) // more than two buffers hold
 	wrote := make(chan error)
 	go func() {
-		near.sock.Leave(sent)
+		near.sock.KeepRest(sent)
 		wrote <- near.sock.Flush()
 	}()
 	got := make([]byte, len(sent))

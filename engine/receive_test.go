@@ -88,7 +88,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 		r := newRun(b, oneThread, w, k)
 		r.cfg.Spin, r.cfg.Stamps = time.Nanosecond, stamps
 		for _, p := range r.peers {
-			p.dial.Watched, p.dial.Stamps = watched, stamps
+			p.dial.Epoll, p.dial.Stamps = watched, stamps
 		}
 		r.Connect(context.Background())
 		if err := r.Do(); err != nil {

@@ -155,7 +155,7 @@ func (r *Run) addPeers() {
 	}
 	for ti, t := range r.work.Targets {
 		d := wire.DialOptions{Timeout: r.cfg.ConnectTimeout, ServerName: t.Name, SendBuffer: sendBuffer, Stamps: r.cfg.Stamps,
-			Watched: !t.TLS}
+			Epoll: !t.TLS}
 		if t.TLS {
 			d.TLS = r.cfg.TLS
 		}

@@ -91,7 +91,7 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 		now := c.run.clock.Now()
 		return now, now
 	}
-	wallNS, fresh := c.sock.Arrival() // not fresh: TLS had the bytes already
+	wallNS, fresh := c.sock.ReadStamp() // not fresh: TLS had the bytes already
 	if wallNS == 0 {
 		if fresh {
 			c.lags.unstamped++
@@ -131,7 +131,7 @@ func (c *conn) stampSent(rec *record.Record) {
 	first := uint32(c.outBase)
 	length := uint32(c.sock.BytesOut() - c.outBase)
 	nearest := uint32(initialWindow * c.sock.Segment())
-	c.sock.EachSent(func(s wire.SentStamp) {
+	c.sock.SentStamps(func(s wire.SentStamp) {
 		at, _, ok := wall.At(s.WallNS)
 		offset := s.Key - first // of the byte within the request
 		switch {

@@ -12,26 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is a TCP connection that a loop watches in place of Go's poller: a descriptor that both watched would wake both.
-// Whoever has to wait, for room or for bytes that the loop does not read itself, is woken by the loop. Its lock keeps a
-// closed descriptor's number from ever receiving another request's bytes.
-type watched struct {
+// epollConn is a TCP connection that an epoll reader watches in place of Go's poller. If both watched it, each event would
+// wake both. The epoll reader wakes the goroutine that waits for room, and the one that waits for bytes. The lock guards the
+// descriptor: if it is closed and its number used again, the new connection never gets bytes of this one.
+type epollConn struct {
 	mu     sync.RWMutex
 	fd     int
 	closed bool
 
-	expired atomic.Bool // a deadline is over
-	in, out gate
+	expired atomic.Bool // a deadline has passed
+	in, out waiter
 }
 
-// newWatched takes a connection away from Go's poller.
-func newWatched(c *net.TCPConn) (tcpConn, error) {
+// newEpollConn duplicates the connection's descriptor, outside Go's poller, and closes c.
+func newEpollConn(c *net.TCPConn) (tcpConn, error) {
 	defer c.Close()
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	w := &watched{in: newGate(), out: newGate()}
+	w := &epollConn{in: newWaiter(), out: newWaiter()}
 	var refused error
 	err = raw.Control(func(fd uintptr) { w.fd, refused = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
 	if err = errors.Join(err, os.NewSyscallError("fcntl", refused)); err != nil {
@@ -40,27 +40,27 @@ func newWatched(c *net.TCPConn) (tcpConn, error) {
 	return w, nil
 }
 
-// gate is where one goroutine waits until the kernel may have something for it.
-type gate struct {
-	open  chan struct{}
-	waits atomic.Bool
+// waiter is where one goroutine waits until an event may concern it.
+type waiter struct {
+	ready   chan struct{}
+	waiting atomic.Bool
 }
 
-func newGate() gate { return gate{open: make(chan struct{}, 1)} }
+func newWaiter() waiter { return waiter{ready: make(chan struct{}, 1)} }
 
-// pass lets the one who waits try again.
-func (g *gate) pass() {
-	if !g.waits.Load() {
+// wake lets the waiting goroutine try again. It never blocks.
+func (g *waiter) wake() {
+	if !g.waiting.Load() {
 		return
 	}
 	select {
-	case g.open <- struct{}{}:
+	case g.ready <- struct{}{}:
 	default:
 	}
 }
 
-// attempt calls try with the descriptor, which stays open meanwhile.
-func (w *watched) attempt(try func(fd uintptr) bool) (done bool, err error) {
+// attempt calls try with the descriptor, which stays open until try returns.
+func (w *epollConn) attempt(try func(fd uintptr) bool) (done bool, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
@@ -69,10 +69,10 @@ func (w *watched) attempt(try func(fd uintptr) bool) (done bool, err error) {
 	return try(uintptr(w.fd)), nil
 }
 
-// until calls try whenever g lets it pass, until it is done.
-func (w *watched) until(try func(fd uintptr) bool, g *gate) error {
-	g.waits.Store(true) // before the attempt: what comes after it must not be missed
-	defer g.waits.Store(false)
+// until calls try, again after each wake of g, until try returns true.
+func (w *epollConn) until(try func(fd uintptr) bool, g *waiter) error {
+	g.waiting.Store(true) // before the attempt, so that no later event is missed
+	defer g.waiting.Store(false)
 	for {
 		if w.expired.Load() {
 			return os.ErrDeadlineExceeded
@@ -80,34 +80,34 @@ func (w *watched) until(try func(fd uintptr) bool, g *gate) error {
 		if done, err := w.attempt(try); done || err != nil {
 			return err
 		}
-		<-g.open
+		<-g.ready
 	}
 }
 
-// rawWatched is a watched connection as a syscall.RawConn.
-type rawWatched watched
+// rawEpollConn is an epollConn as a syscall.RawConn.
+type rawEpollConn epollConn
 
 // SyscallConn implements syscall.Conn.
-func (w *watched) SyscallConn() (syscall.RawConn, error) { return (*rawWatched)(w), nil }
+func (w *epollConn) SyscallConn() (syscall.RawConn, error) { return (*rawEpollConn)(w), nil }
 
-func (r *rawWatched) Control(f func(fd uintptr)) error {
-	_, err := (*watched)(r).attempt(func(fd uintptr) bool { f(fd); return true })
+func (r *rawEpollConn) Control(f func(fd uintptr)) error {
+	_, err := (*epollConn)(r).attempt(func(fd uintptr) bool { f(fd); return true })
 	return err
 }
 
-func (r *rawWatched) Read(try func(fd uintptr) bool) error {
-	return (*watched)(r).until(try, &r.in)
+func (r *rawEpollConn) Read(try func(fd uintptr) bool) error {
+	return (*epollConn)(r).until(try, &r.in)
 }
 
-func (r *rawWatched) Write(try func(fd uintptr) bool) error {
-	return (*watched)(r).until(try, &r.out)
+func (r *rawEpollConn) Write(try func(fd uintptr) bool) error {
+	return (*epollConn)(r).until(try, &r.out)
 }
 
-// Read implements net.Conn. A watched connection is read through its stampedReader, which knows the loop.
-func (w *watched) Read([]byte) (int, error) { panic("BUG: read past the reader of stamps") }
+// Read implements io.Reader. It is never called: a Socket reads an epollConn through its stampedReader.
+func (w *epollConn) Read([]byte) (int, error) { panic("BUG: read past the reader of stamps") }
 
-// Write implements net.Conn: it waits for room.
-func (w *watched) Write(p []byte) (n int, err error) {
+// Write implements io.Writer. It waits for room.
+func (w *epollConn) Write(p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var some int
 		var failed syscall.Errno
@@ -123,15 +123,15 @@ func (w *watched) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// SetDeadline knows deadlines that are over and none at all.
-func (w *watched) SetDeadline(t time.Time) error {
+// SetDeadline takes a deadline that has passed, or none.
+func (w *epollConn) SetDeadline(t time.Time) error {
 	w.expired.Store(!t.IsZero())
 	w.wakeAll()
 	return nil
 }
 
-// Close implements io.Closer. Whoever waits gets net.ErrClosed.
-func (w *watched) Close() error {
+// Close implements io.Closer. Goroutines that wait get net.ErrClosed.
+func (w *epollConn) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -143,23 +143,25 @@ func (w *watched) Close() error {
 	return err
 }
 
-// EpollFD is the descriptor that a loop has to watch. False: Go's poller watches it.
+// EpollFD is the descriptor that an epoll reader must watch. False: Go's poller watches it.
 func (s *Socket) EpollFD() (fd int, ok bool) {
-	w, ok := s.tcp.(*watched)
+	w, ok := s.tcp.(*epollConn)
 	if !ok {
 		return 0, false
 	}
 	return w.fd, true
 }
 
-// ReadNow reads a watched connection without waiting: syscall.EAGAIN where nothing is there yet.
-func (s *Socket) ReadNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*watched), p) }
+// ReadNow reads without waiting, from a connection that an epoll reader watches. If nothing is there, it returns
+// syscall.EAGAIN.
+func (s *Socket) ReadNow(p []byte) (int, error) { return s.in.readNow(s.tcp.(*epollConn), p) }
 
-// WakeReader lets the one who waits for bytes on a watched connection try again, WakeWriter the one who waits for room.
-func (s *Socket) WakeReader() { s.tcp.(*watched).in.pass() }
-func (s *Socket) WakeWriter() { s.tcp.(*watched).out.pass() }
+// WakeReader wakes the goroutine that waits for bytes, WakeWriter the one that waits for room, on a connection that an epoll
+// reader watches. Neither blocks or allocates.
+func (s *Socket) WakeReader() { s.tcp.(*epollConn).in.wake() }
+func (s *Socket) WakeWriter() { s.tcp.(*epollConn).out.wake() }
 
-func (w *watched) wakeAll() {
-	w.in.pass()
-	w.out.pass()
+func (w *epollConn) wakeAll() {
+	w.in.wake()
+	w.out.wake()
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-func TestWatchedWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
-	near, _ := connected(t, DialOptions{Watched: true})
+func TestEpollWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
+	near, _ := connected(t, DialOptions{Epoll: true})
 	write := func() error {
 		_, err := near.tcp.Write(make([]byte, 64<<20))
 		return err
@@ -24,7 +24,7 @@ func TestWatchedWriteEndsWithItsDeadlineAndItsConnection(t *testing.T) {
 	} {
 		near.Resume()
 		go func() { ended <- write() }()
-		for !near.tcp.(*watched).out.waits.Load() {
+		for !near.tcp.(*epollConn).out.waiting.Load() {
 			time.Sleep(time.Millisecond)
 		}
 		c.end()

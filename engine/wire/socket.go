@@ -1,12 +1,14 @@
-// Package wire is one TCP connection as the engine needs it: writes never block, the kernel says when bytes came and left
-// (SO_TIMESTAMPING), and on Linux a thread with epoll may watch it in place of Go's poller.
+// Package wire is one TCP connection as the engine needs it. Writes never block. The kernel stamps what arrives and what
+// leaves (SO_TIMESTAMPING). On Linux, an epoll reader may watch the connection in place of Go's poller.
 //
-// It does not know HTTP, requests or records, nor when something is to be sent; it neither pools connections nor dials again.
+// It holds no pool, dials once, and does not know HTTP, records or when a request is due.
 //
-// Of a Socket, whoever sends a request owns Send, Seal, SentNS, FirstOut, BytesOut and NoteWrite until the request is written;
-// one goroutine may Flush what was left. The receiver owns Read, ReadNow and Arrival. All else may be called from any goroutine.
-// WriteNow checks no stack and never enters Go's scheduler, so that a sending thread may call it between a deadline and its
-// write. Send, Read and their like allocate nothing, but for the rest of a partial write with TLS and what crypto/tls allocates.
+// The sender of a request owns Send, Encrypt, Flush, KeepRest, CountWrite, SentNS, FirstOut and BytesOut. The receiver owns
+// Read, ReadNow and ReadStamp. Any goroutine may call the other methods.
+//
+// On Linux, WriteNow never checks its stack and never enters Go's scheduler: a sending thread may call it between a deadline
+// and its write. Send and Read allocate nothing of their own, but for the rest of a partial write with TLS. crypto/tls may
+// allocate.
 package wire
 
 import (
@@ -28,70 +30,70 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Socket is one TCP connection, plain or TLS, on which writing never blocks: Send takes what the kernel takes at once
-// and keeps the rest for Flush. Read blocks. The lock of the descriptor, Go's or ours, keeps a closed one's number from ever
-// receiving another request's bytes.
+// Socket is one TCP connection, plain or TLS, on which writes never block: Send writes what the kernel takes at once and
+// keeps the rest for Flush. Read blocks. A lock guards the descriptor, Go's or ours. So if the descriptor is closed and its
+// number used again, the new connection never gets bytes of this one.
 type Socket struct {
 	tcp   tcpConn
 	raw   syscall.RawConn
 	tls   *tls.Conn      // nil on a plain connection
-	in    *stampedReader // nil where the system has none
+	in    *stampedReader // nil if the system has no stamps
 	clock sched.Clock
 
-	// The writing side, owned by whoever sends. mu is uncontended but for TLS's own answers to key updates.
-	mu        sync.Mutex
-	shaking   bool // during the handshake writes block as usual
-	sealing   bool // what TLS writes is kept in sealed
-	sealed    []byte
-	spill     []byte // what the kernel has not taken of the current image
-	writing   []byte // argument of writeOnce
-	wrote     int    // results of writeOnce
-	wroteErr  syscall.Errno
-	writeOnce func(fd uintptr) bool
-	sentNS    int64 // just before the first write of the current image; NotYet before it
-	bytesOut  int64 // bytes the kernel has accepted on this connection, TLS framing included
-	firstOut  int64 // bytes of the current image that the kernel took at once
+	// The writer's side, owned by the sender. mu is contended only if TLS answers a key update.
+	mu          sync.Mutex
+	handshaking bool // during the handshake; writes block
+	encrypting  bool // what TLS writes is appended to encrypted
+	encrypted   []byte
+	rest        []byte // of the current request: what the kernel has not taken
+	writing     []byte // the argument of writeOnce
+	wrote       int    // the results of writeOnce
+	wroteErr    syscall.Errno
+	writeOnce   func(fd uintptr) bool
+	sentNS      int64 // just before the first write of the current request; NotYet before it
+	bytesOut    int64 // bytes the kernel has accepted on this connection, TLS framing included
+	firstOut    int64 // bytes of the current request that the kernel took at once
 }
 
-// NotYet is what SentNS returns while nothing of the current image has been written.
+// NotYet is what SentNS returns while nothing of the current request has been written.
 const NotYet = math.MinInt64
 
-// tcpConn is a *net.TCPConn, or its like that a loop watches.
+// tcpConn is a *net.TCPConn or, if an epoll reader watches it, an *epollConn.
 type tcpConn interface {
 	io.ReadWriteCloser
 	syscall.Conn
 	SetDeadline(time.Time) error
 }
 
-// Stamps says what the kernel stamps on a run's connections.
+// Stamps selects what the kernel stamps on a connection.
 //
-// With Receive, the instant of what a read returns is when the kernel received the last segment of it, so that the
-// reader's own lateness is inside no latency. Bytes that the kernel joined before they were read bear the stamp of the last
-// of them: it is never earlier than an event's true arrival and never later than the read. With Send, the kernel tells when
-// a request left and when its peer had acknowledged it.
+// Receive: the time of a read is when the kernel received the last segment that the read returned. So no latency contains
+// the delay of the reader. If the kernel joined several segments before they were read, the stamp is that of the last one:
+// never earlier than the true arrival of an event, and never later than the read. Send: the kernel reports when a request
+// left and when the peer had acknowledged it.
 type Stamps struct {
 	Receive, Send bool
 }
 
-// SentStamp is one message of the kernel about what was sent: when the byte of that number, counted on the connection
-// from 0 and modulo 2³², left the machine or was acknowledged.
+// SentStamp is one report of the kernel about sent data: when the byte number Key left the machine, or when it was
+// acknowledged. Bytes are counted on the connection, from 0 and modulo 2³².
 type SentStamp struct {
-	Acked  bool
+	Acked  bool // else it left
 	Key    uint32
-	WallNS int64
+	WallNS int64 // wall clock
 }
 
-// DialOptions say how a connection is made.
+// DialOptions are how Dial makes a connection.
 type DialOptions struct {
-	Timeout    time.Duration
-	TLS        *tls.Config // nil for http
-	ServerName string
-	SendBuffer int // bytes the kernel should take at once; 0 leaves the system's own
+	Timeout    time.Duration // of connecting and of the TLS handshake together
+	TLS        *tls.Config   // nil for http
+	ServerName string        // for TLS, if the configuration has none
+	SendBuffer int           // bytes that the kernel should take at once; 0 = the system's default
 	Stamps     Stamps
-	Watched    bool // by a loop, in place of Go's poller, where there are loops
+	Epoll      bool // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
 }
 
-// Dial connects, and with TLS shakes hands. The error tells which of the two failed.
+// Dial connects once and, with TLS, runs the handshake.
 func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptions) (*Socket, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
@@ -103,8 +105,8 @@ func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptio
 		return nil, err
 	}
 	s := &Socket{tcp: nc.(*net.TCPConn), clock: clock, sentNS: NotYet}
-	if o.Watched {
-		if s.tcp, err = newWatched(nc.(*net.TCPConn)); err != nil {
+	if o.Epoll {
+		if s.tcp, err = newEpollConn(nc.(*net.TCPConn)); err != nil {
 			return nil, err
 		}
 	}
@@ -120,27 +122,27 @@ func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptio
 		return nil, err
 	}
 	if o.TLS != nil {
-		return s, s.shake(ctx, o)
+		return s, s.handshake(ctx, o)
 	}
 	return s, nil
 }
 
-// shake runs the TLS handshake; on failure the socket is closed.
-func (s *Socket) shake(ctx context.Context, o DialOptions) error {
+// handshake runs the TLS handshake. If it fails, it closes the socket.
+func (s *Socket) handshake(ctx context.Context, o DialOptions) error {
 	cfg := o.TLS.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName = o.ServerName
 	}
-	s.tls, s.shaking = tls.Client(spillConn{s.tcp.(*net.TCPConn), s}, cfg), true
+	s.tls, s.handshaking = tls.Client(tlsTransport{s.tcp.(*net.TCPConn), s}, cfg), true
 	if err := s.tls.HandshakeContext(ctx); err != nil {
 		_ = s.tcp.Close()
 		return err
 	}
-	s.shaking = false
+	s.handshaking = false
 	return nil
 }
 
-// Read returns decrypted bytes.
+// Read blocks until there are bytes, and returns them decrypted. After Interrupt it returns os.ErrDeadlineExceeded.
 func (s *Socket) Read(p []byte) (int, error) {
 	if s.tls != nil {
 		return s.tls.Read(p)
@@ -148,7 +150,7 @@ func (s *Socket) Read(p []byte) (int, error) {
 	return s.readRaw(p)
 }
 
-// readRaw returns what comes over the wire.
+// readRaw returns bytes as they arrive, still encrypted with TLS.
 func (s *Socket) readRaw(p []byte) (int, error) {
 	if s.in != nil {
 		return s.in.Read(p)
@@ -156,52 +158,52 @@ func (s *Socket) readRaw(p []byte) (int, error) {
 	return s.tcp.Read(p)
 }
 
-// Send writes image without blocking and reports whether the kernel took all of it; what it did not take is left for
-// Flush. On a plain connection image must stay valid until Flush returns.
-func (s *Socket) Send(image []byte) (all bool, err error) {
-	s.sentNS, s.firstOut, s.spill = NotYet, 0, nil
+// Send begins a new request: it writes without blocking and reports whether the kernel took all of it. If not, Flush writes
+// the rest. On a plain connection the request's bytes must stay valid until Flush returns.
+func (s *Socket) Send(request []byte) (all bool, err error) {
+	s.sentNS, s.firstOut, s.rest = NotYet, 0, nil
 	if s.tls == nil {
-		return s.push(image)
+		return s.writeSome(request)
 	}
-	_, err = s.tls.Write(image) // through spillConn.Write
-	return len(s.spill) == 0, err
+	_, err = s.tls.Write(request) // through tlsTransport.Write
+	return len(s.rest) == 0, err
 }
 
-// Seal appends image, encrypted, to dst, for another process to send in place of Send.
-func (s *Socket) Seal(dst, image []byte) ([]byte, error) {
-	s.setSealing(true, slices.Grow(dst, int(SealedSize(int64(len(image))))))
-	_, err := s.tls.Write(image) // through spillConn.Write
-	return s.setSealing(false, nil), err
+// Encrypt appends the encrypted request to dst. Another process sends it, in place of Send.
+func (s *Socket) Encrypt(dst, request []byte) ([]byte, error) {
+	s.setEncrypting(true, slices.Grow(dst, int(EncryptedSize(int64(len(request))))))
+	_, err := s.tls.Write(request) // through tlsTransport.Write
+	return s.setEncrypting(false, nil), err
 }
 
-// SealedSize is the most that TLS makes of size bytes: records of 16 kB, each with at most 5 bytes before and 256 behind
+// EncryptedSize is the most bytes that TLS makes of size bytes: records of 16 kB, each with at most 5 bytes before and 256 behind
 // (RFC 8446, section 5.2).
-func SealedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }
+func EncryptedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }
 
-// setSealing begins to gather in sealed, or ends it; it returns what has been gathered.
-func (s *Socket) setSealing(on bool, sealed []byte) (gathered []byte) {
+// setEncrypting switches on or off that TLS's output is appended to encrypted. It returns what was appended until now.
+func (s *Socket) setEncrypting(on bool, encrypted []byte) (before []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gathered, s.sealed, s.sealing = s.sealed, sealed, on
-	return gathered
+	before, s.encrypted, s.encrypting = s.encrypted, encrypted, on
+	return before
 }
 
-// keepSealed takes what TLS writes while an image is sealed.
-func (s *Socket) keepSealed(p []byte) bool {
+// keepEncrypted appends p to encrypted and returns true, if Encrypt is running.
+func (s *Socket) keepEncrypted(p []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sealing {
-		s.sealed = append(s.sealed, p...)
+	if s.encrypting {
+		s.encrypted = append(s.encrypted, p...)
 	}
-	return s.sealing
+	return s.encrypting
 }
 
-// push hands p to the kernel and keeps the rest in spill. It stamps the image's first write.
-func (s *Socket) push(p []byte) (all bool, err error) {
+// writeSome writes what the kernel takes of p and keeps the remainder in rest. It notes the time of the request's first write.
+func (s *Socket) writeSome(p []byte) (all bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.spill) > 0 { // a later TLS record of the same image
-		s.spill = append(s.spill, p...)
+	if len(s.rest) > 0 { // a later TLS record of the same request
+		s.rest = append(s.rest, p...)
 		return false, nil
 	}
 	if s.sentNS == NotYet {
@@ -209,7 +211,7 @@ func (s *Socket) push(p []byte) (all bool, err error) {
 	}
 	s.writing = p
 	for err = s.raw.Write(s.writeOnce); errors.Is(err, os.ErrDeadlineExceeded); err = s.raw.Write(s.writeOnce) {
-		s.Resume() // deadlines are for what blocks; this one was an earlier request's
+		s.Resume() // the deadline was meant for an earlier request, which blocked
 	}
 	if err == nil && s.wroteErr != 0 {
 		err = s.wroteErr
@@ -222,114 +224,113 @@ func (s *Socket) push(p []byte) (all bool, err error) {
 	}
 	s.bytesOut += int64(s.wrote)
 	s.firstOut += int64(s.wrote)
-	s.spill = p[s.wrote:]
-	if s.tls != nil && len(s.spill) > 0 {
-		s.spill = append([]byte(nil), s.spill...) // TLS reuses the buffer it passed
+	s.rest = p[s.wrote:]
+	if s.tls != nil && len(s.rest) > 0 {
+		s.rest = append([]byte(nil), s.rest...) // TLS reuses the buffer it passed
 	}
 	s.writing = nil
-	return len(s.spill) == 0, nil
+	return len(s.rest) == 0, nil
 }
 
-// Flush blocks until the kernel has taken what Send left. After Interrupt it returns os.ErrDeadlineExceeded and may be
-// called again.
+// Flush blocks until the kernel has taken the rest that Send left. After Interrupt it returns os.ErrDeadlineExceeded; it may
+// then be called again.
 func (s *Socket) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := s.tcp.Write(s.spill)
+	n, err := s.tcp.Write(s.rest)
 	s.bytesOut += int64(n)
-	s.spill = s.spill[n:]
+	s.rest = s.rest[n:]
 	return err
 }
 
-// Interrupt makes blocked reads and flushes return os.ErrDeadlineExceeded now; Resume undoes it.
+// Interrupt makes Read and Flush return os.ErrDeadlineExceeded, also those that block now. Resume ends that.
 func (s *Socket) Interrupt() { _ = s.tcp.SetDeadline(time.Unix(1, 0)) }
 func (s *Socket) Resume()    { _ = s.tcp.SetDeadline(time.Time{}) }
 
-// Close ends the connection, also where another process has a descriptor of it. TLS's closing alert is left out: nobody
-// waits for it.
+// Close ends the connection, even if another process has a descriptor of it. It sends no closing alert of TLS: nobody waits
+// for one.
 func (s *Socket) Close() {
-	s.Shut()
+	s.Shutdown()
 	_ = s.tcp.Close()
 }
 
-// Shut ends both directions; reads and writes, also those that wait, end soon.
-func (s *Socket) Shut() {
+// Shutdown ends both directions. Reads and writes end soon, also those that block.
+func (s *Socket) Shutdown() {
 	_ = s.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
-// SentNS is when the current image was first written, just before it; NotYet before that. It belongs to whoever sends.
+// SentNS is when the first write of the current request began; NotYet before that.
 func (s *Socket) SentNS() int64 { return s.sentNS }
 
-// FirstOut is how many bytes of the current image the kernel took at once. It belongs to whoever sends.
+// FirstOut is how many bytes of the current request the kernel took at once.
 func (s *Socket) FirstOut() int64 { return s.firstOut }
 
-// BytesOut is how many bytes the kernel has accepted on this connection, TLS framing included. It belongs to whoever sends.
+// BytesOut is how many bytes the kernel has accepted on this connection, TLS framing included.
 func (s *Socket) BytesOut() int64 { return s.bytesOut }
 
-// UsesTLS tells whether the connection is encrypted.
+// UsesTLS reports whether the connection is encrypted.
 func (s *Socket) UsesTLS() bool { return s.tls != nil }
 
-// Control calls f with the descriptor, which stays open meanwhile.
+// Control calls f with the descriptor, which stays open until f returns.
 func (s *Socket) Control(f func(fd uintptr)) error { return s.raw.Control(f) }
 
-// NoteWrite counts n bytes of a new image that the kernel took from another process, in place of Send.
-func (s *Socket) NoteWrite(n int64) {
+// CountWrite counts a new request of which the kernel took n bytes from another process, in place of Send.
+func (s *Socket) CountWrite(n int64) {
 	s.firstOut = n
 	s.bytesOut += n
 }
 
-// Leave keeps for Flush what the kernel did not take from another process. On a plain connection rest must stay valid until
-// Flush returns.
-func (s *Socket) Leave(rest []byte) {
-	s.spill = rest
+// KeepRest keeps what the kernel did not take from another process, so that Flush writes it. On a plain connection rest must
+// stay valid until Flush returns.
+func (s *Socket) KeepRest(rest []byte) {
+	s.rest = rest
 	if s.tls != nil {
-		s.spill = append([]byte(nil), rest...) // the other process's buffer is used again
+		s.rest = append([]byte(nil), rest...) // the other process's buffer is used again
 	}
 }
 
-// Arrival returns the kernel's stamp of what was read last: when the last segment of it had arrived, by the wall clock; 0 = no
-// stamp. isNew: something has been read since Arrival was called before. It may be called where the kernel stamps.
-func (s *Socket) Arrival() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.took() }
+// ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 = the kernel gave no stamp. isNew:
+// something was read since the last call. Call it only on a connection with Stamps.Receive.
+func (s *Socket) ReadStamp() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.takeNew() }
 
-// EachSent calls f with what the kernel has said of sent data since the last call. It may be called where the kernel stamps,
-// by anybody.
-func (s *Socket) EachSent(f func(SentStamp)) { s.in.sent(f) }
+// SentStamps calls f with each report about sent data since the last call. Call it only on a connection with Stamps.Send.
+func (s *Socket) SentStamps(f func(SentStamp)) { s.in.sent(f) }
 
-// Segment is how many bytes the connection's largest segment has, where the kernel stamps.
+// Segment is the connection's largest segment in bytes. Call it only on a connection with stamps.
 func (s *Socket) Segment() int64 { return s.in.segment }
 
-// PeerTook reports how many bytes the peer's kernel has acknowledged, and false where the system cannot tell.
-func (s *Socket) PeerTook() (int64, bool) {
+// Acked is how many bytes the peer's kernel has acknowledged; false if the system cannot report it.
+func (s *Socket) Acked() (int64, bool) {
 	var acked int64
 	ok := false
 	err := s.raw.Control(func(fd uintptr) { acked, ok = bytesAcked(fd) })
 	return acked, ok && err == nil
 }
 
-// Received is how many bytes have come, and how many of them lie unread in the kernel; zeros where the system cannot tell.
+// Received is how many bytes have arrived, and how many of them are unread in the kernel; zeros if the system cannot report it.
 func (s *Socket) Received() (came, unread int64) {
 	_ = s.raw.Control(func(fd uintptr) { came, unread = bytesReceived(fd) })
 	return came, unread
 }
 
-// spillConn is the socket as TLS sees it: reads are plain, writes never block once the handshake is over.
-type spillConn struct {
+// tlsTransport is the connection below crypto/tls. Its writes never block once the handshake is over.
+type tlsTransport struct {
 	*net.TCPConn
 	s *Socket
 }
 
-func (c spillConn) Read(p []byte) (int, error) { return c.s.readRaw(p) }
+func (c tlsTransport) Read(p []byte) (int, error) { return c.s.readRaw(p) }
 
-func (c spillConn) Write(p []byte) (int, error) {
-	if c.s.shaking {
+func (c tlsTransport) Write(p []byte) (int, error) {
+	if c.s.handshaking {
 		n, err := c.TCPConn.Write(p)
 		c.s.bytesOut += int64(n)
 		return n, err
 	}
-	if c.s.keepSealed(p) {
+	if c.s.keepEncrypted(p) {
 		return len(p), nil
 	}
-	if _, err := c.s.push(p); err != nil {
+	if _, err := c.s.writeSome(p); err != nil {
 		return 0, err
 	}
 	return len(p), nil

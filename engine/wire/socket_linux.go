@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteNow is send(2) without waiting. It is a raw system call: it returns in microseconds, and a lane that told Go's
-// scheduler about it could find its P gone afterwards.
+// WriteNow is send(2) without waiting. It is a raw system call, which Go's scheduler does not notice: it returns in
+// microseconds. If the scheduler noticed, a sender could lose its P meanwhile.
 //
 //go:nosplit
 func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
@@ -28,8 +28,8 @@ func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// growSendBuffer asks the kernel to take bytes at once. The kernel doubles the figure for its own bookkeeping; beyond
-// net.core.wmem_max it needs CAP_NET_ADMIN (SO_SNDBUFFORCE). Refused, the buffer keeps growing by itself, later.
+// growSendBuffer asks the kernel to take that many bytes at once. The kernel doubles the number for its own bookkeeping. Above
+// net.core.wmem_max it needs CAP_NET_ADMIN (SO_SNDBUFFORCE). If it is refused, the buffer still grows by itself, but later.
 func growSendBuffer(fd uintptr, bytes int) {
 	if bytes == 0 {
 		return
@@ -39,7 +39,7 @@ func growSendBuffer(fd uintptr, bytes int) {
 	}
 }
 
-// bytesReceived is how many bytes have come on a connection, and how many of them nobody has read; zeros where that is unknown.
+// bytesReceived is how many bytes have arrived on a connection, and how many of them are unread; zeros if that is unknown.
 func bytesReceived(fd uintptr) (came, unread int64) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	n, bad := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
@@ -49,7 +49,7 @@ func bytesReceived(fd uintptr) (came, unread int64) {
 	return int64(info.Bytes_received), int64(n)
 }
 
-// bytesAcked reads tcpi_bytes_acked: bytes of ours, and at most the SYN and the FIN, that the peer's kernel acknowledged.
+// bytesAcked reads tcpi_bytes_acked: how many of our bytes the peer's kernel acknowledged, the SYN and the FIN included.
 func bytesAcked(fd uintptr) (int64, bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteNow is write(2) on a descriptor that Go keeps non-blocking.
+// WriteNow is write(2) on a descriptor that Go has made non-blocking.
 func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
 		n, err := unix.Write(int(fd), p)
@@ -26,12 +26,12 @@ func growSendBuffer(fd uintptr, bytes int) {
 	}
 }
 
-// bytesAcked is not to be had portably.
+// bytesAcked is not available here.
 func bytesAcked(uintptr) (int64, bool) { return 0, false }
 
 func bytesReceived(uintptr) (came, unread int64) { return 0, 0 }
 
-// stampedReader is the portable twin: there is none.
+// stampedReader is the twin for systems without stamps: it is never made.
 type stampedReader struct {
 	wallNS  int64
 	segment int64
@@ -45,10 +45,10 @@ func newStampedReader(_ syscall.RawConn, s Stamps) (*stampedReader, error) {
 }
 
 func (*stampedReader) Read([]byte) (int, error) { panic("BUG: no kernel timestamps here") }
-func (*stampedReader) took() bool               { panic("BUG: no kernel timestamps here") }
+func (*stampedReader) takeNew() bool            { panic("BUG: no kernel timestamps here") }
 func (*stampedReader) sent(func(SentStamp))     { panic("BUG: no kernel timestamps here") }
 
-// ProbeStamps finds out whether the kernel stamps as s asks. An error says why not.
+// ProbeStamps checks whether the kernel stamps as s asks. The error is why it does not.
 func ProbeStamps(Stamps) error { return errors.New("this system has no SO_TIMESTAMPING; Linux has") }
 
-func newWatched(c *net.TCPConn) (tcpConn, error) { return c, nil }
+func newEpollConn(c *net.TCPConn) (tcpConn, error) { return c, nil }

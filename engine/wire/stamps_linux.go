@@ -15,39 +15,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is asked of SO_TIMESTAMPING (Documentation/networking/timestamping.rst). The stamps of sent data carry no copy of
-// it (TSONLY) but the number of its last byte, counted from the moment of asking (ID).
+// The flags of SO_TIMESTAMPING (Documentation/networking/timestamping.rst). A stamp of sent data has no copy of the data
+// (TSONLY). It has the number of the last byte, counted from when the option was set (ID).
 const (
 	stampReceived = unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE
 	stampSent     = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_TX_ACK | unix.SOF_TIMESTAMPING_OPT_ID | unix.SOF_TIMESTAMPING_OPT_TSONLY
 )
 
-// Room for control messages: a stamp takes 64 bytes, the error that comes with one of sent data up to 64 (IPv6).
+// Sizes of control messages: a stamp takes 64 bytes. The error that comes with a stamp of sent data takes up to 64 (IPv6).
 const (
 	controlBytes = 192
-	sentAtOnce   = 4 // stamps of sent data that one system call fetches: a write makes two
-	// mostSent bounds what is kept of one request: a request of 64 MB written in pieces of 64 kB.
+	sentAtOnce   = 4 // stamps of sent data that one system call fetches; one write makes two
+	// mostSent limits the stamps that are kept. It suffices for a request of 64 MB that is written in pieces of 64 kB.
 	mostSent = 2048
 )
 
-// stampedReader reads a connection together with the kernel's stamps, where there are any. It belongs to the receiver, but for sent.
+// stampedReader reads a connection and the kernel's stamps, if there are any. It belongs to the receiver, but any goroutine
+// may call sent.
 type stampedReader struct {
 	raw     syscall.RawConn
 	try     func(fd uintptr) bool // bound once
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	control [controlBytes]byte
-	room    int // for control messages: 0 where nothing is stamped
+	room    int // for control messages; 0 if nothing is stamped
 	n       int
 	errno   syscall.Errno
-	wallNS  int64 // when the last of what was read last had arrived; 0 = no stamp
-	isNew   bool  // nobody has asked took since then
-	segment int64 // bytes of the connection's largest segment
+	wallNS  int64 // when the last byte of the last read arrived; 0 = no stamp
+	isNew   bool  // takeNew was not called since the last read
+	segment int64 // of the connection's largest segment, bytes
 
-	errors *errorQueue // where sending is stamped
+	errors *errorQueue // nil if sending is not stamped
 }
 
-// errorQueue fetches the stamps of sent data from a socket's error queue.
+// errorQueue reads the stamps of sent data from a socket's error queue.
 type errorQueue struct {
 	sync.Mutex
 	fetch   func(fd uintptr) // bound once
@@ -56,7 +57,7 @@ type errorQueue struct {
 	got     []SentStamp
 }
 
-// newStampedReader makes the kernel stamp what comes on the connection from now on, or nothing with the zero Stamps.
+// newStampedReader makes the kernel stamp what arrives and leaves from now on. With the zero Stamps it stamps nothing.
 func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
 	r := &stampedReader{raw: raw}
 	r.msg.Iov = &r.iov
@@ -85,7 +86,7 @@ func newStampedReader(raw syscall.RawConn, s Stamps) (*stampedReader, error) {
 	return r, nil
 }
 
-// Read implements io.Reader and keeps the stamp of what it returns.
+// Read implements io.Reader. It keeps the stamp of what it returns.
 func (r *stampedReader) Read(p []byte) (int, error) {
 	r.into(p)
 	for {
@@ -102,8 +103,8 @@ func (r *stampedReader) Read(p []byte) (int, error) {
 	}
 }
 
-// readNow reads without waiting: syscall.EAGAIN where nothing is there yet.
-func (r *stampedReader) readNow(w *watched, p []byte) (int, error) {
+// readNow reads without waiting. If nothing is there, it returns syscall.EAGAIN.
+func (r *stampedReader) readNow(w *epollConn, p []byte) (int, error) {
 	r.into(p)
 	done, err := w.attempt(r.try)
 	switch {
@@ -120,7 +121,7 @@ func (r *stampedReader) into(p []byte) {
 	r.iov.SetLen(len(p))
 }
 
-// result is that of a recvmsg(2) that did not fail for want of bytes.
+// result is what the last recvmsg(2) returned, if it was not EAGAIN.
 func (r *stampedReader) result() (int, error) {
 	switch {
 	case r.errno != 0:
@@ -131,7 +132,7 @@ func (r *stampedReader) result() (int, error) {
 	return r.n, nil
 }
 
-// receive is one recvmsg(2); false: nothing is there yet. It is a raw system call: it returns in microseconds.
+// receive is one recvmsg(2). False: nothing is there yet. It is a raw system call, since it returns in microseconds.
 func (r *stampedReader) receive(fd uintptr) bool {
 	for {
 		r.msg.SetControllen(r.room)
@@ -150,18 +151,18 @@ func (r *stampedReader) receive(fd uintptr) bool {
 	}
 }
 
-// took reports whether data has been read since it was asked before.
-func (r *stampedReader) took() bool {
+// takeNew reports whether data was read since the last call.
+func (r *stampedReader) takeNew() bool {
 	was := r.isNew
 	r.isNew = false
 	return was
 }
 
-// pollWait bounds one wait outside Go's poller, so that closing and deadlines are noticed.
+// pollWait limits one wait outside Go's poller, so that a close or a deadline is noticed.
 const pollWait = 10 // ms
 
-// waitReadable takes the place of Go's poller, which refuses to wait on a descriptor whose last event was an error alone:
-// a stamp that arrives while the send buffer is full looks so. It lasts until the socket is readable, pollWait at most.
+// waitReadable waits until the socket is readable, at most pollWait. It replaces Go's poller, which refuses to wait on a
+// descriptor whose last event was an error alone. If a stamp arrives while the send buffer is full, that is such an event.
 func (r *stampedReader) waitReadable() error {
 	return r.raw.Control(func(fd uintptr) {
 		r.errors.Lock()
@@ -171,7 +172,7 @@ func (r *stampedReader) waitReadable() error {
 	})
 }
 
-// sent calls f with what the kernel has said of sent data since the last call. Anybody may call it.
+// sent calls f with each stamp of sent data since the last call. Any goroutine may call it.
 func (r *stampedReader) sent(f func(SentStamp)) {
 	q := r.errors
 	if q == nil {
@@ -179,14 +180,14 @@ func (r *stampedReader) sent(f func(SentStamp)) {
 	}
 	q.Lock()
 	defer q.Unlock()
-	_ = r.raw.Control(q.fetch) // closed already: what was fetched before counts
+	_ = r.raw.Control(q.fetch) // if it is closed, only what was fetched before counts
 	for _, s := range q.got {
 		f(s)
 	}
 	q.got = q.got[:0]
 }
 
-// fetchAll empties the socket's error queue.
+// fetchAll reads all stamps from the socket's error queue.
 func (q *errorQueue) fetchAll(fd uintptr) {
 	for {
 		for i := range q.msgs {
@@ -213,8 +214,8 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 	}
 }
 
-// parseStamp finds the software stamp among control messages, 0 if there is none, and the error that comes with one of
-// sent data.
+// parseStamp finds the software stamp among control messages; 0 if there is none. For sent data it also returns the error
+// that comes with the stamp.
 func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 	const head = unix.SizeofCmsghdr
 	for len(b) >= head {
@@ -236,12 +237,11 @@ func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
 	return wallNS, e
 }
 
-// stampPatience is how long ProbeStamps waits for the first stamp: the kernel begins to stamp a moment after the first
-// socket asks for it (a work item of its own), on a busy machine milliseconds later.
+// stampPatience is how long ProbeStamps waits for the first stamp. The kernel begins to stamp only after the first socket has
+// asked (in a work item of its own): on a busy machine milliseconds later.
 const stampPatience = time.Second
 
-// ProbeStamps finds out on a connection of the machine with itself whether the kernel stamps as s asks. An error says why
-// not.
+// ProbeStamps checks on a loopback connection whether the kernel stamps as s asks. The error is why it does not.
 func ProbeStamps(s Stamps) error {
 	if s == (Stamps{}) {
 		return nil
@@ -272,7 +272,7 @@ func ProbeStamps(s Stamps) error {
 	return r.probe(near, far, s)
 }
 
-// probe sends a byte to and fro until it bears every stamp.
+// probe sends a byte back and forth until every stamp has appeared.
 func (r *stampedReader) probe(near, far net.Conn, s Stamps) error {
 	received, departed, acked := false, !s.Send, !s.Send
 	b := make([]byte, 1)

@@ -323,16 +323,16 @@ func BenchmarkSend(b *testing.B) {
 	}{{"plain", Stamps{}}, {"received", Stamps{Receive: true}}, {"sent", Stamps{Receive: true, Send: true}}} {
 		b.Run(c.name, func(b *testing.B) {
 			near, far := stamping(b, c.Stamps)
-			image := make([]byte, 20_000)
+			request := make([]byte, 20_000)
 			go func() { _, _ = near.Read(make([]byte, 1)) }()
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			arrived := make([]byte, len(image))
+			arrived := make([]byte, len(request))
 			var sending time.Duration
 			b.ReportAllocs()
 			for b.Loop() {
 				began := time.Now()
-				if all, err := near.Send(image); !all || err != nil {
+				if all, err := near.Send(request); !all || err != nil {
 					b.Fatal(all, err)
 				}
 				sending += time.Since(began)
