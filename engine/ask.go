@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -107,4 +108,23 @@ func (b *Prober) tlsFor(t *Target) *tls.Config {
 		cfg.ServerName = t.Name
 	}
 	return cfg
+}
+
+// Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so
+// that two runs spread their requests alike.
+func Resolve(ctx context.Context, targets []Target) error {
+	for i := range targets {
+		t := &targets[i]
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Name)
+		if err != nil {
+			return fmt.Errorf("target %s: cannot resolve %s: %w", t.URL, t.Name, err)
+		}
+		t.Peers = t.Peers[:0]
+		for _, a := range addrs {
+			t.Peers = append(t.Peers, netip.AddrPortFrom(a.Unmap(), t.Port))
+		}
+		slices.SortFunc(t.Peers, netip.AddrPort.Compare)
+		t.Peers = slices.Compact(t.Peers)
+	}
+	return nil
 }

@@ -310,3 +310,15 @@ func TestNobodyIsToldOfAnAnswer(t *testing.T) {
 		t.Errorf("%v; %d questions, %d of them stopped waiting", err, begun.Load(), stopped.Load())
 	}
 }
+
+func TestResolveKeepsEveryAddressOnce(t *testing.T) {
+	targets := []Target{{URL: "http://127.0.0.1:8000", Name: "127.0.0.1", Port: 8000}, {URL: "http://[::1]:9", Name: "::1", Port: 9}}
+	if err := Resolve(context.Background(), targets); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"127.0.0.1:8000", "[::1]:9"} {
+		if len(targets[i].Peers) != 1 || targets[i].Peers[0] != netip.MustParseAddrPort(want) {
+			t.Errorf("peers %v, want [%s]", targets[i].Peers, want)
+		}
+	}
+}

@@ -11,14 +11,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
-// PrefixCache is the size of one server's prefix cache.
-type PrefixCache struct {
-	BlockTokens int   // tokens that it caches as one piece
-	Assumed     bool  // BlockTokens is a guess: the server may cache other pieces
-	Tokens      int64 // capacity; 0 = unlimited, or unknown
-	Off         bool  // it caches nothing
-}
-
 // cacheFamily is vLLM's metric whose labels tell the cache's size.
 const cacheFamily = "vllm:cache_config_info"
 

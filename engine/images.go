@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -68,6 +69,12 @@ func (m *Images) Fingerprint(w *Work) string {
 	}
 	return fingerprint(w, m.digests)
 }
+
+// mapped is how many bytes of memory the images have: those of a window, or of all of them.
+func (m *Images) mapped() int64 { return int64(len(m.arena.bytes)) }
+
+// file is the images' memory for another process to map; nil where the system has none such.
+func (m *Images) file() *os.File { return m.arena.file }
 
 // Largest is the size of the largest image in bytes.
 func (m *Images) Largest() int { return m.largest }

@@ -15,12 +15,8 @@ func InstanceHeaders() []string {
 	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served", "x-litellm-model-api-base", "x-litellm-model-id"}
 }
 
-const (
-	// maxInstanceName bounds an instance's name, in bytes: twice a host name's length.
-	maxInstanceName = 512
-	// maxInstances bounds the names that are kept; a header that has more names no instances.
-	maxInstances = 1 << 16
-)
+// maxInstances bounds the names that are kept; a header that has more names no instances.
+const maxInstances = 1 << 16
 
 // instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
 type instanceNames struct {

@@ -68,7 +68,7 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(len(r.work.Images.arena.bytes))*mapPerByte))
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.mapped())*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: int64(len(r.work.Images.arena.bytes)), places: int64(places),
+		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Images.mapped(), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -413,18 +413,8 @@ func errNoLane(w *Work, h *History) error {
 	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}
-	if w.Images.arena.file == nil {
+	if w.Images.file() == nil {
 		return errors.New("this system has no memory for processes to share")
 	}
 	return nil
-}
-
-// usesTLS tells whether requests are encrypted.
-func (w *Work) usesTLS() bool {
-	for _, t := range w.Targets {
-		if t.TLS {
-			return true
-		}
-	}
-	return false
 }

@@ -11,25 +11,6 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// newSharedMemory makes memory that another process can map: zeroed bytes behind a descriptor.
-func newSharedMemory(name string, size int64) (*os.File, []byte, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, nil, err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if err := unix.Ftruncate(fd, size); err != nil {
-		_ = f.Close()
-		return nil, nil, err
-	}
-	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, err
-	}
-	return f, b, nil
-}
-
 // spawn starts the process with board, arena, link and, for https, stage as its descriptors 3 to 6.
 func (l *laneProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
@@ -40,7 +21,7 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	defer func() { _ = file.Close() }()
 	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
 	l.fill(places)
-	files := []*os.File{file, l.run.work.Images.arena.file, nil}
+	files := []*os.File{file, l.run.work.Images.file(), nil}
 	if l.run.work.usesTLS() {
 		stageFile, bytes, err := newSharedMemory("fastreplay-stage", stageSize(l.run.work.Images.Largest()))
 		if err != nil {

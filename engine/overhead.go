@@ -8,15 +8,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
-// Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
-type Overhead struct {
-	Head, Tail  int  // before and after the prompt; the head shifts every block of the prompt
-	HeadUnknown bool // only the sum is known: it stands in Tail, and Head is 0
-}
-
-// Tokens is the sum of head and tail.
-func (o Overhead) Tokens() int { return o.Head + o.Tail }
-
 // probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is asked again, to
 // tell a template that changes from words that are not single tokens.
 var probeTokens = [...]int{16, 16, 16, 257, 1024}

@@ -53,7 +53,7 @@ func (o *overtakers) reach(i int) int64 {
 	for _, j := range o.alike[blocks[0]] {
 		sent := records[j].SentNS
 		if int(j) != i && sent != record.None && sent < until && w.peer(i) == w.peer(int(j)) {
-			longest = max(longest, w.sharedTokens(i, int(j)))
+			longest = max(longest, sharedTokens(w, i, int(j)))
 		}
 		if int64(longest) > records[i].CachedTokens {
 			break // more explains no more
@@ -65,7 +65,7 @@ func (o *overtakers) reach(i int) int64 {
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them; the longest that it can be
 // where the template's head is unknown.
-func (w *Work) sharedTokens(i, j int) int {
+func sharedTokens(w *Work, i, j int) int {
 	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
 	n, size := w.Overhead.Head, w.Trace.BlockTokens
 	if w.Overhead.HeadUnknown {

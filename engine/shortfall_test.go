@@ -67,7 +67,7 @@ func TestHeld(t *testing.T) {
 			longest := 0
 			for j := range records {
 				if j != i && usable(&records[j], max(records[i].SentNS, records[i].WrittenNS)) {
-					longest = max(longest, w.sharedTokens(i, j))
+					longest = max(longest, sharedTokens(w, i, j))
 				}
 			}
 			want := int64(max(0, min(longest, w.builtTokens(i)-1)) / 16 * 16)
@@ -115,7 +115,7 @@ func TestOvertaken(t *testing.T) {
 	first, later := -1, -1
 	for i := range 60 {
 		for j := i + 1; j < 60; j++ {
-			if w.peer(i) == w.peer(j) && w.sharedTokens(i, j) >= w.Overhead.Head+512 && w.builtTokens(i) > 600 {
+			if w.peer(i) == w.peer(j) && sharedTokens(w, i, j) >= w.Overhead.Head+512 && w.builtTokens(i) > 600 {
 				first, later = i, j
 			}
 		}
@@ -123,7 +123,7 @@ func TestOvertaken(t *testing.T) {
 	if first < 0 {
 		t.Fatal("no two requests share a block")
 	}
-	cached := int64(min(w.sharedTokens(first, later), w.builtTokens(first)-1))
+	cached := int64(min(sharedTokens(w, first, later), w.builtTokens(first)-1))
 	for _, c := range []struct{ laterSentNS, cached, most, want int64 }{
 		{50, cached, 0, cached},
 		{50, cached, cached - 16, 16},

@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
@@ -53,7 +50,11 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		return Target{}, fmt.Errorf("--url %q: %w", raw, err)
 	}
 	t := Target{TLS: u.Scheme == "https", Name: u.Hostname(), Port: port, Host: u.Host, Path: path, own: apiPath}
-	t.URL = u.Scheme + "://" + net.JoinHostPort(t.Name, fmt.Sprint(port))
+	host := t.Name
+	if strings.Contains(host, ":") { // IPv6
+		host = "[" + host + "]"
+	}
+	t.URL = fmt.Sprintf("%s://%s:%d", u.Scheme, host, port)
 	t.Base = t.URL + base
 	if u.RawQuery != "" {
 		t.Query = "?" + u.RawQuery
@@ -153,23 +154,4 @@ func apiOf(path string) string {
 		}
 	}
 	return ""
-}
-
-// Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so
-// that two runs spread their requests alike.
-func Resolve(ctx context.Context, targets []Target) error {
-	for i := range targets {
-		t := &targets[i]
-		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Name)
-		if err != nil {
-			return fmt.Errorf("target %s: cannot resolve %s: %w", t.URL, t.Name, err)
-		}
-		t.Peers = t.Peers[:0]
-		for _, a := range addrs {
-			t.Peers = append(t.Peers, netip.AddrPortFrom(a.Unmap(), t.Port))
-		}
-		slices.SortFunc(t.Peers, netip.AddrPort.Compare)
-		t.Peers = slices.Compact(t.Peers)
-	}
-	return nil
 }

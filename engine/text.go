@@ -12,6 +12,8 @@ const (
 	maxErrorText = 512
 	// maxErrorRead is how much of a server's message is looked at.
 	maxErrorRead = 16 << 10
+	// maxInstanceName bounds an instance's name, in bytes: twice a host name's length.
+	maxInstanceName = 512
 )
 
 // line makes a message one of bounded length, without credentials.

@@ -28,7 +28,7 @@ func TestVerify(t *testing.T) {
 	w.Trace.Row[120], w.Trace.Row[3] = 3, 120 // in the file's order, row 3 is the first
 	var bad [2][]byte
 	for k, i := range []int{3, 120} {
-		bad[k] = r.Source.Append(nil, r.spec(w, i))
+		bad[k] = r.Source.Append(nil, specOf(w, i))
 	}
 	_, err := r.Verify(context.Background(), w, -1, func(prompt []byte) (int, error) {
 		n, _ := count(prompt)

@@ -38,8 +38,8 @@ func (b *Prober) WarmUp(ctx context.Context, w *Work, source prompt.Source, n, a
 		senders.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				at, shape := places[i%len(places)], i%w.Requests()
-				text := b.warmUpPrompt(source, i, w.warmUpTokens(shape))
-				if _, err := b.complete(ctx, at.target, at.addr, text, salt, w.warmUpOutput(shape)); err != nil {
+				text := b.warmUpPrompt(source, i, warmUpTokens(w, shape))
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, warmUpOutput(w, shape)); err != nil {
 					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
 				}
 			}
@@ -55,14 +55,14 @@ const (
 	unrecordedOutput = 16
 )
 
-func (w *Work) warmUpTokens(i int) int {
+func warmUpTokens(w *Work, i int) int {
 	if w.Made(i) || w.Trace.InputTokens[i] > 0 {
 		return w.PromptTokens(i)
 	}
 	return max(1, len(w.Trace.Literal(i).Content)/bytesPerToken)
 }
 
-func (w *Work) warmUpOutput(i int) int {
+func warmUpOutput(w *Work, i int) int {
 	if n := w.Trace.OutputTokens[i]; n > 0 {
 		return int(n)
 	}

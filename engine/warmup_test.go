@@ -55,7 +55,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		wanted[w.PromptTokens(i%6)]++
 	}
 	for i := range w.Requests() {
-		ids := string(recipe.Source.Append(nil, recipe.spec(w, i)))
+		ids := string(recipe.Source.Append(nil, specOf(w, i)))
 		firsts[strings.SplitN(ids, ",", 9)[0]+","+strings.SplitN(ids, ",", 9)[min(1, strings.Count(ids, ","))]] = true
 	}
 	for _, body := range bodies {

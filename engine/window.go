@@ -7,10 +7,6 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-	"time"
-
-	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
 // window is where images are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
@@ -21,14 +17,7 @@ type window struct {
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
 	written []atomic.Bool // image i is not needed any more
 	kept    int           // images before this one are not needed; the builder's own
-	batches []batch       // what was built before the run, and each time during it; the builder's own
 	recipe  *Recipe
-}
-
-// batch ends before image to; its images were all there at atNS.
-type batch struct {
-	to   int
-	atNS int64
 }
 
 // WindowBytes is the room for images at a time; 0 where all fit into memory.
@@ -42,8 +31,6 @@ func (m *Images) WindowBytes() int64 {
 const (
 	// windowBatch is how many bytes are built before they are handed out: some milliseconds' work.
 	windowBatch = 16 << 20
-	// windowTick is how often a builder without room looks for it.
-	windowTick = 2 * time.Millisecond
 	// leastWindows of the largest image must fit into the window, so that one is built while others are written.
 	leastWindows = 8
 )
@@ -97,105 +84,46 @@ func (v *window) room(m *Images, needed func(i int) bool) int {
 // FillWindow builds what fits before the start.
 func (r *Recipe) FillWindow(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
 	for {
-		from := int(m.built.Load())
-		to := m.window.room(m, func(int) bool { return true })
-		if to == from {
-			return nil
-		}
-		if err := r.fill(ctx, w, m, from, to, built); err != nil {
+		from := m.Built()
+		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
 			return err
 		}
 	}
 }
 
-// buildAhead builds the rest during the run, until all are built or ctx ends.
-func (r *Run) buildAhead(ctx context.Context) {
-	m := r.work.Images
-	v := m.window
-	var built atomic.Int64
-	tick := time.NewTicker(windowTick)
-	defer tick.Stop()
-	v.batches = []batch{{to: int(m.built.Load()), atNS: math.MinInt64}}
-	for from := int(m.built.Load()); from < r.work.Requests(); from = int(m.built.Load()) {
-		to := v.room(m, r.needsImage)
-		if to == from {
-			select {
-			case <-ctx.Done():
-				r.endBuilding(v)
-				return
-			case <-tick.C:
-				continue
-			}
-		}
-		if v.recipe.fill(ctx, r.work, m, from, to, &built) != nil {
-			r.endBuilding(v)
-			return
-		}
-		v.batches = append(v.batches, batch{to, r.clock.Now()})
+// Built is how many images have been built: those of the first so many requests.
+func (m *Images) Built() int { return int(m.built.Load()) }
+
+// BuildMore builds, in a window, some of the next images, which fit beside those that are still needed, and returns how many have been
+// built then: as many as before if there is no room. One goroutine may call it at a time.
+func (m *Images) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
+	from := m.Built()
+	to := m.window.room(m, needed)
+	if to == from {
+		return from, nil
 	}
+	return to, m.window.recipe.fill(ctx, w, m, from, to, built)
 }
 
-// endBuilding gives up the images that have not been built: none of them was there before now.
-func (r *Run) endBuilding(v *window) {
-	v.batches = append(v.batches, batch{r.work.Requests(), r.clock.Now()})
-	r.digestRest(v.recipe)
-}
-
-// BuiltAhead is how building during the run went; nil where all images fit into memory. Call it after Do.
-func (r *Run) BuiltAhead() *metrics.BuildAhead {
-	v := r.work.Images.window
-	if v == nil {
-		return nil
-	}
-	found := &metrics.BuildAhead{WindowBytes: v.bytes}
-	least, i := int64(math.MaxInt64), v.batches[0].to
-	for _, b := range v.batches[1:] {
-		for ; i < b.to; i++ {
-			if r.records[i].Outcome == record.NotSent {
-				continue
-			}
-			lead := r.releasedNS(int32(i)) - b.atNS
-			least = min(least, lead)
-			if lead < 0 {
-				found.Late++
-			}
-		}
-	}
-	if least != math.MaxInt64 {
-		ms := float64(least) / 1e6
-		found.LeastLeadMS = &ms
-	}
-	return found
-}
-
-// releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
-func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
-
-// digestRest finds out what the images had in them that were never built in the window, because the run ended while it was
+// DigestRest finds out what the images had in them that were never built in the window, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.
-func (r *Run) digestRest(recipe *Recipe) {
-	m := r.work.Images
-	from := int(m.built.Load())
-	if r.stop.Load() {
-		return // not all were sent
-	}
-	_ = parallel(context.Background(), r.work.Requests()-from, func(a, b int) {
+func (m *Images) DigestRest(w *Work) {
+	r, from := m.window.recipe, m.Built()
+	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
 		for i := from + a; i < from+b; i++ {
 			scratch = slices.Grow(scratch[:0], int(m.Size(i)))[:m.Size(i)]
-			m.digests[i] = recipe.build(r.work, i, scratch)
+			m.digests[i] = r.build(w, i, scratch)
 		}
 	})
-	m.built.Store(int64(r.work.Requests()))
+	m.built.Store(int64(w.Requests()))
 }
 
-// needsImage tells whether the arena must still hold image i.
-func (r *Run) needsImage(i int) bool {
-	if r.work.Images.window.written[i].Load() {
-		return false
-	}
-	return r.remote == nil || r.remote.shots[i].state.Load() != shotWhole
-}
+// Windowed tells whether not all images fit into memory, so that each is there only until it was written.
+func (m *Images) Windowed() bool { return m.window != nil }
+
+// Written tells whether image i, of a window, is not needed in it any more.
+func (m *Images) Written(i int) bool { return m.window.written[i].Load() }
 
 // wrote is told that image i is not needed in the arena any more.
 func (m *Images) wrote(i int32) {
@@ -203,6 +131,9 @@ func (m *Images) wrote(i int32) {
 		m.window.written[i].Store(true)
 	}
 }
+
+// Whole is image i of a window as it is or will be written, in memory of its own.
+func (m *Images) Whole(w *Work, i int) []byte { return m.whole(m.window.recipe, w, i) }
 
 // whole is image i as it is or will be written: the arena's, or with a window one of its own.
 func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
@@ -215,17 +146,4 @@ func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
 		b = b[m.aims.write(b, w.Places[i].Target):]
 	}
 	return b
-}
-
-// image is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready in time. A late or repeated request
-// gets bytes of its own where the arena's may be gone.
-func (r *Run) image(i int32, fresh bool) []byte {
-	if b := r.cfg.History.image(i); b != nil {
-		return b
-	}
-	if v := r.work.Images.window; v != nil && fresh {
-		v.written[i].Store(true)
-		return r.work.Images.whole(v.recipe, r.work, int(i))
-	}
-	return r.work.Images.At(int(i))
 }

@@ -63,6 +63,23 @@ func (w *Work) SurplusTokens(i int) int {
 	return w.builtTokens(i) - int(w.Trace.InputTokens[i])
 }
 
+// Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
+type Overhead struct {
+	Head, Tail  int  // before and after the prompt; the head shifts every block of the prompt
+	HeadUnknown bool // only the sum is known: it stands in Tail, and Head is 0
+}
+
+// Tokens is the sum of head and tail.
+func (o Overhead) Tokens() int { return o.Head + o.Tail }
+
+// PrefixCache is the size of one server's prefix cache.
+type PrefixCache struct {
+	BlockTokens int   // tokens that it caches as one piece
+	Assumed     bool  // BlockTokens is a guess: the server may cache other pieces
+	Tokens      int64 // capacity; 0 = unlimited, or unknown
+	Off         bool  // it caches nothing
+}
+
 // DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
 const DefaultBlockTokens = 16
 
@@ -145,3 +162,13 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 const requestIDDigits = 9
 
 func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }
+
+// usesTLS tells whether requests are encrypted.
+func (w *Work) usesTLS() bool {
+	for _, t := range w.Targets {
+		if t.TLS {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// windowTick is how often a builder without room looks for it.
+const windowTick = 2 * time.Millisecond
+
+// batch ends before image to; its images were all there at atNS.
+type batch struct {
+	to   int
+	atNS int64
+}
+
+// buildAhead builds the rest during the run, until all are built or ctx ends.
+func (r *Run) buildAhead(ctx context.Context) {
+	m := r.work.Images
+	var built atomic.Int64
+	tick := time.NewTicker(windowTick)
+	defer tick.Stop()
+	r.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
+	for from := m.Built(); from < r.work.Requests(); from = m.Built() {
+		to, err := m.BuildMore(ctx, r.work, r.needsImage, &built)
+		if err != nil {
+			r.endBuilding()
+			return
+		}
+		if to > from {
+			r.batches = append(r.batches, batch{to, r.clock.Now()})
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			r.endBuilding()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// endBuilding gives up the images that have not been built: none of them was there before now.
+func (r *Run) endBuilding() {
+	r.batches = append(r.batches, batch{r.work.Requests(), r.clock.Now()})
+	if !r.stop.Load() { // else not all were sent
+		r.work.Images.DigestRest(r.work)
+	}
+}
+
+// BuiltAhead is how building during the run went; nil where all images fit into memory. Call it after Do.
+func (r *Run) BuiltAhead() *metrics.BuildAhead {
+	if !r.work.Images.Windowed() {
+		return nil
+	}
+	found := &metrics.BuildAhead{WindowBytes: r.work.Images.WindowBytes()}
+	least, i := int64(math.MaxInt64), r.batches[0].to
+	for _, b := range r.batches[1:] {
+		for ; i < b.to; i++ {
+			if r.records[i].Outcome == record.NotSent {
+				continue
+			}
+			lead := r.releasedNS(int32(i)) - b.atNS
+			least = min(least, lead)
+			if lead < 0 {
+				found.Late++
+			}
+		}
+	}
+	if least != math.MaxInt64 {
+		ms := float64(least) / 1e6
+		found.LeastLeadMS = &ms
+	}
+	return found
+}
+
+// releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
+func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
+
+// needsImage tells whether the arena must still hold image i.
+func (r *Run) needsImage(i int) bool {
+	if r.work.Images.Written(i) {
+		return false
+	}
+	return r.remote == nil || r.remote.shots[i].state.Load() != shotWhole
+}
+
+// image is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready
+// in time. A late or repeated request gets bytes of its own where the arena's may be gone.
+func (r *Run) image(i int32, fresh bool) []byte {
+	if b := r.cfg.History.image(i); b != nil {
+		return b
+	}
+	if fresh && r.work.Images.Windowed() {
+		r.work.Images.wrote(i)
+		return r.work.Images.Whole(r.work, int(i))
+	}
+	return r.work.Images.At(int(i))
+}

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+)
+
+// TestWindowSendsTheSameBytes: requests that are built during the run, in a window of a few of them, reach the server byte
+// for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
+func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameBytes) }
+
+func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
+	const n = 2000
+	w, s := equalWork(t, n, openPlan)
+	whole := w.Images
+	r := sampleRecipe(t, "", "a", 1)
+	m, err := r.Layout(context.Background(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Window(w, m, int64(60*m.Largest()+17)); err != nil {
+		t.Fatal(err)
+	}
+	var built atomic.Int64
+	if err := r.FillWindow(context.Background(), w, m, &built); err != nil {
+		t.Fatal(err)
+	}
+	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
+		t.Fatal("the window holds other images than the first")
+	}
+	w.Images = m
+	var wrong atomic.Int64
+	s.handle = func(_ int64, c net.Conn) {
+		defer func() { _ = c.Close() }()
+		buf := make([]byte, s.request)
+		for range 40 { // then it closes, and what is on its way is sent again
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return
+			}
+			s.served.Add(1)
+			_, after, _ := bytes.Cut(buf, []byte("X-Request-Id: a-"))
+			i, err := strconv.Atoi(string(after[:9]))
+			if err != nil || !bytes.Equal(buf, whole.At(i)) {
+				wrong.Add(1)
+			}
+			if _, err := c.Write(s.answer); err != nil {
+				return
+			}
+		}
+	}
+	k := new(sink)
+	run := newRun(t, lane, w, k)
+	do(t, s, run)
+	ok := int64(0)
+	for _, rec := range k.records {
+		switch rec.Outcome {
+		case record.OK:
+			ok++
+		case record.Reset: // crossed the server's end of the connection on its way
+		default:
+			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
+		}
+	}
+	if len(k.records) != n || s.served.Load() != ok || ok < n*9/10 || wrong.Load() != 0 {
+		t.Errorf("%d records, %d ok, %d served, %d with other bytes", len(k.records), ok, s.served.Load(), wrong.Load())
+	}
+	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
+		t.Errorf("fingerprint %s, want %s", got, want)
+	}
+	if b := run.BuiltAhead(); b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.WindowBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
+		t.Errorf("built ahead: %+v", b)
+	}
+}
+
+// TestBuiltAhead: a lead counts until a request could leave, so that nothing late has none and nothing punctual a lead below 0.
+func TestBuiltAhead(t *testing.T) {
+	const n = 8
+	ms := func(at float64) int64 { return int64(at * 1e6) }
+	nothing := &Work{Trace: &trace.Trace{}}
+	builder := sampleRecipe(t, "", "a", 1)
+	m, err := builder.Layout(t.Context(), nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := builder.Window(nothing, m, 9); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		heldNS  []int64 // by a cap
+		notSent []int   // rows
+		batches []batch // the first before the start
+		leastMS float64 // NaN: there is no lead
+		late    int64
+	}{
+		"before the start":     {nil, nil, []batch{{to: n}}, math.NaN(), 0},
+		"all in time":          {nil, nil, []batch{{to: 2}, {5, ms(1.5)}, {n, ms(4)}}, 0.5, 0},
+		"some late":            {nil, nil, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, -1.25, 2},
+		"held back till then":  {[]int64{0, 0, ms(2), ms(1), 0, 0, 0, 0}, nil, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
+		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
+		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
+	} {
+		r := &Run{work: &Work{Images: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
+		for i := range r.records {
+			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
+		}
+		for _, i := range c.notSent {
+			r.records[i].Outcome = record.NotSent
+		}
+		if c.heldNS != nil {
+			r.pacer = &cappedPacer{heldBack: c.heldNS}
+		}
+		got := r.BuiltAhead()
+		least := math.NaN()
+		if got.LeastLeadMS != nil {
+			least = *got.LeastLeadMS
+		}
+		if got.WindowBytes != 9 || got.Late != c.late || !(least == c.leastMS || math.IsNaN(least) && math.IsNaN(c.leastMS)) {
+			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
+		}
+	}
+	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &Work{Images: m}}).BuiltAhead() != nil {
+		t.Error("without a window nothing is built during the run")
+	}
+}

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
+
+// Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by address, or where
+// gateways stand there by the instances that answers name. It is nil where there is one of either. Call it after Do.
+func (r *Run) Oracle() *route.Oracle {
+	w := r.work
+	s := w.servers()
+	q := route.Question{Targets: s.targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.blockTokens(), CapacityTokens: s.capacity}
+	if w.Routing.Bound > 0 {
+		q.Bound = w.Routing.Bound
+	}
+	var of []int32
+	if names := r.behindGateways(); len(names) > 1 {
+		of, q.Actual, q.CapacityTokens = r.byInstance(names)
+		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
+	} else {
+		of, q.Actual = r.byAddress(&s)
+	}
+	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
+		return nil
+	}
+	q.Prompts, q.Flow = w.prompts(of), w.flow(of)
+	if w.Trace.Session != nil {
+		for _, i := range of {
+			q.Sessions = append(q.Sessions, w.Trace.Session[i])
+		}
+	}
+	return route.Ask(q)
+}
+
+// behindGateways are the instances that answers name, sorted; nil where each is an address of its own.
+func (r *Run) behindGateways() []string {
+	var pairs route.Pairs
+	names := map[string]bool{}
+	for i := range r.records {
+		if rec := &r.records[i]; rec.Instance != "" {
+			names[rec.Instance] = true
+			pairs.Add(rec.Instance, rec.Peer)
+		}
+	}
+	if pairs.OneByOne() {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// byInstance is which requests an instance answered, which one, as an index of names, and the capacity of each one's cache, as the
+// address has it at which it answered first.
+func (r *Run) byInstance(names []string) (of, instances []int32, capacity []int64) {
+	index := map[string]int32{}
+	for k, name := range names {
+		index[name] = int32(k)
+	}
+	capacity = make([]int64, len(names))
+	seen := make([]bool, len(names))
+	for i := range r.records {
+		k, known := index[r.records[i].Instance]
+		if !known {
+			continue
+		}
+		of, instances = append(of, int32(i)), append(instances, k)
+		if !seen[k] {
+			seen[k], capacity[k] = true, r.work.cache(r.work.peer(i)).Tokens
+		}
+	}
+	return of, instances, capacity
+}
+
+// byAddress is which requests were sent, and to which of the servers.
+func (r *Run) byAddress(s *servers) (of, instances []int32) {
+	for i := range r.records {
+		if r.records[i].SentNS != record.None {
+			of, instances = append(of, int32(i)), append(instances, s.of[r.work.Places[i]])
+		}
+	}
+	return of, instances
+}

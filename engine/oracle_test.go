@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/route"
+)
+
+// sentRun is a run of which all requests were sent and answered by who has these names.
+func sentRun(w *Work, name func(i int) string) *Run {
+	r := &Run{work: w, records: make([]record.Record, w.Requests())}
+	for i := range r.records {
+		r.records[i] = record.Record{Outcome: record.OK, Instance: name(i), Peer: w.peer(i).String()}
+	}
+	return r
+}
+
+// TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a gateway are
+// compared as they are.
+func TestOracleKnowsWhoRouted(t *testing.T) {
+	w := routedWork(t, 1, 2, 3)
+	bare := sentRun(w, func(int) string { return "" }).Oracle()
+	named := sentRun(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }).Oracle()
+	for _, o := range []*route.Oracle{bare, named} {
+		robin := o.Of(route.RoundRobinName)
+		if o.Instances != 3 || o.CapacityTokens == nil || *o.CapacityTokens != 96_000 || robin.HitTokens != o.Actual.HitTokens || o.Actual.HitTokens == 0 || robin.RequestsCV > 1e-9 {
+			t.Errorf("%+v: round-robin %+v, as they went %+v", o, robin, o.Actual)
+		}
+	}
+	behind := sentRun(w, func(i int) string { return fmt.Sprint("pod-", i%7) }).Oracle()
+	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
+		t.Errorf("%+v: as they went %+v", behind, behind.Actual)
+	}
+	twice := routedWork(t, 1, 2, 1)
+	if o := sentRun(twice, func(int) string { return "" }).Oracle(); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
+		t.Errorf("one server of two names: %+v: as they went %+v", o, o.Actual)
+	}
+}
+
+// TestCachesBehindGateways: an instance has the capacity that its gateway tells.
+func TestCachesBehindGateways(t *testing.T) {
+	w := routedWork(t, 1, 2)
+	r := sentRun(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })
+	_, instances, capacity := r.byInstance(r.behindGateways())
+	if !slices.Equal(capacity, []int64{16_000, 16_000, 32_000, 32_000}) || len(instances) != w.Requests() {
+		t.Errorf("%v of %d", capacity, len(instances))
+	}
+}
