@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Limits of one question to a server, besides its time.
@@ -22,7 +24,7 @@ const (
 
 // ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects are answers
 // like any other.
-func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
+func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPort, method, url string, body []byte) (status int, answer []byte, err error) {
 	asking, cancel := context.WithTimeout(ctx, b.Timeout)
 	defer cancel()
 	defer b.waiting(method+" "+withoutQuery(url), b.Timeout, "--timeout")()
@@ -52,7 +54,7 @@ func (b *Prober) ask(ctx context.Context, t *Target, addr netip.AddrPort, method
 	case errors.As(err, &head):
 		return 0, nil, fmt.Errorf("the answer's head is longer than %d KiB", maxHeadBytes>>10)
 	case err != nil:
-		return 0, nil, b.Secrets.error(err)
+		return 0, nil, b.Secrets.Error(err)
 	}
 	return resp.StatusCode(), append([]byte(nil), answer...), nil
 }
@@ -70,7 +72,7 @@ func (b *Prober) waiting(what string, limit time.Duration, flag string) (answere
 }
 
 // client talks to one address, whose connections end with ctx.
-func (b *Prober) client(ctx context.Context, t *Target, addr netip.AddrPort) *fasthttp.HostClient {
+func (b *Prober) client(ctx context.Context, t *workload.Target, addr netip.AddrPort) *fasthttp.HostClient {
 	return &fasthttp.HostClient{
 		Addr: addr.String(), IsTLS: t.TLS, MaxIdleConnDuration: time.Second, MaxResponseBodySize: maxAnswerBytes, ReadBufferSize: maxHeadBytes,
 		Dial: func(string) (net.Conn, error) { return b.dial(ctx, t, addr) },
@@ -78,7 +80,7 @@ func (b *Prober) client(ctx context.Context, t *Target, addr netip.AddrPort) *fa
 }
 
 // dial connects within b.ConnectTimeout, TLS included.
-func (b *Prober) dial(ctx context.Context, t *Target, addr netip.AddrPort) (conn net.Conn, err error) {
+func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPort) (conn net.Conn, err error) {
 	connecting, cancel := context.WithTimeout(ctx, b.ConnectTimeout)
 	defer cancel()
 	defer func() {
@@ -102,7 +104,7 @@ func (b *Prober) dial(ctx context.Context, t *Target, addr netip.AddrPort) (conn
 	return secure, nil
 }
 
-func (b *Prober) tlsFor(t *Target) *tls.Config {
+func (b *Prober) tlsFor(t *workload.Target) *tls.Config {
 	cfg := b.TLS.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName = t.Name
@@ -112,7 +114,7 @@ func (b *Prober) tlsFor(t *Target) *tls.Config {
 
 // Resolve looks up every address of every target's name. The addresses keep the resolver's families and are sorted, so
 // that two runs spread their requests alike.
-func Resolve(ctx context.Context, targets []Target) error {
+func Resolve(ctx context.Context, targets []workload.Target) error {
 	for i := range targets {
 		t := &targets[i]
 		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.Name)

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // hostile answers every connection by hand. It counts what it has written.
@@ -91,12 +93,12 @@ func (h *hostile) prober(t *testing.T) *Prober {
 	if h.secure {
 		url = "https://" + h.Addr().String()
 	}
-	target, err := ParseTarget(url, "/v1/chat/completions")
+	target, err := workload.ParseTarget(url, "/v1/chat/completions")
 	if err != nil {
 		t.Fatal(err)
 	}
 	target.Peers = []netip.AddrPort{netip.MustParseAddrPort(h.Addr().String())}
-	b := &Prober{Targets: []Target{target}, TLS: &tls.Config{InsecureSkipVerify: true}, ConnectTimeout: time.Hour, Timeout: time.Hour}
+	b := &Prober{Targets: []workload.Target{target}, TLS: &tls.Config{InsecureSkipVerify: true}, ConnectTimeout: time.Hour, Timeout: time.Hour}
 	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
 	b.Backend = func(string) (api.Backend, error) { return b.Tokenize() }
 	return b
@@ -255,7 +257,7 @@ var questions = map[string]func(ctx context.Context, t *testing.T, b *Prober) er
 		return err
 	},
 	"warm-up": func(ctx context.Context, t *testing.T, b *Prober) error {
-		w := sampleWork(t, 6)
+		w := workloadtest.Work(t, 6)
 		for i := range w.Targets {
 			w.Targets[i] = b.Targets[0]
 		}
@@ -312,7 +314,7 @@ func TestNobodyIsToldOfAnAnswer(t *testing.T) {
 }
 
 func TestResolveKeepsEveryAddressOnce(t *testing.T) {
-	targets := []Target{{URL: "http://127.0.0.1:8000", Name: "127.0.0.1", Port: 8000}, {URL: "http://[::1]:9", Name: "::1", Port: 9}}
+	targets := []workload.Target{{URL: "http://127.0.0.1:8000", Name: "127.0.0.1", Port: 8000}, {URL: "http://[::1]:9", Name: "::1", Port: 9}}
 	if err := Resolve(context.Background(), targets); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // balance gives each request, when it leaves, to the address with the fewest of our requests in flight against its weight. An
@@ -18,17 +19,17 @@ type balance struct {
 	// The recorder's own.
 	followed int // of released
 	known    []bool
-	model    *idealModel
-	ideal    IdealHits
+	model    *workload.IdealModel
+	ideal    workload.IdealHits
 }
 
 // newBalance is nil where places are settled before the run.
-func newBalance(w *Work, peers []*peer) *balance {
+func newBalance(w *workload.Work, peers []*peer) *balance {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &balance{peers: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.newIdealModel()}
-	b.ideal = b.model.room(w.Requests())
+	b := &balance{peers: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
+	b.ideal = b.model.Room(w.Requests())
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range peers {
 		p.weight = weights[k]
@@ -88,10 +89,10 @@ func (b *balance) expect(i int32, rec *record.Record) {
 			continue
 		}
 		b.followed++
-		b.model.ask(int(j), &b.ideal)
+		b.model.Ask(int(j), &b.ideal)
 		b.known[j] = true
 	}
-	b.ideal.note(int(i), rec)
+	b.ideal.Note(int(i), rec)
 }
 
 // needs is how many of the next requests each address gets if none ends before: those that level what is in flight.

@@ -20,6 +20,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -74,9 +76,9 @@ func (s *named) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // balancedWork is requests for servers whose names are of different lengths, each to be decided when it leaves. A nil server
 // is an address that refuses.
-func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *Work {
+func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *workload.Work {
 	t.Helper()
-	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16})
+	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Work{Trace: made, Plan: p, Routing: Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
+	w := &workload.Work{Trace: made, Plan: p, Routing: workload.Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
 	for i, s := range servers {
 		addr := refusing(t)
 		if s != nil {
@@ -94,10 +96,10 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 			addr = netip.MustParseAddrPort(strings.TrimPrefix(server.URL, "http://"))
 		}
 		host := fmt.Sprintf("server%s:%d", strings.Repeat("-and-more", i), i)
-		w.Targets = append(w.Targets, Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Peers: []netip.AddrPort{addr}})
+		w.Targets = append(w.Targets, workload.Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Peers: []netip.AddrPort{addr}})
 	}
 	w.Places = route.RoundRobin(n, w.Routing.Targets)
-	w.Images = buildImages(t, sampleRecipe(t, "", "a", 1), w)
+	w.Images = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), w)
 	return w
 }
 
@@ -113,7 +115,7 @@ func refusing(t *testing.T) netip.AddrPort {
 }
 
 // replayBalanced does the run, and checks that each request reached the server of its record as one that was built for it.
-func replayBalanced(t *testing.T, w *Work, n int, servers []*named) []*record.Record {
+func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*record.Record {
 	t.Helper()
 	k := new(sink)
 	r := newRun(t, laneKind{n: n}, w, k)
@@ -123,12 +125,12 @@ func replayBalanced(t *testing.T, w *Work, n int, servers []*named) []*record.Re
 	}
 	settled := *w
 	settled.Routing.LeastInFlight = false
-	built := buildImages(t, sampleRecipe(t, "", "a", 1), &settled)
+	built := workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), &settled)
 	for _, rec := range k.records {
 		if rec.Outcome != record.OK {
 			continue
 		}
-		i := slices.IndexFunc(w.Targets, func(t Target) bool { return t.URL == rec.Target })
+		i := slices.IndexFunc(w.Targets, func(t workload.Target) bool { return t.URL == rec.Target })
 		if i < 0 || servers[i] == nil || rec.Peer != w.Targets[i].Peers[0].String() {
 			t.Fatalf("row %d went to %q at %q", rec.Row, rec.Target, rec.Peer)
 		}
@@ -181,7 +183,7 @@ func TestBalanceFollowsWhoIsQuick(t *testing.T) {
 func TestBalanceInAWindow(t *testing.T) {
 	servers := []*named{{}, {}}
 	w := balancedWork(t, 600, openPlan, servers...)
-	r := sampleRecipe(t, "", "a", 1)
+	r := workloadtest.Builder(t, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +304,7 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	i := int32(0)
 	if n := testing.AllocsPerRun(200, func() {
 		p := r.place(i)
-		w.Images.aim(i, p.target)
+		w.Images.Aim(i, p.target)
 		p.ended(record.OK)
 		i++
 	}); n != 0 {

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // bufferPool has slices that are used again. The capacity of each is a power of two. Any goroutine may use it.
@@ -89,7 +91,7 @@ func (l *largeBuffers) get(n int) []byte {
 		if l.bytes+size > l.limit {
 			l.release()
 		}
-		b, err := mapMemory(size)
+		b, err := host.MapMemory(size)
 		if err != nil {
 			return make([]byte, 0, size)
 		}
@@ -154,7 +156,7 @@ func (l *largeBuffers) release() {
 	for class, free := range &l.free {
 		for _, b := range free {
 			delete(l.mapped, &b[0])
-			_ = unmapMemory(b)
+			_ = host.UnmapMemory(b)
 			l.bytes -= int64(len(b))
 		}
 		l.free[class] = nil

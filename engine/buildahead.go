@@ -97,7 +97,7 @@ func (r *Run) image(i int32, fresh bool) []byte {
 		return b
 	}
 	if fresh && r.work.Images.Windowed() {
-		r.work.Images.wrote(i)
+		r.work.Images.Wrote(i)
 		return r.work.Images.Whole(r.work, int(i))
 	}
 	return r.work.Images.At(int(i))

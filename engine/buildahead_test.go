@@ -12,6 +12,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // TestWindowSendsTheSameBytes: requests that are built during the run, in a window of a few of them, reach the server byte
@@ -22,7 +24,7 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	const n = 2000
 	w, s := equalWork(t, n, openPlan)
 	whole := w.Images
-	r := sampleRecipe(t, "", "a", 1)
+	r := workloadtest.Builder(t, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +87,8 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 func TestBuiltAhead(t *testing.T) {
 	const n = 8
 	ms := func(at float64) int64 { return int64(at * 1e6) }
-	nothing := &Work{Trace: &trace.Trace{}}
-	builder := sampleRecipe(t, "", "a", 1)
+	nothing := &workload.Work{Trace: &trace.Trace{}}
+	builder := workloadtest.Builder(t, "", "a", 1)
 	m, err := builder.Layout(t.Context(), nothing)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +110,7 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &Work{Images: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
+		r := &Run{work: &workload.Work{Images: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
 		for i := range r.records {
 			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
@@ -127,7 +129,7 @@ func TestBuiltAhead(t *testing.T) {
 			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
 		}
 	}
-	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &Work{Images: m}}).BuiltAhead() != nil {
+	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Images: m}}).BuiltAhead() != nil {
 		t.Error("without a window nothing is built during the run")
 	}
 }

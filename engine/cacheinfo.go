@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // cacheFamily is vLLM's metric whose labels tell the cache's size.
@@ -20,8 +21,8 @@ const nullBlocks = 1
 // PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not tell are
 // missing in the answer. engines is the largest number of caches that one address said to stand for: with more than one,
 // which of them a request meets is not known here.
-func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]PrefixCache, engines int) {
-	caches = map[netip.AddrPort]PrefixCache{}
+func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]workload.PrefixCache, engines int) {
+	caches = map[netip.AddrPort]workload.PrefixCache{}
 	for i := range b.Targets {
 		t := &b.Targets[i]
 		for _, addr := range t.Peers {
@@ -41,7 +42,7 @@ func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]Pr
 
 // parsePrefixCache reads vLLM's metrics page and returns the cache of one engine, with the capacities of all of them added
 // up, and how many engines there are: none on a page of another format.
-func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
+func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 	err := scrape.Lines(page, func(name []byte, labels scrape.Labels, _ float64) {
 		if string(name) != cacheFamily {
 			return
@@ -66,7 +67,7 @@ func parsePrefixCache(page []byte) (c PrefixCache, engines int) {
 		c.Tokens += capacity
 	})
 	if err != nil {
-		return PrefixCache{}, 0
+		return workload.PrefixCache{}, 0
 	}
 	return c, engines
 }

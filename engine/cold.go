@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Cold is how a run makes sure that it does not meet the blocks of the run before it in a server's cache.
@@ -49,7 +50,7 @@ func (b *Prober) Flush(ctx context.Context) (path string, err error) {
 	return path, nil
 }
 
-func (b *Prober) flushOne(ctx context.Context, t *Target, addr netip.AddrPort) (string, error) {
+func (b *Prober) flushOne(ctx context.Context, t *workload.Target, addr netip.AddrPort) (string, error) {
 	var answers []string
 	for _, path := range flushPaths {
 		status, _, err := b.ask(ctx, t, addr, fasthttp.MethodPost, t.Base+path, nil)

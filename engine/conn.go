@@ -126,12 +126,12 @@ func (c *conn) write(i int32) {
 	switch {
 	case err != nil:
 		c.writeErr = err
-		r.work.Images.wrote(i)
+		r.work.Images.Wrote(i)
 		c.endSide()
 	case all:
 		r.wholeWrites.Add(1)
 		rec.WrittenNS = r.clock.Now()
-		r.work.Images.wrote(i)
+		r.work.Images.Wrote(i)
 		c.endSide()
 	default:
 		r.partialWrites.Add(1)
@@ -164,7 +164,7 @@ func (c *conn) flush() {
 	if c.writeErr == nil {
 		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
 	}
-	c.run.work.Images.wrote(c.request.Load())
+	c.run.work.Images.Wrote(c.request.Load())
 	c.endSide()
 }
 

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // BenchmarkGather asks whether requests should be kept as blocks, each stored once, and gathered by the kernel, or as one
@@ -21,11 +23,11 @@ func BenchmarkGather(b *testing.B) {
 		pieces = 30
 		images = 160 << 20 // bytes of requests; of the dictionary, half
 	)
-	memory, err := mapMemory(images)
+	memory, err := host.MapMemory(images)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = unmapMemory(memory) }()
+	defer func() { _ = host.UnmapMemory(memory) }()
 	for i := range memory {
 		memory[i] = byte(i)
 	}

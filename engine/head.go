@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // ErrTemplateChanges means that a chat template puts other tokens around the same prompt each time.
@@ -23,8 +24,8 @@ const headTokens = 64
 // Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
 // has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
 // before. An error says why the head stays unknown. ErrTemplateChanges says that no cache can hit as the trace did.
-func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (Overhead, error) {
-	var found Overhead
+func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (workload.Overhead, error) {
+	var found workload.Overhead
 	one, other := b.unlike(source)
 	for i := range b.Targets {
 		t := &b.Targets[i]
@@ -32,17 +33,17 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 		for j, text := range [...][]byte{one, other, one} {
 			var err error
 			if lists[j], err = b.tokenize(ctx, t, text); err != nil {
-				return Overhead{}, err
+				return workload.Overhead{}, err
 			}
 		}
-		o := Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
+		o := workload.Overhead{Head: commonPrefix(lists[0], lists[1]), Tail: commonSuffix(lists[0], lists[1])}
 		switch {
 		case !slices.Equal(lists[0], lists[2]):
-			return Overhead{}, fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
+			return workload.Overhead{}, fmt.Errorf("%w: %s/tokenize gives other tokens for the same prompt", ErrTemplateChanges, t.Base)
 		case len(lists[0]) != headTokens+overhead || o.Tokens() != overhead:
-			return Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
+			return workload.Overhead{}, fmt.Errorf("%s/tokenize counts %d tokens where completions count %d", t.Base, len(lists[0]), headTokens+overhead)
 		case i > 0 && o != found:
-			return Overhead{}, fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
+			return workload.Overhead{}, fmt.Errorf("%s and %s put different tokens in front of a prompt", b.Targets[0].URL, t.URL)
 		}
 		found = o
 	}
@@ -63,7 +64,7 @@ func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 }
 
 // tokenize returns the token ids of a prompt as the server's model gets it, template included.
-func (b *Prober) tokenize(ctx context.Context, t *Target, text []byte) ([]int64, error) {
+func (b *Prober) tokenize(ctx context.Context, t *workload.Target, text []byte) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (b *Prober) TokenIDs(ctx context.Context, l api.Literal) ([]int64, error) {
 	return b.tokenizeBody(ctx, &b.Targets[0], backend.AppendLiteral(nil, l, 1))
 }
 
-func (b *Prober) tokenizeBody(ctx context.Context, t *Target, body []byte) ([]int64, error) {
+func (b *Prober) tokenizeBody(ctx context.Context, t *workload.Target, body []byte) ([]int64, error) {
 	status, answer, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)

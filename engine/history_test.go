@@ -23,11 +23,13 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // chatWork is the work of a file of conversations, with images.
-func chatWork(t testing.TB, file string) (*Work, *Recipe) {
+func chatWork(t testing.TB, file string) (*workload.Work, *workload.Recipe) {
 	path := filepath.Join(t.TempDir(), "chat.jsonl")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,10 +47,10 @@ func chatWork(t testing.TB, file string) (*Work, *Recipe) {
 		t.Fatal(err)
 	}
 	a := netip.MustParseAddrPort("127.0.0.1:1")
-	w := &Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
-	w.Targets = []Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
-	r := &Recipe{Backend: backend, RunID: "a"}
-	w.Images = buildImages(t, r, w)
+	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
+	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
+	r := &workload.Recipe{Backend: backend, RunID: "a"}
+	w.Images = workloadtest.Build(t, r, w)
 	return w, r
 }
 
@@ -162,7 +164,7 @@ func TestHistoryStorm(t *testing.T) {
 }
 
 // checkStormy checks what was sent for request i and returns how many live answers it has.
-func checkStormy(t *testing.T, w *Work, i int32, sent []chatMessage) (lives int) {
+func checkStormy(t *testing.T, w *workload.Work, i int32, sent []chatMessage) (lives int) {
 	recorded := messagesOf(t, w.Images.At(int(i)))
 	var want []chatMessage
 	chain := []int32{}

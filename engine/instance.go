@@ -6,6 +6,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
 // InstanceHeaders are the response headers by which gateways and servers are known to name the instance that answered:
@@ -20,7 +21,7 @@ const maxInstances = 1 << 16
 
 // instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
 type instanceNames struct {
-	secrets *Redactor
+	secrets *redact.Redactor
 	headers int      // the first so many of those that are kept may have it
 	field   []string // of an answer's JSON; nil = where it is known to be
 
@@ -54,7 +55,7 @@ func (n *instanceNames) of(head *http1.Response) string {
 
 // intern returns the name as results have it. What is longer than twice its bound is cut before credentials are looked for.
 func (n *instanceNames) intern(name []byte) string {
-	name = name[:min(len(name), 2*maxInstanceName)]
+	name = name[:min(len(name), 2*redact.MaxInstanceName)]
 	n.mu.RLock()
 	known, ok := n.known[string(name)]
 	n.mu.RUnlock()

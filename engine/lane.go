@@ -94,7 +94,7 @@ func (r *Run) send(i int32, plannedNS int64) {
 		r.sendLate(i, p)
 		return
 	}
-	r.work.Images.aim(i, p.target)
+	r.work.Images.Aim(i, p.target)
 	for {
 		c := p.take()
 		if c == nil {
@@ -148,6 +148,6 @@ func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
 
 func (r *Run) connectFailed(i int32, err error) {
 	rec := &r.records[i]
-	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.line(err.Error())
+	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.Line(err.Error())
 	r.finish(i)
 }

@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -68,14 +70,14 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.mapped())*mapPerByte))
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.MappedBytes())*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
 		l.kill()
 		return nil, fmt.Errorf("the sending process does not start: %w", err)
 	}
-	runtime.AddCleanup(l, func(memory []byte) { _ = unmapMemory(memory) }, l.memory)
+	runtime.AddCleanup(l, func(memory []byte) { _ = host.UnmapMemory(memory) }, l.memory)
 	return l, nil
 }
 
@@ -84,7 +86,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Images.mapped(), places: int64(places),
+		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Images.MappedBytes(), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -95,7 +97,7 @@ func (l *laneProcess) fill(places int) {
 	for i := range l.shots {
 		s := &l.shots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
-		s.offset, s.size = r.work.Images.place(i), r.work.Images.Size(i)
+		s.offset, s.size = r.work.Images.Offset(i), r.work.Images.Size(i)
 	}
 }
 
@@ -409,11 +411,11 @@ func CheckLaneProcess(plan *sched.Plan, leastInFlight, live bool) error {
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.
-func errNoLane(w *Work, h *History) error {
+func errNoLane(w *workload.Work, h *History) error {
 	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}
-	if w.Images.file() == nil {
+	if w.Images.File() == nil {
 		return errors.New("this system has no memory for processes to share")
 	}
 	return nil

@@ -8,22 +8,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // spawn starts the process with board, arena, link and, for https, stage as its descriptors 3 to 6.
 func (l *laneProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
-	file, memory, err := newSharedMemory("fastreplay-board", boardSize(n))
+	file, memory, err := host.NewSharedMemory("fastreplay-board", boardSize(n))
 	if err != nil {
 		return fmt.Errorf("shared memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
 	l.fill(places)
-	files := []*os.File{file, l.run.work.Images.file(), nil}
-	if l.run.work.usesTLS() {
-		stageFile, bytes, err := newSharedMemory("fastreplay-stage", stageSize(l.run.work.Images.Largest()))
+	files := []*os.File{file, l.run.work.Images.File(), nil}
+	if l.run.work.UsesTLS() {
+		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", stageSize(l.run.work.Images.Largest()))
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -72,7 +73,7 @@ func TestLaneThatIsNone(t *testing.T) {
 		r := New(Config{
 			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
 			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: 1, LaneCommand: command,
-		}, w, "a", IdealHits{}, k)
+		}, w, "a", workload.IdealHits{}, k)
 		if r.remote != nil || r.LaneErr() == nil {
 			t.Fatalf("%v is a lane", command)
 		}

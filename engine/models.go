@@ -8,6 +8,8 @@ import (
 
 	"github.com/bytedance/sonic"
 	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Models are the models that a server lists. All but the name is any, since what one server makes a number another makes something else.
@@ -22,7 +24,7 @@ type Models []struct {
 }
 
 // Models asks a target which models it serves: at least one.
-func (b *Prober) Models(ctx context.Context, t *Target) (Models, error) {
+func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error) {
 	status, body, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))

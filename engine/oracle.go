@@ -6,14 +6,15 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by address, or where
 // gateways stand there by the instances that answers name. It is nil where there is one of either. Call it after Do.
 func (r *Run) Oracle() *route.Oracle {
 	w := r.work
-	s := w.servers()
-	q := route.Question{Targets: s.targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.blockTokens(), CapacityTokens: s.capacity}
+	s := w.Servers()
+	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
 	if w.Routing.Bound > 0 {
 		q.Bound = w.Routing.Bound
 	}
@@ -27,7 +28,7 @@ func (r *Run) Oracle() *route.Oracle {
 	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
 	}
-	q.Prompts, q.Flow = w.prompts(of), w.flow(of)
+	q.Prompts, q.Flow = w.Prompts(of), w.Flow(of)
 	if w.Trace.Session != nil {
 		for _, i := range of {
 			q.Sessions = append(q.Sessions, w.Trace.Session[i])
@@ -68,17 +69,17 @@ func (r *Run) byInstance(names []string) (of, instances []int32, capacity []int6
 		}
 		of, instances = append(of, int32(i)), append(instances, k)
 		if !seen[k] {
-			seen[k], capacity[k] = true, r.work.cache(r.work.peer(i)).Tokens
+			seen[k], capacity[k] = true, r.work.Cache(r.work.Peer(i)).Tokens
 		}
 	}
 	return of, instances, capacity
 }
 
 // byAddress is which requests were sent, and to which of the servers.
-func (r *Run) byAddress(s *servers) (of, instances []int32) {
+func (r *Run) byAddress(s *workload.Servers) (of, instances []int32) {
 	for i := range r.records {
 		if r.records[i].SentNS != record.None {
-			of, instances = append(of, int32(i)), append(instances, s.of[r.work.Places[i]])
+			of, instances = append(of, int32(i)), append(instances, s.Of[r.work.Places[i]])
 		}
 	}
 	return of, instances

@@ -7,13 +7,15 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // sentRun is a run of which all requests were sent and answered by who has these names.
-func sentRun(w *Work, name func(i int) string) *Run {
+func sentRun(w *workload.Work, name func(i int) string) *Run {
 	r := &Run{work: w, records: make([]record.Record, w.Requests())}
 	for i := range r.records {
-		r.records[i] = record.Record{Outcome: record.OK, Instance: name(i), Peer: w.peer(i).String()}
+		r.records[i] = record.Record{Outcome: record.OK, Instance: name(i), Peer: w.Peer(i).String()}
 	}
 	return r
 }
@@ -21,7 +23,7 @@ func sentRun(w *Work, name func(i int) string) *Run {
 // TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a gateway are
 // compared as they are.
 func TestOracleKnowsWhoRouted(t *testing.T) {
-	w := routedWork(t, 1, 2, 3)
+	w := workloadtest.Routed(t, 1, 2, 3)
 	bare := sentRun(w, func(int) string { return "" }).Oracle()
 	named := sentRun(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }).Oracle()
 	for _, o := range []*route.Oracle{bare, named} {
@@ -34,7 +36,7 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
 		t.Errorf("%+v: as they went %+v", behind, behind.Actual)
 	}
-	twice := routedWork(t, 1, 2, 1)
+	twice := workloadtest.Routed(t, 1, 2, 1)
 	if o := sentRun(twice, func(int) string { return "" }).Oracle(); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
 		t.Errorf("one server of two names: %+v: as they went %+v", o, o.Actual)
 	}
@@ -42,7 +44,7 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 
 // TestCachesBehindGateways: an instance has the capacity that its gateway tells.
 func TestCachesBehindGateways(t *testing.T) {
-	w := routedWork(t, 1, 2)
+	w := workloadtest.Routed(t, 1, 2)
 	r := sentRun(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })
 	_, instances, capacity := r.byInstance(r.behindGateways())
 	if !slices.Equal(capacity, []int64{16_000, 16_000, 32_000, 32_000}) || len(instances) != w.Requests() {

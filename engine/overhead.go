@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is asked again, to
@@ -32,7 +33,7 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 }
 
 // overheadOf is the overhead of one target.
-func (b *Prober) overheadOf(ctx context.Context, t *Target, source prompt.Source) (tokens int, err error) {
+func (b *Prober) overheadOf(ctx context.Context, t *workload.Target, source prompt.Source) (tokens int, err error) {
 	for i, p := range b.probes(source) {
 		usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
 		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
@@ -75,7 +76,7 @@ func (b *Prober) probes(source prompt.Source) []probe {
 
 // countError says why the server's count cannot be relied on: the same prompt counted twice tells the template's fault from
 // the words'.
-func (b *Prober) countError(t *Target, p probe, counted, overhead int) error {
+func (b *Prober) countError(t *workload.Target, p probe, counted, overhead int) error {
 	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
 			ErrProbe, t.URL, first, first+overhead, counted)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // OvertakenTokens is how many of the tokens that were cached above the ideal are owed to the order: requests of nearly one
@@ -52,20 +53,20 @@ func (o *overtakers) reach(i int) int64 {
 	longest := 0
 	for _, j := range o.alike[blocks[0]] {
 		sent := records[j].SentNS
-		if int(j) != i && sent != record.None && sent < until && w.peer(i) == w.peer(int(j)) {
+		if int(j) != i && sent != record.None && sent < until && w.Peer(i) == w.Peer(int(j)) {
 			longest = max(longest, sharedTokens(w, i, int(j)))
 		}
 		if int64(longest) > records[i].CachedTokens {
 			break // more explains no more
 		}
 	}
-	block := w.cache(w.peer(i)).finestBlock()
-	return int64(max(0, min(longest, w.builtTokens(i)-1)) / block * block)
+	block := w.Cache(w.Peer(i)).FinestBlock()
+	return int64(max(0, min(longest, w.BuiltTokens(i)-1)) / block * block)
 }
 
 // sharedTokens is the longest common prefix of two requests' prompts as a server sees them; the longest that it can be
 // where the template's head is unknown.
-func sharedTokens(w *Work, i, j int) int {
+func sharedTokens(w *workload.Work, i, j int) int {
 	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
 	n, size := w.Overhead.Head, w.Trace.BlockTokens
 	if w.Overhead.HeadUnknown {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -344,7 +345,7 @@ func TestTurnsFarBehind(t *testing.T) {
 
 // TestTurnsBefore finds them again by looking back row by row.
 func TestTurnsBefore(t *testing.T) {
-	made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: spaced(300, 100), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 60}, Turns: trace.Range{Min: 1, Max: 6}, Active: 40})
+	made, err := trace.Generate(trace.Gen{Format: "bailian", ArrivalNS: workloadtest.Spaced(300, 100), InputTokens: trace.Range{Min: 64, Max: 4000}, OutputTokens: trace.Range{Min: 1, Max: 60}, Turns: trace.Range{Min: 1, Max: 6}, Active: 40})
 	if err != nil {
 		t.Fatal(err)
 	}

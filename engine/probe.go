@@ -16,13 +16,15 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/sse"
+	"github.com/fastreplay/fastreplay/engine/redact"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Prober asks servers what a run needs to know before it starts. It is off the hot path and uses fasthttp.
 type Prober struct {
-	Targets        []Target
-	Headers        []http1.Header // of every request: ours, the user's own and credentials
-	Secrets        *Redactor      // of what servers say
+	Targets        []workload.Target
+	Headers        []http1.Header   // of every request: ours, the user's own and credentials
+	Secrets        *redact.Redactor // of what servers say
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
@@ -59,7 +61,7 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		var last error
 		for _, addr := range t.Peers {
 			answered := b.waiting("a connection to "+addr.String(), b.ConnectTimeout, "--connect-timeout")
-			c, err := b.dial(ctx, &Target{}, addr)
+			c, err := b.dial(ctx, &workload.Target{}, addr)
 			answered()
 			if ctx.Err() != nil {
 				return notes, ctx.Err()
@@ -105,7 +107,7 @@ type ProbeCount struct {
 }
 
 // Count sends a prompt, as the inside of a body, to one address and returns the server's counts.
-func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text []byte, salt string) (ProbeCount, error) {
+func (b *Prober) Count(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string) (ProbeCount, error) {
 	d, err := b.complete(ctx, t, addr, text, salt, 1)
 	if err != nil {
 		return ProbeCount{}, err
@@ -117,7 +119,7 @@ func (b *Prober) Count(ctx context.Context, t *Target, addr netip.AddrPort, text
 }
 
 // complete has a prompt completed by so many tokens at one address.
-func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, text []byte, salt string, output int) (d api.Delta, err error) {
+func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.AddrPort, text []byte, salt string, output int) (d api.Delta, err error) {
 	backend, err := b.Backend(salt)
 	if err != nil {
 		return d, err
@@ -125,21 +127,21 @@ func (b *Prober) complete(ctx context.Context, t *Target, addr netip.AddrPort, t
 	body := backend.AppendPrefix(nil)
 	body = append(body, text...)
 	body = backend.AppendSuffix(body, max(output, backend.Traits().Least))
-	url := t.urlFor(backend.Path())
+	url := t.URLFor(backend.Path())
 	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, url+t.Query, body)
 	if err != nil {
 		return d, fmt.Errorf("%w: %s: %w%s", ErrProbe, url, err, certificateHint(err))
 	}
 	err = parseAnswer(backend, answer, &d)
 	if status != 200 || d.IsError {
-		message := b.Secrets.fromJSON(d.Error)
+		message := b.Secrets.FromJSON(d.Error)
 		if err != nil || message == "" {
-			message = b.Secrets.line(string(answer))
+			message = b.Secrets.Line(string(answer))
 		}
 		return d, &RefusedError{URL: url, Status: status, Message: message}
 	}
 	if err != nil {
-		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.error(err))
+		return d, fmt.Errorf("%w: %s answers a probe with something that is not an answer of this API: %w", ErrProbe, url, b.Secrets.Error(err))
 	}
 	return d, nil
 }

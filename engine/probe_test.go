@@ -15,6 +15,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // wordServer counts a token for each word, and what its template adds.
@@ -94,7 +95,7 @@ func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 	for _, s := range servers {
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
-		target, err := ParseTarget(h.URL, "/v1/chat/completions")
+		target, err := workload.ParseTarget(h.URL, "/v1/chat/completions")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,18 +147,18 @@ func TestOverhead(t *testing.T) {
 func TestHead(t *testing.T) {
 	for name, c := range map[string]struct {
 		servers []http.Handler
-		want    Overhead
+		want    workload.Overhead
 		err     string
 	}{
-		"head and tail":     {[]http.Handler{&wordServer{head: 20, tail: 5}}, Overhead{Head: 20, Tail: 5}, ""},
-		"head alone":        {[]http.Handler{&wordServer{head: 25}}, Overhead{Head: 25}, ""},
-		"tail alone":        {[]http.Handler{&wordServer{tail: 25}}, Overhead{Tail: 25}, ""},
-		"two alike":         {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 20, tail: 5}}, Overhead{Head: 20, Tail: 5}, ""},
-		"two that differ":   {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 5, tail: 20}}, Overhead{}, "different tokens in front"},
-		"no such endpoint":  {[]http.Handler{&wordServer{head: 20, tail: 5, noTokenize: true}}, Overhead{}, "/tokenize answers HTTP 404"},
-		"another count":     {[]http.Handler{&wordServer{head: 20, tail: 5, tokenizeLag: 1}}, Overhead{}, "counts 90 tokens where completions count 89"},
-		"a changing prompt": {[]http.Handler{&wordServer{head: 20, tail: 5, shifting: true}}, Overhead{}, "not constant"},
-		"a growing tail":    {[]http.Handler{&wordServer{head: 20, tail: 5, growing: true}}, Overhead{}, "not constant"},
+		"head and tail":     {[]http.Handler{&wordServer{head: 20, tail: 5}}, workload.Overhead{Head: 20, Tail: 5}, ""},
+		"head alone":        {[]http.Handler{&wordServer{head: 25}}, workload.Overhead{Head: 25}, ""},
+		"tail alone":        {[]http.Handler{&wordServer{tail: 25}}, workload.Overhead{Tail: 25}, ""},
+		"two alike":         {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 20, tail: 5}}, workload.Overhead{Head: 20, Tail: 5}, ""},
+		"two that differ":   {[]http.Handler{&wordServer{head: 20, tail: 5}, &wordServer{head: 5, tail: 20}}, workload.Overhead{}, "different tokens in front"},
+		"no such endpoint":  {[]http.Handler{&wordServer{head: 20, tail: 5, noTokenize: true}}, workload.Overhead{}, "/tokenize answers HTTP 404"},
+		"another count":     {[]http.Handler{&wordServer{head: 20, tail: 5, tokenizeLag: 1}}, workload.Overhead{}, "counts 90 tokens where completions count 89"},
+		"a changing prompt": {[]http.Handler{&wordServer{head: 20, tail: 5, shifting: true}}, workload.Overhead{}, "not constant"},
+		"a growing tail":    {[]http.Handler{&wordServer{head: 20, tail: 5, growing: true}}, workload.Overhead{}, "not constant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := proberOf(t, c.servers...).Head(context.Background(), builtInText(t), 25)
@@ -171,25 +172,25 @@ func TestHead(t *testing.T) {
 func TestPrefixCaches(t *testing.T) {
 	const line = `vllm:cache_config_info{block_size="32",cache_dtype="auto",engine="0",num_gpu_blocks="1000",num_gpu_blocks_override="None"} 1.0` + "\n"
 	for page, want := range map[string]struct {
-		cache   PrefixCache
+		cache   workload.PrefixCache
 		engines int
 	}{
-		line: {PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
-		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                            {PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
-		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                                  {PrefixCache{BlockTokens: 32, Tokens: 63936}, 2},
-		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                            {PrefixCache{BlockTokens: 16, Tokens: 0}, 1},
-		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`:          {PrefixCache{BlockTokens: 16, Tokens: 128}, 1},
-		`vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="3"} 1`: {PrefixCache{BlockTokens: 16, Tokens: 32, Off: true}, 1},
+		line: {workload.PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
+		"# TYPE vllm:cache_config_info gauge\n" + line + "vllm:other 3\n":                            {workload.PrefixCache{BlockTokens: 32, Tokens: 31968}, 1},
+		line + strings.ReplaceAll(line, `engine="0"`, `engine="1"`):                                  {workload.PrefixCache{BlockTokens: 32, Tokens: 63936}, 2},
+		`vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1`:                            {workload.PrefixCache{BlockTokens: 16, Tokens: 0}, 1},
+		`vllm:cache_config_info{num_gpu_blocks="9",hash_block_size="64",block_size="16"} 1`:          {workload.PrefixCache{BlockTokens: 16, Tokens: 128}, 1},
+		`vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="3"} 1`: {workload.PrefixCache{BlockTokens: 16, Tokens: 32, Off: true}, 1},
 		// Models with several kinds of layers: the capacity is no number of such blocks.
-		`vllm:cache_config_info{block_size="4",kv_cache_size_tokens="900000",num_gpu_blocks="400000"} 1`: {PrefixCache{BlockTokens: 4, Tokens: 900000, Assumed: true}, 1},
-		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
+		`vllm:cache_config_info{block_size="4",kv_cache_size_tokens="900000",num_gpu_blocks="400000"} 1`: {workload.PrefixCache{BlockTokens: 4, Tokens: 900000, Assumed: true}, 1},
+		`vllm:cache_config_info{block_size="16",kv_cache_size_tokens="16000",num_gpu_blocks="1001"} 1`:   {workload.PrefixCache{BlockTokens: 16, Tokens: 16000}, 1},
 		// vLLM 0.32 on CPU, one kind of layers: 32,768 and 1,000 tokens the longest sequence, which has 1,024 and 8 blocks.
-		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.29296875",kv_cache_size_tokens="9600",num_gpu_blocks="300"} 1`: {PrefixCache{BlockTokens: 32, Tokens: 299 * 32}, 1},
-		`vllm:cache_config_info{block_size="128",kv_cache_max_concurrency="37.5",kv_cache_size_tokens="37500",num_gpu_blocks="300"} 1`:     {PrefixCache{BlockTokens: 128, Tokens: 299 * 128}, 1},
+		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.29296875",kv_cache_size_tokens="9600",num_gpu_blocks="300"} 1`: {workload.PrefixCache{BlockTokens: 32, Tokens: 299 * 32}, 1},
+		`vllm:cache_config_info{block_size="128",kv_cache_max_concurrency="37.5",kv_cache_size_tokens="37500",num_gpu_blocks="300"} 1`:     {workload.PrefixCache{BlockTokens: 128, Tokens: 299 * 128}, 1},
 		// A second kind with a window of 4,096 tokens, in blocks of the same size: a sequence has 1,024 and 129 blocks.
-		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.2601908",kv_cache_size_tokens="8525",num_gpu_blocks="300"} 1`: {PrefixCache{BlockTokens: 32, Tokens: 8525, Assumed: true}, 1},
+		`vllm:cache_config_info{block_size="32",kv_cache_max_concurrency="0.2601908",kv_cache_size_tokens="8525",num_gpu_blocks="300"} 1`: {workload.PrefixCache{BlockTokens: 32, Tokens: 8525, Assumed: true}, 1},
 		// A hybrid model with blocks of several sizes; 262,144 tokens are the longest sequence.
-		`vllm:cache_config_info{block_size="8",kv_cache_max_concurrency="1.7679558",kv_cache_size_tokens="463459",num_gpu_blocks="320"} 1`: {PrefixCache{BlockTokens: 8, Tokens: 463459, Assumed: true}, 1},
+		`vllm:cache_config_info{block_size="8",kv_cache_max_concurrency="1.7679558",kv_cache_size_tokens="463459",num_gpu_blocks="320"} 1`: {workload.PrefixCache{BlockTokens: 8, Tokens: 463459, Assumed: true}, 1},
 		`vllm:cache_config_info{block_size="None"} 1`:    {},
 		`vllm:cache_config_info{hash_block_size="16"} 1`: {},
 		`vllm:cache_config_info{block_size="16`:          {}, // cut off

@@ -14,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/sse"
+	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
@@ -23,8 +24,8 @@ const maxWholeBody = 64 << 20
 // with the instant after the read; everything found in one read shares that instant.
 type reply struct {
 	backend api.Backend
-	stream  bool      // a stream was asked for
-	secrets *Redactor // of what the server says
+	stream  bool             // a stream was asked for
+	secrets *redact.Redactor // of what the server says
 	names   *instanceNames
 
 	head   http1.Response
@@ -115,7 +116,7 @@ func (p *reply) onBody(body []byte, nowNS int64) error {
 		return p.onEvents(body, nowNS)
 	case wholeBody:
 		if p.rec.Status != 200 { // what follows what is looked at is read and dropped
-			body = body[:min(len(body), maxErrorRead-len(p.whole))]
+			body = body[:min(len(body), redact.MaxErrorRead-len(p.whole))]
 		}
 		if len(p.whole)+len(body) > maxWholeBody {
 			return fmt.Errorf("body larger than %d MiB", maxWholeBody>>20)
@@ -248,7 +249,7 @@ func (p *reply) onDelta(d *api.Delta) {
 	}
 	if d.IsError && !p.streamError {
 		p.streamError = true
-		if rec.Error = p.secrets.fromJSON(d.Error); rec.Error == "" {
+		if rec.Error = p.secrets.FromJSON(d.Error); rec.Error == "" {
 			rec.Error = "an error without a message"
 		}
 	}
@@ -320,7 +321,7 @@ func (p *reply) endWhole(nowNS int64) {
 		if len(p.whole) == 0 {
 			err = errors.New("the response has no body")
 		}
-		rec.Outcome, rec.Error = record.BadResponse, p.secrets.line(err.Error())
+		rec.Outcome, rec.Error = record.BadResponse, p.secrets.Line(err.Error())
 		return
 	}
 	p.answer.add(&p.delta)
@@ -357,9 +358,9 @@ func givenUp(reason string) bool { return reason == "abort" || reason == "error"
 
 // serverMessage is what an error response says, whatever its form.
 func (p *reply) serverMessage(parseErr error) string {
-	text := p.secrets.line(string(p.whole[:min(len(p.whole), maxErrorRead)]))
+	text := p.secrets.Line(string(p.whole[:min(len(p.whole), redact.MaxErrorRead)]))
 	if parseErr == nil && len(p.delta.Error) > 0 {
-		text = p.secrets.fromJSON(p.delta.Error)
+		text = p.secrets.FromJSON(p.delta.Error)
 	}
 	if text == "" {
 		text = fmt.Sprintf("HTTP %d without a message", p.rec.Status)
@@ -424,7 +425,7 @@ func (p *reply) fail(o record.Outcome, why string) bool {
 	p.reusable = false
 	p.countTokens()
 	if !p.saidFailure() {
-		p.rec.Outcome, p.rec.Error = o, p.secrets.line(why)
+		p.rec.Outcome, p.rec.Error = o, p.secrets.Line(why)
 	}
 	return true
 }

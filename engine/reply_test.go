@@ -15,6 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
 // events is the body of a completions stream of n tokens.
@@ -58,7 +59,7 @@ func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
+	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
 	rec := new(record.Record)
 	rec.Clear()
 	rec.OutputTokens = 4

@@ -13,7 +13,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -27,19 +29,19 @@ type Config struct {
 	Grace           time.Duration // how long a stopped run waits for what is in flight
 	CutAfter        time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
 	Realtime        sched.Realtime
-	Spin            time.Duration // see sched.NewWaiter
-	Lanes           int           // how many threads fire, at most MostLanes; 0 = 1
-	TLS             *tls.Config   // for https targets
-	LaneCommand     []string      // how to start a process that calls ServeLane; nil = lanes are threads of this one
-	Resend          Resend        // when a request is sent once more
-	Descriptors     int           // how many sockets the process may open
-	Secrets         *Redactor     // of what servers say
-	Stamps          wire.Stamps   // as ProbeStamps has found to work
-	InstanceHeaders []string      // response headers that may name who answered, the first that comes does
-	InstanceField   []string      // path in an answer's JSON of the field that names who answered; nil = where it is known to be
-	History         *History      // puts answers into later turns; nil: all is sent as recorded
-	Chunks          *ChunkLog     // where each token chunk's instants go; nil: nowhere
-	OnSenderDeath   func(string)  // called once, with what happened, if the lanes' process dies during the run, which then stops; nil: nothing
+	Spin            time.Duration    // see sched.NewWaiter
+	Lanes           int              // how many threads fire, at most MostLanes; 0 = 1
+	TLS             *tls.Config      // for https targets
+	LaneCommand     []string         // how to start a process that calls ServeLane; nil = lanes are threads of this one
+	Resend          Resend           // when a request is sent once more
+	Descriptors     int              // how many sockets the process may open
+	Secrets         *redact.Redactor // of what servers say
+	Stamps          wire.Stamps      // as ProbeStamps has found to work
+	InstanceHeaders []string         // response headers that may name who answered, the first that comes does
+	InstanceField   []string         // path in an answer's JSON of the field that names who answered; nil = where it is known to be
+	History         *History         // puts answers into later turns; nil: all is sent as recorded
+	Chunks          *ChunkLog        // where each token chunk's instants go; nil: nowhere
+	OnSenderDeath   func(string)     // called once, with what happened, if the lanes' process dies during the run, which then stops; nil: nothing
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -55,7 +57,7 @@ type Sink interface {
 // Run is one replay. Make it with New, call Do once.
 type Run struct {
 	cfg       Config
-	work      *Work
+	work      *workload.Work
 	sink      Sink
 	clock     *sched.Monotonic
 	pacer     pacer
@@ -110,10 +112,10 @@ type Run struct {
 }
 
 // New prepares a run of work; without ideal hits its records expect none.
-func New(cfg Config, work *Work, runID string, ideal IdealHits, sink Sink) *Run {
+func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits, sink Sink) *Run {
 	r := &Run{
 		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
-		records: work.records(runID, ideal, cfg.Backend),
+		records: work.Records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}
@@ -296,7 +298,7 @@ func (r *Run) resend(i int32, c *conn) {
 
 // finish hands a final record to the recorder, and lets the pacer release what has waited for it.
 func (r *Run) finish(i int32) {
-	r.work.Images.wrote(i)
+	r.work.Images.Wrote(i)
 	if r.balance != nil && r.placed(i) {
 		r.peerOf(i).ended(r.records[i].Outcome)
 	}

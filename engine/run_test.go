@@ -16,6 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -129,13 +131,13 @@ func (s *sink) outcomes() map[record.Outcome]int {
 }
 
 // equalWork is n requests of equal size, planned by plan.
-func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*Work, *server) {
+func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*workload.Work, *server) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
+	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,15 +146,15 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 		t.Fatal(err)
 	}
 	addr := netip.MustParseAddrPort(ln.Addr().String())
-	w := &Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
-	w.Targets = []Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
-	r := sampleRecipe(t, "", "a", 1)
-	w.Images = buildImages(t, r, w)
+	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
+	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
+	r := workloadtest.Builder(t, "", "a", 1)
+	w.Images = workloadtest.Build(t, r, w)
 	s := &server{Listener: ln, request: w.Images.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}
 	return w, s
 }
 
-func newRun(t testing.TB, lane laneKind, w *Work, k Sink) *Run {
+func newRun(t testing.TB, lane laneKind, w *workload.Work, k Sink) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +162,7 @@ func newRun(t testing.TB, lane laneKind, w *Work, k Sink) *Run {
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
 		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: lane.n, Descriptors: 4096, LaneCommand: lane.command,
-	}, w, "a", IdealHits{}, k)
+	}, w, "a", workload.IdealHits{}, k)
 	if lane.command != nil && w.Plan.Open() && r.remote == nil {
 		t.Fatal("no process for the lane: ", r.remoteErr)
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -59,7 +61,7 @@ type scrapePage struct {
 	req     *fasthttp.Request
 	resp    *fasthttp.Response
 	reader  *scrape.Reader
-	hide    *Redactor
+	hide    *redact.Redactor
 
 	before scrape.Sample
 	took   time.Time // when before was
@@ -142,7 +144,7 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 			return nil, err
 		}
 		for _, addr := range t.Peers {
-			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, withoutSecrets(t.URL+t.Path), page)})
+			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, workload.WithoutSecrets(t.URL+t.Path), page)})
 		}
 	}
 	return distinct(candidates), nil
@@ -165,8 +167,8 @@ func CheckScrapeURL(raw string) error {
 	return err
 }
 
-func parseScrapeTarget(raw string) (Target, error) {
-	t, err := ParseTarget(raw, metricsPaths[0])
+func parseScrapeTarget(raw string) (workload.Target, error) {
+	t, err := workload.ParseTarget(raw, metricsPaths[0])
 	if err != nil {
 		return t, fmt.Errorf("--scrape-%s", strings.TrimPrefix(err.Error(), "--"))
 	}
@@ -174,14 +176,14 @@ func parseScrapeTarget(raw string) (Target, error) {
 }
 
 // parseScrapeURL reads a --scrape-url: host:port, or the URL of a page, by default /metrics.
-func parseScrapeURL(ctx context.Context, raw string) (t Target, page string, err error) {
+func parseScrapeURL(ctx context.Context, raw string) (t workload.Target, page string, err error) {
 	if t, err = parseScrapeTarget(raw); err != nil {
 		return t, "", err
 	}
 	if path := strings.TrimSuffix(withoutQuery(raw), "/"); t.Base != t.URL && !strings.HasSuffix(path, metricsPaths[0]) {
 		t.Path = strings.TrimPrefix(t.Base, t.URL) // a page of another name
 	}
-	targets := []Target{t}
+	targets := []workload.Target{t}
 	if err := Resolve(ctx, targets); err != nil {
 		return t, "", err
 	}
@@ -193,7 +195,7 @@ func withoutQuery(url string) string {
 	return url
 }
 
-func (b *Prober) scrapePage(ctx context.Context, t *Target, addr netip.AddrPort, target, url string) *scrapePage {
+func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.AddrPort, target, url string) *scrapePage {
 	p := &scrapePage{
 		target: target, client: b.client(ctx, t, addr), timeout: b.Timeout, req: &fasthttp.Request{}, resp: &fasthttp.Response{},
 		reader: scrape.NewReader(), hide: b.Secrets,
@@ -215,7 +217,7 @@ func (b *Prober) scrapePage(ctx context.Context, t *Target, addr netip.AddrPort,
 }
 
 // owns tells whether t is a target's own server, to which credentials go anyway.
-func (b *Prober) owns(t *Target) bool {
+func (b *Prober) owns(t *workload.Target) bool {
 	for i := range b.Targets {
 		if b.Targets[i].URL == t.URL {
 			return true
@@ -275,7 +277,7 @@ func (p *scrapePage) sample(phase scrape.Phase, m *scrape.Sample) {
 	}
 	if err != nil {
 		m.Reading = scrape.Reading{}
-		m.Error = p.hide.line(err.Error())
+		m.Error = p.hide.Line(err.Error())
 	}
 }
 

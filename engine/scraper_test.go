@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -48,9 +50,9 @@ func newMetricsServer(t *testing.T, answer func(n int64, w http.ResponseWriter, 
 
 func scraperProber(t *testing.T, servers ...*metricsServer) *Prober {
 	t.Helper()
-	b := &Prober{ConnectTimeout: time.Second, Timeout: time.Second, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}}, Secrets: NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}})}
+	b := &Prober{ConnectTimeout: time.Second, Timeout: time.Second, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}}, Secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer geheim-123"}})}
 	for _, s := range servers {
-		target, err := ParseTarget(s.URL, "/v1/completions")
+		target, err := workload.ParseTarget(s.URL, "/v1/completions")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Shortfall tells why servers had fewer tokens cached than expected: it shows the run, at its own instants, to a model of
@@ -26,18 +27,18 @@ func (r *Run) Shortfall(counted []int64) *metrics.Shortfall {
 		if r.records[i].Outcome == record.OK {
 			reports[r.work.Places[i].Target] = reports[r.work.Places[i].Target] || r.records[i].CachedTokens != record.None
 		}
-		byInstance[r.work.peer(i)] = append(byInstance[r.work.peer(i)], int32(i))
+		byInstance[r.work.Peer(i)] = append(byInstance[r.work.Peer(i)], int32(i))
 	}
 	for instance, requests := range byInstance {
-		unlimited := a.held(requests, PrefixCache{BlockTokens: r.work.cache(instance).BlockTokens})
-		there := a.heldThere(requests, unlimited, PrefixCache{BlockTokens: r.work.cache(instance).BlockTokens})
+		unlimited := a.held(requests, workload.PrefixCache{BlockTokens: r.work.Cache(instance).BlockTokens})
+		there := a.heldThere(requests, unlimited, workload.PrefixCache{BlockTokens: r.work.Cache(instance).BlockTokens})
 		limited := there
-		if r.work.cache(instance).Tokens > 0 {
-			limited = a.heldThere(requests, nil, r.work.cache(instance))
+		if r.work.Cache(instance).Tokens > 0 {
+			limited = a.heldThere(requests, nil, r.work.Cache(instance))
 		}
 		for j, i := range requests {
 			target := r.work.Places[i].Target
-			e := evidence{off: r.work.cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
+			e := evidence{off: r.work.Cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
 			if counted[target] == record.None || e.off {
 				a.explain(&r.records[i], e)
 			} else if r.records[i].Outcome == record.OK {
@@ -60,7 +61,7 @@ func (r *Run) Shortfall(counted []int64) *metrics.Shortfall {
 
 // audit is the examination of one run.
 type audit struct {
-	work    *Work
+	work    *workload.Work
 	records []record.Record
 	found   metrics.Shortfall
 }
@@ -141,7 +142,7 @@ const (
 
 // heldThere is held by the instances that answers name, each on its own. Where they name none, or one, that is what one cache
 // holds, which is given if it is known.
-func (a *audit) heldThere(requests []int32, together []int64, size PrefixCache) []int64 {
+func (a *audit) heldThere(requests []int32, together []int64, size workload.PrefixCache) []int64 {
 	places := map[string][]int{} // in requests
 	for j, i := range requests {
 		name := a.records[i].Instance
@@ -167,11 +168,11 @@ func (a *audit) heldThere(requests []int32, together []int64, size PrefixCache) 
 // reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little
 // later than on the server. Of a trace that has both, prompts that are made and those that are there word for word each have a cache
 // of their own.
-func (a *audit) held(requests []int32, size PrefixCache) []int64 {
+func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 	made := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)
 	verbatim := made
 	if v := a.work.Verbatim; v != nil {
-		verbatim = kvcache.NewLRU(v.blockTokens, size.BlockTokens, size.Tokens)
+		verbatim = kvcache.NewLRU(v.BlockTokens, size.BlockTokens, size.Tokens)
 	}
 	running := make([]kvcache.Running, len(requests))
 	held := make([]int64, len(requests))
@@ -182,9 +183,9 @@ func (a *audit) held(requests []int32, size PrefixCache) []int64 {
 		}
 		switch m.kind {
 		case arrived:
-			p, _ := a.work.cachePrompt(i)
+			p, _ := a.work.CachePrompt(i)
 			var n int
-			running[m.request], n = cache.Start(p.blocks, p.tokens, p.head, p.total, a.outputTokens(i))
+			running[m.request], n = cache.Start(p.Blocks, p.Tokens, p.Head, p.Total, a.outputTokens(i))
 			held[m.request] = int64(n)
 		case prefilled:
 			cache.Prefilled(running[m.request])

@@ -6,6 +6,8 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 func TestExplain(t *testing.T) {
@@ -51,7 +53,7 @@ func TestExplain(t *testing.T) {
 func TestHeld(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		w := sampleWork(t, 60)
+		w := workloadtest.Work(t, 60)
 		list := make([]int32, w.Requests())
 		records := make([]record.Record, w.Requests())
 		for i := range records {
@@ -59,7 +61,7 @@ func TestHeld(t *testing.T) {
 			records[i] = randomFate(rng)
 		}
 		a := audit{work: w, records: records}
-		held := a.held(list, PrefixCache{BlockTokens: 16})
+		held := a.held(list, workload.PrefixCache{BlockTokens: 16})
 		for i := range records {
 			if records[i].SentNS == record.None || records[i].Status != 200 {
 				continue
@@ -70,7 +72,7 @@ func TestHeld(t *testing.T) {
 					longest = max(longest, sharedTokens(w, i, j))
 				}
 			}
-			want := int64(max(0, min(longest, w.builtTokens(i)-1)) / 16 * 16)
+			want := int64(max(0, min(longest, w.BuiltTokens(i)-1)) / 16 * 16)
 			if held[i] != want {
 				t.Fatalf("seed %d, request %d: %d tokens held, want %d", seed, i, held[i], want)
 			}
@@ -111,11 +113,11 @@ func usable(r *record.Record, ns int64) bool {
 // TestOvertaken: what a request found of one that was planned later, but came first, is owed to the order; what it found
 // of one that was sent after its own first token is not.
 func TestOvertaken(t *testing.T) {
-	w := sampleWork(t, 60)
+	w := workloadtest.Work(t, 60)
 	first, later := -1, -1
 	for i := range 60 {
 		for j := i + 1; j < 60; j++ {
-			if w.peer(i) == w.peer(j) && sharedTokens(w, i, j) >= w.Overhead.Head+512 && w.builtTokens(i) > 600 {
+			if w.Peer(i) == w.Peer(j) && sharedTokens(w, i, j) >= w.Overhead.Head+512 && w.BuiltTokens(i) > 600 {
 				first, later = i, j
 			}
 		}
@@ -123,7 +125,7 @@ func TestOvertaken(t *testing.T) {
 	if first < 0 {
 		t.Fatal("no two requests share a block")
 	}
-	cached := int64(min(sharedTokens(w, first, later), w.builtTokens(first)-1))
+	cached := int64(min(sharedTokens(w, first, later), w.BuiltTokens(first)-1))
 	for _, c := range []struct{ laterSentNS, cached, most, want int64 }{
 		{50, cached, 0, cached},
 		{50, cached, cached - 16, 16},

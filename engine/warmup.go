@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // warmUpAtOnce is how many requests of a warm-up are in flight where nobody has said.
@@ -16,9 +17,9 @@ const warmUpAtOnce = 16
 // WarmUp sends n requests of the sizes of the work's first ones, to all addresses in turn and at most atOnce (0 = 16) at a
 // time, and returns when all have been answered. Their prompts share no prefix with each other or with the work's. Where the
 // work has fewer requests its sizes come again.
-func (b *Prober) WarmUp(ctx context.Context, w *Work, source prompt.Source, n, atOnce int, salt string) error {
+func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
 	type place struct {
-		target *Target
+		target *workload.Target
 		addr   netip.AddrPort
 	}
 	var places []place
@@ -55,14 +56,14 @@ const (
 	unrecordedOutput = 16
 )
 
-func warmUpTokens(w *Work, i int) int {
+func warmUpTokens(w *workload.Work, i int) int {
 	if w.Made(i) || w.Trace.InputTokens[i] > 0 {
 		return w.PromptTokens(i)
 	}
 	return max(1, len(w.Trace.Literal(i).Content)/bytesPerToken)
 }
 
-func warmUpOutput(w *Work, i int) int {
+func warmUpOutput(w *workload.Work, i int) int {
 	if n := w.Trace.OutputTokens[i]; n > 0 {
 		return int(n)
 	}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // TestWarmUpSendsTheFirstSizesAndSharesNothing looks at what a server gets.
 func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
-	w := sampleWork(t, 6)
-	recipe := sampleRecipe(t, "", "00000000", 0)
+	w := workloadtest.Work(t, 6)
+	recipe := workloadtest.Builder(t, "", "00000000", 0)
 	var mu sync.Mutex
 	var bodies []string
 	inFlight, peak, refuse := 0, 0, ""
@@ -55,7 +56,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		wanted[w.PromptTokens(i%6)]++
 	}
 	for i := range w.Requests() {
-		ids := string(recipe.Source.Append(nil, specOf(w, i)))
+		ids := string(recipe.Source.Append(nil, workloadtest.Spec(w, i)))
 		firsts[strings.SplitN(ids, ",", 9)[0]+","+strings.SplitN(ids, ",", 9)[min(1, strings.Count(ids, ","))]] = true
 	}
 	for _, body := range bodies {

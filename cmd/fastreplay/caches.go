@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // sizeCaches settles how large each server's prefix cache is: as the flags say, else as the server told, else blocks of the
 // usual size and a capacity that nobody knows.
-func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
-	r.work.Caches = map[netip.AddrPort]engine.PrefixCache{}
+func (r *replay) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
+	r.work.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	var kinds, against []string
 	for _, t := range r.work.Targets {
 		for _, addr := range t.Peers {
@@ -38,13 +38,13 @@ func (r *replay) sizeCaches(told map[netip.AddrPort]engine.PrefixCache) {
 
 // sizeCache is sizeCaches for one server, of which the zero value was told if nothing was. The words say where each number
 // comes from.
-func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, words string) {
+func (o *options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
 	case o.engineBlock > 0:
 		c.BlockTokens, c.Assumed, block = o.engineBlock, false, "--engine-block-tokens"
 	case c.BlockTokens == 0:
-		c.BlockTokens, c.Assumed, block = engine.DefaultBlockTokens, true, "assumed"
+		c.BlockTokens, c.Assumed, block = workload.DefaultBlockTokens, true, "assumed"
 	case c.Assumed:
 		block = "/metrics, uncertain: its capacity is no number of such blocks"
 	}
@@ -62,7 +62,7 @@ func (o *options) sizeCache(told engine.PrefixCache) (c engine.PrefixCache, word
 }
 
 // contradictCache names the given sizes of a server's cache that are not what the server tells; "" if all are.
-func (o *options) contradictCache(told engine.PrefixCache) string {
+func (o *options) contradictCache(told workload.PrefixCache) string {
 	var wrong []string
 	if block := told.BlockTokens; o.engineBlock > 0 && block > 0 && !told.Assumed && block != o.engineBlock {
 		wrong = append(wrong, fmt.Sprintf("--engine-block-tokens is %d, /metrics says %d", o.engineBlock, block))

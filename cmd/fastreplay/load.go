@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // load reads the trace, decides when its requests leave and how they are put, and says so.
@@ -94,7 +94,7 @@ func (r *replay) plan() error {
 	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
 		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
-	r.work = &engine.Work{Trace: t, Plan: plan}
+	r.work = &workload.Work{Trace: t, Plan: plan}
 	return nil
 }
 

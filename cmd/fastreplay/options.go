@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -53,7 +54,7 @@ type options struct {
 	tokenizer     string
 	proof         struct{ verify, overhead, capacity string } // as given; what they say is below
 	verifyPrompts int                                         // how many are counted again; -1 = all
-	overhead      *engine.Overhead                            // nil = measured
+	overhead      *workload.Overhead                          // nil = measured
 	engineBlock   int                                         // tokens; 0 = asked from the servers
 	cacheCapacity int64                                       // tokens; 0 = asked from the servers
 
@@ -166,7 +167,7 @@ func (o *options) addProofFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder, or "+tokenizer.CL100K+" or "+tokenizer.O200K)
 	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
 	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
-	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", engine.DefaultBlockTokens))
+	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
 	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 }
 

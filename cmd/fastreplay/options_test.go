@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -32,21 +32,21 @@ func given(t *testing.T, line string) (*options, error) {
 func TestProofFlags(t *testing.T) {
 	for line, want := range map[string]struct {
 		verify   int
-		overhead engine.Overhead
+		overhead workload.Overhead
 		capacity int64
 	}{
-		"":                                   {defaultVerified, engine.Overhead{}, 0},
-		"--tokenizer x --verify-prompts all": {-1, engine.Overhead{}, 0},
-		"--tokenizer x --verify-prompts 0":   {0, engine.Overhead{}, 0},
-		"--api chat --chat-overhead 20,5":    {defaultVerified, engine.Overhead{Head: 20, Tail: 5}, 0},
-		"--cache-tokens 1.5M":                {defaultVerified, engine.Overhead{}, 1_500_000},
+		"":                                   {defaultVerified, workload.Overhead{}, 0},
+		"--tokenizer x --verify-prompts all": {-1, workload.Overhead{}, 0},
+		"--tokenizer x --verify-prompts 0":   {0, workload.Overhead{}, 0},
+		"--api chat --chat-overhead 20,5":    {defaultVerified, workload.Overhead{Head: 20, Tail: 5}, 0},
+		"--cache-tokens 1.5M":                {defaultVerified, workload.Overhead{}, 1_500_000},
 	} {
 		o, err := given(t, "trace.jsonl "+line)
 		if err != nil {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		overhead := engine.Overhead{}
+		overhead := workload.Overhead{}
 		if o.overhead != nil {
 			overhead = *o.overhead
 		}
@@ -113,23 +113,23 @@ func TestChooseAPI(t *testing.T) {
 }
 
 func TestSizeCache(t *testing.T) {
-	none, told := engine.PrefixCache{}, engine.PrefixCache{BlockTokens: 32, Tokens: 64_000}
-	untold := engine.PrefixCache{BlockTokens: 32}
+	none, told := workload.PrefixCache{}, workload.PrefixCache{BlockTokens: 32, Tokens: 64_000}
+	untold := workload.PrefixCache{BlockTokens: 32}
 	for _, c := range []struct {
 		o     options
-		told  engine.PrefixCache
-		want  engine.PrefixCache
+		told  workload.PrefixCache
+		want  workload.PrefixCache
 		words string
 	}{
-		{options{}, none, engine.PrefixCache{BlockTokens: 16, Assumed: true}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
+		{options{}, none, workload.PrefixCache{BlockTokens: 16, Assumed: true}, "blocks of 16 tokens (assumed), capacity unknown (give --cache-tokens)"},
 		{options{}, told, told, "blocks of 32 tokens (/metrics), 64,000 tokens per server (/metrics)"},
 		{options{}, untold, untold, "blocks of 32 tokens (/metrics), capacity unknown (give --cache-tokens)"},
-		{options{}, engine.PrefixCache{BlockTokens: 16, Off: true}, engine.PrefixCache{BlockTokens: 16, Off: true}, "the servers say that prefix caching is off"},
-		{options{}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true}, engine.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true},
+		{options{}, workload.PrefixCache{BlockTokens: 16, Off: true}, workload.PrefixCache{BlockTokens: 16, Off: true}, "the servers say that prefix caching is off"},
+		{options{}, workload.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true}, workload.PrefixCache{BlockTokens: 4, Tokens: 900, Assumed: true},
 			"blocks of 4 tokens (/metrics, uncertain: its capacity is no number of such blocks), 900 tokens per server (/metrics)"},
-		{options{cacheCapacity: 3_000_000}, told, engine.PrefixCache{BlockTokens: 32, Tokens: 3_000_000}, "blocks of 32 tokens (/metrics), 3,000,000 tokens per server (--cache-tokens)"},
-		{options{engineBlock: 64}, told, engine.PrefixCache{BlockTokens: 64, Tokens: 64_000}, "blocks of 64 tokens (--engine-block-tokens), 64,000 tokens per server (/metrics)"},
-		{options{engineBlock: 1, cacheCapacity: 100}, none, engine.PrefixCache{BlockTokens: 1, Tokens: 100}, "blocks of 1 token (--engine-block-tokens), 100 tokens per server (--cache-tokens)"},
+		{options{cacheCapacity: 3_000_000}, told, workload.PrefixCache{BlockTokens: 32, Tokens: 3_000_000}, "blocks of 32 tokens (/metrics), 3,000,000 tokens per server (--cache-tokens)"},
+		{options{engineBlock: 64}, told, workload.PrefixCache{BlockTokens: 64, Tokens: 64_000}, "blocks of 64 tokens (--engine-block-tokens), 64,000 tokens per server (/metrics)"},
+		{options{engineBlock: 1, cacheCapacity: 100}, none, workload.PrefixCache{BlockTokens: 1, Tokens: 100}, "blocks of 1 token (--engine-block-tokens), 100 tokens per server (--cache-tokens)"},
 	} {
 		if got, words := c.o.sizeCache(c.told); got != c.want || words != c.words {
 			t.Errorf("%+v, told %+v: %+v, %q; want %+v, %q", c.o, c.told, got, words, c.want, c.words)

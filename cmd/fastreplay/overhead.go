@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // measureOverhead finds out what the servers add to a prompt, and how much of that precedes it.
@@ -34,7 +35,7 @@ func (r *replay) measureOverhead(ctx context.Context) error {
 }
 
 // splitOverhead divides the tokens that a server adds into head and tail, and says by what.
-func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhead, origin string, err error) {
+func (r *replay) splitOverhead(ctx context.Context, added int) (o workload.Overhead, origin string, err error) {
 	if given := r.o.overhead; given != nil {
 		if given.Tokens() != added {
 			return o, "", fmt.Errorf("--chat-overhead %d,%d: that makes %d tokens, the servers add %d to a prompt", given.Head, given.Tail, given.Tokens(), added)
@@ -55,7 +56,7 @@ func (r *replay) splitOverhead(ctx context.Context, added int) (o engine.Overhea
 }
 
 // contradict is an error if the servers can tell that the given division is wrong.
-func (r *replay) contradict(ctx context.Context, given engine.Overhead) error {
+func (r *replay) contradict(ctx context.Context, given workload.Overhead) error {
 	told, err := r.prober.Head(ctx, r.source, given.Tokens())
 	if err != nil || told == given {
 		return nil
@@ -64,7 +65,7 @@ func (r *replay) contradict(ctx context.Context, given engine.Overhead) error {
 }
 
 // askHead asks the servers how many of the tokens that they add come first. Where they do not tell, a template leaves it open.
-func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, origin string, err error) {
+func (r *replay) askHead(ctx context.Context, added int) (o workload.Overhead, origin string, err error) {
 	o, err = r.prober.Head(ctx, r.source, added)
 	switch {
 	case err == nil:
@@ -74,14 +75,14 @@ func (r *replay) askHead(ctx context.Context, added int) (o engine.Overhead, ori
 	case errors.Is(err, engine.ErrTemplateChanges):
 		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
 	case !r.o.traits.Template:
-		return engine.Overhead{Head: added}, "without a template they can only come first", nil
+		return workload.Overhead{Head: added}, "without a template they can only come first", nil
 	}
 	r.leaveOpen("exact ideal (no /tokenize; --chat-overhead)", "how many of the chat template's %d tokens precede a prompt is unknown (%v), so the expected hits are a range; give them with --chat-overhead HEAD,TAIL", added, err)
-	return engine.Overhead{Tail: added, HeadUnknown: true}, "", nil
+	return workload.Overhead{Tail: added, HeadUnknown: true}, "", nil
 }
 
 // specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
-func (r *replay) specialTokens() (o engine.Overhead, ok bool) {
+func (r *replay) specialTokens() (o workload.Overhead, ok bool) {
 	if r.tokenizer == nil || r.o.traits.Template || r.o.prompt != promptText {
 		return o, false
 	}
@@ -104,7 +105,7 @@ func (r *replay) assumeOverhead(why string) {
 }
 
 // parseOverhead reads HEAD,TAIL as a flag has it; nil of nothing.
-func parseOverhead(flag, text string) (*engine.Overhead, error) {
+func parseOverhead(flag, text string) (*workload.Overhead, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -114,5 +115,5 @@ func parseOverhead(flag, text string) (*engine.Overhead, error) {
 	if !ok || err1 != nil || err2 != nil {
 		return nil, fmt.Errorf("%s %q: want HEAD,TAIL in tokens, such as 20,5", flag, text)
 	}
-	return &engine.Overhead{Head: int(h), Tail: int(t)}, nil
+	return &workload.Overhead{Head: int(h), Tail: int(t)}, nil
 }

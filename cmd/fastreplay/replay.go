@@ -23,6 +23,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -73,8 +74,8 @@ type replay struct {
 	selected  int              // rows of the file that are replayed, before --amplify and --repeat
 	amplify   *metrics.Amplify // nil where the load is as recorded
 	literals  literals
-	work      *engine.Work
-	recipe    *engine.Recipe
+	work      *workload.Work
+	recipe    *workload.Recipe
 	source    prompt.Source
 	tokenizer *tokenizer.Tokenizer // nil where none was given
 	secrets   []http1.Header
@@ -82,7 +83,7 @@ type replay struct {
 	probed    probed
 	mock      *embeddedMock
 	runID     string
-	ideal     engine.IdealHits
+	ideal     workload.IdealHits
 	stamps    wire.Stamps
 	chunks    *engine.ChunkLog // nil where none is written
 	history   *engine.History  // nil where turns are sent as recorded
@@ -147,7 +148,7 @@ func (r *replay) lay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.recipe = &engine.Recipe{
+	r.recipe = &workload.Recipe{
 		Backend: backend, Source: r.source, RunID: r.runID,
 		Headers: append(r.ownHeaders(backend), r.secrets...),
 	}

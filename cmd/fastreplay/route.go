@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // The values of --route.
@@ -96,7 +96,7 @@ func (r *replay) route() error {
 			targets[i].Weight = r.o.weights[i]
 		}
 	}
-	r.work.Routing = engine.Routing{
+	r.work.Routing = workload.Routing{
 		Targets: targets, Seed: r.o.seed, Bound: r.o.loadBound, Assumed: r.o.sessions.taken, LeastInFlight: r.o.route == routeLeastInFlight,
 	}
 	n := r.work.Requests()

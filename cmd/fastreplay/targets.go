@@ -14,6 +14,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/redact"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // aim finds out where requests go and with what credentials. Without --url it starts the mock.
@@ -49,7 +51,7 @@ func (r *replay) aim(ctx context.Context) error {
 }
 
 // redactor hides what the user's headers and URLs carry from everything that servers say.
-func (r *replay) redactor() *engine.Redactor {
+func (r *replay) redactor() *redact.Redactor {
 	var queries []string
 	for _, t := range r.work.Targets {
 		queries = append(queries, t.Query)
@@ -58,11 +60,11 @@ func (r *replay) redactor() *engine.Redactor {
 		_, query, _ := strings.Cut(url, "?")
 		queries = append(queries, query)
 	}
-	return engine.NewRedactor(r.secrets, queries...)
+	return redact.NewRedactor(r.secrets, queries...)
 }
 
 // findTargets are the servers that were named, with their addresses; path is where the API posts to.
-func (r *replay) findTargets(ctx context.Context, path string) ([]engine.Target, error) {
+func (r *replay) findTargets(ctx context.Context, path string) ([]workload.Target, error) {
 	urls, err := r.o.urls, error(nil)
 	switch {
 	case len(urls) > 0:
@@ -73,9 +75,9 @@ func (r *replay) findTargets(ctx context.Context, path string) ([]engine.Target,
 			return nil, err
 		}
 	}
-	targets := make([]engine.Target, len(urls))
+	targets := make([]workload.Target, len(urls))
 	for i, url := range urls {
-		if targets[i], err = engine.ParseTarget(url, path); err != nil {
+		if targets[i], err = workload.ParseTarget(url, path); err != nil {
 			return nil, err
 		}
 		targets[i].PostTo(r.o.endpoint)

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.
@@ -43,7 +43,7 @@ func (r *replay) verifyPrompts(ctx context.Context) error {
 		check = countIDs(r.tokenizer.Ordinary())
 	}
 	n, err := r.recipe.Verify(ctx, r.work, r.o.verifyPrompts, check)
-	if wrong := (*engine.PromptError)(nil); errors.As(err, &wrong) {
+	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without --tokenizer", wrong, r.tokenizer.Name())
 	}
 	if err != nil {

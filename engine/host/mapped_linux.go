@@ -1,4 +1,4 @@
-package engine
+package host
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func mapMemory(size int64) ([]byte, error) {
+func MapMemory(size int64) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err == nil {
 		// Huge pages cut the faults of the first touch by 512; refused by some kernels, and then not missed.
@@ -15,10 +15,10 @@ func mapMemory(size int64) ([]byte, error) {
 	return b, err
 }
 
-func unmapMemory(b []byte) error { return unix.Munmap(b) }
+func UnmapMemory(b []byte) error { return unix.Munmap(b) }
 
-// newSharedMemory makes memory that another process can map: zeroed bytes behind a descriptor.
-func newSharedMemory(name string, size int64) (*os.File, []byte, error) {
+// NewSharedMemory makes memory that another process can map: zeroed bytes behind a descriptor.
+func NewSharedMemory(name string, size int64) (*os.File, []byte, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, nil, err

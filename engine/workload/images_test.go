@@ -1,4 +1,4 @@
-package engine
+package workload_test
 
 import (
 	"bufio"
@@ -14,15 +14,17 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // TestImagesAreRequests reads every image back with net/http and encoding/json.
 func TestImagesAreRequests(t *testing.T) {
-	w := sampleWork(t, 300)
+	w := workloadtest.Work(t, 300)
 	copy(w.Trace.InputTokens, []int32{1, 2, 3, 4, 5}) // some not longer than the overhead
-	r := sampleRecipe(t, "", "run1", 7)
-	m := buildImages(t, r, w)
+	r := workloadtest.Builder(t, "", "run1", 7)
+	m := workloadtest.Build(t, r, w)
 	largest := 0
 	for i := range w.Requests() {
 		image := m.At(i)
@@ -64,8 +66,8 @@ func TestImagesAreRequests(t *testing.T) {
 
 // TestFingerprint recomputes it from its definition, one row after the other.
 func TestFingerprint(t *testing.T) {
-	w := sampleWork(t, 100)
-	m := buildImages(t, sampleRecipe(t, "", "a", 7), w)
+	w := workloadtest.Work(t, 100)
+	m := workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), w)
 	all := sha256.New()
 	for i := range w.Requests() {
 		_, body, _ := strings.Cut(string(m.At(i)), "\r\n\r\n")
@@ -83,9 +85,9 @@ func TestFingerprint(t *testing.T) {
 }
 
 func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
-	w := sampleWork(t, 50)
+	w := workloadtest.Work(t, 50)
 	print := func(salt, runID string, seed uint64) string {
-		return buildImages(t, sampleRecipe(t, salt, runID, seed), w).Fingerprint(w)
+		return workloadtest.Build(t, workloadtest.Builder(t, salt, runID, seed), w).Fingerprint(w)
 	}
 	if print("", "a", 7) != print("", "b", 7) {
 		t.Error("another run id changed the fingerprint")
@@ -97,21 +99,21 @@ func TestFingerprintIsThatOfTheWorkload(t *testing.T) {
 		t.Error("another seed did not change the fingerprint")
 	}
 	keyed := *w
-	keyed.Targets = append([]Target(nil), w.Targets...)
+	keyed.Targets = append([]workload.Target(nil), w.Targets...)
 	keyed.Targets[0].Query = "?key=k"
-	if buildImages(t, sampleRecipe(t, "", "a", 7), &keyed).Fingerprint(&keyed) != print("", "a", 7) {
+	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &keyed).Fingerprint(&keyed) != print("", "a", 7) {
 		t.Error("a credential in the URL changed the fingerprint")
 	}
 	slow := *w
 	slow.Plan, _ = sched.FromTrace(w.Trace.ArrivalNS, 0.5, 0)
-	if buildImages(t, sampleRecipe(t, "", "a", 7), w).Fingerprint(w) == buildImages(t, sampleRecipe(t, "", "a", 7), &slow).Fingerprint(&slow) {
+	if workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), w).Fingerprint(w) == workloadtest.Build(t, workloadtest.Builder(t, "", "a", 7), &slow).Fingerprint(&slow) {
 		t.Error("another pace did not change the fingerprint")
 	}
 }
 
 func TestFillStopsWhenToldTo(t *testing.T) {
-	w := sampleWork(t, 500)
-	r := sampleRecipe(t, "", "a", 1)
+	w := workloadtest.Work(t, 500)
+	r := workloadtest.Builder(t, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +126,8 @@ func TestFillStopsWhenToldTo(t *testing.T) {
 }
 
 func BenchmarkFill(b *testing.B) {
-	w := sampleWork(b, 2000)
-	r := sampleRecipe(b, "", "a", 1)
+	w := workloadtest.Work(b, 2000)
+	r := workloadtest.Builder(b, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		b.Fatal(err)

@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"context"
@@ -38,15 +38,15 @@ type Images struct {
 
 // At is the image of request i, valid until Free, or with a window until it was written. It must not be written to.
 func (m *Images) At(i int) []byte {
-	from, to := m.place(i), m.place(i)+m.Size(i)
+	from, to := m.Offset(i), m.Offset(i)+m.Size(i)
 	if m.aims != nil {
 		from += int64(m.aims.gaps[i])
 	}
 	return m.arena.bytes[from:to:to]
 }
 
-// place is where image i begins in the arena.
-func (m *Images) place(i int) int64 {
+// Offset is where image i begins in the arena.
+func (m *Images) Offset(i int) int64 {
 	if m.window != nil {
 		return m.window.places[i]
 	}
@@ -70,11 +70,11 @@ func (m *Images) Fingerprint(w *Work) string {
 	return fingerprint(w, m.digests)
 }
 
-// mapped is how many bytes of memory the images have: those of a window, or of all of them.
-func (m *Images) mapped() int64 { return int64(len(m.arena.bytes)) }
+// MappedBytes is how many bytes of memory the images have: those of a window, or of all of them.
+func (m *Images) MappedBytes() int64 { return int64(len(m.arena.bytes)) }
 
-// file is the images' memory for another process to map; nil where the system has none such.
-func (m *Images) file() *os.File { return m.arena.file }
+// File is the images' memory for another process to map; nil where the system has none such.
+func (m *Images) File() *os.File { return m.arena.file }
 
 // Largest is the size of the largest image in bytes.
 func (m *Images) Largest() int { return m.largest }
@@ -94,7 +94,7 @@ func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
 		var head []byte
 		for i := from; i < to; i++ {
 			body := r.bodySize(w, i)
-			head = r.appendHead(head[:0], w, i, body)
+			head = r.AppendHead(head[:0], w, i, body)
 			m.offsets[i+1] = int64(len(head) + body)
 		}
 	})
@@ -135,7 +135,7 @@ func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, bui
 
 // build writes image i into dst and returns the digest of what it asks.
 func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
-	b := r.appendHead(dst[:0], w, i, r.bodySize(w, i))
+	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
 	bodyAt := len(b)
 	b = r.appendBody(b, w, i)
 	if len(b) != len(dst) || &b[0] != &dst[0] {
@@ -181,7 +181,8 @@ func (r *Recipe) spec(w *Work, i int) prompt.Spec {
 	}
 }
 
-func (r *Recipe) appendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
+// AppendHead appends request i's head for a body of so many bytes.
+func (r *Recipe) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := w.drawnFor(i)
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)

@@ -1,4 +1,13 @@
-package engine
+// Package workload owns what a run sends: which request goes where and when, and the bytes of every request, head and body, in memory.
+//
+// It parses the targets, routes requests to their addresses, lays out and builds the request bytes, and computes what an ideal prefix
+// cache would have held for each request. It opens no socket and reads no clock.
+//
+// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Images.At, Size, Ready and Wrote
+// are called by the senders between a deadline and its write: they take no lock and allocate nothing. Images.BuildMore is for one
+// goroutine; Images.Aim is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
+// Images.Free; the rest is allocated before the run.
+package workload
 
 import (
 	"bytes"
@@ -40,8 +49,8 @@ func (w *Work) URLs() []string {
 	return urls
 }
 
-// peer is the address that request i goes to.
-func (w *Work) peer(i int) netip.AddrPort {
+// Peer is the address that request i goes to.
+func (w *Work) Peer(i int) netip.AddrPort {
 	place := w.Places[i]
 	return w.Targets[place.Target].Peers[place.Peer]
 }
@@ -51,8 +60,8 @@ func (w *Work) PromptTokens(i int) int {
 	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 }
 
-// builtTokens is what the server should count: the recorded length, unless what it adds is longer.
-func (w *Work) builtTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
+// BuiltTokens is what the server should count: the recorded length, unless what it adds is longer.
+func (w *Work) BuiltTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
 
 // SurplusTokens is how many more tokens than recorded the server counts in request i: above 0 where the recorded length is
 // not above what the server adds, so that a prompt of one token is too long.
@@ -60,7 +69,7 @@ func (w *Work) SurplusTokens(i int) int {
 	if !w.Made(i) {
 		return 0
 	}
-	return w.builtTokens(i) - int(w.Trace.InputTokens[i])
+	return w.BuiltTokens(i) - int(w.Trace.InputTokens[i])
 }
 
 // Overhead is what a server adds to every prompt, in tokens: a chat template, a BOS. The zero value is a server that adds none.
@@ -83,8 +92,8 @@ type PrefixCache struct {
 // DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
 const DefaultBlockTokens = 16
 
-// cache is the size of an instance's prefix cache.
-func (w *Work) cache(instance netip.AddrPort) PrefixCache {
+// Cache is the size of an instance's prefix cache.
+func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
 	if c, ok := w.Caches[instance]; ok {
 		return c
 	}
@@ -93,11 +102,11 @@ func (w *Work) cache(instance netip.AddrPort) PrefixCache {
 
 // CacheOff tells whether all servers of a target say that they cache no prefixes.
 func (w *Work) CacheOff(target int) bool {
-	return !slices.ContainsFunc(w.Targets[target].Peers, func(addr netip.AddrPort) bool { return !w.cache(addr).Off })
+	return !slices.ContainsFunc(w.Targets[target].Peers, func(addr netip.AddrPort) bool { return !w.Cache(addr).Off })
 }
 
-// records returns the run's records, each with what is known of it before it is sent.
-func (w *Work) records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
+// Records returns the run's records, each with what is known of it before it is sent.
+func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
 	records := make([]record.Record, w.Requests())
 	for i := range records {
 		r := &records[i]
@@ -106,8 +115,8 @@ func (w *Work) records(runID string, ideal IdealHits, backend api.Backend) []rec
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
-		r.Target, r.Peer = w.Targets[w.Places[i].Target].URL, w.peer(i).String()
-		ideal.note(i, r)
+		r.Target, r.Peer = w.Targets[w.Places[i].Target].URL, w.Peer(i).String()
+		ideal.Note(i, r)
 	}
 	return records
 }
@@ -151,7 +160,7 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 		r.AskedChoices = int64(n)
 	}
 	if kind == trace.NoLiteral {
-		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.builtTokens(i))
+		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.BuiltTokens(i))
 	}
 	if kind != trace.PayloadLiteral && output > 0 && !backend.OwnLength(l.Extra) {
 		r.OutputTokens = output
@@ -163,8 +172,8 @@ const requestIDDigits = 9
 
 func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }
 
-// usesTLS tells whether requests are encrypted.
-func (w *Work) usesTLS() bool {
+// UsesTLS tells whether requests are encrypted.
+func (w *Work) UsesTLS() bool {
 	for _, t := range w.Targets {
 		if t.TLS {
 			return true

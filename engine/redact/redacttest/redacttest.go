@@ -1,4 +1,5 @@
-package engine
+// Package redacttest makes random keys for tests, and spells them as servers repeat them.
+package redacttest
 
 import (
 	"encoding/json"
@@ -14,8 +15,8 @@ import (
 // keyLetters are what keys are made of, and what regular expressions, JSON and URLs treat as their own.
 const keyLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+=\"'$^*[](){}|?,;:@!#&<>%\\"
 
-// randomKey does not end where what follows it could be read as part of its last letter.
-func randomKey(rng *rand.Rand, length int) string {
+// RandomKey does not end where what follows it could be read as part of its last letter.
+func RandomKey(rng *rand.Rand, length int) string {
 	key := make([]byte, length)
 	for i := range key {
 		key[i] = keyLetters[rng.IntN(len(keyLetters))]
@@ -27,19 +28,19 @@ func randomKey(rng *rand.Rand, length int) string {
 	return string(key)
 }
 
-// bearer is the header of a key.
-func bearer(key string) http1.Header {
+// Bearer is the header of a key.
+func Bearer(key string) http1.Header {
 	return http1.Header{Name: "Authorization", Value: "Bearer " + key}
 }
 
-// quoted is the inside of a JSON string.
-func quoted(text string) string {
+// Quoted is the inside of a JSON string.
+func Quoted(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b[1 : len(b)-1])
 }
 
-// spellings are how servers repeat a key, and how a reader gets it back.
-func spellings() map[string]func(string) string {
+// Spellings are how servers repeat a key, and how a reader gets it back.
+func Spellings() map[string]func(string) string {
 	each := func(format string) func(string) string {
 		return func(key string) (out string) {
 			for i := range len(key) {
@@ -49,19 +50,19 @@ func spellings() map[string]func(string) string {
 		}
 	}
 	return map[string]func(string) string{
-		"plain": func(key string) string { return key }, "JSON": quoted, "Go": func(key string) string { q := strconv.Quote(key); return q[1 : len(q)-1] },
-		"JSON in JSON": func(key string) string { return quoted(quoted(key)) },
-		"slashes":      func(key string) string { return strings.ReplaceAll(quoted(key), "/", `\/`) },
+		"plain": func(key string) string { return key }, "JSON": Quoted, "Go": func(key string) string { q := strconv.Quote(key); return q[1 : len(q)-1] },
+		"JSON in JSON": func(key string) string { return Quoted(Quoted(key)) },
+		"slashes":      func(key string) string { return strings.ReplaceAll(Quoted(key), "/", `\/`) },
 		"\\u":          each(`\u%04x`), "\\U": each(`\u%04X`), "\\x": each(`\x%02x`), "percent": each("%%%02X"), "percent twice": each("%%25%02x"),
 		"query": url.QueryEscape, "path": url.PathEscape,
 	}
 }
 
-// leastHeld is the shortest part of a key that must not be seen.
+// leastHeld is the length, in bytes, of the shortest part of a key that must not be seen.
 const leastHeld = 8
 
-// holds returns the part of the key that text has: all of it, or 8 bytes of it in a row; "" for none.
-func holds(text, key string) string {
+// Holds returns the part of the key that text has: all of it, or 8 bytes of it in a row; "" for none.
+func Holds(text, key string) string {
 	for i := 0; i == 0 || i+leastHeld <= len(key); i++ {
 		if part := key[i:min(i+leastHeld, len(key))]; strings.Contains(text, part) {
 			return part

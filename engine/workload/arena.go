@@ -1,9 +1,11 @@
-package engine
+package workload
 
 import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/fastreplay/fastreplay/engine/host"
 )
 
 // ErrArena means that the memory for the request images could not be had.
@@ -20,10 +22,10 @@ func newArena(size int64) (*arena, error) {
 	if size == 0 {
 		return &arena{}, nil
 	}
-	if f, b, err := newSharedMemory("fastreplay-images", size); err == nil {
+	if f, b, err := host.NewSharedMemory("fastreplay-images", size); err == nil {
 		return &arena{bytes: b, file: f}, nil
 	}
-	b, err := mapMemory(size)
+	b, err := host.MapMemory(size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: mapping %d bytes: %w", ErrArena, size, err)
 	}
@@ -41,5 +43,5 @@ func (a *arena) free() error {
 	if len(b) == 0 {
 		return nil
 	}
-	return unmapMemory(b)
+	return host.UnmapMemory(b)
 }

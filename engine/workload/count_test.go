@@ -1,4 +1,4 @@
-package engine
+package workload_test
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // verbatimWork is n texts over two instances with blocks of 16 and 24 tokens. A letter is a token.
-func verbatimWork(t *testing.T, n int) (w *Work, texts []string) {
+func verbatimWork(t *testing.T, n int) (w *workload.Work, texts []string) {
 	t.Helper()
 	chance := rand.New(rand.NewPCG(3, 4))
 	var file strings.Builder
@@ -43,9 +44,9 @@ func verbatimWork(t *testing.T, n int) (w *Work, texts []string) {
 	}
 	plan := sched.AtOnce(tr.Len(), 0)
 	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
-	return &Work{
-		Trace: tr, Plan: plan, Targets: []Target{{URL: "http://one:1", Peers: []netip.AddrPort{a}}, {URL: "http://two:2", Peers: []netip.AddrPort{b}}},
-		Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 1})), Caches: map[netip.AddrPort]PrefixCache{a: {BlockTokens: 16}, b: {BlockTokens: 24}},
+	return &workload.Work{
+		Trace: tr, Plan: plan, Targets: []workload.Target{{URL: "http://one:1", Peers: []netip.AddrPort{a}}, {URL: "http://two:2", Peers: []netip.AddrPort{b}}},
+		Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 1})), Caches: map[netip.AddrPort]workload.PrefixCache{a: {BlockTokens: 16}, b: {BlockTokens: 24}},
 	}, texts
 }
 
@@ -60,24 +61,24 @@ func letters(_ context.Context, l api.Literal) (ids []int64, err error) {
 func TestVerbatimIdealHits(t *testing.T) {
 	w, texts := verbatimWork(t, 400)
 	var done atomic.Int64
-	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil || done.Load() != 400 || w.Verbatim.blockTokens != 8 {
-		t.Fatalf("%v, %d done, blocks of %d", err, done.Load(), w.Verbatim.blockTokens)
+	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil || done.Load() != 400 || w.Verbatim.BlockTokens != 8 {
+		t.Fatalf("%v, %d done, blocks of %d", err, done.Load(), w.Verbatim.BlockTokens)
 	}
 	got := w.IdealHits()
-	block := map[netip.AddrPort]int{w.peer(0): 16, w.peer(1): 24}
+	block := map[netip.AddrPort]int{w.Peer(0): 16, w.Peer(1): 24}
 	seen := map[netip.AddrPort][]string{}
 	hits := 0
 	for i, text := range texts {
 		shared := 0
-		for _, before := range seen[w.peer(i)] {
+		for _, before := range seen[w.Peer(i)] {
 			k := 0
 			for k < len(text) && k < len(before) && text[k] == before[k] {
 				k++
 			}
 			shared = max(shared, k)
 		}
-		seen[w.peer(i)] = append(seen[w.peer(i)], text)
-		want := min(shared, len(text)-1) / block[w.peer(i)] * block[w.peer(i)]
+		seen[w.Peer(i)] = append(seen[w.Peer(i)], text)
+		want := min(shared, len(text)-1) / block[w.Peer(i)] * block[w.Peer(i)]
 		if hits += want; got.Expected[i] != int64(want) || got.Most[i] != int64(want) || w.ServerTokens(i) != len(text) {
 			t.Errorf("text %d: %d to %d of %d expected, want %d of %d", i, got.Expected[i], got.Most[i], w.ServerTokens(i), want, len(text))
 		}
@@ -87,7 +88,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 	}
 	// Where the block size is assumed, a server with smaller blocks may have more.
 	for addr := range w.Caches {
-		w.Caches[addr] = PrefixCache{BlockTokens: 16, Assumed: true}
+		w.Caches[addr] = workload.PrefixCache{BlockTokens: 16, Assumed: true}
 	}
 	if err := w.CountVerbatim(t.Context(), letters, &done); err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 	bounds := w.IdealHits()
 	clear(seen)
 	for i, text := range texts {
-		for _, before := range seen[w.peer(i)] {
+		for _, before := range seen[w.Peer(i)] {
 			k := 0
 			for k < min(len(text)-1, len(before)) && text[k] == before[k] {
 				k++
@@ -104,16 +105,16 @@ func TestVerbatimIdealHits(t *testing.T) {
 				t.Errorf("text %d of %d shares %d tokens, at most %d expected", i, len(text), k, bounds.Most[i])
 			}
 		}
-		seen[w.peer(i)] = append(seen[w.peer(i)], text)
+		seen[w.Peer(i)] = append(seen[w.Peer(i)], text)
 	}
 	// The router places a text where its longest prefix is, and finds some for equal texts.
-	w.Routing = Routing{Targets: route.Even([]int{1, 1})}
+	w.Routing = workload.Routing{Targets: route.Even([]int{1, 1})}
 	w.RouteByPrefix()
 	all := make([]int32, w.Requests())
 	for i := range all {
 		all[i] = int32(i)
 	}
-	if p := w.prompts(all); p.Tokens(6) != len(texts[6]) || w.Places[6] != w.Places[5] {
+	if p := w.Prompts(all); p.Tokens(6) != len(texts[6]) || w.Places[6] != w.Places[5] {
 		t.Errorf("%d tokens for the router, want %d; equal texts at %v and %v", p.Tokens(6), len(texts[6]), w.Places[5], w.Places[6])
 	}
 }

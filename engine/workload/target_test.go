@@ -1,8 +1,10 @@
-package engine
+package workload_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 func TestParseTarget(t *testing.T) {
@@ -25,7 +27,7 @@ func TestParseTarget(t *testing.T) {
 		{"[::1]:8000", completions, "http://[::1]:8000", "[::1]:8000", "/v1/completions", "http://[::1]:8000"},
 	}
 	for _, c := range cases {
-		got, err := ParseTarget(c.raw, c.api)
+		got, err := workload.ParseTarget(c.raw, c.api)
 		if err != nil {
 			t.Errorf("%q: %v", c.raw, err)
 			continue
@@ -37,7 +39,7 @@ func TestParseTarget(t *testing.T) {
 }
 
 func TestParseTargetKeepsTheQueryApart(t *testing.T) {
-	got, err := ParseTarget("http://gw/v1?api-version=1&key=k", "/v1/completions")
+	got, err := workload.ParseTarget("http://gw/v1?api-version=1&key=k", "/v1/completions")
 	if err != nil || got.Path != "/v1/completions" || got.Query != "?api-version=1&key=k" || strings.Contains(got.URL+got.Base, "key") {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -51,12 +53,12 @@ func TestURLFor(t *testing.T) {
 		{"h:1", "/generate_stream", "/mine", "/generate", "http://h:1/mine"},
 		{"h:1/a", "", "", "", "http://h:1/a"},
 	} {
-		target, err := ParseTarget(c.raw, c.own)
+		target, err := workload.ParseTarget(c.raw, c.own)
 		if err != nil {
 			t.Fatal(err)
 		}
 		target.PostTo(c.post)
-		if got := target.urlFor(c.other); got != c.want {
+		if got := target.URLFor(c.other); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
@@ -76,7 +78,7 @@ func TestParseTargetRefuses(t *testing.T) {
 		"ftp://u:secret@gpu1":               "scheme",
 		"gpu1:0?key=secret":                 "port",
 	} {
-		_, err := ParseTarget(raw, "/v1/completions")
+		_, err := workload.ParseTarget(raw, "/v1/completions")
 		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: error %v, want one about %q", raw, err, why)
 		}

@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"fmt"
@@ -39,12 +39,12 @@ func (a *aims) write(image []byte, target int) (gap int) {
 	return gap
 }
 
-// aim makes image i, which has been built, one for a target, where that was open.
-func (m *Images) aim(i int32, target int) {
+// Aim makes image i, which has been built, one for a target, where that was open.
+func (m *Images) Aim(i int32, target int) {
 	if m.aims == nil {
 		return
 	}
-	m.aims.gaps[i] = uint16(m.aims.write(m.arena.bytes[m.place(int(i)):], target))
+	m.aims.gaps[i] = uint16(m.aims.write(m.arena.bytes[m.Offset(int(i)):], target))
 }
 
 // drawnFor is the target that image i is drawn for.

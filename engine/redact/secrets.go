@@ -1,4 +1,8 @@
-package engine
+// Package redact hides credentials in texts that servers send, however they are spelled, and bounds the length of such texts.
+//
+// It does not decide which texts are shown or recorded. A Redactor is immutable; any goroutine may use it. It allocates only if a text
+// has something to hide or is copied.
+package redact
 
 import (
 	"encoding/base64"

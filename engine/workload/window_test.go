@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"math/rand/v2"
@@ -29,13 +29,13 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 			to := m.window.room(m, func(i int) bool { return needed[i] })
 			for i := from; i < to; i++ {
 				for j := range i {
-					apart := m.place(i)+m.Size(i) <= m.place(j) || m.place(j)+m.Size(j) <= m.place(i)
+					apart := m.Offset(i)+m.Size(i) <= m.Offset(j) || m.Offset(j)+m.Size(j) <= m.Offset(i)
 					if needed[j] && !apart {
-						t.Fatalf("seed %d: image %d at %d+%d over %d at %d+%d", seed, i, m.place(i), m.Size(i), j, m.place(j), m.Size(j))
+						t.Fatalf("seed %d: image %d at %d+%d over %d at %d+%d", seed, i, m.Offset(i), m.Size(i), j, m.Offset(j), m.Size(j))
 					}
 				}
-				if m.place(i)+m.Size(i) > m.window.bytes {
-					t.Fatalf("seed %d: image %d ends at %d of %d", seed, i, m.place(i)+m.Size(i), m.window.bytes)
+				if m.Offset(i)+m.Size(i) > m.window.bytes {
+					t.Fatalf("seed %d: image %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.window.bytes)
 				}
 				needed[i] = true
 			}

@@ -1,4 +1,4 @@
-package engine
+package redact
 
 import (
 	"encoding/base64"
@@ -8,16 +8,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/redact/redacttest"
 )
 
 // TestRedactor: no spelling of a key gets through, nor does a part where the text was cut, and what stands around it does.
 func TestRedactor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 800 {
-		key := randomKey(rng, shortestKey+rng.IntN(60))
-		longer := key + randomKey(rng, 12)
-		r := NewRedactor([]http1.Header{bearer(key), {Name: "X-Other-Key", Value: longer}})
-		for name, spell := range spellings() {
+		key := redacttest.RandomKey(rng, shortestKey+rng.IntN(60))
+		longer := key + redacttest.RandomKey(rng, 12)
+		r := NewRedactor([]http1.Header{redacttest.Bearer(key), {Name: "X-Other-Key", Value: longer}})
+		for name, spell := range redacttest.Spellings() {
 			for _, secret := range []string{key, longer} {
 				said := spell(secret)
 				text := "(~ " + said + " ~)"
@@ -27,7 +28,7 @@ func TestRedactor(t *testing.T) {
 				if len(key) < leastPart {
 					continue
 				}
-				if cut := text[:rng.IntN(len(text))]; holds(r.hide(cut, 1<<20), secret) != "" {
+				if cut := text[:rng.IntN(len(text))]; redacttest.Holds(r.hide(cut, 1<<20), secret) != "" {
 					t.Fatalf("%s of %q, cut: %q becomes %q", name, secret, cut, r.hide(cut, 1<<20))
 				}
 			}
@@ -38,18 +39,18 @@ func TestRedactor(t *testing.T) {
 // TestRedactorBounds: a message is redacted before it is cut, wherever the key stands.
 func TestRedactorBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	key := randomKey(rng, 200)
-	r := NewRedactor([]http1.Header{bearer(key)})
-	for _, filler := range []string{"", "x", strings.Repeat(key+" ", maxErrorRead/201-1)} {
+	key := redacttest.RandomKey(rng, 200)
+	r := NewRedactor([]http1.Header{redacttest.Bearer(key)})
+	for _, filler := range []string{"", "x", strings.Repeat(key+" ", MaxErrorRead/201-1)} {
 		for pad := range 600 {
-			text := r.line(filler + strings.Repeat("ä", pad) + key + strings.Repeat("z", 600))
-			if part := holds(text, key); part != "" || len(text) > maxErrorText+len("…") || !utf8.ValidString(text) {
+			text := r.Line(filler + strings.Repeat("ä", pad) + key + strings.Repeat("z", 600))
+			if part := redacttest.Holds(text, key); part != "" || len(text) > maxErrorText+len("…") || !utf8.ValidString(text) {
 				t.Fatalf("%d before it: %q in %q", pad, part, text)
 			}
 		}
 	}
-	for pad := maxErrorRead - 2*len(key); pad <= maxErrorRead; pad++ {
-		if part := holds(r.line(strings.Repeat(" ", pad)+key), key); part != "" {
+	for pad := MaxErrorRead - 2*len(key); pad <= MaxErrorRead; pad++ {
+		if part := redacttest.Holds(r.Line(strings.Repeat(" ", pad)+key), key); part != "" {
 			t.Fatalf("%d spaces before it: %q", pad, part)
 		}
 	}
@@ -59,7 +60,7 @@ func TestRedactorBounds(t *testing.T) {
 func TestRedactorNames(t *testing.T) {
 	basic := base64.StdEncoding.EncodeToString([]byte("anna:correct horse"))
 	r := NewRedactor([]http1.Header{
-		bearer("sk-1"), {Name: "authorization", Value: "Basic " + basic}, {Name: "X-Flag", Value: "true"}, {Name: "X-Team", Value: "team inference"},
+		redacttest.Bearer("sk-1"), {Name: "authorization", Value: "Basic " + basic}, {Name: "X-Flag", Value: "true"}, {Name: "X-Team", Value: "team inference"},
 		{Name: "Cookie", Value: "session=0123456789abcdef"},
 	}, "?key=abcd/efg&verbose=1&sig=%2Babcdefgh", "lonely-one")
 	for text, want := range map[string]string{
@@ -72,7 +73,7 @@ func TestRedactorNames(t *testing.T) {
 		}
 	}
 	var none *Redactor
-	if none.hide("abc", 2) != "ab" || none.line(" abc ") != "abc" || none.error(nil) != nil {
+	if none.hide("abc", 2) != "ab" || none.Line(" abc ") != "abc" || none.Error(nil) != nil {
 		t.Error("without secrets something is hidden")
 	}
 	words := "The model `m` does not exist. \\ 100% \"quoted\""

@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // Verbatim is what is known of the tokens of prompts that are there word for word: for each such request how many, and a hash of
 // each whole block of them (8 bytes a block; the tokens are not kept).
 type Verbatim struct {
-	blockTokens int // divides the block sizes of all caches
+	BlockTokens int // divides the block sizes of all caches
 	prompts     []*verbatimPrompt
 }
 
@@ -31,7 +31,7 @@ func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.
 	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
 	for _, t := range w.Targets {
 		for _, addr := range t.Peers {
-			v.blockTokens = commonDivisor(v.blockTokens, w.cache(addr).BlockTokens)
+			v.BlockTokens = commonDivisor(v.BlockTokens, w.Cache(addr).BlockTokens)
 		}
 	}
 	counting, stop := context.WithCancelCause(ctx)
@@ -40,7 +40,7 @@ func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.
 	seed := maphash.MakeSeed()
 	err := parallel(counting, w.Requests(), func(from, to int) {
 		for i := from; i < to && counting.Err() == nil; i++ {
-			l, ok := w.literal(i)
+			l, ok := w.Literal(i)
 			if !ok {
 				continue
 			}
@@ -51,7 +51,7 @@ func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.
 				if err != nil {
 					stop(err)
 				}
-				v.prompts[i].hash(tokens, v.blockTokens, seed)
+				v.prompts[i].hash(tokens, v.BlockTokens, seed)
 			})
 			if counting.Err() == nil {
 				done.Add(1)
@@ -98,26 +98,26 @@ func (p *verbatimPrompt) hash(tokens []int64, blockTokens int, seed maphash.Seed
 
 // cachePrompt is a request's prompt as models of prefix caches take it.
 type cachePrompt struct {
-	blocks              []uint64
+	Blocks              []uint64
 	blockTokens         int // that one of the blocks stands for
-	tokens, head, total int
+	Tokens, Head, Total int
 }
 
-// cachePrompt is request i's prompt; ok is false where its tokens are not known. A prompt that is there word for word has the
+// CachePrompt is request i's prompt; ok is false where its tokens are not known. A prompt that is there word for word has the
 // template in its own blocks.
-func (w *Work) cachePrompt(i int) (p cachePrompt, ok bool) {
+func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
-		return cachePrompt{w.Trace.Blocks(i), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.builtTokens(i)}, true
+		return cachePrompt{w.Trace.Blocks(i), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.BuiltTokens(i)}, true
 	}
 	if w.Verbatim == nil {
 		return p, false
 	}
 	v := w.Verbatim.prompts[i]
-	return cachePrompt{v.blocks, w.Verbatim.blockTokens, v.tokens, 0, v.tokens}, v.tokens > 0
+	return cachePrompt{v.blocks, w.Verbatim.BlockTokens, v.tokens, 0, v.tokens}, v.tokens > 0
 }
 
 // ServerTokens is how many tokens the server should count in request i's prompt; 0 where that is not known.
 func (w *Work) ServerTokens(i int) int {
-	p, _ := w.cachePrompt(i)
-	return p.total
+	p, _ := w.CachePrompt(i)
+	return p.Total
 }

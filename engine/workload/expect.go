@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"net/netip"
@@ -18,34 +18,35 @@ type IdealHits struct {
 
 // IdealHits computes them for the instances' block sizes.
 func (w *Work) IdealHits() IdealHits {
-	m := w.newIdealModel()
-	h := m.room(w.Requests())
+	m := w.NewIdealModel()
+	h := m.Room(w.Requests())
 	for i := range w.Requests() {
-		m.ask(i, &h)
+		m.Ask(i, &h)
 	}
 	return h
 }
 
-// idealModel is an ideal cache of each instance, shown requests one after the other.
-type idealModel struct {
+// IdealModel is an ideal cache of each instance, shown requests one after the other.
+type IdealModel struct {
 	work        *Work
 	least, most *idealCaches // most is nil where it is as least
 }
 
-func (w *Work) newIdealModel() *idealModel {
+// NewIdealModel returns a model that has seen no request yet.
+func (w *Work) NewIdealModel() *IdealModel {
 	low, high := w.Overhead.Head, w.Overhead.Head
 	if w.Overhead.HeadUnknown {
 		low, high = 0, w.Overhead.Tokens()
 	}
-	m := &idealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
+	m := &IdealModel{work: w, least: newIdealCaches(low, PrefixCache.block)}
 	if w.assumesBlocks() || low != high {
-		m.most = newIdealCaches(high, PrefixCache.finestBlock)
+		m.most = newIdealCaches(high, PrefixCache.FinestBlock)
 	}
 	return m
 }
 
-// room is for the hits of n requests.
-func (m *idealModel) room(n int) (h IdealHits) {
+// Room is for the hits of n requests.
+func (m *IdealModel) Room(n int) (h IdealHits) {
 	h.Least = make([]int64, n)
 	h.Most = h.Least
 	if m.most != nil {
@@ -57,16 +58,16 @@ func (m *idealModel) room(n int) (h IdealHits) {
 	return h
 }
 
-// ask finds the hits of request i, which comes after all that were asked about before.
-func (m *idealModel) ask(i int, h *IdealHits) {
+// Ask finds the hits of request i, which comes after all that were asked about before.
+func (m *IdealModel) Ask(i int, h *IdealHits) {
 	h.Least[i] = m.least.ask(m.work, i)
 	if m.most != nil {
 		h.Most[i] = m.most.ask(m.work, i)
 	}
 }
 
-// note puts what is expected of request i into its record.
-func (h *IdealHits) note(i int, rec *record.Record) {
+// Note puts what is expected of request i into its record.
+func (h *IdealHits) Note(i int, rec *record.Record) {
 	if h.Most != nil {
 		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
 	}
@@ -77,8 +78,8 @@ func (h *IdealHits) note(i int, rec *record.Record) {
 
 func (c PrefixCache) block() int { return c.BlockTokens }
 
-// finestBlock is the smallest piece that the cache may hold.
-func (c PrefixCache) finestBlock() int {
+// FinestBlock is the smallest piece that the cache may hold.
+func (c PrefixCache) FinestBlock() int {
 	if c.Assumed {
 		return 1
 	}
@@ -89,7 +90,7 @@ func (c PrefixCache) finestBlock() int {
 func (w *Work) assumesBlocks() bool {
 	for _, t := range w.Targets {
 		for _, addr := range t.Peers {
-			if w.cache(addr).Assumed {
+			if w.Cache(addr).Assumed {
 				return true
 			}
 		}
@@ -115,22 +116,22 @@ func newIdealCaches(head int, block func(PrefixCache) int) *idealCaches {
 }
 
 func (c *idealCaches) ask(w *Work, i int) int64 {
-	p, ok := w.cachePrompt(i)
+	p, ok := w.CachePrompt(i)
 	if !ok {
 		return record.None
 	}
 	if w.Made(i) {
-		p.head = c.head
+		p.Head = c.head
 	}
-	key, block := cacheKey{w.peer(i), w.Made(i)}, c.block(w.cache(w.peer(i)))
+	key, block := cacheKey{w.Peer(i), w.Made(i)}, c.block(w.Cache(w.Peer(i)))
 	cache := c.of[key]
 	if cache == nil {
 		cache = kvcache.NewInfinite(p.blockTokens, block)
 		c.of[key] = cache
 	}
-	held := cache.Expected(p.blocks, p.tokens, p.head, p.total)
+	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
 	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash tells
-		held = min(held+p.blockTokens-block, p.total-1)
+		held = min(held+p.blockTokens-block, p.Total-1)
 	}
 	return int64(held)
 }

@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"context"
@@ -125,8 +125,8 @@ func (m *Images) Windowed() bool { return m.window != nil }
 // Written tells whether image i, of a window, is not needed in it any more.
 func (m *Images) Written(i int) bool { return m.window.written[i].Load() }
 
-// wrote is told that image i is not needed in the arena any more.
-func (m *Images) wrote(i int32) {
+// Wrote is told that image i is not needed in the arena any more.
+func (m *Images) Wrote(i int32) {
 	if m.window != nil {
 		m.window.written[i].Store(true)
 	}

@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"slices"
@@ -19,12 +19,12 @@ type Routing struct {
 
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
-	s := w.servers()
+	s := w.Servers()
 	all := w.everyRequest()
-	prompts := w.prompts(all)
-	caches := kvcache.NewFleet(prompts, w.blockTokens(), s.capacity)
+	prompts := w.Prompts(all)
+	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
 	w.Places = make([]route.Place, w.Requests())
-	for i, k := range route.ByPrefix(prompts, caches, w.flow(all), s.weights, w.Routing.Bound) {
+	for i, k := range route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound) {
 		w.Places[i] = s.places[k]
 	}
 }
@@ -37,17 +37,17 @@ func (w *Work) everyRequest() []int32 {
 	return all
 }
 
-// prompts are the prompts of some requests as prefix caches know them.
-func (w *Work) prompts(of []int32) *kvcache.Prompts {
+// Prompts are the prompts of some requests as prefix caches know them.
+func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 	blockTokens, head := w.Trace.BlockTokens, w.Overhead.Head
 	made := slices.ContainsFunc(of, func(i int32) bool { return w.Made(int(i)) })
 	if !made && w.Verbatim != nil {
-		blockTokens, head = w.Verbatim.blockTokens, 0
+		blockTokens, head = w.Verbatim.BlockTokens, 0
 	}
 	p := kvcache.NewPrompts(blockTokens, head)
 	for _, i := range of {
-		if c, ok := w.cachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.head == head {
-			p.Add(c.blocks, c.tokens, c.total)
+		if c, ok := w.CachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.Head == head {
+			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
 			p.AddText(w.Trace.Literal(int(i)).Content)
 		}
@@ -55,8 +55,8 @@ func (w *Work) prompts(of []int32) *kvcache.Prompts {
 	return p
 }
 
-// flow is how long some requests are in flight, as assumed.
-func (w *Work) flow(of []int32) route.Flow {
+// Flow is how long some requests are in flight, as assumed.
+func (w *Work) Flow(of []int32) route.Flow {
 	if !w.Plan.Open() {
 		return route.Flow{Concurrency: w.Plan.Concurrency}
 	}
@@ -68,5 +68,5 @@ func (w *Work) flow(of []int32) route.Flow {
 	return f
 }
 
-// blockTokens is the block size of the instances' caches, which are taken to be alike.
-func (w *Work) blockTokens() int { return w.cache(w.Targets[0].Peers[0]).BlockTokens }
+// BlockTokens is the block size of the instances' caches, which are taken to be alike.
+func (w *Work) BlockTokens() int { return w.Cache(w.Targets[0].Peers[0]).BlockTokens }

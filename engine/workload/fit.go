@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"slices"
@@ -62,7 +62,7 @@ func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why
 	}
 	sent := kept[:w.Requests()-len(requests)]
 	if w.Verbatim != nil {
-		v := &Verbatim{blockTokens: w.Verbatim.blockTokens}
+		v := &Verbatim{BlockTokens: w.Verbatim.BlockTokens}
 		for _, i := range sent {
 			v.prompts = append(v.prompts, w.Verbatim.prompts[i])
 		}

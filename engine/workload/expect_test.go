@@ -1,4 +1,4 @@
-package engine
+package workload_test
 
 import (
 	"net/netip"
@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
 // TestIdealHitsKeepsOneCacheForEachAddress: places 0 and 1 share 127.0.0.1:1, the third has a cache of its own.
 func TestIdealHitsKeepsOneCacheForEachAddress(t *testing.T) {
-	w := sampleWork(t, 300)
+	w := workloadtest.Work(t, 300)
 	one, two := kvcache.NewInfinite(w.Trace.BlockTokens, 16), kvcache.NewInfinite(w.Trace.BlockTokens, 16)
 	var want []int64
 	for i := range w.Requests() {
@@ -28,7 +30,7 @@ func TestIdealHitsKeepsOneCacheForEachAddress(t *testing.T) {
 
 // TestIdealBounds: an assumed block size bounds the hits by those of single tokens, an unknown head by both ends.
 func TestIdealBounds(t *testing.T) {
-	w := sampleWork(t, 300)
+	w := workloadtest.Work(t, 300)
 	sum := func(hits []int64) (n int64) {
 		for _, h := range hits {
 			n += h
@@ -39,10 +41,10 @@ func TestIdealBounds(t *testing.T) {
 	if sum(guess.Expected) != sum(guess.Least) || sum(guess.Most) <= sum(guess.Least) {
 		t.Errorf("assumed blocks: %d expected in %d to %d", sum(guess.Expected), sum(guess.Least), sum(guess.Most))
 	}
-	w.Caches = map[netip.AddrPort]PrefixCache{}
+	w.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	for _, target := range w.Targets {
 		for _, addr := range target.Peers {
-			w.Caches[addr] = PrefixCache{BlockTokens: 16}
+			w.Caches[addr] = workload.PrefixCache{BlockTokens: 16}
 		}
 	}
 	exact := w.IdealHits()

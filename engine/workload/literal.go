@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// literal is what request i has word for word; ok is false where its prompt is made of tokens, beside which it may have extra
+// Literal is what request i has word for word; ok is false where its prompt is made of tokens, beside which it may have extra
 // members.
-func (w *Work) literal(i int) (l api.Literal, ok bool) {
+func (w *Work) Literal(i int) (l api.Literal, ok bool) {
 	t := w.Trace.Literal(i)
 	l = api.Literal{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
 	switch t.Kind {
@@ -45,7 +45,7 @@ func (e *LiteralError) Unwrap() error { return e.Why }
 func (r *Recipe) checkLiterals(w *Work) error {
 	traits := r.Backend.Traits()
 	for i := range w.Requests() {
-		l, _ := w.literal(i)
+		l, _ := w.Literal(i)
 		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
 			return &LiteralError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
 		}
@@ -67,7 +67,7 @@ func (r *Recipe) backend(w *Work, i int) api.Backend {
 // bodySize is the exact size of request i's body in bytes.
 func (r *Recipe) bodySize(w *Work, i int) int {
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.literal(i); ok {
+	if l, ok := w.Literal(i); ok {
 		return r.Backend.LiteralSize(l, output)
 	}
 	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
@@ -76,7 +76,7 @@ func (r *Recipe) bodySize(w *Work, i int) int {
 // appendBody appends request i's body.
 func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.literal(i); ok {
+	if l, ok := w.Literal(i); ok {
 		return r.Backend.AppendLiteral(dst, l, output)
 	}
 	backend := r.backend(w, i)

@@ -1,4 +1,5 @@
-package engine
+// Package workloadtest makes samples of workload.Work for tests.
+package workloadtest
 
 import (
 	"context"
@@ -12,11 +13,12 @@ import (
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// spaced are n instants at a steady rate.
-func spaced(n int, rate float64) []int64 {
+// Spaced are n instants at a steady rate.
+func Spaced(n int, rate float64) []int64 {
 	at, err := sched.Arrivals{Rate: sched.Steady(rate), Process: sched.Constant}.Instants(n)
 	if err != nil {
 		panic(err)
@@ -24,9 +26,9 @@ func spaced(n int, rate float64) []int64 {
 	return at
 }
 
-// sampleWork is a trace of n rows over two targets of one and two addresses.
-func sampleWork(t testing.TB, n int) *Work {
-	made, err := trace.Generate(trace.Gen{ArrivalNS: spaced(n, 100), InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
+// Work is a trace of n rows over two targets of one and two addresses.
+func Work(t testing.TB, n int) *workload.Work {
+	made, err := trace.Generate(trace.Gen{ArrivalNS: Spaced(n, 100), InputTokens: trace.Range{Min: 1, Max: 3000}, OutputTokens: trace.Range{Min: 1, Max: 99}, Reuse: 0.4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,15 +37,15 @@ func sampleWork(t testing.TB, n int) *Work {
 		t.Fatal(err)
 	}
 	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
-	targets := []Target{
+	targets := []workload.Target{
 		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Peers: []netip.AddrPort{a}},
 		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Peers: []netip.AddrPort{a, b}},
 	}
-	return &Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 2})), Overhead: Overhead{Head: 2, Tail: 1}}
+	return &workload.Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 2})), Overhead: workload.Overhead{Head: 2, Tail: 1}}
 }
 
-// sampleRecipe makes token ids for completions.
-func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
+// Builder makes token ids for completions.
+func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Recipe {
 	backend, err := api.New("completions", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt})
 	if err != nil {
 		t.Fatal(err)
@@ -52,11 +54,11 @@ func sampleRecipe(t testing.TB, salt, runID string, seed uint64) *Recipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Recipe{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
+	return &workload.Recipe{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
 }
 
-// buildImages lays out and builds the images of w, which go when the test ends.
-func buildImages(t testing.TB, r *Recipe, w *Work) *Images {
+// Build lays out and builds the images of w, which go when the test ends.
+func Build(t testing.TB, r *workload.Recipe, w *workload.Work) *workload.Images {
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
@@ -72,22 +74,22 @@ func buildImages(t testing.TB, r *Recipe, w *Work) *Images {
 	return m
 }
 
-// routedWork is the sample's requests for three targets of unequal weights at these ports, each with a cache of its own.
-func routedWork(t testing.TB, ports ...uint16) *Work {
+// Routed is the sample's requests for three targets of unequal weights at these ports, each with a cache of its own.
+func Routed(t testing.TB, ports ...uint16) *workload.Work {
 	t.Helper()
-	w := sampleWork(t, 300)
-	w.Targets, w.Caches = nil, map[netip.AddrPort]PrefixCache{}
+	w := Work(t, 300)
+	w.Targets, w.Caches = nil, map[netip.AddrPort]workload.PrefixCache{}
 	for i, port := range ports {
 		addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		w.Targets = append(w.Targets, Target{URL: fmt.Sprint("http://", i), Peers: []netip.AddrPort{addr}})
+		w.Targets = append(w.Targets, workload.Target{URL: fmt.Sprint("http://", i), Peers: []netip.AddrPort{addr}})
 		w.Routing.Targets = append(w.Routing.Targets, route.Target{Peers: 1, Weight: float64(1 + i)})
-		w.Caches[addr] = PrefixCache{BlockTokens: 16, Tokens: 16_000 * int64(port)}
+		w.Caches[addr] = workload.PrefixCache{BlockTokens: 16, Tokens: 16_000 * int64(port)}
 	}
 	w.Places = route.RoundRobin(w.Requests(), w.Routing.Targets)
 	return w
 }
 
-// specOf is what request i's prompt is made of.
-func specOf(w *Work, i int) prompt.Spec {
+// Spec is what request i's prompt is made of.
+func Spec(w *workload.Work, i int) prompt.Spec {
 	return prompt.Spec{Blocks: w.Trace.Blocks(i), BlockTokens: w.Trace.BlockTokens, Tokens: w.PromptTokens(i), Unique: w.Trace.Unique(i)}
 }

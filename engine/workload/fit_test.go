@@ -1,4 +1,4 @@
-package engine
+package workload_test
 
 import (
 	"slices"
@@ -8,11 +8,13 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
 // workOf plans rows of a trace as JSON lines.
-func workOf(t *testing.T, rows string) *Work {
+func workOf(t *testing.T, rows string) *workload.Work {
 	t.Helper()
 	tr, err := trace.Read(strings.NewReader(rows), "rows.jsonl", trace.Options{})
 	if err != nil {
@@ -22,7 +24,7 @@ func workOf(t *testing.T, rows string) *Work {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Work{Trace: tr, Plan: plan}
+	return &workload.Work{Trace: tr, Plan: plan}
 }
 
 func backendOf(t *testing.T, name string) api.Backend {
@@ -51,7 +53,7 @@ func TestTooLong(t *testing.T) {
 		overhead, context int
 		want              []int32
 	}{{0, 100, []int32{1, 3, 5}}, {5, 100, []int32{1, 2 /* 6 + 95 */, 3, 5}}, {0, 89, []int32{0, 1, 2, 3, 4, 5, 7}}, {0, 1 << 20, nil}} {
-		w.Overhead = Overhead{Head: c.overhead}
+		w.Overhead = workload.Overhead{Head: c.overhead}
 		if got := w.TooLong(c.context, chat); !slices.Equal(got, c.want) {
 			t.Errorf("overhead %d, context %d: %v, want %v", c.overhead, c.context, got, c.want)
 		}
@@ -64,7 +66,7 @@ func TestClip(t *testing.T) {
 {"timestamp":1,"input_length":2048,"output_length":100,"hash_ids":[1,2,3,4]}
 {"timestamp":2,"input_length":1000,"output_length":2000,"hash_ids":[1,2]}
 `)
-	w.Overhead = Overhead{Head: 6, Tail: 4}
+	w.Overhead = workload.Overhead{Head: 6, Tail: 4}
 	chat := backendOf(t, "chat")
 	const context = 1200
 	before := w.TooLong(context, chat)
@@ -85,14 +87,14 @@ func TestClip(t *testing.T) {
 
 // TestLeaveOut: those that are left keep their rows and instants; each that is left out has a record with an id of its own.
 func TestLeaveOut(t *testing.T) {
-	w := sampleWork(t, 20)
-	recipe := sampleRecipe(t, "", "00000000", 0)
+	w := workloadtest.Work(t, 20)
+	recipe := workloadtest.Builder(t, "", "00000000", 0)
 	list := []int32{0, 7, 19}
 	gone := w.LeaveOut(list, "00000000", recipe.Backend, "too long")
 	if w.Requests() != 17 || w.Trace.Len() != 17 || w.Trace.Row[0] != 1 || w.Trace.Row[6] != 8 || w.Plan.ReleaseNS[0] != 10e6 {
 		t.Errorf("%d requests, rows %v, instants %v", w.Requests(), w.Trace.Row, w.Plan.ReleaseNS)
 	}
-	all := append(w.records("00000000", IdealHits{Least: make([]int64, 17), Most: make([]int64, 17)}, recipe.Backend), gone...)
+	all := append(w.Records("00000000", workload.IdealHits{Least: make([]int64, 17), Most: make([]int64, 17)}, recipe.Backend), gone...)
 	rows, ids := map[int64]bool{}, map[string]bool{}
 	for i := range all {
 		rows[all[i].Row], ids[all[i].RequestID] = true, true

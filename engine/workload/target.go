@@ -1,4 +1,4 @@
-package engine
+package workload
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
-	raw = withoutSecrets(raw)
+	raw = WithoutSecrets(raw)
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
 		return Target{}, fmt.Errorf("--url %q: not an address; want host:port or http://host:port", raw)
@@ -77,8 +77,8 @@ func (t *Target) PostTo(path string) {
 	}
 }
 
-// urlFor is where a request goes whose API has the path own: the run's, or that of whole answers beside that of streams.
-func (t *Target) urlFor(own string) string {
+// URLFor is where a request goes whose API has the path own: the run's, or that of whole answers beside that of streams.
+func (t *Target) URLFor(own string) string {
 	path := t.Path
 	if before, ok := strings.CutSuffix(path, t.own); ok && t.own != "" {
 		path = before + own
@@ -86,8 +86,8 @@ func (t *Target) urlFor(own string) string {
 	return t.URL + path
 }
 
-// withoutSecrets is what a message may show of a URL: no user, no password, no query.
-func withoutSecrets(raw string) string {
+// WithoutSecrets is what a message may show of a URL: no user, no password, no query.
+func WithoutSecrets(raw string) string {
 	raw, _, _ = strings.Cut(raw, "?")
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
