@@ -3,6 +3,8 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 )
@@ -151,4 +153,109 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 			}
 		}
 	}
+}
+
+// freshNumbers gives clones numbers of their own for those of a trace, such as block ids. Mostly a clone's number is the
+// recorded one and a step times the clone's; where the recorded ones are too large for that, such as hashes, they are counted
+// through, and clones get a range that the trace leaves free.
+type freshNumbers struct {
+	step   uint64
+	places map[uint64]uint64 // of recorded numbers; nil where there is a step
+	first  uint64            // of the free range
+}
+
+// newFresh looks at the numbers of a trace, none above the limit, and makes ready for clones 1 to clones.
+func newFresh(all iter.Seq[uint64], clones int32, limit uint64) (*freshNumbers, error) {
+	largest := uint64(0)
+	for n := range all {
+		largest = max(largest, n)
+	}
+	if largest < limit/(uint64(clones)+1) {
+		return &freshNumbers{step: largest + 1}, nil
+	}
+	f := &freshNumbers{places: map[uint64]uint64{}}
+	for n := range all {
+		if _, known := f.places[n]; !known {
+			f.places[n] = uint64(len(f.places))
+		}
+	}
+	need := uint64(len(f.places)) * uint64(clones)
+	for _, n := range slices.Sorted(maps.Keys(f.places)) {
+		if n-f.first >= need {
+			return f, nil
+		}
+		f.first = n + 1 // behind the largest of all it is 0 again, which the largest stands behind
+	}
+	if f.first == 0 || f.first > limit || limit-f.first < need {
+		return nil, fmt.Errorf("numbers up to %d leave no room for %d more", largest, need)
+	}
+	return f, nil
+}
+
+// of is what a clone, from 1 on, has for a recorded number.
+func (f *freshNumbers) of(n uint64, clone int32) uint64 {
+	if f.places == nil {
+		return n + uint64(clone)*f.step
+	}
+	return f.first + uint64(clone-1)*uint64(len(f.places)) + f.places[n]
+}
+
+// Repeat is the trace n times in a row, at least once: each repetition begins one mean gap after the end of the one before
+// and asks for the same content, also where that is unique to a row. Rows, chats and sessions keep their numbers.
+//
+// So that caches can be modelled, the unique rest of a prompt gets block ids that no other row has.
+func (t *Trace) Repeat(n int) (*Trace, error) {
+	if n == 1 {
+		return t, nil
+	}
+	rows := t.Len()
+	period := t.SpanNS()
+	if rows > 1 {
+		period += int64(math.Round(float64(t.SpanNS()) / float64(rows-1)))
+	}
+	switch {
+	case n < 1:
+		return nil, fmt.Errorf("repeating a trace %d times; want at least once", n)
+	case rows > math.MaxInt32/n:
+		return nil, fmt.Errorf("repeating %d rows %d times makes more than %d", rows, n, math.MaxInt32)
+	case period > math.MaxInt64/int64(n):
+		return nil, fmt.Errorf("repeated %d times, the trace lasts longer than %d years", n, math.MaxInt64/int64(365*24*3600*1e9))
+	}
+	order := make([]int32, n*rows)
+	for i := range order {
+		order[i] = int32(i % rows)
+	}
+	out := t.chosen(order)
+	var err error
+	if out.ids, err = t.named(); err != nil {
+		return nil, err
+	}
+	out.ids.rows = slices.Repeat(out.ids.rows, n)
+	for i := range out.ArrivalNS {
+		out.ArrivalNS[i] += int64(i/rows) * period
+	}
+	return out, nil
+}
+
+// named is the ids of all rows, where every block has one; new ones follow the largest.
+func (t *Trace) named() (all idStore, err error) {
+	var next uint64 // the largest so far
+	for i := range t.Len() {
+		for _, id := range t.Blocks(i) {
+			next = max(next, id)
+		}
+	}
+	var ids []uint64
+	for i := range t.Len() {
+		ids = append(ids[:0], t.Blocks(i)...)
+		for len(ids) < blocksOf(t.InputTokens[i], t.BlockTokens) {
+			if next == math.MaxUint64 {
+				return all, fmt.Errorf("a block id of %d leaves none for what is unique to a row", next)
+			}
+			next++
+			ids = append(ids, next)
+		}
+		all.add(ids)
+	}
+	return all, nil
 }

@@ -1,0 +1,151 @@
+package trace
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// azure is the format of the Azure LLM inference traces of 2023 and 2024:
+//
+//	TIMESTAMP,ContextTokens,GeneratedTokens
+//	2023-11-16 18:17:03.9799600,4808,10
+//	2024-05-10 00:00:00.009930+00:00,2162,5
+//
+// as https://github.com/Azure/AzurePublicDataset says (AzureLLMInferenceDataset2023.md and 2024.md). There are no block ids:
+// every prompt is unique to its row.
+func azure() *format {
+	return &format{
+		name:        "azure",
+		csv:         true,
+		unit:        time.Second,
+		dates:       true,
+		surely:      true,
+		blockTokens: noBlocks,
+		names:       fieldNames{timestampField: "TIMESTAMP", inputField: "ContextTokens", outputField: "GeneratedTokens"},
+		required:    setOf(timestampField, inputField, outputField),
+		head:        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+		appendRow:   appendAzure,
+	}
+}
+
+// startOfDates is where dates are written from: a Trace does not keep that of its first request.
+func startOfDates() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) }
+
+// appendAzure writes a row. Seven digits of a second are written, or nine where seven would not be exact.
+func appendAzure(dst []byte, t *Trace, i int) []byte {
+	at := startOfDates().Add(time.Duration(t.ArrivalNS[i]))
+	layout := "2006-01-02 15:04:05.0000000"
+	if t.ArrivalNS[i]%100 != 0 {
+		layout += "00"
+	}
+	dst = append(at.AppendFormat(dst, layout), ',')
+	dst = append(strconv.AppendInt(dst, int64(t.InputTokens[i]), 10), ',')
+	return strconv.AppendInt(dst, int64(t.OutputTokens[i]), 10)
+}
+
+// burstGPT is the format of the BurstGPT traces:
+//
+//	Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+//	5,17,3.1,ChatGPT,472,18,490,Conversation log
+//
+// as https://github.com/HPMLL/BurstGPT says; older files have neither Session ID nor Elapsed time. Timestamps are seconds. A
+// request without response tokens failed when it was recorded. There are no block ids: every prompt is unique to its row.
+func burstGPT() *format {
+	return &format{
+		name:        "burstgpt",
+		csv:         true,
+		unit:        time.Second,
+		surely:      true,
+		failures:    true,
+		blockTokens: noBlocks,
+		names:       fieldNames{timestampField: "Timestamp", inputField: "Request tokens", outputField: "Response tokens", typeField: "Log Type", sessionField: "Session ID"},
+		required:    setOf(timestampField, inputField, outputField),
+		head:        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
+		appendRow:   appendBurstGPT,
+	}
+}
+
+// appendBurstGPT writes a row, with nothing for what a Trace does not know: elapsed time and model.
+func appendBurstGPT(dst []byte, t *Trace, i int) []byte {
+	dst = append(appendDecimal(dst, t.ArrivalNS[i], 9), ',')
+	if t.Session != nil && t.Session[i] >= 0 {
+		dst = strconv.AppendInt(dst, t.Session[i], 10)
+	}
+	dst = append(dst, ",,,"...)
+	input, output := int64(t.InputTokens[i]), int64(t.OutputTokens[i])
+	for _, n := range []int64{input, output, input + output} {
+		dst = append(strconv.AppendInt(dst, n, 10), ',')
+	}
+	if t.Type != nil {
+		dst = appendCell(dst, t.Types[t.Type[i]])
+	}
+	return dst
+}
+
+// date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00.
+func (p *rowParser) date(cell []byte) error {
+	at, ok := parseDate(cell)
+	if !ok {
+		return &rowError{fmt.Sprintf("%s is %s, not a date", p.format.names[timestampField], quote(cell)),
+			"write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00"}
+	}
+	if at.Unix() < 0 || at.Unix() >= math.MaxInt64/int64(time.Second) {
+		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)), "it must be from 1970 to 2262"}
+	}
+	p.row.timeNS = at.UnixNano()
+	return nil
+}
+
+// parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits beyond
+// the ns are cut off. Unlike [time.Parse] it allocates nothing.
+func parseDate(b []byte) (time.Time, bool) {
+	const form = "0000-00-00 00:00:00"
+	if len(b) < len(form) {
+		return time.Time{}, false
+	}
+	var part [6]int // year to second
+	at := 0
+	for i, c := range []byte(form) {
+		switch {
+		case c == '0' && isDigit(b[i]):
+			part[at] = part[at]*10 + int(b[i]-'0')
+		case c != '0' && (c == b[i] || c == ' ' && b[i] == 'T'):
+			at++
+		default:
+			return time.Time{}, false
+		}
+	}
+	b = b[len(form):]
+	ns := 0
+	if len(b) > 1 && b[0] == '.' && isDigit(b[1]) {
+		b = b[1:]
+		for unit := int(time.Second) / 10; len(b) > 0 && isDigit(b[0]); unit /= 10 {
+			ns += int(b[0]-'0') * unit
+			b = b[1:]
+		}
+	}
+	zone, ok := parseZone(b)
+	t := time.Date(part[0], time.Month(part[1]), part[2], part[3], part[4], part[5], ns, time.UTC)
+	ok = ok && int(t.Month()) == part[1] && t.Day() == part[2] && part[3] < 24 && part[4] < 60 && part[5] < 60
+	return t.Add(-zone), ok
+}
+
+// parseZone reads how far east of UTC a zone lies: +01:00, Z or nothing.
+func parseZone(b []byte) (time.Duration, bool) {
+	if len(b) == 0 || string(b) == "Z" {
+		return 0, true
+	}
+	if len(b) != len("+01:00") || b[0] != '+' && b[0] != '-' || b[3] != ':' || !isDigit(b[1]) || !isDigit(b[2]) || !isDigit(b[4]) || !isDigit(b[5]) {
+		return 0, false
+	}
+	hours, minutes := int(b[1]-'0')*10+int(b[2]-'0'), int(b[4]-'0')*10+int(b[5]-'0')
+	east := time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if b[0] == '-' {
+		east = -east
+	}
+	return east, hours <= 24 && minutes < 60
+}
+
+func isDigit(c byte) bool { return c-'0' <= 9 }
