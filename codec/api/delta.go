@@ -1,5 +1,7 @@
 package api
 
+import "bytes"
+
 // Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it: the chunk
 // before makes the next one cheaper to read.
 type Delta struct {
@@ -60,4 +62,72 @@ func (d *Delta) HasUsage() bool {
 // plain reports a Delta that says nothing but that there is text.
 func (d *Delta) plain() bool {
 	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
+}
+
+// maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
+const maxFinishBytes = 64
+
+// intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and SGLang's, TGI's,
+// DeepSeek's, those of OpenAI's responses, of Triton's vLLM backend (None while there is none) and Anthropic's.
+func intern(reason []byte) string {
+	for _, known := range [...]string{
+		"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "repetition", "eos_token", "stop_sequence",
+		"insufficient_system_resource", "completed", "incomplete", "max_output_tokens", "None", "tool_use", "end_turn", "max_tokens",
+	} {
+		if string(reason) == known {
+			return known
+		}
+	}
+	if len(reason) > maxFinishBytes {
+		reason = reason[:maxFinishBytes]
+	}
+	return string(reason)
+}
+
+// repeatBytes bounds the chunk that is remembered; usual ones have 200 to 300 bytes, with logprobs thousands.
+const repeatBytes = 512
+
+// repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, so most need no parsing: bytes
+// that are equal up to the text and after it, around a text that is not empty and ends nowhere else, mean the same.
+type repeat struct {
+	chunk    [repeatBytes]byte
+	size     int
+	from, to int // the text, without its quotes; to = 0: nothing is remembered
+
+	choices uint64
+	answer  bool // the text is the answer's: not reasoning, nor a tool's
+	tool    bool // a choice calls a tool
+}
+
+// matches reports whether data is the remembered chunk with another text.
+func (r *repeat) matches(data []byte) bool {
+	head, tail := r.chunk[:r.from], r.chunk[r.to:r.size]
+	end := len(data) - len(tail)
+	if r.to == 0 || end <= len(head) || !bytes.HasPrefix(data, head) || string(data[end:]) != string(tail) {
+		return false
+	}
+	if plain(data, len(head)) == end {
+		return true
+	}
+	s := scanner{b: data, i: len(head) - 1} // at the opening quote; tail begins with the closing one
+	_, _ = s.quoted()
+	return s.bad == "" && s.i == end+1
+}
+
+// tell says of a chunk that matches whose text it has.
+func (r *repeat) tell(data []byte, d *Delta) {
+	d.Choices, d.Tool = r.choices, r.tool
+	if r.answer {
+		d.Content = data[r.from : len(data)-(r.size-r.to)]
+	}
+}
+
+// remember notes a chunk whose whole meaning, in d, is that data[from:to] is some text of a choice. Where the answer's text is
+// another one beside it, there would be two that change.
+func (r *repeat) remember(data []byte, from, to int, d *Delta) {
+	answer := len(d.Content) > 0 && &d.Content[0] == &data[from]
+	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {
+		return
+	}
+	r.size, r.from, r.to, r.choices, r.answer, r.tool = copy(r.chunk[:], data), from, to, d.Choices, answer, d.Tool
 }

@@ -7,7 +7,11 @@
 // a read (kept over Reset) and the error that ends a broken response.
 package http1
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // MaxHeadBytes bounds a response head, interim heads included, and separately the trailers. Servers keep theirs far smaller
 // (nginx sends at most 8 KiB a buffer, Node 16 KiB in all); net/http's transport takes 10 MiB.
@@ -123,4 +127,67 @@ func (r *Response) EOF() error {
 		r.err = fmt.Errorf("%w: connection closed inside a chunked body, after %d body bytes", ErrTruncated, r.body)
 	}
 	return r.err
+}
+
+// keptHeader is a header whose value outlives the bytes it came in.
+type keptHeader struct {
+	lower string
+	value []byte
+	set   bool
+}
+
+func (k *keptHeader) clear() { k.value, k.set = k.value[:0], false }
+
+// Keep makes Kept return the named headers of this response and, over Reset, of later ones. Call it before the first Scan.
+func (r *Response) Keep(names ...string) {
+	r.kept = r.kept[:0]
+	for _, name := range names {
+		r.kept = append(r.kept, keptHeader{lower: strings.ToLower(name)})
+	}
+}
+
+// Kept returns the value of the i-th header named to Keep (the first, where it came twice), valid until Reset; nil if it did
+// not come, or was not named.
+func (r *Response) Kept(i int) []byte {
+	if i >= len(r.kept) || !r.kept[i].set {
+		return nil
+	}
+	return r.kept[i].value
+}
+
+func (r *Response) keep(name, value []byte) {
+	for i := range r.kept {
+		if k := &r.kept[i]; !k.set && equalFold(name, k.lower) {
+			k.value, k.set = append(k.value, value...), true
+		}
+	}
+}
+
+// Every error of [Response] wraps one of these.
+var (
+	// ErrNoResponse: the peer closed before the first byte, as a server does with an idle keep-alive connection.
+	ErrNoResponse = errors.New("connection closed before any response byte")
+	// ErrTruncated: the peer closed inside a head or a body whose length it had announced.
+	ErrTruncated = errors.New("response cut short")
+	// ErrBadHead: the status line or a header is not HTTP/1.
+	ErrBadHead = errors.New("malformed response head")
+	// ErrHeadTooLarge: the head (interim ones included) or the trailers exceed MaxHeadBytes.
+	ErrHeadTooLarge = errors.New("response head too large")
+	// ErrBadLength: Content-Length is not a number, or two of them differ.
+	ErrBadLength = errors.New("bad Content-Length")
+	// ErrBadChunk: the chunked framing is broken.
+	ErrBadChunk = errors.New("malformed chunked body")
+	// ErrUnsupported: a transfer or content coding that was never asked for.
+	ErrUnsupported = errors.New("unsupported coding")
+)
+
+// maxQuoted bounds how much of the peer's bytes an error message repeats.
+const maxQuoted = 80
+
+// fail makes the response useless from here on; the first failure stays.
+func (r *Response) fail(sentinel error, what string, culprit []byte) {
+	if len(culprit) > maxQuoted {
+		culprit = culprit[:maxQuoted]
+	}
+	r.err = fmt.Errorf("%w: %s %q", sentinel, what, culprit)
 }

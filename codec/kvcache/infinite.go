@@ -9,6 +9,8 @@
 // 40 bytes each.
 package kvcache
 
+import "hash/maphash"
+
 // Infinite is an ideal prefix cache of unlimited size: what it holds for a
 // prompt is the most that any server could reuse.
 type Infinite struct {
@@ -86,4 +88,132 @@ func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, whole bool
 		c.ends[last] = struct{}{}
 	}
 	return shared, whole
+}
+
+// Prompts are the prompts of many requests, taken apart once for any number of
+// Fleets: each is a list of blocks by number, where a block is what it has
+// together with all before it. When all are added, any number of goroutines may
+// read them. They take 4 bytes for each block of each prompt, and 24 to 40 for
+// each distinct one.
+type Prompts struct {
+	blockTokens int // tokens that one hash id stands for
+	head        int // template tokens before every text
+	prefixes    *tree
+	alone       uint64 // blocks that belong to one prompt only
+	seed        maphash.Seed
+	first       []int // prompt i's blocks begin at first[i]
+	blocks      []uint32
+	ends        []ending
+}
+
+// ending is what a prompt has besides its blocks.
+type ending struct {
+	total  int32 // tokens as the server counts them
+	shared int32 // tokens of the blocks that other prompts can have, head and tail left out
+	text   bool
+}
+
+// A prompt whose text alone is known is cut into pieces of so many bytes, which
+// count as so many tokens: of English text a token is about 4 bytes.
+const (
+	pieceBytes  = 64
+	pieceTokens = 16
+)
+
+// NewPrompts begins a list of prompts with hash ids of blockTokens tokens, at
+// least 1, and head template tokens before the text of each.
+func NewPrompts(blockTokens, head int) *Prompts {
+	if blockTokens < 1 || head < 0 {
+		panic("BUG: kvcache: a block of less than one token or a head below 0")
+	}
+	return &Prompts{blockTokens: blockTokens, head: head, prefixes: newTree(), seed: maphash.MakeSeed(), first: []int{0}}
+}
+
+// Add appends a prompt, given as in Infinite.Expected.
+func (p *Prompts) Add(ids []uint64, tokens, total int) {
+	known := max(0, min(tokens, total-p.head, len(ids)*p.blockTokens))
+	node := uint32(0)
+	if p.head > 0 {
+		node = p.extend(node, 0, p.head)
+	}
+	inNode := 0
+	for at := 0; at < known; at += inNode {
+		inNode = min(p.blockTokens, known-at)
+		node = p.extend(node, ids[at/p.blockTokens], inNode)
+	}
+	switch rest := total - p.head - known; {
+	case rest > 0 && known == tokens: // equal texts share the template's tail
+		p.extend(node|tail, uint64(inNode), rest)
+	case rest > 0:
+		p.extend(tail, p.alone, rest)
+		p.alone++
+	}
+	p.end(ending{total: int32(total), shared: int32(known)})
+}
+
+// AddText appends a prompt of which no tokens are known, by its text. It takes
+// part in the choice of an instance, and in no count of tokens.
+func (p *Prompts) AddText(text []byte) {
+	node, tokens := uint32(0), 0
+	for at := 0; at+pieceBytes <= len(text); at += pieceBytes {
+		node = p.extend(node, maphash.Bytes(p.seed, text[at:at+pieceBytes]), pieceTokens)
+		tokens += pieceTokens
+	}
+	p.end(ending{total: int32(tokens) + 1, shared: int32(tokens), text: true})
+}
+
+func (p *Prompts) extend(parent uint32, id uint64, tokens int) uint32 {
+	node, _ := p.prefixes.extend(parent, id, uint32(tokens))
+	p.blocks = append(p.blocks, node)
+	return node
+}
+
+func (p *Prompts) end(e ending) {
+	p.ends = append(p.ends, e)
+	p.first = append(p.first, len(p.blocks))
+}
+
+// Len is how many prompts there are.
+func (p *Prompts) Len() int { return len(p.ends) }
+
+// Tokens is the length of prompt i as the server counts it; 0 where only its
+// text is known.
+func (p *Prompts) Tokens(i int) int {
+	if p.ends[i].text {
+		return 0
+	}
+	return int(p.ends[i].total)
+}
+
+// headOf is how many template tokens precede prompt i.
+func (p *Prompts) headOf(i int) int {
+	if p.ends[i].text {
+		return 0
+	}
+	return p.head
+}
+
+// of is prompt i's blocks.
+func (p *Prompts) of(i int) []uint32 { return p.blocks[p.first[i]:p.first[i+1]] }
+
+// distinct is one more than the largest number of a block.
+func (p *Prompts) distinct() int { return len(p.prefixes.nodes) }
+
+// most is how many tokens of a block any prompt has.
+func (p *Prompts) most(block uint32) int32 { return int32(p.prefixes.nodes[block].longest) }
+
+// upTo is how many tokens prompt i's first n blocks have.
+func (p *Prompts) upTo(i, n int) int {
+	e := &p.ends[i]
+	switch {
+	case n == 0:
+		return 0
+	case e.text:
+		return n * pieceTokens
+	case n == p.first[i+1]-p.first[i]:
+		return int(e.total)
+	case p.head > 0:
+		return p.head + min((n-1)*p.blockTokens, int(e.shared))
+	}
+	return min(n*p.blockTokens, int(e.shared))
 }

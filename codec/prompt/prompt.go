@@ -11,6 +11,8 @@
 // but the growth of the caller's slice.
 package prompt
 
+import "encoding/binary"
+
 // Spec describes one prompt.
 type Spec struct {
 	// Blocks holds the hash ids of the prompt's blocks, in order. Ids beyond
@@ -55,3 +57,87 @@ func (s Spec) split() (blocks, partial, unique int) {
 	}
 	return blocks, 0, rest
 }
+
+// fill writes the tokens from position from up to n of the run key to the front
+// of out and returns what lies behind them. It may scribble over the bytes that
+// follow inside out, which later tokens write again.
+func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
+	p := from
+	for ; p < n && p%columns != 0; p++ {
+		out = w.writeToken(out, key, p)
+	}
+	groups := w.writeGroups(out, key, p/columns, n/columns)
+	out, p = out[groups*w.group:], p+groups*columns
+	for ; p < n; p++ {
+		out = w.writeToken(out, key, p)
+	}
+	return out
+}
+
+// writeGroups writes the groups of four tokens from number g up to end, each
+// token with one store of 8 bytes whose surplus the next one overwrites, while
+// out has room for the surplus. It returns how many groups it wrote.
+func (w *writer) writeGroups(out []byte, key uint64, g, end int) (written int) {
+	a, b, c, d := w.columns[0].slots, w.columns[1].slots, w.columns[2].slots, w.columns[3].slots
+	atB, atC, atD := w.offset[1], w.offset[2], w.offset[3]
+	reach := atD + slotBytes // bytes that a group's four stores touch
+	from := g
+	for ; g < end && len(out) >= reach; g++ {
+		bits := draw(key, uint64(g))
+		binary.LittleEndian.PutUint64(out, pick(a, bits))
+		binary.LittleEndian.PutUint64(out[atB:], pick(b, bits>>drawBits))
+		binary.LittleEndian.PutUint64(out[atC:], pick(c, bits>>(2*drawBits)))
+		binary.LittleEndian.PutUint64(out[atD:], pick(d, bits>>(3*drawBits)))
+		out = out[w.group:]
+	}
+	return g - from
+}
+
+// writeToken writes the token at position p and nothing behind it.
+func (w *writer) writeToken(out []byte, key uint64, p int) []byte {
+	j := p % columns
+	var b [slotBytes]byte
+	binary.LittleEndian.PutUint64(b[:], pick(w.columns[j].slots, draw(key, uint64(p/columns))>>(j*drawBits)))
+	n := copy(out, b[:w.columns[j].width])
+	return out[n:]
+}
+
+// writeFirst writes the first token of a prompt, without its separator.
+func (w *writer) writeFirst(out []byte, key uint64) []byte {
+	var b [slotBytes]byte
+	binary.LittleEndian.PutUint64(b[:], pick(w.first.slots, draw(key, 0)))
+	n := copy(out, b[1:w.first.width])
+	return out[n:]
+}
+
+// A block's tokens come from a counter-based generator: draw g of a key is
+// mix(key + g·golden), so any position is reached without the ones before it.
+
+// golden is 2^64 divided by the golden ratio, the odd increment of SplitMix64
+// (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+const golden = 0x9e3779b97f4a7c15
+
+// Domains keep the tokens of hash ids apart from those unique to a row.
+const (
+	blockDomain  = 0x626c6f636b   // "block"
+	uniqueDomain = 0x756e69717565 // "unique"
+)
+
+// mix is the output function of SplitMix64, a bijection: different ids under
+// one seed never share a key.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// keys derives the keys of runs from the seed.
+type keys struct{ block, unique uint64 }
+
+func (k keys) ofBlock(id uint64) uint64   { return mix(k.block ^ id) }
+func (k keys) ofUnique(row uint64) uint64 { return mix(k.unique ^ row) }
+
+// draw returns the 64 random bits from which the four tokens of group g come.
+func draw(key, g uint64) uint64 { return mix(key + g*golden) }

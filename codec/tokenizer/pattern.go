@@ -115,3 +115,185 @@ func newPattern(component string, raw json.RawMessage) (pattern, error) {
 	}
 	return nil, fmt.Errorf(`%s: %w`, component, errors.New(`pattern: want {"String": …} or {"Regex": …}`))
 }
+
+// wordClass is Oniguruma's \w: Alphabetic, Mark, Decimal_Number and
+// Connector_Punctuation, for use inside a class. What is alphabetic without
+// being a letter, mark or letter number are the circled and squared letters.
+const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u24B6-\u24E9`
+
+// translator rewrites a pattern from Ruby's syntax to .NET's, which regexp2
+// reads. Most of it is the same in both. What differs and occurs is rewritten;
+// what differs and does not occur is refused, since it would match something
+// else without a word.
+type translator struct {
+	in   string
+	at   int
+	out  strings.Builder
+	atom int   // where in out the last atom begins
+	open []int // where in out the open groups begin
+}
+
+func translate(source string) (string, error) {
+	t := translator{in: source}
+	for t.at < len(t.in) {
+		if err := t.step(); err != nil {
+			return "", err
+		}
+	}
+	return t.out.String(), nil
+}
+
+// refuse says what at the current place is not known.
+func (t *translator) refuse(what string) error {
+	return unsupported("regular expression", fmt.Sprintf("%s at byte %d", what, t.at))
+}
+
+// step rewrites one element.
+func (t *translator) step() error {
+	switch c := t.in[t.at]; c {
+	case '\\':
+		t.atom = t.out.Len()
+		return t.escape(false)
+	case '[':
+		t.atom = t.out.Len()
+		return t.class()
+	case '(':
+		return t.group()
+	case ')':
+		if n := len(t.open); n > 0 {
+			t.atom, t.open = t.open[n-1], t.open[:n-1]
+		}
+		t.copy(1)
+	case '^', '$': // of a line in Ruby
+		t.atom = t.out.Len()
+		t.out.WriteString("(?m:" + string(c) + ")")
+		t.at++
+	case '{':
+		return t.interval()
+	case '*', '+', '?', '|':
+		t.copy(1)
+	default:
+		t.atom = t.out.Len()
+		t.copy(1)
+		for t.at < len(t.in) && t.in[t.at]&0xC0 == 0x80 { // the rest of a character
+			t.copy(1)
+		}
+	}
+	return nil
+}
+
+func (t *translator) copy(n int) {
+	t.out.WriteString(t.in[t.at : t.at+n])
+	t.at += n
+}
+
+// escape rewrites what begins with a backslash.
+func (t *translator) escape(inClass bool) error {
+	if t.at+1 == len(t.in) {
+		return t.refuse("a lone backslash")
+	}
+	c := t.in[t.at+1]
+	switch {
+	case c == 'w' && inClass:
+		t.out.WriteString(wordClass)
+		t.at += 2
+	case c == 'w' || c == 'W' && !inClass:
+		t.out.WriteString(map[byte]string{'w': "[", 'W': "[^"}[c] + wordClass + "]")
+		t.at += 2
+	case c == 'p' || c == 'P':
+		end := strings.IndexByte(t.in[t.at:], '}')
+		if end < 0 || !strings.HasPrefix(t.in[t.at+2:], "{") {
+			return t.refuse("a property without braces")
+		}
+		t.property(t.in[t.at : t.at+end+1])
+	case strings.IndexByte("sSdDnrtfux", c) >= 0 || c < 0x80 && !isWordByte(c):
+		t.copy(2)
+	default:
+		return t.refuse(fmt.Sprintf(`\%c`, c))
+	}
+	return nil
+}
+
+// property copies \p{…}; Ruby writes its negation as \p{^…} too.
+func (t *translator) property(p string) {
+	t.at += len(p)
+	if name, negated := strings.CutPrefix(p, `\p{^`); negated {
+		p = `\P{` + name
+	}
+	t.out.WriteString(p)
+}
+
+// class rewrites a character class up to its end.
+func (t *translator) class() error {
+	t.copy(1)
+	if strings.HasPrefix(t.in[t.at:], "^") {
+		t.copy(1)
+	}
+	for first := true; t.at < len(t.in); first = false {
+		switch rest := t.in[t.at:]; {
+		case rest[0] == ']' && first:
+			return t.refuse("an empty class")
+		case rest[0] == ']':
+			t.copy(1)
+			return nil
+		case rest[0] == '\\':
+			if err := t.escape(true); err != nil {
+				return err
+			}
+		case rest[0] == '[' || strings.HasPrefix(rest, "&&"):
+			return t.refuse("a class inside a class")
+		default:
+			t.copy(1)
+		}
+	}
+	return t.refuse("a class without end")
+}
+
+// group rewrites the head of a group.
+func (t *translator) group() error {
+	rest := t.in[t.at:]
+	for _, head := range []string{"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"} {
+		if strings.HasPrefix(rest, head) {
+			t.open = append(t.open, t.out.Len())
+			t.copy(len(head))
+			return nil
+		}
+	}
+	if strings.HasPrefix(rest, "(?i)") && t.at == 0 {
+		t.copy(len("(?i)"))
+		return nil
+	}
+	if strings.HasPrefix(rest, "(?") {
+		return t.refuse(fmt.Sprintf("the group %.4q", rest))
+	}
+	t.open = append(t.open, t.out.Len())
+	t.copy(1)
+	return nil
+}
+
+// interval rewrites {n,m}. A plus behind it repeats it in Ruby and makes it
+// possessive in .NET; {,m} is literal in .NET.
+func (t *translator) interval() error {
+	end := strings.IndexByte(t.in[t.at:], '}')
+	if end < 0 || strings.Trim(t.in[t.at+1:t.at+end], "0123456789,") != "" || end == 1 {
+		return t.refuse("a brace")
+	}
+	bounds := t.in[t.at+1 : t.at+end]
+	t.at += end + 1
+	if strings.HasPrefix(bounds, ",") {
+		bounds = "0" + bounds
+	}
+	if !strings.HasPrefix(t.in[t.at:], "+") {
+		t.out.WriteString("{" + bounds + "}")
+		return nil
+	}
+	t.at++
+	all := t.out.String()
+	t.out.Reset()
+	t.out.WriteString(all[:t.atom] + "(?:" + all[t.atom:] + "{" + bounds + "})+")
+	return nil
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+}

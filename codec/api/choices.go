@@ -144,3 +144,58 @@ func (p *parser) function(c *content) {
 		}
 	}
 }
+
+// chat is OpenAI's chat completions API with the prompt as one user message.
+func chat() kind {
+	s := openAI()
+	s.text, s.messages = frame{`"messages":[{"role":"user","content":"`, `"}]`}, frame{`"messages":[`, `]`}
+	return kind{
+		name: "chat", path: "/v1/chat/completions", shape: s, reads: choices,
+		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+	}
+}
+
+// completions is OpenAI's legacy completions API, which takes token ids, as vLLM, SGLang and llama.cpp serve it.
+func completions() kind {
+	s := openAI()
+	s.text, s.tokenIDs = frame{`"prompt":"`, `"`}, frame{`"prompt":[`, `]`}
+	return kind{
+		name: "completions", path: "/v1/completions", shape: s, reads: choices,
+		traits: Traits{TokenIDs: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+	}
+}
+
+// openAI is what completions and chat have in common; vLLM and SGLang take min_tokens and ignore_eos.
+func openAI() shape {
+	return shape{
+		most: []string{"max_tokens"}, alias: []string{"max_completion_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+		stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
+	}
+}
+
+// embeddings is OpenAI's embeddings API, which reads a prompt and says nothing.
+func embeddings() kind {
+	return kind{
+		name: "embeddings", path: "/v1/embeddings", reads: embeddingsAnswer,
+		shape:  shape{text: frame{`"input":"`, `"`}, tokenIDs: frame{`"input":[`, `]`}},
+		traits: Traits{TokenIDs: true, Made: true, Model: true, Marks: true, Counts: true},
+	}
+}
+
+// embeddingsDocument reads an answer, which is finished where it has vectors. Some servers count completion tokens, 0.
+func (p *parser) embeddingsDocument() {
+	for key, ok := p.key(); ok; key, ok = p.key() {
+		switch string(key) {
+		case "data":
+			for more := p.array() && p.element(); more; more = p.element() {
+				p.skip()
+				p.d.Done = true
+			}
+		case "usage":
+			p.usage()
+			p.d.CompletionTokens = -1
+		default:
+			p.common(key)
+		}
+	}
+}
