@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/probe"
 )
 
 // chooseAPI decides how the requests are put, as what is in them has it.
@@ -61,7 +61,7 @@ func (o *options) chooseAPI(l *literals) error {
 		return fmt.Errorf("--warmup: --api %s posts whole bodies, and none can be made for it", o.api)
 	case o.overhead != nil && !o.traits.Template:
 		return fmt.Errorf("--chat-overhead: --api %s has no template", o.api)
-	case o.cold == engine.ColdSalt && !o.traits.Salt:
+	case o.cold == probe.ColdSalt && !o.traits.Salt:
 		return fmt.Errorf("--cold salt: --api %s has no cache_salt; use --cold flush or off", o.api)
 	}
 	return o.resend.Validate(o.api, o.traits)

@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/probe"
 )
 
 // The values of --too-long.
@@ -74,7 +74,7 @@ func (r *replay) askedModels() map[string][]int32 {
 }
 
 // noteUnlisted names models that requests ask for and a server does not list, each once.
-func (r *replay) noteUnlisted(url string, models engine.Models, asked map[string][]int32) {
+func (r *replay) noteUnlisted(url string, models probe.Models, asked map[string][]int32) {
 	flag := "--model "
 	if r.literals.payloads > 0 {
 		flag = "--extra-inputs model:"

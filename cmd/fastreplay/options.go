@@ -16,6 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -49,7 +50,7 @@ type options struct {
 	tooLong       string
 	extraInputs   []string
 	extra         json.RawMessage // what they say
-	cold          engine.Cold
+	cold          probe.Cold
 
 	tokenizer     string
 	proof         struct{ verify, overhead, capacity string } // as given; what they say is below
@@ -159,7 +160,7 @@ func (o *options) addRequestFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
 	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
-	f.StringVar((*string)(&o.cold), "cold", string(engine.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
+	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
 }
 
 // addProofFlags are about the proof that prompts and cache hits are right.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -72,7 +72,7 @@ func (r *replay) askHead(ctx context.Context, added int) (o workload.Overhead, o
 		return o, "/tokenize", nil
 	case ctx.Err() != nil:
 		return o, "", ctx.Err()
-	case errors.Is(err, engine.ErrTemplateChanges):
+	case errors.Is(err, probe.ErrTemplateChanges):
 		return o, "", fmt.Errorf("%w; fix the template, replay with --api completions, or give --chat-overhead HEAD,TAIL if only the tail changes", err)
 	case !r.o.traits.Template:
 		return workload.Overhead{Head: added}, "without a template they can only come first", nil

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/probe"
 )
 
 // probed is what the servers said before the start.
@@ -25,7 +25,7 @@ const unprobedModel = "model"
 // probe asks the servers what the run must know: that they live, the model, the overhead, and how to start cold.
 func (r *replay) probe(ctx context.Context) error {
 	r.probed.model = r.o.model
-	if r.o.cold == engine.ColdSalt && r.literals.onlyPayloads() {
+	if r.o.cold == probe.ColdSalt && r.literals.onlyPayloads() {
 		return errors.New("--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one into each with --extra-inputs cache_salt:… and --cold off")
 	}
 	if r.o.noProbe || r.o.dryRun {
@@ -102,10 +102,10 @@ func (r *replay) skipProbe() {
 		return
 	}
 	switch r.o.cold {
-	case engine.ColdFlush:
+	case probe.ColdFlush:
 		r.probed.flushed = true // startCold flushes, or fails
-	case engine.ColdSalt:
-		r.probed.salt = engine.NewSalt()
+	case probe.ColdSalt:
+		r.probed.salt = probe.NewSalt()
 		r.noteUnsalted()
 	default:
 		r.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
@@ -115,18 +115,18 @@ func (r *replay) skipProbe() {
 // chooseCold decides how the run starts with a cold cache.
 func (r *replay) chooseCold(ctx context.Context) error {
 	cold := r.o.cold
-	if cold == engine.ColdFlush || cold == engine.ColdAuto {
+	if cold == probe.ColdFlush || cold == probe.ColdAuto {
 		path, err := r.prober.Flush(ctx)
 		if err == nil {
 			r.probed.flushed = true
 			r.say.line("cold: the servers flush their prefix caches before the start (%s)", path)
 			return nil
 		}
-		if cold == engine.ColdFlush || ctx.Err() != nil {
+		if cold == probe.ColdFlush || ctx.Err() != nil {
 			return err
 		}
 	}
-	if cold == engine.ColdOff {
+	if cold == probe.ColdOff {
 		r.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	}
@@ -148,23 +148,23 @@ func (r *replay) noteUnsalted() {
 	}
 }
 
-func (r *replay) trySalt(ctx context.Context, cold engine.Cold) error {
+func (r *replay) trySalt(ctx context.Context, cold probe.Cold) error {
 	works, seen, err := r.prober.SaltWorks(ctx, r.source)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && cold == engine.ColdSalt:
+	case err != nil && cold == probe.ColdSalt:
 		return fmt.Errorf("--cold salt: %w", err)
 	case err != nil:
 		r.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers neither flush nor take a cache_salt (%v); blocks of earlier runs with this seed may still be cached", err)
 		return nil
-	case seen && !works && cold == engine.ColdSalt:
+	case seen && !works && cold == probe.ColdSalt:
 		return fmt.Errorf("--cold salt: %s ignores cache_salt: a prompt hits the cache in spite of another salt", r.work.Targets[0].URL)
 	case seen && !works:
 		r.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush and ignore cache_salt; blocks of earlier runs with this seed may still be cached")
 		return nil
 	}
-	r.probed.salt = engine.NewSalt()
+	r.probed.salt = probe.NewSalt()
 	r.noteUnsalted()
 	switch {
 	case seen:

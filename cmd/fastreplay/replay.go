@@ -21,6 +21,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -79,7 +80,7 @@ type replay struct {
 	source    prompt.Source
 	tokenizer *tokenizer.Tokenizer // nil where none was given
 	secrets   []http1.Header
-	prober    *engine.Prober
+	prober    *probe.Prober
 	probed    probed
 	mock      *embeddedMock
 	runID     string

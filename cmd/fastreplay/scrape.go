@@ -12,6 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
@@ -53,7 +54,7 @@ func (f *scrapeFlags) check() error {
 		return errors.New("--scrape-interval: --scrape is off")
 	}
 	for _, url := range f.urls {
-		if err := engine.CheckScrapeURL(url); err != nil {
+		if err := probe.CheckScrapeURL(url); err != nil {
 			return err
 		}
 	}
@@ -78,7 +79,7 @@ func (r *replay) checkMetrics(ctx context.Context) error {
 }
 
 // readServers reads every page once. silent says why pages that are not demanded cannot be.
-func (r *replay) readServers(ctx context.Context) (s *engine.Scraper, silent []error, err error) {
+func (r *replay) readServers(ctx context.Context) (s *probe.Scraper, silent []error, err error) {
 	f := &r.o.scrape
 	s, silent, err = r.prober.Scraper(ctx, f.urls, f.interval)
 	switch {
@@ -93,7 +94,7 @@ func (r *replay) readServers(ctx context.Context) (s *engine.Scraper, silent []e
 
 // serverWatch takes the samples of a run to disk and sums them up. The scraper calls sample, one call at a time.
 type serverWatch struct {
-	scraper *engine.Scraper // nil = nobody is read
+	scraper *probe.Scraper // nil = nobody is read
 	every   time.Duration
 	file    *report.SampleWriter
 	err     error // of writing; known from end on

@@ -13,7 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
@@ -42,7 +42,7 @@ func (r *replay) aim(ctx context.Context) error {
 	if r.o.pacing.given("timeout") {
 		timeout = r.o.timeout
 	}
-	r.prober = &engine.Prober{
+	r.prober = &probe.Prober{
 		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: timeout, Waiting: r.say.waiting,
 		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: r.redactor(), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
@@ -85,7 +85,7 @@ func (r *replay) findTargets(ctx context.Context, path string) ([]workload.Targe
 			return nil, fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", r.o.api, targets[i].URL)
 		}
 	}
-	return targets, engine.Resolve(ctx, targets)
+	return targets, probe.Resolve(ctx, targets)
 }
 
 // modelInPath takes the model from a path that names it, as Triton's do.

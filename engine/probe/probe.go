@@ -1,4 +1,11 @@
-package engine
+// Package probe asks servers what a run needs to know before it starts, and samples their metrics during it: addresses, models, what a
+// server adds to a prompt, the sizes of its prefix caches, cold starts, warm-up requests, and the pages of /metrics.
+//
+// It measures no latency and sends no request of a run. What it finds is written into a workload.Work by its caller.
+//
+// One goroutine uses a Prober, before the run; WarmUp and Scraper start their own. A Scraper samples on one goroutine for each page while
+// the run goes on, away from the senders. All of it allocates as it likes: it is off the hot path.
+package probe
 
 import (
 	"bytes"
