@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // manualFiles are the pages of the manual: Markdown, named after their topics.
@@ -123,8 +125,9 @@ func commandNames(root *cobra.Command) []string {
 
 // nearest says which of names are nearest to a mistyped one: "; did you mean a or b?", "" if none is near.
 func nearest(typed string, names []string) string {
+	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return distance(strings.ToLower(typed), name) > max(2, len(typed)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
+		return distance(typed, name) > max(2, len(typed)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
 	})
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
 	near = slices.Compact(near)
@@ -132,4 +135,45 @@ func nearest(typed string, names []string) string {
 		return ""
 	}
 	return "; did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
+}
+
+// unknownFlag adds the nearest known name to the error about one that is not known.
+func unknownFlag(c *cobra.Command, err error) error {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		return fmt.Errorf("%w%s", err, nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--"))
+	}
+	return err
+}
+
+// nearestFlag names the flag that is nearest to a mistyped one, ours or another tool's; dashes go before it.
+func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near, several := strings.CutPrefix(nearest(typed, names), "; did you mean ")
+	if !several {
+		return "; see `fastreplay --help` and `fastreplay help compat`"
+	}
+	first, _, _ := strings.Cut(strings.TrimSuffix(near, "?"), " or ")
+	return "; did you mean " + dashes + first + "?"
+}
+
+// distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := above
+			if a[i] != b[j] {
+				change++
+			}
+			above = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

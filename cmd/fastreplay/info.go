@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -38,7 +39,7 @@ func placementNotes(f engine.Facts) []string {
 func (r *replay) runInfo(f engine.Facts) metrics.Run {
 	return metrics.Run{
 		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, SenderDied: f.SenderDied, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.shownModel(), Version: buildVersion(), Host: thisHost(), Options: r.hands.options(),
+		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, SenderDied: f.SenderDied, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.shownModel(), Version: buildVersion(), Host: thisHost(), Options: givenFlags(r.line),
 	}
 }
 
@@ -68,11 +69,11 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	return w
 }
 
-// options are the flags as given under our names, but for what may be secret, and which of them a file set.
-func (h *hands) options() map[string]any {
+// givenFlags are the flags as given under our names, but for what may be secret, and which of them a file set.
+func givenFlags(line *compat.Line) map[string]any {
 	given := map[string]any{}
-	h.flags.Visit(func(f *pflag.Flag) {
-		if _, alias := f.Value.(*aliasValue); alias || f.Value.String() == "" {
+	line.Flags.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" { // as of other tools' names
 			return
 		}
 		switch f.Name {
@@ -88,8 +89,8 @@ func (h *hands) options() map[string]any {
 			given[f.Name] = f.Value.String()
 		}
 	})
-	if len(h.fromFile) > 0 {
-		given["set_by_config"] = h.fromFile
+	if len(line.FromFile) > 0 {
+		given["set_by_config"] = line.FromFile
 	}
 	return given
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -36,7 +37,7 @@ func (r *replay) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.hands.checkLengths(t); err != nil {
+	if err := checkLengths(r.line, t); err != nil {
 		return err
 	}
 	r.selected = t.Len()
@@ -53,6 +54,18 @@ func (r *replay) read(ctx context.Context) error {
 	}
 	r.loadS = time.Since(began).Seconds()
 	r.noteTrace(counted)
+	return nil
+}
+
+// checkLengths refuses AIPerf's names of a length for answers if the trace leaves any open: none is made up here.
+func checkLengths(line *compat.Line, t *trace.Trace) error {
+	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
+		for i := range t.Len() {
+			if line.Given(name) && t.OutputTokens[i] == 0 && t.Literal(i).Kind != trace.PayloadLiteral {
+				return fmt.Errorf("--%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", name, t.Row[i])
+			}
+		}
+	}
 	return nil
 }
 
@@ -75,8 +88,10 @@ func (r *replay) noteTrace(counted string) {
 // plan decides when each request leaves.
 func (r *replay) plan() error {
 	t := r.trace
-	for _, note := range append(r.hands.paceLikeAIPerf(&r.o.pacing, t), r.hands.talkLikeAIPerf(r.o, t)...) {
-		r.note("%s", note)
+	if r.line.Profile {
+		for _, note := range append(paceLikeAIPerf(r.line, &r.o.pacing, t), talkLikeAIPerf(r.line, r.o, t)...) {
+			r.note("%s", note)
+		}
 	}
 	if err := r.o.pacing.checkTimes(t); err != nil {
 		return err

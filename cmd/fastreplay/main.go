@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/host"
 )
 
@@ -50,7 +51,10 @@ func (e *exitError) Error() string { return e.text }
 // run is the whole program but for the process.
 func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
-	root.SetArgs(gathered(args, root))
+	if cmd, _, err := root.Find(args); err == nil && (cmd == root || cmd.Name() == "profile") {
+		args = compat.Expand(args, cmd.Flags(), cmd != root)
+	}
+	root.SetArgs(args)
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)

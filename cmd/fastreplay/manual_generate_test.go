@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -20,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -56,7 +58,7 @@ func TestManualIsFresh(t *testing.T) {
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
 	}
-	want := []string{"names aiperf", "names replayer", "names vllm", "names profile", "noted", "refused", "quirks"}
+	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks"}
 	for _, c := range commands()[1:] {
 		if c.Name() != "profile" && c.Name() != "version" {
 			want = append(want, "flags "+c.Name())
@@ -90,9 +92,7 @@ func generate(t *testing.T, name string) string {
 			}
 		}
 	case "names":
-		if table, ok := foreignNames()[of]; ok {
-			return nameTable(table)
-		}
+		return nameTable(strings.Fields(of)...)
 	case "quirks":
 		var b strings.Builder
 		b.WriteString("| quirk | |\n|---|---|\n")
@@ -102,9 +102,9 @@ func generate(t *testing.T, name string) string {
 		}
 		return b.String()
 	case "noted":
-		return reasonTable(func(a alias) string { return a.note })
+		return reasonTable(func(n compat.Name) string { return n.Note })
 	case "refused":
-		return reasonTable(func(a alias) string { return a.refused })
+		return reasonTable(func(n compat.Name) string { return n.Refused })
 	}
 	t.Fatalf("the manual wants the part %q, which nothing makes", name)
 	return ""
@@ -196,52 +196,41 @@ func helpOf(t *testing.T, c *cobra.Command) string {
 	return out.String()
 }
 
-// foreignNames are the tables of names that stand for ours, by tool.
-func foreignNames() map[string][]alias {
-	return map[string][]alias{
-		"aiperf": aiperfAliases(), "replayer": replayerAliases(), "vllm": slices.Concat(vllmAliases(), notAIPerf()), "profile": onlyAIPerf(),
-	}
-}
-
-// nameTable lists other tools' names, what they are here, and what else is to be known.
-func nameTable(table []alias) string {
+// nameTable lists the names of some sections of other tools' flags, what they are here, and what else is to be known.
+func nameTable(sections ...string) string {
 	var b strings.Builder
 	b.WriteString("| flag | here | |\n|---|---|---|\n")
-	for _, a := range table {
-		theirs, ours := "--"+a.name, "–"
-		if a.short != "" {
-			theirs = "-" + a.short + ", " + theirs
+	for _, n := range compat.Names() {
+		if !slices.Contains(sections, n.Tool) {
+			continue
 		}
-		if a.flag != "" {
-			ours = "`--" + a.ours() + "`"
+		theirs, ours := "--"+n.Name, "–"
+		if n.Short != "" {
+			theirs = "-" + n.Short + ", " + theirs
 		}
-		doc := a.doc
-		if doc == "" {
-			doc = a.note
+		if n.Flag != "" {
+			ours = "`--" + n.Ours() + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", theirs, ours, cell(doc))
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", theirs, ours, cell(cmp.Or(n.Doc, n.Note)))
 	}
 	return b.String()
 }
 
 // reasonTable lists the flags that have no meaning here by what is said of them; none of those of which nothing is said.
-func reasonTable(reason func(alias) string) string {
-	var reasons []string
-	flags := map[string][]string{}
-	for _, a := range unused() {
-		r := reason(a)
-		if r == "" {
-			continue
-		}
-		if flags[r] == nil {
-			reasons = append(reasons, r)
-		}
-		flags[r] = append(flags[r], "`--"+a.name+"`")
-	}
+func reasonTable(reason func(compat.Name) string) string {
 	var b strings.Builder
 	b.WriteString("| flags | |\n|---|---|\n")
-	for _, r := range reasons {
-		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(flags[r], ", "), cell(r))
+	var flags []string
+	names := compat.Names()
+	for i, n := range names {
+		if n.Tool != "all" || reason(n) == "" {
+			continue
+		}
+		flags = append(flags, "`--"+n.Name+"`")
+		if i+1 == len(names) || reason(names[i+1]) != reason(n) {
+			fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(flags, ", "), cell(reason(n)))
+			flags = nil
+		}
 	}
 	return b.String()
 }

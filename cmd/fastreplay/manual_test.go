@@ -12,6 +12,8 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 )
 
 // documents are the README and the pages of the manual, by their paths from the module's root.
@@ -131,8 +133,8 @@ func TestFlagsInManual(t *testing.T) {
 			shown[f.Name] = shown[f.Name] || !f.Hidden && f.Name != "help" && f.Name != "version"
 		})
 	}
-	for _, a := range slices.Concat(aliasesOf(false), aliasesOf(true)) {
-		known[a.name], shown[a.name] = true, true
+	for _, n := range compat.Names() {
+		known[n.Name], shown[n.Name] = true, true
 	}
 	for _, name := range foreignFlags() {
 		known[name] = true

@@ -3,9 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
@@ -17,52 +19,59 @@ func newProfileCommand() *cobra.Command {
 at localhost:8000, whole responses unless --streaming, random gaps (Poisson) at a --request-rate, and 30 s of grace after
 a --benchmark-duration.
 
-Flags of other tools. The main command takes them, too.
-` + aliasUsage() + `
-The first request leaves at instant 0. What is given under two names must be the same.`,
+fastreplay help compat lists the flags of other tools. The main command takes them, too. What is given under two names
+must be the same. The first request leaves at instant 0.`,
 		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming --url localhost:8000 \
     --input-file trace.jsonl --custom-dataset-type mooncake_trace --fixed-schedule`,
 	}, true)
 }
 
-// aliasUsage lists the aliases: what is ours by another name, and what is taken or refused with a word about it.
-func aliasUsage() string {
-	var b strings.Builder
-	seen := map[string]bool{}
-	ours, noted, refused := []alias{}, []string{}, []string{}
-	for _, a := range slices.Concat(aliasesOf(false), aliasesOf(true)) {
-		switch {
-		case seen[a.name]:
-			continue
-		case a.refused != "":
-			refused = append(refused, "--"+a.name)
-		case a.flag == "":
-			noted = append(noted, "--"+a.name)
-		default:
-			ours = append(ours, a)
-		}
-		seen[a.name] = true
+// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave where the flags leave it open: what a trace's times say,
+// with --concurrency as a cap, and one request at a time where it has none. It returns what is worth a note.
+func paceLikeAIPerf(line *compat.Line, p *pacing, t *trace.Trace) []string {
+	if p.fixed || p.notFixed || p.given("scale") {
+		return nil
 	}
-	for _, a := range ours {
-		short := "    "
-		if a.short != "" {
-			short = "-" + a.short + ", "
+	timed := !t.Untimed && !slices.Contains([]string{"inputs_json", "single_turn", "multi_turn"}, t.Format) // of these --fixed-schedule alone keeps the times
+	rated := p.rate != "" || p.ramp != ""
+	switch {
+	case timed && rated:
+		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
+	case timed && p.concurrency > 0:
+		assume(line, "fixed-schedule", "true")
+		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
+	case !timed && !rated && p.concurrency == 0:
+		assume(line, "concurrency", "1")
+		why := "the trace has no times"
+		if !t.Untimed {
+			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
 		}
-		fmt.Fprintf(&b, "  %s--%-35s --%s\n", short, a.name, a.ours())
+		return []string{why + ": one request at a time is sent, as in aiperf profile; --concurrency or --request-rate say otherwise"}
 	}
-	b.WriteString("\nTaken with a note, for they change nothing here:\n " + strings.Join(fillLines(strings.Join(noted, " "), 110), "\n ") + "\n")
-	b.WriteString("\nRefused, with what to do instead:\n " + strings.Join(fillLines(strings.Join(refused, " "), 110), "\n ") + "\n")
-	return b.String()
+	return nil
 }
 
-// ours is our flag, of a switch with the value that it stands for.
-func (a *alias) ours() string {
-	if a.takes != noValue || a.value == nil {
-		return a.flag
+// talkLikeAIPerf decides, for `fastreplay profile`, how the turns of a conversation follow each other where neither the flags nor the
+// trace's times say it: each after the answer to the one before, which it carries where the file has the user's side to go on from.
+// It returns what is worth a note.
+func talkLikeAIPerf(line *compat.Line, o *options, t *trace.Trace) []string {
+	p := &o.pacing
+	if p.timed() || p.capped() || p.given("sessions") || !followUps(t.TurnsBefore(t.Len())) {
+		return nil
 	}
-	text, err := a.value("true")
-	if err != nil {
-		panic("BUG: --" + a.name + " is no switch: " + err.Error())
+	assume(line, "sessions", string(sessionsThink))
+	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
+	able := o.api == "chat" && o.route != routeLeastInFlight && o.lane != laneProcess
+	if able && t.Format == "multi_turn" && !p.given("history") {
+		assume(line, "history", historyLive)
+		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")
 	}
-	return a.flag + "=" + text
+	return notes
+}
+
+// assume sets a flag that was not given, so that the results have it among those that were.
+func assume(line *compat.Line, flag, text string) {
+	if err := line.Flags.Set(flag, text); err != nil {
+		panic("BUG: a flag does not take " + text + ": " + err.Error())
+	}
 }

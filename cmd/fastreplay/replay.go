@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -34,7 +35,7 @@ func newReplayCommand() *cobra.Command {
 		Short: "Replay a trace of LLM requests against serving endpoints",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
 prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
-bench are taken, too: fastreplay profile --help lists them.
+bench are taken, too: fastreplay help compat lists them.
 
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
@@ -48,28 +49,25 @@ Without --url an embedded mock server is started and replayed against. Exit code
 func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 	var o options
 	o.addFlags(cmd.Flags())
-	h := newHands(cmd.Flags(), profile)
+	line := compat.NewLine(cmd.Flags(), profile)
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		err := h.settle(&o, args)
+		err := o.translate(line, args)
 		if err == nil {
-			err = o.complete(args)
-		}
-		if err == nil {
-			r := &replay{o: &o, hands: h, out: cmd.OutOrStdout(), say: newTerminal(cmd.ErrOrStderr())}
+			r := &replay{o: &o, line: line, out: cmd.OutOrStdout(), say: newTerminal(cmd.ErrOrStderr())}
 			err = r.run(cmd.Context())
 		}
-		return h.inTheirWords(err)
+		return line.Explain(err)
 	}
 	return cmd
 }
 
 // replay is one invocation of the main command, step by step.
 type replay struct {
-	o     *options
-	hands *hands
-	out   io.Writer
-	say   *terminal
+	o    *options
+	line *compat.Line
+	out  io.Writer
+	say  *terminal
 
 	trace     *trace.Trace
 	selected  int              // rows of the file that are replayed, before --amplify and --repeat
@@ -103,7 +101,7 @@ func (r *replay) run(ctx context.Context) error {
 	defer interrupts.release()
 	defer r.cleanUp()
 	r.runID = fmt.Sprintf("%08x", rand.Uint32())
-	r.noteHands()
+	r.noteLine()
 	for _, step := range []func(context.Context) error{r.checkOutput, r.checkStamps, r.load, r.aim, r.probe, r.countVerbatim, r.fit, r.checkMetrics, r.lay, r.build, r.verifyPrompts} {
 		err := step(ctx)
 		if ctx.Err() != nil { // what an interrupted step found out may be wrong
@@ -129,6 +127,33 @@ func (r *replay) cleanUp() {
 	}
 	if r.mock != nil {
 		r.mock.stop()
+	}
+}
+
+// translate reads what the flags say: ours, other tools', and those of a file.
+func (o *options) translate(line *compat.Line, args []string) error {
+	file, err := readConfig(o.config, line.Flags)
+	if err == nil {
+		err = line.Translate(file, len(args) > 0)
+	}
+	if err != nil {
+		return err
+	}
+	o.read.FileTime = line.FileTime
+	return o.complete(args)
+}
+
+// noteLine says what a file has set, and what has become of the flags of other tools.
+func (r *replay) noteLine() {
+	if r.o.config != "" {
+		set := "nothing"
+		if len(r.line.FromFile) > 0 {
+			set = "--" + strings.Join(r.line.FromFile, ", --")
+		}
+		r.say.line("config: %s sets %s", r.o.config, set)
+	}
+	for _, note := range r.line.Notes {
+		r.note("%s", note)
 	}
 }
 

@@ -1,0 +1,231 @@
+// Package compat translates the flags of AIPerf, GenAI-Perf, trace-replayer and vllm bench into fastreplay's.
+//
+// Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags; after the command
+// line was parsed, Translate sets fastreplay's flags to what the others mean, and collects the notes to be printed. The package
+// reads and sets flags and nothing else: no file, no command. It is for one goroutine.
+package compat
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// A Line is a command line that may have names of other tools.
+type Line struct {
+	Flags    *pflag.FlagSet // ours and theirs
+	Profile  bool           // the command is AIPerf's or GenAI-Perf's: names have their meaning, and defaults are AIPerf's
+	Notes    []string       // what to print, in order
+	FromFile []string       // our flags that a file set, sorted
+	FileTime bool           // --from and --to are times of the file
+
+	names map[string]Name
+	given []Setting         // names of other tools, in order
+	typed map[string]string // by our flag, the name under which it was given
+
+	dataset string // vLLM's --dataset-name on the command line; "" = not given
+}
+
+// A Setting is a flag with its values, from the command line or from a file.
+type Setting struct {
+	Name   string
+	Values []string
+	Place  string // FILE:LINE; "" = the command line
+}
+
+// NewLine adds the names of other tools to flags that have ours already; none of them shows in the usage.
+func NewLine(flags *pflag.FlagSet, profile bool) *Line {
+	l := &Line{Flags: flags, Profile: profile, names: byName(profile), typed: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(l.names)) {
+		n, add := l.names[name], flags.FuncP
+		if n.takes == noValue {
+			add = flags.BoolFuncP
+		}
+		add(name, n.Short, "", func(text string) error {
+			l.given = append(l.given, Setting{Name: name, Values: []string{text}})
+			return nil
+		})
+		flags.Lookup(name).Hidden = true
+	}
+	return l
+}
+
+// Translate sets our flags to what other tools' names say, and to what a file says of flags that the command line does not
+// give; traced: the command line names a trace without a flag. Then it sets the defaults of the tool whose command line it is.
+func (l *Line) Translate(file []Setting, traced bool) error {
+	for _, s := range l.given {
+		if s.Name == "dataset-name" { // the command is no AIPerf's
+			l.dataset, l.Profile, l.names = s.Values[0], false, byName(false)
+		}
+	}
+	for _, s := range l.given {
+		if err := l.take(l.names[s.Name], s.Values[0]); err != nil {
+			return err
+		}
+	}
+	if err := l.join(); err != nil {
+		return err
+	}
+	if err := l.takeFile(file, traced); err != nil {
+		return err
+	}
+	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.aiperfDefaults} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	l.noteReplayer()
+	return l.dropTokenizer()
+}
+
+// Given reports whether a name of another tool was given.
+func (l *Line) Given(name string) bool {
+	return slices.ContainsFunc(l.given, func(s Setting) bool { return s.Name == name })
+}
+
+// text returns the value of one of our flags.
+func (l *Line) text(flag string) string { return l.Flags.Lookup(flag).Value.String() }
+
+// on reports whether one of our switches is on.
+func (l *Line) on(flag string) bool { return l.text(flag) == "true" }
+
+func (l *Line) note(format string, args ...any) {
+	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
+}
+
+// take gives our flag what a name of another tool was given.
+func (l *Line) take(n Name, text string) (err error) {
+	if n.Refused != "" {
+		return fmt.Errorf("--%s: %s", n.Name, n.Refused)
+	}
+	if n.Note != "" {
+		l.note("--%s: %s", n.Name, n.Note)
+	}
+	if n.Flag == "" || n.Name == "host" || n.Name == "port" { // join takes these
+		return nil
+	}
+	if n.convert != nil {
+		ours, err := n.convert(text)
+		if err != nil {
+			return fmt.Errorf("--%s %q: %w", n.Name, text, err)
+		}
+		if text = ours; ours == "" {
+			return nil
+		}
+	}
+	if n.Name == "served-model-name" { // --model then names the tokenizer
+		l.typed["model"] = "--served-model-name"
+		return l.Flags.Set("model", text)
+	}
+	return l.set(n, text)
+}
+
+// set refuses two names of one flag with different values.
+func (l *Line) set(n Name, text string) error {
+	own := l.Flags.Lookup(n.Flag)
+	typed, before := cmp.Or(l.typed[n.Flag], "--"+n.Flag), list(own)
+	first := !own.Changed || n.adds() || typed == "--"+n.Name
+	if slices.Equal(before, []string{text}) && !first {
+		return nil
+	}
+	if err := l.Flags.Set(n.Flag, text); err != nil {
+		return fmt.Errorf("--%s %q: %w", n.Name, text, plain(err))
+	}
+	if !first && !slices.Equal(before, list(own)) {
+		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, n.Name)
+	}
+	if !n.adds() {
+		l.typed[n.Flag] = "--" + n.Name
+	}
+	return nil
+}
+
+// list returns the values that a flag has.
+func list(f *pflag.Flag) []string {
+	if s, ok := f.Value.(pflag.SliceValue); ok {
+		return s.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
+
+// plain returns why a flag does not take a value, without pflag's and strconv's words about it.
+func plain(err error) error {
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		err = bad.Unwrap()
+	}
+	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false"}[number.Func]
+		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
+	}
+	return err
+}
+
+// takeFile sets the flags that a file names and that the command line does not give.
+func (l *Line) takeFile(file []Setting, traced bool) error {
+	onLine := map[string]bool{"trace": traced}
+	l.Flags.Visit(func(f *pflag.Flag) { onLine[f.Name] = true })
+	foreign := func(s Setting) int { return len(l.names[s.Name].Name) }
+	slices.SortStableFunc(file, func(a, b Setting) int { return min(1, foreign(a)) - min(1, foreign(b)) }) // ours first: theirs must agree
+	for _, s := range file {
+		n := l.names[s.Name]
+		flag := cmp.Or(n.Flag, s.Name)
+		if onLine[flag] || onLine[s.Name] {
+			continue
+		}
+		if err := l.takeSetting(s, n, l.Flags.Lookup(flag)); err != nil {
+			return fmt.Errorf("%s: %w", s.Place, err)
+		}
+		if n.Name == "" || n.Flag != "" {
+			l.FromFile = append(l.FromFile, flag)
+		}
+	}
+	slices.Sort(l.FromFile)
+	l.FromFile = slices.Compact(l.FromFile)
+	return nil
+}
+
+// takeSetting sets a flag, ours or n, to the values that a file has for it.
+func (l *Line) takeSetting(s Setting, n Name, ours *pflag.Flag) error {
+	_, several := ours.Value.(pflag.SliceValue)
+	if len(s.Values) != 1 && !several && ours.Value.Type() != "stringToString" && (n.Name == "" || n.Flag != "") {
+		return fmt.Errorf("%s takes one value, not a list", s.Name)
+	}
+	for _, text := range s.Values {
+		if n.Name == "" {
+			if err := l.Flags.Set(s.Name, text); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, plain(err))
+			}
+			continue
+		}
+		l.given = append(l.given, Setting{Name: s.Name, Values: []string{text}})
+		if err := l.take(n, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Explain adds to an error about our flags the names under which they were given.
+func (l *Line) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	var names []string
+	for own, typed := range l.typed {
+		if slices.Contains(words, "--"+own) && !slices.Contains(words, typed) {
+			names = append(names, typed)
+		}
+	}
+	if names == nil {
+		return err
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w (given as %s)", err, strings.Join(names, " and "))
+}

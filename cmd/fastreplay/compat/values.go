@@ -1,0 +1,136 @@
+package compat
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// conversions returns the functions that the table names.
+func conversions() map[string]func(string) (string, error) {
+	return map[string]func(string) (string, error){
+		"seconds":             func(text string) (string, error) { return duration(text, time.Second, "seconds", 0) },
+		"milliseconds":        func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 0) },
+		"throughMilliseconds": func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 1) },
+		"secondsOrInf":        secondsOrInf, "rateOrInf": rateOrInf, "not": not, "unit": unit, "maxTokens": maxTokens, "folder": folder,
+	}
+}
+
+// oneOf translates the words of a list of THEIRS=OURS; others are refused.
+func oneOf(list string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		var known []string
+		for pair := range strings.FieldsSeq(list) {
+			theirs, ours, differs := strings.Cut(pair, "=")
+			if theirs == text && differs {
+				return ours, nil
+			}
+			if theirs == text {
+				return text, nil
+			}
+			known = append(known, theirs)
+		}
+		slices.Sort(known)
+		return "", fmt.Errorf("there is no such thing here; there are %s", strings.Join(known, ", "))
+	}
+}
+
+// listOf lists the words of oneOf for the manual.
+func listOf(list string) string {
+	words := strings.Fields(list)
+	slices.SortFunc(words, func(a, b string) int {
+		return strings.Compare(strings.SplitN(a, "=", 2)[0], strings.SplitN(b, "=", 2)[0])
+	})
+	return "`" + strings.ReplaceAll(strings.Join(words, "`, `"), "=", "` is `") + "`; others are refused"
+}
+
+// inside puts the value into a text: in the place of {} as it is, in that of {ms} as milliseconds made of seconds.
+func inside(text string) func(string) (string, error) {
+	return func(value string) (string, error) {
+		if strings.Contains(text, "{}") {
+			return strings.Replace(text, "{}", value, 1), nil
+		}
+		s, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(s > 0) || math.IsInf(s, 0) {
+			return "", fmt.Errorf("want a number of seconds above 0")
+		}
+		return strings.Replace(text, "{ms}", strconv.FormatFloat(math.Round(s*1e9)/1e6, 'f', -1, 64), 1), nil
+	}
+}
+
+// when is for a switch that stands for a value of ours.
+func when(ours string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		on, err := strconv.ParseBool(text)
+		if !on {
+			return "", err
+		}
+		return ours, nil
+	}
+}
+
+// not is for a switch that is ours the other way round.
+func not(text string) (string, error) {
+	on, err := strconv.ParseBool(text)
+	return strconv.FormatBool(!on), err
+}
+
+// duration reads a number of units; more is added to it, which makes an end that excludes its instant of one that includes it.
+func duration(text string, unit time.Duration, name string, more time.Duration) (string, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if ns := n * float64(unit); err != nil || !(ns >= 0) || ns > math.MaxInt64/2 {
+		return "", fmt.Errorf("want a number of %s, not below 0", name)
+	}
+	return (time.Duration(math.Round(n*float64(unit))) + more).String(), nil
+}
+
+// secondsOrInf reads a number of seconds; without a bound there is nothing to set.
+func secondsOrInf(text string) (string, error) {
+	if isInf(text) {
+		return "", nil
+	}
+	return duration(text, time.Second, "seconds", 0)
+}
+
+// rateOrInf reads a rate; an infinite one sends everything at once.
+func rateOrInf(text string) (string, error) {
+	if isInf(text) {
+		return "max", nil
+	}
+	return text, nil
+}
+
+func isInf(text string) bool {
+	f, err := strconv.ParseFloat(text, 64)
+	return err == nil && math.IsInf(f, 1)
+}
+
+// unit reads how many seconds vLLM's bench takes a timestamp's unit for.
+func unit(text string) (string, error) {
+	factor, err := strconv.ParseFloat(text, 64)
+	units := map[float64]string{1: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
+	if unit, ok := units[factor]; ok && err == nil {
+		return unit, nil
+	}
+	return "", fmt.Errorf("want 1, 0.001, 0.000001 or 0.000000001, the unit of the timestamps in seconds; --scale changes the speed")
+}
+
+// maxTokens makes a bound of all answers' lengths; -1 leaves each row its own.
+func maxTokens(text string) (string, error) {
+	if text == "-1" {
+		return "", nil
+	}
+	return "max_tokens:" + text, nil
+}
+
+// folder makes a directory of the path of a file.
+func folder(path string) (string, error) {
+	folder := strings.TrimSuffix(path, ".jsonl")
+	if folder == "" || strings.HasSuffix(folder, "/") {
+		return "", fmt.Errorf("want the path of a file or a directory")
+	}
+	return folder, nil
+}
