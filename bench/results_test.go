@@ -194,8 +194,8 @@ func (r *results) only(t *testing.T, outcomes ...string) {
 func (r *results) reasons() []string {
 	var kept []string
 	for _, reason := range r.summary.Verdict.Reasons {
-		if !strings.Contains(reason, "found no connection ready") && !strings.Contains(reason, "the client was starved of CPU") &&
-			!strings.Contains(reason, "the client read late") {
+		if !strings.Contains(reason, "had no open connection") && !strings.Contains(reason, "the client lacked CPU time") &&
+			!strings.Contains(reason, "the client read responses late") {
 			kept = append(kept, reason)
 		}
 	}

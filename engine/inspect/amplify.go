@@ -47,7 +47,7 @@ func (p *page) amplified(a *metrics.Amplify) {
 	case a.Inferred && a.Sessions == a.Before.Requests:
 		what = format.Many(a.Sessions, "request")
 	case a.Inferred:
-		how = "told by their blocks"
+		how = "found by their blocks"
 	}
 	shared := ""
 	if a.SharedBlocks > 0 {

@@ -47,7 +47,7 @@ func TestAmplifiedPage(t *testing.T) {
 	page := printed(t, 80, r)
 	head, _, _ := strings.Cut(page, "  rows ")
 	for _, line := range []string{
-		"  amplified       4 times 40 conversations   told by their blocks\n",
+		"  amplified       4 times 40 conversations   found by their blocks\n",
 		"                  3 leading blocks shared by all clones\n",
 		"    requests                                75           300\n",
 		"    interarrival CV                       2.50          1.77\n",

@@ -90,9 +90,9 @@ func (p *page) single(r *Report) {
 		p.amplified(r.Amplify)
 		p.Line("")
 	}
-	p.lines(all, "rows", "word for word")
+	p.lines(all, "rows", "verbatim")
 	if r.Untimed {
-		p.Field("timestamps", "none: say when requests leave, with --rate, --ramp or --concurrency")
+		p.Field("timestamps", "none: set when requests are sent, with --rate, --ramp or --concurrency")
 	}
 	p.lines(all, "span", "mean rate", "burstiness")
 	p.Line("")
@@ -177,7 +177,7 @@ func (p *page) types(types []Type) {
 
 // overlapDefinition says what overlap and think time were computed with.
 func overlapDefinition(s *Sessions) string {
-	return fmt.Sprintf("A turn is taken to last %s, and %s for each output token after the first (--assume-ttft, --assume-tpot). "+
+	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume-ttft, --assume-tpot). "+
 		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
 }
 

@@ -190,8 +190,8 @@ func tokenSection(r *Report) section {
 			{name: "output total", text: output.total()},
 			{"", input.total() + " input", "tokens", ""},
 			{"", output.total() + " output", "tokens", ""},
-			{"", optional(r.Literal, Literal.kinds), "word for word", ""},
-			{"word for word", optional(r.Literal, Literal.size), "word for word", ""},
+			{"", optional(r.Literal, Literal.kinds), "verbatim", ""},
+			{"verbatim", optional(r.Literal, Literal.size), "verbatim", ""},
 			{name: "rows over the context", text: optional(r.Context, Context.over)},
 			{"", optional(r.Context, Context.rows), "model context", ""},
 		})}
@@ -252,7 +252,7 @@ func sessionSection(s *Sessions) section {
 		distribution("think time", s.ThinkS, duration, "think time ", "p50"),
 		[]quantity{
 			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
-				count(s.Overlaps) + " (%s) begin before the turn before has ended"},
+				count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
 			{"", some(s.AtOnce, "not after it began"), "turns overlap", ""},
 		})}
 }

@@ -110,7 +110,7 @@ func machineNotes(s *Summary) (out []string) {
 		tails := "the tail of drift" // the kernel stamps even while we do not run, but late on a stolen core
 		switch k := s.Client.Stamps; {
 		case k == nil || !k.Received:
-			tails = "the tails of drift and of latencies, which go by our reads,"
+			tails = "the tails of drift and of latencies, which are measured by our reads,"
 		case c.happened == hostTook:
 			tails = "the tail of drift and, less, those of latencies"
 		}

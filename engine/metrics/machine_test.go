@@ -97,7 +97,7 @@ func TestWhyDrift(t *testing.T) {
 }
 
 func TestWhyReadLate(t *testing.T) {
-	const readLate = "the client read late, at p99 7.200 ms after the kernel had received (limit 5 ms), so tokens that came apart may share one instant: "
+	const readLate = "the client read responses late: p99 7.200 ms after the kernel received them (limit 5 ms), so separate tokens may have the same time: "
 	for _, tt := range []struct {
 		name   string
 		change func(s *Summary, c *Client)
@@ -134,7 +134,7 @@ func TestWhyReadLate(t *testing.T) {
 func TestMachineNotes(t *testing.T) {
 	const (
 		tails  = " may be the machine's, not the server's"
-		ours   = "the tails of drift and of latencies, which go by our reads," + tails
+		ours   = "the tails of drift and of latencies, which are measured by our reads," + tails
 		stolen = "the host took CPU time away (220 ms, 1.10 % of all cores' time; 2.00 % in the worst second): "
 		limit  = "the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): "
 	)

@@ -27,10 +27,10 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		}
 	}
 	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut; s.Run.Cut && cut+unsent > 0 {
-		say("%s cut and %s never sent, for the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
+		say("%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	}
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
-		say("a chunk carries %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
+		say("a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
 	if t := all.tokens; t.promptMismatches > 0 {
 		say("row %d is the first whose prompt tokens differ: %s sent, %s counted",
@@ -43,20 +43,20 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		say("%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	}
 	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
-		say("%s shorter than recorded, for the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
+		say("%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
 	}
 	if a := s.PrefixCache.AboveIdealRequests; a > 0 {
 		say("%s hit %s above the ideal for the plan's order", requests(a), format.Many(all.cache.aboveTokens, "token"))
 	}
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
-		say("the wall clock was set %s during the run (by %s at most): %s around it not used, those instants are the reader's",
+		say("the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
 	}
 	if n := s.Tokens.AtOnce; n > 0 {
-		say("%s brought several tokens in one chunk and no other: they have no TPOT", format.Many(n, "response"))
+		say("%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(n, "response"))
 	}
 	if n := s.Tokens.SeveralChoices; n > 0 {
-		say("%s brought several choices: their TPOT is by choice, their tokens and lengths are those of all", format.Many(n, "response"))
+		say("%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(n, "response"))
 	}
 	out = append(out, gatewayNotes(s, &all.gateway)...)
 	out = append(out, historyNotes(s.History)...)
@@ -84,7 +84,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		}
 	}
 	if len(partly) > 0 {
-		say("%s told no usage in %s: what these hit is unknown and left out of the reported ratio", several(partly), requests(untold))
+		say("%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(untold))
 	}
 	if len(silent) > 0 {
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
@@ -114,7 +114,7 @@ func Fold(all []Unknown) []string {
 	case 1:
 		return []string{all[0].Note}
 	}
-	text := "the server leaves open: "
+	text := "the server does not report: "
 	for i, u := range all {
 		if i > 0 {
 			text += ", "
@@ -202,7 +202,7 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	ms := func(ns float64) string { return format.Duration(ns, 3) }
 	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
-		text += fmt.Sprintf("; it counts %s a request as its own", ms(own.Mean*1e6))
+		text += fmt.Sprintf("; the gateway reports %s a request as its own time", ms(own.Mean*1e6))
 		if float64(all.own.sum) <= 0.5*float64(all.ttft) {
 			text += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}
@@ -245,16 +245,16 @@ func historyNotes(h *History) []string {
 		what string
 	}{
 		{h.Why.Late, "left before an earlier turn had ended (--sessions gated or think wait for it)"},
-		{h.Why.Failed, "follow one that failed"},
+		{h.Why.Failed, "follow a turn that failed"},
 		{h.Why.NoText, "follow an answer without text"},
 		{h.Why.Tools, "follow a tool call"},
-		{h.Why.Apart, "do not begin with the messages of a turn before"},
+		{h.Why.Apart, "do not begin with the messages of an earlier turn"},
 	} {
 		if w.n > 0 {
 			why = append(why, format.Count(w.n)+" "+w.what)
 		}
 	}
-	return []string{fmt.Sprintf("live history: %s of %s were sent with what the file has in place of an answer: %s",
+	return []string{fmt.Sprintf("live history: %s of %s were sent with the file's text in place of an answer: %s",
 		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }
 

@@ -65,10 +65,10 @@ func serverNotes(s *Summary) []string {
 	}
 	for _, t := range s.Servers.Targets {
 		if t.Alternates {
-			say("the metrics of %s are another server's at each reading, as behind a load balancer, so nothing is summed: name each one's own page with --scrape-url", t.Target)
+			say("each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
 		}
 		if t.Restarts > 0 {
-			say("the counters of %s fell %s: it was started anew, and what it had counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
+			say("the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
 		}
 		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
 			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
@@ -78,7 +78,7 @@ func serverNotes(s *Summary) []string {
 		say("the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(*all.Preemptions), "time"))
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
-		say("requests waited in the servers' queues in %s of the samples (%s on average): more was offered than they take",
+		say("requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)

@@ -206,7 +206,7 @@ func TestHitsOfAnswersWithoutUsage(t *testing.T) {
 	if got := *s.PrefixCache.ExpectedHitRatio; got != 0.8 || s.PrefixCache.UnreportedRequests != 1 {
 		t.Errorf("expected hit ratio %v, %d unreported; want 0.8 of all requests, and 1", got, s.PrefixCache.UnreportedRequests)
 	}
-	if !strings.Contains(strings.Join(s.Notes, "\n"), "told no usage in 1 request: what these hit is unknown") {
+	if !strings.Contains(strings.Join(s.Notes, "\n"), "sent no usage in 1 request: their hits are unknown") {
 		t.Errorf("notes %q", s.Notes)
 	}
 }
@@ -224,7 +224,7 @@ func TestStampsInSummary(t *testing.T) {
 	}{
 		{nil, ""}, {&Stamps{}, ""}, {&Stamps{Received: true, Reads: 9, Unstamped: 3}, ""},
 		{&Stamps{Received: true, ClockSteps: 1, StepMS: -1500, Dropped: 12},
-			"the wall clock was set 1 time during the run (by -1.50 s at most): 12 kernel timestamps around it not used, those instants are the reader's"},
+			"the wall clock was set 1 time during the run (by -1.50 s at most): 12 kernel timestamps around it were not used, and the reader's clock gave those times"},
 	} {
 		s := c.Summary(Summary{Requests: Requests{Planned: 1}, Limits: DefaultLimits(), Client: Client{Stamps: tt.stamps}}, Probed{})
 		if s.WireDriftUS == nil || s.WireDriftUS.Max != 5 || s.UploadMS == nil || s.UploadMS.Max != 5 {

@@ -108,7 +108,7 @@ func early(s *Summary) string {
 	if s.Requests.Early == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s left before the planned instant: please report this as a bug", requests(s.Requests.Early))
+	return fmt.Sprintf("%s sent before the planned time: please report this as a bug", requests(s.Requests.Early))
 }
 
 func drift(s *Summary) string {
@@ -123,7 +123,7 @@ func connections(s *Summary) string {
 	if s.Connections.NotReady == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s found no connection ready at the deadline (longest wait %s): too few were open ahead of demand; see whether the server accepts slowly, the client lacks cores, or the descriptor limit is low",
+	return fmt.Sprintf("%s had no open connection at the planned time (longest wait %s): check whether the server accepts slowly, the client lacks cores, or the descriptor limit is low",
 		requests(s.Connections.NotReady), format.Duration(s.Connections.MaxWaitMS*1e6, 3))
 }
 
@@ -132,7 +132,7 @@ func receiveLag(s *Summary) string {
 	if lag == nil || lag.P99 <= s.Limits.MaxReceiveLagMS*1e3 {
 		return ""
 	}
-	return fmt.Sprintf("the client read late, at p99 %s after the kernel had received (limit %g ms), so tokens that came apart may share one instant: %s",
+	return fmt.Sprintf("the client read responses late: p99 %s after the kernel received them (limit %g ms), so separate tokens may have the same time: %s",
 		format.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, whyReadLate(s))
 }
 
@@ -141,7 +141,7 @@ func starved(s *Summary) string {
 	if capacity <= 0 || s.Client.CPUS <= starvedShare*capacity {
 		return ""
 	}
-	return fmt.Sprintf("the client was starved of CPU, it used %s of %s: give it more cores, or replay from several machines",
+	return fmt.Sprintf("the client lacked CPU time: it used %s of %s: give it more cores, or replay from several machines",
 		format.Percent(s.Client.CPUS/capacity), format.Many(int64(s.Run.Host.CPUs), "core"))
 }
 
@@ -149,7 +149,7 @@ func prompts(s *Summary) string {
 	if s.Tokens.PromptMismatches == 0 {
 		return ""
 	}
-	return fmt.Sprintf("in %s of %s the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
+	return fmt.Sprintf("the server counted other prompt tokens than were sent in %s of %s: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer",
 		format.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
 }
 

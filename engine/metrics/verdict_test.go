@@ -45,19 +45,19 @@ func TestJudge(t *testing.T) {
 		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, nil},
 		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, nil},
 		{"early", func(s *Summary) { s.Requests.Early = 1 },
-			[]string{"1 request left before the planned instant: please report this as a bug"}},
+			[]string{"1 request sent before the planned time: please report this as a bug"}},
 		{"connections", func(s *Summary) { s.Connections = Connections{NotReady: 3, MaxWaitMS: 12.3456} },
-			[]string{"3 requests found no connection ready at the deadline (longest wait 12.3 ms): too few were open ahead of demand; see whether the server accepts slowly, the client lacks cores, or the descriptor limit is low"}},
+			[]string{"3 requests had no open connection at the planned time (longest wait 12.3 ms): check whether the server accepts slowly, the client lacks cores, or the descriptor limit is low"}},
 		{"receive lag", func(s *Summary) { s.Client.ReceiveLagUS.P99 = 7200 },
-			[]string{"the client read late, at p99 7.200 ms after the kernel had received (limit 5 ms), so tokens that came apart may share one instant: give it more cores"}},
+			[]string{"the client read responses late: p99 7.200 ms after the kernel received them (limit 5 ms), so separate tokens may have the same time: give it more cores"}},
 		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, nil},
 		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 },
-			[]string{"the client was starved of CPU, it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
+			[]string{"the client lacked CPU time: it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
 		{"unknown machine", func(s *Summary) { s.Run.Host.CPUs = 0 }, nil},
 		{"short rows", func(s *Summary) { s.Workload.ShortSurplus = 1001 },
 			[]string{"3 rows (no longer than what the server adds to a prompt) got 1,001 prompt tokens more than recorded, 1.001 % of all: use --api completions, or leave them out"}},
 		{"prompts", func(s *Summary) { s.Tokens.PromptMismatches = 1 },
-			[]string{"in 1 of 990 requests the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer"}},
+			[]string{"the server counted other prompt tokens than were sent in 1 of 990 requests: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer"}},
 		{"cut short", func(s *Summary) { s.Tokens.CutShort = 12 },
 			[]string{"12 of 990 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small"}},
 		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, nil},
@@ -168,17 +168,17 @@ func TestNotes(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "tokens per chunk", record: func(r *record.Record) { r.Chunks = 50 },
-			want: []string{"a chunk carries 2.00 tokens on average: ITL is per chunk, TPOT per token"}},
+			want: []string{"a chunk has 2.00 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "half a per cent off", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1005, 1005, 1000 }},
 		{name: "a little more", record: func(r *record.Record) { r.OutputTokens, r.CompletionTokens, r.Chunks = 1006, 1006, 1000 },
-			want: []string{"a chunk carries 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
+			want: []string{"a chunk has 1.01 tokens on average: ITL is per chunk, TPOT per token"}},
 		{name: "mismatch", record: func(r *record.Record) { r.PromptTokens = 1519 },
 			want: []string{"row 7 is the first whose prompt tokens differ: 500 sent, 1,519 counted"}},
 		{name: "no usage", record: func(r *record.Record) { r.TokensFrom = record.TokensFromChunks },
 			want: []string{"the server sent no usage in 1 request: their completion tokens are counted chunks"}},
 		{name: "longer", record: func(r *record.Record) { r.OutputTokens = 99 }, want: []string{"1 completion longer than recorded"}},
 		{name: "shorter", record: func(r *record.Record) { r.OutputTokens = 101 }, info: func(i *Summary) { i.Limits.ForcedOutput = false },
-			want: []string{"1 completion shorter than recorded, for the output length was not forced"}},
+			want: []string{"1 completion shorter than recorded, because the output length was not forced"}},
 		{name: "above the ideal", record: func(r *record.Record) { r.CachedTokens = 416 },
 			want: []string{"1 request hit 16 tokens above the ideal for the plan's order"}},
 		{name: "above an ideal of which the most is known", record: func(r *record.Record) {
@@ -199,7 +199,7 @@ func TestNotes(t *testing.T) {
 			info: func(i *Summary) { i.Run.Partial = true }},
 		{name: "a request that was cut", record: func(r *record.Record) { r.Outcome, r.Error = record.Cancelled, "over" },
 			info: func(i *Summary) { i.Run.Cut = true },
-			want: []string{"1 request cut and 0 never sent, for the run's time was over: the verdict does not count them as failed"}},
+			want: []string{"1 request cut off and 0 not sent, because the run's time was over: the verdict does not count them as failed"}},
 		{name: "a failure without words", record: func(r *record.Record) { r.Outcome = record.Reset }},
 		{name: "further notes", info: func(i *Summary) {
 			i.Workload.RepairedRows, i.Workload.DroppedRows, i.Notes = 3, 1, []string{"said the engine"}
@@ -225,7 +225,7 @@ func TestVerdictOfRecords(t *testing.T) {
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
 		"drift p99 is 6.000 ms, above --max-drift 5 ms (1 of 1 request left later than that): give the client more or idle cores and real-time priority, or lower --scale",
-		"in 1 of 1 request the server did not count the prompt tokens that were sent: its chat template is not constant, or its model splits our words; see the notes and --tokenizer",
+		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer",
 		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
 		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
 	}
@@ -242,9 +242,9 @@ func TestHistoryNotes(t *testing.T) {
 		{nil, nil},
 		{&History{Turns: 5, Live: 5}, nil},
 		{&History{Turns: 9, Live: 2, Partly: 3, Recorded: 4, Why: HistoryGaps{Late: 1, Failed: 2, NoText: 1, Tools: 2, Apart: 1}}, []string{
-			"live history: 7 of 9 follow-up turns were sent with what the file has in place of an answer: 1 left before an earlier turn had ended " +
-				"(--sessions gated or think wait for it), 2 follow one that failed, 1 follow an answer without text, 2 follow a tool call, " +
-				"1 do not begin with the messages of a turn before"}},
+			"live history: 7 of 9 follow-up turns were sent with the file's text in place of an answer: 1 left before an earlier turn had ended " +
+				"(--sessions gated or think wait for it), 2 follow a turn that failed, 1 follow an answer without text, 2 follow a tool call, " +
+				"1 do not begin with the messages of an earlier turn"}},
 	} {
 		if got := historyNotes(c.h); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v\ngot  %q\nwant %q", c.h, got, c.want)
@@ -279,8 +279,8 @@ func TestGateway(t *testing.T) {
 		{"rounded up to a whole millisecond", 30, 30, none, 31 * ms, 0, 1, ""},
 		{"Envoy before a server with an early head", 4, 200, none, 3 * ms, 1. / 200, 3. / 200, ""},
 		{"Envoy with a queue", 950, 1000, none, 50 * ms, 0.9, 0.05, "the gateway took 90 % of TTFT, the server 5 % until the head of its response"},
-		{"LiteLLM at work", 990, 1000, 600 * ms, 30 * ms, 0.96, 0.03, "the gateway took 96 % of TTFT, the server 3 % until the head of its response; it counts 600 ms a request as its own"},
-		{"LiteLLM with a queue", 990, 1000, 100 * ms, 30 * ms, 0.96, 0.03, "the gateway took 96 % of TTFT, the server 3 % until the head of its response; it counts 100 ms a request as its own, and the rest is its queue, unless the server sends its head long before the first token"},
+		{"LiteLLM at work", 990, 1000, 600 * ms, 30 * ms, 0.96, 0.03, "the gateway took 96 % of TTFT, the server 3 % until the head of its response; the gateway reports 600 ms a request as its own time"},
+		{"LiteLLM with a queue", 990, 1000, 100 * ms, 30 * ms, 0.96, 0.03, "the gateway took 96 % of TTFT, the server 3 % until the head of its response; the gateway reports 100 ms a request as its own time, and the rest is its queue, unless the server sends its head long before the first token"},
 	} {
 		collector := NewCollector(urls(2))
 		for i := range 4 {
@@ -334,7 +334,7 @@ func TestWhatServersLeaveOpen(t *testing.T) {
 	}
 	ideal := Unknown{"exact ideal (no /tokenize; --chat-overhead)", "the head is unknown"}
 	cold := Unknown{"cold start (no flush, no salt; --seed)", "nobody flushes"}
-	if got := notes(1, ideal, cold); got != "the server leaves open: hits (no cached tokens), exact ideal (no /tokenize; --chat-overhead), cold start (no flush, no salt; --seed)" || len(got) > 2*70 {
+	if got := notes(1, ideal, cold); got != "the server does not report: hits (no cached tokens), exact ideal (no /tokenize; --chat-overhead), cold start (no flush, no salt; --seed)" || len(got) > 2*70 {
 		t.Error(got)
 	}
 	if got := notes(1); !strings.HasPrefix(got, "http://127.0.0.1:8000 reports no cached tokens, so its hits are unknown: vLLM needs") {

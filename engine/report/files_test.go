@@ -184,7 +184,7 @@ func TestRebuild(t *testing.T) {
 	want := live.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
 		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
-		Verdict:  metrics.Verdict{Reasons: []string{"the run left no summary.json, so it was killed or goes on: this is made of its 50 records on disk, without ITL, connections and client"}},
+		Verdict:  metrics.Verdict{Reasons: []string{"the run has no summary.json, so it was killed or is still running: this is computed from its 50 records on disk, without ITL, connections and client"}},
 	}, metrics.Probed{})
 	want.Run.Partial = true
 	var g, x bytes.Buffer

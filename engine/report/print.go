@@ -190,7 +190,7 @@ func (p *page) requests(s *metrics.Summary) {
 	if t := s.Turns; t != nil {
 		p.Field("turns", slices.Concat(
 			[]string{t.Sessions, count(t.FollowUps, "follow-up")},
-			[]string{count(t.Overtaking, "before the turn before had ended")},
+			[]string{count(t.Overtaking, "overlapped the previous turn")},
 			spread("by ", t.OvertakingMS, 1e6, "p50", "max"), spread("later by ", t.LaterMS, 1e6, "p50", "p99"))...)
 	}
 	if h := s.History; h != nil {

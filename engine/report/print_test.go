@@ -87,7 +87,7 @@ func partialRun() *metrics.Summary {
 	s.Targets[0].Goodput = &metrics.Goodput{Requests: 1301, RequestsPerS: 22.07, Share: p(0.97307), Failed: 7}
 	s.Targets[1].Goodput = &metrics.Goodput{Requests: 0, Share: p(0.0)}
 	s.Targets[2].Goodput = &metrics.Goodput{Failed: 1338}
-	s.Notes = []string{"a chunk carries 2.00 tokens on average: ITL is per chunk, TPOT per token",
+	s.Notes = []string{"a chunk has 2.00 tokens on average: ITL is per chunk, TPOT per token",
 		"http://10.0.0.2:8000 reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report"}
 	s.Verdict = metrics.Judge(s)
 	return s

@@ -54,7 +54,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: records}, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
-		Verdict: metrics.Verdict{Reasons: []string{fmt.Sprintf("the run left no %s, so it was killed or goes on: this is made of its %s on disk, without ITL, connections and client",
+		Verdict: metrics.Verdict{Reasons: []string{fmt.Sprintf("the run has no %s, so it was killed or is still running: this is computed from its %s on disk, without ITL, connections and client",
 			SummaryName, format.Many(records, "record"))}},
 	}, metrics.Probed{})
 	s.Run.Partial = true
