@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/panjf2000/ants/v2"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/sched"
@@ -150,4 +153,34 @@ func (r *Run) connectFailed(i int32, err error) {
 	rec := &r.records[i]
 	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.Line(err.Error())
 	r.finish(i)
+}
+
+// workers run what may block, off the lane: dialling, completions of partial writes, re-sends. The pool has no limit, so
+// that handing work over never waits; what bounds it is the number of requests in flight.
+type workers struct {
+	pool *ants.Pool
+	busy sync.WaitGroup
+}
+
+func newWorkers() *workers {
+	// Without a handler the pool would log a panic and go on, and the run would wait for ever for the request that it hit.
+	pool, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return &workers{pool: pool}
+}
+
+// do runs f soon, on another goroutine.
+func (w *workers) do(f func()) {
+	w.busy.Add(1)
+	if err := w.pool.Submit(func() { defer w.busy.Done(); f() }); err != nil {
+		panic("BUG: " + err.Error())
+	}
+}
+
+// wait returns when all work handed over has ended, and gives the pool back.
+func (w *workers) wait() {
+	w.busy.Wait()
+	w.pool.Release()
 }

@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// The descriptors that the lanes' process is started with.
+const (
+	laneBoardFD = 3
+	laneArenaFD = 4
+	laneLinkFD  = 5
+	laneStageFD = 6
+)
+
+// laneServer is the lanes in their own process.
+type laneServer struct {
+	board *laneBoard
+	shots []shot
+	arena []byte
+	stage []byte
+	table []laneConn // connections by place
+	clock *sched.Monotonic
+	wake  [1]byte // what wakeReplay sends
+}
+
+// ServeLane is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
+// that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
+func ServeLane() error {
+	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which drains first
+	l, err := openLane()
+	if err != nil {
+		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
+	}
+	sched.Alone(int(l.board.lanes))
+	go l.takeConnections()
+	placed := make(chan lanePlacing)
+	var lanes sync.WaitGroup
+	for i := range l.board.lanes {
+		lanes.Go(func() { l.lane(&l.board.lane[i], placed) })
+	}
+	l.publish(gatherPlacings(placed, int(l.board.lanes))) // refused, the replay ends us
+	lanes.Wait()
+	l.board.ended.Store(true)
+	l.wakeReplay()
+	return nil
+}
+
+// lane is one lane, on a thread of its own.
+func (l *laneServer) lane(s *laneState, placed chan<- lanePlacing) {
+	p, err := sched.Place(l.mode())
+	s.thread = int64(threadID())
+	placed <- lanePlacing{p, err}
+	if err != nil {
+		return
+	}
+	for l.board.startNS.Load() == 0 {
+		if l.board.stop.Load() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.clock.StartAt(l.board.startNS.Load())
+	w := sched.NewLoneWaiter(l.clock, time.Duration(l.board.spinNS), &l.board.stop)
+	l.fireAll(s, w)
+	s.spinNS.Store(int64(w.Spin()))
+}
+
+func openLane() (*laneServer, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(laneBoardFD, &stat); err != nil {
+		return nil, err
+	}
+	if stat.Size < int64(boardBytes) {
+		return nil, errors.New("no board")
+	}
+	memory, err := unix.Mmap(laneBoardFD, 0, int(stat.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	l := &laneServer{board: boardOf(memory), clock: sched.NewMonotonic()}
+	if boardSize(int(l.board.shots)) > stat.Size {
+		return nil, errors.New("the board is too small")
+	}
+	l.shots = shotsOf(memory, int(l.board.shots))
+	l.table = make([]laneConn, l.board.places)
+	if l.arena, err = unix.Mmap(laneArenaFD, 0, int(l.board.arenaBytes), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, err
+	}
+	if n := l.board.stageBytes; n > 0 {
+		if l.stage, err = unix.Mmap(laneStageFD, 0, int(n), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+			return nil, err
+		}
+		touch(l.stage)
+	}
+	touch(l.arena)
+	return l, nil
+}
+
+// touch maps every page of memory, so that no write meets its first touch.
+func touch(memory []byte) {
+	if unix.Madvise(memory, unix.MADV_POPULATE_READ) == nil {
+		return
+	}
+	sum := byte(0) // kernels before 5.14
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		sum += memory[i]
+	}
+	runtime.KeepAlive(sum)
+}
+
+func (l *laneServer) mode() sched.Realtime {
+	switch {
+	case l.board.realtimeOn != 0:
+		return sched.RealtimeOn
+	case l.board.realtimeOff != 0:
+		return sched.RealtimeOff
+	}
+	return sched.RealtimeAuto
+}
+
+func (l *laneServer) publish(p lanePlacing) {
+	b := l.board
+	text := p.Refused
+	if p.err != nil {
+		text = p.err.Error()
+	}
+	copy(b.refused[:len(b.refused)-1], text)
+	if p.FIFO {
+		b.fifo = 1
+	}
+	if p.ShortSlice {
+		b.short = 1
+	}
+	ready := lanePlaced
+	if p.err != nil {
+		ready = laneRefused
+	}
+	b.ready.Store(ready)
+	l.wakeReplay()
+}
+
+// laneConn is a connection of the replay: its generation and this process's descriptor of it. A lane reads it as one word.
+type laneConn struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = none
+
+// takeConnections keeps the table, and ends the process when the replay is gone. It allocates nothing: the collector is
+// off for good.
+func (l *laneServer) takeConnections() {
+	var in linkReader
+	for in.next() {
+		key := binary.LittleEndian.Uint64(in.message[1:])
+		c := &l.table[uint32(key)]
+		if old := c.word.Swap(0); old != 0 {
+			_ = unix.Close(int(uint32(old)))
+		}
+		if fd, ok := in.right(); ok && in.message[0] == linkOpen {
+			c.word.Store(key>>32<<32 | uint64(fd))
+		}
+		l.board.taken.Add(1)
+	}
+	os.Exit(0)
+}
+
+// linkReader reads messages and the descriptors that come with them.
+type linkReader struct {
+	message linkMessage
+	rights  struct { // room for one
+		head unix.Cmsghdr
+		fd   int32
+		_    int32
+	}
+	head unix.Msghdr
+	iov  unix.Iovec
+}
+
+// next waits for a message; false: the other side is gone.
+func (r *linkReader) next() bool {
+	r.iov.Base = &r.message[0]
+	r.iov.SetLen(len(r.message))
+	for {
+		r.rights.head = unix.Cmsghdr{}
+		r.head = unix.Msghdr{Iov: &r.iov, Iovlen: 1, Control: (*byte)(unsafe.Pointer(&r.rights))}
+		r.head.SetControllen(int(unsafe.Sizeof(r.rights)))
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, laneLinkFD, uintptr(unsafe.Pointer(&r.head)), unix.MSG_CMSG_CLOEXEC)
+		if errno != unix.EINTR {
+			return errno == 0 && int(n) == len(r.message)
+		}
+	}
+}
+
+// right is the descriptor that came with the message.
+func (r *linkReader) right() (fd int32, ok bool) {
+	h := &r.rights.head
+	return r.rights.fd, h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_RIGHTS && int(h.Len) == unix.CmsgLen(4)
+}
+
+// What follows is the hot path of a lane in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
+
+// fireAll fires whatever no other lane has claimed.
+//
+//go:nosplit
+func (l *laneServer) fireAll(s *laneState, w *sched.Waiter) {
+	for i := l.claim(s); i < int64(len(l.shots)); i = l.claim(s) {
+		if !w.Wait(l.shots[i].releaseNS) {
+			return
+		}
+		told := l.fire(&l.shots[i])
+		s.at.Store(i + 1)
+		if told {
+			l.wakeReplay()
+		}
+	}
+}
+
+// claim takes the next shot for the lane s.
+//
+//go:nosplit
+func (l *laneServer) claim(s *laneState) int64 {
+	i := l.board.claimed.Add(1) - 1
+	s.at.Store(i)
+	return i
+}
+
+// fire writes one shot, and reports whether the replay must be told of the result at once.
+//
+//go:nosplit
+func (l *laneServer) fire(s *shot) (tell bool) {
+	for !s.state.CompareAndSwap(shotArmed, shotFiring) {
+		if s.state.CompareAndSwap(shotEmpty, shotMissed) {
+			return true
+		}
+	}
+	key := s.conn.Load()
+	word := l.table[uint32(key)].word.Load()
+	s.sentNS = l.clock.Now()
+	if word>>32 != key>>32 {
+		return s.fail(syscall.ENOTCONN)
+	}
+	n, errno := wire.WriteNow(uintptr(uint32(word)), l.bytes(s))
+	s.writtenNS = l.clock.Now()
+	s.wrote = int64(n)
+	l.board.fired.Add(1)
+	switch {
+	case errno == syscall.EAGAIN || errno == 0 && s.wrote < s.size:
+		s.state.Store(shotPart)
+		return true
+	case errno != 0:
+		return s.fail(errno)
+	}
+	s.state.Store(shotWhole)
+	return false
+}
+
+// bytes is what a shot writes.
+//
+//go:nosplit
+func (l *laneServer) bytes(s *shot) []byte {
+	if s.offset < 0 {
+		return l.stage[^s.offset:][:s.size]
+	}
+	return l.arena[s.offset:][:s.size]
+}
+
+// fail leaves errno as the result of a shot.
+//
+//go:nosplit
+func (s *shot) fail(errno syscall.Errno) (tell bool) {
+	s.errno = int32(errno)
+	s.state.Store(shotFailed)
+	return true
+}
+
+// wakeReplay sends a wake-up. One that does not fit is not missed: others wait to be read.
+//
+//go:nosplit
+func (l *laneServer) wakeReplay() { _, _ = wire.WriteNow(laneLinkFD, l.wake[:]) }

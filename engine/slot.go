@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// A shot is one request as the lanes' process sees it, in memory that both processes share. The replay fills in what is
+// to be written and on which connection, a lane writes it at its instant and leaves the result.
+type shot struct {
+	releaseNS    int64
+	offset, size int64         // of the bytes in the arena; where offset is below 0, at ^offset in the stage
+	conn         atomic.Uint64 // see connKey; valid while armed
+	state        atomic.Uint32
+	errno        int32
+	sentNS       int64 // just before the write
+	writtenNS    int64 // just after it
+	wrote        int64 // bytes that the kernel took
+}
+
+// The states of a shot. The replay arms and disarms it, a lane takes it from armed or empty, and whoever takes it from
+// whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
+const (
+	shotEmpty     uint32 = iota // no connection is claimed for it
+	shotArmed                   // one is
+	shotFiring                  // the lane is writing
+	shotWhole                   // the kernel took all of it
+	shotPart                    // it took less
+	shotFailed                  // it took nothing, see errno
+	shotMissed                  // its instant came and it was empty
+	shotSettled                 // the result is where it belongs
+	shotAbandoned               // it will not be sent
+)
+
+// connKey names a connection to the lane: its place in the lane's table, and which of the place's connections it is.
+func connKey(place, generation uint32) uint64 { return uint64(generation)<<32 | uint64(place) }
+
+// laneBoard is the head of the shared memory.
+type laneBoard struct {
+	realtimeOn, realtimeOff uint32 // the mode; neither is auto
+	spinNS                  int64  // sched.AutoSpin, or a time
+	lanes                   int64
+	shots                   int64
+	arenaBytes              int64
+	stageBytes              int64 // 0 = there is no stage
+	places                  int64 // of connections
+
+	ready   atomic.Uint32 // laneWaits, lanePlaced or laneRefused
+	fifo    uint32        // the placement, valid once ready
+	short   uint32
+	refused [160]byte // why SCHED_FIFO was not granted; zero-terminated
+
+	startNS atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
+	stop    atomic.Bool  // nothing more is released
+	ended   atomic.Bool  // the lanes release nothing more
+	claimed atomic.Int64 // shots before this one belong to some lane
+	fired   atomic.Int64 // shots that were written
+	taken   atomic.Int64 // messages on the link that the process has acted on
+	lane    [MostLanes]laneState
+}
+
+// laneState is what a lane tells of itself.
+type laneState struct {
+	at     atomic.Int64 // it has passed those of its shots that come before this one
+	spinNS atomic.Int64 // how long before an instant it stopped sleeping, in the end
+	thread int64        // its id, once the board is ready
+	_      [40]byte     // to a cache line
+}
+
+// passed is the first shot that some lane has not passed, or may yet claim.
+func (b *laneBoard) passed() int64 {
+	first := b.shots
+	for i := range b.lanes {
+		first = min(first, b.lane[i].at.Load())
+	}
+	return first
+}
+
+// spin is the largest window of its lanes.
+func (b *laneBoard) spin() time.Duration {
+	most := int64(0)
+	for i := range b.lanes {
+		most = max(most, b.lane[i].spinNS.Load())
+	}
+	return time.Duration(most)
+}
+
+// The values of laneBoard.ready.
+const (
+	laneWaits uint32 = iota
+	lanePlaced
+	laneRefused
+)
+
+// boardBytes is the room of the board before the first shot: whole cache lines.
+const boardBytes = (unsafe.Sizeof(laneBoard{}) + 63) / 64 * 64
+
+func boardSize(shots int) int64 { return int64(boardBytes) + int64(shots)*int64(unsafe.Sizeof(shot{})) }
+
+// boardOf lays a board over shared memory.
+func boardOf(memory []byte) *laneBoard { return (*laneBoard)(unsafe.Pointer(&memory[0])) }
+
+// shotsOf lays the shots over the memory behind the board.
+func shotsOf(memory []byte, n int) []shot {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*shot)(unsafe.Pointer(&memory[boardBytes])), n)
+}
+
+// What a connection goes through for a request that the lane's process writes. Between arming and the lane's write the
+// connection is busy; its reader's side is the receiver, as ever, and the writer's side is ended by whoever settles the
+// shot: the receiver if the kernel took all of it, else the replay's side of the lane.
+
+// arm claims the connection for request i, which the lane will write. False: somebody else has it, it died, or the lane
+// has passed the request.
+func (c *conn) arm(i int32, s *shot) bool {
+	if !c.state.CompareAndSwap(parked, claimed) {
+		return false
+	}
+	c.carry(i, parked, s.releaseNS)
+	s.conn.Store(c.key)
+	if c.sock.UsesTLS() && !c.run.remote.put(i, s, c) {
+		c.drop() // it is broken
+		return false
+	}
+	if !s.state.CompareAndSwap(shotEmpty, shotArmed) {
+		c.unclaim()
+		return false
+	}
+	c.peer.fired.Add(1)
+	c.state.Store(busy)
+	return true
+}
+
+// unclaim gives back a claimed connection that has nothing to send after all.
+func (c *conn) unclaim() {
+	c.request.Store(noRequest)
+	if c.sock.UsesTLS() {
+		c.drop() // TLS counts what it has encrypted, so it can carry nothing else
+		return
+	}
+	c.peer.park(c, claimed)
+}
+
+// drop ends a claimed connection.
+func (c *conn) drop() {
+	c.state.Store(dead)
+	c.bury()
+}
+
+// takeBack frees the busy connection of a request that the lane will not write. Its shot is abandoned, so nobody else
+// touches it.
+func (c *conn) takeBack() {
+	c.state.Store(claimed)
+	c.unclaim()
+}
+
+// sent tells whether request i of a busy connection has left, or is leaving: not that it waits for the lane, or is being
+// taken back.
+func (c *conn) sent(i int32) bool {
+	l := c.run.remote
+	if l == nil {
+		return true
+	}
+	switch l.shots[i].state.Load() {
+	case shotEmpty, shotArmed, shotAbandoned:
+		return false
+	}
+	return true
+}
+
+// disarm is for a receiver that has found its connection over. If the lane has not written request i yet, the request
+// gets another connection and this one is buried; true then.
+func (c *conn) disarm(i int32) bool {
+	if !c.run.remote.shots[i].state.CompareAndSwap(shotArmed, shotEmpty) {
+		return false
+	}
+	c.peer.fired.Add(-1)
+	c.state.Store(dead)
+	c.closedUnused()
+	c.run.remote.rearm(i)
+	return true
+}
+
+// beingWritten tells whether a lane in its own process writes the current request this moment.
+func (c *conn) beingWritten() bool {
+	l := c.run.remote
+	return l != nil && l.shots[c.request.Load()].state.Load() == shotFiring
+}
+
+// settleShot ends the writer's side of a request that the lane has written whole, when its reply is there.
+func (c *conn) settleShot(i int32) {
+	l := c.run.remote
+	if l == nil {
+		return
+	}
+	s := &l.shots[i]
+	for s.state.Load() == shotFiring {
+		runtime.Gosched() // the reply is quicker than the lane's return from the write
+	}
+	if s.state.CompareAndSwap(shotWhole, shotSettled) {
+		c.run.wholeWrites.Add(1)
+		c.took(i, s)
+		c.run.records[i].WrittenNS = s.writtenNS
+		c.run.work.Images.Wrote(i)
+		c.endSide()
+	}
+}
+
+// took puts what the lane did into the books.
+func (c *conn) took(i int32, s *shot) {
+	rec := &c.run.records[i]
+	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
+	c.sock.CountWrite(s.wrote)
+}
+
+// tookPart goes on with a request that the kernel did not take whole from the lane.
+func (c *conn) tookPart(i int32, s *shot, failed bool) {
+	if failed {
+		s.wrote = 0
+	}
+	c.took(i, s)
+	if failed {
+		c.writeErr = syscall.Errno(s.errno)
+		c.run.work.Images.Wrote(i)
+		c.endSide()
+		return
+	}
+	c.sock.KeepRest(c.run.remote.bytesOf(i)[s.wrote:])
+	c.run.partialWrites.Add(1)
+	c.run.workers.do(c.flushRest)
+}
+
+// stage is where https requests lie between their encryption, which happens when they are armed, and the lane's write: a
+// ring in memory that the lane's process shares. It belongs to the armer.
+type stage struct {
+	bytes  []byte
+	end    int64 // of what was put last, in an endless ring
+	staged []stagedShot
+}
+
+// stagedShot is one request's place.
+type stagedShot struct {
+	request int32
+	begin   int64 // in an endless ring
+}
+
+// Room for a stage: what is armed at a time, which a burst of long prompts makes large.
+const (
+	leastStage     = 64 << 20
+	stageOfLargest = 64 // times the largest request
+)
+
+func stageSize(largest int) int64 { return max(leastStage, stageOfLargest*int64(largest)) }
+
+// fits tells whether there is room for size bytes. needed tells whether the bytes at a place that put has returned for a
+// request are still to be written.
+func (g *stage) fits(size int64, needed func(request int32, place int64) bool) bool {
+	limit := int64(len(g.bytes))
+	for len(g.staged) > 0 && !needed(g.staged[0].request, g.staged[0].begin%limit) {
+		g.staged = g.staged[1:]
+	}
+	begin := g.end
+	if len(g.staged) > 0 {
+		begin = g.staged[0].begin
+	}
+	return g.next(size)+size-begin <= limit
+}
+
+// next is where size bytes go in an endless ring: not across the end of the real one.
+func (g *stage) next(size int64) int64 {
+	limit := int64(len(g.bytes))
+	if over := g.end % limit; over+size > limit {
+		return g.end + limit - over
+	}
+	return g.end
+}
+
+// put copies p, for which fits has found room, into the ring and returns where it lies.
+func (g *stage) put(request int32, p []byte) (place int64) {
+	at := g.next(int64(len(p)))
+	place = at % int64(len(g.bytes))
+	copy(g.bytes[place:], p)
+	g.staged = append(g.staged, stagedShot{request, at})
+	g.end = at + int64(len(p))
+	return place
+}
