@@ -313,7 +313,7 @@ func (r *Run) finish(i int32) {
 		r.peerOf(i).ended(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
-	r.noteHistory(i)
+	r.cfg.History.note(i, &r.records[i])
 	r.cfg.History.ended(r.clock, i)
 	for {
 		end := r.endNS.Load()
@@ -508,3 +508,6 @@ func (r *Run) isLeftOut(i int32) bool {
 	_, out := slices.BinarySearch(r.leftOut, i)
 	return out
 }
+
+// History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
+func (r *Run) History() *metrics.History { return r.cfg.History.Counts(r.records) }

@@ -37,17 +37,17 @@ type historyTurn struct {
 
 	answer atomic.Pointer[[]byte] // its text, inside of a JSON string, as long as somebody needs it
 	needed atomic.Int32           // turns that have not ended and have the answer in their messages
-	state  atomicOf[answerState]
+	state  atomic.Uint32          // an answerState
 
-	form  atomicOf[sentForm]
-	image []byte      // made of live answers, once form says so …
-	from  int32       // … from here on
-	live  int32       // how many are in it …
-	lack  answerState // … and why the latest of the others is not; answered = there are no others
+	form  atomic.Uint32 // a sentForm
+	image []byte        // made of live answers, once form says so …
+	from  int32         // … from here on
+	live  int32         // how many are in it …
+	lack  answerState   // … and why the latest of the others is not; answered = there are no others
 }
 
 // answerState is what became of an answer.
-type answerState uint32
+type answerState = uint32
 
 const (
 	unanswered answerState = iota // the request has not ended
@@ -59,7 +59,7 @@ const (
 )
 
 // sentForm is what a turn is sent as.
-type sentForm uint32
+type sentForm = uint32
 
 const (
 	formOpen     sentForm = iota

@@ -6,15 +6,14 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
-func (r *Run) History() *metrics.History {
-	h := r.cfg.History
+// Counts is what follow-up turns were sent with, by the records of a run that is over; nil where all is sent as recorded.
+func (h *History) Counts(records []record.Record) *metrics.History {
 	if h == nil {
 		return nil
 	}
 	found := metrics.History{MakeUS: h.took.Percentiles(1e3)}
 	for i, before := range h.before {
-		if before == trace.NoTurn || r.records[i].SentNS == record.None {
+		if before == trace.NoTurn || records[i].SentNS == record.None {
 			continue
 		}
 		found.Turns++
@@ -44,9 +43,8 @@ func (r *Run) History() *metrics.History {
 	return &found
 }
 
-// noteHistory completes the record of a request that has ended.
-func (r *Run) noteHistory(i int32) {
-	h, rec := r.cfg.History, &r.records[i]
+// note completes the record of request i, which has ended.
+func (h *History) note(i int32, rec *record.Record) {
 	if h == nil || h.before[i] == trace.NoTurn || rec.SentNS == record.None {
 		return
 	}

@@ -350,3 +350,32 @@ func TestReplyOfSeveralChoices(t *testing.T) {
 		t.Errorf("of a whole answer: %+v", rec)
 	}
 }
+
+// TestAnswerTextAllocatesNothing: a stream's text is kept, or not, without an allocation.
+func TestAnswerTextAllocatesNothing(t *testing.T) {
+	raw := []byte(chunked(events(64, finish, usage(9, 64, 0), done)))
+	for _, wanted := range []bool{false, true} {
+		p, rec := newReply(t, true)
+		rec.OutputTokens = 64
+		round := func() {
+			rec.Clear()
+			p.begin(rec)
+			p.answer.wanted = wanted
+			p.feed(raw, 1)
+		}
+		round()
+		if n := testing.AllocsPerRun(50, round); n != 0 || rec.Outcome != record.OK {
+			t.Errorf("wanted %v: %v allocations (%v %q), want 0", wanted, n, rec.Outcome, rec.Error)
+		}
+		text := " t0"
+		for i := 1; i < 64; i++ {
+			text += fmt.Sprint(" t", i)
+		}
+		if !wanted {
+			text = ""
+		}
+		if string(p.answer.text) != text {
+			t.Errorf("wanted %v: kept %q", wanted, p.answer.text)
+		}
+	}
+}
