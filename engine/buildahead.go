@@ -93,7 +93,7 @@ func (r *Run) needsImage(i int) bool {
 // image is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready
 // in time. A late or repeated request gets bytes of its own where the arena's may be gone.
 func (r *Run) image(i int32, fresh bool) []byte {
-	if b := r.cfg.History.image(i); b != nil {
+	if b := r.cfg.History.Image(i); b != nil {
 		return b
 	}
 	if fresh && r.work.Images.Windowed() {

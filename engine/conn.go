@@ -344,7 +344,7 @@ func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource
 func (c *conn) beginReply() {
 	if rec := &c.run.records[c.request.Load()]; c.reply.rec != rec {
 		c.reply.begin(rec)
-		c.reply.answer.wanted = c.run.cfg.History.follows(c.request.Load())
+		c.reply.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/redact"
@@ -49,7 +50,7 @@ type Config struct {
 	Stamps          wire.Stamps      // as ProbeStamps has found to work
 	InstanceHeaders []string         // response headers that may name who answered, the first that comes does
 	InstanceField   []string         // path in an answer's JSON of the field that names who answered; nil = where it is known to be
-	History         *History         // puts answers into later turns; nil: all is sent as recorded
+	History         *history.History // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog        // where each token chunk's instants go; nil: nowhere
 	OnSenderDeath   func(string)     // called once, with what happened, if the lanes' process dies during the run, which then stops; nil: nothing
 }
@@ -290,7 +291,7 @@ func (r *Run) complete(c *conn) {
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
 		r.sink.Gaps(c.peer.target, c.reply.gaps)
 	}
-	r.cfg.History.answered(i, rec, &c.reply.answer)
+	r.cfg.History.Answered(i, rec, &c.reply.answer)
 	c.release()
 	r.finish(i)
 }
@@ -313,8 +314,8 @@ func (r *Run) finish(i int32) {
 		r.peerOf(i).ended(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
-	r.cfg.History.note(i, &r.records[i])
-	r.cfg.History.ended(r.clock, i)
+	r.cfg.History.Note(i, &r.records[i])
+	r.cfg.History.Ended(r.clock, i)
 	for {
 		end := r.endNS.Load()
 		if now <= end || r.endNS.CompareAndSwap(end, now) {

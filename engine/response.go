@@ -16,6 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/sse"
+	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
@@ -39,11 +40,11 @@ type reply struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large  *largeBuffers // where what is large comes from
-	lent   bool          // something has come from there
-	chunks chunkLines    // for the chunk log
-	answer answerText    // for later turns
-	readNS int64         // the instant after the read
+	large  *largeBuffers  // where what is large comes from
+	lent   bool           // something has come from there
+	chunks chunkLines     // for the chunk log
+	answer history.Answer // for later turns
+	readNS int64          // the instant after the read
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices that the event below is about
@@ -71,7 +72,7 @@ func (p *reply) begin(rec *record.Record) {
 	p.spans = p.spans[:0]
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
-	p.answer.reset()
+	p.answer.Reset()
 }
 
 // feed takes what one read returned. ended means the record's outcome is set and the response is over. A body that turns
@@ -187,7 +188,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 	if err := p.backend.ParseEvent(data, d); err != nil {
 		return err
 	}
-	p.answer.add(d)
+	p.answer.Add(d)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
 		p.onToken(d.Text, d.Choices, nowNS)
@@ -326,7 +327,7 @@ func (p *reply) endWhole(nowNS int64) {
 		rec.Outcome, rec.Error = record.BadResponse, p.secrets.Line(err.Error())
 		return
 	}
-	p.answer.add(&p.delta)
+	p.answer.Add(&p.delta)
 	p.onDelta(&p.delta)
 	p.countedInHead()
 	p.names.in(p.whole, &p.delta, rec)

@@ -360,7 +360,7 @@ func TestAnswerTextAllocatesNothing(t *testing.T) {
 		round := func() {
 			rec.Clear()
 			p.begin(rec)
-			p.answer.wanted = wanted
+			p.answer.Wanted = wanted
 			p.feed(raw, 1)
 		}
 		round()
@@ -374,8 +374,8 @@ func TestAnswerTextAllocatesNothing(t *testing.T) {
 		if !wanted {
 			text = ""
 		}
-		if string(p.answer.text) != text {
-			t.Errorf("wanted %v: kept %q", wanted, p.answer.text)
+		if string(p.answer.Text) != text {
+			t.Errorf("wanted %v: kept %q", wanted, p.answer.Text)
 		}
 	}
 }

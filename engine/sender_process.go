@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -411,7 +412,7 @@ func CheckLaneProcess(plan *sched.Plan, leastInFlight, live bool) error {
 }
 
 // errNoLane says why a run cannot have a lane in a process of its own.
-func errNoLane(w *workload.Work, h *History) error {
+func errNoLane(w *workload.Work, h *history.History) error {
 	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
@@ -85,7 +86,7 @@ type replay struct {
 	ideal     workload.IdealHits
 	stamps    wire.Stamps
 	chunks    *engine.ChunkLog // nil where none is written
-	history   *engine.History  // nil where turns are sent as recorded
+	history   *history.History // nil where turns are sent as recorded
 	leftOut   []record.Record  // of requests that are not sent, for they are too long
 	workload  metrics.Workload // what fit has found
 	notes     []string

@@ -1,4 +1,11 @@
-package engine
+// Package history puts what servers answer during a run into the turns that follow, in place of the recorded answers.
+//
+// It owns the answers that later turns need and the request bytes that are made of them. It does not decide when a turn is sent, and it
+// reads no response: receivers collect an Answer, and the run reports each end of a request.
+//
+// Any goroutine may call a History during a run. Image is called by the senders: it takes no lock and allocates nothing. Ended, called by
+// whoever ends a request, builds request bytes on the Go heap, from buffers that are used again.
+package history
 
 import (
 	"bytes"
@@ -133,11 +140,11 @@ func (h *History) each(i int32, f func(j int32)) {
 	}
 }
 
-// follows tells whether a turn goes on from request i, so that its answer is to be kept.
-func (h *History) follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
+// Follows tells whether a turn goes on from request i, so that its answer is to be kept.
+func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
-// image is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
-func (h *History) image(i int32) []byte {
+// Image is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
+func (h *History) Image(i int32) []byte {
 	if h == nil {
 		return nil
 	}
@@ -148,9 +155,9 @@ func (h *History) image(i int32) []byte {
 	return t.image[t.from:]
 }
 
-// answered is told of a reply that has ended.
-func (h *History) answered(i int32, rec *record.Record, a *answerText) {
-	if !h.follows(i) {
+// Answered is told of a reply that has ended.
+func (h *History) Answered(i int32, rec *record.Record, a *Answer) {
+	if !h.Follows(i) {
 		return
 	}
 	t := &h.turns[i]
@@ -159,17 +166,17 @@ func (h *History) answered(i int32, rec *record.Record, a *answerText) {
 		t.state.Store(failed)
 	case a.tool:
 		t.state.Store(toolCall)
-	case len(a.text) == 0:
+	case len(a.Text) == 0:
 		t.state.Store(noText)
 	default:
-		text := api.Repair(bytes.Clone(a.text))
+		text := api.Repair(bytes.Clone(a.Text))
 		t.answer.Store(&text)
 		t.state.Store(answered)
 	}
 }
 
-// ended makes the images of the turns that go on from request i, which has ended, and gives back what only that needed.
-func (h *History) ended(clock sched.Clock, i int32) {
+// Ended makes the images of the turns that go on from request i, which has ended, and gives back what only that needed.
+func (h *History) Ended(clock sched.Clock, i int32) {
 	if h == nil {
 		return
 	}

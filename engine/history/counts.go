@@ -1,4 +1,4 @@
-package engine
+package history
 
 import (
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -43,8 +43,8 @@ func (h *History) Counts(records []record.Record) *metrics.History {
 	return &found
 }
 
-// note completes the record of request i, which has ended.
-func (h *History) note(i int32, rec *record.Record) {
+// Note completes the record of request i, which has ended.
+func (h *History) Note(i int32, rec *record.Record) {
 	if h == nil || h.before[i] == trace.NoTurn || rec.SentNS == record.None {
 		return
 	}

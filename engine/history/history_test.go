@@ -1,4 +1,4 @@
-package engine
+package history
 
 import (
 	"bufio"
@@ -114,7 +114,7 @@ func TestHistoryStorm(t *testing.T) {
 			if waited {
 				<-ended[before[i]]
 			}
-			image := h.image(i)
+			image := h.Image(i)
 			live := image != nil
 			if !live {
 				image = w.Images.At(int(i))
@@ -127,7 +127,7 @@ func TestHistoryStorm(t *testing.T) {
 			for range rng.IntN(20) {
 				runtime.Gosched()
 			}
-			again := h.image(i)
+			again := h.Image(i)
 			if (again != nil) != live || !bytes.Equal(image, sent) || live && !bytes.Equal(again, sent) {
 				t.Errorf("request %d is another one when it is sent again", i)
 			}
@@ -139,16 +139,16 @@ func TestHistoryStorm(t *testing.T) {
 				rec.Outcome = record.Reset
 			}
 			if i%7 != 5 { // the others are never answered: no connection, or not sent at all
-				h.answered(i, &rec, &answerText{wanted: true, text: fmt.Appendf(nil, `live \"%d\"`, i)})
+				h.Answered(i, &rec, &Answer{Wanted: true, Text: fmt.Appendf(nil, `live \"%d\"`, i)})
 			}
-			h.ended(clock, i)
+			h.Ended(clock, i)
 			close(ended[i])
 		})
 	}
 	all.Wait()
 	for i := range h.turns {
 		want := answered
-		if i%7 == 3 || i%7 == 5 || !h.follows(int32(i)) {
+		if i%7 == 3 || i%7 == 5 || !h.Follows(int32(i)) {
 			want = failed
 		}
 		if state := h.turns[i].state.Load(); state != want {
@@ -223,7 +223,7 @@ func TestImageAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(50, func() {
 		for i := range int32(w.Requests()) {
-			h.image(i)
+			h.Image(i)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
@@ -243,7 +243,7 @@ func BenchmarkHistoryMake(b *testing.B) {
 			rec := record.Record{Outcome: record.OK}
 			last := int32(w.Requests() - 1)
 			for i := range last {
-				h.answered(i, &rec, &answerText{wanted: true, text: bytes.Repeat([]byte("y"), size)})
+				h.Answered(i, &rec, &Answer{Wanted: true, Text: bytes.Repeat([]byte("y"), size)})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
