@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/wire"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// allowance is how much memory may be taken, and by whose word.
+type allowance struct {
+	bytes  int64
+	origin string
+}
+
+// defaultMemoryShare of the free memory may be taken: the rest is for sockets, results and the machine.
+const defaultMemoryShare = 0.8
+
+// What a run takes besides its images, in bytes: measured were 55 MB for both processes with their threads, tables and histograms
+// (conversation trace at 60 times its speed, 1,500 in flight, 2 cores), and 1.0 kB live for each request, which garbage doubles.
+const (
+	keptForRun        = 64 << 20
+	keptForRequest    = 2 << 10
+	keptForConnection = 32 << 10
+)
+
+// freeAllowance is what may be taken where nobody says, after kept bytes are taken for all else.
+func freeAllowance(kept int64) (allowance, error) {
+	free, of, err := host.FreeMemory()
+	return allowance{int64(defaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*defaultMemoryShare), of)}, err
+}
+
+// allowance is --max-memory, or what may be taken without, after kept bytes for all else.
+func (o *options) allowance(kept int64) (allowance, error) {
+	if o.maxBytes > 0 {
+		return allowance{o.maxBytes, "--max-memory"}, nil
+	}
+	return freeAllowance(kept)
+}
+
+// kept is what the run takes besides its images.
+func (r *replay) kept() int64 {
+	return keptForRun + int64(r.work.Requests())*keptForRequest + int64(r.descriptorsNeeded()-descriptorsBesides)*keptForConnection
+}
+
+// refuse says that requests which a flag of some value asks for would not fit; nil where they do.
+func (a allowance) refuse(flag string, value any, requests, bytes float64) error {
+	if bytes <= float64(a.bytes) {
+		return nil
+	}
+	return fmt.Errorf("%s %v: %s requests would take about %s, more than the %s allowed (%s); use a smaller %s, or take fewer rows with --limit or --from/--to",
+		flag, value, format.Count(int64(requests)), format.Bytes(int64(bytes)), format.Bytes(a.bytes), a.origin, flag)
+}
+
+// The values of --kernel-timestamps.
+const (
+	stampsAuto = "auto" // what comes, where the kernel stamps
+	stampsOn   = "on"   // what comes, or an error
+	stampsOff  = "off"
+	stampsSent = "sent" // what comes and what leaves, or an error
+)
+
+// checkStamps finds out what the kernel stamps, before anything else takes time.
+func (r *replay) checkStamps(context.Context) error {
+	if r.o.stamps == stampsOff || r.o.dryRun {
+		return nil
+	}
+	want := wire.Stamps{Receive: true, Send: r.o.stamps == stampsSent}
+	err := wire.ProbeStamps(want)
+	switch {
+	case err == nil:
+		r.stamps = want
+	case r.o.stamps != stampsAuto:
+		return fmt.Errorf("--kernel-timestamps %s: %w; use auto or off", r.o.stamps, err)
+	default:
+		r.note("no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside latencies", err)
+	}
+	return nil
+}
+
+// openChunkLog makes the file of --chunk-log, if there is to be one. The function returned ends it.
+func (r *replay) openChunkLog() (end func(), err error) {
+	if r.o.chunkLog == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(r.o.chunkLog)
+	if err != nil {
+		return nil, fmt.Errorf("--chunk-log: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	r.chunks = engine.NewChunkLog(w)
+	return func() {
+		if err := errors.Join(r.chunks.Err(), w.Flush(), f.Close()); err != nil {
+			r.note("--chunk-log is incomplete: %v", err)
+		}
+	}, nil
+}
+
+// spinAuto is the value of --spin that lets the waiter find out.
+const spinAuto = "auto"
+
+// spinFlag is the value of --spin, a time or sched.AutoSpin.
+type spinFlag time.Duration
+
+func (s *spinFlag) Set(text string) error {
+	if text == spinAuto {
+		*s = spinFlag(sched.AutoSpin)
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is neither auto nor a time of 0 or more, such as 100us", text)
+	}
+	*s = spinFlag(d)
+	return nil
+}
+
+func (s *spinFlag) String() string {
+	if time.Duration(*s) == sched.AutoSpin {
+		return spinAuto
+	}
+	return time.Duration(*s).String()
+}
+
+func (*spinFlag) Type() string { return "TIME" }
+
+// laneCommand is the name by which a replay starts the process of its lanes.
+const laneCommand = "lane"
+
+// newLaneCommand returns the command that a replay starts by itself; nobody else can.
+func newLaneCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: laneCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return engine.ServeLane() },
+	}
+}
+
+// The values of --lane.
+const (
+	laneAuto    = "auto"
+	laneProcess = "process"
+	laneThread  = "thread"
+)
+
+// checkLane refuses a process of their own for lanes that cannot have one, before anything is built.
+func (r *replay) checkLane() error {
+	if r.o.lane != laneProcess {
+		return nil
+	}
+	if err := engine.CheckLaneProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
+		return fmt.Errorf("--lane %s: %w", laneProcess, err)
+	}
+	return nil
+}
+
+// laneCommandLine is how the engine starts the lanes' process; nil where they are to be threads.
+func (o *options) laneCommandLine() []string {
+	self, err := os.Executable()
+	if o.lane == laneThread || err != nil {
+		return nil
+	}
+	return []string{self, laneCommand}
+}
