@@ -119,7 +119,7 @@ func (r *replay) plan() error {
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
 	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
-		t.Name, t.Format, timeWords(t), blockWords(t), format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Duration(r.loadS*1e9, 3))
+		t.Name, t.Format, timeWords(t), blockWords(t), format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(r.loadS))
 	r.say.amplified(r.amplify)
 	if n := r.o.pacing.repeat; n > 1 {
 		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)

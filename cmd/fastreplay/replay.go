@@ -268,7 +268,7 @@ func (r *replay) build(ctx context.Context) error {
 		return err
 	}
 	r.buildS = time.Since(began).Seconds()
-	took := format.Duration(r.buildS*1e9, 3)
+	took := format.Seconds(r.buildS)
 	if window > 0 {
 		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(window), took)
 		return nil

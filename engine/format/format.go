@@ -23,8 +23,22 @@ func Many(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return Count(n) + " " + noun
+	return Counted(n, noun)
 }
+
+// Counted prints n and what it counts: "12 ok".
+func Counted(n int64, what string) string { return Count(n) + " " + what }
+
+// Some is Counted, or "" for none.
+func Some(n int64, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return Counted(n, what)
+}
+
+// Seconds prints s seconds in the unit that fits, with three significant digits.
+func Seconds(s float64) string { return Duration(s*1e9, 3) }
 
 // Percent prints a ratio of 0..1 with up to four significant digits.
 func Percent(ratio float64) string {

@@ -48,20 +48,20 @@ func (p *Page) Sentence(mark, text string) {
 	p.Wrap(mark, strings.Repeat(" ", Columns(mark)), " ", strings.Fields(text))
 }
 
-// Table prints a head and rows: the first cell of each to the left, the others to the right of columns that wide.
-func (p *Page) Table(column int, head []string, rows [][]string) {
-	p.tableLine(column, head)
-	for _, cells := range rows {
-		p.tableLine(column, cells)
-	}
-}
-
-func (p *Page) tableLine(column int, cells []string) {
-	line := Left("  "+cells[0], p.Width-column*(len(cells)-1))
-	for _, cell := range cells[1:] {
-		line += Right(cell, column)
+// Row prints a label and cells to the right of columns of these widths, the last for all further ones.
+func (p *Page) Row(label string, width int, columns []int, cells ...string) {
+	line := Left(label, width)
+	for i, cell := range cells {
+		line += Right(cell, columns[min(i, len(columns)-1)])
 	}
 	p.Line(line)
+}
+
+// Table prints a head and rows: the first cell of each to the left, the others to the right of columns that wide.
+func (p *Page) Table(column int, head []string, rows [][]string) {
+	for _, cells := range append([][]string{head}, rows...) {
+		p.Row("  "+cells[0], p.Width-column*(len(cells)-1), []int{column}, cells[1:]...)
+	}
 }
 
 // Wrap prints first and the parts, and starts a new line behind indent where the

@@ -55,20 +55,20 @@ func (p *page) amplified(a *metrics.Amplify) {
 	}
 	p.Field("amplified", fmt.Sprintf("%g times %s", a.Factor, what), how, shared)
 	widths := []int{14}
-	p.row("", 32, widths, "before", "after")
+	p.Row("", 32, widths, "before", "after")
 	after := loadQuantities(&a.After)
 	for i, q := range loadQuantities(&a.Before) {
 		if q.text != absent || after[i].text != absent {
-			p.row("    "+q.name, 32, widths, q.text, after[i].text)
+			p.Row("    "+q.name, 32, widths, q.text, after[i].text)
 		}
 	}
 }
 
 func loadQuantities(l *metrics.Load) []quantity {
 	return []quantity{
-		{name: "requests", text: count(l.Requests)},
+		{name: "requests", text: format.Count(l.Requests)},
 		{name: "mean rate", text: optional(l.RequestsPerS, rate)},
-		{name: "most requests within 1 s", text: optional(l.Peak, count)},
+		{name: "most requests within 1 s", text: optional(l.Peak, format.Count)},
 		{name: "interarrival CV", text: optional(l.GapCV, variation)},
 		{name: "reuse distance p50, tokens", text: optional(l.ReuseP50, format.Short)},
 		{name: "reuse distance p90, tokens", text: optional(l.ReuseP90, format.Short)},

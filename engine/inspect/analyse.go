@@ -133,7 +133,7 @@ func context(t *trace.Trace, most int) *Context {
 		}
 		c.RowsOver++
 		if row := int64(t.Row[i]); c.FirstRow == nil || row < *c.FirstRow {
-			c.FirstRow = &row
+			c.FirstRow = new(row)
 		}
 	}
 	c.Share = share(c.RowsOver, int64(t.Len()))
@@ -182,8 +182,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		}
 	}
 	if len(gaps) > 0 {
-		v := share(s.Overlaps, s.Followups)
-		s.OverlapShare = &v
+		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
 	s.GapS, s.ThinkS = stats.Describe(gaps, 1e9), stats.Describe(thinks, 1e9)
 	return s
@@ -265,8 +264,7 @@ func arrivals(t *trace.Trace, input, output int64) Arrivals {
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 func perSecond(n, spanNS int64) *float64 {
-	v := float64(n) / seconds(spanNS)
-	return &v
+	return new(float64(n) / seconds(spanNS))
 }
 
 // burst counts instants and finds the largest crowd at one; at ascends.

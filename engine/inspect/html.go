@@ -142,7 +142,7 @@ func timeline(r *Report) *chart.Drawing {
 	d := chart.New(float64(max(1, slices.Max(a.Timeline))), format.Short)
 	for i, c := range a.Timeline {
 		from := duration(float64(i) * a.BinS)
-		d.Bar("bar", i, len(a.Timeline), float64(c), fmt.Sprintf("from %s: %s rows in %s", from, count(c), duration(a.BinS)))
+		d.Bar("bar", i, len(a.Timeline), float64(c), fmt.Sprintf("from %s: %s rows in %s", from, format.Count(c), duration(a.BinS)))
 	}
 	d.Ends(duration(a.SpanS))
 	return d
@@ -155,7 +155,7 @@ func (h *histogram) draw() *chart.Drawing {
 	}
 	d := chart.New(mostOf(h.bins), format.Short)
 	for i, b := range h.bins {
-		d.Bar("bar", i, len(h.bins), float64(b.Count), h.name(b)+": "+count(b.Count))
+		d.Bar("bar", i, len(h.bins), float64(b.Count), h.name(b)+": "+format.Count(b.Count))
 		if every := (len(h.bins) + 7) / 8; i%every == 0 {
 			text := h.edge(b.From)
 			if b.To == timeEdges()[1] {

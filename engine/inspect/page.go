@@ -39,15 +39,6 @@ func Print(w io.Writer, reports []*Report, width int) error {
 // page prints reports.
 type page struct{ format.Page }
 
-// row prints a label and cells to the right of columns of these widths, the last for all further ones.
-func (p *page) row(label string, width int, columns []int, cells ...string) {
-	line := format.Left(label, width)
-	for i, cell := range cells {
-		line += format.Right(cell, columns[min(i, len(columns)-1)])
-	}
-	p.Line(line)
-}
-
 // beside prints two blocks of lines next to each other.
 func (p *page) beside(a, b []string) {
 	half := p.Width / 2
@@ -81,7 +72,7 @@ func (p *page) single(r *Report) {
 		read = append(read, "timestamps in "+r.TimeUnit)
 	}
 	if r.Blocks != nil {
-		read = append(read, count(int64(r.BlockTokens))+" tokens a block")
+		read = append(read, format.Count(int64(r.BlockTokens))+" tokens a block")
 	}
 	p.Wrap("  ", "  ", format.Gap, read)
 	p.Line("")
@@ -115,9 +106,9 @@ func (p *page) single(r *Report) {
 	p.routing(r)
 	p.Line("")
 	needs := []int{10, 11, 16}
-	p.row("  to replay with", 24, needs, "prompts", "largest", "memory, about")
+	p.Row("  to replay with", 24, needs, "prompts", "largest", "memory, about")
 	for _, row := range r.Replay.rows() {
-		p.row("  "+row[0], 24, needs, row[1:]...)
+		p.Row("  "+row[0], 24, needs, row[1:]...)
 	}
 	p.plots(r)
 }
@@ -149,13 +140,13 @@ const (
 // distributions prints the distributions of tokens and times, one a line.
 func (p *page) distributions(all []section) {
 	width := []int{min(column+2, (p.Width-tableLabel)/len(percentiles()))}
-	p.row("", tableLabel, width, percentiles()...)
+	p.Row("", tableLabel, width, percentiles()...)
 	for _, label := range []string{
 		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think time",
 		"reused after", "other tokens",
 	} {
 		if cells := said(all, label); len(cells) > 0 {
-			p.row("  "+label, tableLabel, width, cells...)
+			p.Row("  "+label, tableLabel, width, cells...)
 		}
 	}
 }
@@ -166,9 +157,9 @@ func (p *page) types(types []Type) {
 	}
 	p.Line("")
 	widths := []int{column, column, column + 4, column + 5}
-	p.row("  type", labelWidth, widths, "rows", "share", "mean input", "mean output")
+	p.Row("  type", labelWidth, widths, "rows", "share", "mean input", "mean output")
 	for _, row := range typeRows(types) {
-		p.row("  "+shorten(row[0], labelWidth-3), labelWidth, widths, row[1:]...)
+		p.Row("  "+shorten(row[0], labelWidth-3), labelWidth, widths, row[1:]...)
 	}
 	if more := len(types) - maxTypesShown; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more", more))
@@ -189,11 +180,11 @@ func (p *page) lru(c *Cache) {
 	}
 	widths := []int{10, 10, 12, 10, 0}
 	p.Line("")
-	p.row("", 22, []int{8, 23}, "in order", "tail first")
-	p.row("  LRU of tokens", 16, widths, "blocks", "tokens", "blocks", "tokens")
+	p.Row("", 22, []int{8, 23}, "in order", "tail first")
+	p.Row("  LRU of tokens", 16, widths, "blocks", "tokens", "blocks", "tokens")
 	for _, at := range c.LRU {
 		row := append(c.rows([]int64{at.Tokens})[0], "  "+chart.Bar(at.TokenRatio, p.Width-60))
-		p.row(format.Right(strings.TrimSuffix(row[0], " tokens"), 15), 16, widths, row[1:]...)
+		p.Row(format.Right(strings.TrimSuffix(row[0], " tokens"), 15), 16, widths, row[1:]...)
 	}
 	p.Line("")
 	p.Sentence("  ", c.Definition)
@@ -225,10 +216,10 @@ func (p *page) sideBySide(reports []*Report) {
 			if i > 0 || from > 0 {
 				p.Line("")
 			}
-			p.row(t.Title, quantityWidth, []int{reportWidth}, heads...)
+			p.Row(t.Title, quantityWidth, []int{reportWidth}, heads...)
 			heads = nil
 			for _, row := range t.Rows {
-				p.row("  "+row[0], quantityWidth, []int{reportWidth}, row[1+from:1+to]...)
+				p.Row("  "+row[0], quantityWidth, []int{reportWidth}, row[1+from:1+to]...)
 			}
 		}
 	}

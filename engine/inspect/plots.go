@@ -53,7 +53,7 @@ func (p *page) timeline(r *Report) {
 	for i, line := range chart.Skyline(a.Timeline, timelineLines) {
 		label := ""
 		if i == 0 {
-			label = count(slices.Max(a.Timeline))
+			label = format.Count(slices.Max(a.Timeline))
 		} else if i == timelineLines-1 {
 			label = "0"
 		}
@@ -71,7 +71,7 @@ func (p *page) histogram(h histogram) []string {
 	for _, b := range h.bins {
 		drawn := chart.Bar(float64(b.Count)/mostOf(h.bins), cells)
 		line := format.Right(h.name(b), label) + " " + format.Left(drawn, cells)
-		lines = append(lines, line+format.Right(count(b.Count), number))
+		lines = append(lines, line+format.Right(format.Count(b.Count), number))
 	}
 	return lines
 }

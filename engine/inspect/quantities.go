@@ -138,22 +138,22 @@ func fileSection(r *Report) section {
 	return section{"trace", []quantity{
 		{name: "format", text: r.Format},
 		{name: "timestamps", text: unit},
-		{name: "tokens a block", text: count(int64(r.BlockTokens))},
+		{name: "tokens a block", text: format.Count(int64(r.BlockTokens))},
 		{name: "a replay would", text: fate},
-		{"rows", count(r.Rows), "rows", ""},
+		{"rows", format.Count(r.Rows), "rows", ""},
 		{"", r.ofFile(), "rows", ""},
-		{name: "rows in the file", text: count(r.FileRows)},
+		{name: "rows in the file", text: format.Count(r.FileRows)},
 	}}
 }
 
 // ofFile says which part of the file the rows are.
 func (r *Report) ofFile() string {
-	file := count(r.FileRows) + " in the file"
+	file := format.Count(r.FileRows) + " in the file"
 	switch a := r.Amplify; {
 	case a != nil && a.Before.Requests == r.FileRows:
 		return "copies of " + file
 	case a != nil:
-		return fmt.Sprintf("copies of %s of %s", count(a.Before.Requests), file)
+		return fmt.Sprintf("copies of %s of %s", format.Count(a.Before.Requests), file)
 	case r.Rows != r.FileRows:
 		return "of " + file
 	}
@@ -171,10 +171,10 @@ func arrivalSection(r *Report) section {
 		{"mean rate", optional(a.RowsPerS, rate), "mean rate", ""},
 		{"input tok/s", optional(a.InputTokensPerS, format.Rate), "mean rate", "%s input tok/s"},
 		{"output tok/s", optional(a.OutputTokensPerS, format.Rate), "mean rate", "%s output tok/s"},
-		{"distinct instants", count(a.Instants), "burstiness", "%s distinct instants"},
-		{name: "most rows at one", text: count(a.LargestBurst)},
+		{"distinct instants", format.Count(a.Instants), "burstiness", "%s distinct instants"},
+		{name: "most rows at one", text: format.Count(a.LargestBurst)},
 		{"", format.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
-		{"most rows within 1 s", count(a.PeakRows), "burstiness", "up to %s within 1 s"},
+		{"most rows within 1 s", format.Count(a.PeakRows), "burstiness", "up to %s within 1 s"},
 		{"interarrival CV", optional(a.GapCV, variation), "burstiness", "interarrival CV %s"},
 	}, distribution("interarrival", a.GapS, duration, "")...)}
 }
@@ -197,11 +197,11 @@ func tokenSection(r *Report) section {
 		})}
 }
 
-func (c Context) over() string { return count(c.RowsOver) }
+func (c Context) over() string { return format.Count(c.RowsOver) }
 
 // rows says how many rows the context cannot hold.
 func (c Context) rows() string {
-	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), format.Share(c.Share), count(c.MaxModelLen))
+	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), format.Share(c.Share), format.Count(c.MaxModelLen))
 }
 
 // known is the distribution; nil where no row says its length.
@@ -217,7 +217,7 @@ func (l *Lengths) total() string {
 	if l.known() == nil {
 		return absent
 	}
-	return count(l.Total)
+	return format.Count(l.Total)
 }
 
 func (l Literal) size() string { return format.Bytes(l.Bytes) }
@@ -242,27 +242,19 @@ func sessionSection(s *Sessions) section {
 	}
 	return section{"sessions", slices.Concat(
 		[]quantity{
-			{"sessions", count(s.Sessions), "sessions", ""},
-			{"of several turns", count(s.MultiTurn), "sessions", "%s of several turns"},
+			{"sessions", format.Count(s.Sessions), "sessions", ""},
+			{"of several turns", format.Count(s.MultiTurn), "sessions", "%s of several turns"},
 			{"", format.Many(s.Followups, "follow-up turn"), "sessions", ""},
-			{"", some(s.Orphans, "without their parent here"), "sessions", ""},
+			{"", format.Some(s.Orphans, "without their parent here"), "sessions", ""},
 		},
 		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
 		distribution("turn to turn", s.GapS, duration, "turn to turn ", "p50", "p99"),
 		distribution("think time", s.ThinkS, duration, "think time ", "p50"),
 		[]quantity{
 			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
-				count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
-			{"", some(s.AtOnce, "not after it began"), "turns overlap", ""},
+				format.Count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
+			{"", format.Some(s.AtOnce, "not after it began"), "turns overlap", ""},
 		})}
-}
-
-// some is a part of a line about n things, empty for none.
-func some(n int64, what string) string {
-	if n == 0 {
-		return ""
-	}
-	return count(n) + " " + what
 }
 
 func blockSection(r *Report) section {
@@ -272,18 +264,18 @@ func blockSection(r *Report) section {
 	b, i, u := r.Blocks, &r.Cache.Infinite, r.Reuse
 	others, ids := "", ""
 	if b.DistinctAll != b.Distinct {
-		others = count(b.DistinctAll) + " distinct with all before them"
+		others = format.Count(b.DistinctAll) + " distinct with all before them"
 	}
 	if i.IDs != i.Blocks {
 		ids = format.Share(i.IDs) + " of blocks whatever precedes them"
 	}
 	return section{"blocks, unlimited cache", slices.Concat(
 		[]quantity{
-			{"references", count(b.References), "blocks", "%s references"},
-			{"distinct ids", count(b.Distinct), "blocks", "%s distinct ids"},
+			{"references", format.Count(b.References), "blocks", "%s references"},
+			{"distinct ids", format.Count(b.Distinct), "blocks", "%s distinct ids"},
 			{"", others, "blocks", ""},
-			{"", some(b.WithoutID, "without id"), "blocks", ""},
-			{"", some(b.BareRows, "rows without any"), "blocks", ""},
+			{"", format.Some(b.WithoutID, "without id"), "blocks", ""},
+			{"", format.Some(b.BareRows, "rows without any"), "blocks", ""},
 			{"ids name", b.Names, "blocks", "ids name %s"},
 			{"hits, of blocks", format.Share(i.Blocks), "unlimited cache", "%s of blocks"},
 			{"hits, of tokens", format.Share(i.Tokens), "unlimited cache", "%s of tokens"},
@@ -304,7 +296,7 @@ func typeRows(types []Type) (rows [][]string) {
 	for _, t := range types[:min(len(types), maxTypesShown)] {
 		name := shorten(typeName(t.Name), quantityWidth-3)
 		rows = append(rows, []string{
-			name, count(t.Rows), format.Share(t.Share), format.Fixed(t.MeanInput, 2), format.Fixed(t.MeanOutput, 2),
+			name, format.Count(t.Rows), format.Share(t.Share), format.Fixed(t.MeanInput, 2), format.Fixed(t.MeanOutput, 2),
 		})
 	}
 	return rows
@@ -391,7 +383,7 @@ func duration(s float64) string {
 	case s == 0:
 		return "0 s"
 	case abs < 119.5:
-		return format.Duration(s*1e9, 3)
+		return format.Seconds(s)
 	case abs < 99.5*minute:
 		return format.Number(s/minute, 3) + " min"
 	case abs < 47.5*hour:
@@ -426,5 +418,3 @@ func optional[T any](v *T, print func(T) string) string {
 	}
 	return print(*v)
 }
-
-func count(n int64) string { return format.Count(n) }

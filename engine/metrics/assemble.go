@@ -153,6 +153,5 @@ func ratio(part, whole int64) *float64 {
 	if whole <= 0 {
 		return nil
 	}
-	r := float64(part) / float64(whole)
-	return &r
+	return new(float64(part) / float64(whole))
 }

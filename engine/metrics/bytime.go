@@ -121,8 +121,7 @@ func nearestMS(ns []int64, permille int64) *float64 {
 		return nil
 	}
 	slices.Sort(ns)
-	ms := float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / 1e6
-	return &ms
+	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / 1e6)
 }
 
 // timing is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
@@ -228,8 +227,7 @@ func (c *Collector) inFlight(durationS float64) *float64 {
 	if durationS <= 0 {
 		return nil
 	}
-	mean := seconds(c.timings.flightNS()) / durationS
-	return &mean
+	return new(seconds(c.timings.flightNS()) / durationS)
 }
 
 // flightNS is how long all requests were in flight, together.

@@ -54,17 +54,23 @@ func resolution(v int64) int64 {
 	return v/1024 + 1
 }
 
+// check compares the count and the percentiles of d with the oracle's.
 func check(t *testing.T, name string, d *Distribution, all oracle) {
 	t.Helper()
-	o := all.sorted()
-	if got := d.Count(); got != int64(len(o)) {
-		t.Fatalf("%s: count %d, want %d", name, got, len(o))
+	if got := d.Count(); got != int64(len(all)) {
+		t.Fatalf("%s: count %d, want %d", name, got, len(all))
 	}
-	p := d.Percentiles(1)
-	if len(o) == 0 {
-		if p != nil {
-			t.Fatalf("%s: empty, got %+v, want nil", name, *p)
-		}
+	checkPercentiles(t, name, d.Percentiles(1), all, 1)
+}
+
+// checkPercentiles compares p, whose unit is unitNS, with the oracle's: exactly, unless p is from a histogram.
+func checkPercentiles(t *testing.T, name string, p *stats.Percentiles, all oracle, unitNS float64) {
+	t.Helper()
+	o := all.sorted()
+	if (p == nil) != (len(o) == 0) {
+		t.Fatalf("%s: %d samples, got %+v", name, len(o), p)
+	}
+	if p == nil {
 		return
 	}
 	for permille, got := range map[int]float64{500: p.P50, 900: p.P90, 950: p.P95, 990: p.P99, 999: p.P999} {
@@ -77,14 +83,14 @@ func check(t *testing.T, name string, d *Distribution, all oracle) {
 		if want < 0 { // the magnitude is rounded up
 			low, high = want-slack, want
 		}
-		if g := int64(got); g < low || g > high {
-			t.Errorf("%s: p%d of %d samples = %d, want %d (up to %d)", name, permille, len(o), g, low, high)
+		if got < float64(low)/unitNS || got > float64(high)/unitNS {
+			t.Errorf("%s: p%d of %d samples = %v, want %d ns (up to %d)", name, permille, len(o), got, low, high)
 		}
 	}
-	if want := float64(o[len(o)-1]); p.Max != want {
+	if want := float64(o[len(o)-1]) / unitNS; p.Max != want {
 		t.Errorf("%s: max %v, want %v", name, p.Max, want)
 	}
-	if want := float64(o.mean()); p.Mean != want {
+	if want := float64(o.mean()) / unitNS; p.Mean != want {
 		t.Errorf("%s: mean %v, want %v", name, p.Mean, want)
 	}
 }

@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -25,22 +27,19 @@ type Tagged struct {
 func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	out := hdrhistogram.NewHistogramLogWriter(w)
 	_, targets := c.merged()
-	err := firstError(
-		out.OutputLogFormatVersion,
-		func() error {
-			return out.OutputComment("values in nanoseconds; maxima in milliseconds; Tag=metric@target")
-		},
-		func() error { return out.OutputStartTime(start.UnixMilli()) },
-		out.OutputLegend,
+	err := errors.Join(
+		out.OutputLogFormatVersion(), out.OutputComment("values in nanoseconds; maxima in milliseconds; Tag=metric@target"),
+		out.OutputStartTime(start.UnixMilli()), out.OutputLegend(),
 	)
 	if err != nil {
 		return err
 	}
+	inTag := strings.NewReplacer("%", "%25", ",", "%2C", " ", "%20", "\r", "%0D", "\n", "%0A") // what a tag cannot hold
 	line := func(h *hdrhistogram.Histogram, metric, target string) error {
 		if h == nil || h.TotalCount() == 0 {
 			return nil
 		}
-		h.SetTag(metric + "@" + escape(target))
+		h.SetTag(metric + "@" + inTag.Replace(target))
 		h.SetStartTimeMs(start.UnixMilli())
 		h.SetEndTimeMs(end.UnixMilli())
 		return out.OutputIntervalHistogram(h)
@@ -48,26 +47,9 @@ func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	for i := range targets {
 		for _, m := range targets[i].metrics() {
 			values, early := m.dist.histograms()
-			if err := line(values, m.name, c.urls[i]); err != nil {
+			if err := cmp.Or(line(values, m.name, c.urls[i]), line(early, m.name+"_early", c.urls[i])); err != nil {
 				return err
 			}
-			if err := line(early, m.name+"_early", c.urls[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// escape percent-encodes what a tag cannot hold.
-func escape(target string) string {
-	return strings.NewReplacer("%", "%25", ",", "%2C", " ", "%20", "\r", "%0D", "\n", "%0A").Replace(target)
-}
-
-func firstError(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
 		}
 	}
 	return nil

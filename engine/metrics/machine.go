@@ -98,7 +98,7 @@ func lost(happened string, seconds *float64, share float64, of, remedy string) [
 	if share <= causeShare {
 		return nil
 	}
-	return []cause{{happened, format.Duration(*seconds*1e9, 3) + ", " + percent(share) + " of " + of, remedy}}
+	return []cause{{happened, format.Seconds(*seconds) + ", " + percent(share) + " of " + of, remedy}}
 }
 
 // machineNotes says what others took from the client, where no reason does.

@@ -132,8 +132,7 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 		o.FromS = seconds(begin)
 	}
 	if to < len(list) {
-		back := seconds(list[to].atNS)
-		o.ToS = &back
+		o.ToS = new(seconds(list[to].atNS))
 	}
 	most := slices.MaxFunc(slices.Sorted(maps.Keys(outcomes)), func(a, b record.Outcome) int { return cmp.Compare(outcomes[a], outcomes[b]) })
 	o.Outcome = most.String()
@@ -222,14 +221,14 @@ func (o *Outage) words() string {
 	if o.Address != "" {
 		who += " at " + o.Address
 	}
-	when := fmt.Sprintf("from %s on", format.Duration(o.FromS*1e9, 3))
+	when := fmt.Sprintf("from %s on", format.Seconds(o.FromS))
 	switch {
 	case o.FromS == 0 && o.ToS == nil:
 		when = "from the start on"
 	case o.FromS == 0:
-		when = fmt.Sprintf("from the start to %s", format.Duration(*o.ToS*1e9, 3))
+		when = fmt.Sprintf("from the start to %s", format.Seconds(*o.ToS))
 	case o.ToS != nil:
-		when = fmt.Sprintf("from %s to %s", format.Duration(o.FromS*1e9, 3), format.Duration(*o.ToS*1e9, 3))
+		when = fmt.Sprintf("from %s to %s", format.Seconds(o.FromS), format.Seconds(*o.ToS))
 	}
 	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
 	if o.Error != "" {

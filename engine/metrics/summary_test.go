@@ -242,28 +242,6 @@ func TestStampsInSummary(t *testing.T) {
 	}
 }
 
-// checkPercentiles compares a distribution of the summary with the oracle's,
-// scaled to its unit.
-func checkPercentiles(t *testing.T, name string, got *stats.Percentiles, samples oracle, unitNS float64) {
-	t.Helper()
-	if got == nil {
-		t.Fatalf("%s is null", name)
-	}
-	o := samples.sorted()
-	if want := float64(o[len(o)-1]) / unitNS; got.Max != want {
-		t.Errorf("%s: max %v, want %v", name, got.Max, want)
-	}
-	if want := float64(o.mean()) / unitNS; got.Mean != want {
-		t.Errorf("%s: mean %v, want %v", name, got.Mean, want)
-	}
-	for permille, v := range map[int]float64{500: got.P50, 900: got.P90, 950: got.P95, 990: got.P99, 999: got.P999} {
-		want := o.quantile(permille)
-		if v < float64(want)/unitNS || v > float64(want+resolution(want))/unitNS {
-			t.Errorf("%s: p%d = %v, want %v", name, permille, v, float64(want)/unitNS)
-		}
-	}
-}
-
 // TestSummaryHoldsEveryDistribution: each in its own place and unit, for the
 // run and for each target.
 func TestSummaryHoldsEveryDistribution(t *testing.T) {

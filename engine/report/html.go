@@ -68,7 +68,7 @@ func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
 func htmlNumbers(s *metrics.Summary) [][2]string {
 	r := s.Requests
 	out := [][2]string{
-		{"run", seconds(s.Run.DurationS)},
+		{"run", format.Seconds(s.Run.DurationS)},
 		{"requests", format.Count(r.Planned)}, {"ok", format.Count(r.OK)}, {"failed", format.Count(r.Failed)},
 		{"requests/s", format.Rate(s.Throughput.RequestsPerS)}, {"output tokens/s", format.Rate(s.Throughput.OutputTokensPerS)},
 	}
@@ -136,14 +136,14 @@ func requestBars(name string, steps []metrics.Step, most float64) chart.Figure {
 		title := fmt.Sprintf("from %s: %s", orZero(s.FromS*1e9), format.Many(s.Requests, "request"))
 		failed := s.Requests - s.OK
 		if failed > 0 {
-			title += ", " + count(failed, "failed")
+			title += ", " + format.Counted(failed, "failed")
 		}
 		d.Bar("bar", i, len(steps), float64(s.Requests), title)
 		if failed > 0 {
 			d.Bar("bar bad", i, len(steps), float64(failed), title)
 		}
 	}
-	d.Ends(seconds(steps[len(steps)-1].ToS))
+	d.Ends(format.Seconds(steps[len(steps)-1].ToS))
 	return d.Figure(name)
 }
 
@@ -158,7 +158,7 @@ func lines(name string, n int, at func(i int) float64, endS, most float64, label
 	d := chart.New(most, label)
 	d.Line("first", n, func(i int) (float64, *float64) { return at(i), first.value(i) })
 	d.Line("second", n, func(i int) (float64, *float64) { return at(i), second.value(i) })
-	d.Ends(seconds(endS))
+	d.Ends(format.Seconds(endS))
 	return d.Figure(name, first.name, second.name)
 }
 

@@ -90,19 +90,6 @@ func aligned(ns float64, digits int) string {
 	return text
 }
 
-// seconds prints s seconds in the unit that fits.
-func seconds(s float64) string { return format.Duration(s*1e9, 3) }
-
-func count(n int64, what string) string { return format.Count(n) + " " + what }
-
-// some is count, or "" for none.
-func some(n int64, what string) string {
-	if n == 0 {
-		return ""
-	}
-	return count(n, what)
-}
-
 // known prints a value and what it is, or "" where there is none.
 func known(print func(float64) string, v *float64, what string) string {
 	if v == nil {
@@ -163,14 +150,14 @@ func (p *page) run(s *metrics.Summary) {
 	if !s.Run.StartedAt.IsZero() {
 		started = s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	p.Field("run", started, seconds(s.Run.DurationS))
+	p.Field("run", started, format.Seconds(s.Run.DurationS))
 }
 
 // requests confesses: what failed, was sent twice, waited or was cut in two.
 func (p *page) requests(s *metrics.Summary) {
 	r := s.Requests
-	p.Field("requests", count(r.Planned, "planned"), count(r.Sent, "sent"), count(r.OK, "ok"), count(r.Failed, "failed"),
-		count(r.Resent, "resent"), some(r.Unwritten, "not on disk"))
+	p.Field("requests", format.Counted(r.Planned, "planned"), format.Counted(r.Sent, "sent"), format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"),
+		format.Counted(r.Resent, "resent"), format.Some(r.Unwritten, "not on disk"))
 	p.Field("failed", outcomes(r.ByOutcome)...)
 	c := s.Connections
 	wait := ""
@@ -178,24 +165,24 @@ func (p *page) requests(s *metrics.Summary) {
 		wait = "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3)
 	}
 	if c != (metrics.Connections{}) {
-		p.Field("connections", count(c.Dialled, "dialled"), count(c.NotReady, "not ready"), wait, some(c.ClosedIdle, "closed by the server"))
+		p.Field("connections", format.Counted(c.Dialled, "dialled"), format.Counted(c.NotReady, "not ready"), wait, format.Some(c.ClosedIdle, "closed by the server"))
 	}
 	if s.Writes != (metrics.Writes{}) {
-		p.Field("first writes", count(s.Writes.Whole, "whole"), count(s.Writes.Partial, "partial"))
+		p.Field("first writes", format.Counted(s.Writes.Whole, "whole"), format.Counted(s.Writes.Partial, "partial"))
 	}
 	if c := s.Cap; c != nil {
 		held := spread("", c.HeldMS, 1e6, "p50", "p99", "max")
-		p.Field("cap", append([]string{count(c.InFlight, "in flight"), count(c.Held, "held back")}, held...)...)
+		p.Field("cap", append([]string{format.Counted(c.InFlight, "in flight"), format.Counted(c.Held, "held back")}, held...)...)
 	}
 	if t := s.Turns; t != nil {
 		p.Field("turns", slices.Concat(
-			[]string{t.Sessions, count(t.FollowUps, "follow-up")},
-			[]string{count(t.Overtaking, "overlapped the previous turn")},
+			[]string{t.Sessions, format.Counted(t.FollowUps, "follow-up")},
+			[]string{format.Counted(t.Overtaking, "overlapped the previous turn")},
 			spread("by ", t.OvertakingMS, 1e6, "p50", "max"), spread("later by ", t.LaterMS, 1e6, "p50", "p99"))...)
 	}
 	if h := s.History; h != nil {
 		turns := []string{
-			count(h.Live, "turns with all answers live"), some(h.Partly, "with some"), some(h.Recorded, "as recorded"),
+			format.Counted(h.Live, "turns with all answers live"), format.Some(h.Partly, "with some"), format.Some(h.Recorded, "as recorded"),
 		}
 		p.Field("history", append(turns, spread("made in ", h.MakeUS, 1e3, "p50", "p99")...)...)
 	}
@@ -204,7 +191,7 @@ func (p *page) requests(s *metrics.Summary) {
 		if b.LeastLeadMS != nil {
 			lead = "least lead " + format.Duration(*b.LeastLeadMS*1e6, 3)
 		}
-		p.Field("built ahead", format.Bytes(b.WindowBytes)+" at a time", lead, count(b.Late, "late"))
+		p.Field("built ahead", format.Bytes(b.WindowBytes)+" at a time", lead, format.Counted(b.Late, "late"))
 	}
 	p.Line("")
 }
@@ -215,7 +202,7 @@ func outcomes(by map[string]int64) (parts []string) {
 		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
 	}) {
 		if by[name] > 0 && name != record.OK.String() {
-			parts = append(parts, count(by[name], name))
+			parts = append(parts, format.Counted(by[name], name))
 		}
 	}
 	return parts
@@ -246,23 +233,19 @@ func latencies(s *metrics.Summary) []latency {
 }
 
 func (p *page) latencies(s *metrics.Summary) {
-	head := format.Right("", labelWidth)
-	for _, name := range []string{"p50", "p90", "p95", "p99", "p99.9", "max", "mean"} {
-		head += format.Right(name, p.column)
-	}
-	p.Line(head)
+	p.Row("", labelWidth, []int{p.column}, "p50", "p90", "p95", "p99", "p99.9", "max", "mean")
 	for _, l := range latencies(s) {
-		line := format.Left("  "+l.label, labelWidth)
-		if l.q != nil {
-			for _, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
-				line += format.Right(aligned(v*l.unitNS, p.digits), p.column)
+		if l.q == nil {
+			if !l.optional {
+				p.Line(format.Left("  "+l.label, labelWidth) + "  no samples")
 			}
-		} else {
-			line += "  no samples"
+			continue
 		}
-		if l.q != nil || !l.optional {
-			p.Line(line)
+		var cells []string
+		for _, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
+			cells = append(cells, aligned(v*l.unitNS, p.digits))
 		}
+		p.Row("  "+l.label, labelWidth, []int{p.column}, cells...)
 	}
 	p.Line("")
 }
@@ -341,8 +324,8 @@ func (p *page) client(s *metrics.Summary) {
 	if c.Realtime {
 		realtime = "real-time priority"
 	}
-	p.Field("client", seconds(c.CPUS)+" CPU on "+format.Many(int64(s.Run.Host.CPUs), "core"), format.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
-	p.Field("", "loaded in "+seconds(c.LoadS), "built in "+seconds(c.PrebuildS), format.Bytes(c.WireBytes)+" of requests")
+	p.Field("client", format.Seconds(c.CPUS)+" CPU on "+format.Many(int64(s.Run.Host.CPUs), "core"), format.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
+	p.Field("", "loaded in "+format.Seconds(c.LoadS), "built in "+format.Seconds(c.PrebuildS), format.Bytes(c.WireBytes)+" of requests")
 }
 
 // senders says who sent, where that is not one thread of the client.
@@ -462,7 +445,7 @@ func (p *page) servers(s *metrics.Summary) {
 		}
 	}
 	p.Field("", hit, known(whole, all.Preemptions, "preempted"),
-		known(whole, all.GenerationTokens, "tokens made"), some(s.Tokens.Completion, "received"))
+		known(whole, all.GenerationTokens, "tokens made"), format.Some(s.Tokens.Completion, "received"))
 }
 
 func gauge(what string, g *scrape.Gauge, print func(float64) string) string {
@@ -488,19 +471,19 @@ func (p *page) goodput(g *metrics.Goodput) {
 	if g == nil {
 		return
 	}
-	p.Field("goodput", format.Rate(g.RequestsPerS)+" requests/s", count(g.Requests, "good"),
+	p.Field("goodput", format.Rate(g.RequestsPerS)+" requests/s", format.Counted(g.Requests, "good"),
 		known(format.Percent, g.Share, "of the planned"))
 	var missed []string
 	for _, l := range metrics.Latencies() {
 		if ms, ok := g.SLO[l.Name+"_ms"]; ok {
 			slo := l.Label + " ≤ " + strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
 			if n := g.Unmeasured[l.Name]; n > 0 {
-				slo += " (" + count(n, "have none") + ")"
+				slo += " (" + format.Counted(n, "have none") + ")"
 			}
-			missed = append(missed, count(g.Missed[l.Name], slo))
+			missed = append(missed, format.Counted(g.Missed[l.Name], slo))
 		}
 	}
-	p.Field("missed", append(missed, some(g.Failed, "failed"))...)
+	p.Field("missed", append(missed, format.Some(g.Failed, "failed"))...)
 }
 
 func goodputCells(t *metrics.Target) []string {

@@ -77,9 +77,9 @@ func Ask(q Question) *Oracle {
 		q.CapacityTokens = make([]int64, len(places))
 	}
 	o := &Oracle{
-		Instances: len(places), BlockTokens: q.BlockTokens, CapacityTokens: together(q.CapacityTokens), EachTokens: alike(q.CapacityTokens), Limited: limited(q.CapacityTokens),
-		LoadBound: q.Bound, Definition: definition,
+		Instances: len(places), BlockTokens: q.BlockTokens, LoadBound: q.Bound, Definition: definition,
 	}
+	o.capacities(q.CapacityTokens)
 	for i := range q.Prompts.Len() {
 		o.PromptTokens += int64(q.Prompts.Tokens(i))
 	}
@@ -176,35 +176,21 @@ func (q *Question) oneCache(capacity *int64, promptTokens int64) float64 {
 	return float64(hits) / float64(promptTokens)
 }
 
-// together is the sum of capacities; nil where one is unlimited.
-func together(capacities []int64) *int64 {
+// capacities sets what the capacities of the instances' caches, 0 = unlimited, are together and for each.
+func (o *Oracle) capacities(tokens []int64) {
 	sum := int64(0)
-	for _, tokens := range capacities {
-		if tokens == 0 {
-			return nil
-		}
-		sum += tokens
-	}
-	return &sum
-}
-
-// alike is the capacity that each has; nil where they differ or have no limit.
-func alike(capacities []int64) *int64 {
-	each := slices.Max(capacities)
-	if each == 0 || each != slices.Min(capacities) {
-		return nil
-	}
-	return &each
-}
-
-// limited counts the caches that have a limit.
-func limited(capacities []int64) (n int) {
-	for _, tokens := range capacities {
-		if tokens > 0 {
-			n++
+	for _, n := range tokens {
+		sum += n
+		if n > 0 {
+			o.Limited++
 		}
 	}
-	return n
+	if o.Limited == len(tokens) {
+		o.CapacityTokens = &sum
+	}
+	if most := slices.Max(tokens); most > 0 && most == slices.Min(tokens) {
+		o.EachTokens = &most
+	}
 }
 
 // flat numbers places by all addresses of the targets.

@@ -112,8 +112,7 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 // take keeps a sample of a known family.
 func (r *Reader) take(name []byte, labels Labels, value float64) {
 	if string(name) == processBegan && value > 0 && value <= maxValue {
-		began := value
-		r.began = &began
+		r.began = new(value)
 	}
 	for _, i := range r.named[string(name)] {
 		f, at := &r.families[i], &r.found[i]

@@ -130,15 +130,13 @@ func joined(names, name string) string {
 	return names + "+" + name
 }
 
-func pointer(v float64) *float64 { return &v }
-
 // addTo adds v, if there is one, to a sum that may not have begun.
 func addTo(sum **float64, v *float64) {
 	if v == nil {
 		return
 	}
 	if *sum == nil {
-		*sum = pointer(0)
+		*sum = new(float64)
 	}
 	**sum += *v
 }

@@ -112,10 +112,10 @@ func (g *group) server(pages []counters) Server {
 	}
 	out.Running, out.Waiting, out.KVUsage = g.levels[Running].gauge(), g.levels[Waiting].gauge(), g.levels[KVUsage].gauge()
 	if n := g.levels[Waiting].n; n > 0 {
-		out.WaitingShare = pointer(float64(g.queued) / float64(n))
+		out.WaitingShare = new(float64(g.queued) / float64(n))
 	}
 	if out.PrefixHits != nil && out.PrefixQueries != nil && *out.PrefixQueries > 0 {
-		out.PrefixHitRatio = pointer(*out.PrefixHits / *out.PrefixQueries)
+		out.PrefixHitRatio = new(*out.PrefixHits / *out.PrefixQueries)
 	}
 	return out
 }

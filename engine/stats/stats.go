@@ -22,9 +22,6 @@ type Percentiles struct {
 	FromHistogram bool    `json:"from_histogram,omitempty"` // values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 }
 
-// PerMille are the percentiles of Percentiles, in order.
-func PerMille() [5]int64 { return [5]int64{500, 900, 950, 990, 999} }
-
 // Describe sorts values and describes them in units of unit; nil without values.
 func Describe[T int32 | int64](values []T, unit float64) *Percentiles {
 	if len(values) == 0 {
