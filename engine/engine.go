@@ -512,3 +512,6 @@ func (r *Run) isLeftOut(i int32) bool {
 
 // History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
 func (r *Run) History() *metrics.History { return r.cfg.History.Counts(r.records) }
+
+// Records are the records of all requests, in the plan's order. Call it after Do.
+func (r *Run) Records() []record.Record { return r.records }

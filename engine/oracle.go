@@ -10,20 +10,19 @@ import (
 )
 
 // Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by address, or where
-// gateways stand there by the instances that answers name. It is nil where there is one of either. Call it after Do.
-func (r *Run) Oracle() *route.Oracle {
-	w := r.work
+// gateways stand there by the instances that answers name. It is nil where there is one of either.
+func Oracle(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
 	if w.Routing.Bound > 0 {
 		q.Bound = w.Routing.Bound
 	}
 	var of []int32
-	if names := r.behindGateways(); len(names) > 1 {
-		of, q.Actual, q.CapacityTokens = r.byInstance(names)
+	if names := behindGateways(records); len(names) > 1 {
+		of, q.Actual, q.CapacityTokens = byInstance(w, records, names)
 		q.Targets = route.Even(slices.Repeat([]int{1}, len(names)))
 	} else {
-		of, q.Actual = r.byAddress(&s)
+		of, q.Actual = byAddress(w, records, &s)
 	}
 	if places, _ := route.Addresses(q.Targets); len(places) < 2 || len(of) == 0 {
 		return nil
@@ -38,11 +37,11 @@ func (r *Run) Oracle() *route.Oracle {
 }
 
 // behindGateways are the instances that answers name, sorted; nil where each is an address of its own.
-func (r *Run) behindGateways() []string {
+func behindGateways(records []record.Record) []string {
 	var pairs route.Pairs
 	names := map[string]bool{}
-	for i := range r.records {
-		if rec := &r.records[i]; rec.Instance != "" {
+	for i := range records {
+		if rec := &records[i]; rec.Instance != "" {
 			names[rec.Instance] = true
 			pairs.Add(rec.Instance, rec.Peer)
 		}
@@ -55,31 +54,31 @@ func (r *Run) behindGateways() []string {
 
 // byInstance is which requests an instance answered, which one, as an index of names, and the capacity of each one's cache, as the
 // address has it at which it answered first.
-func (r *Run) byInstance(names []string) (of, instances []int32, capacity []int64) {
+func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
 	index := map[string]int32{}
 	for k, name := range names {
 		index[name] = int32(k)
 	}
 	capacity = make([]int64, len(names))
 	seen := make([]bool, len(names))
-	for i := range r.records {
-		k, known := index[r.records[i].Instance]
+	for i := range records {
+		k, known := index[records[i].Instance]
 		if !known {
 			continue
 		}
 		of, instances = append(of, int32(i)), append(instances, k)
 		if !seen[k] {
-			seen[k], capacity[k] = true, r.work.Cache(r.work.Peer(i)).Tokens
+			seen[k], capacity[k] = true, w.Cache(w.Peer(i)).Tokens
 		}
 	}
 	return of, instances, capacity
 }
 
 // byAddress is which requests were sent, and to which of the servers.
-func (r *Run) byAddress(s *workload.Servers) (of, instances []int32) {
-	for i := range r.records {
-		if r.records[i].SentNS != record.None {
-			of, instances = append(of, int32(i)), append(instances, s.Of[r.work.Places[i]])
+func byAddress(w *workload.Work, records []record.Record, s *workload.Servers) (of, instances []int32) {
+	for i := range records {
+		if records[i].SentNS != record.None {
+			of, instances = append(of, int32(i)), append(instances, s.Of[w.Places[i]])
 		}
 	}
 	return of, instances

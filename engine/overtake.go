@@ -7,11 +7,11 @@ import (
 
 // OvertakenTokens is how many of the tokens that were cached above the ideal are owed to the order: requests of nearly one
 // instant overtake each other on their way, and the one that was planned first then finds what the other one brought. A
-// cache that began cold can have had them. Call it after Do.
-func (r *Run) OvertakenTokens() (tokens int64) {
-	o := overtakers{run: r, alike: map[uint64][]int32{}}
-	for i := range r.records {
-		rec := &r.records[i]
+// cache that began cold can have had them.
+func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
+	o := overtakers{work: w, records: records, alike: map[uint64][]int32{}}
+	for i := range records {
+		rec := &records[i]
 		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None || rec.CachedTokens <= rec.MostCachedTokens {
 			continue
 		}
@@ -24,8 +24,9 @@ func (r *Run) OvertakenTokens() (tokens int64) {
 
 // overtakers finds the requests whose prompts begin alike.
 type overtakers struct {
-	run   *Run
-	alike map[uint64][]int32 // requests by their first block
+	work    *workload.Work
+	records []record.Record
+	alike   map[uint64][]int32 // requests by their first block
 }
 
 // index is made once, and only if something was cached above the ideal.
@@ -33,7 +34,7 @@ func (o *overtakers) index() {
 	if len(o.alike) > 0 {
 		return
 	}
-	w := o.run.work
+	w := o.work
 	for i := range w.Requests() {
 		if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
 			o.alike[blocks[0]] = append(o.alike[blocks[0]], int32(i))
@@ -44,7 +45,7 @@ func (o *overtakers) index() {
 // reach is the most that request i could find of prompts that were sent before its own first token came, whatever their
 // order at the server.
 func (o *overtakers) reach(i int) int64 {
-	w, records := o.run.work, o.run.records
+	w, records := o.work, o.records
 	blocks := w.Trace.Blocks(i)
 	if len(blocks) == 0 {
 		return 0

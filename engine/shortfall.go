@@ -13,36 +13,35 @@ import (
 
 // Shortfall tells why servers had fewer tokens cached than expected: it shows the run, at its own instants, to a model of
 // each instance's cache, once without a limit and once with the instance's capacity. counted is what servers counted as hits,
-// by target, where that takes the place of what responses report; else record.None. Call it after Do. It is nil where nothing
-// exact was expected.
-func (r *Run) Shortfall(counted []int64) *metrics.Shortfall {
-	if r.work.Overhead.HeadUnknown {
+// by target, where that takes the place of what responses report; else record.None. It is nil where nothing exact was expected.
+func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metrics.Shortfall {
+	if w.Overhead.HeadUnknown {
 		return nil
 	}
-	a := audit{work: r.work, records: r.records}
+	a := audit{work: w, records: records}
 	sums := make([]evidence, len(counted)) // of the requests of each target whose hits are only known in all
 	byInstance := map[netip.AddrPort][]int32{}
 	reports := map[int]bool{}
-	for i := range r.records {
-		if r.records[i].Outcome == record.OK {
-			reports[r.work.Places[i].Target] = reports[r.work.Places[i].Target] || r.records[i].CachedTokens != record.None
+	for i := range records {
+		if records[i].Outcome == record.OK {
+			reports[w.Places[i].Target] = reports[w.Places[i].Target] || records[i].CachedTokens != record.None
 		}
-		byInstance[r.work.Peer(i)] = append(byInstance[r.work.Peer(i)], int32(i))
+		byInstance[w.Peer(i)] = append(byInstance[w.Peer(i)], int32(i))
 	}
 	for instance, requests := range byInstance {
-		unlimited := a.held(requests, workload.PrefixCache{BlockTokens: r.work.Cache(instance).BlockTokens})
-		there := a.heldThere(requests, unlimited, workload.PrefixCache{BlockTokens: r.work.Cache(instance).BlockTokens})
+		unlimited := a.held(requests, workload.PrefixCache{BlockTokens: w.Cache(instance).BlockTokens})
+		there := a.heldThere(requests, unlimited, workload.PrefixCache{BlockTokens: w.Cache(instance).BlockTokens})
 		limited := there
-		if r.work.Cache(instance).Tokens > 0 {
-			limited = a.heldThere(requests, nil, r.work.Cache(instance))
+		if w.Cache(instance).Tokens > 0 {
+			limited = a.heldThere(requests, nil, w.Cache(instance))
 		}
 		for j, i := range requests {
-			target := r.work.Places[i].Target
-			e := evidence{off: r.work.Cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
+			target := w.Places[i].Target
+			e := evidence{off: w.Cache(instance).Off, reports: reports[target], unlimited: unlimited[j], there: there[j], limited: limited[j]}
 			if counted[target] == record.None || e.off {
-				a.explain(&r.records[i], e)
-			} else if r.records[i].Outcome == record.OK {
-				sums[target].add(r.records[i].ExpectedCachedTokens, e)
+				a.explain(&records[i], e)
+			} else if records[i].Outcome == record.OK {
+				sums[target].add(records[i].ExpectedCachedTokens, e)
 			}
 		}
 	}

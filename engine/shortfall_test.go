@@ -134,14 +134,14 @@ func TestOvertaken(t *testing.T) {
 		{500, cached, 0, 0},
 		{record.None, cached, 0, 0},
 	} {
-		r := &Run{work: w, records: make([]record.Record, 60)}
-		for i := range r.records {
-			r.records[i].Clear()
+		records := make([]record.Record, 60)
+		for i := range records {
+			records[i].Clear()
 		}
-		rec := &r.records[first]
+		rec := &records[first]
 		rec.Outcome, rec.SentNS, rec.FirstTokenNS, rec.CachedTokens, rec.MostCachedTokens = record.OK, 40, 100, c.cached, c.most
-		r.records[later].SentNS = c.laterSentNS
-		if got := r.OvertakenTokens(); got != c.want {
+		records[later].SentNS = c.laterSentNS
+		if got := OvertakenTokens(w, records); got != c.want {
 			t.Errorf("%+v: %d tokens overtaken", c, got)
 		}
 	}

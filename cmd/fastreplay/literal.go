@@ -127,7 +127,7 @@ func (r *replay) textIDs(_ context.Context, l api.Literal) (ids []int64, err err
 
 // noteMiscounted says where a server did not count the tokens that were counted before the start.
 func (r *replay) noteMiscounted(run *engine.Run) {
-	if n, row, want, got := run.Miscounted(); n > 0 {
+	if n, row, want, got := engine.Miscounted(r.work, run.Records()); n > 0 {
 		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
 			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
 	}

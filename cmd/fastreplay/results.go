@@ -78,12 +78,14 @@ func (s *results) conclude(run *engine.Run) error {
 	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
-	info.PrefixCache.Shortfall, info.PrefixCache.OvertakenTokens = run.Shortfall(s.collector.CountedHits(info.Servers)), run.OvertakenTokens()
+	work, records := s.r.work, run.Records()
+	info.PrefixCache.Shortfall = engine.Shortfall(work, records, s.collector.CountedHits(info.Servers))
+	info.PrefixCache.OvertakenTokens = engine.OvertakenTokens(work, records)
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
-	info.Routing, info.History, info.BuildAhead, info.Client.Machine = run.Oracle(), run.History(), run.BuiltAhead(), run.Machine()
-	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: s.r.work.CacheOff})
+	info.Routing, info.History, info.BuildAhead, info.Client.Machine = engine.Oracle(work, records), run.History(), run.BuiltAhead(), run.Machine()
+	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: work.CacheOff})
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, facts.StartedAt, end), report.WriteSummary(s.dir, summary),
