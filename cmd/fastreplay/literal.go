@@ -9,6 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
@@ -127,7 +128,7 @@ func (r *replay) textIDs(_ context.Context, l api.Literal) (ids []int64, err err
 
 // noteMiscounted says where a server did not count the tokens that were counted before the start.
 func (r *replay) noteMiscounted(run *engine.Run) {
-	if n, row, want, got := engine.Miscounted(r.work, run.Records()); n > 0 {
+	if n, row, want, got := audit.Miscounted(r.work, run.Records()); n > 0 {
 		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
 			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -79,12 +80,12 @@ func (s *results) conclude(run *engine.Run) error {
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
 	work, records := s.r.work, run.Records()
-	info.PrefixCache.Shortfall = engine.Shortfall(work, records, s.collector.CountedHits(info.Servers))
-	info.PrefixCache.OvertakenTokens = engine.OvertakenTokens(work, records)
+	info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
+	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 	if info.Turns = run.Turns(); info.Turns != nil {
 		info.Turns.Sessions = string(s.r.o.sessions.mode)
 	}
-	info.Routing, info.History, info.BuildAhead, info.Client.Machine = engine.Oracle(work, records), run.History(), run.BuiltAhead(), run.Machine()
+	info.Routing, info.History, info.BuildAhead, info.Client.Machine = audit.Oracle(work, records), run.History(), run.BuiltAhead(), run.Machine()
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: work.CacheOff})
 	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{

@@ -1,4 +1,9 @@
-package engine
+// Package audit examines a run when it is over: why servers had fewer tokens cached than expected, how many cached tokens the order of
+// arrival explains, which prompts a server counted otherwise, and where other routers would have sent the requests.
+//
+// Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine may call them
+// once Run.Do has returned; they allocate as they need.
+package audit
 
 import (
 	"cmp"
