@@ -1,12 +1,13 @@
-// Package engine replays a plan against real servers: it builds every request's bytes before the run, keeps connections
-// ready, fires at the planned instants and stamps what comes back.
+// Package engine replays a plan against real servers. It opens connections ahead of time, sends each request's prebuilt bytes at
+// its planned instant, and stamps what comes back.
 //
-// The order of a run is probe.Resolve (targets), probe.Prober (servers), workload.Recipe (images), New and Do. Lanes are the threads that
-// fire; each connection has a receiver from the moment it is dialled: a goroutine parked in a read or, for plain http on
-// Linux, a loop that reads many. A request belongs to two sides, the one that writes and the one that reads; whichever ends
-// last completes it. Between a deadline and its write there is no channel, map or allocation, and no lock that is contended.
+// A program resolves targets and builds the work (package workload), asks the servers (package probe), and then calls New and
+// Do. Lanes are the threads that send. Each connection has a receiver from when it is dialled: a goroutine that blocks in a
+// read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
+// whichever of them ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
+// lock that is contended.
 //
-// It does not know trace formats, the meaning of a backend's JSON, or how results are laid out on disk or screen.
+// It does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
 package engine
 
 import (
