@@ -4,12 +4,47 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
+
+// Literal is what request i has word for word; ok is false where its prompt is made of tokens, beside which it may have extra
+// members.
+func (w *Work) Literal(i int) (l api.Literal, ok bool) {
+	t := w.Trace.Literal(i)
+	l = api.Literal{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
+	switch t.Kind {
+	case trace.TextLiteral:
+		l.Form = api.Text
+	case trace.MessagesLiteral:
+		l.Form = api.Messages
+	case trace.PayloadLiteral:
+		l.Form = api.Payload
+	default:
+		return l, false
+	}
+	return l, true
+}
+
+// Made tells whether request i's prompt is made of tokens, and so known to the token.
+func (w *Work) Made(i int) bool { return w.Trace.Literal(i).Kind == trace.NoLiteral }
+
+// LiteralError is a row that an API cannot send.
+type LiteralError struct {
+	Row int // in the trace file, from 0
+	Why error
+}
+
+// Error names the row.
+func (e *LiteralError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
+
+// Unwrap is the reason.
+func (e *LiteralError) Unwrap() error { return e.Why }
 
 // Verbatim is what is known of the tokens of prompts that are there word for word: for each such request how many, and a hash of
 // each whole block of them (8 bytes a block; the tokens are not kept).

@@ -1,0 +1,266 @@
+package workload
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/panjf2000/ants/v2"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+)
+
+// method is that of every request: all inference APIs post.
+const method = "POST"
+
+// Recipe is how the request images of a work are made.
+type Recipe struct {
+	Backend api.Backend
+	Source  prompt.Source
+	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
+	RunID   string         // first part of every request id
+}
+
+// Layout finds where each image of w goes, and with that the exact memory needed, without building any. A LiteralError is the
+// first row that the backend cannot send.
+func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
+	if err := r.checkLiterals(w); err != nil {
+		return nil, err
+	}
+	n := w.Requests()
+	m := &Images{arena: &arena{}, offsets: make([]int64, n+1), aims: newAims(w)}
+	err := parallel(ctx, n, func(from, to int) {
+		var head []byte
+		for i := from; i < to; i++ {
+			body := r.bodySize(w, i)
+			head = r.AppendHead(head[:0], w, i, body)
+			m.offsets[i+1] = int64(len(head) + body)
+		}
+	})
+	for i := range n {
+		m.largest = max(m.largest, int(m.offsets[i+1]))
+		m.offsets[i+1] += m.offsets[i]
+	}
+	return m, err
+}
+
+// Fill builds every image where Layout put it and computes the workload's fingerprint. built counts finished bytes.
+func (r *Recipe) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+	var err error
+	if m.arena, err = newArena(m.Bytes()); err != nil {
+		return err
+	}
+	m.digests = make([][sha256.Size]byte, w.Requests())
+	if err := r.fill(ctx, w, m, 0, w.Requests(), built); err != nil {
+		_ = m.Free()
+		return err
+	}
+	return nil
+}
+
+// fill builds the images of the requests from from up to to, on all processors.
+func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, built *atomic.Int64) error {
+	err := parallel(ctx, to-from, func(a, b int) {
+		for i := from + a; i < from+b; i++ {
+			m.digests[i] = r.build(w, i, m.At(i))
+		}
+		built.Add(m.offsets[from+b] - m.offsets[from+a])
+	})
+	if err == nil {
+		m.built.Store(int64(to))
+	}
+	return err
+}
+
+// build writes image i into dst and returns the digest of what it asks.
+func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
+	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
+	bodyAt := len(b)
+	b = r.appendBody(b, w, i)
+	if len(b) != len(dst) || &b[0] != &dst[0] {
+		panic(fmt.Sprintf("BUG: image %d has %d bytes, %d were laid out", i, len(b), len(dst)))
+	}
+	return r.digest(w.drawnFor(i).Path, b[bodyAt:])
+}
+
+// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
+func (r *Recipe) digest(path string, body []byte) (d [sha256.Size]byte) {
+	h := sha256.New()
+	saltFrom, saltTo := r.Backend.SaltSpan(body)
+	for _, part := range [][]byte{[]byte(method), []byte(path), body[:saltFrom], body[saltTo:]} {
+		var size [8]byte
+		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write(part)
+	}
+	h.Sum(d[:0])
+	return d
+}
+
+// fingerprint is SHA-256 over (planned_ns, digest) in plan order; a closed loop plans no instants.
+func fingerprint(w *Work, digests [][sha256.Size]byte) string {
+	h := sha256.New()
+	for i := range digests {
+		var at [8]byte
+		if w.Plan.Open() {
+			binary.LittleEndian.PutUint64(at[:], uint64(w.Plan.ReleaseNS[i]))
+		}
+		h.Write(at[:])
+		h.Write(digests[i][:])
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+func (r *Recipe) spec(w *Work, i int) prompt.Spec {
+	return prompt.Spec{
+		Blocks:      w.Trace.Blocks(i),
+		BlockTokens: w.Trace.BlockTokens,
+		Tokens:      w.PromptTokens(i),
+		Unique:      w.Trace.Unique(i),
+	}
+}
+
+// AppendHead appends request i's head for a body of so many bytes.
+func (r *Recipe) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
+	t := w.drawnFor(i)
+	var own [16]http1.Header
+	headers := append(own[:0], r.Headers...)
+	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, i)})
+	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
+}
+
+// checkLiterals is the LiteralError of the first row that the backend cannot send.
+func (r *Recipe) checkLiterals(w *Work) error {
+	traits := r.Backend.Traits()
+	for i := range w.Requests() {
+		l, _ := w.Literal(i)
+		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
+			return &LiteralError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
+		}
+		if err := r.Backend.Takes(l); err != nil {
+			return &LiteralError{int(w.Trace.Row[i]), err}
+		}
+	}
+	return nil
+}
+
+// backend makes the body of a request of which the prompt is made.
+func (r *Recipe) backend(w *Work, i int) api.Backend {
+	if extra := w.Trace.Literal(i).Extra; extra != nil {
+		return r.Backend.With(extra)
+	}
+	return r.Backend
+}
+
+// bodySize is the exact size of request i's body in bytes.
+func (r *Recipe) bodySize(w *Work, i int) int {
+	output := int(w.Trace.OutputTokens[i])
+	if l, ok := w.Literal(i); ok {
+		return r.Backend.LiteralSize(l, output)
+	}
+	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
+}
+
+// appendBody appends request i's body.
+func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
+	output := int(w.Trace.OutputTokens[i])
+	if l, ok := w.Literal(i); ok {
+		return r.Backend.AppendLiteral(dst, l, output)
+	}
+	backend := r.backend(w, i)
+	dst = r.Source.Append(backend.AppendPrefix(dst), r.spec(w, i))
+	return backend.AppendSuffix(dst, output)
+}
+
+// PromptError is a built prompt that has not the number of tokens that it should.
+type PromptError struct {
+	Row       int // in the trace file, from 0
+	Want, Got int // tokens
+	Why       error
+}
+
+// Error names row, want and got.
+func (e *PromptError) Error() string {
+	if e.Why != nil {
+		return fmt.Sprintf("row %d: want %d tokens: %v", e.Row, e.Want, e.Why)
+	}
+	return fmt.Sprintf("row %d: want %d tokens, got %d", e.Row, e.Want, e.Got)
+}
+
+// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; literals are left out), in parallel and
+// as they stand in the images. count is given a prompt as it lies in the body and is called by many goroutines. It returns
+// how many were counted. The error is the PromptError of the first row of them that differs.
+func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
+	if n < 0 || n > w.Requests() {
+		n = w.Requests()
+	}
+	var mu sync.Mutex
+	var made atomic.Int64
+	var wrong []*PromptError
+	err = parallel(ctx, n, func(from, to int) {
+		for k := from; k < to; k++ {
+			i := k * w.Requests() / n
+			if !w.Made(i) {
+				continue
+			}
+			made.Add(1)
+			image, spec := w.Images.whole(r, w, i), r.spec(w, i)
+			size := r.Source.Size(spec)
+			body := r.bodySize(w, i)
+			before := len(r.backend(w, i).AppendPrefix(nil))
+			text := image[len(image)-body+before:][:size]
+			if got, err := count(text); got != spec.Tokens || err != nil {
+				mu.Lock()
+				wrong = append(wrong, &PromptError{Row: int(w.Trace.Row[i]), Want: spec.Tokens, Got: got, Why: err})
+				mu.Unlock()
+			}
+		}
+	})
+	if err != nil || len(wrong) == 0 {
+		return int(made.Load()), err
+	}
+	return int(made.Load()), slices.MinFunc(wrong, func(a, b *PromptError) int { return a.Row - b.Row })
+}
+
+// rowsAtOnce is how many rows a builder claims at a time: enough to make claiming cheap, few enough to share the end.
+const rowsAtOnce = 32
+
+// parallel calls f for all of 0..n-1 in ranges, on as many workers as there are processors. It stops early, with ctx's
+// error, when ctx ends.
+func parallel(ctx context.Context, n int, f func(from, to int)) error {
+	var claimed atomic.Int64
+	workers := runtime.NumCPU()
+	pool, err := ants.NewPoolWithFuncGeneric(workers, func(done chan<- struct{}) {
+		defer func() { done <- struct{}{} }()
+		for ctx.Err() == nil {
+			from := int(claimed.Add(rowsAtOnce)) - rowsAtOnce
+			if from >= n {
+				return
+			}
+			f(from, min(from+rowsAtOnce, n))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer pool.Release()
+	done := make(chan struct{}, workers)
+	for range workers {
+		if err := pool.Invoke(done); err != nil {
+			return err
+		}
+	}
+	for range workers {
+		<-done
+	}
+	return ctx.Err()
+}
