@@ -39,7 +39,7 @@ func formats() []format {
 	}
 }
 
-// Names returns the formats that Write knows.
+// Names returns the formats that Write accepts.
 func Names() []string {
 	var names []string
 	for _, f := range formats() {

@@ -105,7 +105,7 @@ func (r *results) option(name string) string {
 
 // A value that is absent is NaN while one computes, so that what follows from it is absent too.
 
-// known tells whether there is a value; a ratio to 0 is none.
+// known reports whether there is a value; a ratio to 0 is none.
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // count is a number of a record.

@@ -29,7 +29,7 @@ func writeVLLM(w io.Writer, r *results) error {
 	return json.NewEncoder(w).Encode(out)
 }
 
-// vllmSetup says what was measured.
+// vllmSetup is what was measured.
 func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
 	backend := vllmBackend(run.API)
@@ -64,7 +64,7 @@ func orNull(text string) any {
 	return text
 }
 
-// vllmTraffic says when requests left. "inf" is vLLM's for no rate of its own: trace times, a closed loop, all at once.
+// vllmTraffic adds when requests were sent. "inf" is vLLM's for no rate of its own: trace times, a closed loop, all at once.
 func (r *results) vllmTraffic(out map[string]any) {
 	out["request_rate"], out["burstiness"], out["max_concurrency"] = "inf", nil, nil
 	if limit, err := strconv.Atoi(r.option("concurrency")); err == nil && limit > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// Load is what Analyse would say of a load, and no more.
+// Load is the part of Analyse's report that describes the load.
 func Load(t *trace.Trace) metrics.Load {
 	r := &Report{Rows: int64(t.Len()), Untimed: t.Untimed, Arrivals: arrivals(t, 0, 0)}
 	if t.BlockRefs() > 0 {
@@ -19,7 +19,7 @@ func Load(t *trace.Trace) metrics.Load {
 	return r.Load()
 }
 
-// Load is the part of the report that tells whether a load that was multiplied is still of its kind.
+// Load is the part of the report that shows whether a multiplied load is still of its kind.
 func (r *Report) Load() metrics.Load {
 	l := metrics.Load{Requests: r.Rows}
 	if !r.Untimed {

@@ -40,7 +40,7 @@ func caches(r *Report, t *trace.Trace, capacities []int64) {
 	r.Reuse = f.distances()
 }
 
-// follow shows a follower all rows but those that are there word for word.
+// follow adds all rows to a follower, except those whose prompts are verbatim.
 func follow(t *trace.Trace, ids *idTable) *follower {
 	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids}
 	for i := range t.Len() {
@@ -187,7 +187,7 @@ func timeEdges() []float64 {
 	return []float64{0, 1e-9, 1, 3, 10, 30, minute, 3 * minute, 10 * minute, 30 * minute, hour, 3 * hour, 12 * hour, day, 7 * day, 300 * year}
 }
 
-// idTable knows every id that was seen, how many tokens it stood for and which id preceded it.
+// idTable has every id that was seen, how many tokens it stood for and which id preceded it.
 type idTable struct {
 	seen map[uint64]seenID
 
@@ -203,7 +203,7 @@ type seenID struct {
 	otherBefore bool
 }
 
-// see notes the i-th id of a row, which stands for so many tokens there, and tells whether the id was seen before.
+// see notes the i-th id of a row, which stands for so many tokens there, and reports whether the id was seen before.
 func (t *idTable) see(ids []uint64, i, tokens int) bool {
 	now := seenID{tokens: int32(tokens), first: i == 0}
 	if i > 0 {
@@ -231,7 +231,7 @@ func (t *idTable) see(ids []uint64, i, tokens int) bool {
 const routedBlockTokens = 16
 
 // routing compares the routers of several instances: with caches without a limit, then with each capacity that was asked for.
-// Rows that are there word for word have no known tokens; they are left out.
+// Rows with verbatim prompts have no known tokens; they are left out.
 func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 	if o.Instances == 0 || t.BlockRefs() == 0 {
 		return nil

@@ -15,9 +15,9 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 		add(Refusal, placed(f))
 	}
 	badRows(lint, o.Read, add)
-	mended := *lint
-	mended.Dropped, mended.Faults = 0, nil // said above
-	for _, note := range mended.Notes() {
+	corrected := *lint
+	corrected.Dropped, corrected.Faults = 0, nil // are listed above
+	for _, note := range corrected.Notes() {
 		add(Note, note)
 	}
 	if b := r.Blocks; b != nil {
@@ -39,7 +39,7 @@ func findings(r *Report, lint *trace.Lint, o Options) []Finding {
 	return all
 }
 
-// badRows says which rows were left out, and how to go on without them.
+// badRows lists the rows that were left out, and how to go on without them.
 func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	if lint.Dropped == 0 {
 		return

@@ -54,7 +54,7 @@ func (p *page) beside(a, b []string) {
 	}
 }
 
-// shorten returns s with its beginning left out where it is longer than n: the end of a path tells more.
+// shorten returns s with its beginning left out where it is longer than n: the end of a path is worth more.
 func shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {
@@ -116,7 +116,7 @@ func (p *page) single(r *Report) {
 // lines prints those lines of which the trace has something.
 func (p *page) lines(all []section, labels ...string) {
 	for _, label := range labels {
-		p.Field(label, said(all, label)...)
+		p.Field(label, lineParts(all, label)...)
 	}
 }
 
@@ -145,7 +145,7 @@ func (p *page) distributions(all []section) {
 		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think time",
 		"reused after", "other tokens",
 	} {
-		if cells := said(all, label); len(cells) > 0 {
+		if cells := lineParts(all, label); len(cells) > 0 {
 			p.Row("  "+label, tableLabel, width, cells...)
 		}
 	}
@@ -166,7 +166,7 @@ func (p *page) types(types []Type) {
 	}
 }
 
-// overlapDefinition says what overlap and think time were computed with.
+// overlapDefinition describes how overlap and think time were computed.
 func overlapDefinition(s *Sessions) string {
 	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume-ttft, --assume-tpot). "+
 		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
@@ -225,7 +225,7 @@ func (p *page) sideBySide(reports []*Report) {
 	}
 }
 
-// shortNames are the files' names without their folders, where that tells them apart.
+// shortNames are the files' names without their folders, if that distinguishes them.
 func shortNames(reports []*Report) []string {
 	full, short := make([]string, len(reports)), make([]string, len(reports))
 	seen := map[string]bool{}

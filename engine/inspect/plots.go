@@ -85,7 +85,7 @@ func mostOf(bins []Bin) float64 {
 	return float64(most)
 }
 
-// lengthRange is a bin of whole numbers in words, both ends included.
+// lengthRange prints a bin of whole numbers, both ends included.
 func lengthRange(b Bin) string {
 	if b.To == b.From+1 {
 		return whole(b.From)
@@ -95,7 +95,7 @@ func lengthRange(b Bin) string {
 
 func tokensRange(b Bin) string { return format.Short(b.From) + "–" + format.Short(b.To) }
 
-// timeRange is a bin of seconds in words, in units that people use.
+// timeRange prints a bin of seconds, in units that people use.
 func timeRange(b Bin) string {
 	edges := timeEdges()
 	switch b.To {

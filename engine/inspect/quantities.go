@@ -17,10 +17,10 @@ import (
 
 // quantity is a value of a report, in tables with a column for each report, on the page of one report, or in both.
 type quantity struct {
-	name  string // of its row in tables; "" = in none
-	text  string // for people; absent where the trace does not have it
-	line  string // of the page, by its label; "" = on none
-	words string // what that line says, with %s for the text; "" = the text alone
+	name    string // of its row in tables; "" = in none
+	text    string // for people; absent where the trace does not have it
+	line    string // of the page, by its label; "" = on none
+	pattern string // how that line prints the text, which stands for %s; "" = the text alone
 }
 
 // section is a group of quantities.
@@ -54,12 +54,12 @@ func columns(rows [][]string, titles ...string) (all []section) {
 	return all
 }
 
-// said is what a line of the page says.
-func said(all []section, line string) (parts []string) {
+// lineParts returns the parts of a line of the page: the quantities that have a value.
+func lineParts(all []section, line string) (parts []string) {
 	for _, s := range all {
 		for _, q := range s.quantities {
 			if q.line == line && q.text != "" && q.text != absent {
-				parts = append(parts, strings.Replace(cmp.Or(q.words, "%s"), "%s", q.text, 1))
+				parts = append(parts, strings.Replace(cmp.Or(q.pattern, "%s"), "%s", q.text, 1))
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (t *table) fill(quantities []quantity, i, n int) {
 	}
 }
 
-// percentiles are what the page says of a distribution.
+// percentiles are the columns that the page prints of a distribution.
 func percentiles() []string { return []string{"mean", "p50", "p90", "p95", "p99", "p99.9", "max"} }
 
 // distribution is a line of the page. Tables have some of the percentiles, with a prefix.
@@ -128,25 +128,25 @@ func distribution(line string, d *stats.Percentiles, print func(float64) string,
 }
 
 func fileSection(r *Report) section {
-	unit, fate := r.TimeUnit, "take it"
+	unit, verdict := r.TimeUnit, "take it"
 	if r.Untimed {
 		unit = absent
 	}
 	if !r.Replayable {
-		fate = "REFUSE it"
+		verdict = "REFUSE it"
 	}
 	return section{"trace", []quantity{
 		{name: "format", text: r.Format},
 		{name: "timestamps", text: unit},
 		{name: "tokens a block", text: format.Count(int64(r.BlockTokens))},
-		{name: "a replay would", text: fate},
+		{name: "a replay would", text: verdict},
 		{"rows", format.Count(r.Rows), "rows", ""},
 		{"", r.ofFile(), "rows", ""},
 		{name: "rows in the file", text: format.Count(r.FileRows)},
 	}}
 }
 
-// ofFile says which part of the file the rows are.
+// ofFile describes which part of the file the rows are.
 func (r *Report) ofFile() string {
 	file := format.Count(r.FileRows) + " in the file"
 	switch a := r.Amplify; {
@@ -199,12 +199,12 @@ func tokenSection(r *Report) section {
 
 func (c Context) over() string { return format.Count(c.RowsOver) }
 
-// rows says how many rows the context cannot hold.
+// rows describes how many rows the context cannot hold.
 func (c Context) rows() string {
 	return fmt.Sprintf("%s rows (%s) above %s tokens", c.over(), format.Share(c.Share), format.Count(c.MaxModelLen))
 }
 
-// known is the distribution; nil where no row says its length.
+// known is the distribution; nil if no row has its length.
 func (l *Lengths) known() *stats.Percentiles {
 	if len(l.Histogram) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func (l *Lengths) known() *stats.Percentiles {
 	return &l.Percentiles
 }
 
-// total is all tokens that rows say; absent where none does.
+// total is the tokens of all rows that have them; absent if none does.
 func (l *Lengths) total() string {
 	if l.known() == nil {
 		return absent

@@ -27,7 +27,7 @@ type Report struct {
 	BlockTokens int       `json:"block_tokens"` // tokens that a hash id stands for
 	FileRows    int64     `json:"file_rows"`    // rows in the file, bad ones included
 	Rows        int64     `json:"rows"`         // rows analysed: good and selected
-	Untimed     bool      `json:"untimed"`      // no row says when it arrived
+	Untimed     bool      `json:"untimed"`      // no row has its time of arrival
 	Literal     *Literal  `json:"literal"`      // prompts and bodies that the trace has verbatim; null if none
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
@@ -49,7 +49,7 @@ type Report struct {
 }
 
 // Literal is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
-// rows are in the lengths if they say them, and in no cache.
+// rows are in the lengths if they have them, and in no cache.
 type Literal struct {
 	Texts    int64 `json:"texts"`    // rows with a text
 	Messages int64 `json:"messages"` // rows with messages
@@ -57,7 +57,7 @@ type Literal struct {
 	Bytes    int64 `json:"bytes"`    // size of all of them as JSON
 }
 
-// Severity says what a finding means for a replay.
+// Severity is what a finding means for a replay.
 type Severity string
 
 // The severities, the worst first.
@@ -90,7 +90,7 @@ type Arrivals struct {
 	Timeline         []int64            `json:"timeline_rows_per_bin"` // rows by time in 64 bins, the last one closed at the end
 }
 
-// Lengths is the tokens of all rows that say them.
+// Lengths is the tokens of all rows that have them.
 type Lengths struct {
 	Total int64 `json:"total"` // sum over all rows
 	stats.Percentiles
@@ -148,7 +148,7 @@ type Blocks struct {
 // Cache is what prefix caches would have held when each row arrived. A block is an id together with all before it.
 type Cache struct {
 	Infinite Infinite `json:"infinite"` // hits of an unlimited cache
-	// LRU is a row for each capacity asked for, Curve the same at many, for a plot. Definition says what a hit is.
+	// LRU is a row for each capacity asked for, Curve the same at many, for a plot. Definition describes what a hit is.
 	LRU              []Capacity `json:"lru"`                   // hits of LRU caches of the capacities of --cache-tokens
 	Curve            []Capacity `json:"lru_curve"`             // the same at more capacities, for plots
 	SaturationTokens int64      `json:"lru_saturation_tokens"` // the smallest capacity that holds as much as an unlimited one, in order

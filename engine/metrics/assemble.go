@@ -6,11 +6,11 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Probed is what the servers did not say before the run. The notes name it.
+// Probed is what the servers did not report before the run. The notes name it.
 type Probed struct {
 	Unknown  []Unknown             // what is unknown, whatever the run brings
 	Unproven string                // a note that holds only if the hits are unknown after the run, too; "" = none
-	CacheOff func(target int) bool // whether a target's servers say that they cache nothing; nil = no server was asked
+	CacheOff func(target int) bool // whether a target's servers report that they cache nothing; nil = no server was asked
 }
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
@@ -121,12 +121,12 @@ func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
 	} else if c := all.cache; c.bounds > 0 && c.prompt > 0 {
 		p.ExpectedRange = &[2]float64{float64(c.least) / float64(c.prompt), float64(c.most) / float64(c.prompt)}
 	}
-	var told, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
+	var reporting, known, hits int64 // prompt tokens of targets that report, and of those whose hits are known; these
 	for i := range targets {
 		switch c := &targets[i].cache; {
 		case c.reports > 0:
-			told += c.told
-			p.UnreportedRequests += c.untold
+			reporting += c.promptWithUsage
+			p.UnreportedRequests += c.withoutUsage
 		case counted[i] != record.None:
 			known += c.prompt
 			hits += counted[i]
@@ -140,12 +140,12 @@ func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
 	}
 	if all.cache.reports > 0 {
 		p.ReportedTokens, p.HitsFrom = &all.cache.reported, "responses"
-		p.ReportedHitRatio = ratio(all.cache.reported, told)
+		p.ReportedHitRatio = ratio(all.cache.reported, reporting)
 	}
 	if p.CountedTokens != nil {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
-	p.HitRatio = ratio(all.cache.reported+hits, told+known)
+	p.HitRatio = ratio(all.cache.reported+hits, reporting+known)
 }
 
 // ratio returns part/whole, or nil when there is no whole.

@@ -109,7 +109,7 @@ const (
 )
 
 // unevenNotes names a spread over instances behind a gateway that is not even, in requests or else in tokens. Those that we send to
-// get what --route and their weights give them, of which its own table tells.
+// get what --route and their weights give them, which has its own table.
 func unevenNotes(s *Summary) []string {
 	b := s.Instances
 	if b == nil || b.direct {

@@ -129,7 +129,7 @@ type timing struct {
 	atNS, endNS            int64 // sent, or planned where it was not; the last instant known
 	ttftNS                 int64 // of an OK one; record.None = none
 	target, peer, instance int32 // below 0: none
-	failure                int32 // place of its words; below 0: none
+	failure                int32 // place of its message; below 0: none
 	outcome                record.Outcome
 	sent, begun, gaveUp    bool // its first byte; its response's head had come; the server ended it with the reason "abort"
 }
@@ -143,7 +143,7 @@ type timings struct {
 	peers, instances, failures names
 }
 
-// maxNames bounds what is told apart by name.
+// maxNames bounds how many names are told apart.
 const maxNames = maxParts
 
 // names numbers different texts in order of first mention.

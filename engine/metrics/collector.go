@@ -3,7 +3,7 @@
 // the Summary that summary.json holds, and the Verdict on it.
 //
 // It owns the definitions of every statistic and of validity. It does not
-// measure anything, knows no sockets and writes no files.
+// measure anything, opens no sockets and writes no files.
 //
 // Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS
 // may be called by anybody at the same time. Summary and WriteHistograms are

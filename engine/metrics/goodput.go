@@ -12,7 +12,7 @@ import (
 )
 
 // Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
-// a bound + what the user left out. One that missed several counts in missed for each of them, so missed says which bound binds.
+// a bound + what the user left out. One that missed several counts in missed for each of them, so missed shows which bound limits goodput.
 type Goodput struct {
 	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound

@@ -7,7 +7,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Machine is what the machine took from the client during the replay; what the system does not tell is null.
+// Machine is what the machine took from the client during the replay; what the system does not report is null.
 type Machine struct {
 	StolenS       *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
 	StolenShare   *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
@@ -101,7 +101,7 @@ func lost(happened string, seconds *float64, share float64, of, remedy string) [
 	return []cause{{happened, format.Seconds(*seconds) + ", " + percent(share) + " of " + of, remedy}}
 }
 
-// machineNotes says what others took from the client, where no reason does.
+// machineNotes names what others took from the client, unless a reason of the verdict does.
 func machineNotes(s *Summary) (out []string) {
 	if drift(s) != "" || receiveLag(s) != "" {
 		return nil

@@ -14,49 +14,49 @@ import (
 )
 
 // perChunkTolerance is how far the mean of tokens per chunk may be from 1
-// before the notes say so.
+// before a note names it.
 const perChunkTolerance = 0.005
 
-// notes says what a reader of the numbers should know, a sentence each.
+// notes returns what a reader of the numbers should know, a sentence each.
 func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
 	out := []string{}
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for o, f := range all.failures {
 		if f.text != "" && !((s.Run.Partial || s.Run.Cut) && stopped(record.Outcome(o))) {
-			say("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
+			add("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
 		}
 	}
 	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut; s.Run.Cut && cut+unsent > 0 {
-		say("%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
+		add("%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	}
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
-		say("a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
+		add("a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
 	if t := all.tokens; t.promptMismatches > 0 {
-		say("row %d is the first whose prompt tokens differ: %s sent, %s counted",
+		add("row %d is the first whose prompt tokens differ: %s sent, %s counted",
 			t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
 	}
 	if s.Tokens.FromChunks > 0 {
-		say("the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
+		add("the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
 	}
 	if s.Tokens.OverLong > 0 {
-		say("%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
+		add("%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	}
 	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
-		say("%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
+		add("%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
 	}
 	if a := s.PrefixCache.AboveIdealRequests; a > 0 {
-		say("%s hit %s above the ideal for the plan's order", requests(a), format.Many(all.cache.aboveTokens, "token"))
+		add("%s hit %s above the ideal for the plan's order", requests(a), format.Many(all.cache.aboveTokens, "token"))
 	}
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
-		say("the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
+		add("the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
 	}
 	if n := s.Tokens.AtOnce; n > 0 {
-		say("%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(n, "response"))
+		add("%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(n, "response"))
 	}
 	if n := s.Tokens.SeveralChoices; n > 0 {
-		say("%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(n, "response"))
+		add("%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(n, "response"))
 	}
 	out = append(out, gatewayNotes(s, &all.gateway)...)
 	out = append(out, historyNotes(s.History)...)
@@ -66,25 +66,25 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	out = append(out, serverNotes(s)...)
 	out = append(out, placementNotes(s)...)
 	if n := all.cache.finer; n > 0 {
-		say("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
+		add("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
 	}
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
 	}
 	var silent, partly []string
-	var untold int64
+	var partlyRequests int64
 	for i := range targets {
 		switch c := &targets[i].cache; {
-		case c.reports > 0 && c.untold > 0:
-			partly, untold = append(partly, urls[i]), untold+c.untold
+		case c.reports > 0 && c.withoutUsage > 0:
+			partly, partlyRequests = append(partly, urls[i]), partlyRequests+c.withoutUsage
 		case c.reports == 0 && probed.CacheOff != nil && probed.CacheOff(i): // there are no hits to report
 		case c.reports == 0 && targets[i].outcomes[record.OK] > 0 && s.Targets[i].CountedHitRatio == nil:
 			silent = append(silent, urls[i])
 		}
 	}
 	if len(partly) > 0 {
-		say("%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(untold))
+		add("%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(partlyRequests))
 	}
 	if len(silent) > 0 {
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
@@ -92,7 +92,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	return append(out, Fold(unknown)...)
 }
 
-// several names the first of them, and says how many more there are.
+// several names the first of them, and how many there are.
 func several(urls []string) string {
 	if len(urls) == 1 {
 		return urls[0]
@@ -100,7 +100,7 @@ func several(urls []string) string {
 	return fmt.Sprintf("each of %s, such as %s,", format.Many(int64(len(urls)), "target"), urls[0])
 }
 
-// Unknown is what servers do not tell.
+// Unknown is what servers do not report.
 type Unknown struct {
 	What string // in a few words, with why, and the flag that helps
 	Note string // in whole sentences
@@ -138,11 +138,11 @@ func quote(text string) string {
 	return strconv.QuoteToGraphic(text)
 }
 
-// Gateway is what a gateway before the servers said of its own time and of theirs, over ok requests.
+// Gateway is what a gateway before the servers reported of its own time and of theirs, over ok requests.
 type Gateway struct {
-	Requests    int64              `json:"requests"`      // those whose gateway told one of the two times
-	OwnMS       *stats.Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not say
-	UpstreamMS  *stats.Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not say
+	Requests    int64              `json:"requests"`      // those whose gateway reported one of the two times
+	OwnMS       *stats.Percentiles `json:"own_ms"`        // time that the gateway took itself; null if it does not report it
+	UpstreamMS  *stats.Percentiles `json:"upstream_ms"`   // time that it waited for the head of the server's response; null if it does not report it
 	Share       *float64           `json:"gateway_share"` // of TTFT: the time to the response head, less upstream_ms; null without these
 	ServerShare *float64           `json:"server_share"`  // of TTFT: upstream_ms
 }
@@ -165,7 +165,7 @@ func (g *gatewayCounts) add(r *record.Record) {
 	g.requests++
 	addKnown(g.own, r.GatewayNS)
 	addKnown(g.upstream, r.UpstreamNS)
-	// Headers tell whole milliseconds. A longer time than TTFT is not that until the head of the server's response.
+	// Headers have whole milliseconds. If the time is longer than TTFT, it is not the time until the head of the server's response.
 	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
 		g.ttft += ttft
 		g.head += r.HeadersNS - r.SentNS
@@ -182,7 +182,7 @@ func (g *gatewayCounts) merge(o *gatewayCounts) {
 	g.waiting += o.waiting
 }
 
-// summary is nil where no gateway told anything.
+// summary is nil if no gateway reported anything.
 func (g *gatewayCounts) summary() *Gateway {
 	if g.requests == 0 {
 		return nil
@@ -234,7 +234,7 @@ type HistoryGaps struct {
 	Apart  int64 `json:"apart"`      // the turn's messages do not begin with those of a turn before
 }
 
-// historyNotes say why turns were not sent with what was answered in the run.
+// historyNotes explains why turns were not sent with the answers of the run.
 func historyNotes(h *History) []string {
 	if h == nil || h.Why == (HistoryGaps{}) {
 		return nil
@@ -258,10 +258,10 @@ func historyNotes(h *History) []string {
 		format.Count(h.Partly+h.Recorded), format.Many(h.Turns, "follow-up turn"), strings.Join(why, ", "))}
 }
 
-// costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note says so.
+// costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note names it.
 const costlyPlacement = 0.01
 
-// placementNotes say what it cost that a gateway sent requests where it did. Where we did, the table says it.
+// placementNotes names the prefix hits that a gateway's choice of instances cost. If the choice was ours, the table shows it.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
 	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || s.Instances.direct {

@@ -21,12 +21,12 @@ type Outage struct {
 	Outcome  string   `json:"outcome"`           // the most frequent one
 	Error    string   `json:"error"`             // the first message with that outcome
 
-	// What became of requests in flight when the first one was refused. They tell a server that was shut down from one
-	// that died, which cuts all of them; all are 0 where none was refused.
+	// What became of requests in flight when the first one was refused. They distinguish a server that was shut down
+	// from one that died, which cuts all of them; all are 0 if none was refused.
 	FinishedAfter int64 `json:"finished_after"` // answers that ended well a while after the target had refused the first request
 	GivenUp       int64 `json:"given_up"`       // answers that the server ended with the finish reason abort or never, as vLLM 0.32 does on SIGTERM without --shutdown-timeout
 	CutOff        int64 `json:"cut_off"`        // answers that had begun and were cut off
-	ErrorEnded    int64 `json:"ended_by_error"` // answers that the server ended with an error of its own; by these four a server that was shut down is told from one that died
+	ErrorEnded    int64 `json:"ended_by_error"` // answers that the server ended with an error of its own; these four distinguish a server that was shut down from one that died
 
 	OthersBeforeMS *float64 `json:"others_ttft_p99_before_ms"` // of requests to all others that were sent before; null but of the first 16 outages
 	OthersDuringMS *float64 `json:"others_ttft_p99_during_ms"` // of requests to all others that were sent meanwhile; likewise
@@ -74,7 +74,7 @@ func (c *Collector) outages() []Outage {
 		if peers[at.target] > 1 {
 			o.Address = c.timings.peers.of(at.peer)
 		}
-		o.fate(list, list[from:to])
+		o.countEndings(list, list[from:to])
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b Outage) int {
@@ -145,9 +145,9 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	return o
 }
 
-// fate finds what became of the requests that were in flight at the first refusal of the outage; list is of the whole run. An answer
+// countEndings counts what became of the requests that were in flight at the first refusal of the outage; list is of the whole run. An answer
 // without tokens may be a refusal, too: vLLM 0.32 sends such ones while it drains, and takes connections until its end.
-func (o *Outage) fate(list, outage []*timing) {
+func (o *Outage) countEndings(list, outage []*timing) {
 	first := slices.IndexFunc(outage, func(k *timing) bool { return k.outcome == record.ConnectError })
 	if first < 0 {
 		return
@@ -173,9 +173,9 @@ func (o *Outage) fate(list, outage []*timing) {
 	}
 }
 
-// fateWords says whether the server was shut down or died; "" where nothing tells. A server that lives to send errors is told
+// describeEnding prints whether the server was shut down or died; "" if that is unknown. For a server that still sends errors it prints
 // neither: vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
-func (o *Outage) fateWords() string {
+func (o *Outage) describeEnding() string {
 	switch {
 	case o.ErrorEnded > 0 && o.ErrorEnded >= o.GivenUp+o.FinishedAfter:
 		return fmt.Sprintf("; its engine failed or it was shut down: it ended %d of its answers with an error of its own, and %d were cut off", o.ErrorEnded, o.CutOff)
@@ -204,19 +204,19 @@ func (c *Collector) others(o *Outage) {
 	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)
 }
 
-// outageNotes says who failed for a time, and what that did to the others.
+// outageNotes names the targets that failed for a time, and what that did to the others.
 func outageNotes(s *Summary) []string {
 	var out []string
 	for i, o := range s.Outages {
 		if i == mostOutages {
 			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(int64(len(s.Outages)-i))))
 		}
-		out = append(out, o.words())
+		out = append(out, o.describe())
 	}
 	return out
 }
 
-func (o *Outage) words() string {
+func (o *Outage) describe() string {
 	who := o.Target
 	if o.Address != "" {
 		who += " at " + o.Address
@@ -234,10 +234,10 @@ func (o *Outage) words() string {
 	if o.Error != "" {
 		text += ", " + quote(o.Error)
 	}
-	return text + ")" + o.fateWords() + o.othersWords()
+	return text + ")" + o.describeEnding() + o.describeOthers()
 }
 
-func (o *Outage) othersWords() string {
+func (o *Outage) describeOthers() string {
 	ms := func(v *float64) string { return format.Duration(*v*1e6, 3) }
 	switch before, during := o.OthersBeforeMS, o.OthersDuringMS; {
 	case during == nil:

@@ -8,7 +8,7 @@ type series struct {
 	wireDrift, upload                                    *Distribution // by the kernel's stamps
 
 	outcomes [record.Outcomes]int64
-	failures [record.Outcomes]failure // the first of each outcome that has words
+	failures [record.Outcomes]failure // the first of each outcome that has a message
 	sent     int64                    // requests with a first byte on the wire
 	resent   int64                    // requests that were sent again
 	maxWait  int64                    // ns; the longest wait for a connection
@@ -38,18 +38,18 @@ type tokenCounts struct {
 
 // cacheCounts is over OK requests.
 type cacheCounts struct {
-	prompt        int64 // tokens
-	told          int64 // … of requests whose answers told usage
-	untold        int64 // requests whose answers told none
-	expected      int64 // tokens that an ideal cache holds
-	ideals        int64 // requests whose ideal is known
-	least, most   int64 // tokens that it holds at least and at most
-	bounds        int64 // requests whose ideal has bounds
-	reported      int64 // tokens
-	reports       int64 // requests that came with a number
-	aboveRequests int64 // requests above the most that their ideal could be
-	aboveTokens   int64
-	finer         int64 // requests above their ideal, but not above the most: pieces smaller than assumed
+	prompt          int64 // tokens
+	promptWithUsage int64 // … of requests whose answers had usage
+	withoutUsage    int64 // requests whose answers had none
+	expected        int64 // tokens that an ideal cache holds
+	ideals          int64 // requests whose ideal is known
+	least, most     int64 // tokens that it holds at least and at most
+	bounds          int64 // requests whose ideal has bounds
+	reported        int64 // tokens
+	reports         int64 // requests that came with a number
+	aboveRequests   int64 // requests above the most that their ideal could be
+	aboveTokens     int64
+	finer           int64 // requests above their ideal, but not above the most: pieces smaller than assumed
 }
 
 func newSeries(slos []SLO) series {
@@ -87,7 +87,7 @@ func (s *series) add(r *record.Record) {
 	addKnown(s.drift, r.DriftNS())
 	addKnown(s.wireDrift, r.WireDriftNS())
 	if r.Outcome != record.OK {
-		s.failures[r.Outcome].set(failure{r.Row, r.Error})
+		s.failures[r.Outcome].keepFirst(failure{r.Row, r.Error})
 		return
 	}
 	addKnown(s.ttft, r.TTFTNS())
@@ -102,8 +102,8 @@ func (s *series) add(r *record.Record) {
 	s.gateway.add(r)
 }
 
-// set keeps the first failure with words.
-func (f *failure) set(o failure) {
+// keepFirst keeps the first failure that has a message.
+func (f *failure) keepFirst(o failure) {
 	if f.text == "" {
 		*f = o
 	}
@@ -162,9 +162,9 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 func (c *cacheCounts) add(r *record.Record) {
 	c.prompt += promptTokens(r)
 	if r.ToldUsage() {
-		c.told += promptTokens(r)
+		c.promptWithUsage += promptTokens(r)
 	} else {
-		c.untold++
+		c.withoutUsage++
 	}
 	if r.ExpectedCachedTokens != record.None {
 		c.ideals++
@@ -191,12 +191,12 @@ func (c *cacheCounts) add(r *record.Record) {
 	}
 }
 
-// hitRatio is the share that was reported as cached of the prompt tokens of answers that told usage; nil where nothing was.
+// hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was reported.
 func (c *cacheCounts) hitRatio() *float64 {
 	if c.reports == 0 {
 		return nil
 	}
-	return ratio(c.reported, c.told)
+	return ratio(c.reported, c.promptWithUsage)
 }
 
 // promptTokens is the server's count, or the trace's where it gave none.
@@ -223,7 +223,7 @@ func (s *series) merge(o *series) {
 	}
 	for i, n := range o.outcomes {
 		s.outcomes[i] += n
-		s.failures[i].set(o.failures[i])
+		s.failures[i].keepFirst(o.failures[i])
 	}
 	s.sent += o.sent
 	s.resent += o.resent
@@ -253,8 +253,8 @@ func (t *tokenCounts) merge(o *tokenCounts) {
 
 func (c *cacheCounts) merge(o *cacheCounts) {
 	c.prompt += o.prompt
-	c.told += o.told
-	c.untold += o.untold
+	c.promptWithUsage += o.promptWithUsage
+	c.withoutUsage += o.withoutUsage
 	c.expected += o.expected
 	c.reported += o.reported
 	c.reports += o.reports

@@ -10,7 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
-// Servers is what the servers said of themselves during the run, beside which the summary puts our own numbers.
+// Servers is what the servers reported during the run. The summary has our own numbers beside it.
 type Servers struct {
 	scrape.Servers
 	Whole bool `json:"whole"` // every address that requests went to was read, so that counts compare with ours
@@ -23,7 +23,7 @@ const (
 	longQueue      = 0.5  // of the samples found a queue
 )
 
-// agree tells whether a server's count and ours are the same, but for a tolerance.
+// agree reports whether a server's count and ours are the same, but for a tolerance.
 func agree(theirs *float64, ours int64) bool {
 	return theirs != nil && math.Abs(*theirs-float64(ours)) <= tokenTolerance*max(*theirs, float64(ours))
 }
@@ -45,40 +45,40 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 	return hits
 }
 
-// coversUsAlone tells whether a server's counters are of the whole run and of our requests only. An old vLLM counts hits in
+// coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts hits in
 // blocks, so that its queries are no tokens and disagree.
 func coversUsAlone(s *scrape.Server, ours *tokenCounts) bool {
 	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.completion) &&
 		agree(s.PrefixQueries, ours.prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.prompt))
 }
 
-// serverNotes says where the servers' own numbers and ours contradict each other, and what the servers confess.
+// serverNotes names where the servers' own numbers and ours contradict each other, and the faults that the servers report.
 func serverNotes(s *Summary) []string {
 	if s.Servers == nil {
 		return nil
 	}
 	out := []string{}
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	all := &s.Servers.All
 	if n := all.RunningBefore; n != nil && *n > 0 {
-		say("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
+		add("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
 	}
 	for _, t := range s.Servers.Targets {
 		if t.Alternates {
-			say("each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
+			add("each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
 		}
 		if t.Restarts > 0 {
-			say("the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
+			add("the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
 		}
 		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
-			say("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
+			add("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 		}
 	}
 	if all.Preemptions != nil && *all.Preemptions > 0 {
-		say("the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(*all.Preemptions), "time"))
+		add("the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(*all.Preemptions), "time"))
 	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
-		say("requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
+		add("requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)
@@ -86,7 +86,7 @@ func serverNotes(s *Summary) []string {
 }
 
 // hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made fewer tokens than
-// came, others answered, too, and of those requests nobody counted hits: tokenNotes says so.
+// came, others answered, too, and of those requests nobody counted hits: tokenNotes names that.
 func hitNotes(s *Summary) []string {
 	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
 	if s.PrefixCache.CountedTokens != nil { // of some targets: what the responses of the others report is no share of all
@@ -109,11 +109,11 @@ func hitNotes(s *Summary) []string {
 	case s.Servers.All.Incomplete:
 		why = "; there is no reading of them after the run"
 	case s.Servers.All.Restarts > 0:
-		why = "; what they had counted just before one was started anew is missing"
+		why = "; what they had counted just before one was restarted is missing"
 	case s.Requests.Failed > 0:
 		why = "; they count the failed ones, too"
 	case s.PrefixCache.UnreportedRequests > 0:
-		why = fmt.Sprintf("; they count %s whose answers do not tell, too", requests(s.PrefixCache.UnreportedRequests))
+		why = fmt.Sprintf("; they count %s whose answers do not report hits, too", requests(s.PrefixCache.UnreportedRequests))
 	case s.Servers.Whole:
 		why = "; they count the requests of others, too, and those that they put back into the queue"
 	default:
@@ -122,7 +122,7 @@ func hitNotes(s *Summary) []string {
 	return []string{fmt.Sprintf("the servers count %s prefix hits during the run, the responses report %s%s", format.Percent(*counted), format.Percent(*reported), why)}
 }
 
-// tokensCompare tells whether the servers say how many tokens they made, from the start to the end of the run.
+// tokensCompare reports whether the servers count the tokens that they made, from the start to the end of the run.
 func tokensCompare(s *Servers) bool {
 	return s.All.GenerationTokens != nil && s.Whole && !s.All.Incomplete && s.All.Restarts == 0
 }

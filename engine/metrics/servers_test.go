@@ -47,8 +47,8 @@ func TestServerNotes(t *testing.T) {
 		}, "the responses report 40 %; there is no reading of them after the run"},
 		{"other hits, failures at a restart", func(s *Summary) {
 			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Restarts = p(0.3), 5, 1
-		}, "the responses report 40 %; what they had counted just before one was started anew is missing"},
-		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = p(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not tell, too"},
+		}, "the responses report 40 %; what they had counted just before one was restarted is missing"},
+		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = p(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not report hits, too"},
 		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = p(0.3), false }, "the responses report 40 %; not all of the servers were read"},
 		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
 		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = p(12_000) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},

@@ -38,11 +38,11 @@ type Summary struct {
 	Connections Connections   `json:"connections"`              // how many were opened, and whether they were ready
 	Writes      Writes        `json:"writes"`                   // how the kernel took the first write of each request
 	Targets     []Target      `json:"targets"`                  // one for each URL of --url and --targets
-	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered, as a header or the answer says; absent if no answer says
+	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered, as a header or the answer names it; absent if no answer does
 	Peers       *Breakdown    `json:"peers,omitempty"`          // by address; absent if there is one
-	Gateway     *Gateway      `json:"gateway,omitempty"`        // what a gateway says it took itself; absent if none says it
+	Gateway     *Gateway      `json:"gateway,omitempty"`        // what a gateway reports that it took itself; absent if none does
 	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
-	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers say of themselves; absent if none was read
+	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers report; absent if none was read
 	Outages     []Outage      `json:"outages,omitempty"`        // targets that failed for a time; absent without one
 	Client      Client        `json:"client"`                   // what the client itself used, and what the machine took from it
 	Cap         *Cap          `json:"cap"`                      // what a cap on the requests in flight held back; null without a cap
@@ -54,7 +54,7 @@ type Summary struct {
 	Notes       []string      `json:"notes"`                    // sentences that are worth knowing and have no bearing on the verdict
 }
 
-// Run says when, where and how.
+// Run is when, where and how.
 type Run struct {
 	StartedAt        time.Time      `json:"started_at"`            // wall clock, UTC
 	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC of instant 0
@@ -159,14 +159,14 @@ type Tokens struct {
 
 // PrefixCache compares the ideal prefix cache with what the servers report,
 // over ok requests. The reported half is about targets that ever reported and
-// their answers that told usage: of those an absent number is 0, of others it
+// their answers that had usage: of those an absent number is 0, of others it
 // is unknown.
 type PrefixCache struct {
 	ExpectedHitRatio   *float64    `json:"expected_hit_ratio"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
 	ExpectedRange      *[2]float64 `json:"expected_hit_ratio_range"` // at least and at most; null unless the template hides the exact ratio
 	ReportedHitRatio   *float64    `json:"reported_hit_ratio"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
 	ExpectedTokens     *int64      `json:"expected_tokens"`          // prompt tokens that an ideal cache would have held; null if unknown
-	ReportedTokens     *int64      `json:"reported_tokens"`          // cached tokens by the answers of servers that ever report any, of answers that tell their usage
+	ReportedTokens     *int64      `json:"reported_tokens"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
 	CountedTokens      *int64      `json:"counted_tokens"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
 	HitRatio           *float64    `json:"hit_ratio"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
 	HitsFrom           string      `json:"hits_from"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
@@ -184,8 +184,8 @@ type Shortfall struct {
 	InPrefillTokens   int64 `json:"in_prefill_tokens"`   // the earlier request had not brought its first token yet, or failed before
 	ElsewhereTokens   int64 `json:"elsewhere_tokens"`    // another instance behind the same address had them than the one that answered
 	EvictedTokens     int64 `json:"evicted_tokens"`      // a cache of the server's capacity would have dropped them
-	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server says that it caches nothing
-	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens, or the answer told no usage
+	CacheOffTokens    int64 `json:"cache_off_tokens"`    // the server reports that it caches nothing
+	NotReportedTokens int64 `json:"not_reported_tokens"` // the server never reports cached tokens, or the answer had no usage
 	UnexplainedTokens int64 `json:"unexplained_tokens"`  // none of these: another block size or capacity, evictions while a request waited in the queue, a router in between, or a fault of the server
 }
 
@@ -221,7 +221,7 @@ type Target struct {
 
 // Part is the share of the requests that one instance or one address got.
 type Part struct {
-	Name             string             `json:"name"`               // of the instance, as its answers say; of an address, the address
+	Name             string             `json:"name"`               // of the instance, as its answers name it; of an address, the address
 	Requests         int64              `json:"requests"`           // that the instance answered, or that were sent to the address
 	OK               int64              `json:"ok"`                 // requests that ended ok
 	Failed           int64              `json:"failed"`             // every outcome but ok
@@ -285,7 +285,7 @@ type Client struct {
 	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
 }
 
-// Stamps says how far the kernel's timestamps were what instants come from.
+// Stamps counts how many times come from the kernel's timestamps.
 type Stamps struct {
 	Received   bool    `json:"received"`        // what came was stamped
 	Sent       bool    `json:"sent"`            // what left and was acknowledged was stamped
@@ -296,12 +296,12 @@ type Stamps struct {
 	StepMS     float64 `json:"largest_step_ms"` // by how much at most
 }
 
-// Amplify says what --amplify made of a load. It stands in summary.json and in what inspect prints as JSON.
+// Amplify is what --amplify made of a load. It is in summary.json and in what inspect prints as JSON.
 type Amplify struct {
 	Factor       float64 `json:"factor"`        // as given by --amplify
 	Seed         uint64  `json:"seed"`          // as given by --seed
 	Sessions     int64   `json:"sessions"`      // conversations as recorded
-	Inferred     bool    `json:"inferred"`      // conversations were told by the blocks that requests share, since the file names none
+	Inferred     bool    `json:"inferred"`      // conversations were found by the blocks that requests share, since the file names none
 	SharedBlocks int64   `json:"shared_blocks"` // distinct leading blocks that all clones share
 	Before       Load    `json:"before"`        // the load as recorded
 	After        Load    `json:"after"`         // the load as sent

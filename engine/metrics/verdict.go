@@ -7,7 +7,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Verdict says whether the numbers of a run may be trusted, and if not, why:
+// Verdict is whether the numbers of a run may be trusted, and if not, why:
 // a sentence each, with its number and the remedy.
 type Verdict struct {
 	Valid   bool     `json:"valid"`   // false: do not use the numbers

@@ -65,7 +65,7 @@ func create(dir string) error {
 	return Vacant(dir)
 }
 
-// Vacant returns nil if dir is empty or does not exist, so that a run knows before its work whether it may write there.
+// Vacant returns nil if dir is empty or does not exist, so that a run can check before its work whether it may write there.
 func Vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

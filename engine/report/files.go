@@ -116,7 +116,7 @@ func NewSampleWriter(dir string, onRemoved func(name string)) (*SampleWriter, er
 	return &SampleWriter{file: f}, nil
 }
 
-// Append writes a line. Close tells whether that failed.
+// Append writes a line. Close returns the error if that failed.
 func (w *SampleWriter) Append(s *scrape.Sample) {
 	line, err := json.Marshal(s)
 	if err = errors.Join(err, w.file.restore()); err == nil {

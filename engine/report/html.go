@@ -64,7 +64,7 @@ func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
 	return c.ByTime(), nil
 }
 
-// htmlNumbers are what the page says in figures; the rest is on the terminal and in summary.json.
+// htmlNumbers are the numbers of the page; the rest is on the terminal and in summary.json.
 func htmlNumbers(s *metrics.Summary) [][2]string {
 	r := s.Requests
 	out := [][2]string{
@@ -162,7 +162,7 @@ func lines(name string, n int, at func(i int) float64, endS, most float64, label
 	return d.Figure(name, first.name, second.name)
 }
 
-// samplePlots draws what the servers said of themselves, of each page on the same scale. Where a server did not answer is a gap.
+// samplePlots draws what the servers reported, each page on the same scale. If a server did not answer, there is a gap.
 func samplePlots(samples []scrape.Sample) []chart.Plot {
 	var names []string
 	of := map[string][]scrape.Sample{}

@@ -17,7 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// PrintOptions says how a summary is printed. The zero value is 80 columns
+// PrintOptions is how a summary is printed. The zero value is 80 columns
 // without colour.
 type PrintOptions struct {
 	Width  int    // columns of the terminal; 0 = 80
@@ -153,7 +153,7 @@ func (p *page) run(s *metrics.Summary) {
 	p.Field("run", started, format.Seconds(s.Run.DurationS))
 }
 
-// requests confesses: what failed, was sent twice, waited or was cut in two.
+// requests prints what failed, was sent twice, waited or was written in parts.
 func (p *page) requests(s *metrics.Summary) {
 	r := s.Requests
 	p.Field("requests", format.Counted(r.Planned, "planned"), format.Counted(r.Sent, "sent"), format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"),
@@ -213,7 +213,7 @@ type latency struct {
 	label    string
 	q        *stats.Percentiles
 	unitNS   float64
-	optional bool // not said to be absent
+	optional bool // if it is absent, its line is, too
 	html     bool // on the HTML page, too
 }
 
@@ -299,7 +299,7 @@ func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
 	if s == nil || s.Tokens == 0 || prompt == 0 {
 		return
 	}
-	const leastPercent = 0.01 // printed; less is said to be less
+	const leastPercent = 0.01 // of what is printed; less is printed as less
 	share := func(tokens int64, what string) string {
 		percent := 100 * float64(tokens) / float64(prompt)
 		switch {
@@ -328,7 +328,7 @@ func (p *page) client(s *metrics.Summary) {
 	p.Field("", "loaded in "+format.Seconds(c.LoadS), "built in "+format.Seconds(c.PrebuildS), format.Bytes(c.WireBytes)+" of requests")
 }
 
-// senders says who sent, where that is not one thread of the client.
+// senders describes the sending threads, unless it is one thread of the client.
 func senders(c *metrics.Client) string {
 	switch {
 	case c.Lanes > 1 && c.LaneProcess:
@@ -341,7 +341,7 @@ func senders(c *metrics.Client) string {
 	return ""
 }
 
-// stamps says whose clock stamped what came; "" if unknown.
+// stamps describes whose clock stamped what was received; "" if unknown.
 func stamps(s *metrics.Stamps) string {
 	switch {
 	case s == nil:
@@ -428,7 +428,7 @@ func latencyCells(requests, failed int64, ttftMS *stats.Percentiles, hitRatio *f
 	return []string{format.Count(requests), format.Count(failed), p50, p99, hit}
 }
 
-// servers prints what the servers said of themselves, beside what we saw; nothing where none was read.
+// servers prints what the servers reported, beside what we measured; nothing if none was read.
 func (p *page) servers(s *metrics.Summary) {
 	if s.Servers == nil || s.Servers.All.Alternates {
 		return

@@ -132,7 +132,7 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 	var urls []string
 	for _, t := range s.Targets {
 		if slices.Contains(urls, t.URL) {
-			return fmt.Errorf("%s: the run had %s as several targets, and its records do not say which of them was asked", dir, t.URL)
+			return fmt.Errorf("%s: the run had %s as several targets, and its records do not show which of them was asked", dir, t.URL)
 		}
 		urls = append(urls, t.URL)
 	}

@@ -17,7 +17,7 @@ const MaxPendingBytes = 1 << 30
 // long (2,000 of 0.7 kB).
 const zstdWindow = 1 << 20
 
-// WriterOptions says how records are written. The zero value writes plain
+// WriterOptions is how records are written. The zero value writes plain
 // lines.
 type WriterOptions struct {
 	// Compress writes requests.jsonl.zst. Each Flush is a zstd frame of its
@@ -114,13 +114,13 @@ func (w *Writer) Flush() error {
 		err = w.restore()
 	}
 	if len(w.pending) == 0 {
-		w.turn(err)
+		w.setState(err)
 		return err
 	}
 	if err == nil {
 		err = w.write(len(w.cuts))
 	}
-	// An os.File that could write only a part says that it wrote nothing, so
+	// An os.File that could write only a part reports that it wrote nothing, so
 	// what fits is found by halves.
 	for n := len(w.cuts) / 2; err != nil && n > 0; n /= 2 {
 		for len(w.cuts) >= n && w.write(n) == nil {
@@ -132,7 +132,7 @@ func (w *Writer) Flush() error {
 	if err != nil {
 		err = fmt.Errorf("%d records wait in memory: %w", w.Pending(), err)
 	}
-	w.turn(err)
+	w.setState(err)
 	return err
 }
 
@@ -180,8 +180,8 @@ func (w *Writer) advance(n int) {
 	}
 }
 
-// turn notes the outcome of a write and reports a change of state.
-func (w *Writer) turn(err error) {
+// setState notes the outcome of a write and reports a change of state.
+func (w *Writer) setState(err error) {
 	changed := (err == nil) != (w.err == nil)
 	w.err = err
 	if changed && w.onState != nil {

@@ -24,7 +24,7 @@ type Question struct {
 	Actual         []int32  // the instance that each request went to; nil = none of them went anywhere yet
 }
 
-// Oracle says what hits prefix caches could have had by who routes, and how evenly the requests were spread. Hits are in whole
+// Oracle is what hits prefix caches could have had with each router, and how evenly the requests were spread. Hits are in whole
 // blocks of the servers' caches, and prompts are reused from the moment that they are sent, which is a bit more than servers have.
 type Oracle struct {
 	Instances      int      `json:"instances"`            // caches that were modelled
@@ -227,7 +227,7 @@ func (o *Oracle) Of(router string) *Routed {
 	return nil
 }
 
-// Heading says how many instances there are and how large their caches: "on 4 instances, 20k tokens of cache each".
+// Heading describes how many instances there are and how large their caches: "on 4 instances, 20k tokens of cache each".
 func (o *Oracle) Heading() string {
 	caches := "unlimited caches"
 	switch {

@@ -24,14 +24,14 @@ func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights [
 	}
 	l := newLoad(f, weights)
 	for i := range chosen {
-		l.come(i)
+		l.advance(i)
 		if bound > 0 {
 			l.within(bound, among)
 		}
 		caches.Longest(i, among, who)
 		best := l.least(who)
 		caches.Give(i, best)
-		l.give(i, best)
+		l.assign(i, best)
 		chosen[i] = int32(best)
 	}
 	return chosen
@@ -48,7 +48,7 @@ func Addresses(targets []Target) (places []Place, weights []float64) {
 	return places, weights
 }
 
-// Flow says which requests are in flight together, as far as that is known before they are sent.
+// Flow is which requests are in flight together, as far as that is known before they are sent.
 type Flow struct {
 	ReleaseNS   []int64 // planned instants, ascending; nil in a closed loop
 	LastNS      []int64 // how long each request is taken to be in flight; nil in a closed loop
@@ -74,8 +74,8 @@ func newLoad(f Flow, weights []float64) *load {
 	return l
 }
 
-// come ends what is not in flight any more when request i is released.
-func (l *load) come(i int) {
+// advance ends what is not in flight any more when request i is released.
+func (l *load) advance(i int) {
 	now := int64(i)
 	if l.flow.ReleaseNS != nil {
 		now = l.flow.ReleaseNS[i]
@@ -86,8 +86,8 @@ func (l *load) come(i int) {
 	}
 }
 
-// give notes that an instance has got request i.
-func (l *load) give(i, instance int) {
+// assign notes that an instance has got request i.
+func (l *load) assign(i, instance int) {
 	end := int64(i + max(1, l.flow.Concurrency))
 	if l.flow.ReleaseNS != nil {
 		end = l.flow.ReleaseNS[i] + l.flow.LastNS[i]
@@ -124,7 +124,7 @@ func (l *load) least(set kvcache.Set) int {
 	return best
 }
 
-// Lighter tells whether an instance is less loaded than another: it has fewer requests in flight against its weight, or as many
+// Lighter reports whether an instance is less loaded than another: it has fewer requests in flight against its weight, or as many
 // and got fewer so far.
 func Lighter[N int | int64](inFlight, given N, weight float64, inFlight2, given2 N, weight2 float64) bool {
 	x, y := float64(inFlight)*weight2, float64(inFlight2)*weight

@@ -126,5 +126,5 @@ func (p *Pairs) Add(name, address string) {
 	p.address[name], p.name[address] = address, name
 }
 
-// OneByOne tells whether no name has answered at two addresses, and no two names at one.
+// OneByOne reports whether no name has answered at two addresses, and no two names at one.
 func (p *Pairs) OneByOne() bool { return !p.mixed }

@@ -1,6 +1,6 @@
 package scrape
 
-// Quantity is something that servers of several kinds say of themselves, each by its own name.
+// Quantity is something that servers of several kinds report, each by its own name.
 type Quantity int
 
 // The quantities. The first three are as they stand, the others only grow until the server starts anew.
@@ -101,7 +101,7 @@ func families() []family {
 	}
 }
 
-// sameEngine are labels by which the workers of one engine differ, who all say the same: one of them counts.
+// sameEngine are labels by which the workers of one engine differ, which all report the same: one of them counts.
 func sameEngine(label []byte) bool {
 	switch string(label) {
 	case "tp_rank", "pp_rank", "moe_ep_rank", "pid":

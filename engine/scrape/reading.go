@@ -1,5 +1,5 @@
-// Package scrape knows what inference servers say of themselves in Prometheus' text format: it reads their pages, keeps one
-// table of their names for the same things, and sums up what a run's samples say.
+// Package scrape reads what inference servers report in Prometheus' text format: it parses their pages, keeps one
+// table of their names for the same things, and sums up a run's samples.
 //
 // It opens no sockets (that is engine's Scraper) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
 // allocates when it meets a series for the first time, and for what it returns; a Watch keeps no samples.
@@ -7,7 +7,7 @@ package scrape
 
 import "math"
 
-// Values are the quantities by name; nil = the server does not say.
+// Values are the quantities by name; nil = the server does not report it.
 type Values struct {
 	Running *float64 `json:"running"`  // requests that run
 	Waiting *float64 `json:"waiting"`  // requests in the queue
@@ -40,19 +40,19 @@ func (c *Counts) at(q Quantity) **float64 {
 	}[q-firstCounter]
 }
 
-// Reading is what one page says. Over the engines of a page counts are summed.
+// Reading is what one page reports. Over the engines of a page counts are summed.
 type Reading struct {
 	Engine  string `json:"engine"`  // vllm, sglang, tgi, trtllm, triton or dynamo; "" if none of their names is on the page
-	Engines int    `json:"engines"` // how many engines the page tells of
+	Engines int    `json:"engines"` // how many engines the page describes
 	Values
 	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
-	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; null if the page does not say
+	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; null if the page does not report it
 }
 
-// maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not said.
+// maxValue bounds what a server can mean, so that sums stay finite. What is beyond, below 0 or no number counts as not reported.
 const maxValue = 1e18
 
-// maxSeries bounds the series of a family that are told apart.
+// maxSeries bounds the series of a family that are distinguished.
 const maxSeries = 4096
 
 // Reader reads pages. Make it with NewReader.
@@ -62,7 +62,7 @@ type Reader struct {
 	found    []found          // by family
 	pages    int
 	key      []byte
-	began    *float64 // of the page; nil = not said
+	began    *float64 // of the page; nil = not reported
 }
 
 // processBegan is the process collector's name, in Python's client and in others
@@ -71,7 +71,7 @@ const processBegan = "process_start_time_seconds"
 
 // found is what the page has of a family.
 type found struct {
-	series map[string]*series // by what tells them apart
+	series map[string]*series // by the labels that distinguish them
 	page   int                // the last page that had one
 }
 
@@ -91,10 +91,10 @@ func NewReader() *Reader {
 	return r
 }
 
-// Read returns what a page says; a page without any known name is not an error, a page of another format is.
+// Read returns what a page reports; a page without any known name is not an error, a page of another format is.
 func (r *Reader) Read(page []byte) (Reading, error) {
 	r.pages, r.began = r.pages+1, nil
-	if err := Lines(page, r.take); err != nil {
+	if err := Lines(page, r.add); err != nil {
 		return Reading{}, err
 	}
 	out := Reading{BeganS: r.began}
@@ -109,8 +109,8 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 	return out, nil
 }
 
-// take keeps a sample of a known family.
-func (r *Reader) take(name []byte, labels Labels, value float64) {
+// add keeps a sample of a known family.
+func (r *Reader) add(name []byte, labels Labels, value float64) {
 	if string(name) == processBegan && value > 0 && value <= maxValue {
 		r.began = new(value)
 	}
@@ -135,7 +135,7 @@ func (r *Reader) take(name []byte, labels Labels, value float64) {
 	}
 }
 
-// appendKey appends what tells a series from those of other engines.
+// appendKey appends the labels that distinguish a series from those of other engines.
 func appendKey(dst []byte, labels Labels) []byte {
 	labels.each(func(name, value []byte) bool {
 		if !sameEngine(name) {
@@ -171,7 +171,7 @@ func (r *Reader) fold(i int, out *Reading) {
 	*out.at(r.families[i].of) = &sum
 }
 
-// Equal tells whether both stand alike.
+// Equal reports whether both are the same.
 func (c *Counts) Equal(o *Counts) bool {
 	for q := firstCounter; q < Quantities; q++ {
 		x, y := *c.at(q), *o.at(q)
@@ -182,7 +182,7 @@ func (c *Counts) Equal(o *Counts) bool {
 	return true
 }
 
-// Phase says when a sample was taken.
+// Phase is when a sample was taken.
 type Phase string
 
 // The phases of a run.
@@ -192,7 +192,7 @@ const (
 	After  Phase = "after" // the last request had ended
 )
 
-// Sample is what one server said at one moment: a line of server_metrics.jsonl.
+// Sample is what one server reported at one moment: a line of server_metrics.jsonl.
 type Sample struct {
 	AtNS   int64   `json:"at_ns"`           // when the answer was there, since the start of the run
 	Phase  Phase   `json:"phase"`           // before (the first request, after probes and warm-up), during, or after (the last request)

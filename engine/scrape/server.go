@@ -13,18 +13,18 @@ type Gauge struct {
 	Max  float64 `json:"max"`  // of the samples during the run
 }
 
-// Server is what a target, or all of them, said over a run. What was never said is null. Counts are increases between the
+// Server is what a target, or all of them, reported over a run. What was never reported is null. Counts are increases between the
 // samples before and after the run.
 type Server struct {
 	Target    string `json:"target,omitempty"` // URL; absent for all together
 	Addresses int    `json:"addresses"`        // pages that were read
 	Engine    string `json:"engine"`           // what serves there
-	Engines   int    `json:"engines"`          // how many engines the pages tell of
+	Engines   int    `json:"engines"`          // how many engines the pages describe
 
 	Samples    int64  `json:"samples"`         // readings
 	Missed     int64  `json:"missed"`          // readings that failed
 	Error      string `json:"error,omitempty"` // why the last of them did; absent if none failed
-	Restarts   int64  `json:"restarts"`        // how often counters fell, since a server was started anew; what they had counted since the sample before is lost
+	Restarts   int64  `json:"restarts"`        // how often counters fell, since a server was restarted; what they had counted since the sample before is lost
 	Alternates bool   `json:"alternates"`      // each reading is another server's, as behind a load balancer; then there are no counts or gauges
 	Incomplete bool   `json:"incomplete"`      // there is no reading after the run, so counts end before it did
 
@@ -66,7 +66,7 @@ func (c *counters) add(m *Sample) {
 }
 
 // count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's. But no server is
-// started anew twice between samples that all succeed, nor does an older process take the place of a younger one: then several
+// restarted twice between samples that all succeed, nor does an older process take the place of a younger one: then several
 // answer in turn.
 func (c *counters) count(now *Counts, began *float64) {
 	restarted := began != nil && c.began != nil && *began > *c.began
@@ -96,7 +96,7 @@ func (c *counters) count(now *Counts, began *float64) {
 	}
 }
 
-// addTo adds what the page said to a server of several pages.
+// addTo adds what the page reported to a server of several pages.
 func (c *counters) addTo(out *Server) {
 	s := &c.server
 	out.Addresses++
@@ -141,7 +141,7 @@ func addTo(sum **float64, v *float64) {
 	**sum += *v
 }
 
-// Servers is what all pages said over a run.
+// Servers is what all pages reported over a run.
 type Servers struct {
 	IntervalS float64  `json:"interval_s"` // from one reading of a page to the next (--scrape-interval)
 	All       Server   `json:"all"`        // all servers together: gauges and counts are summed, KV use is averaged

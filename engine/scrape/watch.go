@@ -100,7 +100,7 @@ func (g *group) add(latest []Reading) {
 	}
 }
 
-// server is what the group's pages say together.
+// server is what the group's pages report together.
 func (g *group) server(pages []counters) Server {
 	out := Server{Target: g.target}
 	for _, page := range g.pages {
@@ -120,7 +120,7 @@ func (g *group) server(pages []counters) Server {
 	return out
 }
 
-// Servers is what all samples so far say, targets in the order of NewWatch. intervalS is for the record.
+// Servers is what all samples so far report, targets in the order of NewWatch. intervalS is for the record.
 func (w *Watch) Servers(intervalS float64) *Servers {
 	out := &Servers{IntervalS: intervalS, All: w.groups[0].server(w.pages), Targets: []Server{}}
 	for i := range w.groups[1:] {

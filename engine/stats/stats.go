@@ -1,6 +1,6 @@
 // Package stats has the formulas that summaries of runs and of traces share, so that both count alike.
 //
-// It knows numbers, not what they mean. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
+// It has no knowledge of what the numbers mean. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
 package stats
 
 import (
