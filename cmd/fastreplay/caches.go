@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/workload"
@@ -75,15 +76,26 @@ func (o *options) contradictCache(told workload.PrefixCache) string {
 
 // parseTokens reads a number of tokens such as 3000000, 300k, 3M or 1.5G.
 func parseTokens(text string) (int64, error) {
-	number, factor := text, 1.0
-	for suffix, f := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9} {
-		if rest, ok := strings.CutSuffix(text, suffix); ok {
-			number, factor = rest, f
-		}
+	if n, ok := parseAmount(text, map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}); ok && n <= 1<<52 {
+		return n, nil
 	}
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(v*factor >= 1) || v*factor > 1<<52 {
-		return 0, fmt.Errorf("%q is no number of tokens; want one such as 3000000, 300k or 3M", text)
+	return 0, fmt.Errorf("%q is no number of tokens; want one such as 3000000, 300k or 3M", text)
+}
+
+// parseBytes reads a size such as 500MB, 8GiB or 1048576.
+func parseBytes(text string) (int64, error) {
+	units := map[string]float64{"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 1 << 10, "MiB": 1 << 20,
+		"GiB": 1 << 30, "TiB": 1 << 40, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+	if n, ok := parseAmount(text, units); ok {
+		return n, nil
 	}
-	return int64(v * factor), nil
+	return 0, fmt.Errorf("size %q; want bytes, or a number with kB, MB, GB, KiB, MiB or GiB", text)
+}
+
+// parseAmount reads a number from 1 to 2^62 with the name of a unit behind it.
+func parseAmount(text string, units map[string]float64) (n int64, ok bool) {
+	number := strings.TrimRightFunc(text, unicode.IsLetter)
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	v *= units[text[len(number):]]
+	return int64(v), err == nil && v >= 1 && v <= 1<<62
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -319,27 +318,6 @@ func (o *options) check() error {
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
 	return errors.Join(o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
-}
-
-// parseBytes reads a size such as 500MB, 8GiB or 1048576.
-func parseBytes(text string) (int64, error) {
-	units := []struct {
-		suffix string
-		bytes  float64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-		{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1}, {"", 1}}
-	for _, u := range units {
-		number, ok := strings.CutSuffix(text, u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(v > 0) || v*u.bytes > 1<<62 {
-			break
-		}
-		return int64(v * u.bytes), nil
-	}
-	return 0, fmt.Errorf("size %q; want bytes, or a number with kB, MB, GB, KiB, MiB or GiB", text)
 }
 
 // goodput is what --goodput says, of a run or of a report on one.
