@@ -71,7 +71,11 @@ func showHelp(w io.Writer, root *cobra.Command, args []string) error {
 	}
 	page := manualPage(topic)
 	if flags.Len() == 0 && (page == "" || len(args) > 1) {
-		return fmt.Errorf("no topic or command %q (`fastreplay help` lists them)%s", strings.Join(args, " "), nearest(topic, slices.Concat(topics(), commandNames(root))))
+		err := fmt.Errorf("no topic or command %q (`fastreplay help` lists them)", strings.Join(args, " "))
+		if near := nearest(topic, slices.Concat(topics(), commandNames(root))); len(near) > 0 {
+			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near[:min(3, len(near))], " or "))
+		}
+		return err
 	}
 	if width := newTerminal(w).width; width > 0 {
 		return showPage(w, flags.String()+layOut(page, min(width, 100), os.Getenv("NO_COLOR") == ""))
@@ -123,18 +127,14 @@ func commandNames(root *cobra.Command) []string {
 	return names
 }
 
-// nearest says which of names are nearest to a mistyped one: "; did you mean a or b?", "" if none is near.
-func nearest(typed string, names []string) string {
+// nearest returns those of names that are near to a mistyped one, the nearest first.
+func nearest(typed string, names []string) []string {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return distance(typed, name) > max(2, len(typed)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
 	})
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
-	near = slices.Compact(near)
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(near[:min(3, len(near))], " or ") + "?"
+	return slices.Compact(near)
 }
 
 // unknownFlag adds the nearest known name to the error about one that is not known.
@@ -149,12 +149,10 @@ func unknownFlag(c *cobra.Command, err error) error {
 func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	near, several := strings.CutPrefix(nearest(typed, names), "; did you mean ")
-	if !several {
-		return "; see `fastreplay --help` and `fastreplay help compat`"
+	if near := nearest(typed, names); len(near) > 0 {
+		return "; did you mean " + dashes + near[0] + "?"
 	}
-	first, _, _ := strings.Cut(strings.TrimSuffix(near, "?"), " or ")
-	return "; did you mean " + dashes + first + "?"
+	return "; see `fastreplay --help` and `fastreplay help compat`"
 }
 
 // distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).
