@@ -11,11 +11,12 @@ import (
 
 // conversions returns the functions that the table names.
 func conversions() map[string]func(string) (string, error) {
+	seconds := func(text string) (string, error) { return duration(text, time.Second, "seconds", 0) }
 	return map[string]func(string) (string, error){
-		"seconds":             func(text string) (string, error) { return duration(text, time.Second, "seconds", 0) },
+		"seconds": seconds, "secondsOrInf": orInf("", seconds), "rateOrInf": orInf("max", inside("{}")),
 		"milliseconds":        func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 0) },
 		"throughMilliseconds": func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 1) },
-		"secondsOrInf":        secondsOrInf, "rateOrInf": rateOrInf, "not": not, "unit": unit, "maxTokens": maxTokens, "folder": folder,
+		"not":                 not, "unit": unit, "maxTokens": maxTokens, "folder": folder,
 	}
 }
 
@@ -87,25 +88,14 @@ func duration(text string, unit time.Duration, name string, more time.Duration) 
 	return (time.Duration(math.Round(n*float64(unit))) + more).String(), nil
 }
 
-// secondsOrInf reads a number of seconds; without a bound there is nothing to set.
-func secondsOrInf(text string) (string, error) {
-	if isInf(text) {
-		return "", nil
+// orInf makes ours of an infinite number; others are converted.
+func orInf(ours string, finite func(string) (string, error)) func(string) (string, error) {
+	return func(text string) (string, error) {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && math.IsInf(f, 1) {
+			return ours, nil
+		}
+		return finite(text)
 	}
-	return duration(text, time.Second, "seconds", 0)
-}
-
-// rateOrInf reads a rate; an infinite one sends everything at once.
-func rateOrInf(text string) (string, error) {
-	if isInf(text) {
-		return "max", nil
-	}
-	return text, nil
-}
-
-func isInf(text string) bool {
-	f, err := strconv.ParseFloat(text, 64)
-	return err == nil && math.IsInf(f, 1)
 }
 
 // unit reads how many seconds vLLM's bench takes a timestamp's unit for.
