@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,8 +11,9 @@ import (
 
 // chooseAPI decides how the requests are put, as what is in them has it.
 func (r *replay) chooseAPI() error {
-	if err := r.o.sessions.checkHistory(r.trace); err != nil {
-		return err
+	if r.o.sessions.past == historyLive && r.trace.Literals() == 0 {
+		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
+			"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
 	}
 	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
 	r.work.Choices = api.Choices(r.o.extra)

@@ -118,28 +118,19 @@ func (r *replay) plan() error {
 // announce says what was read.
 func (r *replay) announce() {
 	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
-	r.say.line("trace: %s, read as %s (%s%s): %s of %s rows in %s",
-		t.Name, t.Format, timeWords(t), blockWords(t), format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(r.loadS))
+	units := "no timestamps"
+	if !t.Untimed {
+		units = "timestamps in " + trace.UnitName(t.TimeUnit)
+	}
+	if t.BlockRefs() > 0 {
+		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
+	}
+	r.say.line("trace: %s, read as %s (%s): %s of %s rows in %s",
+		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(r.loadS))
 	r.say.amplified(r.amplify)
 	if n := r.o.pacing.repeat; n > 1 {
 		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
-}
-
-// timeWords is how the trace tells the time, as a part of a sentence.
-func timeWords(t *trace.Trace) string {
-	if t.Untimed {
-		return "no timestamps"
-	}
-	return "timestamps in " + trace.UnitName(t.TimeUnit)
-}
-
-// blockWords is the size of the trace's blocks, if it has any, as a part of a sentence.
-func blockWords(t *trace.Trace) string {
-	if t.BlockRefs() == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 }
 
 // countAnswers counts the tokens of recorded answers where the file does not, with a tokenizer by name, or the built-in one for

@@ -27,7 +27,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // newReplayCommand is the main command.
@@ -339,7 +338,8 @@ func (r *replay) getReady(ctx context.Context, run *engine.Run, res *results) er
 
 // raiseDescriptors takes as many as the run may need, and says where there are fewer. It returns the limit.
 func (r *replay) raiseDescriptors() (limit int, err error) {
-	if limit, err = host.RaiseDescriptors(r.descriptorsWanted()); err != nil {
+	wanted := min(1<<20, descriptorsBesides+2*r.work.Requests()) // one for every request, up to what one process can use
+	if limit, err = host.RaiseDescriptors(wanted); err != nil {
 		return 0, err
 	}
 	if need := r.descriptorsNeeded(); limit < need {
@@ -347,9 +347,6 @@ func (r *replay) raiseDescriptors() (limit int, err error) {
 	}
 	return limit, nil
 }
-
-// descriptorsWanted is room for every request to have a connection, up to what one process can use.
-func (r *replay) descriptorsWanted() int { return min(1<<20, descriptorsBesides+2*r.work.Requests()) }
 
 // descriptorsBesides are for all but requests in flight.
 const descriptorsBesides = 1 << 10
@@ -409,7 +406,11 @@ func (r *replay) describeWork() {
 	}
 	r.say.line("work: %s", what)
 	if plan.Open() {
-		r.say.line("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), meanRate(plan), format.Count(int64(plan.PeakWithin(time.Second))))
+		mean := ""
+		if plan.SpanNS() > 0 {
+			mean = fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
+		}
+		r.say.line("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), mean, format.Count(int64(plan.PeakWithin(time.Second))))
 		if plan.Cap > 0 {
 			r.say.line("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
 		}
@@ -453,12 +454,4 @@ func (r *replay) describeIdeal() {
 		placed = ", were they sent in turn"
 	}
 	r.say.line("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
-}
-
-// meanRate is the mean rate of a plan that spans some time, as a part of a sentence.
-func meanRate(plan sched.Plan) string {
-	if plan.SpanNS() == 0 {
-		return ""
-	}
-	return fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
 }

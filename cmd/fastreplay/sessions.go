@@ -107,17 +107,6 @@ const (
 	historyLive     = "live"
 )
 
-var errNoMessages = errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
-	"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
-
-// checkHistory refuses a trace that has nothing to carry answers in.
-func (s *sessionFlags) checkHistory(t *trace.Trace) error {
-	if s.past == historyLive && t.Literals() == 0 {
-		return errNoMessages
-	}
-	return nil
-}
-
 // carryHistory prepares the turns that get what the servers answer.
 func (r *replay) carryHistory() (err error) {
 	if r.o.sessions.past == historyRecorded {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,9 +72,11 @@ func (r *replay) findTargets(ctx context.Context, path string) ([]workload.Targe
 	case r.o.dryRun:
 		urls = []string{"127.0.0.1:8000"}
 	default:
-		if urls, err = r.startMock(ctx); err != nil {
+		if r.mock, err = startMock(ctx); err != nil {
 			return nil, err
 		}
+		r.say.line("no --url: replaying against the embedded mock, %s, in a process of its own", r.mock.url)
+		urls = []string{r.mock.url}
 	}
 	targets := make([]workload.Target, len(urls))
 	for i, url := range urls {
@@ -99,15 +102,6 @@ func (o *options) modelInPath() {
 
 // probeTimeout bounds one answer to a probe where --timeout is not given: a cold server may load its graphs first.
 const probeTimeout = 2 * time.Minute
-
-func (r *replay) startMock(ctx context.Context) ([]string, error) {
-	var err error
-	if r.mock, err = startMock(ctx); err != nil {
-		return nil, err
-	}
-	r.say.line("no --url: replaying against the embedded mock, %s, in a process of its own", r.mock.url)
-	return []string{r.mock.url}, nil
-}
 
 func (r *replay) sayTargets() {
 	where := strings.Join(r.work.URLs(), ", ")
@@ -161,6 +155,7 @@ func (o *options) tlsConfig() (*tls.Config, error) {
 // secretHeaders are the user's headers and the bearer key. Their values never reach a result or the terminal.
 func (o *options) secretHeaders() ([]http1.Header, error) {
 	var headers []http1.Header
+	own := []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"}
 	authorized := false
 	for _, text := range o.headers {
 		name, value, ok := strings.Cut(text, ":")
@@ -171,7 +166,7 @@ func (o *options) secretHeaders() ([]http1.Header, error) {
 		if err := h.Validate(); err != nil {
 			return nil, fmt.Errorf("--header %s: %w", h.Name, err)
 		}
-		if ownedHeader(h.Name) {
+		if slices.ContainsFunc(own, func(name string) bool { return strings.EqualFold(name, h.Name) }) {
 			return nil, fmt.Errorf("--header %s: fastreplay sets this header itself", h.Name)
 		}
 		authorized = authorized || strings.EqualFold(h.Name, "Authorization") || strings.EqualFold(h.Name, "x-api-key")
@@ -185,15 +180,6 @@ func (o *options) secretHeaders() ([]http1.Header, error) {
 		return nil, fmt.Errorf("the API key has a character that no header may carry")
 	}
 	return append(headers, h), nil
-}
-
-func ownedHeader(name string) bool {
-	for _, own := range []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"} {
-		if strings.EqualFold(name, own) {
-			return true
-		}
-	}
-	return false
 }
 
 // keyHeader carries the key: one from a flag as a bearer token, one from the environment as its owner wants it.
