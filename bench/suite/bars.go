@@ -1,97 +1,56 @@
 package main
 
-import "fmt"
+const (
+	µs = 1e3
+	ms = 1e6
+)
 
-// bar is what a measure must reach: at most, or at least, limit. With by set, the ratio of the two within each run must.
-type bar struct {
-	of, by  key
-	limit   float64
-	atLeast bool
-	beside  key // a rival's or the floor's measure, shown with the ratio to ours
-}
-
-// judged is a bar with what was measured.
-type judged struct {
-	bar
-	unit    unit
-	spread  spread
-	values  []float64
-	missing bool
-}
-
-func (j *judged) met() bool {
-	if j.atLeast {
-		return j.spread.Median >= j.limit
+// allBars are what a run on 2 cores with the server beside it must reach.
+func allBars() []bar {
+	main := mainLoad.name()
+	ours, rival := us(fifo), rivalName("fasthttp")
+	drift := func(who, p string) key { return key{main, who, "drift-" + p + "-ns"} }
+	twice := func(scenario, of, by, p string) bar {
+		return bar{of: key{scenario, ours + of, "drift-" + p + "-ns"}, by: key{scenario, ours + by, "drift-" + p + "-ns"}, limit: 2}
 	}
-	return j.spread.Median <= j.limit
-}
-
-// judge measures every bar whose numbers are there; others are missing.
-func (r *results) judge(all []bar) []judged {
-	out := make([]judged, 0, len(all))
-	for _, b := range all {
-		j := judged{bar: b, unit: ratio}
-		if b.by != (key{}) {
-			j.values = r.over(b.of, b.by)
-		} else if m := r.byKey[b.of]; m != nil {
-			j.values, j.unit = m.values(r.runs), m.unit
-		}
-		if j.missing = len(j.values) == 0; j.missing && b.by == (key{}) {
-			j.unit = r.unitOf(b.of, b.beside)
-		}
-		j.spread = spreadOf(j.values)
-		out = append(out, j)
+	rate := func(scenario string) bar {
+		return bar{of: key{scenario, usOnOneCore, requestRate}, by: key{scenario, wrkOnOneCore, requestRate}, limit: 0.9, atLeast: true}
 	}
-	return out
-}
-
-// unitOf is the unit that a missing measure would have: that of what stands beside it, else of any measure so named; without
-// either, plain numbers.
-func (r *results) unitOf(missing, beside key) unit {
-	if m := r.byKey[beside]; m != nil {
-		return m.unit
+	goBar := func(name, unit string, limit float64) bar {
+		return bar{of: key{goName, name, unit}, limit: limit, atLeast: true}
 	}
-	for _, m := range r.order {
-		if m.Name == missing.Name {
-			return m.unit
-		}
+	all := []bar{
+		{of: drift(ours, "p50"), limit: 2 * µs},
+		{of: drift(ours, "p99"), limit: 20 * µs},
+		{of: drift(ours, "p99.9"), by: key{floorName, waiterOnly + fifo.name, "lateness-p99.9-ns"}, limit: 5},
+		{of: drift(rival, "p50"), by: drift(ours, "p50"), limit: 50, atLeast: true},
+		{of: drift(rival, "p99"), by: drift(ours, "p99"), limit: 50, atLeast: true},
+		{of: drift(us(slice), "p50"), limit: 5 * µs},
+		{of: drift(us(slice), "p99"), limit: 1 * ms},
+		{of: key{burstName, ours, burstRatio}, limit: 1.2},
+		{of: key{burstName, ours + twoSenders, burstRatio}, limit: 1.2},
+		twice(httpsName, overHTTPS, overHTTP, "p50"),
+		twice(httpsName, overHTTPS, overHTTP, "p99"),
+		twice(windowName, quarterBuilt, allPrebuilt, "p99"),
+		rate(throughputMock), rate(throughputBare),
+		{of: key{wholeName, allCores, readyTime}, limit: 5e9},
+		{of: key{conversationName, ours, memoryAbove}, limit: 100e6},
+		{of: key{memoryName, ours, memoryPerStream}, limit: 40e3},
+		{of: key{main, ours, "collections"}, limit: 0},
+		// A rate per core means one that never sleeps.
+		goBar("Loop", "events/cpu-s", 150_000),
+		goBar("Reply", "events/s", 5e6),
+		goBar("ReadConversationTrace", "MB/s", 400),
+		goBar("ReadMooncake", "MB/s", 400),
+		goBar("TokenIDs/mooncake", "Mtokens/s", 100),
+		goBar("Fill", "tokens/s", 100e6),
 	}
-	return count
-}
-
-// text is the bar in words.
-func (b *bar) text(u unit) string {
-	sign := "≤"
-	if b.atLeast {
-		sign = "≥"
+	for _, c := range []struct {
+		streams     int
+		first, gaps float64
+	}{{100, 0.3 * ms, 0.4 * ms}, {500, 0.5 * ms, 1 * ms}, {1000, 1.5 * ms, 4 * ms}} {
+		all = append(all, bar{of: key{accuracyName(c.streams), ours, "first-token-error-p99-ns"}, limit: c.first},
+			bar{of: key{accuracyName(c.streams), ours, "gap-error-p99-ns"}, limit: c.gaps})
 	}
-	if b.by == (key{}) {
-		return fmt.Sprintf("%s %s", sign, u.text(b.limit))
-	}
-	return fmt.Sprintf("%s %s that of %s", sign, u.text(b.limit), b.by.Who)
-}
-
-// besideText is what stands beside the bar in the same runs, and how many times that ours is.
-func (r *results) besideText(b *bar) string {
-	measured := func(k key) string {
-		m := r.byKey[k]
-		if m == nil {
-			return ""
-		}
-		return m.unit.spread(spreadOf(m.values(r.runs)))
-	}
-	if of, by := measured(b.of), measured(b.by); b.by != (key{}) {
-		if of == "" || by == "" {
-			return ""
-		}
-		return of + " against " + by
-	}
-	beside := measured(b.beside)
-	if beside == "" {
-		return ""
-	}
-	if times := r.over(b.of, b.beside); len(times) > 0 {
-		return fmt.Sprintf("%s that of %s, %s", ratio.text(median(times)), b.beside.Who, beside)
-	}
-	return fmt.Sprintf("%s: %s", b.beside.Who, beside)
+	return all
 }

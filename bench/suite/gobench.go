@@ -6,28 +6,35 @@ import (
 	"strings"
 )
 
-// goBenchmark is one line of `go test -bench`: the values by their units, such as MB/s or events/s.
-type goBenchmark struct {
-	name   string // without the number of processors
-	values map[string]float64
+const goName = "go-benchmarks"
+
+// goBenchmarks are those that a bar is about, wherever in the repository they stand.
+const goBenchmarks = "^Benchmark(Loop|Reply|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
+
+func goScenarios() []scenario {
+	return []scenario{{goName, "what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building", runGo}}
 }
 
-// benchmarks runs Go benchmarks of a package on one processor.
-func (r *round) benchmarks(pkg, pattern string) ([]goBenchmark, error) {
+// runGo runs Go benchmarks on one processor.
+func runGo(r *round) error {
 	benchtime := "300ms"
 	if r.quick {
 		benchtime = "1x"
 	}
-	out, _, err := r.finish(nil, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-cpu", "1", pkg)
+	out, _, err := r.finish(nil, "go", "test", "-run", "^$", "-bench", goBenchmarks, "-benchtime", benchtime, "-cpu", "1", "./codec/...", "./engine/...")
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, tail(string(out), 10))
+		return fmt.Errorf("%w\n%s", err, out)
 	}
-	return parseBenchmarks(string(out)), nil
+	for _, l := range parseBenchmarks(string(out)) {
+		for _, m := range l.measures {
+			r.put(l.who, m.name, m.value)
+		}
+	}
+	return nil
 }
 
 // parseBenchmarks reads lines "BenchmarkName-8  100  12 ns/op  3 MB/s".
-func parseBenchmarks(out string) []goBenchmark {
-	var all []goBenchmark
+func parseBenchmarks(out string) (all []lineOf) {
 	for line := range strings.Lines(out) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
@@ -39,27 +46,13 @@ func parseBenchmarks(out string) []goBenchmark {
 				name = name[:at]
 			}
 		}
-		b := goBenchmark{name, map[string]float64{}}
+		l := lineOf{scenario: goName, who: name}
 		for i := 2; i+1 < len(fields); i += 2 {
 			if v, err := strconv.ParseFloat(fields[i], 64); err == nil {
-				b.values[fields[i+1]] = v
+				l.measures = append(l.measures, measure{fields[i+1], v})
 			}
 		}
-		all = append(all, b)
+		all = append(all, l)
 	}
 	return all
-}
-
-// putBenchmarks notes one unit of some benchmarks, times factor.
-func (r *round) putBenchmarks(who, pkg, pattern, unitName string, factor float64, u unit) error {
-	all, err := r.benchmarks(pkg, pattern)
-	if err != nil {
-		return err
-	}
-	for _, b := range all {
-		if v, ok := b.values[unitName]; ok {
-			r.put(who, b.name, u, v*factor)
-		}
-	}
-	return nil
 }

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,32 +25,46 @@ type lab struct {
 	traces     string // FASTREPLAY_TRACES; "" = not given
 	quick      bool   // short versions, to see that everything works
 	log        io.Writer
-	help       string            // of fastreplay and its mock: which flags they have
+	results    results
 	made       map[string]string // traces by their arguments
 	known      []mode            // found once
 }
 
-// scenario is one load with all who are measured under it.
-type scenario struct {
-	name  string // family/variant
-	about string
-	run   func(r *round) error
+func newLab(ctx context.Context, binary string, quick bool, log io.Writer) (*lab, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp("", "fastreplay-bench-")
+	return &lab{ctx: ctx, fastreplay: binary, self: self, work: work, traces: os.Getenv("FASTREPLAY_TRACES"), quick: quick, log: log, made: map[string]string{}}, err
 }
+
+func (l *lab) close() { _ = os.RemoveAll(l.work) }
 
 // round is one run of one scenario.
 type round struct {
 	*lab
 	scenario string
 	number   int
-	results  *results
+	lines    []lineOf
 }
 
-func (r *round) put(who, name string, u unit, v float64) {
-	r.results.put(r.number, key{r.scenario, who, name}, u, v)
+// put notes a value; NaN, a measure without samples, is left out.
+func (r *round) put(who, name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return
+	}
+	for i := range r.lines {
+		if l := &r.lines[i]; l.who == who {
+			l.measures = append(l.measures, measure{name, v})
+			return
+		}
+	}
+	r.lines = append(r.lines, lineOf{r.scenario, who, []measure{{name, v}}})
 }
 
 func (r *round) skip(format string, args ...any) {
-	r.results.skip(r.scenario, fmt.Sprintf(format, args...))
+	r.results.skip("%s: %s", r.scenario, fmt.Sprintf(format, args...))
 }
 
 // subject is one who is measured in a scenario.
@@ -66,6 +85,28 @@ func (r *round) alternate(subjects ...subject) error {
 	return nil
 }
 
+// mode is how the kernel schedules a sender or a waiter: its name and the value of --realtime.
+type mode struct{ name, realtime string }
+
+var (
+	fifo  = mode{"SCHED_FIFO", "on"}
+	slice = mode{"short slice", "off"}
+)
+
+// us names fastreplay in a mode.
+func us(m mode) string { return "fastreplay, " + m.name }
+
+// modes are the placements that this machine can be asked for, the best one first.
+func (l *lab) modes() []mode {
+	if l.known == nil {
+		l.known = []mode{slice}
+		if exec.CommandContext(l.ctx, l.self, waitCommand, "--realtime", "on", "--duration", "1ms").Run() == nil {
+			l.known = []mode{fifo, slice}
+		}
+	}
+	return l.known
+}
+
 // lasting is a duration in a full run, and the tenth of it in a quick one.
 func (l *lab) lasting(d time.Duration) time.Duration {
 	if l.quick {
@@ -74,39 +115,123 @@ func (l *lab) lasting(d time.Duration) time.Duration {
 	return d
 }
 
-// has tells whether fastreplay, or its mock, knows a flag.
-func (l *lab) has(flag string) bool {
-	return strings.Contains(l.help, " "+flag+" ")
-}
-
-// trace makes a trace with `fastreplay gen`, once for equal arguments.
-func (l *lab) trace(args ...string) (string, error) {
+// trace makes a trace of equal requests with `fastreplay gen`, once for equal arguments.
+func (l *lab) trace(rows, rate, inputTokens, outputTokens int, more ...string) (string, error) {
+	args := append(strings.Fields(fmt.Sprintf("--rows %d --rate %d --input-tokens %d --output-tokens %d --arrival constant --seed 1",
+		rows, rate, inputTokens, outputTokens)), more...)
 	line := strings.Join(args, " ")
 	if path, ok := l.made[line]; ok {
 		return path, nil
 	}
 	path := filepath.Join(l.work, fmt.Sprintf("trace-%d.jsonl", len(l.made)))
-	if out, err := exec.CommandContext(l.ctx, l.fastreplay, append([]string{"gen", "--output", path}, args...)...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("fastreplay gen %s: %w\n%s", line, err, out)
+	if _, _, err := l.finish(nil, append([]string{l.fastreplay, "gen", "--output", path}, args...)...); err != nil {
+		return "", err
 	}
 	l.made[line] = path
 	return path, nil
 }
 
 // conversation is the published conversation trace; "" where this machine does not have it.
-func (l *lab) conversation() string {
-	path := filepath.Join(l.traces, "mooncake-conversation.jsonl.zst")
-	if _, err := os.Stat(path); l.traces == "" || err != nil {
+func (r *round) conversation() string {
+	path := filepath.Join(r.traces, "mooncake-conversation.jsonl.zst")
+	if _, err := os.Stat(path); r.traces == "" || err != nil {
+		r.skip("needs mooncake-conversation.jsonl.zst in the folder that FASTREPLAY_TRACES names")
 		return ""
 	}
 	return path
 }
 
-// noConversation is why a scenario with it was skipped.
-const noConversation = "needs mooncake-conversation.jsonl.zst in the folder that FASTREPLAY_TRACES names"
+// patience bounds every single process; the longest scenario takes about a minute.
+const patience = 5 * time.Minute
 
-// scratch is a new directory for one process's files; the returned function removes it.
-func (l *lab) scratch() (string, func(), error) {
-	dir, err := os.MkdirTemp(l.work, "run-")
-	return dir, func() { _ = os.RemoveAll(dir) }, err
+// finish runs a program to its end. Exit codes of `okay` besides 0 are no error. What it printed last is part of an error.
+func (l *lab) finish(okay []int, line ...string) (stdout []byte, used *os.ProcessState, err error) {
+	ctx, cancel := context.WithTimeout(l.ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=")
+	var out, printed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &printed
+	err = cmd.Run()
+	for _, code := range okay {
+		if s := cmd.ProcessState; s != nil && s.ExitCode() == code {
+			err = nil
+		}
+	}
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(printed.String()), "\n")
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(line, " "), err, strings.Join(lines[max(0, len(lines)-15):], "\n"))
+	}
+	return out.Bytes(), cmd.ProcessState, err
+}
+
+// server is a running mock.
+type server struct {
+	url   string
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// serve starts a mock behind a prefix such as `taskset -c 1`. It ends when this process does.
+func (l *lab) serve(prefix []string, args ...string) (*server, error) {
+	line := append(append([]string{}, prefix...), l.fastreplay, "mock", "--die-with-parent")
+	return l.listen(append(line, args...)...)
+}
+
+// listen starts a program that prints where it listens.
+func (l *lab) listen(line ...string) (*server, error) {
+	s := &server{cmd: exec.CommandContext(l.ctx, line[0], line[1:]...)}
+	s.cmd.Stderr = l.log
+	stdin, err := s.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.stdin = stdin
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	printed, err := bufio.NewReader(stdout).ReadString('\n')
+	url, ok := strings.CutPrefix(strings.TrimSpace(printed), "listening on ")
+	if err != nil || !ok {
+		_ = s.stop()
+		return nil, fmt.Errorf("%s did not start: it printed %q", strings.Join(line, " "), printed)
+	}
+	s.url = url
+	return s, nil
+}
+
+// stop ends the mock. The end of its input is enough. A signal beside it could come when the mock has already given up its
+// handler, and would then kill it.
+func (s *server) stop() error {
+	_ = s.stdin.Close()
+	return s.cmd.Wait()
+}
+
+// untilRunning waits until the mock serves at least n requests at once, or the process gone has ended.
+func (s *server) untilRunning(ctx context.Context, n int, gone <-chan struct{}) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if resp, err := http.Get(s.url + "/metrics"); err == nil {
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			_, after, _ := strings.Cut(string(text), "\nvllm:num_requests_running{")
+			_, value, _ := strings.Cut(after, "} ")
+			running := 0
+			if _, err := fmt.Sscan(value, &running); err == nil && running >= n {
+				return nil
+			}
+		}
+		select {
+		case <-gone:
+			return errors.New("the load ended before it had begun")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }

@@ -1,3 +1,7 @@
+// Command suite measures the built fastreplay beside the machine's floor and beside rivals, as scripts/bench.sh asks. It
+// starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What one
+// client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares runs.
+// Bars are printed with what was measured; nothing fails if one is not met.
 package main
 
 import (
@@ -7,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -36,109 +39,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return wait(args[1:], stdout)
 		case answerCommand:
 			return answerAll(os.Stdin, stdout)
-		case refuseCommand:
-			return refuse(args[1:])
 		}
 	}
-	return suite(ctx, args, stdout, stderr)
-}
-
-// allScenarios are in the order in which they run.
-func allScenarios() []scenario {
-	var all []scenario
-	for _, family := range [][]scenario{
-		floorScenarios(), punctualityScenarios(), burstScenarios(), besideScenarios(), accuracyScenarios(), throughputScenarios(), sseScenarios(),
-		readinessScenarios(), memoryScenarios(), hotpathScenarios(),
-	} {
-		all = append(all, family...)
-	}
-	return all
-}
-
-// request is what the command line asks for.
-type request struct {
-	runs               int
-	scenarios          []scenario
-	list, quick, bars  bool
-	fastreplay, output string
-}
-
-// defaultRuns is what the bars are medians of.
-const defaultRuns = 5
-
-func parse(args []string, stderr io.Writer) (request, error) {
-	q := request{runs: defaultRuns}
-	f := flag.NewFlagSet("bench.sh", flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.BoolVar(&q.list, "list", false, "list the scenarios")
-	f.BoolVar(&q.bars, "bars", false, "only scenarios that a bar is about")
-	f.BoolVar(&q.quick, "quick", false, "short versions, to see that everything works; the numbers mean little")
-	f.StringVar(&q.output, "output", "", "directory for the tables and JSON (default: bench/results; none with --quick)")
-	f.StringVar(&q.fastreplay, "fastreplay", "", "the binary to measure (bench.sh builds it)")
-	f.Usage = func() {
-		fmt.Fprintf(stderr, "Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\nRUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n", defaultRuns)
-		f.PrintDefaults()
-	}
-	if err := f.Parse(args); err != nil {
-		return q, err
-	}
-	rest := f.Args()
-	if len(rest) > 0 {
-		if n, err := strconv.Atoi(rest[0]); err == nil {
-			if n < 1 {
-				return q, fmt.Errorf("%d runs; want at least 1", n)
-			}
-			q.runs, rest = n, rest[1:]
-		}
-	}
-	if q.output == "" && !q.quick {
-		q.output = filepath.Join("bench", "results")
-	}
-	all := allScenarios()
-	if q.bars {
-		all = barred(all)
-	}
-	var err error
-	q.scenarios, err = choose(all, rest)
-	return q, err
-}
-
-// barred keeps the scenarios that a bar is about.
-func barred(all []scenario) []scenario {
-	named := map[string]bool{}
-	for _, b := range allBars() {
-		named[b.of.Scenario], named[b.by.Scenario], named[b.beside.Scenario] = true, true, true
-	}
-	return slices.DeleteFunc(all, func(s scenario) bool { return !named[s.name] })
-}
-
-// choose keeps the scenarios that any of names begins; all without names.
-func choose(all []scenario, names []string) ([]scenario, error) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	var chosen []scenario
-	used := make([]bool, len(names))
-	for _, s := range all {
-		wanted := false
-		for i, name := range names {
-			if strings.HasPrefix(s.name, name) {
-				wanted, used[i] = true, true
-			}
-		}
-		if wanted {
-			chosen = append(chosen, s)
-		}
-	}
-	for i, name := range names {
-		if !used[i] {
-			return nil, fmt.Errorf("no scenario %q; --list names them", name)
-		}
-	}
-	return chosen, nil
-}
-
-func suite(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	q, err := parse(args, stderr)
 	if err != nil {
 		return err
@@ -149,104 +51,179 @@ func suite(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	}
-	l, err := newLab(ctx, q, stderr)
-	if err != nil {
+	return q.measure(ctx, stdout, stderr)
+}
+
+// scenario is one load with all who are measured under it.
+type scenario struct {
+	name  string // family/variant
+	about string
+	run   func(r *round) error
+}
+
+// allScenarios are in the order in which they run.
+func allScenarios() []scenario {
+	return slices.Concat(floorScenarios(), punctualityScenarios(), besideScenarios(), accuracyScenarios(), throughputScenarios(),
+		memoryScenarios(), goScenarios())
+}
+
+// request is what the command line asks for.
+type request struct {
+	runs              int
+	scenarios         []scenario
+	list, quick, bars bool
+	binaries          []string
+	output            string
+}
+
+func parse(args []string, stderr io.Writer) (request, error) {
+	q := request{runs: 5} // what the bars are medians of
+	f := flag.NewFlagSet("bench.sh", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.BoolVar(&q.list, "list", false, "list the scenarios")
+	f.BoolVar(&q.bars, "bars", false, "only scenarios that a bar is about")
+	f.BoolVar(&q.quick, "quick", false, "short versions, to see that everything works; the numbers mean little")
+	f.StringVar(&q.output, "output", "", "directory for the measured lines (default: bench/results; none with --quick)")
+	f.Func("fastreplay", "a `binary` to measure (bench.sh builds one); given twice, the second alternates with the first", func(path string) error {
+		path, err := filepath.Abs(path)
+		q.binaries = append(q.binaries, path)
 		return err
+	})
+	f.Usage = func() {
+		fmt.Fprintf(stderr, "Usage: scripts/bench.sh [FLAGS] [RUNS] [SCENARIO…]\n\nRUNS (default %d) times every SCENARIO (name or its beginning; default: all).\n", q.runs)
+		f.PrintDefaults()
 	}
-	defer func() { _ = os.RemoveAll(l.work) }()
-	m := thisMachine(shown(args))
-	r := newResults()
-	failed := measureAll(l, q, r, m, stderr)
-	fmt.Fprint(stdout, r.markdown(m, allBars()))
-	if err := ctx.Err(); err != nil {
-		return errors.New("interrupted; what is above was measured until then")
+	if err := f.Parse(args); err != nil {
+		return q, err
+	}
+	rest := f.Args()
+	if len(rest) > 0 {
+		if n, err := strconv.Atoi(rest[0]); err == nil {
+			q.runs, rest = n, rest[1:]
+		}
+	}
+	if q.runs < 1 {
+		return q, fmt.Errorf("%d runs; want at least 1", q.runs)
+	}
+	if q.output == "" && !q.quick {
+		q.output = filepath.Join("bench", "results")
+	}
+	named := map[string]bool{}
+	for _, b := range allBars() {
+		named[b.of.scenario], named[b.by.scenario] = true, true
+	}
+	for _, s := range allScenarios() {
+		begins := func(name string) bool { return strings.HasPrefix(s.name, name) }
+		if (!q.bars || named[s.name]) && (len(rest) == 0 || slices.ContainsFunc(rest, begins)) {
+			q.scenarios = append(q.scenarios, s)
+		}
+	}
+	for _, name := range rest {
+		if !slices.ContainsFunc(q.scenarios, func(s scenario) bool { return strings.HasPrefix(s.name, name) }) {
+			return q, fmt.Errorf("no scenario %q; --list names them", name)
+		}
+	}
+	return q, nil
+}
+
+// measure runs every scenario once, then again, with each binary in turn. A failure costs its numbers, not the rest.
+func (q *request) measure(ctx context.Context, stdout, stderr io.Writer) error {
+	if len(q.binaries) == 0 {
+		return errors.New("--fastreplay names no binary; run scripts/bench.sh")
+	}
+	var labs []*lab
+	began := time.Now().UTC().Format("2006-01-02T150405Z")
+	for i, binary := range q.binaries {
+		l, err := newLab(ctx, binary, q.quick, stderr)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		name := began
+		if i > 0 {
+			name += "-" + strconv.Itoa(i+1)
+		}
+		if err := l.results.open(stdout, q.output, name); err != nil {
+			return err
+		}
+		labs = append(labs, l)
+	}
+	failed := 0
+	for run := range q.runs {
+		for _, s := range q.scenarios {
+			for i := range labs {
+				l := labs[(i+run)%len(labs)]
+				start := time.Now()
+				err := undisturbed(&round{lab: l, scenario: s.name, number: run}, s)
+				if ctx.Err() != nil {
+					return errors.New("interrupted; what is above was measured until then")
+				}
+				if err != nil {
+					l.results.skip("%s, run %d failed: %v", s.name, run+1, err)
+					failed++
+				}
+				fmt.Fprintf(stderr, "%s, run %d of %d: %.1f s\n", s.name, run+1, q.runs, time.Since(start).Seconds())
+			}
+		}
+	}
+	for _, l := range labs {
+		l.results.printBars(allBars())
+		if l.results.file != nil {
+			if err := l.results.file.Close(); err != nil {
+				return err
+			}
+		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%s failed", plural(failed, "measurement"))
+		return fmt.Errorf("%d measurements failed", failed)
 	}
 	return nil
 }
 
-// shown leaves out of the command what bench.sh adds.
-func shown(args []string) []string {
-	if len(args) > 1 && args[0] == "--fastreplay" {
-		return args[2:]
-	}
-	return args
-}
+const (
+	// mostStolen of a measurement's time may be stolen before it is repeated: two requests in a hundred would be late by that
+	// alone.
+	mostStolen = 0.02
+	// mostRepeats bounds that: some hosts are never quiet.
+	mostRepeats = 2
+	// restTime lets a host that counts credits give more.
+	restTime = 15 * time.Second
+)
 
-func newLab(ctx context.Context, q request, log io.Writer) (*lab, error) {
-	if q.fastreplay == "" {
-		return nil, errors.New("--fastreplay names no binary; run scripts/bench.sh")
-	}
-	binary, err := filepath.Abs(q.fastreplay)
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	help := ""
-	for _, args := range [][]string{{"--help"}, {"mock", "--help"}} {
-		out, err := exec.CommandContext(ctx, binary, args...).Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", binary, strings.Join(args, " "), err)
+// undisturbed measures a scenario, again where the host took too much; the last measurement counts.
+func undisturbed(r *round, s scenario) error {
+	for repeats := 0; ; repeats++ {
+		r.lines = nil
+		all, stolen := cpuTimes()
+		err := s.run(r)
+		allAfter, stolenAfter := cpuTimes()
+		share := (stolenAfter - stolen) / max(allAfter-all, 1)
+		r.put("machine", "stolen", share)
+		r.put("machine", "repeated", float64(repeats))
+		if err != nil || share <= mostStolen || repeats == mostRepeats || r.quick {
+			r.results.add(r.lines)
+			return err
 		}
-		help += string(out)
-	}
-	work, err := os.MkdirTemp("", "fastreplay-bench-")
-	if err != nil {
-		return nil, err
-	}
-	return &lab{ctx: ctx, fastreplay: binary, self: self, work: work, traces: os.Getenv("FASTREPLAY_TRACES"), quick: q.quick, log: log,
-		help: help, made: map[string]string{}}, nil
-}
-
-// measureAll runs every scenario once, then again; what is there is saved after each run. It returns how many failed: a
-// failure costs its number, not the rest.
-func measureAll(l *lab, q request, r *results, m machine, stderr io.Writer) (failed int) {
-	began := time.Now()
-	for run := range q.runs {
-		for _, s := range q.scenarios {
-			if l.ctx.Err() != nil {
-				return failed
-			}
-			start := time.Now()
-			err := undisturbed(&round{lab: l, scenario: s.name, number: run, results: r}, s)
-			if err != nil && l.ctx.Err() == nil {
-				fmt.Fprintf(stderr, "%s: %v\n", s.name, err)
-				r.skip(s.name, fmt.Sprintf("run %d failed: %s", run+1, firstLine(err.Error())))
-				failed++
-			}
-			fmt.Fprintf(stderr, "%s, run %d: %.1f s\n", s.name, run+1, time.Since(start).Seconds())
-		}
-		fmt.Fprintf(stderr, "run %d of %d done after %v\n", run+1, q.runs, time.Since(began).Round(time.Second))
-		if err := save(r, m, q.output); err != nil {
-			fmt.Fprintln(stderr, "saving:", err)
-			failed++
+		fmt.Fprintf(r.log, "  %s, run %d: again, for the host took %.1f %% of the CPU time\n", r.scenario, r.number+1, 100*share)
+		select {
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		case <-time.After(restTime):
 		}
 	}
-	return failed
 }
 
-func firstLine(text string) string {
-	first, _, _ := strings.Cut(text, "\n")
-	return first
-}
-
-// save writes the tables and their JSON twin, named by the date.
-func save(r *results, m machine, dir string) error {
-	if dir == "" {
-		return nil
+// cpuTimes are the machine's processor times since it started, in ticks: all, and what the hypervisor gave to others, which
+// makes lateness that no program can help. They are in the first line of /proc/stat (proc_stat(5)); zero where there is none.
+func cpuTimes() (all, stolen float64) {
+	text, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(text), "\n")
+	const steal = 8 // fields: cpu user nice system idle iowait irq softirq steal guest guest_nice; guests are in user
+	for i, field := range strings.Fields(first) {
+		if v, err := strconv.ParseFloat(field, 64); err == nil && i <= steal {
+			all += v
+			stolen = v
+		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	text, err := r.json(m, allBars())
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(dir, m.Date.Format("2006-01-02T150405Z"))
-	return errors.Join(os.WriteFile(name+".json", append(text, '\n'), 0o644), os.WriteFile(name+".md", []byte(r.markdown(m, allBars())), 0o644))
+	return all, stolen
 }

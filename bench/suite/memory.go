@@ -3,17 +3,39 @@ package main
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"syscall"
+	"time"
 )
 
 const (
 	memoryName      = "memory/10000-streams"
-	memoryPerStream = "memory a stream"
+	memoryPerStream = "memory-a-stream-B"
+	memoryAbove     = "memory-above-wire-B" // above 1.1 × wire bytes
+	wholeName       = "readiness/conversation"
+	allCores        = "fastreplay, all cores"
+	readyTime       = "ready-ns"
 )
 
 func memoryScenarios() []scenario {
-	return []scenario{{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory}}
+	return []scenario{
+		{memoryName, "10,000 live streams: memory of the whole client for each, and drift", runMemory},
+		{wholeName, "the whole conversation trace read and built, fingerprint included: fastreplay --dry-run", runReady},
+	}
+}
+
+func runReady(r *round) error {
+	path := r.conversation()
+	if path == "" {
+		return nil
+	}
+	began := time.Now()
+	_, used, err := r.finish(nil, r.fastreplay, "--trace", path, "--dry-run")
+	if err != nil {
+		return err
+	}
+	r.put(allCores, readyTime, float64(time.Since(began)))
+	r.put(allCores, "cpu-ns", float64(used.UserTime()+used.SystemTime()))
+	return nil
 }
 
 func runMemory(r *round) error {
@@ -26,8 +48,7 @@ func runMemory(r *round) error {
 		r.skip("a process may open %d files here; raise `ulimit -n`", limit.Max)
 		return nil
 	}
-	path, err := r.trace("--rows", strconv.Itoa(streams), "--rate", strconv.Itoa(rate), "--arrival", "constant",
-		"--input-tokens", "32", "--output-tokens", "3", "--seed", "1")
+	path, err := r.trace(streams, rate, 32, 3)
 	if err != nil {
 		return err
 	}
@@ -36,21 +57,15 @@ func runMemory(r *round) error {
 		return err
 	}
 	defer func() { _ = m.stop() }()
-	best := r.best()
-	who := us(best)
-	return r.alternate(subject{who, func() error {
-		o, err := r.replay(best.prefix, m.url, "--trace", path, "--realtime", best.realtime)
-		if err != nil {
-			return err
-		}
-		live := liveStreams(o.lines)
-		r.put(who, "live streams at once", count, float64(live))
-		r.put(who, "peak memory", bytes, float64(o.summary.Client.MaxRSSBytes))
-		r.put(who, memoryPerStream, bytes, float64(o.summary.Client.MaxRSSBytes)/float64(live))
-		r.putDrift(who, o)
-		r.putClient(who, o)
-		return nil
-	}})
+	best := r.modes()[0]
+	o, err := r.measureDrift(us(best), best, m.url, "--trace", path)
+	if err != nil {
+		return err
+	}
+	live := float64(liveStreams(o.lines))
+	r.put(us(best), "live-streams", live)
+	r.put(us(best), memoryPerStream, float64(o.Client.MaxRSSBytes)/live)
+	return nil
 }
 
 // liveStreams is how many requests were sent and not yet answered whole at any one time.

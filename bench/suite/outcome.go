@@ -2,11 +2,15 @@ package main
 
 import (
 	"bufio"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // line is what the suite reads of a line of requests.jsonl; rivals write the same keys.
@@ -26,12 +30,8 @@ type line struct {
 // summary is what the suite reads of summary.json; rivals write the run and requests parts.
 type summary struct {
 	Run struct {
-		MonotonicStartNS int64   `json:"monotonic_start_ns"`
-		DurationS        float64 `json:"duration_s"`
+		MonotonicStartNS int64 `json:"monotonic_start_ns"`
 	} `json:"run"`
-	Workload struct {
-		Fingerprint string `json:"fingerprint"`
-	} `json:"workload"`
 	Requests struct {
 		Planned int64 `json:"planned"`
 		OK      int64 `json:"ok"`
@@ -39,85 +39,69 @@ type summary struct {
 	Throughput struct {
 		RequestsPerS float64 `json:"requests_per_s"`
 	} `json:"throughput"`
-	Tokens struct {
-		Completion int64 `json:"completion"`
-	} `json:"tokens"`
 	BuildAhead *struct {
-		WindowBytes int64    `json:"window_bytes"`
-		LeastLeadMS *float64 `json:"least_lead_ms"`
-		Late        int64    `json:"late"`
+		WindowBytes int64 `json:"window_bytes"`
+		Late        int64 `json:"late"`
 	} `json:"build_ahead"`
 	Client struct {
 		CPUS        float64 `json:"cpu_s"`
 		MaxRSSBytes int64   `json:"max_rss_bytes"`
 		GCCycles    int64   `json:"gc_cycles"`
-		LoadS       float64 `json:"load_s"`
-		PrebuildS   float64 `json:"prebuild_s"`
 		WireBytes   int64   `json:"wire_bytes"`
 		LaneProcess bool    `json:"lane_process"`
 		ReceiveLag  *struct {
-			P50 float64 `json:"p50"`
 			P99 float64 `json:"p99"`
 		} `json:"receive_lag_us"`
-		Stamps *struct {
-			Reads     int64 `json:"reads"`
-			Unstamped int64 `json:"unstamped_reads"`
-		} `json:"kernel_timestamps"`
 	} `json:"client"`
 }
 
 // outcome is a finished replay.
 type outcome struct {
-	summary summary
-	lines   []line
-	used    usage
+	summary
+	lines []line
 }
 
 // replay runs fastreplay against url behind a prefix. INVALID is a result too.
 func (l *lab) replay(prefix []string, url string, args ...string) (*outcome, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	dir = filepath.Join(dir, "results")
-	all := append(append([]string{}, prefix...), l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off")
-	_, used, err := l.finish([]int{1}, append(all, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return readOutcome(dir, used)
+	return l.outcome(func(dir string) error {
+		all := append(append([]string{}, prefix...), l.fastreplay, "--url", url, "--output", dir, "--model", "mock", "--no-probe", "--cold", "off")
+		_, _, err := l.finish([]int{1}, append(all, args...)...)
+		return err
+	})
 }
 
-func readOutcome(dir string, used usage) (*outcome, error) {
-	o := &outcome{used: used}
+// outcome lets run write results to a new directory, and reads them.
+func (l *lab) outcome(run func(dir string) error) (*outcome, error) {
+	parent, err := os.MkdirTemp(l.work, "run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(parent) }()
+	dir := filepath.Join(parent, "results")
+	if err := run(dir); err != nil {
+		return nil, err
+	}
+	o := &outcome{}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &o.summary)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &o.summary); err != nil {
-		return nil, fmt.Errorf("summary.json: %w", err)
-	}
-	o.lines, err = readLines[line](filepath.Join(dir, "requests.jsonl"))
-	return o, err
-}
-
-// readLines reads a file of JSON lines.
-func readLines[T any](path string) ([]T, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(filepath.Join(dir, "requests.jsonl"))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var out []T
 	for d := json.NewDecoder(bufio.NewReaderSize(f, 1<<20)); d.More(); {
-		var v T
+		var v line
 		if err := d.Decode(&v); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, len(out)+1, err)
+			return nil, fmt.Errorf("requests.jsonl, line %d: %w", len(o.lines)+1, err)
 		}
-		out = append(out, v)
+		o.lines = append(o.lines, v)
 	}
-	return out, nil
+	return o, nil
 }
 
 // drifts are the drifts of all requests that were sent, ascending.
@@ -134,36 +118,80 @@ func (o *outcome) drifts() []int64 {
 
 // putPercentiles notes p50, and p99 and p99.9 where at least one of the ascending values lies above.
 func (r *round) putPercentiles(who, of string, sorted []int64) {
-	r.put(who, of+" p50", nanoseconds, percentile(sorted, 0.5))
+	r.put(who, of+"-p50-ns", percentile(sorted, 0.5))
 	if len(sorted) > 100 {
-		r.put(who, of+" p99", nanoseconds, percentile(sorted, 0.99))
+		r.put(who, of+"-p99-ns", percentile(sorted, 0.99))
 	}
 	if len(sorted) > 1000 {
-		r.put(who, of+" p99.9", nanoseconds, percentile(sorted, 0.999))
+		r.put(who, of+"-p99.9-ns", percentile(sorted, 0.999))
 	}
 }
 
 // putDrift notes the drift and, where there are any, failed requests.
 func (r *round) putDrift(who string, o *outcome) {
 	r.putPercentiles(who, "drift", o.drifts())
-	if failed := o.summary.Requests.Planned - o.summary.Requests.OK; failed > 0 {
-		r.put(who, "failed requests", count, float64(failed))
+	if failed := o.Requests.Planned - o.Requests.OK; failed > 0 {
+		r.put(who, "failed", float64(failed))
 	}
 }
 
 // putClient notes what fastreplay itself used.
 func (r *round) putClient(who string, o *outcome) {
-	c := &o.summary.Client
-	if n := o.summary.Requests.OK; n > 0 {
-		r.put(who, "CPU time a request", nanoseconds, c.CPUS*1e9/float64(n))
+	if n := o.Requests.OK; n > 0 {
+		r.put(who, "cpu-a-request-ns", o.Client.CPUS*1e9/float64(n))
 	}
-	r.put(who, "collections", count, float64(c.GCCycles))
+	r.put(who, "collections", float64(o.Client.GCCycles))
 }
 
-// putReceiveLag notes how far the client's reads were behind the kernel, where the kernel stamped.
-func (r *round) putReceiveLag(who string, o *outcome) {
-	if lag := o.summary.Client.ReceiveLag; lag != nil {
-		r.put(who, "receive lag p50", nanoseconds, lag.P50*µs)
-		r.put(who, "receive lag p99", nanoseconds, lag.P99*µs)
+// chunkHead is the head of a log of chunks, fastreplay's and the rivals'.
+const chunkHead = "row,chunk,instant_ns,read_ns,sent_ns"
+
+// chunk is a line of the log: instants of the client since the run's start, and the server's as it stamped the chunk,
+// CLOCK_MONOTONIC just before the write.
+type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
+
+// readChunks reads a log of chunks, in which each row's stand together and in order.
+func readChunks(in io.Reader) ([]chunk, error) {
+	table := csv.NewReader(in)
+	table.ReuseRecord = true
+	head, err := table.Read()
+	if err != nil || strings.Join(head, ",") != chunkHead {
+		return nil, fmt.Errorf("the chunk log begins with %q, %v; want %s", head, err, chunkHead)
 	}
+	var all []chunk
+	for {
+		cells, err := table.Read()
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var c chunk
+		for i, to := range []*int64{&c.row, &c.number, &c.instantNS, &c.readNS, &c.sentNS} {
+			if *to, err = strconv.ParseInt(cells[i], 10, 64); err != nil {
+				return nil, fmt.Errorf("chunk log, line %d: %w", len(all)+2, err)
+			}
+		}
+		if c.number != 0 && (len(all) == 0 || c.row != all[len(all)-1].row || c.number != all[len(all)-1].number+1) {
+			return nil, fmt.Errorf("chunk log, line %d: chunk %d of row %d does not follow the one before it", len(all)+2, c.number, c.row)
+		}
+		all = append(all, c)
+	}
+}
+
+// errorsOf compares what the client takes for a chunk's instant with the server's stamp: the first token's differences, and
+// the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
+func errorsOf(chunks []chunk, startNS int64, instant func(chunk) int64) (first, gaps []int64) {
+	for i, c := range chunks {
+		if c.number == 0 {
+			first = append(first, instant(c)+startNS-c.sentNS)
+			continue
+		}
+		off := instant(c) - instant(chunks[i-1]) - (c.sentNS - chunks[i-1].sentNS)
+		gaps = append(gaps, max(off, -off))
+	}
+	slices.Sort(first)
+	slices.Sort(gaps)
+	return first, gaps
 }

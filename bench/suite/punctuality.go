@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -13,107 +14,87 @@ type load struct {
 	arrival string // constant or poisson
 	tokens  int    // of each prompt; bytesPerToken each
 	seconds int
-	rivals  bool
 }
 
 // Each answer has 20 tokens: 20 ms and 19 gaps of 9.5 ms make 200 ms, so that a fifth of a second's requests are live.
-const (
-	answerTokens = 20
-	answerTTFT   = 20 * time.Millisecond
-	answerITL    = 9500 * time.Microsecond
-)
+const answerTokens = 20
 
-// laneThread is the value of --lane for a lane in fastreplay's own process.
-const laneThread = "thread"
+var answerLatencies = []string{"--ttft", "20ms", "--itl", "9.5ms"}
 
 // bytesPerToken is what the built-in token ids take in a body, comma included.
 const bytesPerToken = 6
 
-// mainLoad is the one of the bars.
-var mainLoad = load{rate: 2000, arrival: "constant", tokens: 3300, seconds: 6, rivals: true}
+// mainLoad is the one of the bars, which rivals send too. httpsLoad is a quarter of it: its handshakes and its encryption,
+// done twice on this machine, leave both cores time, so that what differs is the client and not the mock.
+var (
+	mainLoad  = load{2000, "constant", 3300, 6}
+	httpsLoad = load{500, "constant", 3300, 6}
+)
 
-// otherLoads vary rate, spacing and size. 200 kB go with 100 requests/s: 20 MB/s is what the mock reads beside the rest.
-func otherLoads() []load {
-	return []load{
-		{rate: 100, arrival: "poisson", tokens: 33_300, seconds: 3},
-		{rate: 1000, arrival: "constant", tokens: 3300, seconds: 2},
-		{rate: 1000, arrival: "poisson", tokens: 300, seconds: 2},
-		{rate: 2000, arrival: "poisson", tokens: 3300, seconds: 2},
-		{rate: 5000, arrival: "constant", tokens: 300, seconds: 2},
-		{rate: 5000, arrival: "poisson", tokens: 300, seconds: 2},
-	}
+// loads are the main load and others in rate, spacing and size. 200 kB go with 100 requests/s: 20 MB/s is what the mock
+// reads beside the rest.
+func loads() []load {
+	return []load{mainLoad, {100, "poisson", 33_300, 3}, {1000, "constant", 3300, 2}, {1000, "poisson", 300, 2},
+		{2000, "poisson", 3300, 2}, {5000, "constant", 300, 2}, {5000, "poisson", 300, 2}}
 }
 
 func (l load) name() string {
 	return fmt.Sprintf("punctuality/%d-%s-%dkB", l.rate, l.arrival, (bytesPerToken*l.tokens+500)/1000)
 }
 
-// streams is how many answers are live on average.
-func (l load) streams() int { return l.rate / 5 }
-
 // rows is how many requests a full run has; a quick one has a tenth.
 func (l load) rows(b *lab) int {
-	all := l.rate * l.seconds
 	if b.quick {
-		return max(all/10, 20)
+		return max(l.rate*l.seconds/10, 20)
 	}
-	return all
+	return l.rate * l.seconds
 }
 
-func (l load) gen(rows int) []string {
-	return []string{"--rows", strconv.Itoa(rows), "--rate", strconv.Itoa(l.rate), "--arrival", l.arrival,
-		"--input-tokens", strconv.Itoa(l.tokens), "--output-tokens", strconv.Itoa(answerTokens), "--seed", "1"}
+func (l load) trace(r *round) (string, error) {
+	return r.trace(l.rows(r.lab), l.rate, l.tokens, answerTokens, "--arrival", l.arrival)
 }
 
-func (l load) mock() []string {
-	return []string{"--ttft", answerTTFT.String(), "--itl", answerITL.String()}
-}
+const (
+	conversationName = "punctuality/conversation-x60"
+	burstName        = "burst/28x50kB"
+	twoSenders       = ", two lanes"
+)
 
-func punctualityScenarios() []scenario {
-	all := []scenario{mainLoad.scenario()}
-	for _, l := range otherLoads() {
-		all = append(all, l.scenario())
+func punctualityScenarios() (all []scenario) {
+	for _, l := range loads() {
+		about := fmt.Sprintf("%d requests/s, %s, about %d live streams", l.rate, l.arrival, l.rate/5)
+		if l == mainLoad {
+			about += "; time.Sleep + goroutine + fasthttp and net/http beside it"
+		}
+		all = append(all, scenario{l.name(), about, l.measure})
 	}
-	return append(all, conversationScenarios()...)
-}
-
-func (l load) scenario() scenario {
-	about := fmt.Sprintf("%d requests/s, %s, about %d live streams", l.rate, l.arrival, l.streams())
-	if l.rivals {
-		about += "; time.Sleep + goroutine + fasthttp and net/http beside it"
-	}
-	return scenario{l.name(), about, l.measure}
+	return append(all, scenario{conversationName, "the first 25 s of Mooncake's conversation trace at scale 60", runConversation},
+		scenario{burstName, "bursts of 28 requests of 50 kB at one instant, 200 ms apart, from one sender and from two", runBurst})
 }
 
 // measure replays the load in each mode, and lets the rivals send it, all to one mock.
 func (l load) measure(r *round) error {
-	path, err := r.trace(l.gen(l.rows(r.lab))...)
+	path, err := l.trace(r)
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, l.mock()...)
+	m, err := r.serve(nil, answerLatencies...)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = m.stop() }()
 	var subjects []subject
-	modes := r.modes()
-	if r.quick && !l.rivals {
-		modes = modes[:1]
-	}
 	add := func(who string, in mode, args ...string) {
 		subjects = append(subjects, subject{who, func() error {
 			_, err := r.measureDrift(who, in, m.url, append(args, "--trace", path)...)
 			return err
 		}})
 	}
-	for _, mode := range modes {
+	for _, mode := range r.modes() {
 		add(us(mode), mode)
 	}
-	if l.rivals && r.has("--lane") {
-		add(us(modes[0])+", lane in a thread", modes[0], "--lane", laneThread)
-	}
-	if l.rivals {
+	if l == mainLoad {
+		add(us(r.modes()[0])+", lane in a thread", r.modes()[0], "--lane", "thread")
 		for _, kind := range rivalKinds() {
 			subjects = append(subjects, subject{rivalName(kind), func() error {
 				o, err := r.rival(kind, m.url, path)
@@ -129,14 +110,152 @@ func (l load) measure(r *round) error {
 
 // measureDrift replays in a mode and notes the drift.
 func (r *round) measureDrift(who string, m mode, url string, args ...string) (*outcome, error) {
-	o, err := r.replay(m.prefix, url, append([]string{"--realtime", m.realtime}, args...)...)
+	o, err := r.replay(nil, url, append([]string{"--realtime", m.realtime}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	if !o.summary.Client.LaneProcess && !slices.Contains(args, laneThread) {
-		r.skip("%s: its lane got no process of its own, only a thread", who)
+	if !o.Client.LaneProcess && !slices.Contains(args, "thread") {
+		r.skip("%s: its sender got no process of its own, only a thread", who)
 	}
 	r.putDrift(who, o)
 	r.putClient(who, o)
 	return o, nil
+}
+
+func runConversation(r *round) error {
+	path := r.conversation()
+	if path == "" {
+		return nil
+	}
+	m, err := r.serve(nil, "--itl", r.lasting(2*time.Millisecond).String()) // the longest answer takes 4 s
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.stop() }()
+	best := r.modes()[0]
+	o, err := r.measureDrift(us(best), best, m.url, "--trace", path, "--scale", "60", "--duration", r.lasting(25*time.Second).String(), "--allow-warm")
+	if err == nil {
+		r.put(us(best), memoryAbove, float64(o.Client.MaxRSSBytes)-1.1*float64(o.Client.WireBytes))
+	}
+	return err
+}
+
+const burstSize = 28
+
+func runBurst(r *round) error {
+	bursts := 20
+	if r.quick {
+		bursts = 3
+	}
+	path, err := r.trace(bursts*burstSize, 5*burstSize, 8300, 4, "--burst", strconv.Itoa(burstSize), "--burst-every", strconv.Itoa(burstSize))
+	if err != nil {
+		return err
+	}
+	m, err := r.serve(nil, "--ttft", "20ms")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.stop() }()
+	var subjects []subject
+	add := func(who string, mode mode, args ...string) {
+		subjects = append(subjects, subject{who, func() error {
+			o, err := r.measureDrift(who, mode, m.url, append(args, "--trace", path)...)
+			if err != nil {
+				return err
+			}
+			ratios, err := burstsOf(o.lines)
+			r.put(who, burstRatio, median(ratios))
+			return err
+		}})
+	}
+	for _, mode := range r.modes() {
+		add(us(mode), mode)
+	}
+	add(us(r.modes()[0])+twoSenders, r.modes()[0], "--lanes", "2")
+	return r.alternate(subjects...)
+}
+
+const burstRatio = "last-drift/writes-before"
+
+// burstsOf finds, for each burst, how many times the drift of the request that left last is of the time that the writes
+// before it took, ascending.
+func burstsOf(lines []line) (ratios []float64, err error) {
+	groups := map[int64][]*line{}
+	for i := range lines {
+		l := &lines[i]
+		if l.SentNS == nil || l.WrittenNS == nil {
+			return nil, fmt.Errorf("request %s of a burst was not sent whole (%s)", l.RequestID, l.Outcome)
+		}
+		groups[l.PlannedNS] = append(groups[l.PlannedNS], l)
+	}
+	for _, g := range groups {
+		slices.SortFunc(g, func(a, b *line) int { return int(*a.SentNS - *b.SentNS) })
+		writes := int64(0)
+		for _, l := range g[:len(g)-1] {
+			writes += *l.WrittenNS - *l.SentNS
+		}
+		if writes > 0 {
+			ratios = append(ratios, float64(*g[len(g)-1].DriftNS)/float64(writes))
+		}
+	}
+	slices.Sort(ratios)
+	return ratios, nil
+}
+
+const (
+	httpsName    = "https/500-constant-20kB"
+	overHTTP     = ", http"
+	overHTTPS    = ", https"
+	windowName   = "window/2000-constant-20kB"
+	allPrebuilt  = ", all prebuilt"
+	quarterBuilt = ", a quarter in memory"
+)
+
+func besideScenarios() []scenario {
+	return []scenario{
+		{httpsName, fmt.Sprintf("%d requests/s of 20 kB over https, the same over http beside it", httpsLoad.rate), runHTTPS},
+		{windowName, "the main load with room for a quarter of its requests, beside all of them prebuilt", runWindow},
+	}
+}
+
+// runHTTPS gives each a mock of its own, so that neither shares the machine with the other's.
+func runHTTPS(r *round) error {
+	ca := filepath.Join(r.work, "ca.pem")
+	return r.twice(httpsLoad, overHTTP, nil, nil, overHTTPS, []string{"--ca-cert", ca}, []string{"--tls-self-signed", "--tls-ca", ca})
+}
+
+func runWindow(r *round) error {
+	quarter := strconv.Itoa(mainLoad.rows(r.lab) * mainLoad.tokens * bytesPerToken / 4)
+	return r.twice(mainLoad, allPrebuilt, nil, nil, quarterBuilt, []string{"--max-memory", quarter}, nil)
+}
+
+// twice replays a load in two ways, each with flags of its own for the client and for its mock.
+func (r *round) twice(l load, one string, ours, mocks []string, other string, ours2, mocks2 []string) error {
+	path, err := l.trace(r)
+	if err != nil {
+		return err
+	}
+	best := r.modes()[0]
+	against := func(suffix string, ours, mocks []string) subject {
+		who := us(best) + suffix
+		return subject{who, func() error {
+			m, err := r.serve(nil, append(slices.Clone(answerLatencies), mocks...)...)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.stop() }()
+			o, err := r.measureDrift(who, best, m.url, append(ours, "--trace", path)...)
+			if err != nil || suffix != quarterBuilt {
+				return err
+			}
+			b := o.BuildAhead
+			if b == nil {
+				return fmt.Errorf("summary.json has no build_ahead: everything was built before the start")
+			}
+			r.put(who, "room/wire", float64(b.WindowBytes)/float64(o.Client.WireBytes))
+			r.put(who, "built-late", float64(b.Late))
+			return nil
+		}}
+	}
+	return r.alternate(against(one, ours, mocks), against(other, ours2, mocks2))
 }

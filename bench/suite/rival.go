@@ -2,19 +2,25 @@ package main
 
 import (
 	"bufio"
-	gobytes "bytes"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
+	"github.com/valyala/fasthttp"
 )
 
 // rivalCommand sends a trace as most load generators do: time.Sleep until the instant, then a goroutine of its own, then
@@ -27,17 +33,11 @@ func rivalName(kind string) string { return "time.Sleep + " + kind }
 
 // rival runs one in a process of its own.
 func (l *lab) rival(kind, url, trace string, args ...string) (*outcome, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	command := []string{l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir}
-	_, used, err := l.finish(nil, append(command, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return readOutcome(dir, used)
+	return l.outcome(func(dir string) error {
+		command := []string{l.self, rivalCommand, "--kind", kind, "--url", url, "--trace", trace, "--output", dir}
+		_, _, err := l.finish(nil, append(command, args...)...)
+		return err
+	})
 }
 
 // client sends one body and returns the stream of the answer, which the caller closes.
@@ -119,7 +119,7 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 		if err != nil {
 			return err
 		}
-		if !gobytes.Contains(text, []byte(`"choices":[{`)) {
+		if !bytes.Contains(text, []byte(`"choices":[{`)) {
 			continue // the usage, the end, an empty line
 		}
 		if sent := sentIn(text); sent > 0 {
@@ -132,7 +132,7 @@ func readStream(stream io.Reader, l *line, clock *sched.Monotonic) error {
 
 // sentIn is the server's stamp in a chunk; 0 = none.
 func sentIn(text []byte) int64 {
-	_, after, found := gobytes.Cut(text, []byte(`"sent_ns":`))
+	_, after, found := bytes.Cut(text, []byte(`"sent_ns":`))
 	if !found {
 		return 0
 	}
@@ -150,7 +150,7 @@ func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
 	var s summary
 	s.Run.MonotonicStartNS = clock.MonotonicStartNS()
 	s.Requests.Planned = int64(len(lines))
-	var out gobytes.Buffer
+	var out bytes.Buffer
 	for i := range lines {
 		if lines[i].Outcome == "ok" && lines[i].Chunks > 0 {
 			s.Requests.OK++
@@ -165,7 +165,7 @@ func writeRival(dir string, lines []line, clock *sched.Monotonic) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "requests.jsonl"), out.Bytes(), 0o644))
+	return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "summary.json"), text, 0o644), os.WriteFile(filepath.Join(dir, "requests.jsonl"), out.Bytes(), 0o644))
 }
 
 // writeChunks writes the log of chunks; without a path, nothing.
@@ -173,7 +173,7 @@ func writeChunks(path string, lines []line) error {
 	if path == "" {
 		return nil
 	}
-	var out gobytes.Buffer
+	var out bytes.Buffer
 	fmt.Fprintln(&out, chunkHead)
 	for row := range lines {
 		for _, c := range lines[row].stamped {
@@ -181,4 +181,102 @@ func writeChunks(path string, lines []line) error {
 		}
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// rivalConnections is more than any load has live at once.
+const rivalConnections = 1 << 16
+
+// fasthttpClient streams answers as fasthttp offers it.
+func fasthttpClient(url string) (client, error) {
+	host, _, ok := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	if !ok {
+		return nil, fmt.Errorf("URL %q has no path", url)
+	}
+	c := &fasthttp.HostClient{Addr: host, MaxConns: rivalConnections, StreamResponseBody: true}
+	return func(body []byte, requestID string) (io.ReadCloser, error) {
+		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+		req.SetRequestURI(url)
+		req.Header.SetMethod(fasthttp.MethodPost)
+		req.Header.SetContentType("application/json")
+		req.Header.Set("X-Request-Id", requestID)
+		req.SetBodyRaw(body)
+		err := c.Do(req, resp)
+		fasthttp.ReleaseRequest(req)
+		s := &fasthttpStream{Reader: resp.BodyStream(), resp: resp}
+		if err == nil && resp.StatusCode() != fasthttp.StatusOK {
+			err = fmt.Errorf("status %d", resp.StatusCode())
+		}
+		if err == nil && s.Reader == nil {
+			s.Reader = bytes.NewReader(resp.Body())
+		}
+		if err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+		return s, nil
+	}, nil
+}
+
+type fasthttpStream struct {
+	io.Reader
+	resp *fasthttp.Response
+}
+
+func (s *fasthttpStream) Close() error {
+	err := s.resp.CloseBodyStream()
+	fasthttp.ReleaseResponse(s.resp)
+	return err
+}
+
+// netHTTPClient is the standard library's, with room for every connection.
+func netHTTPClient(url string) client {
+	c := &http.Client{Transport: &http.Transport{MaxIdleConns: rivalConnections, MaxIdleConnsPerHost: rivalConnections, DisableCompression: true}}
+	return func(body []byte, requestID string) (io.ReadCloser, error) {
+		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Request-Id", requestID)
+		resp, err := c.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			_ = resp.Body.Close()
+			return nil, fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return resp.Body, nil
+	}
+}
+
+// workload is what fastreplay sends for a trace with --model mock and no other flag about requests, for rivals to send.
+type workload struct {
+	path      string
+	releaseNS []int64
+	bodies    [][]byte
+}
+
+func openWorkload(path string, stream bool) (*workload, error) {
+	t, err := trace.Open(path, trace.Options{})
+	if err != nil {
+		return nil, err
+	}
+	source, err := prompt.NewTokenIDs(0, prompt.BuiltInIDs())
+	if err != nil {
+		return nil, err
+	}
+	backend, err := api.New("completions", api.Options{Model: "mock", Stream: stream, ForceOutput: true, TokenIDs: true})
+	if err != nil {
+		return nil, err
+	}
+	w := &workload{path: backend.Path(), releaseNS: t.ArrivalNS}
+	for i := range t.Len() {
+		spec := prompt.Spec{Blocks: t.Blocks(i), BlockTokens: t.BlockTokens, Tokens: int(t.InputTokens[i]), Unique: uint64(t.Row[i])}
+		output := int(t.OutputTokens[i])
+		body := make([]byte, 0, backend.Size(source.Size(spec), output))
+		body = source.Append(backend.AppendPrefix(body), spec)
+		w.bodies = append(w.bodies, backend.AppendSuffix(body, output))
+	}
+	return w, nil
 }
