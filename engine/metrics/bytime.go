@@ -227,15 +227,11 @@ func (c *Collector) inFlight(durationS float64) *float64 {
 	if durationS <= 0 {
 		return nil
 	}
-	return new(seconds(c.timings.flightNS()) / durationS)
-}
-
-// flightNS is how long all requests were in flight, together.
-func (t *timings) flightNS() (sum int64) {
-	t.each(func(k *timing) {
+	sum := int64(0)
+	c.timings.each(func(k *timing) {
 		if k.sent {
 			sum += k.endNS - k.atNS
 		}
 	})
-	return sum
+	return new(seconds(sum) / durationS)
 }

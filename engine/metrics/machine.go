@@ -43,8 +43,8 @@ func whyDrift(s *Summary) string {
 			"raise --max-memory, give the client more cores, or lower the rate",
 		})
 	}
-	causes = append(causes, taken(s)...)
-	causes = append(causes, waited(s, "the sending threads", s.Client.LaneRunQueueS, s.Client.Lanes, "their")...)
+	causes = append(causes, machineCauses(s)...)
+	causes = append(causes, waitCause(s, "the sending threads", s.Client.LaneRunQueueS, s.Client.Lanes, "their")...)
 	if len(causes) == 0 {
 		return "give the client more or idle cores and real-time priority, or lower --scale"
 	}
@@ -53,8 +53,8 @@ func whyDrift(s *Summary) string {
 
 // whyReadLate names what meanwhile kept the client from reading, and the remedies.
 func whyReadLate(s *Summary) string {
-	threads := waited(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")
-	causes := append(taken(s), threads...)
+	threads := waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")
+	causes := append(machineCauses(s), threads...)
 	if len(causes) == 0 {
 		return "give it more cores"
 	}
@@ -72,29 +72,29 @@ func describe(causes []cause) string {
 
 const hostTook = "the host took CPU time away"
 
-// taken names what others took from the client.
-func taken(s *Summary) []cause {
+// machineCauses names what others took from the client.
+func machineCauses(s *Summary) []cause {
 	c := &s.Client
 	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
 	return append(
-		lost(hostTook, c.StolenS, orZero(c.StolenShare), ofCores,
+		causeOf(hostTook, c.StolenS, orZero(c.StolenShare), ofCores,
 			"the machine, not the server; run on one whose CPUs are its own"),
-		lost("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
+		causeOf("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
 			"one core's time", "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it")...)
 }
 
-// waited names that threads waited for a core, by the time of that many cores or threads.
-func waited(s *Summary, who string, seconds *float64, n int, whose string) []cause {
+// waitCause is that threads waited for a core, by the time of that many cores or threads.
+func waitCause(s *Summary, who string, seconds *float64, n int, whose string) []cause {
 	remedy := "give the client more or idle cores and real-time priority, or lower --scale"
 	if s.Client.Realtime {
 		remedy = "give the client more or idle cores, or lower --scale"
 	}
 	share := shareOf(seconds, s.Run.DurationS*float64(max(1, n)))
-	return lost(who+" waited for a core", seconds, share, whose+" time", remedy)
+	return causeOf(who+" waited for a core", seconds, share, whose+" time", remedy)
 }
 
-// lost is a cause that took so many seconds, if that is enough to be named.
-func lost(happened string, seconds *float64, share float64, of, remedy string) []cause {
+// causeOf is a cause that took so many seconds, if that is enough to be named.
+func causeOf(happened string, seconds *float64, share float64, of, remedy string) []cause {
 	if share <= causeShare {
 		return nil
 	}
@@ -106,7 +106,7 @@ func machineNotes(s *Summary) (out []string) {
 	if drift(s) != "" || receiveLag(s) != "" {
 		return nil
 	}
-	for _, c := range taken(s) {
+	for _, c := range machineCauses(s) {
 		tails := "the tail of drift" // the kernel stamps even while we do not run, but late on a stolen core
 		switch k := s.Client.Stamps; {
 		case k == nil || !k.Received:

@@ -229,7 +229,7 @@ func (s *series) merge(o *series) {
 	s.resent += o.resent
 	s.maxWait = max(s.maxWait, o.maxWait)
 	s.tokens.merge(&o.tokens)
-	s.cache.merge(&o.cache)
+	addCounts(s.cache.counts(), o.cache.counts())
 	s.good.merge(&o.good)
 	s.gateway.merge(&o.gateway)
 }
@@ -238,31 +238,27 @@ func (t *tokenCounts) merge(o *tokenCounts) {
 	if t.promptMismatches == 0 {
 		t.mismatchRow, t.mismatchGot, t.mismatchWant = o.mismatchRow, o.mismatchGot, o.mismatchWant
 	}
-	t.prompt += o.prompt
-	t.completion += o.completion
-	t.fromUsage += o.fromUsage
-	t.fromChunks += o.fromChunks
-	t.usageTokens += o.usageTokens
-	t.chunks += o.chunks
-	t.promptMismatches += o.promptMismatches
-	t.cutShort += o.cutShort
-	t.overLong += o.overLong
-	t.atOnce += o.atOnce
-	t.several += o.several
+	addCounts(t.counts(), o.counts())
 }
 
-func (c *cacheCounts) merge(o *cacheCounts) {
-	c.prompt += o.prompt
-	c.promptWithUsage += o.promptWithUsage
-	c.withoutUsage += o.withoutUsage
-	c.expected += o.expected
-	c.reported += o.reported
-	c.reports += o.reports
-	c.ideals += o.ideals
-	c.least += o.least
-	c.most += o.most
-	c.bounds += o.bounds
-	c.aboveRequests += o.aboveRequests
-	c.aboveTokens += o.aboveTokens
-	c.finer += o.finer
+// counts are the numbers that add up over targets.
+func (t *tokenCounts) counts() []*int64 {
+	return []*int64{
+		&t.prompt, &t.completion, &t.fromUsage, &t.fromChunks, &t.usageTokens, &t.chunks,
+		&t.promptMismatches, &t.cutShort, &t.overLong, &t.atOnce, &t.several,
+	}
+}
+
+// counts are the numbers that add up over targets: all of them.
+func (c *cacheCounts) counts() []*int64 {
+	return []*int64{
+		&c.prompt, &c.promptWithUsage, &c.withoutUsage, &c.expected, &c.ideals, &c.least, &c.most, &c.bounds,
+		&c.reported, &c.reports, &c.aboveRequests, &c.aboveTokens, &c.finer,
+	}
+}
+
+func addCounts(to, from []*int64) {
+	for i, n := range from {
+		*to[i] += *n
+	}
 }
