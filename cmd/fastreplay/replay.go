@@ -74,7 +74,7 @@ type replay struct {
 	amplify   *metrics.Amplify // nil where the load is as recorded
 	literals  literals
 	work      *workload.Work
-	recipe    *workload.Recipe
+	builder   *workload.Builder
 	source    prompt.Source
 	tokenizer *tokenizer.Tokenizer // nil where none was given
 	secrets   []http1.Header
@@ -174,11 +174,11 @@ func (r *replay) lay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.recipe = &workload.Recipe{
+	r.builder = &workload.Builder{
 		Backend: backend, Source: r.source, RunID: r.runID,
 		Headers: append(r.ownHeaders(backend), r.secrets...),
 	}
-	if r.work.Images, err = r.recipe.Layout(ctx, r.work); err != nil {
+	if r.work.Images, err = r.builder.Layout(ctx, r.work); err != nil {
 		return err
 	}
 	r.ideal = r.work.IdealHits()
@@ -244,7 +244,7 @@ func (r *replay) checkMemory() error {
 	}
 	if need > allowed.bytes {
 		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
-		if err := r.recipe.Window(r.work, r.work.Images, allowed.bytes); err != nil {
+		if err := r.builder.Window(r.work, r.work.Images, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
@@ -257,9 +257,9 @@ func (r *replay) checkMemory() error {
 func (r *replay) build(ctx context.Context) error {
 	began := time.Now()
 	progress := r.say.watchBuild(r.work.Images.Bytes())
-	window, fill := r.work.Images.WindowBytes(), r.recipe.Fill
+	window, fill := r.work.Images.WindowBytes(), r.builder.Fill
 	if window > 0 {
-		fill = r.recipe.FillWindow
+		fill = r.builder.FillWindow
 	}
 	err := fill(ctx, r.work, r.work.Images, &progress.built)
 	progress.end()
@@ -365,7 +365,7 @@ func (r *replay) descriptorsNeeded() int {
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
-		Backend: r.recipe.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Backend: r.builder.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Lanes: r.o.lanes, LaneCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 		OnSenderDeath: func(why string) { r.say.line("%s: nothing more is sent; what is in flight may end (--grace)", why) },

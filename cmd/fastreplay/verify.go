@@ -42,7 +42,7 @@ func (r *replay) verifyPrompts(ctx context.Context) error {
 	if r.o.prompt == promptTokenIDs {
 		check = countIDs(r.tokenizer.Ordinary())
 	}
-	n, err := r.recipe.Verify(ctx, r.work, r.o.verifyPrompts, check)
+	n, err := r.builder.Verify(ctx, r.work, r.o.verifyPrompts, check)
 	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without --tokenizer", wrong, r.tokenizer.Name())
 	}

@@ -90,11 +90,11 @@ func (h *History) build(s *historyScratch, i int) (image []byte, from int) {
 	l, _ := h.work.Literal(i)
 	size := int(h.work.Images.Size(i)) - len(l.Content) + len(s.messages)
 	l.Content = s.messages
-	s.head = h.recipe.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
+	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
 	image = append(h.images.get(len(s.head)+size), s.head...)
-	image = h.recipe.Backend.AppendLiteral(image, l, int(h.work.Trace.OutputTokens[i]))
+	image = h.builder.Backend.AppendLiteral(image, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
-	s.head = h.recipe.AppendHead(s.head[:0], h.work, i, len(image)-longest)
+	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(image)-longest)
 	from = longest - len(s.head)
 	copy(image[from:], s.head)
 	return image, from

@@ -27,11 +27,11 @@ import (
 // turn is made when the turn before has ended, by whoever ended it, and lies on the heap; if the turn leaves first, it leaves as
 // recorded. A History is for one run; its methods may be called by any goroutine, and by a lane those that say so.
 type History struct {
-	recipe *workload.Recipe
-	work   *workload.Work
-	before []int32       // the turn before each request
-	turns  []historyTurn // by request
-	images bufferPool
+	builder *workload.Builder
+	work    *workload.Work
+	before  []int32       // the turn before each request
+	turns   []historyTurn // by request
+	images  bufferPool
 
 	mu   sync.Mutex
 	free []*historyScratch     // that nobody uses
@@ -79,8 +79,8 @@ const (
 var ErrNoHistory = errors.New("no request carries the answer to an earlier one")
 
 // NewHistory prepares the work's turns. ErrNoHistory: there is none of which that could be said.
-func NewHistory(r *workload.Recipe, w *workload.Work) (*History, error) {
-	h := &History{recipe: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
+func NewHistory(r *workload.Builder, w *workload.Work) (*History, error) {
+	h := &History{builder: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
 	}

@@ -29,7 +29,7 @@ import (
 )
 
 // chatWork is the work of a file of conversations, with images.
-func chatWork(t testing.TB, file string) (*workload.Work, *workload.Recipe) {
+func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	path := filepath.Join(t.TempDir(), "chat.jsonl")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func chatWork(t testing.TB, file string) (*workload.Work, *workload.Recipe) {
 	a := netip.MustParseAddrPort("127.0.0.1:1")
 	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
-	r := &workload.Recipe{Backend: backend, RunID: "a"}
+	r := &workload.Builder{Backend: backend, RunID: "a"}
 	w.Images = workloadtest.Build(t, r, w)
 	return w, r
 }
@@ -92,8 +92,8 @@ func messagesOf(t testing.TB, image []byte) (messages []chatMessage) {
 // nothing is kept in the end.
 func TestHistoryStorm(t *testing.T) {
 	const conversations, turns = 120, 6
-	w, recipe := chatWork(t, chatFile(conversations, turns, 20))
-	h, err := NewHistory(recipe, w)
+	w, builder := chatWork(t, chatFile(conversations, turns, 20))
+	h, err := NewHistory(builder, w)
 	if err != nil || h.Turns() != conversations*(turns-1) {
 		t.Fatalf("%d turns, %v", h.Turns(), err)
 	}
@@ -216,8 +216,8 @@ func TestHistoryRefused(t *testing.T) {
 
 // TestImageAllocatesNothing: the choice of what is sent is made without an allocation.
 func TestImageAllocatesNothing(t *testing.T) {
-	w, recipe := chatWork(t, chatFile(3, 3, 20))
-	h, err := NewHistory(recipe, w)
+	w, builder := chatWork(t, chatFile(3, 3, 20))
+	h, err := NewHistory(builder, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,8 +234,8 @@ func TestImageAllocatesNothing(t *testing.T) {
 func BenchmarkHistoryMake(b *testing.B) {
 	for _, size := range []int{100, 2000, 20000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			w, recipe := chatWork(b, chatFile(1, 10, size))
-			h, err := NewHistory(recipe, w)
+			w, builder := chatWork(b, chatFile(1, 10, size))
+			h, err := NewHistory(builder, w)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -18,7 +18,7 @@ import (
 // TestWarmUpSendsTheFirstSizesAndSharesNothing looks at what a server gets.
 func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 	w := workloadtest.Work(t, 6)
-	recipe := workloadtest.Builder(t, "", "00000000", 0)
+	builder := workloadtest.Builder(t, "", "00000000", 0)
 	var mu sync.Mutex
 	var bodies []string
 	inFlight, peak, refuse := 0, 0, ""
@@ -44,8 +44,8 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 	for i := range w.Targets {
 		w.Targets[i].URL, w.Targets[i].Peers = s.URL, []netip.AddrPort{addr}
 	}
-	b := &Prober{Targets: w.Targets, ConnectTimeout: time.Minute, Timeout: time.Minute, Backend: func(string) (api.Backend, error) { return recipe.Backend, nil }}
-	if err := b.WarmUp(context.Background(), w, recipe.Source, 15, 3, ""); err != nil {
+	b := &Prober{Targets: w.Targets, ConnectTimeout: time.Minute, Timeout: time.Minute, Backend: func(string) (api.Backend, error) { return builder.Backend, nil }}
+	if err := b.WarmUp(context.Background(), w, builder.Source, 15, 3, ""); err != nil {
 		t.Fatal(err)
 	}
 	if len(bodies) != 15 || peak > 3 {
@@ -56,7 +56,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		wanted[w.PromptTokens(i%6)]++
 	}
 	for i := range w.Requests() {
-		ids := string(recipe.Source.Append(nil, workloadtest.Spec(w, i)))
+		ids := string(builder.Source.Append(nil, workloadtest.Spec(w, i)))
 		firsts[strings.SplitN(ids, ",", 9)[0]+","+strings.SplitN(ids, ",", 9)[min(1, strings.Count(ids, ","))]] = true
 	}
 	for _, body := range bodies {
@@ -76,12 +76,12 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 		}
 	}
 	refuse = "no room"
-	if err := b.WarmUp(context.Background(), w, recipe.Source, 4, 0, ""); err == nil || !strings.Contains(err.Error(), "warm-up request") || !strings.Contains(err.Error(), "no room") {
+	if err := b.WarmUp(context.Background(), w, builder.Source, 4, 0, ""); err == nil || !strings.Contains(err.Error(), "warm-up request") || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("error %v, want the server's refusal", err)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := b.WarmUp(ended, w, recipe.Source, 4, 0, ""); err == nil {
+	if err := b.WarmUp(ended, w, builder.Source, 4, 0, ""); err == nil {
 		t.Error("an interrupted warm-up is no error")
 	}
 }

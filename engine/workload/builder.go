@@ -22,8 +22,8 @@ import (
 // method is that of every request: all inference APIs post.
 const method = "POST"
 
-// Recipe is how the request images of a work are made.
-type Recipe struct {
+// Builder is how the request images of a work are made.
+type Builder struct {
 	Backend api.Backend
 	Source  prompt.Source
 	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
@@ -32,7 +32,7 @@ type Recipe struct {
 
 // Layout finds where each image of w goes, and with that the exact memory needed, without building any. A LiteralError is the
 // first row that the backend cannot send.
-func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
+func (r *Builder) Layout(ctx context.Context, w *Work) (*Images, error) {
 	if err := r.checkLiterals(w); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (r *Recipe) Layout(ctx context.Context, w *Work) (*Images, error) {
 }
 
 // Fill builds every image where Layout put it and computes the workload's fingerprint. built counts finished bytes.
-func (r *Recipe) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+func (r *Builder) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
 	var err error
 	if m.arena, err = newArena(m.Bytes()); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Recipe) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int
 }
 
 // fill builds the images of the requests from from up to to, on all processors.
-func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, built *atomic.Int64) error {
+func (r *Builder) fill(ctx context.Context, w *Work, m *Images, from, to int, built *atomic.Int64) error {
 	err := parallel(ctx, to-from, func(a, b int) {
 		for i := from + a; i < from+b; i++ {
 			m.digests[i] = r.build(w, i, m.At(i))
@@ -82,7 +82,7 @@ func (r *Recipe) fill(ctx context.Context, w *Work, m *Images, from, to int, bui
 }
 
 // build writes image i into dst and returns the digest of what it asks.
-func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
+func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
 	bodyAt := len(b)
 	b = r.appendBody(b, w, i)
@@ -93,7 +93,7 @@ func (r *Recipe) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
-func (r *Recipe) digest(path string, body []byte) (d [sha256.Size]byte) {
+func (r *Builder) digest(path string, body []byte) (d [sha256.Size]byte) {
 	h := sha256.New()
 	saltFrom, saltTo := r.Backend.SaltSpan(body)
 	for _, part := range [][]byte{[]byte(method), []byte(path), body[:saltFrom], body[saltTo:]} {
@@ -120,7 +120,7 @@ func fingerprint(w *Work, digests [][sha256.Size]byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-func (r *Recipe) spec(w *Work, i int) prompt.Spec {
+func (r *Builder) spec(w *Work, i int) prompt.Spec {
 	return prompt.Spec{
 		Blocks:      w.Trace.Blocks(i),
 		BlockTokens: w.Trace.BlockTokens,
@@ -130,7 +130,7 @@ func (r *Recipe) spec(w *Work, i int) prompt.Spec {
 }
 
 // AppendHead appends request i's head for a body of so many bytes.
-func (r *Recipe) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
+func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := w.drawnFor(i)
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)
@@ -139,7 +139,7 @@ func (r *Recipe) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 }
 
 // checkLiterals is the LiteralError of the first row that the backend cannot send.
-func (r *Recipe) checkLiterals(w *Work) error {
+func (r *Builder) checkLiterals(w *Work) error {
 	traits := r.Backend.Traits()
 	for i := range w.Requests() {
 		l, _ := w.Literal(i)
@@ -154,7 +154,7 @@ func (r *Recipe) checkLiterals(w *Work) error {
 }
 
 // backend makes the body of a request of which the prompt is made.
-func (r *Recipe) backend(w *Work, i int) api.Backend {
+func (r *Builder) backend(w *Work, i int) api.Backend {
 	if extra := w.Trace.Literal(i).Extra; extra != nil {
 		return r.Backend.With(extra)
 	}
@@ -162,7 +162,7 @@ func (r *Recipe) backend(w *Work, i int) api.Backend {
 }
 
 // bodySize is the exact size of request i's body in bytes.
-func (r *Recipe) bodySize(w *Work, i int) int {
+func (r *Builder) bodySize(w *Work, i int) int {
 	output := int(w.Trace.OutputTokens[i])
 	if l, ok := w.Literal(i); ok {
 		return r.Backend.LiteralSize(l, output)
@@ -171,7 +171,7 @@ func (r *Recipe) bodySize(w *Work, i int) int {
 }
 
 // appendBody appends request i's body.
-func (r *Recipe) appendBody(dst []byte, w *Work, i int) []byte {
+func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
 	output := int(w.Trace.OutputTokens[i])
 	if l, ok := w.Literal(i); ok {
 		return r.Backend.AppendLiteral(dst, l, output)
@@ -199,7 +199,7 @@ func (e *PromptError) Error() string {
 // Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; literals are left out), in parallel and
 // as they stand in the images. count is given a prompt as it lies in the body and is called by many goroutines. It returns
 // how many were counted. The error is the PromptError of the first row of them that differs.
-func (r *Recipe) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
+func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
 	if n < 0 || n > w.Requests() {
 		n = w.Requests()
 	}

@@ -88,13 +88,13 @@ func TestClip(t *testing.T) {
 // TestLeaveOut: those that are left keep their rows and instants; each that is left out has a record with an id of its own.
 func TestLeaveOut(t *testing.T) {
 	w := workloadtest.Work(t, 20)
-	recipe := workloadtest.Builder(t, "", "00000000", 0)
+	builder := workloadtest.Builder(t, "", "00000000", 0)
 	list := []int32{0, 7, 19}
-	gone := w.LeaveOut(list, "00000000", recipe.Backend, "too long")
+	gone := w.LeaveOut(list, "00000000", builder.Backend, "too long")
 	if w.Requests() != 17 || w.Trace.Len() != 17 || w.Trace.Row[0] != 1 || w.Trace.Row[6] != 8 || w.Plan.ReleaseNS[0] != 10e6 {
 		t.Errorf("%d requests, rows %v, instants %v", w.Requests(), w.Trace.Row, w.Plan.ReleaseNS)
 	}
-	all := append(w.Records("00000000", workload.IdealHits{Least: make([]int64, 17), Most: make([]int64, 17)}, recipe.Backend), gone...)
+	all := append(w.Records("00000000", workload.IdealHits{Least: make([]int64, 17), Most: make([]int64, 17)}, builder.Backend), gone...)
 	rows, ids := map[int64]bool{}, map[string]bool{}
 	for i := range all {
 		rows[all[i].Row], ids[all[i].RequestID] = true, true

@@ -17,7 +17,7 @@ type window struct {
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
 	written []atomic.Bool // image i is not needed any more
 	kept    int           // images before this one are not needed; the builder's own
-	recipe  *Recipe
+	builder *Builder
 }
 
 // WindowBytes is the room for images at a time; 0 where all fit into memory.
@@ -36,12 +36,12 @@ const (
 )
 
 // Window prepares m for at most limit bytes of images at a time, in place of Fill's room for all of them.
-func (r *Recipe) Window(w *Work, m *Images, limit int64) error {
+func (r *Builder) Window(w *Work, m *Images, limit int64) error {
 	if limit < leastWindows*int64(m.largest) {
 		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastWindows)
 	}
 	n := w.Requests()
-	v := &window{recipe: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
+	v := &window{builder: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
 	var at int64 // in the endless ring
 	for i := range n {
 		size := m.Size(i)
@@ -82,7 +82,7 @@ func (v *window) room(m *Images, needed func(i int) bool) int {
 }
 
 // FillWindow builds what fits before the start.
-func (r *Recipe) FillWindow(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
 	for {
 		from := m.Built()
 		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
@@ -102,13 +102,13 @@ func (m *Images) BuildMore(ctx context.Context, w *Work, needed func(i int) bool
 	if to == from {
 		return from, nil
 	}
-	return to, m.window.recipe.fill(ctx, w, m, from, to, built)
+	return to, m.window.builder.fill(ctx, w, m, from, to, built)
 }
 
 // DigestRest finds out what the images had in them that were never built in the window, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.
 func (m *Images) DigestRest(w *Work) {
-	r, from := m.window.recipe, m.Built()
+	r, from := m.window.builder, m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
 		for i := from + a; i < from+b; i++ {
@@ -133,10 +133,10 @@ func (m *Images) Wrote(i int32) {
 }
 
 // Whole is image i of a window as it is or will be written, in memory of its own.
-func (m *Images) Whole(w *Work, i int) []byte { return m.whole(m.window.recipe, w, i) }
+func (m *Images) Whole(w *Work, i int) []byte { return m.whole(m.window.builder, w, i) }
 
 // whole is image i as it is or will be written: the arena's, or with a window one of its own.
-func (m *Images) whole(r *Recipe, w *Work, i int) []byte {
+func (m *Images) whole(r *Builder, w *Work, i int) []byte {
 	if m.window == nil {
 		return m.At(i)
 	}

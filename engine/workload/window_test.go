@@ -18,7 +18,7 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 			m.largest = max(m.largest, int(size))
 			m.offsets = append(m.offsets, m.Bytes()+size)
 		}
-		r := &Recipe{}
+		r := &Builder{}
 		w := &Work{Plan: sched.Plan{Requests: 200}}
 		if err := r.Window(w, m, int64(leastWindows*m.largest)+rng.Int64N(300)); err != nil {
 			t.Fatal(err)
@@ -53,10 +53,10 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 func TestWindowTooSmall(t *testing.T) {
 	m := &Images{offsets: []int64{0, 100}, largest: 100}
 	w := &Work{Plan: sched.Plan{Requests: 1}}
-	if err := new(Recipe).Window(w, m, leastWindows*100-1); err == nil {
+	if err := new(Builder).Window(w, m, leastWindows*100-1); err == nil {
 		t.Error("a window for less than some of the largest")
 	}
-	if err := new(Recipe).Window(w, m, leastWindows*100); err != nil {
+	if err := new(Builder).Window(w, m, leastWindows*100); err != nil {
 		t.Error(err)
 	}
 	_ = m.Free()

@@ -45,7 +45,7 @@ func Work(t testing.TB, n int) *workload.Work {
 }
 
 // Builder makes token ids for completions.
-func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Recipe {
+func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Builder {
 	backend, err := api.New("completions", api.Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true, CacheSalt: salt})
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +54,11 @@ func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Recipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &workload.Recipe{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
+	return &workload.Builder{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
 }
 
 // Build lays out and builds the images of w, which go when the test ends.
-func Build(t testing.TB, r *workload.Recipe, w *workload.Work) *workload.Images {
+func Build(t testing.TB, r *workload.Builder, w *workload.Work) *workload.Images {
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)
