@@ -112,7 +112,7 @@ func (r *replay) carryHistory() (err error) {
 	if r.o.sessions.past == historyRecorded {
 		return nil
 	}
-	if r.history, err = history.NewHistory(r.builder, r.work); err != nil {
+	if r.history, err = history.New(r.builder, r.work); err != nil {
 		return fmt.Errorf("--history %s: %w", historyLive, err)
 	}
 	r.say.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(r.history.Turns()), "follow-up turn"))

@@ -75,11 +75,11 @@ const (
 	formLive
 )
 
-// ErrNoHistory is wrapped by NewHistory's error.
-var ErrNoHistory = errors.New("no request carries the answer to an earlier one")
+// ErrNone is wrapped by New's error.
+var ErrNone = errors.New("no request carries the answer to an earlier one")
 
-// NewHistory prepares the work's turns. ErrNoHistory: there is none of which that could be said.
-func NewHistory(r *workload.Builder, w *workload.Work) (*History, error) {
+// New prepares the work's turns. ErrNone: there is none of which that could be said.
+func New(r *workload.Builder, w *workload.Work) (*History, error) {
 	h := &History{builder: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
 	for i := range h.turns {
 		h.turns[i].place.Of, h.turns[i].first, h.turns[i].next = trace.NoTurn, trace.NoTurn, trace.NoTurn
@@ -97,7 +97,7 @@ func NewHistory(r *workload.Builder, w *workload.Work) (*History, error) {
 		h.each(int32(i), func(j int32) { h.turns[j].needed.Add(1) })
 	}
 	if h.Turns() == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoHistory, h.whyNone())
+		return nil, fmt.Errorf("%w: %s", ErrNone, h.whyNone())
 	}
 	h.warm()
 	return h, nil

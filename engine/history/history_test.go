@@ -93,7 +93,7 @@ func messagesOf(t testing.TB, image []byte) (messages []chatMessage) {
 func TestHistoryStorm(t *testing.T) {
 	const conversations, turns = 120, 6
 	w, builder := chatWork(t, chatFile(conversations, turns, 20))
-	h, err := NewHistory(builder, w)
+	h, err := New(builder, w)
 	if err != nil || h.Turns() != conversations*(turns-1) {
 		t.Fatalf("%d turns, %v", h.Turns(), err)
 	}
@@ -208,7 +208,7 @@ func TestHistoryRefused(t *testing.T) {
 		call: "calls of tools",
 	} {
 		w, r := chatWork(t, file)
-		if _, err := NewHistory(r, w); !errors.Is(err, ErrNoHistory) || !strings.Contains(err.Error(), why) {
+		if _, err := New(r, w); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", file, err, why)
 		}
 	}
@@ -217,7 +217,7 @@ func TestHistoryRefused(t *testing.T) {
 // TestImageAllocatesNothing: the choice of what is sent is made without an allocation.
 func TestImageAllocatesNothing(t *testing.T) {
 	w, builder := chatWork(t, chatFile(3, 3, 20))
-	h, err := NewHistory(builder, w)
+	h, err := New(builder, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func BenchmarkHistoryMake(b *testing.B) {
 	for _, size := range []int{100, 2000, 20000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			w, builder := chatWork(b, chatFile(1, 10, size))
-			h, err := NewHistory(builder, w)
+			h, err := New(builder, w)
 			if err != nil {
 				b.Fatal(err)
 			}
