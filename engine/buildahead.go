@@ -13,7 +13,7 @@ import (
 // windowTick is how often a builder without room looks for it.
 const windowTick = 2 * time.Millisecond
 
-// batch ends before image to; its images were all there at atNS.
+// batch ends before request to; its requests were all there at atNS.
 type batch struct {
 	to   int
 	atNS int64
@@ -21,13 +21,13 @@ type batch struct {
 
 // buildAhead builds the rest during the run, until all are built or ctx ends.
 func (r *Run) buildAhead(ctx context.Context) {
-	m := r.work.Images
+	m := r.work.Prebuilt
 	var built atomic.Int64
 	tick := time.NewTicker(windowTick)
 	defer tick.Stop()
 	r.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
 	for from := m.Built(); from < r.work.Requests(); from = m.Built() {
-		to, err := m.BuildMore(ctx, r.work, r.needsImage, &built)
+		to, err := m.BuildMore(ctx, r.work, r.needsBytes, &built)
 		if err != nil {
 			r.endBuilding()
 			return
@@ -45,20 +45,20 @@ func (r *Run) buildAhead(ctx context.Context) {
 	}
 }
 
-// endBuilding gives up the images that have not been built: none of them was there before now.
+// endBuilding gives up the requests that have not been built: none of them was there before now.
 func (r *Run) endBuilding() {
 	r.batches = append(r.batches, batch{r.work.Requests(), r.clock.Now()})
 	if !r.stop.Load() { // else not all were sent
-		r.work.Images.DigestRest(r.work)
+		r.work.Prebuilt.DigestRest(r.work)
 	}
 }
 
-// BuiltAhead is how building during the run went; nil where all images fit into memory. Call it after Do.
+// BuiltAhead is how building during the run went; nil where all requests fit into memory. Call it after Do.
 func (r *Run) BuiltAhead() *metrics.BuildAhead {
-	if !r.work.Images.Windowed() {
+	if !r.work.Prebuilt.Windowed() {
 		return nil
 	}
-	found := &metrics.BuildAhead{WindowBytes: r.work.Images.WindowBytes()}
+	found := &metrics.BuildAhead{WindowBytes: r.work.Prebuilt.WindowBytes()}
 	least, i := int64(math.MaxInt64), r.batches[0].to
 	for _, b := range r.batches[1:] {
 		for ; i < b.to; i++ {
@@ -82,23 +82,23 @@ func (r *Run) BuiltAhead() *metrics.BuildAhead {
 // releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
 func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
 
-// needsImage tells whether the arena must still hold image i.
-func (r *Run) needsImage(i int) bool {
-	if r.work.Images.Written(i) {
+// needsBytes tells whether the arena must still hold request i.
+func (r *Run) needsBytes(i int) bool {
+	if r.work.Prebuilt.Written(i) {
 		return false
 	}
 	return r.remote == nil || r.remote.shots[i].state.Load() != shotWhole
 }
 
-// image is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready
+// bytesOf is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready
 // in time. A late or repeated request gets bytes of its own where the arena's may be gone.
-func (r *Run) image(i int32, fresh bool) []byte {
-	if b := r.cfg.History.Image(i); b != nil {
+func (r *Run) bytesOf(i int32, fresh bool) []byte {
+	if b := r.cfg.History.Bytes(i); b != nil {
 		return b
 	}
-	if fresh && r.work.Images.Windowed() {
-		r.work.Images.Wrote(i)
-		return r.work.Images.Whole(r.work, int(i))
+	if fresh && r.work.Prebuilt.Windowed() {
+		r.work.Prebuilt.Wrote(i)
+		return r.work.Prebuilt.Whole(r.work, int(i))
 	}
-	return r.work.Images.At(int(i))
+	return r.work.Prebuilt.At(int(i))
 }

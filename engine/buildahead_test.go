@@ -23,7 +23,7 @@ func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameB
 func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	const n = 2000
 	w, s := equalWork(t, n, openPlan)
-	whole := w.Images
+	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
@@ -39,7 +39,7 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
 		t.Fatal("the window holds other images than the first")
 	}
-	w.Images = m
+	w.Prebuilt = m
 	var wrong atomic.Int64
 	s.handle = func(_ int64, c net.Conn) {
 		defer func() { _ = c.Close() }()
@@ -110,7 +110,7 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &workload.Work{Images: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
+		r := &Run{work: &workload.Work{Prebuilt: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
 		for i := range r.records {
 			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
@@ -129,7 +129,7 @@ func TestBuiltAhead(t *testing.T) {
 			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
 		}
 	}
-	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Images: m}}).BuiltAhead() != nil {
+	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).BuiltAhead() != nil {
 		t.Error("without a window nothing is built during the run")
 	}
 }

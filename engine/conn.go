@@ -116,7 +116,7 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 func (c *conn) write(i int32) {
 	r := c.run
 	rec := &r.records[i]
-	all, err := c.sock.Send(r.image(i, c.fresh))
+	all, err := c.sock.Send(r.bytesOf(i, c.fresh))
 	if c.sock.SentNS() != wire.NotYet {
 		rec.SentNS = c.sock.SentNS()
 		rec.ConnWaitNS = c.waited(rec.SentNS)
@@ -126,12 +126,12 @@ func (c *conn) write(i int32) {
 	switch {
 	case err != nil:
 		c.writeErr = err
-		r.work.Images.Wrote(i)
+		r.work.Prebuilt.Wrote(i)
 		c.endSide()
 	case all:
 		r.wholeWrites.Add(1)
 		rec.WrittenNS = r.clock.Now()
-		r.work.Images.Wrote(i)
+		r.work.Prebuilt.Wrote(i)
 		c.endSide()
 	default:
 		r.partialWrites.Add(1)
@@ -164,7 +164,7 @@ func (c *conn) flush() {
 	if c.writeErr == nil {
 		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
 	}
-	c.run.work.Images.Wrote(c.request.Load())
+	c.run.work.Prebuilt.Wrote(c.request.Load())
 	c.endSide()
 }
 

@@ -166,7 +166,7 @@ func (r *Run) addPeers() {
 	room := max(1, min(mostPerPeer, (r.cfg.Descriptors-descriptorsKept)/total))
 	r.table = make([]atomic.Pointer[conn], total*room)
 	base, sendBuffer := 0, 0
-	if largest := r.work.Images.Largest(); largest > systemSendBuffer {
+	if largest := r.work.Prebuilt.Largest(); largest > systemSendBuffer {
 		sendBuffer = largest
 	}
 	for ti, t := range r.work.Targets {
@@ -214,7 +214,7 @@ func (r *Run) Do() error {
 	helpers.Go(func() { r.watch(halt, collector) })
 	helpers.Go(func() { r.keeper.keep(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
-	if r.work.Images.Windowed() {
+	if r.work.Prebuilt.Windowed() {
 		helpers.Go(func() { r.buildAhead(building) })
 	}
 	recorded := make(chan struct{})
@@ -310,7 +310,7 @@ func (r *Run) resend(i int32, c *conn) {
 
 // finish hands a final record to the recorder, and lets the pacer release what has waited for it.
 func (r *Run) finish(i int32) {
-	r.work.Images.Wrote(i)
+	r.work.Prebuilt.Wrote(i)
 	if r.balance != nil && r.placed(i) {
 		r.peerOf(i).ended(r.records[i].Outcome)
 	}

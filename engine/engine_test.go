@@ -149,8 +149,8 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 	r := workloadtest.Builder(t, "", "a", 1)
-	w.Images = workloadtest.Build(t, r, w)
-	s := &server{Listener: ln, request: w.Images.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}
+	w.Prebuilt = workloadtest.Build(t, r, w)
+	s := &server{Listener: ln, request: w.Prebuilt.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}
 	return w, s
 }
 
@@ -192,7 +192,7 @@ func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane laneKind) {
 	}
 	seen := map[int64]bool{}
 	for _, r := range k.records {
-		if seen[r.Row] || r.Outcome != record.OK || r.Chunks != 16 || r.PromptTokens != 64 || r.BytesSent != int64(len(w.Images.At(0))) {
+		if seen[r.Row] || r.Outcome != record.OK || r.Chunks != 16 || r.PromptTokens != 64 || r.BytesSent != int64(len(w.Prebuilt.At(0))) {
 			t.Fatalf("record %+v", r)
 		}
 		seen[r.Row] = true

@@ -256,7 +256,7 @@ func TestUnread(t *testing.T) {
 		c.carry(0, opening, r.clock.Now())
 		c.state.Store(busy)
 		send := func() {
-			if _, err := c.sock.Send(r.image(0, true)); err != nil {
+			if _, err := c.sock.Send(r.bytesOf(0, true)); err != nil {
 				t.Error(err)
 			}
 		}

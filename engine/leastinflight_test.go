@@ -99,7 +99,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 		w.Targets = append(w.Targets, workload.Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Peers: []netip.AddrPort{addr}})
 	}
 	w.Places = route.RoundRobin(n, w.Routing.Targets)
-	w.Images = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), w)
+	w.Prebuilt = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), w)
 	return w
 }
 
@@ -196,8 +196,8 @@ func TestBalanceInAWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Free() })
-	whole := w.Images
-	w.Images = m
+	whole := w.Prebuilt
+	w.Prebuilt = m
 	for _, rec := range replayBalanced(t, w, 3, servers) {
 		if rec.Outcome != record.OK {
 			t.Fatalf("%+v", rec)
@@ -304,7 +304,7 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	i := int32(0)
 	if n := testing.AllocsPerRun(200, func() {
 		p := r.place(i)
-		w.Images.Aim(i, p.target)
+		w.Prebuilt.Aim(i, p.target)
 		p.ended(record.OK)
 		i++
 	}); n != 0 {

@@ -93,11 +93,11 @@ func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.place(i)
 	p.fired.Add(1)
-	if !r.work.Images.Ready(int(i)) {
+	if !r.work.Prebuilt.Ready(int(i)) {
 		r.sendLate(i, p)
 		return
 	}
-	r.work.Images.Aim(i, p.target)
+	r.work.Prebuilt.Aim(i, p.target)
 	for {
 		c := p.take()
 		if c == nil {
@@ -113,7 +113,7 @@ func (r *Run) send(i int32, plannedNS int64) {
 // sendLate sends request i, for which no connection or no image is ready, on a connection that a worker dials for it.
 func (r *Run) sendLate(i int32, p *peer) {
 	wanted := r.clock.Now()
-	unbuilt := !r.work.Images.Ready(int(i))
+	unbuilt := !r.work.Prebuilt.Ready(int(i))
 	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
 }
 

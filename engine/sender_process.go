@@ -71,7 +71,7 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Images.MappedBytes())*mapPerByte))
+	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Prebuilt.MappedBytes())*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *laneProcess) fill(places int) {
 	r := l.run
 	b := l.board
 	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Images.MappedBytes(), places: int64(places),
+		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -98,7 +98,7 @@ func (l *laneProcess) fill(places int) {
 	for i := range l.shots {
 		s := &l.shots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
-		s.offset, s.size = r.work.Images.Offset(i), r.work.Images.Size(i)
+		s.offset, s.size = r.work.Prebuilt.Offset(i), r.work.Prebuilt.Size(i)
 	}
 }
 
@@ -203,7 +203,7 @@ func (l *laneProcess) armOne(i int32) {
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Images.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.EncryptedSize(l.run.work.Images.Size(int(i))), l.isStaged) {
+	if !l.run.work.Prebuilt.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.EncryptedSize(l.run.work.Prebuilt.Size(int(i))), l.isStaged) {
 		l.again = append(l.again, i)
 		return
 	}
@@ -228,7 +228,7 @@ func (l *laneProcess) armOne(i int32) {
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
 func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
 	var err error
-	if l.sealed, err = c.sock.Encrypt(l.sealed[:0], l.run.image(i, false)); err != nil {
+	if l.sealed, err = c.sock.Encrypt(l.sealed[:0], l.run.bytesOf(i, false)); err != nil {
 		return false
 	}
 	s.offset, s.size = ^l.stage.put(i, l.sealed), int64(len(l.sealed))
@@ -250,7 +250,7 @@ func (l *laneProcess) bytesOf(i int32) []byte {
 	if s := &l.shots[i]; s.offset < 0 {
 		return l.stage.bytes[^s.offset:][:s.size]
 	}
-	return l.run.work.Images.At(int(i))
+	return l.run.work.Prebuilt.At(int(i))
 }
 
 // rearm is told that the connection claimed for request i died before its instant.
@@ -416,7 +416,7 @@ func errNoLane(w *workload.Work, h *history.History) error {
 	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}
-	if w.Images.File() == nil {
+	if w.Prebuilt.File() == nil {
 		return errors.New("this system has no memory for processes to share")
 	}
 	return nil

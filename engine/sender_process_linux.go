@@ -22,9 +22,9 @@ func (l *laneProcess) spawn(command []string, places int) error {
 	defer func() { _ = file.Close() }()
 	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
 	l.fill(places)
-	files := []*os.File{file, l.run.work.Images.File(), nil}
+	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
-		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", stageSize(l.run.work.Images.Largest()))
+		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", stageSize(l.run.work.Prebuilt.Largest()))
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}

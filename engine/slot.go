@@ -206,7 +206,7 @@ func (c *conn) settleShot(i int32) {
 		c.run.wholeWrites.Add(1)
 		c.took(i, s)
 		c.run.records[i].WrittenNS = s.writtenNS
-		c.run.work.Images.Wrote(i)
+		c.run.work.Prebuilt.Wrote(i)
 		c.endSide()
 	}
 }
@@ -226,7 +226,7 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 	c.took(i, s)
 	if failed {
 		c.writeErr = syscall.Errno(s.errno)
-		c.run.work.Images.Wrote(i)
+		c.run.work.Prebuilt.Wrote(i)
 		c.endSide()
 		return
 	}

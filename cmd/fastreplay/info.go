@@ -24,7 +24,7 @@ func (r *replay) info(f engine.Facts) metrics.Summary {
 		Workload: r.workloadInfo(f),
 		Client: metrics.Client{
 			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: f.Lanes, LaneProcess: f.LaneProcess, Realtime: f.Placement.FIFO,
-			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Images.Bytes(),
+			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Prebuilt.Bytes(),
 			Stamps: &f.Stamps.Stamps, ReceiveLagUS: f.Stamps.Lag.Percentiles(1e3),
 		},
 		Requests:    metrics.Requests{Planned: int64(r.work.Requests()+len(r.leftOut)) - f.Skipped},
@@ -51,7 +51,7 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 	t, n, out := r.trace, r.work.Requests()-int(f.Skipped), f.LeftOut
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Images.Fingerprint(r.work),
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Prebuilt.Fingerprint(r.work),
 		Context: r.workload.Context, LeftOut: r.workload.LeftOut, Clipped: r.workload.Clipped, ClippedOff: r.workload.ClippedOff,
 	}
 	for i := range r.work.Requests() {

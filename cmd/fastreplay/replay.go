@@ -122,8 +122,8 @@ func errInterrupted() error {
 }
 
 func (r *replay) cleanUp() {
-	if r.work != nil && r.work.Images != nil {
-		_ = r.work.Images.Free()
+	if r.work != nil && r.work.Prebuilt != nil {
+		_ = r.work.Prebuilt.Free()
 	}
 	if r.mock != nil {
 		r.mock.stop()
@@ -178,7 +178,7 @@ func (r *replay) lay(ctx context.Context) error {
 		Backend: backend, Source: r.source, RunID: r.runID,
 		Headers: append(r.ownHeaders(backend), r.secrets...),
 	}
-	if r.work.Images, err = r.builder.Layout(ctx, r.work); err != nil {
+	if r.work.Prebuilt, err = r.builder.Layout(ctx, r.work); err != nil {
 		return err
 	}
 	r.ideal = r.work.IdealHits()
@@ -232,7 +232,7 @@ func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
 }
 
 func (r *replay) checkMemory() error {
-	need := r.work.Images.Bytes()
+	need := r.work.Prebuilt.Bytes()
 	kept := r.kept()
 	allowed, err := r.o.allowance(kept)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *replay) checkMemory() error {
 	}
 	if need > allowed.bytes {
 		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
-		if err := r.builder.Window(r.work, r.work.Images, allowed.bytes); err != nil {
+		if err := r.builder.Window(r.work, r.work.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
@@ -256,12 +256,12 @@ func (r *replay) checkMemory() error {
 // build makes every request's bytes.
 func (r *replay) build(ctx context.Context) error {
 	began := time.Now()
-	progress := r.say.watchBuild(r.work.Images.Bytes())
-	window, fill := r.work.Images.WindowBytes(), r.builder.Fill
+	progress := r.say.watchBuild(r.work.Prebuilt.Bytes())
+	window, fill := r.work.Prebuilt.WindowBytes(), r.builder.Fill
 	if window > 0 {
 		fill = r.builder.FillWindow
 	}
-	err := fill(ctx, r.work, r.work.Images, &progress.built)
+	err := fill(ctx, r.work, r.work.Prebuilt, &progress.built)
 	progress.end()
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (r *replay) build(ctx context.Context) error {
 		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(window), took)
 		return nil
 	}
-	r.say.line("built: %s in %s, fingerprint %s", format.Bytes(r.work.Images.Bytes()), took, r.work.Images.Fingerprint(r.work))
+	r.say.line("built: %s in %s, fingerprint %s", format.Bytes(r.work.Prebuilt.Bytes()), took, r.work.Prebuilt.Fingerprint(r.work))
 	return nil
 }
 
@@ -421,7 +421,7 @@ func (r *replay) describeWork() {
 		r.say.line("      %s", r.o.sessions.words())
 	}
 	r.literals.say(r)
-	r.say.line("      %s on the wire, built in memory; largest request %s", format.Bytes(r.work.Images.Bytes()), format.Bytes(int64(r.work.Images.Largest())))
+	r.say.line("      %s on the wire, built in memory; largest request %s", format.Bytes(r.work.Prebuilt.Bytes()), format.Bytes(int64(r.work.Prebuilt.Largest())))
 	r.describeIdeal()
 	if several > 0 {
 		r.say.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))

@@ -9,7 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// historyScratch is what putting an image together takes.
+// historyScratch is what putting a request together takes.
 type historyScratch struct {
 	chain    []int32 // the turn and those that it goes on from, latest first
 	messages []byte
@@ -19,8 +19,8 @@ type historyScratch struct {
 }
 
 const (
-	// warmImages bounds the memory that is got ready for images, in bytes.
-	warmImages = 64 << 20
+	// warmBytes bounds the memory that is got ready for requests, in bytes.
+	warmBytes = 64 << 20
 	// warmScratch is for as many receivers as end turns at once.
 	warmScratch = 2
 )
@@ -30,10 +30,10 @@ func (h *History) warm() {
 	largest := 1
 	for i := range h.turns {
 		if h.turns[i].place.Of != trace.NoTurn {
-			largest = max(largest, int(h.work.Images.Size(i)))
+			largest = max(largest, int(h.work.Prebuilt.Size(i)))
 		}
 	}
-	h.images.warm(largest, max(1, min(h.Turns(), warmImages/largest)))
+	h.buffers.warm(largest, max(1, min(h.Turns(), warmBytes/largest)))
 	for range warmScratch {
 		s := &historyScratch{messages: make([]byte, 2*largest)}
 		clear(s.messages)
@@ -60,7 +60,7 @@ func (h *History) release(s *historyScratch) {
 	h.free = append(h.free, s)
 }
 
-// make makes the image of request i of the answers that there are, unless it has left.
+// make makes the bytes of request i of the answers that there are, unless it has left.
 func (h *History) make(clock sched.Clock, i int32) {
 	t := &h.turns[i]
 	if t.form.Load() != formOpen {
@@ -72,12 +72,12 @@ func (h *History) make(clock sched.Clock, i int32) {
 	if h.assemble(s, i); s.live == 0 {
 		return
 	}
-	image, from := h.build(s, int(i))
-	t.image, t.from, t.live, t.lack = image, int32(from), s.live, s.lack
+	request, from := h.build(s, int(i))
+	t.bytes, t.from, t.live, t.lack = request, int32(from), s.live, s.lack
 	took := clock.Now() - began
 	if !t.form.CompareAndSwap(formOpen, formLive) { // it has left as recorded in the meantime
-		t.image = nil
-		h.images.put(image)
+		t.bytes = nil
+		h.buffers.put(request)
 		return
 	}
 	h.mu.Lock()
@@ -85,19 +85,19 @@ func (h *History) make(clock sched.Clock, i int32) {
 	h.took.Add(took)
 }
 
-// build makes the image of request i with the messages in scratch, as image[from:]: how long the head is shows when the body is there.
-func (h *History) build(s *historyScratch, i int) (image []byte, from int) {
+// build makes the bytes of request i with the messages in scratch, as request[from:]: how long the head is shows when the body is there.
+func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 	l, _ := h.work.Literal(i)
-	size := int(h.work.Images.Size(i)) - len(l.Content) + len(s.messages)
+	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
 	l.Content = s.messages
 	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
-	image = append(h.images.get(len(s.head)+size), s.head...)
-	image = h.builder.Backend.AppendLiteral(image, l, int(h.work.Trace.OutputTokens[i]))
+	request = append(h.buffers.get(len(s.head)+size), s.head...)
+	request = h.builder.Backend.AppendLiteral(request, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
-	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(image)-longest)
+	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(request)-longest)
 	from = longest - len(s.head)
-	copy(image[from:], s.head)
-	return image, from
+	copy(request[from:], s.head)
+	return request, from
 }
 
 // assemble puts request i's messages together.

@@ -3,7 +3,7 @@
 // It owns the answers that later turns need and the request bytes that are made of them. It does not decide when a turn is sent, and it
 // reads no response: receivers collect an Answer, and the run reports each end of a request.
 //
-// Any goroutine may call a History during a run. Image is called by the senders: it takes no lock and allocates nothing. Ended, called by
+// Any goroutine may call a History during a run. Bytes is called by the senders: it takes no lock and allocates nothing. Ended, called by
 // whoever ends a request, builds request bytes on the Go heap, from buffers that are used again.
 package history
 
@@ -23,7 +23,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The image of such a
+// History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The bytes of such a
 // turn is made when the turn before has ended, by whoever ended it, and lies on the heap; if the turn leaves first, it leaves as
 // recorded. A History is for one run; its methods may be called by any goroutine, and by a lane those that say so.
 type History struct {
@@ -31,11 +31,11 @@ type History struct {
 	work    *workload.Work
 	before  []int32       // the turn before each request
 	turns   []historyTurn // by request
-	images  bufferPool
+	buffers bufferPool
 
 	mu   sync.Mutex
 	free []*historyScratch     // that nobody uses
-	took *metrics.Distribution // making an image, ns
+	took *metrics.Distribution // making a request, ns
 }
 
 // historyTurn is a request as one that is answered, and as one that has the answers to others in it.
@@ -48,7 +48,7 @@ type historyTurn struct {
 	state  atomic.Uint32          // an answerState
 
 	form  atomic.Uint32 // a sentForm
-	image []byte        // made of live answers, once form says so …
+	bytes []byte        // made of live answers, once form says so …
 	from  int32         // … from here on
 	live  int32         // how many are in it …
 	lack  answerState   // … and why the latest of the others is not; answered = there are no others
@@ -144,8 +144,8 @@ func (h *History) each(i int32, f func(j int32)) {
 // Follows tells whether a turn goes on from request i, so that its answer is to be kept.
 func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
-// Image is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
-func (h *History) Image(i int32) []byte {
+// Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
+func (h *History) Bytes(i int32) []byte {
 	if h == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (h *History) Image(i int32) []byte {
 	if t.place.Of == trace.NoTurn || t.form.CompareAndSwap(formOpen, formRecorded) || t.form.Load() == formRecorded {
 		return nil
 	}
-	return t.image[t.from:]
+	return t.bytes[t.from:]
 }
 
 // Answered is told of a reply that has ended.
@@ -176,7 +176,7 @@ func (h *History) Answered(i int32, rec *record.Record, a *Answer) {
 	}
 }
 
-// Ended makes the images of the turns that go on from request i, which has ended, and gives back what only that needed.
+// Ended makes the requests of the turns that go on from request i, which has ended, and gives back what only that needed.
 func (h *History) Ended(clock sched.Clock, i int32) {
 	if h == nil {
 		return
@@ -192,12 +192,12 @@ func (h *History) Ended(clock sched.Clock, i int32) {
 	h.forget(i)
 }
 
-// forget is told that request i is over: neither its image nor what only that had in it is needed any more.
+// forget is told that request i is over: neither its bytes nor what only those had in them are needed any more.
 func (h *History) forget(i int32) {
 	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {
-		h.images.put(t.image)
-		t.image = nil
+		h.buffers.put(t.bytes)
+		t.bytes = nil
 	}
 	h.each(i, func(j int32) {
 		if h.turns[j].needed.Add(-1) == 0 {

@@ -28,7 +28,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// chatWork is the work of a file of conversations, with images.
+// chatWork is the work of a file of conversations, with requests.
 func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	path := filepath.Join(t.TempDir(), "chat.jsonl")
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
@@ -50,7 +50,7 @@ func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
 	r := &workload.Builder{Backend: backend, RunID: "a"}
-	w.Images = workloadtest.Build(t, r, w)
+	w.Prebuilt = workloadtest.Build(t, r, w)
 	return w, r
 }
 
@@ -72,12 +72,12 @@ func chatFile(conversations, turns, bytesEach int) string {
 	return file.String()
 }
 
-// messagesOf reads an image as a server does.
-func messagesOf(t testing.TB, image []byte) (messages []chatMessage) {
-	r := bufio.NewReader(bytes.NewReader(image))
+// messagesOf reads a request as a server does.
+func messagesOf(t testing.TB, request []byte) (messages []chatMessage) {
+	r := bufio.NewReader(bytes.NewReader(request))
 	req, err := http.ReadRequest(r)
 	if err != nil {
-		t.Fatalf("%v: %q", err, image)
+		t.Fatalf("%v: %q", err, request)
 	}
 	text, err := io.ReadAll(req.Body)
 	var body struct{ Messages []chatMessage }
@@ -114,12 +114,12 @@ func TestHistoryStorm(t *testing.T) {
 			if waited {
 				<-ended[before[i]]
 			}
-			image := h.Image(i)
-			live := image != nil
+			request := h.Bytes(i)
+			live := request != nil
 			if !live {
-				image = w.Images.At(int(i))
+				request = w.Prebuilt.At(int(i))
 			}
-			sent := bytes.Clone(image)
+			sent := bytes.Clone(request)
 			n := checkStormy(t, w, i, messagesOf(t, sent))
 			mu.Lock()
 			lives += n
@@ -127,8 +127,8 @@ func TestHistoryStorm(t *testing.T) {
 			for range rng.IntN(20) {
 				runtime.Gosched()
 			}
-			again := h.Image(i)
-			if (again != nil) != live || !bytes.Equal(image, sent) || live && !bytes.Equal(again, sent) {
+			again := h.Bytes(i)
+			if (again != nil) != live || !bytes.Equal(request, sent) || live && !bytes.Equal(again, sent) {
 				t.Errorf("request %d is another one when it is sent again", i)
 			}
 			if waited && !live && h.turns[before[i]].state.Load() == answered {
@@ -154,8 +154,8 @@ func TestHistoryStorm(t *testing.T) {
 		if state := h.turns[i].state.Load(); state != want {
 			t.Fatalf("request %d: state %d, want %d", i, state, want)
 		}
-		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.image != nil || turn.needed.Load() != 0 {
-			t.Fatalf("request %d: an answer %v, an image of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.image), turn.needed.Load())
+		if turn := &h.turns[i]; turn.answer.Load() != nil || turn.bytes != nil || turn.needed.Load() != 0 {
+			t.Fatalf("request %d: an answer %v, a request of %d bytes, needed by %d", i, turn.answer.Load() != nil, len(turn.bytes), turn.needed.Load())
 		}
 	}
 	if lives < w.Requests()/2 {
@@ -165,7 +165,7 @@ func TestHistoryStorm(t *testing.T) {
 
 // checkStormy checks what was sent for request i and returns how many live answers it has.
 func checkStormy(t *testing.T, w *workload.Work, i int32, sent []chatMessage) (lives int) {
-	recorded := messagesOf(t, w.Images.At(int(i)))
+	recorded := messagesOf(t, w.Prebuilt.At(int(i)))
 	var want []chatMessage
 	chain := []int32{}
 	before := w.Trace.TurnsBefore(w.Requests())
@@ -223,14 +223,14 @@ func TestImageAllocatesNothing(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(50, func() {
 		for i := range int32(w.Requests()) {
-			h.Image(i)
+			h.Bytes(i)
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
-// BenchmarkHistoryMake makes the image of the last of 10 turns.
+// BenchmarkHistoryMake makes the bytes of the last of 10 turns.
 func BenchmarkHistoryMake(b *testing.B) {
 	for _, size := range []int{100, 2000, 20000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -253,9 +253,9 @@ func BenchmarkHistoryMake(b *testing.B) {
 					b.Fatal(t.live)
 				}
 				t.form.Store(formOpen)
-				h.images.put(t.image)
+				h.buffers.put(t.bytes)
 			}
-			b.SetBytes(int64(len(h.turns[last].image)))
+			b.SetBytes(int64(len(h.turns[last].bytes)))
 		})
 	}
 }

@@ -14,7 +14,7 @@ type aims struct {
 	gaps    []uint16 // by request: how far behind its place in the arena it begins
 }
 
-// newAims is nil where targets are settled before the images are built.
+// newAims is nil where targets are settled before the requests are built.
 func newAims(w *Work) *aims {
 	if !w.Routing.LeastInFlight {
 		return nil
@@ -32,22 +32,22 @@ func (t *Target) start() []byte {
 	return http1.AppendRequestStart(nil, method, t.Path+t.Query, t.Host)
 }
 
-// write puts the start of a target's requests into an image as it was drawn, and returns where it then begins.
-func (a *aims) write(image []byte, target int) (gap int) {
+// write puts the start of a target's requests into a request as it was drawn, and returns where it then begins.
+func (a *aims) write(raw []byte, target int) (gap int) {
 	gap = a.longest - len(a.starts[target])
-	copy(image[gap:], a.starts[target])
+	copy(raw[gap:], a.starts[target])
 	return gap
 }
 
-// Aim makes image i, which has been built, one for a target, where that was open.
-func (m *Images) Aim(i int32, target int) {
+// Aim makes request i, which has been built, one for a target, where that was open.
+func (m *Requests) Aim(i int32, target int) {
 	if m.aims == nil {
 		return
 	}
 	m.aims.gaps[i] = uint16(m.aims.write(m.arena.bytes[m.Offset(int(i)):], target))
 }
 
-// drawnFor is the target that image i is drawn for.
+// drawnFor is the target that request i is drawn for.
 func (w *Work) drawnFor(i int) *Target {
 	if !w.Routing.LeastInFlight {
 		return &w.Targets[w.Places[i].Target]

@@ -22,7 +22,7 @@ import (
 // method is that of every request: all inference APIs post.
 const method = "POST"
 
-// Builder is how the request images of a work are made.
+// Builder is how the requests of a work are made.
 type Builder struct {
 	Backend api.Backend
 	Source  prompt.Source
@@ -30,14 +30,14 @@ type Builder struct {
 	RunID   string         // first part of every request id
 }
 
-// Layout finds where each image of w goes, and with that the exact memory needed, without building any. A LiteralError is the
+// Layout finds where each request of w goes, and with that the exact memory needed, without building any. A LiteralError is the
 // first row that the backend cannot send.
-func (r *Builder) Layout(ctx context.Context, w *Work) (*Images, error) {
+func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 	if err := r.checkLiterals(w); err != nil {
 		return nil, err
 	}
 	n := w.Requests()
-	m := &Images{arena: &arena{}, offsets: make([]int64, n+1), aims: newAims(w)}
+	m := &Requests{arena: &arena{}, offsets: make([]int64, n+1), aims: newAims(w)}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
@@ -53,8 +53,8 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Images, error) {
 	return m, err
 }
 
-// Fill builds every image where Layout put it and computes the workload's fingerprint. built counts finished bytes.
-func (r *Builder) Fill(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+// Fill builds every request where Layout put it and computes the workload's fingerprint. built counts finished bytes.
+func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	var err error
 	if m.arena, err = newArena(m.Bytes()); err != nil {
 		return err
@@ -67,8 +67,8 @@ func (r *Builder) Fill(ctx context.Context, w *Work, m *Images, built *atomic.In
 	return nil
 }
 
-// fill builds the images of the requests from from up to to, on all processors.
-func (r *Builder) fill(ctx context.Context, w *Work, m *Images, from, to int, built *atomic.Int64) error {
+// fill builds the requests from from up to to, on all processors.
+func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, built *atomic.Int64) error {
 	err := parallel(ctx, to-from, func(a, b int) {
 		for i := from + a; i < from+b; i++ {
 			m.digests[i] = r.build(w, i, m.At(i))
@@ -81,13 +81,13 @@ func (r *Builder) fill(ctx context.Context, w *Work, m *Images, from, to int, bu
 	return err
 }
 
-// build writes image i into dst and returns the digest of what it asks.
+// build writes request i into dst and returns the digest of what it asks.
 func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
 	bodyAt := len(b)
 	b = r.appendBody(b, w, i)
 	if len(b) != len(dst) || &b[0] != &dst[0] {
-		panic(fmt.Sprintf("BUG: image %d has %d bytes, %d were laid out", i, len(b), len(dst)))
+		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
 	return r.digest(w.drawnFor(i).Path, b[bodyAt:])
 }
@@ -197,7 +197,7 @@ func (e *PromptError) Error() string {
 }
 
 // Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; literals are left out), in parallel and
-// as they stand in the images. count is given a prompt as it lies in the body and is called by many goroutines. It returns
+// as they stand in the requests. count is given a prompt as it lies in the body and is called by many goroutines. It returns
 // how many were counted. The error is the PromptError of the first row of them that differs.
 func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
 	if n < 0 || n > w.Requests() {
@@ -213,11 +213,11 @@ func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt 
 				continue
 			}
 			made.Add(1)
-			image, spec := w.Images.whole(r, w, i), r.spec(w, i)
+			raw, spec := w.Prebuilt.whole(r, w, i), r.spec(w, i)
 			size := r.Source.Size(spec)
 			body := r.bodySize(w, i)
 			before := len(r.backend(w, i).AppendPrefix(nil))
-			text := image[len(image)-body+before:][:size]
+			text := raw[len(raw)-body+before:][:size]
 			if got, err := count(text); got != spec.Tokens || err != nil {
 				mu.Lock()
 				wrong = append(wrong, &PromptError{Row: int(w.Trace.Row[i]), Want: spec.Tokens, Got: got, Why: err})

@@ -20,44 +20,44 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestImagesAreRequests reads every image back with net/http and encoding/json.
-func TestImagesAreRequests(t *testing.T) {
+// TestBuiltBytesAreRequests reads every request back with net/http and encoding/json.
+func TestBuiltBytesAreRequests(t *testing.T) {
 	w := workloadtest.Work(t, 300)
 	copy(w.Trace.InputTokens, []int32{1, 2, 3, 4, 5}) // some not longer than the overhead
 	r := workloadtest.Builder(t, "", "run1", 7)
 	m := workloadtest.Build(t, r, w)
 	largest := 0
 	for i := range w.Requests() {
-		image := m.At(i)
-		largest = max(largest, len(image))
-		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(image)))
+		sent := m.At(i)
+		largest = max(largest, len(sent))
+		req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(sent)))
 		if err != nil {
-			t.Fatalf("image %d: %v", i, err)
+			t.Fatalf("request %d: %v", i, err)
 		}
 		raw, err := io.ReadAll(req.Body)
-		if err != nil || int64(len(raw)) != req.ContentLength || !bytes.HasSuffix(image, raw) {
-			t.Fatalf("image %d: %d body bytes, Content-Length %d, %v", i, len(raw), req.ContentLength, err)
+		if err != nil || int64(len(raw)) != req.ContentLength || !bytes.HasSuffix(sent, raw) {
+			t.Fatalf("request %d: %d body bytes, Content-Length %d, %v", i, len(raw), req.ContentLength, err)
 		}
 		target := w.Targets[i%2]
 		if req.Host != target.Host || req.URL.Path != target.Path || req.Method != "POST" || req.Header.Get("Authorization") != "Bearer k" {
-			t.Fatalf("image %d: %s %s to %s", i, req.Method, req.URL, req.Host)
+			t.Fatalf("request %d: %s %s to %s", i, req.Method, req.URL, req.Host)
 		}
 		if got, want := req.Header.Get("X-Request-Id"), fmt.Sprintf("run1-%09d", i); got != want {
-			t.Fatalf("image %d: request id %q, want %q", i, got, want)
+			t.Fatalf("request %d: request id %q, want %q", i, got, want)
 		}
 		var body struct {
 			Prompt    []int
 			MaxTokens int `json:"max_tokens"`
 		}
 		if err := json.Unmarshal(raw, &body); err != nil {
-			t.Fatalf("image %d: %v", i, err)
+			t.Fatalf("request %d: %v", i, err)
 		}
 		input := int(w.Trace.InputTokens[i])
 		if got, want := w.SurplusTokens(i), len(body.Prompt)+3-input; got != want {
-			t.Fatalf("image %d: %d tokens more than recorded, want %d", i, got, want)
+			t.Fatalf("request %d: %d tokens more than recorded, want %d", i, got, want)
 		}
 		if want := max(1, input-w.Overhead.Tokens()); len(body.Prompt) != want || body.MaxTokens != int(w.Trace.OutputTokens[i]) {
-			t.Fatalf("image %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
+			t.Fatalf("request %d: %d prompt tokens and max_tokens %d; want %d and %d", i, len(body.Prompt), body.MaxTokens, want, w.Trace.OutputTokens[i])
 		}
 	}
 	if m.Largest() != largest {
@@ -155,7 +155,7 @@ func BenchmarkFill(b *testing.B) {
 func TestVerify(t *testing.T) {
 	w := workloadtest.Work(t, 200)
 	r := workloadtest.Builder(t, "", "a", 7)
-	w.Images = workloadtest.Build(t, r, w)
+	w.Prebuilt = workloadtest.Build(t, r, w)
 	count := func(prompt []byte) (int, error) { return 1 + bytes.Count(prompt, []byte{','}), nil }
 	for n, want := range map[int]int{0: 0, 1: 1, 64: 64, 199: 199, 200: 200, 1000: 200, -1: 200} {
 		var seen atomic.Int64

@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// window is where images are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
+// window is where requests are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
 // in plan order, as soon as those that stood there before have been written.
 type window struct {
 	bytes   int64
-	places  []int64       // where image i begins in the ring
+	places  []int64       // where request i begins in the ring
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
-	written []atomic.Bool // image i is not needed any more
-	kept    int           // images before this one are not needed; the builder's own
+	written []atomic.Bool // request i is not needed any more
+	kept    int           // requests before this one are not needed; the builder's own
 	builder *Builder
 }
 
-// WindowBytes is the room for images at a time; 0 where all fit into memory.
-func (m *Images) WindowBytes() int64 {
+// WindowBytes is the room for requests at a time; 0 where all fit into memory.
+func (m *Requests) WindowBytes() int64 {
 	if m.window == nil {
 		return 0
 	}
@@ -31,12 +31,12 @@ func (m *Images) WindowBytes() int64 {
 const (
 	// windowBatch is how many bytes are built before they are handed out: some milliseconds' work.
 	windowBatch = 16 << 20
-	// leastWindows of the largest image must fit into the window, so that one is built while others are written.
+	// leastWindows of the largest request must fit into the window, so that one is built while others are written.
 	leastWindows = 8
 )
 
-// Window prepares m for at most limit bytes of images at a time, in place of Fill's room for all of them.
-func (r *Builder) Window(w *Work, m *Images, limit int64) error {
+// Window prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
+func (r *Builder) Window(w *Work, m *Requests, limit int64) error {
 	if limit < leastWindows*int64(m.largest) {
 		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastWindows)
 	}
@@ -59,8 +59,8 @@ func (r *Builder) Window(w *Work, m *Images, limit int64) error {
 	return err
 }
 
-// room is the first request whose image does not fit beside those that are still needed.
-func (v *window) room(m *Images, needed func(i int) bool) int {
+// room is the first request that does not fit beside those that are still needed.
+func (v *window) room(m *Requests, needed func(i int) bool) int {
 	for v.kept < int(m.built.Load()) && !needed(v.kept) {
 		v.kept++
 	}
@@ -82,7 +82,7 @@ func (v *window) room(m *Images, needed func(i int) bool) int {
 }
 
 // FillWindow builds what fits before the start.
-func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Images, built *atomic.Int64) error {
+func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	for {
 		from := m.Built()
 		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
@@ -91,12 +91,12 @@ func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Images, built *ato
 	}
 }
 
-// Built is how many images have been built: those of the first so many requests.
-func (m *Images) Built() int { return int(m.built.Load()) }
+// Built is how many requests have been built: those of the first so many requests.
+func (m *Requests) Built() int { return int(m.built.Load()) }
 
-// BuildMore builds, in a window, some of the next images, which fit beside those that are still needed, and returns how many have been
+// BuildMore builds, in a window, some of the next requests, which fit beside those that are still needed, and returns how many have been
 // built then: as many as before if there is no room. One goroutine may call it at a time.
-func (m *Images) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
+func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
 	from := m.Built()
 	to := m.window.room(m, needed)
 	if to == from {
@@ -105,9 +105,9 @@ func (m *Images) BuildMore(ctx context.Context, w *Work, needed func(i int) bool
 	return to, m.window.builder.fill(ctx, w, m, from, to, built)
 }
 
-// DigestRest finds out what the images had in them that were never built in the window, because the run ended while it was
+// DigestRest finds out what the requests had in them that were never built in the window, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.
-func (m *Images) DigestRest(w *Work) {
+func (m *Requests) DigestRest(w *Work) {
 	r, from := m.window.builder, m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
@@ -119,24 +119,24 @@ func (m *Images) DigestRest(w *Work) {
 	m.built.Store(int64(w.Requests()))
 }
 
-// Windowed tells whether not all images fit into memory, so that each is there only until it was written.
-func (m *Images) Windowed() bool { return m.window != nil }
+// Windowed tells whether not all requests fit into memory, so that each is there only until it was written.
+func (m *Requests) Windowed() bool { return m.window != nil }
 
-// Written tells whether image i, of a window, is not needed in it any more.
-func (m *Images) Written(i int) bool { return m.window.written[i].Load() }
+// Written tells whether request i, of a window, is not needed in it any more.
+func (m *Requests) Written(i int) bool { return m.window.written[i].Load() }
 
-// Wrote is told that image i is not needed in the arena any more.
-func (m *Images) Wrote(i int32) {
+// Wrote is told that request i is not needed in the arena any more.
+func (m *Requests) Wrote(i int32) {
 	if m.window != nil {
 		m.window.written[i].Store(true)
 	}
 }
 
-// Whole is image i of a window as it is or will be written, in memory of its own.
-func (m *Images) Whole(w *Work, i int) []byte { return m.whole(m.window.builder, w, i) }
+// Whole is request i of a window as it is or will be written, in memory of its own.
+func (m *Requests) Whole(w *Work, i int) []byte { return m.whole(m.window.builder, w, i) }
 
-// whole is image i as it is or will be written: the arena's, or with a window one of its own.
-func (m *Images) whole(r *Builder, w *Work, i int) []byte {
+// whole is request i as it is or will be written: the arena's, or with a window one of its own.
+func (m *Requests) whole(r *Builder, w *Work, i int) []byte {
 	if m.window == nil {
 		return m.At(i)
 	}

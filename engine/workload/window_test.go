@@ -7,12 +7,12 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestWindowNeverOverwritesWhatIsNeeded: at every moment the images between the oldest that is needed and the newest that
+// TestWindowNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest that
 // is built lie apart in the ring.
 func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		m := &Images{offsets: []int64{0}}
+		m := &Requests{offsets: []int64{0}}
 		for range 200 {
 			size := 1 + rng.Int64N(100)
 			m.largest = max(m.largest, int(size))
@@ -31,11 +31,11 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 				for j := range i {
 					apart := m.Offset(i)+m.Size(i) <= m.Offset(j) || m.Offset(j)+m.Size(j) <= m.Offset(i)
 					if needed[j] && !apart {
-						t.Fatalf("seed %d: image %d at %d+%d over %d at %d+%d", seed, i, m.Offset(i), m.Size(i), j, m.Offset(j), m.Size(j))
+						t.Fatalf("seed %d: request %d at %d+%d over %d at %d+%d", seed, i, m.Offset(i), m.Size(i), j, m.Offset(j), m.Size(j))
 					}
 				}
 				if m.Offset(i)+m.Size(i) > m.window.bytes {
-					t.Fatalf("seed %d: image %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.window.bytes)
+					t.Fatalf("seed %d: request %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.window.bytes)
 				}
 				needed[i] = true
 			}
@@ -51,7 +51,7 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 }
 
 func TestWindowTooSmall(t *testing.T) {
-	m := &Images{offsets: []int64{0, 100}, largest: 100}
+	m := &Requests{offsets: []int64{0, 100}, largest: 100}
 	w := &Work{Plan: sched.Plan{Requests: 1}}
 	if err := new(Builder).Window(w, m, leastWindows*100-1); err == nil {
 		t.Error("a window for less than some of the largest")

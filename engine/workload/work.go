@@ -3,10 +3,10 @@
 // It parses the targets, routes requests to their addresses, lays out and builds the request bytes, and computes what an ideal prefix
 // cache would have held for each request. It opens no socket and reads no clock.
 //
-// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Images.At, Size, Ready and Wrote
-// are called by the senders between a deadline and its write: they take no lock and allocate nothing. Images.BuildMore is for one
-// goroutine; Images.Aim is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
-// Images.Free; the rest is allocated before the run.
+// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.At, Size, Ready and Wrote
+// are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
+// goroutine; Requests.Aim is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
+// Requests.Free; the rest is allocated before the run.
 package workload
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 // Work is what a run sends where and when: request i of the plan is row i of the trace, goes to Places[i] and leaves as
-// Images.At(i). It is immutable once made, but for what Routing.LeastInFlight leaves open.
+// Prebuilt.At(i). It is immutable once made, but for what Routing.LeastInFlight leaves open.
 type Work struct {
 	Trace    *trace.Trace
 	Plan     sched.Plan
@@ -33,7 +33,7 @@ type Work struct {
 	Overhead Overhead                       // what the servers add to each prompt; taken from its end
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
 	Verbatim *Verbatim                      // what is known of prompts that are there word for word; nil = nothing
-	Images   *Images
+	Prebuilt *Requests
 	Choices  int // answers that the run's extra members ask each request for (api.Choices)
 }
 
@@ -167,7 +167,7 @@ func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	}
 }
 
-// requestIDDigits holds any row of a run; the ids of one run are equally long, so that images are.
+// requestIDDigits holds any row of a run; the ids of one run are equally long, so that requests are.
 const requestIDDigits = 9
 
 func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }

@@ -57,8 +57,8 @@ func Builder(t testing.TB, salt, runID string, seed uint64) *workload.Builder {
 	return &workload.Builder{Backend: backend, Source: source, RunID: runID, Headers: []http1.Header{{Name: "Authorization", Value: "Bearer k"}}}
 }
 
-// Build lays out and builds the images of w, which go when the test ends.
-func Build(t testing.TB, r *workload.Builder, w *workload.Work) *workload.Images {
+// Build lays out and builds the requests of w, which go when the test ends.
+func Build(t testing.TB, r *workload.Builder, w *workload.Work) *workload.Requests {
 	m, err := r.Layout(context.Background(), w)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,106 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/engine/host"
+)
+
+// Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
+type Requests struct {
+	arena   *arena
+	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
+	largest int
+	window  *window // where not all of them fit into memory; nil = they do
+	digests [][sha256.Size]byte
+	aims    *aims        // where requests are told their targets when they leave; nil = the requests name them
+	built   atomic.Int64 // requests before this one have been built
+}
+
+// At is the bytes of request i, valid until Free, or with a window until it was written. It must not be written to.
+func (m *Requests) At(i int) []byte {
+	from, to := m.Offset(i), m.Offset(i)+m.Size(i)
+	if m.aims != nil {
+		from += int64(m.aims.gaps[i])
+	}
+	return m.arena.bytes[from:to:to]
+}
+
+// Offset is where request i begins in the arena.
+func (m *Requests) Offset(i int) int64 {
+	if m.window != nil {
+		return m.window.places[i]
+	}
+	return m.offsets[i]
+}
+
+// Size is the size of request i in bytes.
+func (m *Requests) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
+
+// Ready tells whether request i stands in the arena.
+func (m *Requests) Ready(i int) bool { return m.window == nil || m.built.Load() > int64(i) }
+
+// Bytes is the size of all requests.
+func (m *Requests) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+
+// Fingerprint of the workload, "sha256:…"; "" as long as a request was not built.
+func (m *Requests) Fingerprint(w *Work) string {
+	if m.built.Load() < int64(w.Requests()) {
+		return ""
+	}
+	return fingerprint(w, m.digests)
+}
+
+// MappedBytes is how many bytes of memory the requests have: those of a window, or of all of them.
+func (m *Requests) MappedBytes() int64 { return int64(len(m.arena.bytes)) }
+
+// File is the requests' memory for another process to map; nil where the system has none such.
+func (m *Requests) File() *os.File { return m.arena.file }
+
+// Largest is the size of the largest request in bytes.
+func (m *Requests) Largest() int { return m.largest }
+
+// Free gives the memory back; no request may be used afterwards.
+func (m *Requests) Free() error { return m.arena.free() }
+
+// ErrArena means that the memory for the requests could not be had.
+var ErrArena = errors.New("no memory for the request images")
+
+// arena holds requests outside the Go heap, so that the collector never scans or counts them.
+type arena struct {
+	bytes []byte
+	file  *os.File // the same memory for another process to map; nil where the system has none such
+}
+
+// newArena maps size zeroed bytes; the pages are touched by whoever writes them first.
+func newArena(size int64) (*arena, error) {
+	if size == 0 {
+		return &arena{}, nil
+	}
+	if f, b, err := host.NewSharedMemory("fastreplay-images", size); err == nil {
+		return &arena{bytes: b, file: f}, nil
+	}
+	b, err := host.MapMemory(size)
+	if err != nil {
+		return nil, fmt.Errorf("%w: mapping %d bytes: %w", ErrArena, size, err)
+	}
+	return &arena{bytes: b}, nil
+}
+
+// free unmaps the arena. No slice of it may be used afterwards.
+func (a *arena) free() error {
+	b := a.bytes
+	a.bytes = nil
+	if a.file != nil {
+		_ = a.file.Close()
+		a.file = nil
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return host.UnmapMemory(b)
+}
