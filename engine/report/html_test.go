@@ -64,7 +64,7 @@ func TestHTML(t *testing.T) {
 	for _, want := range []string{
 		"INVALID", "http://b failed from 1.05 s on (10 of 10 requests; most by reset",
 		"Requests by the time of sending", "<title>from 1.00 s: 10 requests, 10 failed</title>", "<title>from 0: 10 requests</title>",
-		"&lt;script&gt;alert", "Requests in the servers, as they report", "KV cache in use", "http://a/metrics", ">100 %<",
+		"&lt;script&gt;alert", "Requests in the servers, by their own metrics", "KV cache in use", "http://a/metrics", ">100 %<",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
