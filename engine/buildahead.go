@@ -10,8 +10,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// windowTick is how often a builder without room looks for it.
-const windowTick = 2 * time.Millisecond
+// ringTick is how often a builder without room looks for it.
+const ringTick = 2 * time.Millisecond
 
 // batch ends before request to; its requests were all there at atNS.
 type batch struct {
@@ -23,7 +23,7 @@ type batch struct {
 func (r *Run) buildAhead(ctx context.Context) {
 	m := r.work.Prebuilt
 	var built atomic.Int64
-	tick := time.NewTicker(windowTick)
+	tick := time.NewTicker(ringTick)
 	defer tick.Stop()
 	r.batches = []batch{{to: m.Built(), atNS: math.MinInt64}}
 	for from := m.Built(); from < r.work.Requests(); from = m.Built() {
@@ -55,10 +55,10 @@ func (r *Run) endBuilding() {
 
 // BuiltAhead is how building during the run went; nil where all requests fit into memory. Call it after Do.
 func (r *Run) BuiltAhead() *metrics.BuildAhead {
-	if !r.work.Prebuilt.Windowed() {
+	if !r.work.Prebuilt.InRing() {
 		return nil
 	}
-	found := &metrics.BuildAhead{WindowBytes: r.work.Prebuilt.WindowBytes()}
+	found := &metrics.BuildAhead{WindowBytes: r.work.Prebuilt.RingBytes()}
 	least, i := int64(math.MaxInt64), r.batches[0].to
 	for _, b := range r.batches[1:] {
 		for ; i < b.to; i++ {
@@ -96,7 +96,7 @@ func (r *Run) bytesOf(i int32, fresh bool) []byte {
 	if b := r.cfg.History.Bytes(i); b != nil {
 		return b
 	}
-	if fresh && r.work.Prebuilt.Windowed() {
+	if fresh && r.work.Prebuilt.InRing() {
 		r.work.Prebuilt.Wrote(i)
 		return r.work.Prebuilt.Whole(r.work, int(i))
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
-// TestWindowSendsTheSameBytes: requests that are built during the run, in a window of a few of them, reach the server byte
+// TestWindowSendsTheSameBytes: requests that are built during the run, in a ring of a few of them, reach the server byte
 // for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
 func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameBytes) }
 
@@ -29,15 +29,15 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Window(w, m, int64(60*m.Largest()+17)); err != nil {
+	if err := r.UseRing(w, m, int64(60*m.Largest()+17)); err != nil {
 		t.Fatal(err)
 	}
 	var built atomic.Int64
-	if err := r.FillWindow(context.Background(), w, m, &built); err != nil {
+	if err := r.FillRing(context.Background(), w, m, &built); err != nil {
 		t.Fatal(err)
 	}
 	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
-		t.Fatal("the window holds other images than the first")
+		t.Fatal("the ring holds other requests than the first")
 	}
 	w.Prebuilt = m
 	var wrong atomic.Int64
@@ -78,7 +78,7 @@ func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
 	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
-	if b := run.BuiltAhead(); b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.WindowBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
+	if b := run.BuiltAhead(); b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
 		t.Errorf("built ahead: %+v", b)
 	}
 }
@@ -93,7 +93,7 @@ func TestBuiltAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := builder.Window(nothing, m, 9); err != nil {
+	if err := builder.UseRing(nothing, m, 9); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -130,6 +130,6 @@ func TestBuiltAhead(t *testing.T) {
 		}
 	}
 	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).BuiltAhead() != nil {
-		t.Error("without a window nothing is built during the run")
+		t.Error("without a ring nothing is built during the run")
 	}
 }

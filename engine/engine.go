@@ -101,7 +101,7 @@ type Run struct {
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
 	lags lagTotal
 
-	batches []batch // with a window of images: what was built before the run, and each time during it; the builder's own
+	batches []batch // with a ring of requests: what was built before the run, and each time during it; the builder's own
 
 	placement     sched.Placement
 	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
@@ -214,7 +214,7 @@ func (r *Run) Do() error {
 	helpers.Go(func() { r.watch(halt, collector) })
 	helpers.Go(func() { r.keeper.keep(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
-	if r.work.Prebuilt.Windowed() {
+	if r.work.Prebuilt.InRing() {
 		helpers.Go(func() { r.buildAhead(building) })
 	}
 	recorded := make(chan struct{})

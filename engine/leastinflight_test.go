@@ -188,11 +188,11 @@ func TestBalanceInAWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Window(w, m, int64(20*m.Largest())); err != nil {
+	if err := r.UseRing(w, m, int64(20*m.Largest())); err != nil {
 		t.Fatal(err)
 	}
 	var built atomic.Int64
-	if err := r.FillWindow(context.Background(), w, m, &built); err != nil {
+	if err := r.FillRing(context.Background(), w, m, &built); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Free() })

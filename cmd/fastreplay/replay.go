@@ -244,7 +244,7 @@ func (r *replay) checkMemory() error {
 	}
 	if need > allowed.bytes {
 		r.say.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
-		if err := r.builder.Window(r.work, r.work.Prebuilt, allowed.bytes); err != nil {
+		if err := r.builder.UseRing(r.work, r.work.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
@@ -257,9 +257,9 @@ func (r *replay) checkMemory() error {
 func (r *replay) build(ctx context.Context) error {
 	began := time.Now()
 	progress := r.say.watchBuild(r.work.Prebuilt.Bytes())
-	window, fill := r.work.Prebuilt.WindowBytes(), r.builder.Fill
-	if window > 0 {
-		fill = r.builder.FillWindow
+	ring, fill := r.work.Prebuilt.RingBytes(), r.builder.Fill
+	if ring > 0 {
+		fill = r.builder.FillRing
 	}
 	err := fill(ctx, r.work, r.work.Prebuilt, &progress.built)
 	progress.end()
@@ -268,8 +268,8 @@ func (r *replay) build(ctx context.Context) error {
 	}
 	r.buildS = time.Since(began).Seconds()
 	took := format.Seconds(r.buildS)
-	if window > 0 {
-		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(window), took)
+	if ring > 0 {
+		r.say.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
 		return nil
 	}
 	r.say.line("built: %s in %s, fingerprint %s", format.Bytes(r.work.Prebuilt.Bytes()), took, r.work.Prebuilt.Fingerprint(r.work))

@@ -15,13 +15,13 @@ type Requests struct {
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
 	largest int
-	window  *window // where not all of them fit into memory; nil = they do
+	ring    *ring // where not all of them fit into memory; nil = they do
 	digests [][sha256.Size]byte
 	aims    *aims        // where requests are told their targets when they leave; nil = the requests name them
 	built   atomic.Int64 // requests before this one have been built
 }
 
-// At is the bytes of request i, valid until Free, or with a window until it was written. It must not be written to.
+// At is the bytes of request i, valid until Free, or with a ring until it was written. It must not be written to.
 func (m *Requests) At(i int) []byte {
 	from, to := m.Offset(i), m.Offset(i)+m.Size(i)
 	if m.aims != nil {
@@ -32,8 +32,8 @@ func (m *Requests) At(i int) []byte {
 
 // Offset is where request i begins in the arena.
 func (m *Requests) Offset(i int) int64 {
-	if m.window != nil {
-		return m.window.places[i]
+	if m.ring != nil {
+		return m.ring.places[i]
 	}
 	return m.offsets[i]
 }
@@ -42,7 +42,7 @@ func (m *Requests) Offset(i int) int64 {
 func (m *Requests) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
 
 // Ready tells whether request i stands in the arena.
-func (m *Requests) Ready(i int) bool { return m.window == nil || m.built.Load() > int64(i) }
+func (m *Requests) Ready(i int) bool { return m.ring == nil || m.built.Load() > int64(i) }
 
 // Bytes is the size of all requests.
 func (m *Requests) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
@@ -55,7 +55,7 @@ func (m *Requests) Fingerprint(w *Work) string {
 	return fingerprint(w, m.digests)
 }
 
-// MappedBytes is how many bytes of memory the requests have: those of a window, or of all of them.
+// MappedBytes is how many bytes of memory the requests have: those of a ring, or of all of them.
 func (m *Requests) MappedBytes() int64 { return int64(len(m.arena.bytes)) }
 
 // File is the requests' memory for another process to map; nil where the system has none such.

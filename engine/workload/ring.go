@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// window is where requests are built that do not all fit into memory: a ring in which each is built ahead of its deadline,
+// ring is where requests are built that do not all fit into memory: each is built ahead of its deadline,
 // in plan order, as soon as those that stood there before have been written.
-type window struct {
+type ring struct {
 	bytes   int64
 	places  []int64       // where request i begins in the ring
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
@@ -20,28 +20,28 @@ type window struct {
 	builder *Builder
 }
 
-// WindowBytes is the room for requests at a time; 0 where all fit into memory.
-func (m *Requests) WindowBytes() int64 {
-	if m.window == nil {
+// RingBytes is the room for requests at a time; 0 where all fit into memory.
+func (m *Requests) RingBytes() int64 {
+	if m.ring == nil {
 		return 0
 	}
-	return m.window.bytes
+	return m.ring.bytes
 }
 
 const (
-	// windowBatch is how many bytes are built before they are handed out: some milliseconds' work.
-	windowBatch = 16 << 20
-	// leastWindows of the largest request must fit into the window, so that one is built while others are written.
-	leastWindows = 8
+	// ringBatch is how many bytes are built before they are handed out: some milliseconds' work.
+	ringBatch = 16 << 20
+	// leastInRing of the largest request must fit into the ring, so that one is built while others are written.
+	leastInRing = 8
 )
 
-// Window prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
-func (r *Builder) Window(w *Work, m *Requests, limit int64) error {
-	if limit < leastWindows*int64(m.largest) {
-		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastWindows)
+// UseRing prepares m for at most limit bytes of requests at a time, in place of Fill's room for all of them.
+func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
+	if limit < leastInRing*int64(m.largest) {
+		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastInRing)
 	}
 	n := w.Requests()
-	v := &window{builder: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
+	v := &ring{builder: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
 	var at int64 // in the endless ring
 	for i := range n {
 		size := m.Size(i)
@@ -52,7 +52,7 @@ func (r *Builder) Window(w *Work, m *Requests, limit int64) error {
 		at += size
 		v.ends[i] = at
 	}
-	m.window = v
+	m.ring = v
 	m.digests = make([][sha256.Size]byte, n)
 	var err error
 	m.arena, err = newArena(limit)
@@ -60,7 +60,7 @@ func (r *Builder) Window(w *Work, m *Requests, limit int64) error {
 }
 
 // room is the first request that does not fit beside those that are still needed.
-func (v *window) room(m *Requests, needed func(i int) bool) int {
+func (v *ring) room(m *Requests, needed func(i int) bool) int {
 	for v.kept < int(m.built.Load()) && !needed(v.kept) {
 		v.kept++
 	}
@@ -69,7 +69,7 @@ func (v *window) room(m *Requests, needed func(i int) bool) int {
 	if v.kept < to {
 		begin = v.ends[v.kept] - m.Size(v.kept)
 	}
-	for batch := int64(0); to < len(v.ends) && batch < windowBatch; to++ {
+	for batch := int64(0); to < len(v.ends) && batch < ringBatch; to++ {
 		if begin == math.MaxInt64 {
 			begin = v.ends[to] - m.Size(to)
 		}
@@ -81,8 +81,8 @@ func (v *window) room(m *Requests, needed func(i int) bool) int {
 	return to
 }
 
-// FillWindow builds what fits before the start.
-func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
+// FillRing builds what fits before the start.
+func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	for {
 		from := m.Built()
 		if to, err := m.BuildMore(ctx, w, func(int) bool { return true }, built); err != nil || to == from {
@@ -94,21 +94,21 @@ func (r *Builder) FillWindow(ctx context.Context, w *Work, m *Requests, built *a
 // Built is how many requests have been built: those of the first so many requests.
 func (m *Requests) Built() int { return int(m.built.Load()) }
 
-// BuildMore builds, in a window, some of the next requests, which fit beside those that are still needed, and returns how many have been
+// BuildMore builds, in a ring, some of the next requests, which fit beside those that are still needed, and returns how many have been
 // built then: as many as before if there is no room. One goroutine may call it at a time.
 func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
 	from := m.Built()
-	to := m.window.room(m, needed)
+	to := m.ring.room(m, needed)
 	if to == from {
 		return from, nil
 	}
-	return to, m.window.builder.fill(ctx, w, m, from, to, built)
+	return to, m.ring.builder.fill(ctx, w, m, from, to, built)
 }
 
-// DigestRest finds out what the requests had in them that were never built in the window, because the run ended while it was
+// DigestRest finds out what the requests had in them that were never built in the ring, because the run ended while it was
 // full or late: the fingerprint is of all that was sent.
 func (m *Requests) DigestRest(w *Work) {
-	r, from := m.window.builder, m.Built()
+	r, from := m.ring.builder, m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
 		for i := from + a; i < from+b; i++ {
@@ -119,25 +119,25 @@ func (m *Requests) DigestRest(w *Work) {
 	m.built.Store(int64(w.Requests()))
 }
 
-// Windowed tells whether not all requests fit into memory, so that each is there only until it was written.
-func (m *Requests) Windowed() bool { return m.window != nil }
+// InRing tells whether not all requests fit into memory, so that each is there only until it was written.
+func (m *Requests) InRing() bool { return m.ring != nil }
 
-// Written tells whether request i, of a window, is not needed in it any more.
-func (m *Requests) Written(i int) bool { return m.window.written[i].Load() }
+// Written tells whether request i, of a ring, is not needed in it any more.
+func (m *Requests) Written(i int) bool { return m.ring.written[i].Load() }
 
 // Wrote is told that request i is not needed in the arena any more.
 func (m *Requests) Wrote(i int32) {
-	if m.window != nil {
-		m.window.written[i].Store(true)
+	if m.ring != nil {
+		m.ring.written[i].Store(true)
 	}
 }
 
-// Whole is request i of a window as it is or will be written, in memory of its own.
-func (m *Requests) Whole(w *Work, i int) []byte { return m.whole(m.window.builder, w, i) }
+// Whole is request i of a ring as it is or will be written, in memory of its own.
+func (m *Requests) Whole(w *Work, i int) []byte { return m.whole(m.ring.builder, w, i) }
 
-// whole is request i as it is or will be written: the arena's, or with a window one of its own.
+// whole is request i as it is or will be written: the arena's, or with a ring one of its own.
 func (m *Requests) whole(r *Builder, w *Work, i int) []byte {
-	if m.window == nil {
+	if m.ring == nil {
 		return m.At(i)
 	}
 	b := make([]byte, m.Size(i))

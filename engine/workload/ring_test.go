@@ -7,9 +7,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// TestWindowNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest that
+// TestRingNeverOverwritesWhatIsNeeded: at every moment the requests between the oldest that is needed and the newest that
 // is built lie apart in the ring.
-func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
+func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		m := &Requests{offsets: []int64{0}}
@@ -20,13 +20,13 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 		}
 		r := &Builder{}
 		w := &Work{Plan: sched.Plan{Requests: 200}}
-		if err := r.Window(w, m, int64(leastWindows*m.largest)+rng.Int64N(300)); err != nil {
+		if err := r.UseRing(w, m, int64(leastInRing*m.largest)+rng.Int64N(300)); err != nil {
 			t.Fatal(err)
 		}
 		needed := make([]bool, 200)
 		for m.built.Load() < 200 {
 			from := int(m.built.Load())
-			to := m.window.room(m, func(i int) bool { return needed[i] })
+			to := m.ring.room(m, func(i int) bool { return needed[i] })
 			for i := from; i < to; i++ {
 				for j := range i {
 					apart := m.Offset(i)+m.Size(i) <= m.Offset(j) || m.Offset(j)+m.Size(j) <= m.Offset(i)
@@ -34,14 +34,14 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 						t.Fatalf("seed %d: request %d at %d+%d over %d at %d+%d", seed, i, m.Offset(i), m.Size(i), j, m.Offset(j), m.Size(j))
 					}
 				}
-				if m.Offset(i)+m.Size(i) > m.window.bytes {
-					t.Fatalf("seed %d: request %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.window.bytes)
+				if m.Offset(i)+m.Size(i) > m.ring.bytes {
+					t.Fatalf("seed %d: request %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.ring.bytes)
 				}
 				needed[i] = true
 			}
 			m.built.Store(int64(to))
 			for i := range to {
-				if rng.IntN(3) == 0 || i == m.window.kept {
+				if rng.IntN(3) == 0 || i == m.ring.kept {
 					needed[i] = false
 				}
 			}
@@ -50,13 +50,13 @@ func TestWindowNeverOverwritesWhatIsNeeded(t *testing.T) {
 	}
 }
 
-func TestWindowTooSmall(t *testing.T) {
+func TestRingTooSmall(t *testing.T) {
 	m := &Requests{offsets: []int64{0, 100}, largest: 100}
 	w := &Work{Plan: sched.Plan{Requests: 1}}
-	if err := new(Builder).Window(w, m, leastWindows*100-1); err == nil {
-		t.Error("a window for less than some of the largest")
+	if err := new(Builder).UseRing(w, m, leastInRing*100-1); err == nil {
+		t.Error("a ring for less than some of the largest")
 	}
-	if err := new(Builder).Window(w, m, leastWindows*100); err != nil {
+	if err := new(Builder).UseRing(w, m, leastInRing*100); err != nil {
 		t.Error(err)
 	}
 	_ = m.Free()
