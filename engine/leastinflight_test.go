@@ -304,7 +304,7 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	i := int32(0)
 	if n := testing.AllocsPerRun(200, func() {
 		p := r.place(i)
-		w.Prebuilt.Aim(i, p.target)
+		w.Prebuilt.SetTarget(i, p.target)
 		p.ended(record.OK)
 		i++
 	}); n != 0 {

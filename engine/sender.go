@@ -97,7 +97,7 @@ func (r *Run) send(i int32, plannedNS int64) {
 		r.sendLate(i, p)
 		return
 	}
-	r.work.Prebuilt.Aim(i, p.target)
+	r.work.Prebuilt.SetTarget(i, p.target)
 	for {
 		c := p.take()
 		if c == nil {

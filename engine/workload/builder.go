@@ -37,7 +37,7 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		return nil, err
 	}
 	n := w.Requests()
-	m := &Requests{arena: &arena{}, offsets: make([]int64, n+1), aims: newAims(w)}
+	m := &Requests{arena: &arena{}, offsets: make([]int64, n+1), late: newLateTargets(w)}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
@@ -89,7 +89,7 @@ func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.drawnFor(i).Path, b[bodyAt:])
+	return r.digest(w.builtFor(i).Path, b[bodyAt:])
 }
 
 // digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
@@ -131,7 +131,7 @@ func (r *Builder) spec(w *Work, i int) prompt.Spec {
 
 // AppendHead appends request i's head for a body of so many bytes.
 func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
-	t := w.drawnFor(i)
+	t := w.builtFor(i)
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)
 	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, i)})

@@ -17,15 +17,15 @@ type Requests struct {
 	largest int
 	ring    *ring // where not all of them fit into memory; nil = they do
 	digests [][sha256.Size]byte
-	aims    *aims        // where requests are told their targets when they leave; nil = the requests name them
+	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }
 
 // At is the bytes of request i, valid until Free, or with a ring until it was written. It must not be written to.
 func (m *Requests) At(i int) []byte {
 	from, to := m.Offset(i), m.Offset(i)+m.Size(i)
-	if m.aims != nil {
-		from += int64(m.aims.gaps[i])
+	if m.late != nil {
+		from += int64(m.late.offsets[i])
 	}
 	return m.arena.bytes[from:to:to]
 }

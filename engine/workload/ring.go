@@ -142,8 +142,8 @@ func (m *Requests) whole(r *Builder, w *Work, i int) []byte {
 	}
 	b := make([]byte, m.Size(i))
 	r.build(w, i, b)
-	if m.aims != nil {
-		b = b[m.aims.write(b, w.Places[i].Target):]
+	if m.late != nil {
+		b = b[m.late.write(b, w.Places[i].Target):]
 	}
 	return b
 }

@@ -5,7 +5,7 @@
 //
 // A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.At, Size, Ready and Wrote
 // are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
-// goroutine; Requests.Aim is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
+// goroutine; Requests.SetTarget is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
 // Requests.Free; the rest is allocated before the run.
 package workload
 

@@ -6,20 +6,20 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 )
 
-// aims let a request be told its target when it leaves. Images are drawn for the target whose requests have the longest start,
+// lateTargets let a request get its target when it leaves. Requests are built for the target whose requests have the longest start,
 // up to the Host header's value; another one's start takes its place, flush with what follows.
-type aims struct {
+type lateTargets struct {
 	starts  [][]byte // by target
 	longest int      // bytes
-	gaps    []uint16 // by request: how far behind its place in the arena it begins
+	offsets []uint16 // by request: how far behind its place in the arena it begins
 }
 
-// newAims is nil where targets are settled before the requests are built.
-func newAims(w *Work) *aims {
+// newLateTargets is nil where targets are settled before the requests are built.
+func newLateTargets(w *Work) *lateTargets {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	a := &aims{gaps: make([]uint16, w.Requests())}
+	a := &lateTargets{offsets: make([]uint16, w.Requests())}
 	for i := range w.Targets {
 		a.starts = append(a.starts, w.Targets[i].start())
 		a.longest = max(a.longest, len(a.starts[i]))
@@ -32,23 +32,23 @@ func (t *Target) start() []byte {
 	return http1.AppendRequestStart(nil, method, t.Path+t.Query, t.Host)
 }
 
-// write puts the start of a target's requests into a request as it was drawn, and returns where it then begins.
-func (a *aims) write(raw []byte, target int) (gap int) {
-	gap = a.longest - len(a.starts[target])
-	copy(raw[gap:], a.starts[target])
-	return gap
+// write puts the start of a target's requests into a request as it was built, and returns where it then begins.
+func (a *lateTargets) write(raw []byte, target int) (offset int) {
+	offset = a.longest - len(a.starts[target])
+	copy(raw[offset:], a.starts[target])
+	return offset
 }
 
-// Aim makes request i, which has been built, one for a target, where that was open.
-func (m *Requests) Aim(i int32, target int) {
-	if m.aims == nil {
+// SetTarget makes request i, which has been built, one for a target, where that was open.
+func (m *Requests) SetTarget(i int32, target int) {
+	if m.late == nil {
 		return
 	}
-	m.aims.gaps[i] = uint16(m.aims.write(m.arena.bytes[m.Offset(int(i)):], target))
+	m.late.offsets[i] = uint16(m.late.write(m.arena.bytes[m.Offset(int(i)):], target))
 }
 
-// drawnFor is the target that request i is drawn for.
-func (w *Work) drawnFor(i int) *Target {
+// builtFor is the target that request i is built for.
+func (w *Work) builtFor(i int) *Target {
 	if !w.Routing.LeastInFlight {
 		return &w.Targets[w.Places[i].Target]
 	}
