@@ -23,7 +23,8 @@ type Probed struct {
 func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all, targets := c.merged()
 	s.Schema = Schema
-	s.DriftUS, s.TTFTMS, s.TTFTPlannedMS = all.drift.Percentiles(1e3), all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
+	s.DriftUS = all.drift.Percentiles(1e3)
+	s.TTFTMS, s.TTFTPlannedMS = all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
 	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
 	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
 	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)

@@ -192,7 +192,7 @@ type Shortfall struct {
 // Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
 	Dialled    int64   `json:"dialled"`     // connections that were opened
-	NotReady   int64   `json:"not_ready"`   // requests that had no open connection at their instant; 0 in a closed loop
+	NotReady   int64   `json:"not_ready"`   // requests that had no open connection at their planned time; 0 in a closed loop
 	MaxWaitMS  float64 `json:"max_wait_ms"` // the longest that a request waited for a connection
 	ClosedIdle int64   `json:"closed_idle"` // closed by the server between requests
 }

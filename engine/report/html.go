@@ -181,7 +181,8 @@ func samplePlots(samples []scrape.Sample) []chart.Plot {
 		}
 		used = used || m.KVUsage != nil
 	}
-	queue, kv := chart.Plot{Title: "Requests in the servers, by their own metrics"}, chart.Plot{Title: "KV cache in use, by their own metrics"}
+	queue := chart.Plot{Title: "Requests in the servers, by their own metrics"}
+	kv := chart.Plot{Title: "KV cache in use, by their own metrics"}
 	for _, name := range names {
 		own, endS := of[name], float64(endNS)/1e9
 		at := func(i int) float64 { return float64(max(0, own[i].AtNS)) / float64(endNS) }

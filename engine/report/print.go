@@ -156,8 +156,8 @@ func (p *page) run(s *metrics.Summary) {
 // requests prints what failed, was sent twice, waited or was written in parts.
 func (p *page) requests(s *metrics.Summary) {
 	r := s.Requests
-	p.Field("requests", format.Counted(r.Planned, "planned"), format.Counted(r.Sent, "sent"), format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"),
-		format.Counted(r.Resent, "resent"), format.Some(r.Unwritten, "not on disk"))
+	p.Field("requests", format.Counted(r.Planned, "planned"), format.Counted(r.Sent, "sent"),
+		format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"), format.Counted(r.Resent, "resent"), format.Some(r.Unwritten, "not on disk"))
 	p.Field("failed", outcomes(r.ByOutcome)...)
 	c := s.Connections
 	wait := ""
@@ -165,7 +165,8 @@ func (p *page) requests(s *metrics.Summary) {
 		wait = "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3)
 	}
 	if c != (metrics.Connections{}) {
-		p.Field("connections", format.Counted(c.Dialled, "dialled"), format.Counted(c.NotReady, "not ready"), wait, format.Some(c.ClosedIdle, "closed by the server"))
+		p.Field("connections", format.Counted(c.Dialled, "dialled"), format.Counted(c.NotReady, "not ready"), wait,
+			format.Some(c.ClosedIdle, "closed by the server"))
 	}
 	if s.Writes != (metrics.Writes{}) {
 		p.Field("first writes", format.Counted(s.Writes.Whole, "whole"), format.Counted(s.Writes.Partial, "partial"))
