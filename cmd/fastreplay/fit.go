@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/json"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -63,7 +64,7 @@ func (r *replay) askedModels() map[string][]int32 {
 		}
 		for _, body := range bodies {
 			if told := api.Field(body, []string{"model"}); told != nil {
-				name = string(api.AppendUnescaped(nil, told))
+				name = string(json.AppendUnescaped(nil, told))
 				break
 			}
 		}

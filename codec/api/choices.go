@@ -1,5 +1,7 @@
 package api
 
+import "github.com/fastreplay/fastreplay/codec/json"
+
 // content is what a choice carries: whether a key that counts as a token is there, and whether something is in it.
 type content struct {
 	present, filled bool
@@ -12,20 +14,20 @@ type content struct {
 func (p *parser) choice() {
 	var c content
 	finished, index := false, 0
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text":
 			c.answer = p.carries(&c)
 		case "delta", "message":
 			p.chatDelta(&c)
 		case "index":
-			index = p.count()
+			index = p.Count()
 		case "finish_reason":
 			if p.finishReason() {
 				finished = true
 			}
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	p.weighChoice(c, finished)
@@ -55,12 +57,12 @@ func (p *parser) weighChoice(c content, finished bool) {
 
 // finishReason reports whether there is one.
 func (p *parser) finishReason() bool {
-	raw, escaped, ok := p.text()
+	raw, escaped, ok := p.Text()
 	if !ok || len(raw) == 0 {
 		return false
 	}
 	if escaped {
-		raw = AppendUnescaped(nil, raw)
+		raw = json.AppendUnescaped(nil, raw)
 	}
 	p.d.Finish = intern(raw)
 	return true
@@ -69,24 +71,24 @@ func (p *parser) finishReason() bool {
 // chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and "reasoning_content"
 // before and in DeepSeek and SGLang.
 func (p *parser) chatDelta(c *content) {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "content":
 			c.answer = p.carries(c)
 		case "reasoning_content", "reasoning", "refusal":
 			p.carries(c)
 		case "role":
-			if role, _, ok := p.text(); ok && len(role) > 0 {
+			if role, _, ok := p.Text(); ok && len(role) > 0 {
 				c.role = true
 			}
 		case "tool_calls":
-			for more := p.array() && p.element(); more; more = p.element() {
+			for more := p.Array() && p.Element(); more; more = p.Element() {
 				p.toolCall(c)
 			}
 		case "function_call":
 			p.function(c)
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
@@ -94,53 +96,53 @@ func (p *parser) chatDelta(c *content) {
 // carries notes a text: a string, which it returns as it stands, or (content parts) a list that is not empty. null and other
 // kinds are absent.
 func (p *parser) carries(c *content) (raw []byte) {
-	switch p.peek() {
+	switch p.Peek() {
 	case '"':
-		raw, _ = p.quoted()
+		raw, _ = p.Quoted()
 		c.present = true
 		if len(raw) > 0 {
 			c.filled = true
-			p.textFrom, p.textTo = p.i-1-len(raw), p.i-1
+			p.textFrom, p.textTo = p.At-1-len(raw), p.At-1
 		}
 	case '[':
-		p.array()
-		for p.element() {
-			p.skip()
+		p.Array()
+		for p.Element() {
+			p.Skip()
 			c.present, c.filled = true, true
 		}
 	default:
-		p.skip()
+		p.Skip()
 	}
 	return raw
 }
 
 // toolCall reads one element of tool_calls.
 func (p *parser) toolCall(c *content) {
-	if !p.object() {
+	if !p.Object() {
 		return
 	}
 	c.present, c.tool = true, true
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		if string(key) == "function" {
 			p.function(c)
 		} else {
-			p.skip()
+			p.Skip()
 		}
 	}
 }
 
 // function reads the name and arguments of a tool call, or of its elder, function_call.
 func (p *parser) function(c *content) {
-	if !p.object() {
+	if !p.Object() {
 		return
 	}
 	c.present, c.tool = true, true
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "name", "arguments":
 			p.carries(c)
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
@@ -184,11 +186,11 @@ func embeddings() kind {
 
 // embeddingsDocument reads an answer, which is finished where it has vectors. Some servers count completion tokens, 0.
 func (p *parser) embeddingsDocument() {
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "data":
-			for more := p.array() && p.element(); more; more = p.element() {
-				p.skip()
+			for more := p.Array() && p.Element(); more; more = p.Element() {
+				p.Skip()
 				p.d.Done = true
 			}
 		case "usage":

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 // TestContent joins what the events of a stream have of the answer: that is a JSON string again, and says what was said.
@@ -88,39 +87,4 @@ func TestContentElsewhere(t *testing.T) {
 			t.Errorf("%s, whole: %q, tool %v, error %v", name, d.Content, d.Tool, err)
 		}
 	}
-}
-
-func TestRepair(t *testing.T) {
-	for in, want := range map[string]string{
-		``: ``, `abc`: `abc`, `\ud83d\ude00`: `\ud83d\ude00`, `x\ud83d`: `x\ufffd`, `\ude00\ud83d`: `\ufffd\ufffd`, `\ud83d\ud83d\ude00`: `\ufffd\ud83d\ude00`,
-		`\ud83dx\ude00`: `\ufffdx\ufffd`, `\\ud83d`: `\\ud83d`, `\\\ud83d`: `\\\ufffd`, `\n\"\u00e9é`: `\n\"\u00e9é`, "a\xf0\x9f": "a\ufffd", "\xff\\ud83d": "\ufffd\\ufffd",
-		`\ud83d\u0041`: `\ufffd\u0041`,
-	} {
-		if got := Repair([]byte(in)); string(got) != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-}
-
-// FuzzRepair wants what encoding/json decodes to stay the same, and no surrogate to be left alone.
-func FuzzRepair(f *testing.F) {
-	f.Add([]byte(`a\ud83d\ude00\ud83d\\\ude00`))
-	f.Add([]byte("\xf0\x9f\\n"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		quote := func(b []byte) []byte { return []byte(`"` + string(b) + `"`) }
-		var want, got string
-		if json.Unmarshal(quote(in), &want) != nil {
-			return
-		}
-		out := Repair(append([]byte(nil), in...))
-		if err := json.Unmarshal(quote(out), &got); err != nil {
-			t.Fatalf("%q → %q: %v", in, out, err)
-		}
-		if utf8.Valid(in) && got != want || !utf8.Valid(out) {
-			t.Fatalf("%q → %q: %q, want %q", in, out, got, want)
-		}
-		if again := Repair(append([]byte(nil), out...)); string(again) != string(out) {
-			t.Fatalf("%q → %q → %q", in, out, again)
-		}
-	})
 }

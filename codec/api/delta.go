@@ -1,6 +1,10 @@
 package api
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/fastreplay/fastreplay/codec/json"
+)
 
 // Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it: the chunk
 // before makes the next one cheaper to read.
@@ -106,12 +110,13 @@ func (r *repeat) matches(data []byte) bool {
 	if r.to == 0 || end <= len(head) || !bytes.HasPrefix(data, head) || string(data[end:]) != string(tail) {
 		return false
 	}
-	if plain(data, len(head)) == end {
+	if json.Plain(data, len(head)) == end {
 		return true
 	}
-	s := scanner{b: data, i: len(head) - 1} // at the opening quote; tail begins with the closing one
-	_, _ = s.quoted()
-	return s.bad == "" && s.i == end+1
+	s := scan(data)
+	s.At = len(head) - 1 // at the opening quote; tail begins with the closing one
+	_, _ = s.Quoted()
+	return !s.Failed() && s.At == end+1
 }
 
 // tell says of a chunk that matches whose text it has.

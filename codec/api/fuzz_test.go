@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -49,22 +48,4 @@ func FuzzTwo(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"text":"x"}]}`), []byte(`{"choices":[{"text":"y"}]}`))
 	f.Add([]byte(`{"choices":[{"text":"x","delta":{"content":"y"}}]}`), []byte(`{"choices":[{"text":"x","delta":{"content":""}}]}`))
 	f.Fuzz(func(t *testing.T, first, second []byte) { sameTwice(t, first, second) })
-}
-
-// FuzzUnescape compares with encoding/json.
-func FuzzUnescape(f *testing.F) {
-	for _, s := range []string{``, `abc`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u20ac`, `\ud83d\ude00`, `\ud83d`, `\ud83d\u0041`, `\ude00\ud83d\ude00`, `\uD83D\n`, `\`, `\u12`, `\ud83d\u`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		got := AppendUnescaped(nil, raw)
-		quoted := append(append([]byte{'"'}, raw...), '"')
-		var want string
-		if !utf8.Valid(raw) || json.Unmarshal(quoted, &want) != nil {
-			return
-		}
-		if string(got) != want {
-			t.Fatalf("%q: got %q, want %q", raw, got, want)
-		}
-	})
 }

@@ -17,7 +17,7 @@ func tgi() kind {
 // tgiDocument reads an event, or a whole answer.
 func (p *parser) tgiDocument() {
 	var c content
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "token":
 			p.tgiToken(&c)
@@ -31,27 +31,27 @@ func (p *parser) tgiDocument() {
 }
 
 func (p *parser) tgiToken(c *content) {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		if string(key) == "text" {
 			p.carries(c)
 		} else {
-			p.skip()
+			p.Skip()
 		}
 	}
 }
 
 // tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header that of a whole answer.
 func (p *parser) tgiDetails() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishReason()
 		case "generated_tokens":
-			p.d.CompletionTokens = p.count()
+			p.d.CompletionTokens = p.Count()
 		case "input_length":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
@@ -73,7 +73,7 @@ func sglang() kind {
 // answer up to it, unless the server runs with --incremental-streaming-output.
 func (p *parser) sglangDocument() {
 	var c content
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text":
 			p.carries(&c)
@@ -90,44 +90,44 @@ func (p *parser) sglangDocument() {
 
 // ids notes that there are token ids; they are no text.
 func (p *parser) ids(c *content) {
-	for more := p.array() && p.element(); more; more = p.element() {
-		p.skip()
+	for more := p.Array() && p.Element(); more; more = p.Element() {
+		p.Skip()
 		c.present = true
 	}
 }
 
 func (p *parser) metaInfo() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "finish_reason":
 			p.finishObject()
 		case "prompt_tokens":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		case "completion_tokens":
-			p.d.CompletionTokens = p.count()
+			p.d.CompletionTokens = p.Count()
 		case "cached_tokens":
-			p.d.CachedTokens = p.count()
+			p.d.CachedTokens = p.Count()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
 
 // finishObject reads {"type":"length",…}, as elder versions a plain reason, and the message of an abort.
 func (p *parser) finishObject() {
-	if p.peek() != '{' {
+	if p.Peek() != '{' {
 		p.finishReason()
 		return
 	}
 	var message []byte
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "type":
 			p.finishReason()
 		case "message":
-			message, _, _ = p.text()
+			message, _, _ = p.Text()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	if p.d.Finish == "abort" && len(message) > 0 {
@@ -181,7 +181,7 @@ func ModelAt(path string) string {
 // of each event, and says "None" for a reason while there is none.
 func (p *parser) tritonDocument() {
 	var c content
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text_output":
 			p.carries(&c)
@@ -191,9 +191,9 @@ func (p *parser) tritonDocument() {
 				p.d.Finish = reason
 			}
 		case "num_input_tokens":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		case "num_output_tokens":
-			p.d.MoreTokens = p.count()
+			p.d.MoreTokens = p.Count()
 		default:
 			p.common(key)
 		}

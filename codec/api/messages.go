@@ -17,15 +17,15 @@ func messages() kind {
 func (p *parser) messagesDocument() {
 	var event []byte
 	var c content
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "type":
-			event, _, _ = p.text()
+			event, _, _ = p.Text()
 		case "message":
-			if !p.object() { // an error's text, of servers that put it here
+			if !p.Object() { // an error's text, of servers that put it here
 				continue
 			}
-			for key, ok := p.key(); ok; key, ok = p.key() {
+			for key, ok := p.Key(); ok; key, ok = p.Key() {
 				p.messageMember(key)
 			}
 			p.d.CompletionTokens = -1 // of a message that has just begun
@@ -59,7 +59,7 @@ func (p *parser) messageMember(key []byte) {
 
 // blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta, too.
 func (p *parser) blockDelta(c *content) {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(c))
@@ -71,7 +71,7 @@ func (p *parser) blockDelta(c *content) {
 		case "stop_reason":
 			p.finishReason()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (p *parser) blockDelta(c *content) {
 // blockStart reads what a content block begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) blockStart(c *content) {
 	var start content
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text":
 			p.say(p.carries(&start))
@@ -88,7 +88,7 @@ func (p *parser) blockStart(c *content) {
 		case "thinking", "name":
 			p.carries(&start)
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	if start.filled {
@@ -98,22 +98,22 @@ func (p *parser) blockStart(c *content) {
 
 // messageUsage reads the counts. Input tokens are those that the cache neither gave nor took.
 func (p *parser) messageUsage() {
-	if !p.object() {
+	if !p.Object() {
 		return
 	}
 	read, created := -1, -1
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "input_tokens":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		case "output_tokens":
-			p.d.CompletionTokens = p.count()
+			p.d.CompletionTokens = p.Count()
 		case "cache_read_input_tokens":
-			read = p.count()
+			read = p.Count()
 		case "cache_creation_input_tokens":
-			created = p.count()
+			created = p.Count()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	if p.d.PromptTokens >= 0 {

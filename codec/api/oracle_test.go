@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"strconv"
+
+	scanned "github.com/fastreplay/fastreplay/codec/json"
 )
 
 // The oracle reads a document with encoding/json into an ordered tree and applies the definitions to the tree.
@@ -82,7 +84,7 @@ type said struct {
 
 func saidBy(d *Delta) said {
 	return said{d.Token, d.Text, d.EmptyFinish, d.Done, d.HasUsage(), d.IsError, d.Finish, d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens,
-		string(AppendUnescaped(nil, d.Content)), d.Tool}
+		string(unescaped(d.Content)), d.Tool}
 }
 
 // weighed is what the tables of documents say: nothing of the answer's text or of tools.
@@ -230,3 +232,6 @@ func count(v any) int {
 	}
 	return int(i)
 }
+
+// unescaped is what the inside of a JSON string means.
+func unescaped(raw []byte) []byte { return scanned.AppendUnescaped(nil, raw) }

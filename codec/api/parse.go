@@ -1,6 +1,13 @@
 package api
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/fastreplay/fastreplay/codec/json"
+)
 
 // dialect is how answers are to be read.
 type dialect uint8
@@ -40,7 +47,8 @@ func parseEvent(data []byte, d *Delta, reads dialect) error {
 			return nil
 		}
 	}
-	p := parser{scanner: scanner{b: data}, d: d}
+	p := parser{d: d}
+	p.Data, p.MaxDepth = data, MaxDepth
 	err := p.parse(reads)
 	if err == nil && d.plain() {
 		d.last.remember(data, p.textFrom, p.textTo, d)
@@ -54,13 +62,31 @@ func parseBody(body []byte, d *Delta, reads dialect) error {
 		anyBody(body, d)
 		return nil
 	}
-	p := parser{scanner: scanner{b: body}, d: d}
+	p := parser{d: d}
+	p.Data, p.MaxDepth = body, MaxDepth
 	return p.parse(reads)
+}
+
+// MaxDepth bounds the nesting of a document. Chunks nest six deep; json.Valid allows 10,000.
+const MaxDepth = 256
+
+// ErrBadJSON is wrapped by every error about an event or body.
+var ErrBadJSON = errors.New("malformed JSON")
+
+func scan(data []byte) json.Scanner { return json.Scanner{Data: data, MaxDepth: MaxDepth} }
+
+// finish checks that nothing follows the document, and returns the error if there was one.
+func (p *parser) finish() error {
+	p.End("bytes after the document")
+	if err := p.Err(); err != nil {
+		return fmt.Errorf("%w %w", ErrBadJSON, err)
+	}
+	return nil
 }
 
 // parser fills a Delta from one document. Values of a type that nobody expects count as absent.
 type parser struct {
-	scanner
+	json.Scanner
 	d        *Delta
 	answered bool   // there is an answer, or a part of it
 	message  []byte // of the top level: vLLM's errors have it there
@@ -72,11 +98,11 @@ type parser struct {
 
 func (p *parser) parse(reads dialect) error {
 	p.d.Reset()
-	if p.peek() != '{' {
-		p.fail("no object")
+	if p.Peek() != '{' {
+		p.Fail("no object")
 		return p.finish()
 	}
-	p.object()
+	p.Object()
 	switch reads { // not by a table, which would make the parser escape to the heap
 	case choices:
 		p.choicesDocument()
@@ -102,11 +128,11 @@ func (p *parser) parse(reads dialect) error {
 
 // choicesDocument reads an event or a whole answer of completions and chat.
 func (p *parser) choicesDocument() {
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "choices":
 			p.answered = true
-			for more := p.array() && p.element(); more; more = p.element() {
+			for more := p.Array() && p.Element(); more; more = p.Element() {
 				p.choice()
 			}
 		case "usage":
@@ -123,29 +149,29 @@ func (p *parser) common(key []byte) {
 	case "error":
 		p.errorValue()
 	case "object":
-		object, _, _ := p.text()
+		object, _, _ := p.Text()
 		p.failed = string(object) == "error"
 	case "message":
-		p.message, _, _ = p.text()
+		p.message, _, _ = p.Text()
 	case "detail":
 		p.detail = p.value()
 	case "nvext":
 		p.worker()
 	default:
-		p.skip()
+		p.Skip()
 	}
 }
 
 // worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch {
 		case string(key) != "worker_id":
-			p.skip()
-		case p.peek() == '{':
-			p.d.Instance = p.field([]string{"decode_worker_id"})
+			p.Skip()
+		case p.Peek() == '{':
+			p.d.Instance = p.Field([]string{"decode_worker_id"})
 		default:
-			p.d.Instance = p.scalar()
+			p.d.Instance = p.Scalar()
 		}
 	}
 }
@@ -170,12 +196,12 @@ func (p *parser) weighError() {
 
 // value passes over the next value and returns it, a string without its quotes; nil for null, false and "".
 func (p *parser) value() []byte {
-	kind := p.peek()
-	start := p.i
-	p.skip()
-	raw := p.b[start:min(p.i, len(p.b))]
+	kind := p.Peek()
+	start := p.At
+	p.Skip()
+	raw := p.Data[start:min(p.At, len(p.Data))]
 	switch {
-	case p.bad != "" || kind == 'n' || kind == 'f':
+	case p.Failed() || kind == 'n' || kind == 'f':
 		return nil
 	case kind == '"':
 		raw = raw[1 : len(raw)-1]
@@ -188,23 +214,23 @@ func (p *parser) value() []byte {
 
 // errorValue reads {"error":"…"} and {"error":{"message":"…"}}.
 func (p *parser) errorValue() {
-	if p.peek() != '{' {
+	if p.Peek() != '{' {
 		if raw := p.value(); raw != nil {
 			p.d.IsError, p.d.Error = true, raw
 		}
 		return
 	}
-	start := p.i
+	start := p.At
 	var message []byte
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		if string(key) == "message" {
-			message, _, _ = p.text()
+			message, _, _ = p.Text()
 		} else {
-			p.skip()
+			p.Skip()
 		}
 	}
 	if len(message) == 0 {
-		message = p.b[start:p.i]
+		message = p.Data[start:p.At]
 	}
 	p.d.IsError, p.d.Error = true, message
 }
@@ -212,18 +238,18 @@ func (p *parser) errorValue() {
 // usage reads the counts. DeepSeek has a key of its own for cached tokens; OpenAI's wins.
 func (p *parser) usage() {
 	hit := -1
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "prompt_tokens":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		case "completion_tokens":
-			p.d.CompletionTokens = p.count()
+			p.d.CompletionTokens = p.Count()
 		case "prompt_tokens_details":
 			p.promptDetails()
 		case "prompt_cache_hit_tokens":
-			hit = p.count()
+			hit = p.Count()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	if p.d.CachedTokens < 0 {
@@ -232,11 +258,11 @@ func (p *parser) usage() {
 }
 
 func (p *parser) promptDetails() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		if string(key) == "cached_tokens" {
-			p.d.CachedTokens = p.count()
+			p.d.CachedTokens = p.Count()
 		} else {
-			p.skip()
+			p.Skip()
 		}
 	}
 }
@@ -266,4 +292,29 @@ func anyBody(body []byte, d *Delta) {
 		d.Reset()
 	}
 	d.Token, d.Text = !d.IsError, !d.IsError
+}
+
+// Field returns the value at a path of keys in a JSON document: what is between a string's quotes, or a number as it stands; nil
+// where there is neither. It aliases data and allocates nothing.
+func Field(data []byte, path []string) (value []byte) {
+	s := scan(data)
+	if s.Peek() != '{' {
+		return nil
+	}
+	value = s.Field(path)
+	if s.Failed() {
+		return nil
+	}
+	return value
+}
+
+// Choices is how many answers the members of a body ask for, by n or by the candidates of best_of; 1 where they do not say.
+func Choices(body []byte) int {
+	most := 1
+	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {
+		if n, err := strconv.Atoi(string(Field(body, path))); err == nil {
+			most = max(most, n)
+		}
+	}
+	return most
 }

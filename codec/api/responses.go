@@ -24,20 +24,20 @@ func (p *parser) responsesDocument() {
 	var c, item content
 	var event, said []byte
 	var r response
-	for key, ok := p.key(); ok; key, ok = p.key() {
+	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "type":
-			event, _, _ = p.text()
+			event, _, _ = p.Text()
 		case "delta":
 			said = p.carries(&c)
 		case "item":
 			p.outputItem(&item)
 		case "output":
-			for more := p.array() && p.element(); more; more = p.element() {
+			for more := p.Array() && p.Element(); more; more = p.Element() {
 				p.wholeItem()
 			}
 		case "response":
-			for key, ok := p.firstKey(); ok; key, ok = p.key() {
+			for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 				p.responseMember(key, &r)
 			}
 		default:
@@ -62,26 +62,26 @@ func (p *parser) responsesDocument() {
 
 // wholeItem reads an element of a whole answer's output. What an event repeats of it at the end is left out.
 func (p *parser) wholeItem() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "type":
-			kind, _, _ := p.text()
+			kind, _, _ := p.Text()
 			p.d.Tool = p.d.Tool || string(kind) == "function_call"
 		case "content":
 			p.parts()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
 
 // outputItem reads what an item of the output begins with: mostly nothing, but the name of a tool is said by it.
 func (p *parser) outputItem(c *content) {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		if string(key) == "name" {
 			p.carries(c)
 		} else {
-			p.skip()
+			p.Skip()
 		}
 	}
 	c.present = c.filled
@@ -91,13 +91,13 @@ func (p *parser) outputItem(c *content) {
 func (p *parser) responseMember(key []byte, r *response) {
 	switch string(key) {
 	case "status":
-		r.status, _, _ = p.text()
+		r.status, _, _ = p.Text()
 	case "incomplete_details":
-		for key, ok := p.firstKey(); ok; key, ok = p.key() {
+		for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 			if string(key) == "reason" {
-				r.reason, _, _ = p.text()
+				r.reason, _, _ = p.Text()
 			} else {
-				p.skip()
+				p.Skip()
 			}
 		}
 	case "usage":
@@ -126,23 +126,23 @@ func (p *parser) weighResponse(r response) {
 
 // inputUsage reads the counts of the responses API.
 func (p *parser) inputUsage() {
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "input_tokens":
-			p.d.PromptTokens = p.count()
+			p.d.PromptTokens = p.Count()
 		case "output_tokens":
-			p.d.CompletionTokens = p.count()
+			p.d.CompletionTokens = p.Count()
 		case "input_tokens_details":
 			p.promptDetails()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 }
 
 // parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of tools.
 func (p *parser) parts() {
-	for more := p.array() && p.element(); more; more = p.element() {
+	for more := p.Array() && p.Element(); more; more = p.Element() {
 		p.part()
 	}
 }
@@ -150,14 +150,14 @@ func (p *parser) parts() {
 func (p *parser) part() {
 	var text []byte
 	said := false
-	for key, ok := p.firstKey(); ok; key, ok = p.key() {
+	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "type":
 			said = p.partType()
 		case "text":
-			text, _, _ = p.text()
+			text, _, _ = p.Text()
 		default:
-			p.skip()
+			p.Skip()
 		}
 	}
 	if said {
@@ -167,7 +167,7 @@ func (p *parser) part() {
 
 // partType reports whether the type of a part, which comes next, is that of an answer's text.
 func (p *parser) partType() bool {
-	switch kind, _, _ := p.text(); string(kind) {
+	switch kind, _, _ := p.Text(); string(kind) {
 	case "text", "output_text":
 		return true
 	case "tool_use":

@@ -249,7 +249,7 @@ func textsIn(all []member, name string) (texts [][]byte, err error) {
 	case several[0] != '[':
 		return nil, &rowError{fmt.Sprintf("%ss is %s, not a list", name, clip(several)), `write it as ["…",…]`}
 	}
-	s := scanner{b: several}
+	s := scan(several)
 	err = s.list(func(i int, value []byte) error {
 		if value[0] != '{' {
 			return take(i, value)
@@ -265,7 +265,7 @@ func textsIn(all []member, name string) (texts [][]byte, err error) {
 		if valueOf(group, "uuids") != nil {
 			return uuidsError(name + "s")
 		}
-		in := scanner{b: contents}
+		in := scan(contents)
 		return in.list(take)
 	})
 	return texts, err

@@ -168,7 +168,7 @@ func readInputs(out *items, object []byte) error {
 	if err != nil {
 		return err
 	}
-	s := scanner{b: list}
+	s := scan(list)
 	return s.list(func(i int, body []byte) error {
 		r := out.add()
 		for _, f := range []field{timestampField, sessionField} {
@@ -208,7 +208,7 @@ func alone(value []byte) []byte {
 	if value[0] != '[' {
 		return value
 	}
-	s := scanner{b: value}
+	s := scan(value)
 	_ = s.list(func(_ int, v []byte) error { // it is known to be valid
 		only = v
 		n++

@@ -126,8 +126,8 @@ func usageOf(answer []byte) []member {
 // tokensOf is a count of tokens, 0 for none that a row may have.
 func tokensOf(usage []member, key string) int32 {
 	value := valueOf(usage, key)
-	s := scanner{b: value}
-	if n, ok := s.short(); ok && s.i == len(value) && n <= maxTokens {
+	s := scan(value)
+	if n, ok := s.short(); ok && s.At == len(value) && n <= maxTokens {
 		return int32(n)
 	}
 	return 0

@@ -64,7 +64,7 @@ func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 	behind := bytes.TrimLeft(more[comma+1:], " \t\r\n")
 	place := Carried{Of: int32(j), From: int32(len(head)), To: int32(len(head))}
 	var b newlySaid
-	s := scanner{b: append(append([]byte{'['}, behind...), ']')}
+	s := scan(append(append([]byte{'['}, behind...), ']'))
 	switch err := s.list(b.take); {
 	case err == nil && b.answers():
 		place.To = int32(len(content) - len(behind) + b.size)

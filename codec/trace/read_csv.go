@@ -154,9 +154,9 @@ func (p *rowParser) cell(f field, cell []byte) error {
 	case f == timestampField && p.format.dates:
 		return p.date(cell)
 	}
-	s := scanner{b: cell}
+	s := scan(cell)
 	number, err := s.number()
-	if err != nil || s.i != len(cell) {
+	if err != nil || s.At != len(cell) {
 		return &rowError{fmt.Sprintf("%s is %s, not a number", p.format.names[f], quote(cell)), "write it in digits"}
 	}
 	if f == timestampField {

@@ -72,14 +72,13 @@ func ownKey(known []*format, lines []pendingLine) *format {
 // keysOf lists the keys of a line's object as far as the line is valid, at most most of them if that is not 0.
 func keysOf(line []byte, most int) []string {
 	var keys []string
-	var scratch []byte
-	s := scanner{b: line}
-	_ = s.object(&scratch, func(key []byte) error { // the caller asks what is there, not what is wrong
+	s := scan(line)
+	_ = s.object(func(key []byte) error { // the caller asks what is there, not what is wrong
 		keys = append(keys, string(key))
 		if len(keys) == most {
 			return errEnoughKeys
 		}
-		return s.skip(1)
+		return s.skip()
 	})
 	return keys
 }
@@ -99,8 +98,8 @@ func undetected(name string, first pendingLine) error {
 		fault.What = "a JSON array, not JSONL"
 		fault.Fix = "write one object a line, for example with: jq -c '.[]'"
 	case text[0] == '{':
-		s := scanner{b: text}
-		err := s.skip(0)
+		s := scan(text)
+		err := s.skip()
 		if err == nil {
 			fault.What = "unknown format: a row without keys"
 			break

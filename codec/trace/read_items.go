@@ -19,7 +19,7 @@ type items struct {
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
 func (m *items) set(r *row, f field, value []byte) error {
 	m.p.row = *r
-	s := scanner{b: value}
+	s := scan(value)
 	err := m.p.value(f, &s)
 	m.p.row.sessionName = bytes.Clone(m.p.row.sessionName) // its place is taken again for the next row
 	*r = m.p.row
@@ -121,17 +121,16 @@ type member struct {
 // membersOf takes an object apart. A key that occurs twice is an error.
 func membersOf(object []byte) ([]member, error) {
 	var all []member
-	var scratch []byte
-	s := scanner{b: object}
-	err := s.object(&scratch, func(key []byte) error {
+	s := scan(object)
+	err := s.object(func(key []byte) error {
 		for _, m := range all {
 			if m.key == string(key) {
 				return &rowError{m.key + " occurs twice", "keep one of them"}
 			}
 		}
-		from := s.i
-		err := s.skip(1)
-		all = append(all, member{string(key), s.b[from:s.i]})
+		from := s.At
+		err := s.skip()
+		all = append(all, member{string(key), s.Data[from:s.At]})
 		return err
 	})
 	return all, err
@@ -189,7 +188,7 @@ func listIn(all []member, key string, each func(i int, object []byte) error) err
 
 // objectsOf calls each with what stands in a list, which must be objects.
 func objectsOf(name string, list []byte, each func(i int, object []byte) error) error {
-	s := scanner{b: list}
+	s := scan(list)
 	return s.list(func(i int, value []byte) error {
 		if value[0] != '{' {
 			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", name, i, clip(value)), "write each as {…}"}
@@ -212,7 +211,7 @@ func unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-
 // textOf is what a valid JSON string says.
 func textOf(value []byte) []byte {
 	var scratch []byte
-	s := scanner{b: value}
+	s := scan(value)
 	text, err := s.text(&scratch)
 	if err != nil {
 		panic("BUG: no JSON string: " + err.Error())

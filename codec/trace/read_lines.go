@@ -153,12 +153,12 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	d := document{text: text, line: 1}
-	s := scanner{b: text}
-	s.space()
+	s := scan(text)
+	s.Peek()
 	before := l.fileRows
 	err = d.objects(&s, f.listKey, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
-		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.i), What: err.Error(), Fix: "the file must be one JSON document, whole and valid"}}}
+		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(), Fix: "the file must be one JSON document, whole and valid"}}}
 	}
 	if l.fileRows == before {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
@@ -184,7 +184,7 @@ func (d *document) lineAt(i int) int {
 // objects calls take with each value of the list under a key, or of the document where that is the list itself.
 func (d *document) objects(s *scanner, key string, take func(object []byte, line int)) error {
 	each := func(_ int, value []byte) error {
-		take(value, d.lineAt(s.i-len(value)))
+		take(value, d.lineAt(s.At-len(value)))
 		return nil
 	}
 	if key == "" {
@@ -193,11 +193,10 @@ func (d *document) objects(s *scanner, key string, take func(object []byte, line
 		}
 		return s.end()
 	}
-	var scratch []byte
 	found := false
-	err := s.object(&scratch, func(name []byte) error {
+	err := s.object(func(name []byte) error {
 		if string(name) != key {
-			return s.skip(1)
+			return s.skip()
 		}
 		found = true
 		return s.list(each)

@@ -104,16 +104,18 @@ func (p *rowParser) empty() { p.row = row{parent: noParent, turn: 1, ids: p.row.
 // anyShape decodes a row into an empty p.row and notes its shape.
 func (p *rowParser) anyShape(line []byte) error {
 	p.shape.forget()
-	s := scanner{b: line}
+	s := scan(line)
+	s.Scratch = p.key
 	end := 0 // of the value before
-	err := s.object(&p.key, func(key []byte) error {
+	err := s.object(func(key []byte) error {
 		f := p.format.field(key)
-		p.shape.text = append(p.shape.text, line[end:s.i]...)
-		p.shape.leads = append(p.shape.leads, lead{s.i - end, f})
+		p.shape.text = append(p.shape.text, line[end:s.At]...)
+		p.shape.leads = append(p.shape.leads, lead{s.At - end, f})
 		err := p.member(f, &s)
-		end = s.i
+		end = s.At
 		return err
 	})
+	p.key = s.Scratch
 	if err == nil {
 		p.shape.text, p.shape.whole = append(p.shape.text, line[end:]...), true
 	}
@@ -123,7 +125,7 @@ func (p *rowParser) anyShape(line []byte) error {
 // member decodes the value of a key.
 func (p *rowParser) member(f field, s *scanner) error {
 	if f == unknownField {
-		return s.skip(1)
+		return s.skip()
 	}
 	return p.value(f, s)
 }
@@ -134,8 +136,8 @@ func (p *rowParser) value(f field, s *scanner) error {
 		return &rowError{p.format.names[f] + " occurs twice", "keep one of them"}
 	}
 	p.row.met |= 1 << f
-	if s.peek() == 'n' {
-		return s.literal("null")
+	if s.Peek() == 'n' {
+		return s.skip()
 	}
 	p.row.seen |= 1 << f
 	switch {
@@ -148,20 +150,20 @@ func (p *rowParser) value(f field, s *scanner) error {
 	case f >= textField:
 		return p.literal(f, s)
 	}
-	if c := s.peek(); c != '-' && c-'0' > 9 {
+	if c := s.Peek(); c != '-' && c-'0' > 9 {
 		return s.wrongKind(p.format.names[f], "not a number", "write it as a JSON number")
 	}
-	from := s.i
+	from := s.At
 	if v, ok := s.short(); ok && v <= math.MaxInt64 {
 		if f != timestampField && f != delayField {
-			return p.set(f, int64(v), s.b[from:s.i])
+			return p.set(f, int64(v), s.Data[from:s.At])
 		}
 		if int64(v) <= math.MaxInt64/p.unitNS {
 			p.setTime(f, int64(v)*p.unitNS)
 			return nil
 		}
 	}
-	s.i = from
+	s.At = from
 	number, err := s.number()
 	if err != nil {
 		return err
@@ -174,11 +176,11 @@ func (p *rowParser) value(f field, s *scanner) error {
 
 // wrongKind says that the next value is not what it must be, unless it is no JSON either.
 func (s *scanner) wrongKind(name, not, fix string) error {
-	from := s.i
-	if err := s.skip(1); err != nil {
+	from := s.At
+	if err := s.skip(); err != nil {
 		return err
 	}
-	return &rowError{fmt.Sprintf("%s is %s, %s", name, clip(s.b[from:s.i]), not), fix}
+	return &rowError{fmt.Sprintf("%s is %s, %s", name, clip(s.Data[from:s.At]), not), fix}
 }
 
 // time decodes a timestamp or a delay.
@@ -260,7 +262,7 @@ func rangeOf(f field) (low, high int64) {
 }
 
 func (p *rowParser) typeName(s *scanner) error {
-	if s.peek() != '"' {
+	if s.Peek() != '"' {
 		return s.wrongKind("type", "not a string", `write it as a string, for example "text"`)
 	}
 	name, err := s.text(&p.typ)
@@ -272,13 +274,13 @@ func (p *rowParser) typeName(s *scanner) error {
 
 // sessionName takes a name in quotes or a number.
 func (p *rowParser) sessionName(s *scanner) error {
-	from := s.i
-	name := s.b[from:from]
+	from := s.At
+	name := s.Data[from:from]
 	var err error
-	if s.peek() == '"' {
+	if s.Peek() == '"' {
 		name, err = s.text(&p.name)
-	} else if err = s.skip(1); err == nil {
-		if name = s.b[from:s.i]; name[0] != '-' && name[0]-'0' > 9 {
+	} else if err = s.skip(); err == nil {
+		if name = s.Data[from:s.At]; name[0] != '-' && name[0]-'0' > 9 {
 			err = &rowError{fmt.Sprintf("%s is %s, neither text nor a number", p.format.names[sessionField], clip(name)), `write it as a string, for example "a"`}
 		}
 	}
@@ -311,11 +313,11 @@ func (p *rowParser) setType(name []byte) error {
 
 // ids decodes hash_ids.
 func (p *rowParser) ids(s *scanner) error {
-	if s.peek() != '[' {
+	if s.Peek() != '[' {
 		return s.wrongKind("hash_ids", "not a list", "write [id,id,…] or leave it out")
 	}
-	s.i++
-	s.space()
+	s.At++
+	s.Peek()
 	if s.take(']') {
 		return nil
 	}
@@ -335,7 +337,7 @@ func (p *rowParser) ids(s *scanner) error {
 // plainIDs consumes ids of up to 7 plain digits that a comma and at most one space follow, and appends them. It stops
 // before the first of another kind. This loop is the reader's hot path: nine bytes of ten in a trace are ids.
 func (s *scanner) plainIDs(ids []uint64) []uint64 {
-	b, i := s.b, s.i
+	b, i := s.Data, s.At
 	width := -1 // of the last id: while it stays, the processor need not wait for it to know where the next id begins
 	for i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
@@ -356,22 +358,22 @@ func (s *scanner) plainIDs(ids []uint64) []uint64 {
 			i++
 		}
 	}
-	s.i = i
+	s.At = i
 	return ids
 }
 
 // anyID consumes an id however it is written. Index is its place in the list.
 func anyID(s *scanner, index int) (uint64, error) {
-	s.space()
+	s.Peek()
 	if v, ok := s.short(); ok {
 		return v, nil
 	}
-	from := s.i
-	if c := s.peek(); c != '-' && c-'0' > 9 {
-		if err := s.skip(2); err != nil {
+	from := s.At
+	if c := s.Peek(); c != '-' && c-'0' > 9 {
+		if err := s.skip(); err != nil {
 			return 0, err
 		}
-		return 0, badID(index, s.b[from:s.i])
+		return 0, badID(index, s.Data[from:s.At])
 	}
 	number, err := s.number()
 	if err != nil {
@@ -434,16 +436,16 @@ func (h *shape) forget() { h.text, h.leads, h.whole = h.text[:0], h.leads[:0], f
 // one with a fault.
 func (p *rowParser) sameShape(line []byte) bool {
 	text := p.shape.text
-	s := scanner{b: line}
+	s := scan(line)
 	for _, l := range p.shape.leads {
-		if !bytes.HasPrefix(line[s.i:], text[:l.bytes]) {
+		if !bytes.HasPrefix(line[s.At:], text[:l.bytes]) {
 			return false
 		}
 		text = text[l.bytes:]
-		s.i += l.bytes
+		s.At += l.bytes
 		if p.member(l.field, &s) != nil {
 			return false
 		}
 	}
-	return p.shape.whole && string(line[s.i:]) == string(text)
+	return p.shape.whole && string(line[s.At:]) == string(text)
 }

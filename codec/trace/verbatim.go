@@ -57,11 +57,11 @@ func (t *Trace) HasMessages(i int) bool {
 
 // literal takes what is word for word as it stands.
 func (p *rowParser) literal(f field, s *scanner) error {
-	from := s.i
-	if err := s.skip(1); err != nil {
+	from := s.At
+	if err := s.skip(); err != nil {
 		return err
 	}
-	return p.row.setLiteral(f, p.format.names[f], s.b[from:s.i])
+	return p.row.setLiteral(f, p.format.names[f], s.Data[from:s.At])
 }
 
 // setLiteral notes a value of a kind that is word for word, which must be of the right sort.

@@ -58,7 +58,7 @@ func (t *Trace) sayings(i int) []saying {
 // user's: a format of conversations would make a request of each.
 func plainChat(messages []byte) (all []saying, ok bool) {
 	ok = true
-	s := scanner{b: slices.Concat([]byte("["), messages, []byte("]"))}
+	s := scan(slices.Concat([]byte("["), messages, []byte("]")))
 	err := s.list(func(_ int, object []byte) error {
 		parts, err := membersOf(object)
 		role, text := valueOf(parts, "role"), valueOf(parts, "content")

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/json"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/sse"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -170,7 +171,7 @@ func (h *History) Answered(i int32, rec *record.Record, a *Answer) {
 	case len(a.Text) == 0:
 		t.state.Store(noText)
 	default:
-		text := api.Repair(bytes.Clone(a.Text))
+		text := json.Repair(bytes.Clone(a.Text))
 		t.answer.Store(&text)
 		t.state.Store(answered)
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/json"
 )
 
 const (
@@ -215,7 +215,7 @@ func (r *Redactor) Line(text string) string {
 
 // FromJSON is Line for a message as it stands in JSON.
 func (r *Redactor) FromJSON(raw []byte) string {
-	return r.Line(string(api.AppendUnescaped(nil, raw[:min(len(raw), MaxErrorRead)])))
+	return r.Line(string(json.AppendUnescaped(nil, raw[:min(len(raw), MaxErrorRead)])))
 }
 
 // Label is a name that a server gave, of bounded length, without credentials.

@@ -1,7 +1,9 @@
-package api
+package json
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -11,7 +13,7 @@ import (
 func AppendUnescaped(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		c := raw[i]
-		if c != '\\' || escapeLen(raw[i:]) == 0 {
+		if c != '\\' || EscapeLen(raw[i:]) == 0 {
 			dst = append(dst, c)
 			i++
 			continue
@@ -72,7 +74,7 @@ func Repair(text []byte) []byte {
 
 // repairEscape repairs the escape that b begins with, or the pair of them, and returns its length.
 func repairEscape(b []byte) int {
-	n := max(1, escapeLen(b))
+	n := max(1, EscapeLen(b))
 	if n < len(`\u0000`) {
 		return n
 	}
@@ -85,4 +87,60 @@ func repairEscape(b []byte) int {
 	}
 	copy(b, `\ufffd`)
 	return n
+}
+
+// EscapeLen returns the length of the escape that b begins with, or 0.
+func EscapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case !isHex(c):
+			return 0, false
+		case c <= '9':
+			c -= '0'
+		default:
+			c = c | 0x20 - 'a' + 10
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 6 }
+
+// Plain returns the index of the first quote, backslash or control character at or after i, or len(b). It looks at eight
+// bytes at a time; the lowest bit that the tests below set is exact, whatever they say of higher bytes.
+func Plain(b []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := w^(ones*'"'), w^(ones*'\\')
+		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w) & tops
+		if hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c == '"' || c == '\\' || c < ' ' {
+			return i
+		}
+	}
+	return i
 }

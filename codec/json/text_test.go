@@ -1,0 +1,92 @@
+package json
+
+import (
+	"encoding/json"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestPlain puts every byte at every place of a string, alone and before a byte that ends the search.
+func TestPlain(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			for _, after := range []byte{'x', '"', '\\', 0, 0xff} {
+				b := []byte("éxxxxxxxxxxxxxxxxxxxxx")
+				b[at], b[at+1] = byte(c), after
+				for from := range at + 1 {
+					want := from
+					for want < len(b) && b[want] != '"' && b[want] != '\\' && b[want] >= ' ' {
+						want++
+					}
+					if got := Plain(b, from); got != want {
+						t.Fatalf("%q from %d: got %d, want %d", b, from, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestAppendUnescaped(t *testing.T) {
+	for in, want := range map[string]string{
+		`too \"long\"\n\u00e9 \ud83d\ude00`: "too \"long\"\né 😀", `\ud83d!`: "\ufffd!",
+		`cut\`: `cut\`, `cut\u00`: `cut\u00`, `\x`: `\x`, "": "",
+	} {
+		if got := AppendUnescaped([]byte("> "), []byte(in)); string(got) != "> "+want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestRepair(t *testing.T) {
+	for in, want := range map[string]string{
+		``: ``, `abc`: `abc`, `\ud83d\ude00`: `\ud83d\ude00`, `x\ud83d`: `x\ufffd`, `\ude00\ud83d`: `\ufffd\ufffd`, `\ud83d\ud83d\ude00`: `\ufffd\ud83d\ude00`,
+		`\ud83dx\ude00`: `\ufffdx\ufffd`, `\\ud83d`: `\\ud83d`, `\\\ud83d`: `\\\ufffd`, `\n\"\u00e9é`: `\n\"\u00e9é`, "a\xf0\x9f": "a\ufffd", "\xff\\ud83d": "\ufffd\\ufffd",
+		`\ud83d\u0041`: `\ufffd\u0041`,
+	} {
+		if got := Repair([]byte(in)); string(got) != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzRepair wants what encoding/json decodes to stay the same, and no surrogate to be left alone.
+func FuzzRepair(f *testing.F) {
+	f.Add([]byte(`a\ud83d\ude00\ud83d\\\ude00`))
+	f.Add([]byte("\xf0\x9f\\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		quote := func(b []byte) []byte { return []byte(`"` + string(b) + `"`) }
+		var want, got string
+		if json.Unmarshal(quote(in), &want) != nil {
+			return
+		}
+		out := Repair(append([]byte(nil), in...))
+		if err := json.Unmarshal(quote(out), &got); err != nil {
+			t.Fatalf("%q → %q: %v", in, out, err)
+		}
+		if utf8.Valid(in) && got != want || !utf8.Valid(out) {
+			t.Fatalf("%q → %q: %q, want %q", in, out, got, want)
+		}
+		if again := Repair(append([]byte(nil), out...)); string(again) != string(out) {
+			t.Fatalf("%q → %q → %q", in, out, again)
+		}
+	})
+}
+
+// FuzzUnescape compares with encoding/json.
+func FuzzUnescape(f *testing.F) {
+	for _, s := range []string{``, `abc`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u20ac`, `\ud83d\ude00`, `\ud83d`, `\ud83d\u0041`, `\ude00\ud83d\ude00`, `\uD83D\n`, `\`, `\u12`, `\ud83d\u`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		got := AppendUnescaped(nil, raw)
+		quoted := append(append([]byte{'"'}, raw...), '"')
+		var want string
+		if !utf8.Valid(raw) || json.Unmarshal(quoted, &want) != nil {
+			return
+		}
+		if string(got) != want {
+			t.Fatalf("%q: got %q, want %q", raw, got, want)
+		}
+	})
+}
