@@ -170,7 +170,7 @@ func (a *audit) heldThere(requests []int32, together []int64, size workload.Pref
 
 // held is what a cache of the given size would have held for each request when it had arrived whole. A prompt can be
 // reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little
-// later than on the server. Of a trace that has both, prompts that are made and those that are there word for word each have a cache
+// later than on the server. Of a trace that has both, prompts that are made and verbatim ones each have a cache
 // of their own.
 func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 	made := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)
@@ -234,7 +234,7 @@ func (a *audit) moments(requests []int32) []moment {
 	return list
 }
 
-// Miscounted is how many prompts that are there word for word a server counted otherwise than before the start, and the first of
+// Miscounted is how many verbatim prompts a server counted otherwise than before the start, and the first of
 // them by its row, with both counts.
 func Miscounted(w *workload.Work, records []record.Record) (n int, row, want, got int64) {
 	for i := range records {

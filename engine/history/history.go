@@ -142,7 +142,7 @@ func (h *History) each(i int32, f func(j int32)) {
 	}
 }
 
-// Follows tells whether a turn goes on from request i, so that its answer is to be kept.
+// Follows reports whether a turn goes on from request i, so that its answer is to be kept.
 func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
 // Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
@@ -157,7 +157,7 @@ func (h *History) Bytes(i int32) []byte {
 	return t.bytes[t.from:]
 }
 
-// Answered is told of a reply that has ended.
+// Answered keeps what a response that has ended had, if a later turn needs it.
 func (h *History) Answered(i int32, rec *record.Record, a *Answer) {
 	if !h.Follows(i) {
 		return
@@ -193,7 +193,7 @@ func (h *History) Ended(clock sched.Clock, i int32) {
 	h.forget(i)
 }
 
-// forget is told that request i is over: neither its bytes nor what only those had in them are needed any more.
+// forget releases the bytes of request i, which is over, and the answers that only those needed.
 func (h *History) forget(i int32) {
 	t := &h.turns[i]
 	if !t.form.CompareAndSwap(formOpen, formRecorded) && t.form.Load() == formLive {

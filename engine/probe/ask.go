@@ -19,7 +19,7 @@ import (
 const (
 	maxAnswerBytes = 8 << 20         // of a body, also uncompressed; vLLM's /metrics with eight engines is 0.6 MB long
 	maxHeadBytes   = 64 << 10        // of a response head
-	waitingAfter   = 2 * time.Second // then the user is told what is waited for
+	waitingAfter   = 2 * time.Second // then Prober.Waiting is called
 )
 
 // ask makes one exchange with one address. It ends with ctx, after b.Timeout, or when the answer is too long. Redirects are answers

@@ -17,13 +17,13 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// cacheFamily is vLLM's metric whose labels tell the cache's size.
+// cacheFamily is vLLM's metric whose labels have the cache's size.
 const cacheFamily = "vllm:cache_config_info"
 
 // nullBlocks is how many blocks vLLM keeps back for positions that need none (vllm/v1/core/block_pool.py).
 const nullBlocks = 1
 
-// PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not tell are
+// PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not report one are
 // missing in the answer. engines is the largest number of caches that one address said to stand for: with more than one,
 // which of them a request meets is not known here.
 func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]workload.PrefixCache, engines int) {
@@ -77,7 +77,7 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 	return c, engines
 }
 
-// oneKind tells whether a capacity in tokens is that of so many blocks of one size. vLLM computes it (get_kv_cache_capacity in
+// oneKind reports whether a capacity in tokens is that of so many blocks of one size. vLLM computes it (get_kv_cache_capacity in
 // vllm/v1/core/kv_cache_utils.py) as the longest sequence times the number of such sequences that fit, and that number as the
 // blocks by those of one sequence, of all kinds of layers together. sequences is 0 where it is not told.
 func oneKind(tokens, blocks, size int64, sequences float64) bool {

@@ -41,7 +41,7 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 	return list.Data, nil
 }
 
-// Lists tells whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
+// Lists reports whether a model of that name is served. A name with a * stands for many, as with LiteLLM.
 func (m Models) Lists(name string) bool {
 	for i := range m {
 		if m[i].ID == name || strings.Contains(m[i].ID, "*") {

@@ -152,7 +152,7 @@ func (b *Prober) tokenize(ctx context.Context, t *workload.Target, text []byte) 
 	return b.tokenizeBody(ctx, t, backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1))
 }
 
-// TokenIDs asks one of the servers for the ids of a prompt that is there word for word, template included.
+// TokenIDs asks one of the servers for the ids of a verbatim prompt, template included.
 func (b *Prober) TokenIDs(ctx context.Context, l api.Literal) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {

@@ -35,7 +35,7 @@ type Prober struct {
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
-	Waiting        func(what string) // is told of a question that has no answer after 2 s; any goroutine calls it; nil = nobody is
+	Waiting        func(what string) // is called with a question that has no answer after 2 s, by any goroutine; nil = nothing is
 	Tokenizer      string            // whose words prompts are made of, for messages; "" = the built-in ones
 	Nonce          uint64            // another one in each run keeps its probes out of the caches that earlier runs have filled
 	// Backend makes bodies of requests that are answered whole where that tells how many tokens a prompt has, with the given

@@ -68,7 +68,7 @@ type scrapePage struct {
 }
 
 // Scraper asks every address of the targets for its metrics, or in their place the pages of urls, and returns a scraper of
-// those that tell something, nil if none does. silent says why the others do not. Credentials go to the targets alone, not to
+// those that have known metrics, nil if none has. silent has the reason of each of the others. Credentials go to the targets alone, not to
 // other hosts.
 func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error, err error) {
 	asking := ctx
@@ -216,7 +216,7 @@ func (b *Prober) scrapePage(ctx context.Context, t *workload.Target, addr netip.
 	return p
 }
 
-// owns tells whether t is a target's own server, to which credentials go anyway.
+// owns reports whether t is a target's own server, to which credentials go anyway.
 func (b *Prober) owns(t *workload.Target) bool {
 	for i := range b.Targets {
 		if b.Targets[i].URL == t.URL {

@@ -40,7 +40,7 @@ type secret struct {
 }
 
 // NewRedactor hides the values of headers, a bearer key without its scheme, and of the queries of URLs ("?key=value&…"). Values of
-// names that tell of a credential are hidden in parts, too, others only as a whole.
+// names that are typical of credentials are hidden in parts, too, others only as a whole.
 func NewRedactor(headers []http1.Header, queries ...string) *Redactor {
 	r := &Redactor{}
 	for _, h := range headers {
@@ -184,7 +184,7 @@ func spelled(text string) (c byte, n int) {
 	}
 }
 
-// isHex tells whether text begins with two hexadecimal digits.
+// isHex reports whether text begins with two hexadecimal digits.
 func isHex(text string) bool {
 	const digits = "0123456789abcdefABCDEF"
 	return len(text) >= 2 && strings.IndexByte(digits, text[0]) >= 0 && strings.IndexByte(digits, text[1]) >= 0

@@ -8,7 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is there word for word and nobody has
+// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is verbatim and nobody has
 // counted it (CountVerbatim); output is 0 where the body or extra members say how long the answer may be.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	l := w.Trace.Literal(i)

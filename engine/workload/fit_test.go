@@ -36,7 +36,7 @@ func backendOf(t *testing.T, name string) api.Backend {
 	return b
 }
 
-// TestTooLong: prompt and output together may fill the context; of what is there word for word only the output is known, and of a
+// TestTooLong: prompt and output together may fill the context; of a verbatim prompt only the output is known, and of a
 // whole body nothing.
 func TestTooLong(t *testing.T) {
 	w := workOf(t, `{"timestamp":0,"input_length":90,"output_length":10}

@@ -86,7 +86,7 @@ func (c PrefixCache) FinestBlock() int {
 	return c.BlockTokens
 }
 
-// assumesBlocks tells whether the block size of any instance is a guess.
+// assumesBlocks reports whether the block size of any instance is a guess.
 func (w *Work) assumesBlocks() bool {
 	for _, t := range w.Targets {
 		for _, addr := range t.Peers {
@@ -105,7 +105,7 @@ type idealCaches struct {
 	of    map[cacheKey]*kvcache.Infinite
 }
 
-// cacheKey names a model cache: prompts that are made and those that are there word for word have nothing in common but a template.
+// cacheKey names a model cache: prompts that are made and verbatim ones have nothing in common but a template.
 type cacheKey struct {
 	instance netip.AddrPort
 	made     bool

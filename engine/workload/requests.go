@@ -41,7 +41,7 @@ func (m *Requests) Offset(i int) int64 {
 // Size is the size of request i in bytes.
 func (m *Requests) Size(i int) int64 { return m.offsets[i+1] - m.offsets[i] }
 
-// Ready tells whether request i stands in the arena.
+// Ready reports whether request i stands in the arena.
 func (m *Requests) Ready(i int) bool { return m.ring == nil || m.built.Load() > int64(i) }
 
 // Bytes is the size of all requests.

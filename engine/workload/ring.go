@@ -119,13 +119,13 @@ func (m *Requests) DigestRest(w *Work) {
 	m.built.Store(int64(w.Requests()))
 }
 
-// InRing tells whether not all requests fit into memory, so that each is there only until it was written.
+// InRing reports whether the requests do not all fit into memory: each is then available only until it was written.
 func (m *Requests) InRing() bool { return m.ring != nil }
 
-// Written tells whether request i, of a ring, is not needed in it any more.
+// Written reports whether request i, of a ring, is not needed in it any more.
 func (m *Requests) Written(i int) bool { return m.ring.written[i].Load() }
 
-// Wrote is told that request i is not needed in the arena any more.
+// Wrote marks request i as not needed in the arena any more.
 func (m *Requests) Wrote(i int32) {
 	if m.ring != nil {
 		m.ring.written[i].Store(true)

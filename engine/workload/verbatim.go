@@ -13,7 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Literal is what request i has word for word; ok is false where its prompt is made of tokens, beside which it may have extra
+// Literal is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may have extra
 // members.
 func (w *Work) Literal(i int) (l api.Literal, ok bool) {
 	t := w.Trace.Literal(i)
@@ -31,7 +31,7 @@ func (w *Work) Literal(i int) (l api.Literal, ok bool) {
 	return l, true
 }
 
-// Made tells whether request i's prompt is made of tokens, and so known to the token.
+// Made reports whether request i's prompt is made of tokens, and so known to the token.
 func (w *Work) Made(i int) bool { return w.Trace.Literal(i).Kind == trace.NoLiteral }
 
 // LiteralError is a row that an API cannot send.
@@ -46,7 +46,7 @@ func (e *LiteralError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, 
 // Unwrap is the reason.
 func (e *LiteralError) Unwrap() error { return e.Why }
 
-// Verbatim is what is known of the tokens of prompts that are there word for word: for each such request how many, and a hash of
+// Verbatim is what is known of the tokens of verbatim prompts: for each such request how many, and a hash of
 // each whole block of them (8 bytes a block; the tokens are not kept).
 type Verbatim struct {
 	BlockTokens int // divides the block sizes of all caches
@@ -59,7 +59,7 @@ type verbatimPrompt struct {
 	blocks []uint64
 }
 
-// CountVerbatim counts the tokens of all prompts that are there word for word, on as many workers as there are processors, and
+// CountVerbatim counts the tokens of all verbatim prompts, on as many workers as there are processors, and
 // each of those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
 // ends it, and nothing is known then.
 func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Literal) ([]int64, error), done *atomic.Int64) error {
@@ -138,7 +138,7 @@ type cachePrompt struct {
 	Tokens, Head, Total int
 }
 
-// CachePrompt is request i's prompt; ok is false where its tokens are not known. A prompt that is there word for word has the
+// CachePrompt is request i's prompt; ok is false where its tokens are not known. A verbatim prompt has the
 // template in its own blocks.
 func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {

@@ -32,7 +32,7 @@ type Work struct {
 	Routing  Routing                        // how the places are found
 	Overhead Overhead                       // what the servers add to each prompt; taken from its end
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
-	Verbatim *Verbatim                      // what is known of prompts that are there word for word; nil = nothing
+	Verbatim *Verbatim                      // what is known of verbatim prompts; nil = nothing
 	Prebuilt *Requests
 	Choices  int // answers that the run's extra members ask each request for (api.Choices)
 }
@@ -100,7 +100,7 @@ func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
 	return PrefixCache{BlockTokens: DefaultBlockTokens, Assumed: true}
 }
 
-// CacheOff tells whether all servers of a target say that they cache no prefixes.
+// CacheOff reports whether all servers of a target report that they cache no prefixes.
 func (w *Work) CacheOff(target int) bool {
 	return !slices.ContainsFunc(w.Targets[target].Peers, func(addr netip.AddrPort) bool { return !w.Cache(addr).Off })
 }
@@ -151,7 +151,7 @@ func (w *Work) AskedChoices(i int) int {
 	return n
 }
 
-// recordLengths notes the lengths that were built and asked for. What a prompt that is there word for word has is the server's
+// recordLengths notes the lengths that were built and asked for. The length of a verbatim prompt is the server's
 // to say, and a payload asks for a length of its own, as extra members may.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	l, output := w.Trace.Literal(i), int64(w.Trace.OutputTokens[i])
@@ -172,7 +172,7 @@ const requestIDDigits = 9
 
 func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID, requestIDDigits, i) }
 
-// UsesTLS tells whether requests are encrypted.
+// UsesTLS reports whether requests are encrypted.
 func (w *Work) UsesTLS() bool {
 	for _, t := range w.Targets {
 		if t.TLS {
