@@ -1,5 +1,169 @@
 package mockllm
 
+// maxPoolBlocks is what an int32 can number; number 0 is taken.
+const maxPoolBlocks = 1<<31 - 2
+
+// blockPool is a fixed number of blocks, as vLLM's v1 engine has them (vllm/v1/core/block_pool.py). A block is held by
+// requests or stands in the queue of free blocks. A free block keeps what it holds, and can be found by its key, until
+// it comes to the queue's head and is given away. Those without a hash, which nobody can find, stand before all others
+// (since vLLM's pull request 42656).
+//
+// Blocks are numbers in one slice, so that the garbage collector has nothing to follow. Block 0 is the queue's ends.
+// Blocks that were never used stand before all others and are made only when they are needed.
+type blockPool struct {
+	capacity int
+	blocks   []poolBlock
+	queued   int              // free blocks that were used before
+	index    map[uint64]int32 // the first registered of the blocks with a key
+}
+
+// poolBlock is a block's place in two rings: the queue of free blocks, and those that hold the same.
+type poolBlock struct {
+	key                uint64
+	prev, next         int32 // in the queue, while free
+	prevSame, nextSame int32 // while registered; in the order of registration
+	holders            int32
+	registered         bool
+	hashed             bool // full and computed: registered, or of an output, which nobody looks for here
+}
+
+func newBlockPool(capacity int) *blockPool {
+	return &blockPool{capacity: capacity, blocks: make([]poolBlock, 1), index: make(map[uint64]int32)}
+}
+
+// free returns the number of blocks that nobody holds.
+func (p *blockPool) free() int { return p.capacity - (len(p.blocks) - 1) + p.queued }
+
+// begin looks up at most limit of the keys, holds the blocks that it finds, and then takes new ones, total in all. It
+// returns how many were found, or ok = false when too few blocks are free; then nothing has changed.
+func (p *blockPool) begin(l *lease, limit, total int) (found int, ok bool) {
+	held := l.blocks[:0]
+	idle := 0 // blocks found that nobody holds
+	for _, key := range l.keys[:limit] {
+		b, there := p.index[key]
+		if !there {
+			break
+		}
+		if p.blocks[b].holders == 0 {
+			idle++
+		}
+		held = append(held, b)
+	}
+	l.blocks = held[:0]
+	if total-len(held) > p.free()-idle {
+		return 0, false
+	}
+	for _, b := range held {
+		if p.blocks[b].holders == 0 {
+			p.dequeue(b)
+		}
+		p.blocks[b].holders++
+	}
+	found = len(held)
+	for len(held) < total {
+		held = append(held, p.take())
+	}
+	l.blocks = held
+	return found, true
+}
+
+// prefilled makes the blocks of l's prompt findable that were not found. Of all its blocks, so many will be full.
+func (p *blockPool) prefilled(l *lease, full int) {
+	for i := l.found; i < len(l.keys); i++ {
+		p.register(l.blocks[i], l.keys[i])
+	}
+	for _, b := range l.blocks[l.found:full] {
+		p.blocks[b].hashed = true
+	}
+}
+
+// end gives back what l holds, the tail first, so that a prompt's head outlives it.
+func (p *blockPool) end(l *lease) {
+	for i := len(l.blocks) - 1; i >= 0; i-- {
+		b := l.blocks[i]
+		if p.blocks[b].holders--; p.blocks[b].holders > 0 {
+			continue
+		}
+		if p.blocks[b].hashed {
+			p.enqueue(b, 0)
+		} else {
+			p.enqueue(b, p.blocks[0].next)
+		}
+	}
+	l.blocks = l.blocks[:0]
+}
+
+// clear forgets what all blocks hold. Who holds them goes on, and the order in which free ones are given away stays.
+func (p *blockPool) clear() {
+	clear(p.index)
+	for i := range p.blocks {
+		p.blocks[i].registered, p.blocks[i].hashed = false, false
+	}
+}
+
+// take gives away the free block at the queue's head.
+func (p *blockPool) take() int32 {
+	if len(p.blocks) <= p.capacity {
+		p.blocks = append(p.blocks, poolBlock{holders: 1})
+		return int32(len(p.blocks) - 1)
+	}
+	b := p.blocks[0].next
+	p.dequeue(b)
+	p.unregister(b)
+	p.blocks[b].hashed, p.blocks[b].holders = false, 1
+	return b
+}
+
+// enqueue puts b before another free block, or to the queue's end before block 0.
+func (p *blockPool) enqueue(b, next int32) {
+	prev := p.blocks[next].prev
+	p.blocks[b].prev, p.blocks[b].next = prev, next
+	p.blocks[prev].next = b
+	p.blocks[next].prev = b
+	p.queued++
+}
+
+func (p *blockPool) dequeue(b int32) {
+	n := &p.blocks[b]
+	p.blocks[n.prev].next = n.next
+	p.blocks[n.next].prev = n.prev
+	p.queued--
+}
+
+// register makes b findable. Where others hold the same, the one that was registered first is found, and b when those
+// before it are gone.
+func (p *blockPool) register(b int32, key uint64) {
+	n := &p.blocks[b]
+	n.key, n.registered = key, true
+	n.prevSame, n.nextSame = b, b
+	first, there := p.index[key]
+	if !there {
+		p.index[key] = b
+		return
+	}
+	last := p.blocks[first].prevSame
+	n.prevSame, n.nextSame = last, first
+	p.blocks[last].nextSame = b
+	p.blocks[first].prevSame = b
+}
+
+func (p *blockPool) unregister(b int32) {
+	n := &p.blocks[b]
+	if !n.registered {
+		return
+	}
+	n.registered = false
+	if n.nextSame == b {
+		delete(p.index, n.key)
+		return
+	}
+	p.blocks[n.prevSame].nextSame = n.nextSame
+	p.blocks[n.nextSame].prevSame = n.prevSame
+	if p.index[n.key] == b {
+		p.index[n.key] = n.nextSame
+	}
+}
+
 // prefixCache remembers the whole blocks of prompts: all of them, or as many as a pool of blocks has room for beside the
 // requests that run. It belongs to the scheduler and is used under its lock.
 type prefixCache struct {

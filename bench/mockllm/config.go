@@ -1,12 +1,22 @@
 package mockllm
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -222,4 +232,101 @@ func (c *Config) contextTokens() int64 {
 		}
 	}
 	return limit
+}
+
+// instancePlaceholder stands for Config.Instance in headers and body fields.
+const instancePlaceholder = "{instance}"
+
+// instanceName puts the instance's number into text.
+func (c *Config) instanceName(text string) string {
+	return strings.ReplaceAll(text, instancePlaceholder, strconv.Itoa(c.Instance))
+}
+
+// renderFields makes the members that "a.b=value" lines ask for, each with its comma before it.
+func renderFields(lines []string) ([]byte, error) {
+	root := map[string]any{}
+	for _, line := range lines {
+		path, value, ok := strings.Cut(line, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("body field %q: must be PATH=VALUE, such as nvext.worker_id=1", line)
+		}
+		if err := setField(root, strings.Split(path, "."), value); err != nil {
+			return nil, fmt.Errorf("body field %q: %w", line, err)
+		}
+	}
+	if len(root) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(root)
+	if err != nil {
+		return nil, fmt.Errorf("body fields: %w", err)
+	}
+	b[0] = ',' // in place of the object's brace
+	return b[:len(b)-1], nil
+}
+
+// setField sets a member of an object or of one inside it. A value that is JSON is taken as JSON, any other is a string.
+func setField(object map[string]any, path []string, value string) error {
+	name := path[0]
+	if len(path) > 1 {
+		inner, ok := object[name].(map[string]any)
+		if !ok && object[name] != nil {
+			return fmt.Errorf("%s has a value already", name)
+		}
+		if !ok {
+			inner = map[string]any{}
+			object[name] = inner
+		}
+		return setField(inner, path[1:], value)
+	}
+	if object[name] != nil {
+		return fmt.Errorf("%s is given twice", name)
+	}
+	if json.Valid([]byte(value)) {
+		object[name] = json.RawMessage(value)
+	} else {
+		object[name] = value
+	}
+	return nil
+}
+
+// selfSignedFor is how long a self-signed certificate is valid; a mock does not live longer.
+const selfSignedFor = 7 * 24 * time.Hour
+
+// SelfSigned makes a certificate for this machine's loopback names and host (a name, an address, or ""), and returns
+// it also as PEM, for clients to trust.
+func SelfSigned(host string) (tls.Certificate, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("mockllm: making a key: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(now.UnixNano()),
+		Subject:               pkix.Name{CommonName: "mockllm"},
+		NotBefore:             now.Add(-time.Hour), // clocks differ
+		NotAfter:              now.Add(selfSignedFor),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		DNSNames:              []string{"localhost"},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = append(template.IPAddresses, ip)
+	} else if host != "" {
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, nil, fmt.Errorf("mockllm: signing the certificate: %w", err)
+	}
+	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// TLSConfig returns a server's configuration that speaks HTTP/1.1 with the certificate.
+func TLSConfig(cert tls.Certificate) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
 }

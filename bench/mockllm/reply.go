@@ -392,3 +392,128 @@ func (r *reply) end(how ending) {
 	}
 	c.done <- struct{}{}
 }
+
+// openData begins an event without a name.
+func (r *reply) openData(dst []byte) []byte {
+	return append(r.openComment(dst), "data: "...)
+}
+
+// openNamed begins an event with a name.
+func (r *reply) openNamed(dst []byte, name string) []byte {
+	dst = append(r.openComment(dst), "event: "...)
+	dst = append(dst, name...)
+	dst = append(dst, r.srv.eol...)
+	return append(dst, "data: "...)
+}
+
+// openComment appends the comment before an event, where there is to be one.
+func (r *reply) openComment(dst []byte) []byte {
+	if r.cfg.Comments {
+		dst = append(dst, ": ping"...)
+		dst = r.endEvent(dst)
+	}
+	return dst
+}
+
+// endEvent ends an event's last line.
+func (r *reply) endEvent(dst []byte) []byte {
+	dst = append(dst, r.srv.eol...)
+	return append(dst, r.srv.eol...)
+}
+
+// closeEvent ends the object of an event, and the event.
+func (r *reply) closeEvent(dst []byte, now int64) []byte {
+	return r.endEvent(r.closeObject(dst, now))
+}
+
+// closeObject ends an object with the fields that every one has.
+func (r *reply) closeObject(dst []byte, now int64) []byte {
+	if r.cfg.Stamp {
+		dst = append(dst, `,"sent_ns":`...)
+		dst = strconv.AppendInt(dst, now, 10)
+	}
+	dst = append(dst, r.srv.bodyFields...)
+	return append(dst, '}')
+}
+
+// appendDone appends the event with which most protocols end a stream.
+func (r *reply) appendDone(dst []byte) []byte {
+	return r.endEvent(append(dst, "data: [DONE]"...))
+}
+
+// appendInt appends a member of an object: what comes before the number, and the number.
+func appendInt[T int | int64](dst []byte, before string, v T) []byte {
+	return strconv.AppendInt(append(dst, before...), int64(v), 10)
+}
+
+// part is a stretch of an answer's tokens. They come in this order, and any may be missing.
+type part uint8
+
+const (
+	partNone part = iota // before the first token and after the last
+	partReasoning
+	partText
+	partTool // the arguments of a tool call
+)
+
+// divide decides which tokens of the answer are of which part.
+func (r *reply) divide(t traits) {
+	r.reasoning, r.tool = 0, r.total
+	if t.thinks {
+		r.reasoning = min(r.cfg.ReasoningTokens, r.total)
+	}
+	if t.calls {
+		r.tool = max(r.total-r.cfg.ToolTokens, r.reasoning)
+	}
+}
+
+// partAt returns the part of token k.
+func (r *reply) partAt(k int) part {
+	switch {
+	case k >= r.total:
+		return partNone
+	case k < r.reasoning:
+		return partReasoning
+	case k < r.tool:
+		return partText
+	}
+	return partTool
+}
+
+// span returns the tokens of a part.
+func (r *reply) span(p part) (from, to int) {
+	switch p {
+	case partReasoning:
+		return 0, r.reasoning
+	case partText:
+		return r.reasoning, r.tool
+	case partTool:
+		return r.tool, r.total
+	}
+	return 0, 0
+}
+
+// has reports whether the answer has a part.
+func (r *reply) has(p part) bool {
+	from, to := r.span(p)
+	return from < to
+}
+
+// partIndex counts the parts of the answer before p.
+func (r *reply) partIndex(p part) (n int) {
+	for q := partReasoning; q < p; q++ {
+		if r.has(q) {
+			n++
+		}
+	}
+	return n
+}
+
+// chunkAt returns how many tokens the chunk that begins with token k has.
+func (r *reply) chunkAt(k int) int {
+	_, end := r.span(r.partAt(k))
+	if r.p.single {
+		return end - k
+	}
+	return min(r.cfg.TokensPerChunk, end-k)
+}

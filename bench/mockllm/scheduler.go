@@ -228,3 +228,116 @@ func (s *scheduler) applyNext() (end bool) {
 	}
 	return e.end
 }
+
+// lease is one request's stay in the scheduler. Its keys belong to the connection until the request asks for a slot;
+// from then on everything but endNS is the scheduler's.
+type lease struct {
+	keys           []uint64 // one for each whole block of the prompt
+	prompt, output int      // tokens
+
+	blocks    []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
+	found     int     // how many of them were there before it
+	prefillNS int64   // when its prompt's own blocks can be found
+	prefills  bool    // that is still to come
+	ended     bool
+
+	endNS int64 // written once, before endList.add
+}
+
+// reset makes a lease ready for another request, and keeps its memory.
+func (l *lease) reset() { *l = lease{keys: l.keys[:0], blocks: l.blocks[:0]} }
+
+// endList collects the requests that have ended until the scheduler looks at them, so that a pacer that ends a reply
+// never waits for somebody's look-up.
+type endList struct {
+	mu      sync.Mutex
+	list    []*lease
+	waiting bool // somebody waits for what these give back
+}
+
+// add reports whether somebody waits.
+func (e *endList) add(l *lease) (waiting bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, l)
+	return e.waiting
+}
+
+// take returns what was added since and keeps the memory of spare for what comes. From that moment on add reports
+// waiting.
+func (e *endList) take(spare []*lease, waiting bool) []*lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.list
+	e.list, e.waiting = spare[:0], waiting
+	return list
+}
+
+// event is something that changes what a later request finds: a prefill's end or a request's.
+type event struct {
+	at    int64 // ns
+	order uint64
+	lease *lease
+	end   bool // of the request
+}
+
+// before orders events by their instants. A prefill goes before an end of the same instant, and otherwise the one that
+// was added first.
+func (e *event) before(o *event) bool {
+	switch {
+	case e.at != o.at:
+		return e.at < o.at
+	case e.end != o.end:
+		return o.end
+	}
+	return e.order < o.order
+}
+
+// eventHeap hands out events by their order. It is container/heap without its allocation for each element.
+type eventHeap struct {
+	list  []event
+	added uint64
+}
+
+func (h *eventHeap) push(e event) {
+	h.added++
+	e.order = h.added
+	h.list = append(h.list, e)
+	i := len(h.list) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !e.before(&h.list[up]) {
+			break
+		}
+		h.list[i] = h.list[up]
+		i = up
+	}
+	h.list[i] = e
+}
+
+func (h *eventHeap) pop() event {
+	first, last := h.list[0], len(h.list)-1
+	e := h.list[last]
+	h.list[last] = event{}
+	h.list = h.list[:last]
+	if last == 0 {
+		return first
+	}
+	i := 0
+	for {
+		down := 2*i + 1
+		if down >= last {
+			break
+		}
+		if down+1 < last && h.list[down+1].before(&h.list[down]) {
+			down++
+		}
+		if !h.list[down].before(&e) {
+			break
+		}
+		h.list[i] = h.list[down]
+		i = down
+	}
+	h.list[i] = e
+	return first
+}

@@ -2,7 +2,10 @@
 
 package mockllm
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // kernelReader is Linux only.
 type kernelReader struct{}
@@ -10,3 +13,6 @@ type kernelReader struct{}
 func newKernelReader(*net.TCPConn) *kernelReader { return nil }
 
 func (*kernelReader) read([]byte) (int, int64, error) { panic("BUG: no kernel stamps here") }
+
+// finePause sleeps for a short time.
+func finePause(d time.Duration) { time.Sleep(d) }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -69,4 +70,11 @@ func stampIn(oob []byte) int64 {
 		oob = oob[min(len(oob), unix.CmsgSpace(int(h.Len)-head)):]
 	}
 	return 0
+}
+
+// finePause blocks the thread for a short time, to about 0.1 ms. The runtime's own timers wake an idle process up to
+// a millisecond late (epoll counts milliseconds).
+func finePause(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&ts, nil) // cut short by a signal, the pacer looks again
 }

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package mockllm
-
-import "time"
-
-// finePause sleeps for a short time.
-func finePause(d time.Duration) { time.Sleep(d) }
