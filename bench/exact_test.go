@@ -222,7 +222,7 @@ func TestSuspects(t *testing.T) {
 func TestTokenizers(t *testing.T) {
 	long(t)
 	t.Parallel()
-	folder := filepath.Join("..", "codec", "prompt", "tokenizer", "testdata")
+	folder := filepath.Join("..", "codec", "tokenizer", "testdata")
 	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")
 	for _, name := range []string{"qwen2.json", "llama3.json", "llama2.json", "mistral.json", "unigram.json", "t5.json", "o200k_base"} {
 		t.Run(name, func(t *testing.T) {

@@ -170,7 +170,7 @@ func TestScrapeBehindABalancer(t *testing.T) {
 	if !all.Alternates || all.GenerationTokens != nil || all.PrefixHitRatio != nil || all.Running != nil || all.Restarts != 0 || r.summary.PrefixCache.HitsFrom != "" {
 		t.Errorf("%+v, hits from %q", all, r.summary.PrefixCache.HitsFrom)
 	}
-	if want := "the metrics of " + front + " are another server's at each reading"; strings.Count(said, want) != 1 || strings.Contains(said, "anew") || strings.Contains(said, "tokens made") {
+	if want := "each reading of the metrics of " + front + " is another server's"; strings.Count(said, want) != 1 || strings.Contains(said, "anew") || strings.Contains(said, "tokens made") {
 		t.Errorf("want once %q, and no restart:\n%s", want, r.stderr)
 	}
 }
