@@ -32,12 +32,18 @@ const patience = 2 * time.Minute
 // binary is the program under test, built once by TestMain.
 var binary string
 
-// atOnce is how many tests run beside each other: they wait for their processes most of the time.
-const atOnce = "4"
+// atOnce is how many tests run beside each other: they wait for their processes most of the time. With the race detector
+// processes compute more.
+func atOnce() string {
+	if raceFlag() != nil {
+		return "4"
+	}
+	return "6"
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", atOnce); err != nil {
+	if err := flag.Set("test.parallel", atOnce()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
