@@ -214,6 +214,7 @@ type Answer struct {
 	tool   bool   // the reply calls one
 }
 
+// Reset forgets the answer and keeps its memory.
 func (a *Answer) Reset() { a.Wanted, a.Text, a.tool = false, sse.Reuse(nil, a.Text), false }
 
 // Add takes what an event or a whole body says.
