@@ -41,17 +41,17 @@ func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics
 			return nil, nil, err
 		}
 	}
-	kin := t.Kin()
-	copies, err := sched.Amplify(instantsOf(t), kin.Session, float64(a), seed)
+	of := t.Conversations()
+	copies, err := sched.Amplify(instantsOf(t), of.Session, float64(a), seed)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--amplify: %w", err)
 	}
-	out, err := t.Copies(copies.Source, copies.Clone, copies.ArrivalNS, kin.Shared)
+	out, err := t.Copies(copies.Source, copies.Clone, copies.ArrivalNS, of.Shared)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--amplify %g: %s: %w", float64(a), t.Name, err)
 	}
 	return out, &metrics.Amplify{
-		Factor: float64(a), Seed: seed, Sessions: int64(kin.Sessions), Inferred: kin.Inferred, SharedBlocks: int64(kin.SharedBlocks),
+		Factor: float64(a), Seed: seed, Sessions: int64(of.Sessions), Inferred: of.Inferred, SharedBlocks: int64(of.SharedBlocks),
 		Before: inspect.Load(t),
 	}, nil
 }

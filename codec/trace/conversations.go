@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Kin says which requests of a trace belong together, and what of their prompts belongs to nobody.
-type Kin struct {
+// Conversations says which requests of a trace belong together, and what of their prompts belongs to nobody.
+type Conversations struct {
 	Session  []int32 // of each request, numbered from 0 in order of arrival
 	Sessions int
 	Inferred bool // the file names no sessions
@@ -23,15 +23,15 @@ type Kin struct {
 // each clone, which so has the hits that were recorded, and not more.
 const manySessions = 16
 
-// Kin finds the sessions of a trace and the beginnings of prompts that many of them share.
+// Conversations finds the sessions of a trace and the beginnings of prompts that many of them share.
 //
 // A beginning is a run of blocks from the first one on, and shared if at least 16 sessions have it. Where the file has
 // conversations, those are the sessions. Where it has none, requests are of one session if they have blocks in common behind what is
 // shared; and since a system prompt alone would then make one session of everything, a beginning counts as shared if it goes on
 // in at least 16 different ways, a prompt that ends there being one, or leads to such a one. Short requests of one
 // conversation that have nothing in common but a system prompt cannot be told from those of different ones.
-func (t *Trace) Kin() *Kin {
-	k := &kinFinder{t: t, Kin: Kin{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
+func (t *Trace) Conversations() *Conversations {
+	k := &conversationFinder{t: t, Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
 	rows := make([]int32, t.Len())
 	for i := range rows {
 		rows[i] = int32(i)
@@ -44,17 +44,17 @@ func (t *Trace) Kin() *Kin {
 	if k.Inferred {
 		k.Session, k.Sessions = inNumbers(k.Session)
 	}
-	return &k.Kin
+	return &k.Conversations
 }
 
-type kinFinder struct {
+type conversationFinder struct {
 	t *Trace
-	Kin
+	Conversations
 }
 
 // follow looks at rows whose first depth blocks are the same, and tells whether these are shared. Rows of sessions that the file
 // names are in order of these. It changes the rows' order.
-func (k *kinFinder) follow(rows []int32, depth int) (shared bool) {
+func (k *conversationFinder) follow(rows []int32, depth int) (shared bool) {
 	shared = depth == 0 || !k.Inferred && k.sessionsIn(rows) >= manySessions
 	ways := k.ways(rows, depth)
 	shared = shared || k.Inferred && len(ways) >= manySessions
@@ -87,7 +87,7 @@ func (k *kinFinder) follow(rows []int32, depth int) (shared bool) {
 }
 
 // sessionsIn counts the sessions of rows that are in order of them.
-func (k *kinFinder) sessionsIn(rows []int32) int {
+func (k *conversationFinder) sessionsIn(rows []int32) int {
 	n := 0
 	for i, row := range rows {
 		if i == 0 || k.Session[row] != k.Session[rows[i-1]] {
@@ -98,7 +98,7 @@ func (k *kinFinder) sessionsIn(rows []int32) int {
 }
 
 // ways divides rows by their block at a depth. A row that ends there is a way of its own, without it.
-func (k *kinFinder) ways(rows []int32, depth int) [][]int32 {
+func (k *conversationFinder) ways(rows []int32, depth int) [][]int32 {
 	slices.SortStableFunc(rows, func(a, b int32) int { return compareAt(k.t.Blocks(int(a)), k.t.Blocks(int(b)), depth) })
 	var ways [][]int32
 	from := 0

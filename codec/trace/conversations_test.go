@@ -53,8 +53,8 @@ func talk(rng *rand.Rand, rows int) (ids [][]uint64, session []int64) {
 	return ids, session
 }
 
-// kinOracle says by brute force how many leading blocks of each row are shared.
-func kinOracle(rows [][]uint64, session []int64) []int32 {
+// conversationsOracle says by brute force how many leading blocks of each row are shared.
+func conversationsOracle(rows [][]uint64, session []int64) []int32 {
 	has := map[string]map[string]bool{} // beginnings, and who or what comes behind them
 	for i, ids := range rows {
 		for n := range len(ids) + 1 {
@@ -104,19 +104,19 @@ func sessionsOracle(rows [][]uint64, shared []int32) [][]bool {
 	return same
 }
 
-func TestKin(t *testing.T) {
+func TestConversations(t *testing.T) {
 	everShared, everLonger := 0, 0
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		rows, session := talk(rng, 20+int(seed)*5)
 		tr := ofBlocks(rows)
 		for _, named := range []bool{false, true} {
-			want := kinOracle(rows, nil)
+			want := conversationsOracle(rows, nil)
 			tr.Session = nil
 			if named {
-				want, tr.Session = kinOracle(rows, session), session
+				want, tr.Session = conversationsOracle(rows, session), session
 			}
-			k := tr.Kin()
+			k := tr.Conversations()
 			if !slices.Equal(k.Shared, want) {
 				t.Fatalf("seed %d, named %v: shared blocks\ngot  %v\nwant %v", seed, named, k.Shared, want)
 			}
@@ -169,7 +169,7 @@ func TestKinFindsSessions(t *testing.T) {
 	tr := generate(t, g)
 	names := tr.Session
 	tr.Session = nil
-	k := tr.Kin()
+	k := tr.Conversations()
 	found, pairs := 0, 0
 	for i := range names {
 		for j := range i {
@@ -194,19 +194,19 @@ func TestKinOfMooncake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := tr.Kin()
+	k := tr.Conversations()
 	if k.SharedBlocks != 1 || k.Sessions != 7373 || slices.Min(k.Shared) != 1 || slices.Max(k.Shared) != 1 {
 		t.Errorf("%d shared blocks, %d sessions", k.SharedBlocks, k.Sessions)
 	}
 }
 
-func BenchmarkKin(b *testing.B) {
+func BenchmarkConversations(b *testing.B) {
 	tr, err := Open(realPath(b), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		tr.Kin()
+		tr.Conversations()
 	}
 }

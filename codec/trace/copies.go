@@ -51,7 +51,7 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
 	out.Session, out.Turn, out.Chat, out.Parent = gathered(order, t.Session), gathered(order, t.Turn), gathered(order, t.Chat), gathered(order, t.Parent)
 	out.DelayNS, out.Type = gathered(order, t.DelayNS), gathered(order, t.Type)
-	out.literals, out.answers = t.literals.chosen(order), chosenAnswers(t.answers, order)
+	out.verbatims, out.answers = t.verbatims.chosen(order), chosenAnswers(t.answers, order)
 	return &out
 }
 
@@ -74,7 +74,7 @@ func (t *Trace) Unique(i int) uint64 {
 
 // copyIDs gives the copies the blocks of their sources under the ids of their clones.
 func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32) error {
-	fresh, err := newFresh(func(yield func(uint64) bool) {
+	numbers, err := newRenumbering(func(yield func(uint64) bool) {
 		for i := range t.Len() {
 			for _, id := range t.Blocks(i) {
 				if !yield(id) {
@@ -99,7 +99,7 @@ func (out *Trace) copyIDs(t *Trace, source []int32, clones int32, shared []int32
 		}
 		ids = append(ids[:0], t.Blocks(int(from))...)
 		for j := int(shared[from]); j < len(ids); j++ {
-			ids[j] = fresh.of(ids[j], clone)
+			ids[j] = numbers.of(ids[j], clone)
 		}
 		out.ids.add(ids)
 	}
@@ -111,7 +111,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 	if t.Session == nil {
 		return nil
 	}
-	fresh, err := newFresh(t.conversationNumbers, clones, math.MaxInt64)
+	numbers, err := newRenumbering(t.conversationNumbers, clones, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		case clone > 0 && session < 0:
 			session -= int64(clone) * rows
 		case clone > 0:
-			session = int64(fresh.of(uint64(session), clone))
+			session = int64(numbers.of(uint64(session), clone))
 		}
 		if name != "" {
 			out.sessionNames[session] = name
@@ -136,9 +136,9 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 		if clone == 0 {
 			continue
 		}
-		out.Chat[i] = int64(fresh.of(uint64(out.Chat[i]), clone))
+		out.Chat[i] = int64(numbers.of(uint64(out.Chat[i]), clone))
 		if out.Parent[i] >= 0 {
-			out.Parent[i] = int64(fresh.of(uint64(out.Parent[i]), clone))
+			out.Parent[i] = int64(numbers.of(uint64(out.Parent[i]), clone))
 		}
 	}
 	return nil
@@ -155,25 +155,25 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 	}
 }
 
-// freshNumbers gives clones numbers of their own for those of a trace, such as block ids. Mostly a clone's number is the
+// renumbering gives clones numbers of their own for those of a trace, such as block ids. Mostly a clone's number is the
 // recorded one and a step times the clone's; where the recorded ones are too large for that, such as hashes, they are counted
 // through, and clones get a range that the trace leaves free.
-type freshNumbers struct {
+type renumbering struct {
 	step   uint64
 	places map[uint64]uint64 // of recorded numbers; nil where there is a step
 	first  uint64            // of the free range
 }
 
-// newFresh looks at the numbers of a trace, none above the limit, and makes ready for clones 1 to clones.
-func newFresh(all iter.Seq[uint64], clones int32, limit uint64) (*freshNumbers, error) {
+// newRenumbering looks at the numbers of a trace, none above the limit, and makes ready for clones 1 to clones.
+func newRenumbering(all iter.Seq[uint64], clones int32, limit uint64) (*renumbering, error) {
 	largest := uint64(0)
 	for n := range all {
 		largest = max(largest, n)
 	}
 	if largest < limit/(uint64(clones)+1) {
-		return &freshNumbers{step: largest + 1}, nil
+		return &renumbering{step: largest + 1}, nil
 	}
-	f := &freshNumbers{places: map[uint64]uint64{}}
+	f := &renumbering{places: map[uint64]uint64{}}
 	for n := range all {
 		if _, known := f.places[n]; !known {
 			f.places[n] = uint64(len(f.places))
@@ -193,7 +193,7 @@ func newFresh(all iter.Seq[uint64], clones int32, limit uint64) (*freshNumbers, 
 }
 
 // of is what a clone, from 1 on, has for a recorded number.
-func (f *freshNumbers) of(n uint64, clone int32) uint64 {
+func (f *renumbering) of(n uint64, clone int32) uint64 {
 	if f.places == nil {
 		return n + uint64(clone)*f.step
 	}

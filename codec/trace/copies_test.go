@@ -29,7 +29,7 @@ func clone(tr *Trace, clones int) (*Trace, error) {
 			source, clone, at = append(source, int32(i)), append(clone, int32(c)), append(at, tr.ArrivalNS[i]+int64(c)*tr.SpanNS())
 		}
 	}
-	return tr.Copies(source, clone, at, tr.Kin().Shared)
+	return tr.Copies(source, clone, at, tr.Conversations().Shared)
 }
 
 // TestCopiesHaveEveryColumn finds the columns by reflection, so that a new one cannot be forgotten.
@@ -84,7 +84,7 @@ func TestCopiesAreFresh(t *testing.T) {
 		if seed%2 == 0 {
 			tr.addConversations(session)
 		}
-		k, c := tr.Kin(), cloned(t, tr, clones)
+		k, c := tr.Conversations(), cloned(t, tr, clones)
 		from := map[uint64]string{} // what an id stands for
 		for i := range c.Len() {
 			source := i % tr.Len()
@@ -226,8 +226,8 @@ func TestCopiesOfWords(t *testing.T) {
 	}
 }
 
-// TestFreshNumbers: whatever the numbers, all that clones get are new and different.
-func TestFreshNumbers(t *testing.T) {
+// TestRenumbering: whatever the numbers, all that clones get are new and different.
+func TestRenumbering(t *testing.T) {
 	const limit = 1000
 	rng := rand.New(rand.NewPCG(1, 3))
 	steps, ranges, refused := 0, 0, 0
@@ -237,7 +237,7 @@ func TestFreshNumbers(t *testing.T) {
 		for i := range numbers {
 			numbers[i] = uint64(rng.IntN(1 + []int{90, 90, limit}[rng.IntN(3)]))
 		}
-		f, err := newFresh(slices.Values(numbers), clones, limit)
+		f, err := newRenumbering(slices.Values(numbers), clones, limit)
 		if err != nil {
 			refused++
 			continue
@@ -265,7 +265,7 @@ func TestFreshNumbers(t *testing.T) {
 		t.Errorf("%d steps, %d ranges, %d refused: the test says little", steps, ranges, refused)
 	}
 	for _, numbers := range [][]uint64{{math.MaxUint64}, {0, math.MaxUint64}, {math.MaxUint64 - 1}} {
-		f, err := newFresh(slices.Values(numbers), 3, math.MaxUint64)
+		f, err := newRenumbering(slices.Values(numbers), 3, math.MaxUint64)
 		if err != nil {
 			t.Fatalf("%v: %v", numbers, err)
 		}

@@ -47,7 +47,7 @@ func readSingleTurn(out *items, object []byte) error {
 		r.seen &^= setOf(delayField) // there is no turn before to wait for
 	}
 	if t.plain() && t.role == "user" {
-		r.literal.Kind, r.literal.Content = TextLiteral, unquoted(t.texts[0])
+		r.verbatim.Kind, r.verbatim.Content = TextLiteral, unquoted(t.texts[0])
 	} else {
 		out.setMessages(r, t.appendMessage(nil))
 	}
@@ -133,7 +133,7 @@ func notTurns(t *Trace, i int) string {
 // appendMultiTurn writes a line for each row: those of one session_id are one conversation.
 func appendMultiTurn(dst []byte, t *Trace, i int) []byte {
 	dst = append(appendSession(append(dst, '{'), t, i, "session_id"), `"turns":[`...)
-	said := t.sayings(i)
+	said := t.chatMessages(i)
 	last := len(said) - 1
 	for _, s := range said[:last] {
 		dst = append(append(append(dst, `{"role":"`...), s.role...), `","text":"`...)
@@ -170,7 +170,7 @@ func (m *items) setConversation(r *row, object []member) error {
 
 // setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row before.
 func (m *items) setMessages(r *row, content []byte) {
-	r.literal.Kind, r.literal.Content = MessagesLiteral, content[:len(content):len(content)]
+	r.verbatim.Kind, r.verbatim.Content = MessagesLiteral, content[:len(content):len(content)]
 	r.longer = len(m.rows) > 1
 }
 

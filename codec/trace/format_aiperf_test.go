@@ -120,8 +120,8 @@ func TestReadShareGPT(t *testing.T) {
 	want(t, "Row", tr.Row, []int32{0, 1, 4})
 	want(t, "Turn", tr.Turn, []int32{1, 2, 1})
 	want(t, "names", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"QWJhYvA_0", "QWJhYvA_0", "conversation-4"})
-	if len(tr.literals.contents.slabs) != 1 || tr.literals.contents.held != len(tr.Literal(1).Content)+len(tr.Literal(2).Content) {
-		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.literals.contents.held)
+	if len(tr.verbatims.contents.slabs) != 1 || tr.verbatims.contents.held != len(tr.Literal(1).Content)+len(tr.Literal(2).Content) {
+		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.held)
 	}
 	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
 	wantError(t, err, "t:7: nothing in the conversation was asked and answered; leave the row out, or replay without --strict\n"+
@@ -244,7 +244,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 
 // only is a trace of one row's literal.
 func (t *Trace) only(i int) *Trace {
-	return &Trace{ArrivalNS: []int64{0}, literals: t.literals.chosen([]int32{int32(i)})}
+	return &Trace{ArrivalNS: []int64{0}, verbatims: t.verbatims.chosen([]int32{int32(i)})}
 }
 
 // TestTurnsMatchOracle: what AIPerf's formats say, once more with encoding/json.
@@ -338,8 +338,8 @@ func TestLongConversations(t *testing.T) {
 	}
 	line := `{"turns":[` + strings.Join(turns, ",") + "]}"
 	tr := read(t, line+"\n"+line, Options{})
-	if tr.Len() != 24 || len(tr.literals.contents.slabs) < 3 {
-		t.Fatalf("%d rows in %d slabs", tr.Len(), len(tr.literals.contents.slabs))
+	if tr.Len() != 24 || len(tr.verbatims.contents.slabs) < 3 {
+		t.Fatalf("%d rows in %d slabs", tr.Len(), len(tr.verbatims.contents.slabs))
 	}
 	for i := range tr.Len() {
 		message := `{"role":"user","content":"` + text + `"}`

@@ -274,7 +274,7 @@ func oracleBody(body []byte) (row, bool) {
 		return row{}, false
 	}
 	body = bytes.TrimSpace(body)
-	return row{literal: Literal{Kind: PayloadLiteral, Content: body[1 : len(body)-1]}}, true
+	return row{verbatim: Literal{Kind: PayloadLiteral, Content: body[1 : len(body)-1]}}, true
 }
 
 func oracleRawPayload(object []byte) ([]row, bool, bool) {
@@ -427,8 +427,8 @@ func checkKept(t *testing.T, name string, object []byte, l *loader, rows []row) 
 		if r.seen.has(timestampField) {
 			timeNS = r.timeNS
 		}
-		got := l.literal.row(i)
-		if l.timeNS[i] != timeNS || l.input[i] != r.input || l.output[i] != r.output || got.Kind != r.literal.Kind || string(got.Content) != string(r.literal.Content) || l.endpoint.path != r.endpoint {
+		got := l.verbatim.row(i)
+		if l.timeNS[i] != timeNS || l.input[i] != r.input || l.output[i] != r.output || got.Kind != r.verbatim.Kind || string(got.Content) != string(r.verbatim.Content) || l.endpoint.path != r.endpoint {
 			t.Fatalf("%s, %q: row %d at %d, %d → %d tokens for %q, %s; want %+v", name, object, i, l.timeNS[i], l.input[i], l.output[i], l.endpoint.path, got.Content, r)
 		}
 		if r.seen.has(sessionField) && string(r.sessionName) != l.names[l.session[i]] && r.sessionName != nil {

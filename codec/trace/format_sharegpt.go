@@ -167,7 +167,7 @@ func appendShareGPT(dst []byte, t *Trace, i int) []byte {
 		dst = append(append(append(dst, `"tools":`...), tools...), ',')
 	}
 	dst = append(dst, `"conversations":[`...)
-	for _, s := range t.sayings(i) {
+	for _, s := range t.chatMessages(i) {
 		from := map[string]string{"user": "human", "assistant": "gpt", "system": "system"}[s.role]
 		dst = append(append(append(dst, `{"from":"`...), from...), `","value":"`...)
 		dst = append(append(dst, s.text...), `"},`...)

@@ -152,7 +152,7 @@ const (
 	maxBlockShift = 16
 )
 
-// refuseUnit is the error for a span in ns that smells of the wrong time unit.
+// refuseUnit is the error for a span in ns that suggests another time unit.
 func (l *loader) refuseUnit(spanNS int64) error {
 	if l.timed == 0 || l.o.TimeUnit != 0 || l.format.surely || spanNS == 0 {
 		return nil

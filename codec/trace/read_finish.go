@@ -144,7 +144,7 @@ func (l *loader) assemble(order []int32) *Trace {
 	t := &Trace{
 		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, literals: l.literal.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
+		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, verbatims: l.verbatim.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
 	}
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first

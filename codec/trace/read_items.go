@@ -45,7 +45,7 @@ func (m *items) bodyMembers(text []byte) ([]member, error) {
 // setWhole notes a body that could be taken apart.
 func (m *items) setWhole(r *row, text []byte) error {
 	r.seen |= setOf(payloadField)
-	return r.setLiteral(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+	return r.setVerbatim(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
 }
 
 // setDate notes when a row came, from a date in quotes.

@@ -70,7 +70,7 @@ type loader struct {
 	names    map[int64]string
 	delay    []int64 // ns, -1 = none; nil as long as no row has one
 	endpoint endpoint
-	literal  *literalStore  // nil as long as no row has one
+	verbatim *verbatimStore // nil as long as no row has one
 	answers  *textStore     // likewise
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one

@@ -34,7 +34,7 @@ type row struct {
 	session     int64  // of a named conversation
 	sessionName []byte // where it is no number
 	delayNS     int64
-	literal     Literal
+	verbatim    Literal
 	endpoint    string // path that it is for; "" = not said
 	longer      bool   // the literal's content begins with that of the row before, in the same object
 	answer      []byte // the recorded one, the inside of a JSON string
@@ -148,7 +148,7 @@ func (p *rowParser) value(f field, s *scanner) error {
 	case f == sessionField:
 		return p.sessionName(s)
 	case f >= textField:
-		return p.literal(f, s)
+		return p.verbatim(f, s)
 	}
 	if c := s.Peek(); c != '-' && c-'0' > 9 {
 		return s.wrongKind(p.format.names[f], "not a number", "write it as a JSON number")

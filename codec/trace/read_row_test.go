@@ -57,19 +57,19 @@ func oracleLiteral(r *row, f field, value []byte) bool {
 	var object map[string]json.RawMessage
 	switch f {
 	case textField:
-		r.literal.Kind, r.literal.Content = TextLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = TextLiteral, []byte(inside)
 		return text[0] == '"' && text != `""`
 	case messagesField:
-		r.literal.Kind, r.literal.Content = MessagesLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = MessagesLiteral, []byte(inside)
 		return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
 	case payloadField:
-		r.literal.Kind, r.literal.Content = PayloadLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = PayloadLiteral, []byte(inside)
 		return json.Unmarshal(value, &object) == nil && len(object) > 0
 	case toolsField:
-		r.literal.Tools = value
+		r.verbatim.Tools = value
 		return json.Unmarshal(value, &list) == nil && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
 	}
-	r.literal.Extra = value
+	r.verbatim.Extra = value
 	return json.Unmarshal(value, &object) == nil
 }
 
@@ -252,8 +252,8 @@ func sameRow(a, b row) bool {
 	return a.timeNS == b.timeNS && a.input == b.input && a.output == b.output && a.turn == b.turn &&
 		a.chat == b.chat && a.parent == b.parent && string(a.typ) == string(b.typ) && slices.Equal(a.ids, b.ids) &&
 		a.seen == b.seen && a.delayNS == b.delayNS && string(a.sessionName) == string(b.sessionName) && (a.session == b.session || a.sessionName != nil) &&
-		a.literal.Kind == b.literal.Kind && string(a.literal.Content) == string(b.literal.Content) &&
-		string(a.literal.Tools) == string(b.literal.Tools) && string(a.literal.Extra) == string(b.literal.Extra)
+		a.verbatim.Kind == b.verbatim.Kind && string(a.verbatim.Content) == string(b.verbatim.Content) &&
+		string(a.verbatim.Tools) == string(b.verbatim.Tools) && string(a.verbatim.Extra) == string(b.verbatim.Extra)
 }
 
 // rowSeeds covers key order, escapes, unknown values of every kind and every kind of fault.

@@ -52,7 +52,7 @@ type Trace struct {
 	Lint Lint
 
 	ids          idStore
-	literals     *literalStore    // nil where there are none
+	verbatims    *verbatimStore   // nil where there are none
 	answers      *textStore       // nil where there are none
 	sessionNames map[int64]string // of Session where it is a hash
 	words        Words            // for formats that have what was said; see With

@@ -30,17 +30,17 @@ type Literal struct {
 
 // Literal is what the file has of request i word for word.
 func (t *Trace) Literal(i int) Literal {
-	if t.literals == nil {
+	if t.verbatims == nil {
 		return Literal{}
 	}
-	return t.literals.row(i)
+	return t.verbatims.row(i)
 }
 
 // Literals is how many requests have a prompt or a body word for word.
 func (t *Trace) Literals() int {
 	n := 0
-	if t.literals != nil {
-		for _, kind := range t.literals.kinds {
+	if t.verbatims != nil {
+		for _, kind := range t.verbatims.kinds {
 			if kind != NoLiteral {
 				n++
 			}
@@ -55,18 +55,18 @@ func (t *Trace) HasMessages(i int) bool {
 	return l.Kind == MessagesLiteral || l.Kind == PayloadLiteral && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
-// literal takes what is word for word as it stands.
-func (p *rowParser) literal(f field, s *scanner) error {
+// verbatim takes what is word for word as it stands.
+func (p *rowParser) verbatim(f field, s *scanner) error {
 	from := s.At
 	if err := s.skip(); err != nil {
 		return err
 	}
-	return p.row.setLiteral(f, p.format.names[f], s.Data[from:s.At])
+	return p.row.setVerbatim(f, p.format.names[f], s.Data[from:s.At])
 }
 
-// setLiteral notes a value of a kind that is word for word, which must be of the right sort.
-func (r *row) setLiteral(f field, name string, value []byte) error {
-	want := wantedLiteral(f)
+// setVerbatim notes a value of a kind that is word for word, which must be of the right sort.
+func (r *row) setVerbatim(f field, name string, value []byte) error {
+	want := wantedVerbatim(f)
 	if value[0] != want.first {
 		return &rowError{fmt.Sprintf("%s is %s, not %s", name, clip(value), want.what), "write it as " + want.example}
 	}
@@ -75,13 +75,13 @@ func (r *row) setLiteral(f field, name string, value []byte) error {
 		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
 			return &rowError{name + " is empty", "a request needs something to ask"}
 		}
-		r.literal.Kind, r.literal.Content = want.kind, inside
+		r.verbatim.Kind, r.verbatim.Content = want.kind, inside
 	}
 	switch f {
 	case toolsField:
-		r.literal.Tools = value
+		r.verbatim.Tools = value
 	case extraField:
-		r.literal.Extra = value
+		r.verbatim.Extra = value
 	}
 	if want.first == '[' {
 		return objectsOf(name, value, func(int, []byte) error { return nil })
@@ -89,31 +89,31 @@ func (r *row) setLiteral(f field, name string, value []byte) error {
 	return nil
 }
 
-// literalForm is what a value that is word for word must look like.
-type literalForm struct {
+// verbatimForm is what a value that is word for word must look like.
+type verbatimForm struct {
 	kind          LiteralKind
 	first         byte
 	what, example string
 }
 
-func wantedLiteral(f field) literalForm {
+func wantedVerbatim(f field) verbatimForm {
 	switch f {
 	case textField:
-		return literalForm{TextLiteral, '"', "a string", `"…"`}
+		return verbatimForm{TextLiteral, '"', "a string", `"…"`}
 	case messagesField:
-		return literalForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
+		return verbatimForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
 	case payloadField:
-		return literalForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
+		return verbatimForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
 	case toolsField:
-		return literalForm{NoLiteral, '[', "a list", "[{…},…]"}
+		return verbatimForm{NoLiteral, '[', "a list", "[{…},…]"}
 	case extraField:
-		return literalForm{NoLiteral, '{', "an object", `{"temperature":0}`}
+		return verbatimForm{NoLiteral, '{', "an object", `{"temperature":0}`}
 	}
 	panic("BUG: a field that is not word for word")
 }
 
-// literalStore keeps the literals of many rows.
-type literalStore struct {
+// verbatimStore keeps the literals of many rows.
+type verbatimStore struct {
 	kinds    []LiteralKind
 	contents textStore
 	tools    []int32 // place in values, -1 = none
@@ -126,30 +126,30 @@ type literalStore struct {
 const absent = -1
 
 // upTo adds rows without a literal until there are n.
-func (s *literalStore) upTo(n int) {
+func (s *verbatimStore) upTo(n int) {
 	for len(s.kinds) < n {
 		s.add(Literal{})
 	}
 }
 
-func (s *literalStore) add(l Literal) {
+func (s *verbatimStore) add(l Literal) {
 	s.contents.add(l.Content)
 	s.addRest(l)
 }
 
 // addLonger adds a row whose content begins with that of the row added last.
-func (s *literalStore) addLonger(l Literal) {
+func (s *verbatimStore) addLonger(l Literal) {
 	s.contents.addLonger(l.Content)
 	s.addRest(l)
 }
 
-func (s *literalStore) addRest(l Literal) {
+func (s *verbatimStore) addRest(l Literal) {
 	s.kinds = append(s.kinds, l.Kind)
 	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
 }
 
 // place is where a value is kept, or absent for none.
-func (s *literalStore) place(value []byte) int32 {
+func (s *verbatimStore) place(value []byte) int32 {
 	if value == nil {
 		return absent
 	}
@@ -165,11 +165,11 @@ func (s *literalStore) place(value []byte) int32 {
 	return at
 }
 
-func (s *literalStore) row(i int) Literal {
+func (s *verbatimStore) row(i int) Literal {
 	return Literal{Kind: s.kinds[i], Content: s.contents.row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
 }
 
-func (s *literalStore) value(place int32) []byte {
+func (s *verbatimStore) value(place int32) []byte {
 	if place == absent {
 		return nil
 	}
@@ -177,11 +177,11 @@ func (s *literalStore) value(place int32) []byte {
 }
 
 // chosen is the store of the rows in order; nil stays nil.
-func (s *literalStore) chosen(order []int32) *literalStore {
+func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	if s == nil {
 		return nil
 	}
-	return &literalStore{
+	return &verbatimStore{
 		kinds: gather(order, s.kinds), contents: s.contents.chosen(order, func(row int32) int { return int(s.contents.rows[row].n) }),
 		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
 	}
@@ -189,16 +189,16 @@ func (s *literalStore) chosen(order []int32) *literalStore {
 
 // keepLiteral appends what is word for word, if there is anything.
 func (l *loader) keepLiteral(r *row) {
-	if l.literal == nil {
-		if r.literal.Kind == NoLiteral && r.literal.Extra == nil {
+	if l.verbatim == nil {
+		if r.verbatim.Kind == NoLiteral && r.verbatim.Extra == nil {
 			return
 		}
-		l.literal = &literalStore{}
-		l.literal.upTo(len(l.timeNS))
+		l.verbatim = &verbatimStore{}
+		l.verbatim.upTo(len(l.timeNS))
 	}
 	if r.longer {
-		l.literal.addLonger(r.literal)
+		l.verbatim.addLonger(r.verbatim)
 	} else {
-		l.literal.add(r.literal)
+		l.verbatim.add(r.verbatim)
 	}
 }

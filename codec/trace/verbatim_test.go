@@ -67,7 +67,7 @@ func TestLiteralsComeLate(t *testing.T) {
 	if string(tr.Literal(4).Content) != "a" || string(tr.Literal(5).Content) != "b" || tr.Literals() != 2 || tr.Lint.NoOutput != 1 {
 		t.Errorf("%+v, %+v", literals(tr), tr.Lint)
 	}
-	if plainOnly := read(t, plain, Options{}); plainOnly.literals != nil || plainOnly.Session != nil || plainOnly.DelayNS != nil {
+	if plainOnly := read(t, plain, Options{}); plainOnly.verbatims != nil || plainOnly.Session != nil || plainOnly.DelayNS != nil {
 		t.Errorf("columns that nothing fills: %+v", plainOnly)
 	}
 }

@@ -30,7 +30,7 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	for i := range t.Len() {
 		line = f.appendRow(line[:0], t, i)
-		if t.literals != nil && !f.csv {
+		if t.verbatims != nil && !f.csv {
 			oneLine(line)
 		}
 		if i < t.Len()-1 {
@@ -98,7 +98,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(f.seconds && t.fractions(), "fractions of seconds")
 	lose(t.Session != nil && !f.sessions(), "conversations")
 	lose(t.Type != nil && !f.has(typeField), "types")
-	lose(t.literals != nil && !f.words && !f.has(textField), "prompts word for word")
+	lose(t.verbatims != nil && !f.words && !f.has(textField), "prompts word for word")
 	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Literal, _ int32) bool { return l.Extra != nil }), "extra members of bodies")
 	lose(f.bodies() && !f.has(outputField) && t.any(func(l Literal, output int32) bool { return l.Kind == PayloadLiteral && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")

@@ -39,24 +39,24 @@ func (t *Trace) appendAnswer(dst []byte, i int) []byte {
 	return t.words.Answer(dst, i)
 }
 
-// saying is what someone says in a chat, the inside of a JSON string.
-type saying struct {
+// chatMessage is what someone says in a chat, the inside of a JSON string.
+type chatMessage struct {
 	role string
 	text []byte
 }
 
-// sayings is what is said in request i, which [notPlain] has passed.
-func (t *Trace) sayings(i int) []saying {
+// chatMessages is what is said in request i, which [notPlain] has passed.
+func (t *Trace) chatMessages(i int) []chatMessage {
 	if l := t.Literal(i); l.Kind == MessagesLiteral {
 		all, _ := plainChat(l.Content)
 		return all
 	}
-	return []saying{{"user", t.appendText(nil, i)}}
+	return []chatMessage{{"user", t.appendText(nil, i)}}
 }
 
 // plainChat takes messages apart. It reports false where they are more than texts, or where others than the last are the
 // user's: a format of conversations would make a request of each.
-func plainChat(messages []byte) (all []saying, ok bool) {
+func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	ok = true
 	s := scan(slices.Concat([]byte("["), messages, []byte("]")))
 	err := s.list(func(_ int, object []byte) error {
@@ -66,7 +66,7 @@ func plainChat(messages []byte) (all []saying, ok bool) {
 			ok = false
 			return err
 		}
-		all = append(all, saying{string(unquoted(role)), unquoted(text)})
+		all = append(all, chatMessage{string(unquoted(role)), unquoted(text)})
 		return nil
 	})
 	for i, s := range all {
