@@ -16,20 +16,21 @@ type Conversations struct {
 	SharedBlocks int // how many different ones
 }
 
-// manySessions is how many sessions must begin alike for that beginning to be shared by all, not the business of a few.
+// manySessions is how many sessions must begin alike so that their beginning counts as shared by all.
 //
-// The conversation trace of Mooncake, which names no sessions, is clear about it: its first block goes on in 7,373 ways, the next
-// most frequent beginning in 11; any number from 12 to 7,373 divides the trace the same way. A beginning of fewer sessions is new in
-// each clone, which so has the hits that were recorded, and not more.
+// Mooncake's conversation trace, which names no sessions, continues its first block in 7,373 ways, and the next most frequent
+// beginning in 11. So any number from 12 to 7,373 divides that trace the same way. A beginning of fewer sessions is renumbered in
+// each clone. A clone therefore has as many hits as were recorded, and not more.
 const manySessions = 16
 
 // Conversations finds the sessions of a trace and the beginnings of prompts that many of them share.
 //
-// A beginning is a run of blocks from the first one on, and shared if at least 16 sessions have it. Where the file has
-// conversations, those are the sessions. Where it has none, requests are of one session if they have blocks in common behind what is
-// shared; and since a system prompt alone would then make one session of everything, a beginning counts as shared if it goes on
-// in at least 16 different ways, a prompt that ends there being one, or leads to such a one. Short requests of one
-// conversation that have nothing in common but a system prompt cannot be told from those of different ones.
+// A beginning is a run of blocks from the first one on. It is shared if at least 16 sessions have it.
+//
+// If the file has conversations, those are the sessions. Else requests belong to one session if they have blocks in common behind
+// what is shared. A system prompt alone would then join all requests. So a beginning counts as shared if it continues in at least
+// 16 different ways, or if it leads to one that does; a prompt that ends there is one way. Short requests of one conversation
+// cannot be distinguished from those of others if only a system prompt is common to them.
 func (t *Trace) Conversations() *Conversations {
 	k := &conversationFinder{t: t, Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
 	rows := make([]int32, t.Len())

@@ -47,20 +47,12 @@ func (t *Trace) Fitted(order, input, output []int32) *Trace {
 func (t *Trace) chosen(order []int32) *Trace {
 	out := *t
 	out.words = Words{}
-	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gathered(order, t.Clone)
+	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gather(order, t.Clone)
 	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
-	out.Session, out.Turn, out.Chat, out.Parent = gathered(order, t.Session), gathered(order, t.Turn), gathered(order, t.Chat), gathered(order, t.Parent)
-	out.DelayNS, out.Type = gathered(order, t.DelayNS), gathered(order, t.Type)
+	out.Session, out.Turn, out.Chat, out.Parent = gather(order, t.Session), gather(order, t.Turn), gather(order, t.Chat), gather(order, t.Parent)
+	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
 	out.verbatims, out.answers = t.verbatims.chosen(order), chosenAnswers(t.answers, order)
 	return &out
-}
-
-// gathered keeps a missing column missing.
-func gathered[T any](order []int32, column []T) []T {
-	if column == nil {
-		return nil
-	}
-	return gather(order, column)
 }
 
 // Unique is the key of what is unique to request i, beyond its block ids. It is the row, and tells clones of it apart.

@@ -144,7 +144,7 @@ func (l *loader) assemble(order []int32) *Trace {
 	t := &Trace{
 		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), Lint: l.lint, Untimed: l.timed == 0, verbatims: l.verbatim.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
+		Row: gather(order, l.row), DelayNS: gather(order, l.delay), Lint: l.lint, Untimed: l.timed == 0, verbatims: l.verbatim.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
 	}
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first
@@ -153,9 +153,6 @@ func (l *loader) assemble(order []int32) *Trace {
 		t.Session, t.Turn = gather(order, l.session), gather(order, l.turn)
 		t.Chat, t.Parent = gather(order, l.chat), gather(order, l.parent)
 	}
-	if l.delay != nil {
-		t.DelayNS = gather(order, l.delay)
-	}
 	if l.types.names != nil {
 		t.Type, t.Types = gather(order, l.typ), l.types.names
 	}
@@ -163,8 +160,11 @@ func (l *loader) assemble(order []int32) *Trace {
 	return t
 }
 
-// gather is column[order[0]], column[order[1]], …
+// gather is column[order[0]], column[order[1]], …; nil for a missing column.
 func gather[T any](order []int32, column []T) []T {
+	if column == nil {
+		return nil
+	}
 	out := make([]T, len(order))
 	for i, r := range order {
 		out[i] = column[r]
