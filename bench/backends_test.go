@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,9 +60,7 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 		}
 		bodies = append(append(bodies, body...), '\n')
 	}
-	if err := os.WriteFile(path, bodies, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, bodies)
 	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "100", "--endpoint", "/v1/completions")
 }
 
@@ -79,9 +76,7 @@ func TestBackends(t *testing.T) {
 				t.Parallel()
 				m := startMock(t, "--template-tokens", "7,3", "--bos-tokens", "1")
 				r := run(t, b.args(t, load, m.url, way)...)
-				r.prove(t)
-				r.only(t, "ok")
-				r.verdict(t)
+				r.sound(t)
 				log := m.stop(t)
 				if c := r.summary.PrefixCache; b.cached && b.api != "raw" && (c.ReportedTokens == nil || c.ExpectedTokens == nil || 2**c.ReportedTokens < *c.ExpectedTokens) {
 					t.Errorf("prefix cache %+v: want most of what was expected", c)
@@ -188,9 +183,7 @@ func TestReasoningAndTools(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--reasoning-tokens", "3", "--tool-tokens", "4")
 			r := run(t, "--trace", load, "--url", m.url, "--api", api)
-			r.prove(t)
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t)
 			r.join(t, m.stop(t))
 			for _, l := range r.lines {
 				// The name of a tool may come in a chunk of its own.
@@ -239,9 +232,7 @@ func TestInstanceField(t *testing.T) {
 func TestAnthropicKey(t *testing.T) {
 	long(t)
 	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("secret-of-mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, key, "secret-of-mine\n")
 	load := steady(t, 10, 100, 3)
 	t.Setenv("ANTHROPIC_API_KEY", "secret-of-mine")
 	for _, c := range []struct {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -71,10 +70,7 @@ func TestBodyFormats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join("samples", name)
-			file, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := readFile(t, path)
 			recorded, err := trace.Open(path, trace.Options{Strict: true})
 			if err != nil {
 				t.Fatal(err)

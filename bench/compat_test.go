@@ -27,18 +27,13 @@ func asTyped(t *testing.T, dir, line string) *replay {
 // fileIn writes a file of the user's.
 func fileIn(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, name), text)
 }
 
 // bailianShort is the beginning of the bundled sample, rows of it.
 func bailianShort(t *testing.T, rows int) string {
 	t.Helper()
-	text, err := os.ReadFile("samples/bailian.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, "samples/bailian.jsonl")
 	return strings.Join(strings.SplitAfter(string(text), "\n")[:rows], "")
 }
 

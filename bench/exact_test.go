@@ -42,9 +42,7 @@ func TestExactHits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := startMock(t, append(c.mock, "--ttft", "0s", "--itl", "0s")...)
 			r := run(t, append(append(c.args, args...), "--url", m.url, "--concurrency", "1")...)
-			r.prove(t)
-			r.verdict(t)
-			r.only(t, "ok")
+			r.sound(t)
 			hits, wrong := int64(0), 0
 			for _, l := range r.lines {
 				hits += l.Cached
@@ -173,9 +171,7 @@ func TestSuspects(t *testing.T) {
 		for i := range 20 {
 			fmt.Fprintf(&text, `{"timestamp":%d,"input_length":%d,"output_length":2,"hash_ids":[1,2,3]}`+"\n", 10*i, 1030+17*i)
 		}
-		if err := os.WriteFile(rows, []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, rows, text.String())
 		one := []string{"--trace", rows, "--concurrency", "1", "--url", m.url}
 		r := run(t, one...)
 		r.verdict(t)
@@ -240,9 +236,7 @@ func TestTokenizers(t *testing.T) {
 					continue
 				}
 				r := run(t, append(args, "--trace", rows, "--url", m.url, "--tokenizer", tokenizer, "--verify-prompts", "all")...)
-				r.prove(t)
-				r.verdict(t)
-				r.only(t, "ok")
+				r.sound(t)
 				if says := "verified: 60 of 60 prompts counted again with " + tokenizer + ", each exact"; !strings.Contains(r.stderr, says) {
 					t.Errorf("%v: the run does not say %q:\n%s", args, says, r.stderr)
 				}

@@ -24,10 +24,7 @@ func TestCountsOnly(t *testing.T) {
 			}
 			m := startMock(t)
 			r := run(t, path, "--url", m.url, "--scale", "4")
-			r.prove(t)
-			r.join(t, m.stop(t))
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t, m)
 			if len(r.lines) != recorded.Len() {
 				t.Errorf("%d lines, want %d", len(r.lines), recorded.Len())
 			}
@@ -50,9 +47,7 @@ func TestFailuresAreLeftOut(t *testing.T) {
 	file := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\r\n" +
 		"5,ChatGPT,472,3,475,Conversation log\r\n5.1,ChatGPT,80,0,80,API log\r\n5.2,GPT-4,0,0,0,API log\r\n5.25,GPT-4,90,5,95,API log\r\n"
 	path := filepath.Join(t.TempDir(), "failures.csv")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, file)
 	m := startMock(t)
 	r := run(t, path, "--url", m.url)
 	r.prove(t)
@@ -158,9 +153,7 @@ func TestConvertSelects(t *testing.T) {
 func TestConvertRefuses(t *testing.T) {
 	t.Parallel()
 	mine := filepath.Join(t.TempDir(), "mine.jsonl")
-	if err := os.WriteFile(mine, []byte("mine\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, mine, "mine\n")
 	for _, c := range []struct {
 		args []string
 		says string
@@ -188,9 +181,7 @@ func TestFieldsFlag(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "own.jsonl")
 	rows := `{"ts":0,"prompt_tokens":600,"completion_tokens":4,"blocks":[1,2]}` + "\n" + `{"ts":0.2,"prompt_tokens":512,"completion_tokens":4,"blocks":[1]}` + "\n"
-	if err := os.WriteFile(path, []byte(rows), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, rows)
 	m := startMock(t)
 	r := run(t, path, "--url", m.url, "--fields", "timestamp=ts,input_length=prompt_tokens,output_length=completion_tokens,hash_ids=blocks", "--time-unit", "s")
 	r.prove(t)
@@ -217,9 +208,7 @@ func TestSeveralTraces(t *testing.T) {
 		first:  "2023-11-16 18:17:03.5,100,3\r\n2023-11-16 18:17:03.9,101,3\r\n",
 		second: "2023-11-16 18:17:03.7000000+00:00,102,3\r\n2023-11-16 18:17:03.2,103,3\r\n",
 	} {
-		if err := os.WriteFile(path, []byte(head+rows), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, head+rows)
 	}
 	m := startMock(t)
 	r := run(t, "--trace", first, "--trace", second, "--url", m.url)

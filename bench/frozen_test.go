@@ -3,7 +3,6 @@ package bench
 import (
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,14 +44,9 @@ func TestFrozenFingerprints(t *testing.T) {
 		t.Skip("-short starts no process")
 	}
 	if *update {
-		if err := os.WriteFile(golden, []byte(strings.Join(got, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, golden, strings.Join(got, "\n"))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := readFile(t, golden)
 	for i, line := range got {
 		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
 			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])

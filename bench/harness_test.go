@@ -340,3 +340,21 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	t.Cleanup(s.Close)
 	return s.URL
 }
+
+// writeFile writes a file that a test needs.
+func writeFile[T string | []byte](t *testing.T, path string, text T) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readFile reads a file that must be there.
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

@@ -154,10 +154,7 @@ func TestEthernet(t *testing.T) {
 				"--input-tokens", fmt.Sprint(tokens), "--output-tokens", "4")
 			m := startMockIn(t, w.server, filepath.Join(t.TempDir(), "mock.jsonl"), append(c.mock, "--listen", w.address+":0")...)
 			r := startReplayIn(t, client, filepath.Join(t.TempDir(), "results"), append(c.args, "--trace", load, "--url", m.url)...).finish(t)
-			r.prove(t)
-			r.join(t, m.stop(t))
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t, m)
 			partial := int64(0)
 			for _, l := range r.lines {
 				whole := l.WrittenFirstBytes == l.BytesSent

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -42,9 +41,7 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func sent(t *testing.T, file string, args ...string) (*results, map[int64]string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, file)
 	server := &recorder{bodies: map[string]string{}}
 	r := run(t, with(args, path, "--url", serve(t, server.ServeHTTP), "--no-probe")...)
 	r.only(t, "ok")
@@ -109,9 +106,7 @@ func TestExtraOfMadePrompts(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"prompt":"x"}}`)
 	if said := refused(t, path); !strings.Contains(said, `row 0: extra: key "prompt" is given by the row itself`) {
 		t.Error(said)
 	}
@@ -122,9 +117,7 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	t.Parallel()
 	const text, payload = `{"text_input":"x"}` + "\n", `{"payload":{"prompt":"y"}}` + "\n"
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(payload), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, payload)
 	for _, flag := range []string{"--no-probe", "--dry-run"} {
 		if said := refused(t, path, "--concurrency", "1", "--cold", "salt", flag); !strings.Contains(said, "--cold salt: bodies are sent as they are, without a cache_salt") {
 			t.Errorf("%s: %s", flag, said)
@@ -143,10 +136,7 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 func TestLiteralRecords(t *testing.T) {
 	t.Parallel()
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
-	text, err := os.ReadFile(filepath.Join(r.dir, "requests.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
 	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"input_tokens":null,"prompt_tokens":3,"output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("no %s in\n%s", part, text)
@@ -162,9 +152,7 @@ func TestUntimedTraces(t *testing.T) {
 	long(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queries.jsonl")
-	if err := os.WriteFile(path, []byte(strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
 	for _, args := range [][]string{nil, {"--fixed-schedule"}, {"--scale", "2"}, {"--fixed-schedule", "--concurrency", "2"}} {
 		if said := refused(t, with(args, path)...); !strings.Contains(said, path+": no row says when it arrived; say when requests leave, with --rate R") {
 			t.Errorf("%v: %s", args, said)
@@ -203,9 +191,7 @@ func TestLiteralsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, file)
 	if said := refused(t, path, "--api", "completions"); !strings.Contains(said, "row 1: messages are for chats: use --api chat") {
 		t.Error(said)
 	}
@@ -219,18 +205,14 @@ func TestOwnLength(t *testing.T) {
 	t.Parallel()
 	m := startMock(t)
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(`{"timestamp":0,"input_length":40,"output_length":9}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, `{"timestamp":0,"input_length":40,"output_length":9}`+"\n")
 	r := run(t, path, "--url", m.url, "--extra-inputs", "max_tokens:3")
 	r.only(t, "ok")
 	r.verdict(t)
 	if l := r.lines[0]; l.Completion != 3 || l.Output != 9 {
 		t.Errorf("%+v", l)
 	}
-	if err := os.WriteFile(path, []byte(`{"timestamp":0,"text_input":"a b","output_length":9,"extra":{"max_tokens":4}}`+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, `{"timestamp":0,"text_input":"a b","output_length":9,"extra":{"max_tokens":4}}`+"\n")
 	r = run(t, path, "--url", m.url)
 	r.only(t, "ok")
 	r.verdict(t)

@@ -20,10 +20,7 @@ func TestManyStreams(t *testing.T) {
 	load := generate(t, "--rows", "10000", "--rate", "4000", "--arrival", "constant", "--input-tokens", "32", "--output-tokens", "3")
 	m := startMock(t, "--ttft", "6s", "--itl", "100ms")
 	r := run(t, "--trace", load, "--url", m.url, "--no-probe", "--cold", "off")
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	r.verdict(t)
+	r.sound(t, m)
 	if peak := r.peak(); peak != streams {
 		t.Errorf("%d requests were in flight at once, want %d", peak, streams)
 	}
@@ -63,10 +60,7 @@ func TestMooncake(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms")...)
 			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "120")...)
-			r.prove(t)
-			r.join(t, m.stop(t))
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t, m)
 			if len(r.lines) != c.lines {
 				t.Errorf("%d lines, want %d", len(r.lines), c.lines)
 			}
@@ -95,10 +89,7 @@ func TestHeavyStreams(t *testing.T) {
 		t.Run(realtime, func(t *testing.T) {
 			m := startMock(t, "--ttft", "10ms", "--itl", "10ms")
 			r := run(t, "--trace", load, "--url", m.url, "--realtime", realtime)
-			r.prove(t)
-			r.join(t, m.stop(t))
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t, m)
 			t.Logf("real time %t: drift µs %+v; at most %d in flight", r.summary.Client.Realtime, r.summary.DriftUS, r.peak())
 		})
 	}

@@ -133,9 +133,7 @@ func TestKilledLeavesWhatHasEnded(t *testing.T) {
 			for i := range 2 * ended { // the second half in an hour
 				fmt.Fprintf(text, `{"timestamp":%d,"input_length":100,"output_length":3,"hash_ids":[%d]}`+"\n", i/ended*3_600_000+i, i)
 			}
-			if err := os.WriteFile(load, text.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, load, text.Bytes())
 			m := startMock(t)
 			r := startReplay(t, append(flags, "--trace", load, "--url", m.url)...)
 			until(t, "what has ended is on disk", func() bool { return r.onDisk() == ended })

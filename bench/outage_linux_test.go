@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,9 +15,7 @@ func TestNameWithADeadAddress(t *testing.T) {
 	t.Parallel()
 	const name = "headless.fastreplay.test"
 	hosts := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost\n127.0.0.2 "+name+"\n127.0.0.3 "+name+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, hosts, "127.0.0.1 localhost\n127.0.0.2 "+name+"\n127.0.0.3 "+name+"\n")
 	in := []string{"unshare", "-m", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts}
 	command(t, append(append([]string{}, in...), "true")...)
 	first := startMock(t, "--listen", "127.0.0.2:0")

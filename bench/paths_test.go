@@ -50,10 +50,7 @@ func TestPaths(t *testing.T) {
 			}
 			m := startMock(t, c.mock...)
 			r := run(t, with(chat, append(c.args, "--url", m.url)...)...)
-			r.prove(t)
-			r.join(t, m.stop(t))
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t, m)
 			if len(r.lines) != 60 {
 				t.Errorf("%d lines, want 60", len(r.lines))
 			}
@@ -97,9 +94,7 @@ func TestSeveralTargets(t *testing.T) {
 	a, b := startMock(t), startMock(t)
 	r := run(t, with(chat, "--url", a.url, "--url", b.url+"/v1")...)
 	logs := []map[string][]served{a.stop(t), b.stop(t)}
-	r.prove(t)
-	r.only(t, "ok")
-	r.verdict(t)
+	r.sound(t)
 	for i, target := range r.summary.Targets {
 		here := &results{summary: r.summary}
 		for _, l := range r.lines {
@@ -153,9 +148,7 @@ func TestPlans(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, append(c.args, "--trace", load, "--url", startMock(t).url)...)
-			r.prove(t)
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t)
 			if got := planned(r); !slices.Equal(got, c.want) {
 				t.Errorf("planned %v, want %v", got, c.want)
 			}
@@ -180,9 +173,7 @@ func TestConcurrency(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, append(c.args, "--trace", load, "--url", m.url)...)
-			r.prove(t)
-			r.only(t, "ok")
-			r.verdict(t)
+			r.sound(t)
 			if peak := r.peak(); peak > c.most || c.most <= 5 && peak != c.most {
 				t.Errorf("%d requests in flight, want %d", peak, c.most)
 			}
@@ -200,9 +191,7 @@ func TestCap(t *testing.T) {
 	load := steady(t, 120, 1000, 5)
 	m := startMock(t, "--ttft", "20ms")
 	r := run(t, "--trace", load, "--url", m.url, "--fixed-schedule", "--concurrency", "5")
-	r.prove(t)
-	r.only(t, "ok")
-	r.verdict(t)
+	r.sound(t)
 	if peak := r.peak(); peak != 5 {
 		t.Errorf("%d requests in flight, want 5", peak)
 	}
@@ -236,9 +225,7 @@ func TestWarmUp(t *testing.T) {
 	m := startMock(t)
 	plain := run(t, with(chat, "--url", m.url)...)
 	r := run(t, with(chat, "--url", m.url, "--warmup", "7")...)
-	r.prove(t)
-	r.only(t, "ok")
-	r.verdict(t)
+	r.sound(t)
 	if len(r.lines) != len(plain.lines) || r.summary.Requests.Planned != plain.summary.Requests.Planned || r.summary.Run.Warmup != 7 {
 		t.Errorf("%d records, %d planned, %d to warm up; want %d, %d and 7", len(r.lines), r.summary.Requests.Planned, r.summary.Run.Warmup, len(plain.lines), plain.summary.Requests.Planned)
 	}
@@ -336,9 +323,7 @@ func TestEmbeddedMock(t *testing.T) {
 	t.Parallel()
 	for _, sample := range []string{"samples/mooncake-small.jsonl", "samples/bailian.jsonl"} {
 		r := run(t, sample, "--limit", "60", "--scale", "4")
-		r.prove(t)
-		r.only(t, "ok")
-		r.verdict(t)
+		r.sound(t)
 		_, url, _ := strings.Cut(r.stderr, "embedded mock, http://")
 		address, _, _ := strings.Cut(url, ",")
 		if c, err := net.Dial("tcp", address); err == nil {

@@ -113,9 +113,7 @@ func TestOutputIsNeverOverwritten(t *testing.T) {
 	m := startMock(t)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "requests.jsonl")
-	if err := os.WriteFile(mine, []byte("mine\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, mine, "mine\n")
 	r := startReplayIn(t, nil, dir, with(chat, "--url", m.url)...)
 	if code := r.wait(t); code != 2 || !strings.Contains(r.stderr.String(), "not empty") {
 		t.Errorf("exit %d:\n%s", code, r.stderr.String())
@@ -136,10 +134,7 @@ func TestTooLongForTheServer(t *testing.T) {
 	t.Parallel()
 	const rows, context = 240, 9000
 	long := map[int64]bool{} // rows of the sample whose lengths make more than the context, counted here again
-	text, err := os.ReadFile("samples/mooncake-small.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, "samples/mooncake-small.jsonl")
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		var row struct {
 			Input  int `json:"input_length"`
@@ -210,9 +205,7 @@ func TestModelsThatAreNotServed(t *testing.T) {
 {"timestamp":2,"payload":{"messages":[{"role":"user","content":"a"}],"model":"gpt\u002d4","max_tokens":1}}
 `
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	if err := os.WriteFile(path, []byte(file), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, file)
 	const want = `2 requests (the first is row 0, from 0) for the model "gpt-4", which `
 	r := run(t, path, "--url", m.url, "--max-error-rate", "1")
 	if !strings.Contains(r.stderr, want+m.url+"/v1/models does not list; --extra-inputs model:m replaces it") {

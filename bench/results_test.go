@@ -246,3 +246,15 @@ func TestResultsRemoved(t *testing.T) {
 		t.Errorf("the samples are not whole: %.500s", samples)
 	}
 }
+
+// sound checks a run in which all requests ended ok: every invariant, the verdict, and each line against the logs of the
+// mocks, which it stops.
+func (r *results) sound(t *testing.T, mocks ...*mockServer) {
+	t.Helper()
+	r.prove(t)
+	for _, m := range mocks {
+		r.join(t, m.stop(t))
+	}
+	r.only(t, "ok")
+	r.verdict(t)
+}

@@ -23,9 +23,7 @@ func TestScrape(t *testing.T) {
 	mocks := []*mockServer{startMock(t, "--model", model), startMock(t, "--model", model)}
 	for range 2 {
 		r := run(t, "--trace", load, "--url", mocks[0].url, "--url", mocks[1].url, "--scrape-interval", "100ms", "--warmup", "20")
-		r.prove(t)
-		r.only(t, "ok")
-		r.verdict(t)
+		r.sound(t)
 		s := r.summary.Servers
 		if s == nil || len(s.Targets) != 2 || s.IntervalS != 0.1 || !s.Whole {
 			t.Fatalf("%+v", s)

@@ -76,9 +76,7 @@ func TestSecretsStayInside(t *testing.T) {
 			t.Parallel()
 			url := serve(t, parrot(key))
 			file := filepath.Join(t.TempDir(), "key")
-			if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, file, key)
 			said := ""
 			for _, flags := range [][]string{
 				{"--api-key-file", file, "--no-probe", "--cold", "off", "--scrape", "auto", "--scrape-url", url + "/metrics"}, {"--api-key-file", file, "--cold", "off"},

@@ -135,10 +135,7 @@ func (r *results) proveChunks(t *testing.T, path string) {
 
 func readChunks(t *testing.T, path string) map[int64][]chunkInstants {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, path)
 	table, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
 	if err != nil || len(table) == 0 || strings.Join(table[0], ",") != "row,chunk,instant_ns,read_ns,sent_ns" {
 		t.Fatalf("%v: %v", table[:min(1, len(table))], err)
@@ -219,10 +216,7 @@ func TestKernelTimestampsOfPartialWrites(t *testing.T) {
 	m := startMockIn(t, w.server, filepath.Join(t.TempDir(), "mock.jsonl"), "--listen", w.address+":0")
 	command(t, append(append([]string(nil), w.client...), "ip", "link", "set", "lo", "up")...)
 	r := startReplayIn(t, client, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", m.url, "--kernel-timestamps", "sent").finish(t)
-	r.prove(t)
-	r.join(t, m.stop(t))
-	r.only(t, "ok")
-	r.verdict(t)
+	r.sound(t, m)
 	if r.summary.Writes.Partial == 0 || r.summary.UploadMS == nil {
 		t.Errorf("%+v, upload %+v", r.summary.Writes, r.summary.UploadMS)
 	}

@@ -505,9 +505,7 @@ func (r sweepRun) load(t *testing.T, url string) []string {
 		fmt.Fprintf(&b, `{"model":"m","prompt":"word %d","stream":%v}`+"\n", i, !r.whole)
 	}
 	path := filepath.Join(t.TempDir(), "bodies.jsonl")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, b.Bytes())
 	return append(args, "--trace", path, "--format", "raw_payload", "--endpoint", "/v1/completions")
 }
 

@@ -56,9 +56,7 @@ func TestTerminalIsSafe(t *testing.T) {
 	if rows == plain {
 		t.Fatalf("no row has a type: %.300s", plain)
 	}
-	if err := os.WriteFile(load, []byte(rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, load, rows)
 	said := func(what string, code int, args ...string) {
 		t.Helper()
 		p := start(t, nil, args...)
@@ -85,13 +83,9 @@ func TestTerminalIsSafe(t *testing.T) {
 	said("inspect", 0, "inspect", load)
 	said("inspect --json", 0, "inspect", "--json", load)
 	said("unknown flag", 2, "--"+evil)
-	if err := os.WriteFile(load, []byte(strings.ReplaceAll(rows, `"timestamp":`, quoted+":")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, load, strings.ReplaceAll(rows, `"timestamp":`, quoted+":"))
 	said("a trace of another form", 2, "--trace", load, "--url", url)
 	said("inspect of that", 1, "inspect", load)
-	if err := os.WriteFile(filepath.Join(dir, "summary.json"), []byte(`{"schema":`+quoted+`}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "summary.json"), `{"schema":`+quoted+`}`)
 	said("report of another form", 2, "report", dir)
 }

@@ -72,22 +72,14 @@ func convert(t *testing.T, args ...string) string {
 func TestWordsAreTheReplays(t *testing.T) {
 	long(t)
 	t.Parallel()
-	file, err := os.ReadFile("samples/bailian.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := readFile(t, "samples/bailian.jsonl")
 	part := slices.Collect(strings.Lines(string(file)))[:30]
 	path := filepath.Join(t.TempDir(), "part.jsonl")
-	if err := os.WriteFile(path, []byte(strings.Join(part, "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, strings.Join(part, ""))
 	how := []string{"--api", "chat", "--model", "m", "--cold", "off", "--rate", "300"}
 	_, want := sent(t, strings.Join(part, ""), with(how, "--prompt", "text", "--seed", "5")...)
 	for _, format := range []string{"single_turn", "multi_turn", "sharegpt", "raw_payload", "inputs_json", "batch", "sagemaker"} {
-		written, err := os.ReadFile(convert(t, path, "--format", format, "--seed", "5"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := readFile(t, convert(t, path, "--format", format, "--seed", "5"))
 		_, got := sent(t, string(written), how...)
 		if len(got) != len(part) || len(want) != len(part) {
 			t.Fatalf("%s: %d rows, want %d", format, len(got), len(want))
