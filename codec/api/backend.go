@@ -69,7 +69,7 @@ type Backend interface {
 	AppendSuffix(dst []byte, outputTokens int) []byte
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
-	// OwnLength tells whether a row's extra members say how long the answer may be.
+	// OwnLength reports whether a row's extra members say how long the answer may be.
 	OwnLength(extra []byte) bool
 	// Takes tells why the API cannot send a request of that form; nil if it can. The others are for what it takes.
 	Takes(l Literal) error
@@ -126,7 +126,7 @@ func TraitsOf(name string) (Traits, error) {
 	return k.traits, err
 }
 
-// Has tells whether requests to a path are the named backend's.
+// Has reports whether requests to a path are the named backend's.
 func Has(name, path string) bool {
 	k, err := find(name)
 	if err != nil || k.path == "" {

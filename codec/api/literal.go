@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Form says what of a request is given word for word.
+// Form says what of a request is given verbatim.
 type Form uint8
 
 // The forms of [Literal].

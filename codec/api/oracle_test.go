@@ -132,7 +132,7 @@ func meaning(o ordered) said {
 	return s
 }
 
-// commonError tells whether a document says in any server's way that it is an error.
+// commonError reports whether a document says in any server's way that it is an error.
 func commonError(o ordered, answered bool) bool {
 	failed := o.last("object") == "error" || !answered && truth(o.last("detail"))
 	for _, e := range o.all("error") {

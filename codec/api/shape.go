@@ -33,7 +33,7 @@ const (
 	saltEnd  = `"}`
 )
 
-// OwnLength tells whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be. Bodies then do not.
+// OwnLength reports whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be. Bodies then do not.
 func OwnLength(api string, extra json.RawMessage) bool {
 	k, err := find(api)
 	return err == nil && k.shape.ownLength(extra)

@@ -150,7 +150,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// splitHeader cuts "name: value" in two and trims the value; ok tells whether both are valid (RFC 9110 §5).
+// splitHeader cuts "name: value" in two and trims the value; ok reports whether both are valid (RFC 9110 §5).
 func splitHeader(line []byte) (name, value []byte, ok bool) {
 	colon := bytes.IndexByte(line, ':')
 	if colon < 0 {

@@ -1,8 +1,7 @@
 // Package json scans JSON (RFC 8259) that is in memory: events and bodies of servers for codec/api, rows for codec/trace.
 //
-// It owns the grammar: it accepts what encoding/json accepts, but for the depth, which the caller limits. It does not own what
-// values mean. A Scanner belongs to one goroutine. It allocates for an
-// error, and for a key with escapes that Scratch has no room for.
+// It owns the grammar: it accepts what encoding/json accepts, but the caller limits the depth. It does not own what values mean.
+// A Scanner belongs to one goroutine. It allocates for an error, and for a key with escapes that does not fit into Scratch.
 package json
 
 import (
@@ -24,7 +23,7 @@ type Scanner struct {
 	end   int    // of the document, after an error
 }
 
-// SyntaxError says what JSON was wanted and not found.
+// SyntaxError reports what JSON was wanted and not found.
 type SyntaxError struct {
 	At   int    // bytes before the place
 	What string // what is wrong there

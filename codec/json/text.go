@@ -126,7 +126,7 @@ func hex4(b []byte) (r rune, ok bool) {
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 6 }
 
 // Plain returns the index of the first quote, backslash or control character at or after i, or len(b). It looks at eight
-// bytes at a time; the lowest bit that the tests below set is exact, whatever they say of higher bytes.
+// bytes at a time; the lowest bit that the tests below set is exact, higher bits may be wrong.
 func Plain(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {

@@ -17,7 +17,7 @@ func (s Set) Add(k int) { s[k/64] |= 1 << (k % 64) }
 // Drop takes a number out of the set.
 func (s Set) Drop(k int) { s[k/64] &^= 1 << (k % 64) }
 
-// Has tells whether a number is in the set.
+// Has reports whether a number is in the set.
 func (s Set) Has(k int) bool { return s[k/64]>>(k%64)&1 != 0 }
 
 // Next is the smallest number of the set that is not below k; -1 = none.
@@ -121,7 +121,7 @@ func (f *Fleet) holders(block uint32) Set {
 	return f.masks[at : at+f.words]
 }
 
-// meet puts into both what a and b have in common, and tells whether there is any.
+// meet puts into both what a and b have in common, and reports whether there is any.
 func meet(both, a, b Set) bool {
 	any := uint64(0)
 	for w := range both {

@@ -66,7 +66,7 @@ func Open(name string) (*Tokenizer, error) {
 // Name returns the name that it was opened by.
 func (t *Tokenizer) Name() string { return t.name }
 
-// Append adds the ids of text to dst; special says whether with those that the
+// Append adds the ids of text to dst; special reports whether with those that the
 // tokenizer puts before and behind it. Bytes that are no UTF-8 count as U+FFFD.
 // The error is a LimitError.
 func (t *Tokenizer) Append(dst []int32, text string, special bool) (ids []int32, err error) {
@@ -109,7 +109,7 @@ func (t *Tokenizer) Ordinary() []int {
 	return slices.Compact(ids)
 }
 
-// bracketed says whether a piece is the name of something rather than text.
+// bracketed reports whether a piece is the name of something rather than text.
 func bracketed(piece string) bool {
 	n := len(piece)
 	return n > 2 && (piece[0] == '<' && piece[n-1] == '>' || piece[0] == '[' && piece[n-1] == ']')

@@ -252,7 +252,7 @@ func (c *chooser) attempt(chance *rand.Rand) bool {
 	return clean
 }
 
-// runIsExact says whether every word of a run is its own token, and drops the
+// runIsExact reports whether every word of a run is its own token, and drops the
 // first two that are not.
 func (c *chooser) runIsExact(run []string) bool {
 	got := c.encode(strings.Join(run, " "))

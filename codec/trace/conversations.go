@@ -53,7 +53,7 @@ type conversationFinder struct {
 	Conversations
 }
 
-// follow looks at rows whose first depth blocks are the same, and tells whether these are shared. Rows of sessions that the file
+// follow looks at rows whose first depth blocks are the same, and reports whether these are shared. Rows of sessions that the file
 // names are in order of these. It changes the rows' order.
 func (k *conversationFinder) follow(rows []int32, depth int) (shared bool) {
 	shared = depth == 0 || !k.Inferred && k.sessionsIn(rows) >= manySessions

@@ -14,7 +14,7 @@ import (
 //
 // Clones share nothing with t and with each other but the first shared[source[i]] blocks of a prompt: their other block ids, their
 // sessions and their chats are new, alike within a clone, and Unique tells what has no id apart. Rows keep their numbers. A clone of
-// what is there word for word would have the same words, and is an error.
+// what is there verbatim would have the same words, and is an error.
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
 	if clones > 0 && t.Literals() > 0 {
@@ -55,7 +55,7 @@ func (t *Trace) chosen(order []int32) *Trace {
 	return &out
 }
 
-// Unique is the key of what is unique to request i, beyond its block ids. It is the row, and tells clones of it apart.
+// Unique is the key of what is unique to request i, beyond its block ids. It is the row, and distinguishes its clones.
 func (t *Trace) Unique(i int) uint64 {
 	key := uint64(t.Row[i])
 	if t.Clone != nil {

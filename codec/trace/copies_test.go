@@ -212,7 +212,7 @@ func TestCopiesOfSome(t *testing.T) {
 	want(t, "blocks", tr.Blocks(2), []uint64{1, 2, 4})
 }
 
-// TestCopiesOfWords: what is there word for word can be left out, not cloned.
+// TestCopiesOfWords: what is there verbatim can be left out, not cloned.
 func TestCopiesOfWords(t *testing.T) {
 	tr := read(t, `{"text_input":"Hi","output_length":20}
 {"text_input":"Ho"}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// field is one property of a row that some format knows.
+// field is one property of a row that some format has.
 type field uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	turnField
 	sessionField // a conversation's own name, where rows do not name their parents
 	delayField   // time since the turn before
-	textField    // what is word for word, from here on
+	textField    // what is verbatim, from here on
 	messagesField
 	payloadField
 	toolsField
@@ -89,10 +89,10 @@ type format struct {
 	blockTokens int
 	names       fieldNames // others are skipped unseen
 	required    fieldSet
-	enough      []fieldSet                               // keys by any of which detection knows a row; nil = the required ones
-	check       func(f *format, r *row) error            // what required cannot say; may be nil
+	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
+	check       func(f *format, r *row) error            // what required cannot express; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
-	known       func(keys []string) bool                 // tells the keys of such an object
+	known       func(keys []string) bool                 // reports whether keys are those of such an object
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	words       bool                                     // it has what was said instead of numbers of tokens
 	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns
@@ -110,13 +110,13 @@ const noUnit = time.Millisecond
 
 func (f *format) has(d field) bool { return f.names[d] != "" }
 
-// blocks tells whether prompts can have blocks in common, by their ids or in words.
+// blocks reports whether prompts can have blocks in common, by their ids or in words.
 func (f *format) blocks() bool { return f.words || f.has(idsField) }
 
-// bodies tells whether rows are whole bodies, and nothing else.
+// bodies reports whether rows are whole bodies, and nothing else.
 func (f *format) bodies() bool { return f.words && f.has(payloadField) }
 
-// sessions tells whether rows name their conversation.
+// sessions reports whether rows name their conversation.
 func (f *format) sessions() bool { return f.has(chatField) || f.has(sessionField) }
 
 // checkUnit refuses a unit for dates.
@@ -130,7 +130,7 @@ func (f *format) checkUnit(unit time.Duration) error {
 // field is the one with a name.
 func (f *format) field(name []byte) field { return f.names.named(name) }
 
-// fits tells whether an object with these keys is of the format.
+// fits reports whether an object with these keys is of the format.
 func (f *format) fits(keys []string) bool {
 	if f.items != nil {
 		return f.known(keys)

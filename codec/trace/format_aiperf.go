@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// singleTurn is AIPerf's format of requests that know nothing of each other, a line a request:
+// singleTurn is AIPerf's format of requests that are independent of each other, a line a request:
 //
 //	{"text":"What is the capital of France?","timestamp":1000,"output_length":20}
 //	{"texts":["What is in it?"],"image":"https://example.org/a.png","session_id":"a","delay":1500,"role":"user"}
 //
-// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) says. Times are milliseconds. Lines with the same
+// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. Times are milliseconds. Lines with the same
 // session_id are one conversation's turns, but each is sent as it stands, without those before.
 func singleTurn() *format {
 	return &format{
@@ -65,7 +65,7 @@ func appendSingleTurn(dst []byte, t *Trace, i int) []byte {
 //
 //	{"session_id":"a","turns":[{"text":"Hi","timestamp":0},{"role":"assistant","text":"Hello."},{"text":"Why?","delay":1500}]}
 //
-// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) says; a turn is what a line of single_turn is. Each
+// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes; a turn is what a line of single_turn is. Each
 // turn but those of the assistant and the system is a request, with all turns before it. What the assistant said stands where
 // the file has it; AIPerf itself puts there what the server answered.
 func multiTurn() *format {
@@ -122,7 +122,7 @@ func readMultiTurn(out *items, object []byte) error {
 	})
 }
 
-// notTurns tells what keeps request i out of the format.
+// notTurns returns what keeps request i out of the format.
 func notTurns(t *Trace, i int) string {
 	if t.Literal(i).Tools != nil {
 		return "has tools"
@@ -219,7 +219,7 @@ func readTurn(object []byte) (*turn, error) {
 	return t, nil
 }
 
-// saysKeys tells whether keys are those of a turn that says something.
+// saysKeys reports whether keys are those of a turn that says something.
 func saysKeys(keys []string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool {
 		return slices.Contains([]string{"text", "image", "audio", "video"}, strings.TrimSuffix(k, "s"))
@@ -227,7 +227,7 @@ func saysKeys(keys []string) bool {
 }
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or [{"name":"x","contents":["a","b"]}].
-// Empty ones say nothing and are left out.
+// Empty ones are left out.
 func textsIn(all []member, name string) (texts [][]byte, err error) {
 	one, several := valueOf(all, name), valueOf(all, name+"s")
 	take := func(_ int, value []byte) error {
@@ -309,7 +309,7 @@ func (t *turn) addMedium(medium string, value []byte) error {
 	return nil
 }
 
-// plain tells whether the content is one text.
+// plain reports whether the content is one text.
 func (t *turn) plain() bool { return len(t.texts) == 1 && len(t.media) == 0 }
 
 // appendMessage appends the turn as a message of a chat, behind others.
@@ -327,7 +327,7 @@ func (t *turn) appendMessage(dst []byte) []byte {
 	return appendMessage(dst, t.role, append(append(parts, t.media...), ']'))
 }
 
-// checkType refuses an object that says that it is of another format.
+// checkType refuses an object that names another format.
 func checkType(all []member, want string) error {
 	if kind := valueOf(all, "type"); kind != nil && string(kind) != `"`+want+`"` {
 		return &rowError{fmt.Sprintf("type is %s, not %q", clip(kind), want), "a file has one format"}

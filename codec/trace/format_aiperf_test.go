@@ -19,7 +19,7 @@ const singleFile = `{"text":"caf\u00e9 \"a\"\n"}
 {"images":[{"name":"x","contents":["data:image/png;base64,AA\/=="]}],"audio":"wav,UklG","videos":["https:\/\/example.org\/v"],"timestamp":3000,"delay":7}
 `
 
-// asJSON is what a trace has word for word, as JSON.
+// asJSON is what a trace has verbatim, as JSON.
 func asJSON(tr *Trace) []string {
 	var all []string
 	for i := range tr.Len() {

@@ -13,7 +13,7 @@ import (
 //	2023-11-16 18:17:03.9799600,4808,10
 //	2024-05-10 00:00:00.009930+00:00,2162,5
 //
-// as https://github.com/Azure/AzurePublicDataset says (AzureLLMInferenceDataset2023.md and 2024.md). There are no block ids:
+// as https://github.com/Azure/AzurePublicDataset describes (AzureLLMInferenceDataset2023.md and 2024.md). There are no block ids:
 // every prompt is unique to its row.
 func azure() *format {
 	return &format{
@@ -50,7 +50,7 @@ func appendAzure(dst []byte, t *Trace, i int) []byte {
 //	Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
 //	5,17,3.1,ChatGPT,472,18,490,Conversation log
 //
-// as https://github.com/HPMLL/BurstGPT says; older files have neither Session ID nor Elapsed time. Timestamps are seconds. A
+// as https://github.com/HPMLL/BurstGPT describes; older files have neither Session ID nor Elapsed time. Timestamps are seconds. A
 // request without response tokens failed when it was recorded. There are no block ids: every prompt is unique to its row.
 func burstGPT() *format {
 	return &format{
@@ -67,7 +67,7 @@ func burstGPT() *format {
 	}
 }
 
-// appendBurstGPT writes a row, with nothing for what a Trace does not know: elapsed time and model.
+// appendBurstGPT writes a row, with nothing for what a Trace does not have: elapsed time and model.
 func appendBurstGPT(dst []byte, t *Trace, i int) []byte {
 	dst = append(appendDecimal(dst, t.ArrivalNS[i], 9), ',')
 	if t.Session != nil && t.Session[i] >= 0 {

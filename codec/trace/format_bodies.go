@@ -12,7 +12,7 @@ import (
 //
 //	{"custom_id":"request-1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[…]}}
 //
-// as https://platform.openai.com/docs/guides/batch says. Bodies are sent as they are, and all to the same url. There are no
+// as https://platform.openai.com/docs/guides/batch describes. Bodies are sent as they are, and all to the same url. There are no
 // timestamps.
 func batch() *format {
 	return &format{
@@ -51,7 +51,7 @@ func readBatch(out *items, object []byte) error {
 	return out.setBody(r, body)
 }
 
-// notBatched tells what keeps request i out of the format.
+// notBatched returns what keeps request i out of the format.
 func notBatched(t *Trace, i int) string {
 	if path, first := t.path(i), t.path(0); path != first { // a batch is for one
 		return "is for " + path + ", the first one for " + first
@@ -85,7 +85,7 @@ func rawPayload() *format {
 	}
 }
 
-// isBody knows a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and tools.
+// isBody recognizes a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and tools.
 func isBody(keys []string) bool {
 	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
 }
@@ -133,7 +133,7 @@ func readRawPayload(out *items, object []byte) error {
 //
 //	{"data":[{"session_id":"a","payloads":[{"model":"m","messages":[…]},…]},…]}
 //
-// as https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/inputs-json-replay says: a session's payloads are its turns in
+// as https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/inputs-json-replay describes: a session's payloads are its turns in
 // order. GenAI-Perf, from which it comes, has an entry for each request, with what else it says of it in lists of one:
 //
 //	{"data":[{"payload":[{"model":"m","messages":[…]}],"session_id":["a"],"timestamp":[1500]},…]}
@@ -147,7 +147,7 @@ func inputsJSON() *format {
 		blockTokens: noBlocks,
 		unit:        time.Millisecond,
 		names:       names,
-		known:       func([]string) bool { return false }, // its listKey tells
+		known:       func([]string) bool { return false }, // its listKey decides
 		listKey:     "data",
 		items:       readInputs,
 		words:       true,

@@ -14,7 +14,7 @@ import (
 //	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
 //	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
 //
-// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html says. What was asked is sent as it
+// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. What was asked is sent as it
 // is. Times are whole seconds. An answer that was captured too may say how many tokens there were.
 func sageMaker() *format {
 	return &format{

@@ -95,7 +95,7 @@ type message struct {
 	content []byte // JSON; nil for a message that goes as it stands
 	whole   []byte
 	answer  []byte // what an assistant said, the inside of a JSON string; nil where that is no text
-	empty   bool   // it says nothing
+	empty   bool   // it has no text
 }
 
 // readMessage reads {"from":…,"value":…}, or a message of a chat, which goes as it stands.
@@ -151,7 +151,7 @@ func (m *message) append(dst []byte) []byte {
 	return append(dst, m.whole...)
 }
 
-// notAnswered tells what keeps request i out of the format.
+// notAnswered returns what keeps request i out of the format.
 func notAnswered(t *Trace, i int) string {
 	what := notPlain(t, i)
 	if what == "" && t.Answer(i) == nil && (t.OutputTokens[i] == 0 || t.words.Answer == nil) {

@@ -143,7 +143,7 @@ func (t *Trace) addTurn(c *conversation, chat int64) {
 	t.Type = append(t.Type, c.kind)
 }
 
-// checkFormat refuses what the format cannot say.
+// checkFormat refuses what the format has no place for.
 func (g *Gen) checkFormat(f *format) error {
 	if (g.Reuse > 0 || g.SystemTokens > 0) && !f.blocks() {
 		return fmt.Errorf("%s has no block ids, so that no prompt can reuse another's; leave out the reuse and the system tokens", f.name)

@@ -49,7 +49,7 @@ func (t *Trace) Carries(before []int32) []Carried {
 	return all
 }
 
-// goesOnFrom tells whether request i's messages begin with those of request j and go on, and where j's answer stands then.
+// goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands then.
 func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 	content, said := t.Literal(i).Content, t.Literal(j)
 	head := bytes.TrimRight(said.Content, " \t\r\n")
@@ -99,7 +99,7 @@ func (b *newlySaid) take(i int, value []byte) error {
 
 var errNoRole = errors.New("a message without a role")
 
-// answers tells whether it begins with an answer in words, and something else comes behind that.
+// answers reports whether it begins with an answer in words, and something else comes behind that.
 func (b *newlySaid) answers() bool {
 	if len(b.roles) < 2 || b.roles[0] != "assistant" || b.calls {
 		return false

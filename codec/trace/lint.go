@@ -32,7 +32,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// LintError says that a trace was refused, and why.
+// LintError is the refusal of a trace, with the reasons.
 type LintError struct {
 	Faults []Fault // the first ten
 	More   int     // faults beyond them
@@ -76,7 +76,7 @@ type Lint struct {
 	Dropped  int      // rows that were dropped (Options.Lenient, Options.Collect)
 	Faults   []Fault  // the first ten of the dropped rows
 	Refusals []Fault  // why the file as a whole would be refused; only with Options.Collect
-	Unsent   []string // keys of bodies beside a prompt word for word, which the format skips, in the first rows of a file
+	Unsent   []string // keys of bodies beside a prompt verbatim, which the format skips, in the first rows of a file
 
 	MissingIDs int // repaired: fewer hash ids than blocks; the rest of the prompt is unique to the row
 	SurplusIDs int // repaired: more hash ids than blocks; the surplus is ignored
@@ -89,7 +89,7 @@ type Lint struct {
 	SameChat   int // rows whose chat id an earlier row has already; parents mean the earlier one
 }
 
-// Refused tells whether a replay with the same options but for Collect would refuse the trace.
+// Refused reports whether a replay with the same options but for Collect would refuse the trace.
 func (l *Lint) Refused(o Options) bool {
 	return len(l.Refusals) > 0 || l.Dropped > 0 && !o.Lenient
 }

@@ -126,7 +126,7 @@ func (p *rowParser) csvRow(line []byte) (err error) {
 	return nil
 }
 
-// failed tells whether the row is of a request that failed when it was recorded; the rest of it may be anything.
+// failed reports whether the row is of a request that failed when it was recorded; the rest of it may be anything.
 func (p *rowParser) failed() bool {
 	if !p.format.failures {
 		return false

@@ -156,7 +156,7 @@ func firstOf(all []member, keys ...string) []byte {
 	return nil
 }
 
-// objectIn takes apart the object under a key; why says what it is needed for.
+// objectIn takes apart the object under a key; why is what it is needed for.
 func objectIn(all []member, key, why string) ([]member, error) {
 	value := valueOf(all, key)
 	switch {
@@ -208,7 +208,7 @@ func isString(name string, value []byte) error {
 // unquoted is a JSON string without its quotes.
 func unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-1] }
 
-// textOf is what a valid JSON string says.
+// textOf is the text of a valid JSON string.
 func textOf(value []byte) []byte {
 	var scratch []byte
 	s := scan(value)

@@ -19,7 +19,7 @@ const (
 // errLineTooLong is a line beyond maxLine. The reader has skipped it.
 var errLineTooLong = errors.New("the line is too long")
 
-// lineReader hands out the lines of a reader. It tolerates CRLF ends, a byte order mark and a last line without an end.
+// lineReader returns the lines of a reader. It tolerates CRLF ends, a byte order mark and a last line without an end.
 type lineReader struct {
 	r       io.Reader
 	buf     []byte
@@ -115,7 +115,7 @@ func (l *lineReader) fill() {
 }
 
 const (
-	// headBytes is how much of a file is looked at to tell a JSON document from lines.
+	// headBytes is how much of a file is looked at to distinguish a JSON document from lines.
 	headBytes = 64 << 10
 	// maxDocument bounds a JSON document in bytes; the ShareGPT dataset has 670 MB.
 	maxDocument = 16 << 30
@@ -166,7 +166,7 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	return nil
 }
 
-// document tells the lines of a text.
+// document counts the lines of a text.
 type document struct {
 	text []byte
 	at   int // line is that of text[at]

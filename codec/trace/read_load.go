@@ -118,7 +118,7 @@ func (l *loader) setFormat(f *format) error {
 	}
 	l.parser = newRowParser(f, l.unit)
 	if f.csv {
-		return nil // its head says more
+		return nil // its head shows more
 	}
 	return l.agree()
 }
@@ -165,7 +165,7 @@ func (l *loader) readAll(lines *lineReader) error {
 	return nil
 }
 
-// hold keeps a line until there are enough to tell the format.
+// hold keeps a line until there are enough to detect the format.
 func (l *loader) hold(text []byte, line int) error {
 	l.pending = append(l.pending, pendingLine{bytes.Clone(text), line})
 	if len(l.pending) < detectRows {
@@ -296,7 +296,7 @@ func (l *loader) refuseRepairs(r *row) error {
 	return nil
 }
 
-// noOutput tells whether the row says that nothing was generated.
+// noOutput reports whether the row says that nothing was generated.
 func (r *row) noOutput() bool { return r.output == 0 && r.seen.has(outputField) }
 
 // repair mends what real traces get wrong in a few rows, and counts it.
@@ -370,12 +370,12 @@ func (l *loader) refuseEndpoint(r *row, line int) error {
 }
 
 const (
-	noTime  = math.MinInt64 // the instant of a row that says none
+	noTime  = math.MinInt64 // the instant of a row that has none
 	noDelay = -1
 )
 
-// settleTimes finds the instants of rows that say none: the next turn of a conversation comes its delay after the one before.
-// Where no row says when, all are at 0. What has no time among others that have one becomes a fault.
+// settleTimes finds the instants of rows that have none: the next turn of a conversation comes its delay after the one before.
+// If no row has an instant, all are at 0. What has no time among others that have one becomes a fault.
 func (l *loader) settleTimes() {
 	if l.timed == len(l.timeNS) {
 		return

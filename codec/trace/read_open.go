@@ -19,7 +19,7 @@ import (
 // maxZstdWindow is the largest window that zstd --long=31 makes, 2 GiB.
 const maxZstdWindow = 1 << 31
 
-// Open reads the trace in a file, "-" being standard input. Plain, gzip and zstd files are told apart by their first
+// Open reads the trace in a file, "-" being standard input. Plain, gzip and zstd files are distinguished by their first
 // bytes, whatever their names.
 //
 // A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors are
@@ -67,7 +67,7 @@ func withFile(path string, do func(r io.Reader, name string) error) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the trace: %w", err)
 	}
-	defer f.Close() // nothing was written, so its error says nothing
+	defer f.Close() // nothing was written, so its error does not matter
 	return do(f, path)
 }
 
@@ -101,7 +101,7 @@ func (l *loader) read(r io.Reader) error {
 	return l.readAll(newLineReader(in))
 }
 
-// decompress unpacks r if its first bytes say that it is packed.
+// decompress unpacks r if its first bytes are those of a compressed file.
 func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 	head := make([]byte, 16)
 	n, err := io.ReadFull(r, head)
@@ -130,13 +130,13 @@ func decompress(r io.Reader, name string) (io.Reader, func(), error) {
 	return in, func() {}, nil
 }
 
-// isZstd knows a frame and a skippable frame, with which pzstd begins (RFC 8878, section 3.1).
+// isZstd recognizes a frame and a skippable frame, with which pzstd begins (RFC 8878, section 3.1).
 func isZstd(head []byte) bool {
 	return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) ||
 		len(head) >= 4 && head[0]>>4 == 5 && bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18})
 }
 
-// foreignKind names files that people pass by mistake, and says what to do.
+// foreignKind recognizes files that people pass by mistake, and returns what to do.
 func foreignKind(head []byte) string {
 	for _, k := range []struct{ magic, kind string }{
 		{"PK\x03\x04", "a zip archive; unpack it first"},
@@ -168,7 +168,7 @@ func filesOf(paths []string) ([]traceFile, error) {
 	var all []traceFile
 	for _, path := range paths {
 		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
-			all = append(all, traceFile{path: path}) // reading it says what is wrong
+			all = append(all, traceFile{path: path}) // reading it returns what is wrong
 			continue
 		}
 		before := len(all)
@@ -191,7 +191,7 @@ func filesOf(paths []string) ([]traceFile, error) {
 // traceEndings is how the names of traces end.
 func traceEndings() []string { return []string{".jsonl", ".json", ".csv"} }
 
-// isTraceName tells whether a file in a directory may be a trace.
+// isTraceName reports whether a file in a directory may be a trace.
 func isTraceName(path string) bool {
 	name := filepath.Base(path)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")

@@ -21,7 +21,7 @@ type scanner struct{ json.Scanner }
 
 func scan(text []byte) scanner { return scanner{json.Scanner{Data: text, MaxDepth: maxDepth}} }
 
-// syntaxError says what JSON the scanner wanted and did not find.
+// syntaxError reports what JSON the scanner wanted and did not find.
 type syntaxError struct{ *json.SyntaxError }
 
 func (e *syntaxError) Error() string {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// LiteralKind says what of a request a file has word for word.
+// LiteralKind says what of a request a file has verbatim.
 type LiteralKind uint8
 
 // The kinds of [Literal].
@@ -17,7 +17,7 @@ const (
 	PayloadLiteral                     // the whole body
 )
 
-// Literal is what a file has of a request word for word: JSON, as it stands there. The slices alias the trace and must not be
+// Literal is what a file has of a request verbatim: JSON, as it stands there. The slices alias the trace and must not be
 // changed.
 type Literal struct {
 	Kind LiteralKind
@@ -28,7 +28,7 @@ type Literal struct {
 	Extra   []byte // an object whose members belong into the body, beside any kind; nil = none
 }
 
-// Literal is what the file has of request i word for word.
+// Literal is what the file has of request i verbatim.
 func (t *Trace) Literal(i int) Literal {
 	if t.verbatims == nil {
 		return Literal{}
@@ -36,7 +36,7 @@ func (t *Trace) Literal(i int) Literal {
 	return t.verbatims.row(i)
 }
 
-// Literals is how many requests have a prompt or a body word for word.
+// Literals is how many requests have a prompt or a body verbatim.
 func (t *Trace) Literals() int {
 	n := 0
 	if t.verbatims != nil {
@@ -49,13 +49,13 @@ func (t *Trace) Literals() int {
 	return n
 }
 
-// HasMessages tells whether request i has the messages of a chat, or a body with such.
+// HasMessages reports whether request i has the messages of a chat, or a body with such.
 func (t *Trace) HasMessages(i int) bool {
 	l := t.Literal(i)
 	return l.Kind == MessagesLiteral || l.Kind == PayloadLiteral && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
-// verbatim takes what is word for word as it stands.
+// verbatim takes what is verbatim as it stands.
 func (p *rowParser) verbatim(f field, s *scanner) error {
 	from := s.At
 	if err := s.skip(); err != nil {
@@ -64,7 +64,7 @@ func (p *rowParser) verbatim(f field, s *scanner) error {
 	return p.row.setVerbatim(f, p.format.names[f], s.Data[from:s.At])
 }
 
-// setVerbatim notes a value of a kind that is word for word, which must be of the right sort.
+// setVerbatim notes a value of a kind that is verbatim, which must be of the right sort.
 func (r *row) setVerbatim(f field, name string, value []byte) error {
 	want := wantedVerbatim(f)
 	if value[0] != want.first {
@@ -89,7 +89,7 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 	return nil
 }
 
-// verbatimForm is what a value that is word for word must look like.
+// verbatimForm is what a value that is verbatim must look like.
 type verbatimForm struct {
 	kind          LiteralKind
 	first         byte
@@ -187,7 +187,7 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	}
 }
 
-// keepLiteral appends what is word for word, if there is anything.
+// keepLiteral appends what is verbatim, if there is anything.
 func (l *loader) keepLiteral(r *row) {
 	if l.verbatim == nil {
 		if r.verbatim.Kind == NoLiteral && r.verbatim.Extra == nil {

@@ -122,7 +122,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestRepeatLiterals repeats what is word for word.
+// TestRepeatLiterals repeats what is verbatim.
 func TestRepeatLiterals(t *testing.T) {
 	tr := read(t, literalFile, Options{})
 	twice, err := tr.Repeat(2)

@@ -111,7 +111,7 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	return notes, nil
 }
 
-// any tells whether some row is such by its literal and its output tokens.
+// any reports whether some row is such by its literal and its output tokens.
 func (t *Trace) any(such func(l Literal, output int32) bool) bool {
 	for i, output := range t.OutputTokens {
 		if such(t.Literal(i), output) {
@@ -121,12 +121,12 @@ func (t *Trace) any(such func(l Literal, output int32) bool) bool {
 	return false
 }
 
-// fractions tells whether some row comes between two whole seconds.
+// fractions reports whether some row comes between two whole seconds.
 func (t *Trace) fractions() bool {
 	return slices.ContainsFunc(t.ArrivalNS, func(at int64) bool { return at%int64(time.Second) != 0 })
 }
 
-// appendTimestamp appends when a row comes, in ms, and a comma; nothing where no row says when. So do the next ones.
+// appendTimestamp appends when a row comes, in ms, and a comma; nothing if no row has an instant. So do the next ones.
 func appendTimestamp(dst []byte, t *Trace, i int) []byte {
 	if t.Untimed {
 		return dst

@@ -76,7 +76,7 @@ func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	return all, ok && err == nil && len(all) > 0
 }
 
-// notText tells what keeps request i out of a format of texts.
+// notText returns what keeps request i out of a format of texts.
 func notText(t *Trace, i int) string {
 	switch t.Literal(i).Kind {
 	case MessagesLiteral:
@@ -87,7 +87,7 @@ func notText(t *Trace, i int) string {
 	return ""
 }
 
-// notPlain tells what keeps request i out of a format of conversations.
+// notPlain returns what keeps request i out of a format of conversations.
 func notPlain(t *Trace, i int) string {
 	l := t.Literal(i)
 	if l.Kind != MessagesLiteral {
@@ -161,7 +161,7 @@ func merged(body, extra []byte) []byte {
 	return append(out, '}')
 }
 
-// notMerged tells what keeps request i from becoming a body.
+// notMerged returns what keeps request i from becoming a body.
 func notMerged(t *Trace, i int) string {
 	l := t.Literal(i)
 	if l.Extra == nil {
