@@ -87,7 +87,7 @@ func (r *Run) needsBytes(i int) bool {
 	if r.work.Prebuilt.Written(i) {
 		return false
 	}
-	return r.remote == nil || r.remote.shots[i].state.Load() != shotWhole
+	return r.process == nil || r.process.shots[i].state.Load() != shotWhole
 }
 
 // bytesOf is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready

@@ -18,9 +18,9 @@ import (
 
 // TestWindowSendsTheSameBytes: requests that are built during the run, in a ring of a few of them, reach the server byte
 // for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
-func TestWindowSendsTheSameBytes(t *testing.T) { eachLane(t, windowSendsTheSameBytes) }
+func TestWindowSendsTheSameBytes(t *testing.T) { eachSender(t, windowSendsTheSameBytes) }
 
-func windowSendsTheSameBytes(t *testing.T, lane laneKind) {
+func windowSendsTheSameBytes(t *testing.T, lane senderKind) {
 	const n = 2000
 	w, s := equalWork(t, n, openPlan)
 	whole := w.Prebuilt

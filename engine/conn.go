@@ -423,7 +423,7 @@ func (c *conn) brokenOff() bool {
 // what was acknowledged, a connection that had been idle gets the benefit of the doubt.
 func (c *conn) unread() bool {
 	if c.sock.BytesOut() == c.outBase {
-		return c.writeErr != nil && !errors.Is(c.writeErr, errLaneGone)
+		return c.writeErr != nil && !errors.Is(c.writeErr, errSenderGone)
 	}
 	ended := errors.Is(c.readErr, io.EOF) || errors.Is(c.readErr, io.ErrUnexpectedEOF)
 	// A reset that the writer met first looks like an end to the reader; after a FIN the writer meets EPIPE instead.

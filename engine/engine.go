@@ -2,7 +2,7 @@
 // its planned instant, and stamps what comes back.
 //
 // A program resolves targets and builds the work (package workload), asks the servers (package probe), and then calls New and
-// Do. Lanes are the threads that send. Each connection has a receiver from when it is dialled: a goroutine that blocks in a
+// Do. Senders are the threads that send. Each connection has a receiver from when it is dialled: a goroutine that blocks in a
 // read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
 // whichever of them ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
 // lock that is contended.
@@ -42,9 +42,9 @@ type Config struct {
 	CutAfter        time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
 	Realtime        sched.Realtime
 	Spin            time.Duration    // see sched.NewWaiter
-	Lanes           int              // how many threads fire, at most MostLanes; 0 = 1
+	Senders         int              // how many threads fire, at most MaxSenders; 0 = 1
 	TLS             *tls.Config      // for https targets
-	LaneCommand     []string         // how to start a process that calls ServeLane; nil = lanes are threads of this one
+	SenderCommand   []string         // how to start a process that calls ServeSender; nil = lanes are threads of this one
 	Resend          Resend           // when a request is sent once more
 	Descriptors     int              // how many sockets the process may open
 	Secrets         *redact.Redactor // of what servers say
@@ -68,23 +68,23 @@ type Sink interface {
 
 // Run is one replay. Make it with New, call Do once.
 type Run struct {
-	cfg       Config
-	work      *workload.Work
-	sink      Sink
-	clock     *sched.Monotonic
-	pacer     pacer
-	balance   *balance // nil where each request's place is settled
-	records   []record.Record
-	peers     []*peer
-	peersOf   [][]*peer              // by target
-	table     []atomic.Pointer[conn] // connections of all peers, by place
-	workers   *workers
-	loops     loops
-	keeper    *keeper
-	remote    *laneProcess // the lanes in a process of their own; nil = in this one
-	remoteErr error        // why they have none
-	died      string       // how the lanes' process ended before its time; "" = it did not. Read it after Do
-	receivers sync.WaitGroup
+	cfg        Config
+	work       *workload.Work
+	sink       Sink
+	clock      *sched.Monotonic
+	pacer      pacer
+	balance    *balance // nil where each request's place is settled
+	records    []record.Record
+	peers      []*peer
+	peersOf    [][]*peer              // by target
+	table      []atomic.Pointer[conn] // connections of all peers, by place
+	workers    *workers
+	loops      loops
+	keeper     *keeper
+	process    *senderProcess // the lanes in a process of their own; nil = in this one
+	processErr error          // why they have none
+	died       string         // how the lanes' process ended before its time; "" = it did not. Read it after Do
+	receivers  sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
 	expired atomic.Bool        // since Config.CutAfter is over
@@ -105,7 +105,7 @@ type Run struct {
 
 	placement     sched.Placement
 	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
-	senders       []int           // the lanes' threads, where they are of this process
+	senderThreads []int           // the lanes' threads, where they are of this process
 	machine       *host.Watch     // nil before Do, and where that sent nothing
 	usage         host.Usage
 	sent          atomic.Int64
@@ -144,9 +144,9 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.addPeers()
 	r.balance = newBalance(work, r.peers)
 	r.keeper = newKeeper(r)
-	if len(cfg.LaneCommand) > 0 {
-		if r.remoteErr = errNoLane(work, cfg.History); r.remoteErr == nil {
-			r.remote, r.remoteErr = startLane(r, cfg.LaneCommand)
+	if len(cfg.SenderCommand) > 0 {
+		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
+			r.process, r.processErr = startSenderProcess(r, cfg.SenderCommand)
 		}
 	}
 	return r
@@ -191,8 +191,8 @@ func (r *Run) addPeers() {
 // pair. Larger images get a send buffer of their size.
 const systemSendBuffer = 64 << 10
 
-// LaneErr is why the lanes have no process of their own, though Config.LaneCommand is there for one; nil if they have.
-func (r *Run) LaneErr() error { return r.remoteErr }
+// SenderErr is why the lanes have no process of their own, though Config.SenderCommand is there for one; nil if they have.
+func (r *Run) SenderErr() error { return r.processErr }
 
 // Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
 // or ctx ended.
@@ -228,12 +228,12 @@ func (r *Run) Do() error {
 		helpers.Go(func() { r.keepWall(halt) })
 	}
 	var err error
-	if r.remote == nil {
-		err = r.startLanes(&helpers)
-	} else if r.placement, err = r.remote.placement(); err == nil {
-		helpers.Go(r.remote.drive)
+	if r.process == nil {
+		err = r.startSenders(&helpers)
+	} else if r.placement, err = r.process.placement(); err == nil {
+		helpers.Go(r.process.drive)
 	} else {
-		r.remote.kill()
+		r.process.kill()
 	}
 	if err != nil {
 		r.left.Store(0)
@@ -258,10 +258,10 @@ func (r *Run) soleSenders() []int {
 	switch {
 	case !r.work.Plan.ByClock():
 		return nil
-	case r.remote != nil:
-		return r.remote.threads()
+	case r.process != nil:
+		return r.process.threads()
 	}
-	return r.senders
+	return r.senderThreads
 }
 
 // peerOf is where request i goes, once that is settled.
@@ -410,8 +410,8 @@ func (r *Run) Clock() sched.Clock { return r.clock }
 // sends is how many images have been sent, by whichever lane.
 func (r *Run) sends() int64 {
 	n := r.sent.Load()
-	if r.remote != nil {
-		n += r.remote.board.fired.Load()
+	if r.process != nil {
+		n += r.process.header.written.Load()
 	}
 	return n
 }
@@ -425,8 +425,8 @@ type Facts struct {
 	MonotonicStartNS int64
 	EndNS            int64 // when the last request ended
 	Placement        sched.Placement
-	Lanes            int
-	LaneProcess      bool          // the lanes had a process of their own
+	Senders          int
+	SenderProcess    bool          // the lanes had a process of their own
 	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
 	Stopped          bool          // by Stop or Abort, or since the lanes' process died, before its end
 	SenderDied       string        // how the lanes' process ended during the run; "" = it did not
@@ -447,7 +447,7 @@ func (r *Run) Machine() metrics.Machine { return r.machine.Machine() }
 func (r *Run) Facts() Facts {
 	f := Facts{
 		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
-		Lanes: r.lanes(), LaneProcess: r.remote != nil, Spin: r.spin(),
+		Senders: r.senderCount(), SenderProcess: r.process != nil, Spin: r.spin(),
 		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut,
 		EndNS: r.endNS.Load(), Usage: r.usage, Stamps: r.stampFacts(),
 		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load()},

@@ -154,17 +154,17 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	return w, s
 }
 
-func newRun(t testing.TB, lane laneKind, w *workload.Work, k Sink) *Run {
+func newRun(t testing.TB, lane senderKind, w *workload.Work, k Sink) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: lane.n, Descriptors: 4096, LaneCommand: lane.command,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: lane.n, Descriptors: 4096, SenderCommand: lane.command,
 	}, w, "a", workload.IdealHits{}, k)
-	if lane.command != nil && w.Plan.Open() && r.remote == nil {
-		t.Fatal("no process for the lane: ", r.remoteErr)
+	if lane.command != nil && w.Plan.Open() && r.process == nil {
+		t.Fatal("no process for the lane: ", r.processErr)
 	}
 	return r
 }
@@ -180,10 +180,10 @@ func do(t testing.TB, s *server, r *Run) {
 func openPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) }
 
 func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
-	eachLane(t, runSendsEveryRequestOnceAndNeverEarly)
+	eachSender(t, runSendsEveryRequestOnceAndNeverEarly)
 }
 
-func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane laneKind) {
+func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 400, openPlan)
 	k := new(sink)
 	do(t, s, newRun(t, lane, w, k))
@@ -215,7 +215,7 @@ func watchMallocs() float64 {
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	notUnderRace(t)
-	eachLane(t, hotPathDoesNotAllocate)
+	eachSender(t, hotPathDoesNotAllocate)
 }
 
 // notUnderRace leaves a test out of the race detector's run, which is -short: what it counts is another thing there.
@@ -226,7 +226,7 @@ func notUnderRace(t *testing.T) {
 	}
 }
 
-func hotPathDoesNotAllocate(t *testing.T, lane laneKind) {
+func hotPathDoesNotAllocate(t *testing.T, lane senderKind) {
 	const n = 4000
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){
 		"open":   openPlan,
@@ -256,10 +256,10 @@ func hotPathDoesNotAllocate(t *testing.T, lane laneKind) {
 }
 
 func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
-	eachLane(t, connectionClosedWhileIdleIsReplacedUnseen)
+	eachSender(t, connectionClosedWhileIdleIsReplacedUnseen)
 }
 
-func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane laneKind) {
+func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.01, 0) }) // 50 ms apart
 	s.handle = func(n int64, c net.Conn) {
 		if n <= 8 { // those dialled ahead
@@ -281,10 +281,10 @@ func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane laneKind) {
 }
 
 func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
-	eachLane(t, serverThatTookTheRequestAndClosedIsNotAskedAgain)
+	eachSender(t, serverThatTookTheRequestAndClosedIsNotAskedAgain)
 }
 
-func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane laneKind) {
+func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 10, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
@@ -304,9 +304,9 @@ func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane laneKin
 	}
 }
 
-func TestStopAbandonsTheRestAndDrains(t *testing.T) { eachLane(t, stopAbandonsTheRestAndDrains) }
+func TestStopAbandonsTheRestAndDrains(t *testing.T) { eachSender(t, stopAbandonsTheRestAndDrains) }
 
-func stopAbandonsTheRestAndDrains(t *testing.T, lane laneKind) {
+func stopAbandonsTheRestAndDrains(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)

@@ -29,10 +29,10 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 // TestConnectionLeavesItsLoopForACompressedReply: such a reply is read by waiting, which must hold up no other connection,
 // and the connection goes on to be of use.
 func TestConnectionLeavesItsLoopForACompressedReply(t *testing.T) {
-	eachLane(t, connectionLeavesItsLoopForACompressedReply)
+	eachSender(t, connectionLeavesItsLoopForACompressedReply)
 }
 
-func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane laneKind) {
+func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane senderKind) {
 	const n = 200
 	w, s := equalWork(t, n, openPlan)
 	pieces := compressedAnswer(t, events(16, finish, usage(64, 16, 0), done))

@@ -24,9 +24,9 @@ func openFiles() int {
 }
 
 // TestNothingIsLeftBehind: however a run ends, no goroutine, thread-locked or not, and no descriptor outlives it.
-func TestNothingIsLeftBehind(t *testing.T) { eachLane(t, nothingIsLeftBehind) }
+func TestNothingIsLeftBehind(t *testing.T) { eachSender(t, nothingIsLeftBehind) }
 
-func nothingIsLeftBehind(t *testing.T, lane laneKind) {
+func nothingIsLeftBehind(t *testing.T, lane senderKind) {
 	closed := func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) }
 	took := func(s *server, c net.Conn) bool {
 		_, err := io.ReadFull(c, make([]byte, s.request))

@@ -118,7 +118,7 @@ func refusing(t *testing.T) netip.AddrPort {
 func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*record.Record {
 	t.Helper()
 	k := new(sink)
-	r := newRun(t, laneKind{n: n}, w, k)
+	r := newRun(t, senderKind{n: n}, w, k)
 	r.Connect(context.Background())
 	if err := r.Do(); err != nil {
 		t.Fatal(err)
@@ -319,7 +319,7 @@ func TestBalanceRefuses(t *testing.T) {
 	if err := w.CheckLeastInFlight(); err != nil {
 		t.Error(err)
 	}
-	if errNoLane(w, nil) == nil {
+	if whyNoSenderProcess(w, nil) == nil {
 		t.Error("a lane in a process of its own cannot know what has ended")
 	}
 	w.Targets[1].Path = "/v2/completions"

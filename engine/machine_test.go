@@ -12,9 +12,9 @@ import (
 )
 
 // TestRunWatchesTheMachine: whatever the machine does, a run knows what it can know.
-func TestRunWatchesTheMachine(t *testing.T) { eachLane(t, runWatchesTheMachine) }
+func TestRunWatchesTheMachine(t *testing.T) { eachSender(t, runWatchesTheMachine) }
 
-func runWatchesTheMachine(t *testing.T, lane laneKind) {
+func runWatchesTheMachine(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 400, openPlan)
 	r := newRun(t, lane, w, new(sink))
 	if r.Machine() != (metrics.Machine{}) {

@@ -112,9 +112,9 @@ func TestCapGoesOnAfterFailures(t *testing.T) {
 	}
 }
 
-func TestCapHasNoLaneProcess(t *testing.T) {
+func TestCapHasNoSenderProcess(t *testing.T) {
 	w, _ := equalWork(t, 2, capped(1, 1))
-	if err := errNoLane(w, nil); err == nil {
+	if err := whyNoSenderProcess(w, nil); err == nil {
 		t.Error("a lane in a process of its own cannot know what has ended")
 	}
 }

@@ -78,11 +78,11 @@ func (p *peer) park(c *conn, from uint32) {
 	p.putBack(c)
 }
 
-// forget takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
+// dropSocket takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
 func (p *peer) forget(c *conn) {
 	p.parked.drop(c.id)
-	if l := p.run.remote; l != nil {
-		l.forget(c.key) // before the place is free again
+	if l := p.run.process; l != nil {
+		l.dropSocket(c.key) // before the place is free again
 	}
 	p.table[c.id].Store(nil)
 	p.unused.put(c.id)
@@ -107,8 +107,8 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 	c.id = id
 	p.born[id]++
 	c.key = connKey(p.base+id, p.born[id])
-	if l := p.run.remote; l != nil {
-		if c.linkSeq, err = l.give(c.key, s); err != nil {
+	if l := p.run.process; l != nil {
+		if c.linkSeq, err = l.passSocket(c.key, s); err != nil {
 			s.Close()
 			p.unused.put(id)
 			return nil, fmt.Errorf("connecting to %s: %w", p.name, err)

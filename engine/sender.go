@@ -15,62 +15,62 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// MostLanes bounds Config.Lanes.
-const MostLanes = 16
+// MaxSenders bounds Config.Senders.
+const MaxSenders = 16
 
 // lanes is how many threads fire. If anything but the clock releases requests there is one: those that receive release, too.
-func (r *Run) lanes() int {
+func (r *Run) senderCount() int {
 	if !r.work.Plan.ByClock() {
 		return 1
 	}
-	return min(max(1, r.cfg.Lanes), MostLanes)
+	return min(max(1, r.cfg.Senders), MaxSenders)
 }
 
 // spin is the largest of the lanes' windows, when they have ended.
 func (r *Run) spin() time.Duration {
-	if r.remote != nil {
-		return r.remote.board.spin()
+	if r.process != nil {
+		return r.process.header.spin()
 	}
 	return slices.Max(r.spins)
 }
 
-// startLanes starts the threads that fire, which ended waits for, and returns when they are placed. After an error none of
+// startSenders starts the threads that fire, which ended waits for, and returns when they are placed. After an error none of
 // them fires.
-func (r *Run) startLanes(ended *sync.WaitGroup) error {
-	r.spins = make([]time.Duration, r.lanes())
-	r.senders = make([]int, r.lanes())
-	placed, start := make(chan lanePlacing), make(chan bool)
-	for i := range r.lanes() {
-		ended.Go(func() { r.lane(i, placed, start) })
+func (r *Run) startSenders(ended *sync.WaitGroup) error {
+	r.spins = make([]time.Duration, r.senderCount())
+	r.senderThreads = make([]int, r.senderCount())
+	placed, start := make(chan threadPlacement), make(chan bool)
+	for i := range r.senderCount() {
+		ended.Go(func() { r.runSender(i, placed, start) })
 	}
-	all := gatherPlacings(placed, r.lanes())
+	all := collectPlacements(placed, r.senderCount())
 	r.placement = all.Placement
-	for range r.lanes() {
+	for range r.senderCount() {
 		start <- all.err == nil
 	}
 	return all.err
 }
 
-// lanePlacing is what became of a lane's placement.
-type lanePlacing struct {
+// threadPlacement is what became of a lane's placement.
+type threadPlacement struct {
 	sched.Placement
 	err error
 }
 
-// gatherPlacings waits for every lane: they are placed alike.
-func gatherPlacings(placed <-chan lanePlacing, lanes int) (all lanePlacing) {
+// collectPlacements waits for every lane: they are placed alike.
+func collectPlacements(placed <-chan threadPlacement, lanes int) (all threadPlacement) {
 	for range lanes {
 		p := <-placed
-		all = lanePlacing{p.Placement, cmp.Or(all.err, p.err)}
+		all = threadPlacement{p.Placement, cmp.Or(all.err, p.err)}
 	}
 	return all
 }
 
 // lane is a thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
-func (r *Run) lane(i int, placed chan<- lanePlacing, start <-chan bool) {
+func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool) {
 	p, err := sched.Place(r.cfg.Realtime)
-	r.senders[i] = threadID()
-	placed <- lanePlacing{p, err}
+	r.senderThreads[i] = threadID()
+	placed <- threadPlacement{p, err}
 	if !<-start {
 		return
 	}

@@ -22,39 +22,39 @@ import (
 )
 
 const (
-	// armLead is how long before its instant a request gets its connection. The armer, a goroutine like others, may be late
+	// assignLead is how long before its instant a request gets its connection. The armer, a goroutine like others, may be late
 	// by that much: 40 ms were too few beside a test suite under the race detector on the same 2 cores.
-	armLead = 100 * time.Millisecond
-	// armTick is how often the armer looks.
-	armTick = 4 * time.Millisecond
-	// lanePatience bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
+	assignLead = 100 * time.Millisecond
+	// assignTick is how often the armer looks.
+	assignTick = 4 * time.Millisecond
+	// startTimeout bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
 	// takes it some 0.1 s.
-	lanePatience = 20 * time.Second
+	startTimeout = 20 * time.Second
 	mapPerByte   = 1 * time.Nanosecond
 )
 
-// laneProcess is the lanes in a process of their own, as the replay sees it. There they never meet Go's scheduler, so that a
+// senderProcess is the lanes in a process of their own, as the replay sees it. There they never meet Go's scheduler, so that a
 // deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for each and says so on the
 // shared board; a lane only waits and writes.
-type laneProcess struct {
-	run    *Run
-	cmd    *exec.Cmd
-	link   *net.UnixConn // to the lane: descriptors and what became of them; from it: wake-ups
-	memory []byte
-	board  *laneBoard
-	shots  []shot
-	stage  *stage // of https requests; nil = there are none
-	sealed []byte // the armer's: one of them on its way to the stage
+type senderProcess struct {
+	run       *Run
+	cmd       *exec.Cmd
+	link      *net.UnixConn // to the lane: descriptors and what became of them; from it: wake-ups
+	memory    []byte
+	header    *sharedHeader
+	shots     []shot
+	ring      *stage // of https requests; nil = there are none
+	encrypted []byte // the armer's: one of them on its way to the stage
 
-	linkMu sync.Mutex
-	told   int64 // messages on the link
+	linkMu   sync.Mutex
+	messages int64 // messages on the link
 
-	mu      sync.Mutex
-	scanned int64   // shots before this one have been looked at
-	again   []int32 // requests that found no connection yet, or whose connection died before its time
-	spare   []int32 // room for the next list of them
-	armed   int     // requests before this one have been armed, or are in again
-	died    bool
+	mu       sync.Mutex
+	scanned  int64   // shots before this one have been looked at
+	retry    []int32 // requests that found no connection yet, or whose connection died before its time
+	spare    []int32 // room for the next list of them
+	assigned int     // requests before this one have been armed, or are in again
+	died     bool
 }
 
 // linkMessage tells the lane what happens to a connection: a letter and the connection's key.
@@ -65,13 +65,13 @@ const (
 	linkClose = 'c'
 )
 
-// startLane starts the lane's process for r and waits until it is placed.
-func startLane(r *Run, command []string) (*laneProcess, error) {
-	l := &laneProcess{run: r}
+// startSenderProcess starts the lane's process for r and waits until it is placed.
+func startSenderProcess(r *Run, command []string) (*senderProcess, error) {
+	l := &senderProcess{run: r}
 	if err := l.spawn(command, len(r.table)); err != nil {
 		return nil, err
 	}
-	_ = l.link.SetReadDeadline(time.Now().Add(lanePatience + time.Duration(r.work.Prebuilt.MappedBytes())*mapPerByte))
+	_ = l.link.SetReadDeadline(time.Now().Add(startTimeout + time.Duration(r.work.Prebuilt.MappedBytes())*mapPerByte))
 	_, err := l.link.Read(make([]byte, 1))
 	_ = l.link.SetReadDeadline(time.Time{})
 	if err != nil {
@@ -83,11 +83,11 @@ func startLane(r *Run, command []string) (*laneProcess, error) {
 }
 
 // fill lays the plan on the board.
-func (l *laneProcess) fill(places int) {
+func (l *senderProcess) fill(places int) {
 	r := l.run
-	b := l.board
-	*b = laneBoard{
-		spinNS: int64(r.cfg.Spin), lanes: int64(r.lanes()), shots: int64(len(l.shots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
+	b := l.header
+	*b = sharedHeader{
+		spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()), shots: int64(len(l.shots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -103,20 +103,20 @@ func (l *laneProcess) fill(places int) {
 }
 
 // placement is how the lanes' threads are scheduled, or why it could not be as asked.
-func (l *laneProcess) placement() (sched.Placement, error) {
-	b := l.board
+func (l *senderProcess) placement() (sched.Placement, error) {
+	b := l.header
 	text, _, _ := bytes.Cut(b.refused[:], []byte{0})
 	refused := string(text)
-	if b.ready.Load() == laneRefused {
+	if b.ready.Load() == senderRefused {
 		return sched.Placement{}, errors.New(refused)
 	}
 	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
 }
 
 // threads are the lanes', once they are placed.
-func (l *laneProcess) threads() (ids []int) {
-	for i := range l.board.lanes {
-		ids = append(ids, int(l.board.lane[i].thread))
+func (l *senderProcess) threads() (ids []int) {
+	for i := range l.header.senders {
+		ids = append(ids, int(l.header.sender[i].thread))
 	}
 	return ids
 }
@@ -124,21 +124,21 @@ func (l *laneProcess) threads() (ids []int) {
 // drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
 // can only be as punctual as its requests are armed. Beside six busy programs on 2 cores drift p99 was 19 µs to 190 ms with an
 // ordinary goroutine, 27 to 44 µs with this.
-func (l *laneProcess) drive() {
+func (l *senderProcess) drive() {
 	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the lane has been granted the same
-	l.board.startNS.Store(l.run.clock.MonotonicStartNS())
+	l.header.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
 	go func() { defer close(listening); l.listen() }()
-	defer l.endWith(l.run.ctx)()
+	defer l.killAfter(l.run.ctx)()
 	for tick := sched.NewWaiter(l.run.clock, 0, new(atomic.Bool)); l.look(); {
-		tick.Wait(l.run.clock.Now() + int64(armTick))
+		tick.Wait(l.run.clock.Now() + int64(assignTick))
 	}
 	l.kill()
 	<-listening
 }
 
 // listen settles shots as soon as the lane says that there is something to settle, until it is gone.
-func (l *laneProcess) listen() {
+func (l *senderProcess) listen() {
 	var b [16]byte
 	for {
 		if _, err := l.link.Read(b[:]); err != nil {
@@ -148,75 +148,75 @@ func (l *laneProcess) listen() {
 			return
 		}
 		l.mu.Lock()
-		l.scan()
+		l.settleSlots()
 		l.mu.Unlock()
 	}
 }
 
 // look arms what is due and settles what was missed. It reports whether the lane still runs.
-func (l *laneProcess) look() bool {
+func (l *senderProcess) look() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.run.stop.Load() {
-		l.board.stop.Store(true)
+		l.header.stop.Store(true)
 	}
-	ended := l.board.ended.Load() || l.died
-	l.scan()
+	ended := l.header.ended.Load() || l.died
+	l.settleSlots()
 	if ended {
 		l.abandonRest()
 		return false
 	}
-	l.arm(l.run.clock.Now() + int64(armLead))
+	l.assignDue(l.run.clock.Now() + int64(assignLead))
 	return true
 }
 
 // arm claims connections for the requests released before horizonNS.
-func (l *laneProcess) arm(horizonNS int64) {
+func (l *senderProcess) assignDue(horizonNS int64) {
 	if l.run.stop.Load() {
 		return
 	}
-	again := l.again
-	l.again = l.spare[:0]
+	again := l.retry
+	l.retry = l.spare[:0]
 	for _, i := range again {
-		l.armOne(i)
-		l.breathe()
+		l.assignOne(i)
+		l.yieldLock()
 	}
 	l.spare = again
-	for l.armed < len(l.shots) && l.shots[l.armed].releaseNS < horizonNS {
-		l.armOne(int32(l.armed))
-		l.armed++
-		l.breathe()
+	for l.assigned < len(l.shots) && l.shots[l.assigned].releaseNS < horizonNS {
+		l.assignOne(int32(l.assigned))
+		l.assigned++
+		l.yieldLock()
 	}
 }
 
-// breathe lets others settle shots between two that are armed: encrypting a long prompt takes milliseconds.
-func (l *laneProcess) breathe() {
-	if l.stage != nil {
+// yieldLock lets others settle shots between two that are armed: encrypting a long prompt takes milliseconds.
+func (l *senderProcess) yieldLock() {
+	if l.ring != nil {
 		l.mu.Unlock()
 		l.mu.Lock()
 	}
 }
 
-// armOne claims a connection for request i; without one it is tried again at the next look, until its instant.
-func (l *laneProcess) armOne(i int32) {
+// assignOne claims a connection for request i; without one it is tried again at the next look, until its instant.
+func (l *senderProcess) assignOne(i int32) {
 	s := &l.shots[i]
 	if s.state.Load() != shotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Prebuilt.Ready(int(i)) || l.stage != nil && !l.stage.fits(wire.EncryptedSize(l.run.work.Prebuilt.Size(int(i))), l.isStaged) {
-		l.again = append(l.again, i)
+	if !l.run.work.Prebuilt.Ready(int(i)) || l.ring != nil && !l.ring.fits(wire.EncryptedSize(l.run.work.Prebuilt.Size(int(i))), l.inRing) {
+		l.retry = append(l.retry, i)
 		return
 	}
 	p := l.run.peerOf(i)
 	for s.state.Load() == shotEmpty {
 		c := p.take()
 		if c == nil {
-			l.again = append(l.again, i)
+			l.retry = append(l.retry, i)
 			return
 		}
-		if c.linkSeq > l.board.taken.Load() {
+		if c.linkSeq > l.header.messagesTaken.Load() {
 			p.putBack(c) // the lane has not got its descriptor yet
-			l.again = append(l.again, i)
+			l.retry = append(l.retry, i)
 			return
 		}
 		if c.arm(i, s) {
@@ -226,17 +226,17 @@ func (l *laneProcess) armOne(i int32) {
 }
 
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
-func (l *laneProcess) put(i int32, s *shot, c *conn) bool {
+func (l *senderProcess) encrypt(i int32, s *shot, c *conn) bool {
 	var err error
-	if l.sealed, err = c.sock.Encrypt(l.sealed[:0], l.run.bytesOf(i, false)); err != nil {
+	if l.encrypted, err = c.sock.Encrypt(l.encrypted[:0], l.run.bytesOf(i, false)); err != nil {
 		return false
 	}
-	s.offset, s.size = ^l.stage.put(i, l.sealed), int64(len(l.sealed))
+	s.offset, s.size = ^l.ring.put(i, l.encrypted), int64(len(l.encrypted))
 	return true
 }
 
-// isStaged tells whether what lies at a place of the stage is still to be written for request i.
-func (l *laneProcess) isStaged(i int32, place int64) bool {
+// inRing tells whether what lies at a place of the stage is still to be written for request i.
+func (l *senderProcess) inRing(i int32, place int64) bool {
 	s := &l.shots[i]
 	switch s.state.Load() {
 	case shotArmed, shotFiring, shotPart:
@@ -246,37 +246,37 @@ func (l *laneProcess) isStaged(i int32, place int64) bool {
 }
 
 // bytesOf is what the lane is given to write for request i.
-func (l *laneProcess) bytesOf(i int32) []byte {
+func (l *senderProcess) bytesOf(i int32) []byte {
 	if s := &l.shots[i]; s.offset < 0 {
-		return l.stage.bytes[^s.offset:][:s.size]
+		return l.ring.bytes[^s.offset:][:s.size]
 	}
 	return l.run.work.Prebuilt.At(int(i))
 }
 
 // rearm is told that the connection claimed for request i died before its instant.
-func (l *laneProcess) rearm(i int32) {
+func (l *senderProcess) reassign(i int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.armOne(i)
+	l.assignOne(i)
 }
 
 // scan settles the shots that lanes are done with and that no receiver will settle. A lane may be done with a shot while
 // another is still at an earlier one.
-func (l *laneProcess) scan() {
-	passed := l.board.passed()
-	for i := l.scanned; i < min(l.board.claimed.Load(), int64(len(l.shots))); i++ {
+func (l *senderProcess) settleSlots() {
+	passed := l.header.passed()
+	for i := l.scanned; i < min(l.header.claimed.Load(), int64(len(l.shots))); i++ {
 		if s := &l.shots[i]; s.state.Load() == shotMissed {
 			s.state.Store(shotSettled)
 			l.run.send(int32(i), s.releaseNS)
 		} else {
-			l.settleRest(int32(i), s)
+			l.settlePartial(int32(i), s)
 		}
 	}
 	l.scanned = passed
 }
 
-// settleRest goes on with a shot of which the kernel did not take all.
-func (l *laneProcess) settleRest(i int32, s *shot) {
+// settlePartial goes on with a shot of which the kernel did not take all.
+func (l *senderProcess) settlePartial(i int32, s *shot) {
 	switch s.state.Load() {
 	case shotPart:
 		s.state.Store(shotSettled)
@@ -290,24 +290,24 @@ func (l *laneProcess) settleRest(i int32, s *shot) {
 }
 
 // abandonRest ends the requests that the lane will not send, and gives their connections back.
-func (l *laneProcess) abandonRest() {
+func (l *senderProcess) abandonRest() {
 	why := l.run.notItsTime()
-	if !l.board.ended.Load() {
-		how := l.endOf()
-		l.board.ended.Store(true)
-		if !l.run.stop.Load() && l.board.passed() < int64(len(l.shots)) {
+	if !l.header.ended.Load() {
+		how := l.exitReason()
+		l.header.ended.Store(true)
+		if !l.run.stop.Load() && l.header.passed() < int64(len(l.shots)) {
 			why, l.run.died = how, how
 			l.run.Stop()
 			l.run.cfg.OnSenderDeath(how)
 		}
 	}
-	for i := l.board.passed(); i < int64(len(l.shots)); i++ {
+	for i := l.header.passed(); i < int64(len(l.shots)); i++ {
 		l.abandon(int32(i), why)
 	}
 }
 
-// endOf waits for the end of the process, which has closed its link, and says how it ended.
-func (l *laneProcess) endOf() string {
+// exitReason waits for the end of the process, which has closed its link, and says how it ended.
+func (l *senderProcess) exitReason() string {
 	_ = l.cmd.Process.Kill() // has no effect on one that is ending
 	_ = l.cmd.Wait()
 	how := l.cmd.ProcessState.String() // "exit status 2", "signal: killed"
@@ -317,13 +317,13 @@ func (l *laneProcess) endOf() string {
 	return fmt.Sprintf("the sending process (pid %d) died during the run (%s)", l.cmd.Process.Pid, how)
 }
 
-func (l *laneProcess) abandon(i int32, why string) {
+func (l *senderProcess) abandon(i int32, why string) {
 	s := &l.shots[i]
 	switch s.state.Load() {
 	case shotPart, shotFailed:
-		l.settleRest(i, s)
+		l.settlePartial(i, s)
 	case shotFiring: // the lane died over it: whether it was sent, the reply will tell
-		s.errno = int32(errLaneGone)
+		s.errno = int32(errSenderGone)
 		s.state.Store(shotSettled)
 		c := l.run.connOf(s)
 		c.tookPart(i, s, true)
@@ -337,17 +337,17 @@ func (l *laneProcess) abandon(i int32, why string) {
 	}
 }
 
-// errLaneGone ends the writer's side of a request that the lane died over: the server may have it.
-const errLaneGone = syscall.ECONNABORTED
+// errSenderGone ends the writer's side of a request that the lane died over: the server may have it.
+const errSenderGone = syscall.ECONNABORTED
 
 // killGrace is how long a lane may take to end when the run is aborted: one that was stopped or frozen never does.
 const killGrace = time.Second
 
-// endWith kills the lane some time after ctx has ended, unless it has ended by then.
-func (l *laneProcess) endWith(ctx context.Context) (cancel func() bool) {
+// killAfter kills the lane some time after ctx has ended, unless it has ended by then.
+func (l *senderProcess) killAfter(ctx context.Context) (cancel func() bool) {
 	return context.AfterFunc(ctx, func() {
 		time.AfterFunc(killGrace, func() {
-			if !l.board.ended.Load() {
+			if !l.header.ended.Load() {
 				_ = l.cmd.Process.Kill()
 			}
 		})
@@ -355,12 +355,12 @@ func (l *laneProcess) endWith(ctx context.Context) (cancel func() bool) {
 }
 
 // kill ends the process, if it has not ended, and waits for it.
-func (l *laneProcess) kill() {
+func (l *senderProcess) kill() {
 	if l.link != nil {
 		_ = l.link.Close() // the lane takes that for an order to end
 	}
 	if l.cmd != nil {
-		if !l.board.ended.Load() {
+		if !l.header.ended.Load() {
 			_ = l.cmd.Process.Kill()
 		}
 		_ = l.cmd.Wait()
@@ -368,34 +368,34 @@ func (l *laneProcess) kill() {
 }
 
 // give hands a connection's descriptor to the lane. It can be armed when the lane has taken as many messages as returned.
-func (l *laneProcess) give(key uint64, s *wire.Socket) (seq int64, err error) {
-	if failed := s.Control(func(fd uintptr) { seq, err = l.tell(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
+func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err error) {
+	if failed := s.Control(func(fd uintptr) { seq, err = l.sendMessage(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
 	}
-	if err != nil && l.board.ended.Load() {
+	if err != nil && l.header.ended.Load() {
 		err = nil // it needs no more connections
 	}
 	return seq, err
 }
 
-// forget tells the lane that a connection is over. A lane that is gone needs no telling.
-func (l *laneProcess) forget(key uint64) { _, _ = l.tell(linkClose, key, nil) }
+// dropSocket tells the lane that a connection is over. A lane that is gone needs no telling.
+func (l *senderProcess) dropSocket(key uint64) { _, _ = l.sendMessage(linkClose, key, nil) }
 
 // tell sends a message and returns how many there have been.
-func (l *laneProcess) tell(what byte, key uint64, rights []byte) (seq int64, err error) {
+func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq int64, err error) {
 	l.linkMu.Lock()
 	defer l.linkMu.Unlock()
 	m := linkMessage{what}
 	binary.LittleEndian.PutUint64(m[1:], key)
 	if _, _, err = l.link.WriteMsgUnix(m[:], rights, nil); err == nil {
-		l.told++
+		l.messages++
 	}
-	return l.told, err
+	return l.messages, err
 }
 
-// CheckLaneProcess says why a plan's requests cannot be sent by a process of its own, in which no response comes in; nil if they
+// CheckSenderProcess says why a plan's requests cannot be sent by a process of its own, in which no response comes in; nil if they
 // can. leastInFlight and live: responses decide where they go, and what they carry.
-func CheckLaneProcess(plan *sched.Plan, leastInFlight, live bool) error {
+func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	switch {
 	case !plan.Open():
 		return errors.New("a closed loop has no deadlines to keep")
@@ -411,9 +411,9 @@ func CheckLaneProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	return nil
 }
 
-// errNoLane says why a run cannot have a lane in a process of its own.
-func errNoLane(w *workload.Work, h *history.History) error {
-	if err := CheckLaneProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
+// whyNoSenderProcess says why a run cannot have a lane in a process of its own.
+func whyNoSenderProcess(w *workload.Work, h *history.History) error {
+	if err := CheckSenderProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}
 	if w.Prebuilt.File() == nil {

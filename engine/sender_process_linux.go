@@ -13,14 +13,14 @@ import (
 )
 
 // spawn starts the process with board, arena, link and, for https, stage as its descriptors 3 to 6.
-func (l *laneProcess) spawn(command []string, places int) error {
+func (l *senderProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
-	file, memory, err := host.NewSharedMemory("fastreplay-board", boardSize(n))
+	file, memory, err := host.NewSharedMemory("fastreplay-board", sharedSize(n))
 	if err != nil {
 		return fmt.Errorf("shared memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	l.memory, l.board, l.shots = memory, boardOf(memory), shotsOf(memory, n)
+	l.memory, l.header, l.shots = memory, headerOf(memory), shotsOf(memory, n)
 	l.fill(places)
 	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
@@ -29,7 +29,7 @@ func (l *laneProcess) spawn(command []string, places int) error {
 			return fmt.Errorf("shared memory: %w", err)
 		}
 		defer func() { _ = stageFile.Close() }()
-		l.stage, l.board.stageBytes = &stage{bytes: bytes}, int64(len(bytes))
+		l.ring, l.header.ringBytes = &stage{bytes: bytes}, int64(len(bytes))
 		files = append(files, stageFile)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -4,12 +4,12 @@ package engine
 
 import "errors"
 
-var errNoLaneProcess = errors.New("a lane in a process of its own needs Linux")
+var errNoSenderProcess = errors.New("a lane in a process of its own needs Linux")
 
-func (l *laneProcess) spawn([]string, int) error { return errNoLaneProcess }
+func (l *senderProcess) spawn([]string, int) error { return errNoSenderProcess }
 
-// ServeLane is for Linux.
-func ServeLane() error { return errNoLaneProcess }
+// ServeSender is for Linux.
+func ServeSender() error { return errNoSenderProcess }
 
 // threadID is the calling thread, which nobody needs to know here.
 func threadID() int { return 0 }

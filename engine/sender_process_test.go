@@ -16,25 +16,25 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-func laneOfItsOwn(t *testing.T) laneKind {
+func senderOfItsOwn(t *testing.T) senderKind {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("a lane in a process of its own needs Linux")
 	}
-	return laneKind{[]string{os.Args[0], laneArgument}, 1}
+	return senderKind{[]string{os.Args[0], senderArgument}, 1}
 }
 
-// TestLaneThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
-func TestLaneThatDies(t *testing.T) {
-	lane := laneOfItsOwn(t)
+// TestSenderThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
+func TestSenderThatDies(t *testing.T) {
+	lane := senderOfItsOwn(t)
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
 	said := ""
 	r.cfg.OnSenderDeath = func(why string) { said = why }
-	go s.after(100, func() { _ = r.remote.cmd.Process.Kill() })
+	go s.after(100, func() { _ = r.process.cmd.Process.Kill() })
 	do(t, s, r)
-	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.remote.cmd.Process.Pid); !strings.HasPrefix(said, want) || r.Facts().SenderDied != said {
+	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.process.cmd.Process.Pid); !strings.HasPrefix(said, want) || r.Facts().SenderDied != said {
 		t.Errorf("said %q, in the facts %q; want %q", said, r.Facts().SenderDied, want)
 	}
 	count := k.outcomes()
@@ -48,14 +48,14 @@ func TestLaneThatDies(t *testing.T) {
 	}
 }
 
-// TestLaneThatIsFrozen: a lane that does not run any more cannot keep an aborted run from ending.
-func TestLaneThatIsFrozen(t *testing.T) {
-	lane := laneOfItsOwn(t)
+// TestSenderThatIsFrozen: a lane that does not run any more cannot keep an aborted run from ending.
+func TestSenderThatIsFrozen(t *testing.T) {
+	lane := senderOfItsOwn(t)
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
 	r := newRun(t, lane, w, k)
 	go s.after(100, func() {
-		_ = r.remote.cmd.Process.Signal(syscall.SIGSTOP)
+		_ = r.process.cmd.Process.Signal(syscall.SIGSTOP)
 		r.Abort()
 	})
 	do(t, s, r)
@@ -64,17 +64,17 @@ func TestLaneThatIsFrozen(t *testing.T) {
 	}
 }
 
-// TestLaneThatIsNone: what cannot be started, or is no lane, leaves the run a thread, and says why.
-func TestLaneThatIsNone(t *testing.T) {
-	laneOfItsOwn(t)
+// TestSenderThatIsNone: what cannot be started, or is no lane, leaves the run a thread, and says why.
+func TestSenderThatIsNone(t *testing.T) {
+	senderOfItsOwn(t)
 	for _, command := range [][]string{{"/nonexistent/fastreplay"}, {"/bin/true"}} {
 		w, s := equalWork(t, 20, openPlan)
 		k := new(sink)
 		r := New(Config{
 			Backend: newRun(t, oneThread, w, k).cfg.Backend, Stream: true, Timeout: 20e9, IdleTimeout: 20e9, ConnectTimeout: 5e9, Descriptors: 256,
-			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Lanes: 1, LaneCommand: command,
+			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: 1, SenderCommand: command,
 		}, w, "a", workload.IdealHits{}, k)
-		if r.remote != nil || r.LaneErr() == nil {
+		if r.process != nil || r.SenderErr() == nil {
 			t.Fatalf("%v is a lane", command)
 		}
 		do(t, s, r)
@@ -88,7 +88,7 @@ func TestLaneThatIsNone(t *testing.T) {
 // die while a request is armed on them, or is just being written. No request is lost or sent twice, and none fails but
 // those that crossed the server's end of the connection on their way: nobody can tell whether the server took them.
 func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
-	lane := laneOfItsOwn(t)
+	lane := senderOfItsOwn(t)
 	w, s := equalWork(t, 1500, openPlan)
 	var answered atomic.Int64
 	s.handle = func(_ int64, c net.Conn) {
@@ -123,9 +123,9 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 	t.Logf("%d connections closed by the server, %d late", r.Facts().ClosedIdle, r.Facts().NotReady)
 }
 
-// TestLaneTellsErrors: what the kernel tells the lane of a connection reaches the record.
-func TestLaneTellsErrors(t *testing.T) {
-	lane := laneOfItsOwn(t)
+// TestSenderReportsErrors: what the kernel tells the lane of a connection reaches the record.
+func TestSenderReportsErrors(t *testing.T) {
+	lane := senderOfItsOwn(t)
 	w, s := equalWork(t, 40, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, s.request/2))

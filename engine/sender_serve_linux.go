@@ -21,91 +21,91 @@ import (
 
 // The descriptors that the lanes' process is started with.
 const (
-	laneBoardFD = 3
-	laneArenaFD = 4
-	laneLinkFD  = 5
-	laneStageFD = 6
+	headerFD = 3
+	arenaFD  = 4
+	linkFD   = 5
+	ringFD   = 6
 )
 
-// laneServer is the lanes in their own process.
-type laneServer struct {
-	board *laneBoard
-	shots []shot
-	arena []byte
-	stage []byte
-	table []laneConn // connections by place
-	clock *sched.Monotonic
-	wake  [1]byte // what wakeReplay sends
+// senderChild is the lanes in their own process.
+type senderChild struct {
+	header *sharedHeader
+	shots  []shot
+	arena  []byte
+	ring   []byte
+	table  []socketEntry // connections by place
+	clock  *sched.Monotonic
+	wake   [1]byte // what wakeReplay sends
 }
 
-// ServeLane is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
+// ServeSender is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
 // that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
-func ServeLane() error {
+func ServeSender() error {
 	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which drains first
-	l, err := openLane()
+	l, err := openSenderChild()
 	if err != nil {
 		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
 	}
-	sched.Alone(int(l.board.lanes))
-	go l.takeConnections()
-	placed := make(chan lanePlacing)
+	sched.Alone(int(l.header.senders))
+	go l.receiveSockets()
+	placed := make(chan threadPlacement)
 	var lanes sync.WaitGroup
-	for i := range l.board.lanes {
-		lanes.Go(func() { l.lane(&l.board.lane[i], placed) })
+	for i := range l.header.senders {
+		lanes.Go(func() { l.runSender(&l.header.sender[i], placed) })
 	}
-	l.publish(gatherPlacings(placed, int(l.board.lanes))) // refused, the replay ends us
+	l.publish(collectPlacements(placed, int(l.header.senders))) // refused, the replay ends us
 	lanes.Wait()
-	l.board.ended.Store(true)
+	l.header.ended.Store(true)
 	l.wakeReplay()
 	return nil
 }
 
 // lane is one lane, on a thread of its own.
-func (l *laneServer) lane(s *laneState, placed chan<- lanePlacing) {
+func (l *senderChild) runSender(s *senderState, placed chan<- threadPlacement) {
 	p, err := sched.Place(l.mode())
 	s.thread = int64(threadID())
-	placed <- lanePlacing{p, err}
+	placed <- threadPlacement{p, err}
 	if err != nil {
 		return
 	}
-	for l.board.startNS.Load() == 0 {
-		if l.board.stop.Load() {
+	for l.header.startNS.Load() == 0 {
+		if l.header.stop.Load() {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	l.clock.StartAt(l.board.startNS.Load())
-	w := sched.NewLoneWaiter(l.clock, time.Duration(l.board.spinNS), &l.board.stop)
-	l.fireAll(s, w)
+	l.clock.StartAt(l.header.startNS.Load())
+	w := sched.NewLoneWaiter(l.clock, time.Duration(l.header.spinNS), &l.header.stop)
+	l.sendAll(s, w)
 	s.spinNS.Store(int64(w.Spin()))
 }
 
-func openLane() (*laneServer, error) {
+func openSenderChild() (*senderChild, error) {
 	var stat unix.Stat_t
-	if err := unix.Fstat(laneBoardFD, &stat); err != nil {
+	if err := unix.Fstat(headerFD, &stat); err != nil {
 		return nil, err
 	}
-	if stat.Size < int64(boardBytes) {
+	if stat.Size < int64(headerBytes) {
 		return nil, errors.New("no board")
 	}
-	memory, err := unix.Mmap(laneBoardFD, 0, int(stat.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := unix.Mmap(headerFD, 0, int(stat.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
-	l := &laneServer{board: boardOf(memory), clock: sched.NewMonotonic()}
-	if boardSize(int(l.board.shots)) > stat.Size {
+	l := &senderChild{header: headerOf(memory), clock: sched.NewMonotonic()}
+	if sharedSize(int(l.header.shots)) > stat.Size {
 		return nil, errors.New("the board is too small")
 	}
-	l.shots = shotsOf(memory, int(l.board.shots))
-	l.table = make([]laneConn, l.board.places)
-	if l.arena, err = unix.Mmap(laneArenaFD, 0, int(l.board.arenaBytes), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	l.shots = shotsOf(memory, int(l.header.shots))
+	l.table = make([]socketEntry, l.header.places)
+	if l.arena, err = unix.Mmap(arenaFD, 0, int(l.header.arenaBytes), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, err
 	}
-	if n := l.board.stageBytes; n > 0 {
-		if l.stage, err = unix.Mmap(laneStageFD, 0, int(n), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if n := l.header.ringBytes; n > 0 {
+		if l.ring, err = unix.Mmap(ringFD, 0, int(n), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 			return nil, err
 		}
-		touch(l.stage)
+		touch(l.ring)
 	}
 	touch(l.arena)
 	return l, nil
@@ -123,18 +123,18 @@ func touch(memory []byte) {
 	runtime.KeepAlive(sum)
 }
 
-func (l *laneServer) mode() sched.Realtime {
+func (l *senderChild) mode() sched.Realtime {
 	switch {
-	case l.board.realtimeOn != 0:
+	case l.header.realtimeOn != 0:
 		return sched.RealtimeOn
-	case l.board.realtimeOff != 0:
+	case l.header.realtimeOff != 0:
 		return sched.RealtimeOff
 	}
 	return sched.RealtimeAuto
 }
 
-func (l *laneServer) publish(p lanePlacing) {
-	b := l.board
+func (l *senderChild) publish(p threadPlacement) {
+	b := l.header
 	text := p.Refused
 	if p.err != nil {
 		text = p.err.Error()
@@ -146,20 +146,20 @@ func (l *laneServer) publish(p lanePlacing) {
 	if p.ShortSlice {
 		b.short = 1
 	}
-	ready := lanePlaced
+	ready := senderPlaced
 	if p.err != nil {
-		ready = laneRefused
+		ready = senderRefused
 	}
 	b.ready.Store(ready)
 	l.wakeReplay()
 }
 
-// laneConn is a connection of the replay: its generation and this process's descriptor of it. A lane reads it as one word.
-type laneConn struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = none
+// socketEntry is a connection of the replay: its generation and this process's descriptor of it. A lane reads it as one word.
+type socketEntry struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = none
 
-// takeConnections keeps the table, and ends the process when the replay is gone. It allocates nothing: the collector is
+// receiveSockets keeps the table, and ends the process when the replay is gone. It allocates nothing: the collector is
 // off for good.
-func (l *laneServer) takeConnections() {
+func (l *senderChild) receiveSockets() {
 	var in linkReader
 	for in.next() {
 		key := binary.LittleEndian.Uint64(in.message[1:])
@@ -170,7 +170,7 @@ func (l *laneServer) takeConnections() {
 		if fd, ok := in.right(); ok && in.message[0] == linkOpen {
 			c.word.Store(key>>32<<32 | uint64(fd))
 		}
-		l.board.taken.Add(1)
+		l.header.messagesTaken.Add(1)
 	}
 	os.Exit(0)
 }
@@ -195,7 +195,7 @@ func (r *linkReader) next() bool {
 		r.rights.head = unix.Cmsghdr{}
 		r.head = unix.Msghdr{Iov: &r.iov, Iovlen: 1, Control: (*byte)(unsafe.Pointer(&r.rights))}
 		r.head.SetControllen(int(unsafe.Sizeof(r.rights)))
-		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, laneLinkFD, uintptr(unsafe.Pointer(&r.head)), unix.MSG_CMSG_CLOEXEC)
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, linkFD, uintptr(unsafe.Pointer(&r.head)), unix.MSG_CMSG_CLOEXEC)
 		if errno != unix.EINTR {
 			return errno == 0 && int(n) == len(r.message)
 		}
@@ -210,15 +210,15 @@ func (r *linkReader) right() (fd int32, ok bool) {
 
 // What follows is the hot path of a lane in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
 
-// fireAll fires whatever no other lane has claimed.
+// sendAll fires whatever no other lane has claimed.
 //
 //go:nosplit
-func (l *laneServer) fireAll(s *laneState, w *sched.Waiter) {
+func (l *senderChild) sendAll(s *senderState, w *sched.Waiter) {
 	for i := l.claim(s); i < int64(len(l.shots)); i = l.claim(s) {
 		if !w.Wait(l.shots[i].releaseNS) {
 			return
 		}
-		told := l.fire(&l.shots[i])
+		told := l.sendSlot(&l.shots[i])
 		s.at.Store(i + 1)
 		if told {
 			l.wakeReplay()
@@ -229,8 +229,8 @@ func (l *laneServer) fireAll(s *laneState, w *sched.Waiter) {
 // claim takes the next shot for the lane s.
 //
 //go:nosplit
-func (l *laneServer) claim(s *laneState) int64 {
-	i := l.board.claimed.Add(1) - 1
+func (l *senderChild) claim(s *senderState) int64 {
+	i := l.header.claimed.Add(1) - 1
 	s.at.Store(i)
 	return i
 }
@@ -238,7 +238,7 @@ func (l *laneServer) claim(s *laneState) int64 {
 // fire writes one shot, and reports whether the replay must be told of the result at once.
 //
 //go:nosplit
-func (l *laneServer) fire(s *shot) (tell bool) {
+func (l *senderChild) sendSlot(s *shot) (tell bool) {
 	for !s.state.CompareAndSwap(shotArmed, shotFiring) {
 		if s.state.CompareAndSwap(shotEmpty, shotMissed) {
 			return true
@@ -253,7 +253,7 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 	n, errno := wire.WriteNow(uintptr(uint32(word)), l.bytes(s))
 	s.writtenNS = l.clock.Now()
 	s.wrote = int64(n)
-	l.board.fired.Add(1)
+	l.header.written.Add(1)
 	switch {
 	case errno == syscall.EAGAIN || errno == 0 && s.wrote < s.size:
 		s.state.Store(shotPart)
@@ -268,9 +268,9 @@ func (l *laneServer) fire(s *shot) (tell bool) {
 // bytes is what a shot writes.
 //
 //go:nosplit
-func (l *laneServer) bytes(s *shot) []byte {
+func (l *senderChild) bytes(s *shot) []byte {
 	if s.offset < 0 {
-		return l.stage[^s.offset:][:s.size]
+		return l.ring[^s.offset:][:s.size]
 	}
 	return l.arena[s.offset:][:s.size]
 }
@@ -287,4 +287,4 @@ func (s *shot) fail(errno syscall.Errno) (tell bool) {
 // wakeReplay sends a wake-up. One that does not fit is not missed: others wait to be read.
 //
 //go:nosplit
-func (l *laneServer) wakeReplay() { _, _ = wire.WriteNow(laneLinkFD, l.wake[:]) }
+func (l *senderChild) wakeReplay() { _, _ = wire.WriteNow(linkFD, l.wake[:]) }

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// TestLaneStaysOutOfGosScheduler: Go would take the lane's thread off its P a hundred times a second, and each time the thread
+// TestSenderStaysOutOfGosScheduler: Go would take the lane's thread off its P a hundred times a second, and each time the thread
 // would block. It may block for nothing but its sleeps, one a request.
-func TestLaneStaysOutOfGosScheduler(t *testing.T) {
+func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	w, s := equalWork(t, 4000, openPlan)
-	r := newRun(t, laneOfItsOwn(t), w, new(sink))
+	r := newRun(t, senderOfItsOwn(t), w, new(sink))
 	var fired, blocked [2]int64
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
 		for i, n := range []int64{500, 3500} {
-			s.after(n, func() { fired[i], blocked[i] = r.remote.board.passed(), timesBlocked(t, r.remote) })
+			s.after(n, func() { fired[i], blocked[i] = r.process.header.passed(), timesBlocked(t, r.process) })
 		}
 	}()
 	do(t, s, r)
@@ -34,7 +34,7 @@ func TestLaneStaysOutOfGosScheduler(t *testing.T) {
 
 var voluntary = regexp.MustCompile(`(?m)^voluntary_ctxt_switches:\s+(\d+)$`)
 
-func timesBlocked(t *testing.T, l *laneProcess) int64 {
+func timesBlocked(t *testing.T, l *senderProcess) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", l.cmd.Process.Pid, l.threads()[0]))
 	if err != nil {
 		t.Error(err)

@@ -38,32 +38,32 @@ const (
 // connKey names a connection to the lane: its place in the lane's table, and which of the place's connections it is.
 func connKey(place, generation uint32) uint64 { return uint64(generation)<<32 | uint64(place) }
 
-// laneBoard is the head of the shared memory.
-type laneBoard struct {
+// sharedHeader is the head of the shared memory.
+type sharedHeader struct {
 	realtimeOn, realtimeOff uint32 // the mode; neither is auto
 	spinNS                  int64  // sched.AutoSpin, or a time
-	lanes                   int64
+	senders                 int64
 	shots                   int64
 	arenaBytes              int64
-	stageBytes              int64 // 0 = there is no stage
+	ringBytes               int64 // 0 = there is no stage
 	places                  int64 // of connections
 
-	ready   atomic.Uint32 // laneWaits, lanePlaced or laneRefused
+	ready   atomic.Uint32 // senderStarting, senderPlaced or senderRefused
 	fifo    uint32        // the placement, valid once ready
 	short   uint32
 	refused [160]byte // why SCHED_FIFO was not granted; zero-terminated
 
-	startNS atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
-	stop    atomic.Bool  // nothing more is released
-	ended   atomic.Bool  // the lanes release nothing more
-	claimed atomic.Int64 // shots before this one belong to some lane
-	fired   atomic.Int64 // shots that were written
-	taken   atomic.Int64 // messages on the link that the process has acted on
-	lane    [MostLanes]laneState
+	startNS       atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
+	stop          atomic.Bool  // nothing more is released
+	ended         atomic.Bool  // the lanes release nothing more
+	claimed       atomic.Int64 // shots before this one belong to some lane
+	written       atomic.Int64 // shots that were written
+	messagesTaken atomic.Int64 // messages on the link that the process has acted on
+	sender        [MaxSenders]senderState
 }
 
-// laneState is what a lane tells of itself.
-type laneState struct {
+// senderState is what a lane tells of itself.
+type senderState struct {
 	at     atomic.Int64 // it has passed those of its shots that come before this one
 	spinNS atomic.Int64 // how long before an instant it stopped sleeping, in the end
 	thread int64        // its id, once the board is ready
@@ -71,44 +71,46 @@ type laneState struct {
 }
 
 // passed is the first shot that some lane has not passed, or may yet claim.
-func (b *laneBoard) passed() int64 {
+func (b *sharedHeader) passed() int64 {
 	first := b.shots
-	for i := range b.lanes {
-		first = min(first, b.lane[i].at.Load())
+	for i := range b.senders {
+		first = min(first, b.sender[i].at.Load())
 	}
 	return first
 }
 
 // spin is the largest window of its lanes.
-func (b *laneBoard) spin() time.Duration {
+func (b *sharedHeader) spin() time.Duration {
 	most := int64(0)
-	for i := range b.lanes {
-		most = max(most, b.lane[i].spinNS.Load())
+	for i := range b.senders {
+		most = max(most, b.sender[i].spinNS.Load())
 	}
 	return time.Duration(most)
 }
 
-// The values of laneBoard.ready.
+// The values of sharedHeader.ready.
 const (
-	laneWaits uint32 = iota
-	lanePlaced
-	laneRefused
+	senderStarting uint32 = iota
+	senderPlaced
+	senderRefused
 )
 
-// boardBytes is the room of the board before the first shot: whole cache lines.
-const boardBytes = (unsafe.Sizeof(laneBoard{}) + 63) / 64 * 64
+// headerBytes is the room of the board before the first shot: whole cache lines.
+const headerBytes = (unsafe.Sizeof(sharedHeader{}) + 63) / 64 * 64
 
-func boardSize(shots int) int64 { return int64(boardBytes) + int64(shots)*int64(unsafe.Sizeof(shot{})) }
+func sharedSize(shots int) int64 {
+	return int64(headerBytes) + int64(shots)*int64(unsafe.Sizeof(shot{}))
+}
 
-// boardOf lays a board over shared memory.
-func boardOf(memory []byte) *laneBoard { return (*laneBoard)(unsafe.Pointer(&memory[0])) }
+// headerOf lays a board over shared memory.
+func headerOf(memory []byte) *sharedHeader { return (*sharedHeader)(unsafe.Pointer(&memory[0])) }
 
 // shotsOf lays the shots over the memory behind the board.
 func shotsOf(memory []byte, n int) []shot {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*shot)(unsafe.Pointer(&memory[boardBytes])), n)
+	return unsafe.Slice((*shot)(unsafe.Pointer(&memory[headerBytes])), n)
 }
 
 // What a connection goes through for a request that the lane's process writes. Between arming and the lane's write the
@@ -123,7 +125,7 @@ func (c *conn) arm(i int32, s *shot) bool {
 	}
 	c.carry(i, parked, s.releaseNS)
 	s.conn.Store(c.key)
-	if c.sock.UsesTLS() && !c.run.remote.put(i, s, c) {
+	if c.sock.UsesTLS() && !c.run.process.encrypt(i, s, c) {
 		c.drop() // it is broken
 		return false
 	}
@@ -162,7 +164,7 @@ func (c *conn) takeBack() {
 // sent tells whether request i of a busy connection has left, or is leaving: not that it waits for the lane, or is being
 // taken back.
 func (c *conn) sent(i int32) bool {
-	l := c.run.remote
+	l := c.run.process
 	if l == nil {
 		return true
 	}
@@ -176,25 +178,25 @@ func (c *conn) sent(i int32) bool {
 // disarm is for a receiver that has found its connection over. If the lane has not written request i yet, the request
 // gets another connection and this one is buried; true then.
 func (c *conn) disarm(i int32) bool {
-	if !c.run.remote.shots[i].state.CompareAndSwap(shotArmed, shotEmpty) {
+	if !c.run.process.shots[i].state.CompareAndSwap(shotArmed, shotEmpty) {
 		return false
 	}
 	c.peer.fired.Add(-1)
 	c.state.Store(dead)
 	c.closedUnused()
-	c.run.remote.rearm(i)
+	c.run.process.reassign(i)
 	return true
 }
 
 // beingWritten tells whether a lane in its own process writes the current request this moment.
 func (c *conn) beingWritten() bool {
-	l := c.run.remote
+	l := c.run.process
 	return l != nil && l.shots[c.request.Load()].state.Load() == shotFiring
 }
 
 // settleShot ends the writer's side of a request that the lane has written whole, when its reply is there.
 func (c *conn) settleShot(i int32) {
-	l := c.run.remote
+	l := c.run.process
 	if l == nil {
 		return
 	}
@@ -230,7 +232,7 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 		c.endSide()
 		return
 	}
-	c.sock.KeepRest(c.run.remote.bytesOf(i)[s.wrote:])
+	c.sock.KeepRest(c.run.process.bytesOf(i)[s.wrote:])
 	c.run.partialWrites.Add(1)
 	c.run.workers.do(c.flushRest)
 }

@@ -16,10 +16,10 @@ func TestRunWithStamps(t *testing.T) {
 	if err := wire.ProbeStamps(wire.Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
-	eachLane(t, testRunWithStamps)
+	eachSender(t, testRunWithStamps)
 }
 
-func testRunWithStamps(t *testing.T, lane laneKind) {
+func testRunWithStamps(t *testing.T, lane senderKind) {
 	const n = 1000
 	w, s := equalWork(t, n, openPlan)
 	k := new(sink)
@@ -58,10 +58,10 @@ func TestHotPathWithStampsDoesNotAllocate(t *testing.T) {
 	if err := wire.ProbeStamps(wire.Stamps{Receive: true, Send: true}); err != nil {
 		t.Skip(err)
 	}
-	eachLane(t, testHotPathWithStamps)
+	eachSender(t, testHotPathWithStamps)
 }
 
-func testHotPathWithStamps(t *testing.T, lane laneKind) {
+func testHotPathWithStamps(t *testing.T, lane senderKind) {
 	const n = 4000
 	w, s := equalWork(t, n, openPlan)
 	go s.run()

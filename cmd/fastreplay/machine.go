@@ -141,7 +141,7 @@ const laneCommand = "lane"
 func newLaneCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: laneCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return engine.ServeLane() },
+		RunE: func(*cobra.Command, []string) error { return engine.ServeSender() },
 	}
 }
 
@@ -157,7 +157,7 @@ func (r *replay) checkLane() error {
 	if r.o.lane != laneProcess {
 		return nil
 	}
-	if err := engine.CheckLaneProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
+	if err := engine.CheckSenderProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
 		return fmt.Errorf("--lane %s: %w", laneProcess, err)
 	}
 	return nil

@@ -308,8 +308,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
 		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
-	case o.lanes < 1 || o.lanes > engine.MostLanes:
-		return fmt.Errorf("--lanes is %d; want 1 to %d", o.lanes, engine.MostLanes)
+	case o.lanes < 1 || o.lanes > engine.MaxSenders:
+		return fmt.Errorf("--lanes is %d; want 1 to %d", o.lanes, engine.MaxSenders)
 	case o.lanes > 1 && o.pacing.concurrency > 0:
 		return errors.New("--lanes: with --concurrency there is one")
 	case o.proof.verify != "" && o.tokenizer == "":
