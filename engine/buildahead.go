@@ -87,7 +87,7 @@ func (r *Run) needsBytes(i int) bool {
 	if r.work.Prebuilt.Written(i) {
 		return false
 	}
-	return r.process == nil || r.process.shots[i].state.Load() != shotWhole
+	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
 }
 
 // bytesOf is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready

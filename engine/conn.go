@@ -219,7 +219,7 @@ func (c *conn) staysOpen() bool {
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
 func (c *conn) answered() bool {
 	c.finished = c.request.Load()
-	c.settleShot(c.finished)
+	c.settleSlot(c.finished)
 	c.reply.letGo()
 	reusable := c.reply.reusable
 	if !reusable {
@@ -285,7 +285,7 @@ func (c *conn) untilAwaiting() bool {
 			if c.sent(i) {
 				return true
 			}
-			if c.disarm(i) {
+			if c.unassign(i) {
 				return false
 			}
 			// Else the lane is writing, or the replay takes the request back.

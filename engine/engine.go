@@ -271,7 +271,7 @@ func (r *Run) peerOf(i int32) *peer {
 }
 
 // connOf is the connection that a shot was armed with.
-func (r *Run) connOf(s *shot) *conn {
+func (r *Run) connOf(s *slot) *conn {
 	return r.table[uint32(s.conn.Load())].Load()
 }
 

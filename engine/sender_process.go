@@ -42,9 +42,9 @@ type senderProcess struct {
 	link      *net.UnixConn // to the lane: descriptors and what became of them; from it: wake-ups
 	memory    []byte
 	header    *sharedHeader
-	shots     []shot
-	ring      *stage // of https requests; nil = there are none
-	encrypted []byte // the armer's: one of them on its way to the stage
+	slots     []slot
+	ring      *tlsRing // of https requests; nil = there are none
+	encrypted []byte   // the armer's: one of them on its way to the stage
 
 	linkMu   sync.Mutex
 	messages int64 // messages on the link
@@ -87,7 +87,7 @@ func (l *senderProcess) fill(places int) {
 	r := l.run
 	b := l.header
 	*b = sharedHeader{
-		spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()), shots: int64(len(l.shots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
+		spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()), slots: int64(len(l.slots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
 	}
 	switch r.cfg.Realtime {
 	case sched.RealtimeOn:
@@ -95,8 +95,8 @@ func (l *senderProcess) fill(places int) {
 	case sched.RealtimeOff:
 		b.realtimeOff = 1
 	}
-	for i := range l.shots {
-		s := &l.shots[i]
+	for i := range l.slots {
+		s := &l.slots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
 		s.offset, s.size = r.work.Prebuilt.Offset(i), r.work.Prebuilt.Size(i)
 	}
@@ -182,7 +182,7 @@ func (l *senderProcess) assignDue(horizonNS int64) {
 		l.yieldLock()
 	}
 	l.spare = again
-	for l.assigned < len(l.shots) && l.shots[l.assigned].releaseNS < horizonNS {
+	for l.assigned < len(l.slots) && l.slots[l.assigned].releaseNS < horizonNS {
 		l.assignOne(int32(l.assigned))
 		l.assigned++
 		l.yieldLock()
@@ -199,8 +199,8 @@ func (l *senderProcess) yieldLock() {
 
 // assignOne claims a connection for request i; without one it is tried again at the next look, until its instant.
 func (l *senderProcess) assignOne(i int32) {
-	s := &l.shots[i]
-	if s.state.Load() != shotEmpty {
+	s := &l.slots[i]
+	if s.state.Load() != slotEmpty {
 		return // missed meanwhile
 	}
 	if !l.run.work.Prebuilt.Ready(int(i)) || l.ring != nil && !l.ring.fits(wire.EncryptedSize(l.run.work.Prebuilt.Size(int(i))), l.inRing) {
@@ -208,7 +208,7 @@ func (l *senderProcess) assignOne(i int32) {
 		return
 	}
 	p := l.run.peerOf(i)
-	for s.state.Load() == shotEmpty {
+	for s.state.Load() == slotEmpty {
 		c := p.take()
 		if c == nil {
 			l.retry = append(l.retry, i)
@@ -219,27 +219,27 @@ func (l *senderProcess) assignOne(i int32) {
 			l.retry = append(l.retry, i)
 			return
 		}
-		if c.arm(i, s) {
+		if c.assign(i, s) {
 			return
 		}
 	}
 }
 
 // put encrypts request i for its connection and stages it. False: the connection is of no use any more.
-func (l *senderProcess) encrypt(i int32, s *shot, c *conn) bool {
+func (l *senderProcess) encrypt(i int32, s *slot, c *conn) bool {
 	var err error
 	if l.encrypted, err = c.sock.Encrypt(l.encrypted[:0], l.run.bytesOf(i, false)); err != nil {
 		return false
 	}
-	s.offset, s.size = ^l.ring.put(i, l.encrypted), int64(len(l.encrypted))
+	s.offset, s.size = ^l.ring.add(i, l.encrypted), int64(len(l.encrypted))
 	return true
 }
 
 // inRing tells whether what lies at a place of the stage is still to be written for request i.
 func (l *senderProcess) inRing(i int32, place int64) bool {
-	s := &l.shots[i]
+	s := &l.slots[i]
 	switch s.state.Load() {
-	case shotArmed, shotFiring, shotPart:
+	case slotAssigned, slotSending, slotPart:
 		return s.offset == ^place
 	}
 	return false
@@ -247,7 +247,7 @@ func (l *senderProcess) inRing(i int32, place int64) bool {
 
 // bytesOf is what the lane is given to write for request i.
 func (l *senderProcess) bytesOf(i int32) []byte {
-	if s := &l.shots[i]; s.offset < 0 {
+	if s := &l.slots[i]; s.offset < 0 {
 		return l.ring.bytes[^s.offset:][:s.size]
 	}
 	return l.run.work.Prebuilt.At(int(i))
@@ -264,9 +264,9 @@ func (l *senderProcess) reassign(i int32) {
 // another is still at an earlier one.
 func (l *senderProcess) settleSlots() {
 	passed := l.header.passed()
-	for i := l.scanned; i < min(l.header.claimed.Load(), int64(len(l.shots))); i++ {
-		if s := &l.shots[i]; s.state.Load() == shotMissed {
-			s.state.Store(shotSettled)
+	for i := l.scanned; i < min(l.header.claimed.Load(), int64(len(l.slots))); i++ {
+		if s := &l.slots[i]; s.state.Load() == slotMissed {
+			s.state.Store(slotSettled)
 			l.run.send(int32(i), s.releaseNS)
 		} else {
 			l.settlePartial(int32(i), s)
@@ -276,16 +276,16 @@ func (l *senderProcess) settleSlots() {
 }
 
 // settlePartial goes on with a shot of which the kernel did not take all.
-func (l *senderProcess) settlePartial(i int32, s *shot) {
+func (l *senderProcess) settlePartial(i int32, s *slot) {
 	switch s.state.Load() {
-	case shotPart:
-		s.state.Store(shotSettled)
-		l.run.connOf(s).tookPart(i, s, false)
-	case shotFailed:
-		s.state.Store(shotSettled)
+	case slotPart:
+		s.state.Store(slotSettled)
+		l.run.connOf(s).finishWrite(i, s, false)
+	case slotFailed:
+		s.state.Store(slotSettled)
 		c := l.run.connOf(s)
 		c.sock.Shutdown() // the reader's side ends too, if it has not
-		c.tookPart(i, s, true)
+		c.finishWrite(i, s, true)
 	}
 }
 
@@ -295,13 +295,13 @@ func (l *senderProcess) abandonRest() {
 	if !l.header.ended.Load() {
 		how := l.exitReason()
 		l.header.ended.Store(true)
-		if !l.run.stop.Load() && l.header.passed() < int64(len(l.shots)) {
+		if !l.run.stop.Load() && l.header.passed() < int64(len(l.slots)) {
 			why, l.run.died = how, how
 			l.run.Stop()
 			l.run.cfg.OnSenderDeath(how)
 		}
 	}
-	for i := l.header.passed(); i < int64(len(l.shots)); i++ {
+	for i := l.header.passed(); i < int64(len(l.slots)); i++ {
 		l.abandon(int32(i), why)
 	}
 }
@@ -318,21 +318,21 @@ func (l *senderProcess) exitReason() string {
 }
 
 func (l *senderProcess) abandon(i int32, why string) {
-	s := &l.shots[i]
+	s := &l.slots[i]
 	switch s.state.Load() {
-	case shotPart, shotFailed:
+	case slotPart, slotFailed:
 		l.settlePartial(i, s)
-	case shotFiring: // the lane died over it: whether it was sent, the reply will tell
+	case slotSending: // the lane died over it: whether it was sent, the reply will tell
 		s.errno = int32(errSenderGone)
-		s.state.Store(shotSettled)
+		s.state.Store(slotSettled)
 		c := l.run.connOf(s)
-		c.tookPart(i, s, true)
-	case shotWhole, shotSettled: // the receiver's
+		c.finishWrite(i, s, true)
+	case slotWhole, slotSettled: // the receiver's
 	default:
-		if s.state.CompareAndSwap(shotArmed, shotAbandoned) {
+		if s.state.CompareAndSwap(slotAssigned, slotAbandoned) {
 			l.run.connOf(s).takeBack()
 		}
-		s.state.Store(shotAbandoned)
+		s.state.Store(slotAbandoned)
 		l.run.unsent(i, why)
 	}
 }

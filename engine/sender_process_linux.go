@@ -20,16 +20,16 @@ func (l *senderProcess) spawn(command []string, places int) error {
 		return fmt.Errorf("shared memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	l.memory, l.header, l.shots = memory, headerOf(memory), shotsOf(memory, n)
+	l.memory, l.header, l.slots = memory, headerOf(memory), slotsOf(memory, n)
 	l.fill(places)
 	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
-		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", stageSize(l.run.work.Prebuilt.Largest()))
+		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", tlsRingSize(l.run.work.Prebuilt.Largest()))
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}
 		defer func() { _ = stageFile.Close() }()
-		l.ring, l.header.ringBytes = &stage{bytes: bytes}, int64(len(bytes))
+		l.ring, l.header.ringBytes = &tlsRing{bytes: bytes}, int64(len(bytes))
 		files = append(files, stageFile)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -30,7 +30,7 @@ const (
 // senderChild is the lanes in their own process.
 type senderChild struct {
 	header *sharedHeader
-	shots  []shot
+	slots  []slot
 	arena  []byte
 	ring   []byte
 	table  []socketEntry // connections by place
@@ -93,10 +93,10 @@ func openSenderChild() (*senderChild, error) {
 		return nil, err
 	}
 	l := &senderChild{header: headerOf(memory), clock: sched.NewMonotonic()}
-	if sharedSize(int(l.header.shots)) > stat.Size {
+	if sharedSize(int(l.header.slots)) > stat.Size {
 		return nil, errors.New("the board is too small")
 	}
-	l.shots = shotsOf(memory, int(l.header.shots))
+	l.slots = slotsOf(memory, int(l.header.slots))
 	l.table = make([]socketEntry, l.header.places)
 	if l.arena, err = unix.Mmap(arenaFD, 0, int(l.header.arenaBytes), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, err
@@ -214,11 +214,11 @@ func (r *linkReader) right() (fd int32, ok bool) {
 //
 //go:nosplit
 func (l *senderChild) sendAll(s *senderState, w *sched.Waiter) {
-	for i := l.claim(s); i < int64(len(l.shots)); i = l.claim(s) {
-		if !w.Wait(l.shots[i].releaseNS) {
+	for i := l.claim(s); i < int64(len(l.slots)); i = l.claim(s) {
+		if !w.Wait(l.slots[i].releaseNS) {
 			return
 		}
-		told := l.sendSlot(&l.shots[i])
+		told := l.sendSlot(&l.slots[i])
 		s.at.Store(i + 1)
 		if told {
 			l.wakeReplay()
@@ -238,9 +238,9 @@ func (l *senderChild) claim(s *senderState) int64 {
 // fire writes one shot, and reports whether the replay must be told of the result at once.
 //
 //go:nosplit
-func (l *senderChild) sendSlot(s *shot) (tell bool) {
-	for !s.state.CompareAndSwap(shotArmed, shotFiring) {
-		if s.state.CompareAndSwap(shotEmpty, shotMissed) {
+func (l *senderChild) sendSlot(s *slot) (tell bool) {
+	for !s.state.CompareAndSwap(slotAssigned, slotSending) {
+		if s.state.CompareAndSwap(slotEmpty, slotMissed) {
 			return true
 		}
 	}
@@ -256,19 +256,19 @@ func (l *senderChild) sendSlot(s *shot) (tell bool) {
 	l.header.written.Add(1)
 	switch {
 	case errno == syscall.EAGAIN || errno == 0 && s.wrote < s.size:
-		s.state.Store(shotPart)
+		s.state.Store(slotPart)
 		return true
 	case errno != 0:
 		return s.fail(errno)
 	}
-	s.state.Store(shotWhole)
+	s.state.Store(slotWhole)
 	return false
 }
 
 // bytes is what a shot writes.
 //
 //go:nosplit
-func (l *senderChild) bytes(s *shot) []byte {
+func (l *senderChild) bytes(s *slot) []byte {
 	if s.offset < 0 {
 		return l.ring[^s.offset:][:s.size]
 	}
@@ -278,9 +278,9 @@ func (l *senderChild) bytes(s *shot) []byte {
 // fail leaves errno as the result of a shot.
 //
 //go:nosplit
-func (s *shot) fail(errno syscall.Errno) (tell bool) {
+func (s *slot) fail(errno syscall.Errno) (tell bool) {
 	s.errno = int32(errno)
-	s.state.Store(shotFailed)
+	s.state.Store(slotFailed)
 	return true
 }
 

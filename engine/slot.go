@@ -10,7 +10,7 @@ import (
 
 // A shot is one request as the lanes' process sees it, in memory that both processes share. The replay fills in what is
 // to be written and on which connection, a lane writes it at its instant and leaves the result.
-type shot struct {
+type slot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; where offset is below 0, at ^offset in the stage
 	conn         atomic.Uint64 // see connKey; valid while armed
@@ -24,15 +24,15 @@ type shot struct {
 // The states of a shot. The replay arms and disarms it, a lane takes it from armed or empty, and whoever takes it from
 // whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
 const (
-	shotEmpty     uint32 = iota // no connection is claimed for it
-	shotArmed                   // one is
-	shotFiring                  // the lane is writing
-	shotWhole                   // the kernel took all of it
-	shotPart                    // it took less
-	shotFailed                  // it took nothing, see errno
-	shotMissed                  // its instant came and it was empty
-	shotSettled                 // the result is where it belongs
-	shotAbandoned               // it will not be sent
+	slotEmpty     uint32 = iota // no connection is claimed for it
+	slotAssigned                // one is
+	slotSending                 // the lane is writing
+	slotWhole                   // the kernel took all of it
+	slotPart                    // it took less
+	slotFailed                  // it took nothing, see errno
+	slotMissed                  // its instant came and it was empty
+	slotSettled                 // the result is where it belongs
+	slotAbandoned               // it will not be sent
 )
 
 // connKey names a connection to the lane: its place in the lane's table, and which of the place's connections it is.
@@ -43,7 +43,7 @@ type sharedHeader struct {
 	realtimeOn, realtimeOff uint32 // the mode; neither is auto
 	spinNS                  int64  // sched.AutoSpin, or a time
 	senders                 int64
-	shots                   int64
+	slots                   int64
 	arenaBytes              int64
 	ringBytes               int64 // 0 = there is no stage
 	places                  int64 // of connections
@@ -72,7 +72,7 @@ type senderState struct {
 
 // passed is the first shot that some lane has not passed, or may yet claim.
 func (b *sharedHeader) passed() int64 {
-	first := b.shots
+	first := b.slots
 	for i := range b.senders {
 		first = min(first, b.sender[i].at.Load())
 	}
@@ -99,18 +99,18 @@ const (
 const headerBytes = (unsafe.Sizeof(sharedHeader{}) + 63) / 64 * 64
 
 func sharedSize(shots int) int64 {
-	return int64(headerBytes) + int64(shots)*int64(unsafe.Sizeof(shot{}))
+	return int64(headerBytes) + int64(shots)*int64(unsafe.Sizeof(slot{}))
 }
 
 // headerOf lays a board over shared memory.
 func headerOf(memory []byte) *sharedHeader { return (*sharedHeader)(unsafe.Pointer(&memory[0])) }
 
-// shotsOf lays the shots over the memory behind the board.
-func shotsOf(memory []byte, n int) []shot {
+// slotsOf lays the shots over the memory behind the board.
+func slotsOf(memory []byte, n int) []slot {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice((*shot)(unsafe.Pointer(&memory[headerBytes])), n)
+	return unsafe.Slice((*slot)(unsafe.Pointer(&memory[headerBytes])), n)
 }
 
 // What a connection goes through for a request that the lane's process writes. Between arming and the lane's write the
@@ -119,7 +119,7 @@ func shotsOf(memory []byte, n int) []shot {
 
 // arm claims the connection for request i, which the lane will write. False: somebody else has it, it died, or the lane
 // has passed the request.
-func (c *conn) arm(i int32, s *shot) bool {
+func (c *conn) assign(i int32, s *slot) bool {
 	if !c.state.CompareAndSwap(parked, claimed) {
 		return false
 	}
@@ -129,7 +129,7 @@ func (c *conn) arm(i int32, s *shot) bool {
 		c.drop() // it is broken
 		return false
 	}
-	if !s.state.CompareAndSwap(shotEmpty, shotArmed) {
+	if !s.state.CompareAndSwap(slotEmpty, slotAssigned) {
 		c.unclaim()
 		return false
 	}
@@ -168,17 +168,17 @@ func (c *conn) sent(i int32) bool {
 	if l == nil {
 		return true
 	}
-	switch l.shots[i].state.Load() {
-	case shotEmpty, shotArmed, shotAbandoned:
+	switch l.slots[i].state.Load() {
+	case slotEmpty, slotAssigned, slotAbandoned:
 		return false
 	}
 	return true
 }
 
-// disarm is for a receiver that has found its connection over. If the lane has not written request i yet, the request
+// unassign is for a receiver that has found its connection over. If the lane has not written request i yet, the request
 // gets another connection and this one is buried; true then.
-func (c *conn) disarm(i int32) bool {
-	if !c.run.process.shots[i].state.CompareAndSwap(shotArmed, shotEmpty) {
+func (c *conn) unassign(i int32) bool {
+	if !c.run.process.slots[i].state.CompareAndSwap(slotAssigned, slotEmpty) {
 		return false
 	}
 	c.peer.fired.Add(-1)
@@ -191,22 +191,22 @@ func (c *conn) disarm(i int32) bool {
 // beingWritten tells whether a lane in its own process writes the current request this moment.
 func (c *conn) beingWritten() bool {
 	l := c.run.process
-	return l != nil && l.shots[c.request.Load()].state.Load() == shotFiring
+	return l != nil && l.slots[c.request.Load()].state.Load() == slotSending
 }
 
-// settleShot ends the writer's side of a request that the lane has written whole, when its reply is there.
-func (c *conn) settleShot(i int32) {
+// settleSlot ends the writer's side of a request that the lane has written whole, when its reply is there.
+func (c *conn) settleSlot(i int32) {
 	l := c.run.process
 	if l == nil {
 		return
 	}
-	s := &l.shots[i]
-	for s.state.Load() == shotFiring {
+	s := &l.slots[i]
+	for s.state.Load() == slotSending {
 		runtime.Gosched() // the reply is quicker than the lane's return from the write
 	}
-	if s.state.CompareAndSwap(shotWhole, shotSettled) {
+	if s.state.CompareAndSwap(slotWhole, slotSettled) {
 		c.run.wholeWrites.Add(1)
-		c.took(i, s)
+		c.noteWrite(i, s)
 		c.run.records[i].WrittenNS = s.writtenNS
 		c.run.work.Prebuilt.Wrote(i)
 		c.endSide()
@@ -214,18 +214,18 @@ func (c *conn) settleShot(i int32) {
 }
 
 // took puts what the lane did into the books.
-func (c *conn) took(i int32, s *shot) {
+func (c *conn) noteWrite(i int32, s *slot) {
 	rec := &c.run.records[i]
 	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
 	c.sock.CountWrite(s.wrote)
 }
 
-// tookPart goes on with a request that the kernel did not take whole from the lane.
-func (c *conn) tookPart(i int32, s *shot, failed bool) {
+// finishWrite goes on with a request that the kernel did not take whole from the lane.
+func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	if failed {
 		s.wrote = 0
 	}
-	c.took(i, s)
+	c.noteWrite(i, s)
 	if failed {
 		c.writeErr = syscall.Errno(s.errno)
 		c.run.work.Prebuilt.Wrote(i)
@@ -239,42 +239,42 @@ func (c *conn) tookPart(i int32, s *shot, failed bool) {
 
 // stage is where https requests lie between their encryption, which happens when they are armed, and the lane's write: a
 // ring in memory that the lane's process shares. It belongs to the armer.
-type stage struct {
-	bytes  []byte
-	end    int64 // of what was put last, in an endless ring
-	staged []stagedShot
+type tlsRing struct {
+	bytes   []byte
+	end     int64 // of what was put last, in an endless ring
+	entries []ringEntry
 }
 
-// stagedShot is one request's place.
-type stagedShot struct {
+// ringEntry is one request's place.
+type ringEntry struct {
 	request int32
 	begin   int64 // in an endless ring
 }
 
 // Room for a stage: what is armed at a time, which a burst of long prompts makes large.
 const (
-	leastStage     = 64 << 20
-	stageOfLargest = 64 // times the largest request
+	minRing       = 64 << 20
+	ringOfLargest = 64 // times the largest request
 )
 
-func stageSize(largest int) int64 { return max(leastStage, stageOfLargest*int64(largest)) }
+func tlsRingSize(largest int) int64 { return max(minRing, ringOfLargest*int64(largest)) }
 
 // fits tells whether there is room for size bytes. needed tells whether the bytes at a place that put has returned for a
 // request are still to be written.
-func (g *stage) fits(size int64, needed func(request int32, place int64) bool) bool {
+func (g *tlsRing) fits(size int64, needed func(request int32, place int64) bool) bool {
 	limit := int64(len(g.bytes))
-	for len(g.staged) > 0 && !needed(g.staged[0].request, g.staged[0].begin%limit) {
-		g.staged = g.staged[1:]
+	for len(g.entries) > 0 && !needed(g.entries[0].request, g.entries[0].begin%limit) {
+		g.entries = g.entries[1:]
 	}
 	begin := g.end
-	if len(g.staged) > 0 {
-		begin = g.staged[0].begin
+	if len(g.entries) > 0 {
+		begin = g.entries[0].begin
 	}
-	return g.next(size)+size-begin <= limit
+	return g.place(size)+size-begin <= limit
 }
 
 // next is where size bytes go in an endless ring: not across the end of the real one.
-func (g *stage) next(size int64) int64 {
+func (g *tlsRing) place(size int64) int64 {
 	limit := int64(len(g.bytes))
 	if over := g.end % limit; over+size > limit {
 		return g.end + limit - over
@@ -283,11 +283,11 @@ func (g *stage) next(size int64) int64 {
 }
 
 // put copies p, for which fits has found room, into the ring and returns where it lies.
-func (g *stage) put(request int32, p []byte) (place int64) {
-	at := g.next(int64(len(p)))
+func (g *tlsRing) add(request int32, p []byte) (place int64) {
+	at := g.place(int64(len(p)))
 	place = at % int64(len(g.bytes))
 	copy(g.bytes[place:], p)
-	g.staged = append(g.staged, stagedShot{request, at})
+	g.entries = append(g.entries, ringEntry{request, at})
 	g.end = at + int64(len(p))
 	return place
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestStage: what is needed stays as it was put, wherever it lies, and what is refused is refused for want of room.
-func TestStage(t *testing.T) {
+// TestTLSRing: what is needed stays as it was put, wherever it lies, and what is refused is refused for want of room.
+func TestTLSRing(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 9))
-		g := &stage{bytes: make([]byte, 1000)}
+		g := &tlsRing{bytes: make([]byte, 1000)}
 		type put struct {
 			place int64
 			p     []byte
@@ -21,7 +21,7 @@ func TestStage(t *testing.T) {
 		for i := range int32(500) {
 			p := bytes.Repeat([]byte{byte(i)}, 1+rng.IntN(200))
 			if g.fits(int64(len(p)), needed) {
-				held[i] = put{g.put(i, p), p}
+				held[i] = put{g.add(i, p), p}
 			} else if refused++; len(held) == 0 {
 				t.Fatalf("seed %d: an empty stage refuses %d bytes", seed, len(p))
 			}
