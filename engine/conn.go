@@ -15,12 +15,12 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// The states of a connection. Whoever takes it out of opening or parked by compare-and-swap owns it: a sender claims it,
+// The states of a connection. Whoever takes it out of opening or idle by compare-and-swap owns it: a sender claims it,
 // fills in the request and makes it busy; its receiver, finding it closed, makes it dead. The side of a request that ends
-// last takes it from busy to parked or dead.
+// last takes it from busy to idle or dead.
 const (
 	opening uint32 = iota // just dialled, not yet offered
-	parked                // its receiver waits, no request on it
+	idle                  // its receiver waits, no request on it
 	claimed               // about to be busy, for nanoseconds
 	busy                  // it carries a request
 	dead                  // closed and forgotten
@@ -36,7 +36,7 @@ type conn struct {
 	id      uint32 // place in the peer's table
 	key     uint64 // names it to the lane's process and to its loop
 	linkSeq int64  // how many messages the lane's process has to have taken before it knows it
-	peer    *peer
+	pool    *pool
 	run     *Run
 	sock    *wire.Socket
 	reply   reply
@@ -54,7 +54,7 @@ type conn struct {
 	outBase  int64 // bytes sent on the connection before this request
 	writeErr error // of the writer's side
 	readErr  error // of the reader's side: the connection's own failure
-	bornNS   int64 // when it was made
+	madeNS   int64 // when it was made
 	finished int32 // the receiver's: the request whose reply has ended
 	dataNS   int64 // the receiver's: the instant of what it read last
 	lags     *lags // the receiver's
@@ -77,8 +77,8 @@ const (
 	inLoop                 // a loop reads it now
 )
 
-func newConn(r *Run, p *peer, s *wire.Socket) *conn {
-	c := &conn{peer: p, run: r, sock: s, finished: noRequest, over: noRequest, bornNS: r.clock.Now()}
+func newConn(r *Run, p *pool, s *wire.Socket) *conn {
+	c := &conn{pool: p, run: r, sock: s, finished: noRequest, over: noRequest, madeNS: r.clock.Now()}
 	c.request.Store(noRequest)
 	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
 	c.reply.marks = r.cfg.Backend.Traits().Marks
@@ -293,7 +293,7 @@ func (c *conn) untilAwaiting() bool {
 			c.endFlush()
 		case state == dead:
 			return false
-		case state == opening || state == parked:
+		case state == opening || state == idle:
 			if c.state.CompareAndSwap(state, dead) {
 				c.closedUnused()
 				return false
@@ -304,17 +304,17 @@ func (c *conn) untilAwaiting() bool {
 
 // closedUnused buries a connection that the server closed while no request was on it.
 func (c *conn) closedUnused() {
-	if c.finished == noRequest && c.run.clock.Now()-c.bornNS < int64(keeperLead) {
-		c.peer.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
+	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(keeperLead) {
+		c.pool.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
 	}
 	c.run.closedIdle.Add(1)
-	c.bury()
+	c.closeAndRemove()
 }
 
 // bury closes a dead connection and takes it out of the books.
-func (c *conn) bury() {
+func (c *conn) closeAndRemove() {
 	c.sock.Close()
-	c.peer.forget(c)
+	c.pool.remove(c)
 }
 
 // endFlush ends a flush that is still going on: the reply is over, and so is the connection.
@@ -374,11 +374,11 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 // release gives the connection back to its peer, or closes it.
 func (c *conn) release() {
 	if c.writeErr == nil && c.staysOpen() {
-		c.peer.park(c, busy)
+		c.pool.offer(c, busy)
 		return
 	}
 	c.state.Store(dead)
-	c.bury()
+	c.closeAndRemove()
 }
 
 // Resend says when a request that got no byte of an answer is sent once more, on a fresh connection.

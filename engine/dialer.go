@@ -21,7 +21,7 @@ const (
 	endlessPause = 24 * time.Hour
 )
 
-// keeper dials ahead of demand: for each peer it keeps as many connections parked as requests are due to it within the
+// keeper dials ahead of demand: for each peer it keeps as many connections idle as requests are due to it within the
 // lead. Connections that come back in the meantime only help.
 type keeper struct {
 	run    *Run
@@ -32,7 +32,7 @@ type keeper struct {
 }
 
 func newKeeper(r *Run) *keeper {
-	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.peers)), needs: make([]int64, len(r.peers))}
+	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
 }
 
 // keep keeps connections ready until halt is closed or the run stops.
@@ -74,7 +74,7 @@ func (k *keeper) fillFirst(ctx context.Context) {
 // look dials what is missing at nowNS, and reports whether connections are on their way.
 func (k *keeper) look(nowNS int64) (underway bool) {
 	k.advance(nowNS + int64(keeperLead))
-	for i, p := range k.run.peers {
+	for i, p := range k.run.pools {
 		if p.refused.Swap(false) {
 			k.paused[i] = time.Now().Add(k.pause)
 		}
@@ -92,18 +92,18 @@ func (k *keeper) look(nowNS int64) (underway bool) {
 }
 
 // missing is how many connections peer i lacks, those on their way not counted.
-func (k *keeper) missing(i int, p *peer) int64 {
+func (k *keeper) missing(i int, p *pool) int64 {
 	plan := k.run.work.Plan
-	due := p.due - p.fired.Load() + keeperSpare - p.parked.len()
+	due := p.due - p.sent.Load() + keeperSpare - p.idle.len()
 	if k.run.balance != nil {
-		due = k.needs[i] + keeperSpare - p.parked.len()
+		due = k.needs[i] + keeperSpare - p.idle.len()
 	}
 	if plan.Open() && plan.Cap == 0 {
 		return due
 	}
 	// In a closed loop any peer may get all of the next requests, but over time each gets its share.
-	share := int64(max(plan.Concurrency, plan.Cap)/len(k.run.peers) + 1)
-	inFlight := max(share-p.alive(), min(keeperSpare, share)-p.parked.len())
+	share := int64(max(plan.Concurrency, plan.Cap)/len(k.run.pools) + 1)
+	inFlight := max(share-p.open(), min(keeperSpare, share)-p.idle.len())
 	if plan.Open() {
 		return min(due, inFlight)
 	}
@@ -115,7 +115,7 @@ func (k *keeper) advance(horizonNS int64) {
 	w := k.run.work
 	for k.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[k.ahead] < horizonNS {
 		if k.run.balance == nil {
-			k.run.peerOf(int32(k.ahead)).due++
+			k.run.poolOf(int32(k.ahead)).due++
 		}
 		k.ahead++
 	}

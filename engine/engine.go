@@ -75,8 +75,8 @@ type Run struct {
 	pacer      pacer
 	balance    *balance // nil where each request's place is settled
 	records    []record.Record
-	peers      []*peer
-	peersOf    [][]*peer              // by target
+	pools      []*pool
+	poolsOf    [][]*pool              // by target
 	table      []atomic.Pointer[conn] // connections of all peers, by place
 	workers    *workers
 	loops      loops
@@ -141,8 +141,8 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.ctx, r.abort = context.WithCancel(context.Background())
 	r.lags.lag = metrics.NewHistogram()
 	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
-	r.addPeers()
-	r.balance = newBalance(work, r.peers)
+	r.addPools()
+	r.balance = newBalance(work, r.pools)
 	r.keeper = newKeeper(r)
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
@@ -155,15 +155,15 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 // descriptorsKept is what the process keeps for files, probes, loops, watching lanes and control groups, and the runtime.
 const descriptorsKept = 128
 
-// mostPerPeer bounds a peer's table: a TCP port has no more connections to one address than it has ports.
-const mostPerPeer = math.MaxUint16
+// maxPerPool bounds a peer's table: a TCP port has no more connections to one address than it has ports.
+const maxPerPool = math.MaxUint16
 
-func (r *Run) addPeers() {
+func (r *Run) addPools() {
 	total := 0
 	for _, t := range r.work.Targets {
 		total += len(t.Peers)
 	}
-	room := max(1, min(mostPerPeer, (r.cfg.Descriptors-descriptorsKept)/total))
+	room := max(1, min(maxPerPool, (r.cfg.Descriptors-descriptorsKept)/total))
 	r.table = make([]atomic.Pointer[conn], total*room)
 	base, sendBuffer := 0, 0
 	if largest := r.work.Prebuilt.Largest(); largest > systemSendBuffer {
@@ -175,15 +175,15 @@ func (r *Run) addPeers() {
 		if t.TLS {
 			d.TLS = r.cfg.TLS
 		}
-		var of []*peer
+		var of []*pool
 		for i, addr := range t.Peers {
-			p := newPeer(r, ti, addr, base, room, d)
+			p := newPool(r, ti, addr, base, room, d)
 			p.index = i
 			of = append(of, p)
 			base += room
 		}
-		r.peersOf = append(r.peersOf, of)
-		r.peers = append(r.peers, of...)
+		r.poolsOf = append(r.poolsOf, of)
+		r.pools = append(r.pools, of...)
 	}
 }
 
@@ -264,10 +264,10 @@ func (r *Run) soleSenders() []int {
 	return r.senderThreads
 }
 
-// peerOf is where request i goes, once that is settled.
-func (r *Run) peerOf(i int32) *peer {
+// poolOf is where request i goes, once that is settled.
+func (r *Run) poolOf(i int32) *pool {
 	place := r.work.Places[i]
-	return r.peersOf[place.Target][place.Peer]
+	return r.poolsOf[place.Target][place.Peer]
 }
 
 // connOf is the connection that a shot was armed with.
@@ -290,7 +290,7 @@ func (r *Run) complete(c *conn) {
 	c.stampSent(rec)
 	c.reply.chunks.flush()
 	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
-		r.sink.Gaps(c.peer.target, c.reply.gaps)
+		r.sink.Gaps(c.pool.target, c.reply.gaps)
 	}
 	r.cfg.History.Answered(i, rec, &c.reply.answer)
 	c.release()
@@ -303,7 +303,7 @@ func (r *Run) resend(i int32, c *conn) {
 	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
 	rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
 	r.closedIdle.Add(1)
-	p := c.peer
+	p := c.pool
 	c.release()
 	r.sendLate(i, p)
 }
@@ -312,7 +312,7 @@ func (r *Run) resend(i int32, c *conn) {
 func (r *Run) finish(i int32) {
 	r.work.Prebuilt.Wrote(i)
 	if r.balance != nil && r.placed(i) {
-		r.peerOf(i).ended(r.records[i].Outcome)
+		r.poolOf(i).endRequest(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
 	r.cfg.History.Note(i, &r.records[i])
@@ -373,9 +373,9 @@ func (r *Run) recordAll() {
 func (r *Run) hangUp() {
 	r.abort()
 	r.workers.wait()
-	for _, p := range r.peers {
-		p.each(func(c *conn) {
-			if c.state.CompareAndSwap(parked, dead) {
+	for _, p := range r.pools {
+		p.eachConn(func(c *conn) {
+			if c.state.CompareAndSwap(idle, dead) {
 				c.sock.Close()
 			}
 		})

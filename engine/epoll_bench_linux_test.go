@@ -39,7 +39,7 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
 	r := newRun(b, oneThread, w, new(sink))
-	r.peers[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
+	r.pools[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
 	r.wall.Store(sched.NewWall(r.clock))
 	l, err := newLoop(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 	}
 	r.loops.start.Do(func() { r.loops.all = []*loop{l} })
 	for i := range int32(streams) {
-		c, err := r.peers[0].connect(context.Background())
+		c, err := r.pools[0].connect(context.Background())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // A loop is one thread that reads many plain connections, each as soon as its own epoll instance says that bytes are there,
-// into one buffer. Against a goroutine parked in Go's poller for each connection it saves the waking of goroutines and of
+// into one buffer. Against a goroutine idle in Go's poller for each connection it saves the waking of goroutines and of
 // threads for them: it takes about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000
 // events/s, 2 cores, Linux 6.18).
 //

@@ -71,7 +71,7 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
 	r := newRun(t, oneThread, w, new(sink))
-	near, err := r.peers[0].connect(context.Background())
+	near, err := r.pools[0].connect(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,7 @@ func TestUnread(t *testing.T) {
 		s.handle = func(_ int64, c net.Conn) { accepted <- c }
 		go s.run()
 		r := newRun(t, oneThread, w, new(sink))
-		c, err := r.peers[0].connect(context.Background())
+		c, err := r.pools[0].connect(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestUnread(t *testing.T) {
 		if got := c.unread(); got != !read && runtime.GOOS == "linux" {
 			t.Errorf("read %v: unread() = %v", read, got)
 		}
-		c.drop()
+		c.end()
 		r.loops.end()
 		r.receivers.Wait()
 	}

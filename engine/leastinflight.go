@@ -12,7 +12,7 @@ import (
 // balance gives each request, when it leaves, to the address with the fewest of our requests in flight against its weight. An
 // address that fails requests counts them as in flight until it answers one again: one that is dead must not draw all others.
 type balance struct {
-	peers    []*peer
+	pools    []*pool
 	released []atomic.Int32 // 1 + the requests, in the order in which they were given away; 0 = not yet there
 	n        atomic.Int64   // of them
 
@@ -24,11 +24,11 @@ type balance struct {
 }
 
 // newBalance is nil where places are settled before the run.
-func newBalance(w *workload.Work, peers []*peer) *balance {
+func newBalance(w *workload.Work, peers []*pool) *balance {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &balance{peers: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
+	b := &balance{pools: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
 	b.ideal = b.model.Room(w.Requests())
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range peers {
@@ -38,13 +38,13 @@ func newBalance(w *workload.Work, peers []*peer) *balance {
 }
 
 // take chooses an address and counts a request there. Any goroutine may call it, and it allocates nothing.
-func (b *balance) take() *peer {
+func (b *balance) choose() *pool {
 	for {
-		best := b.peers[0]
+		best := b.pools[0]
 		inFlight := best.inFlight.Load()
-		for _, p := range b.peers[1:] {
+		for _, p := range b.pools[1:] {
 			n := p.inFlight.Load()
-			if route.Lighter(n, p.fired.Load(), p.weight, inFlight, best.fired.Load(), best.weight) {
+			if route.Lighter(n, p.sent.Load(), p.weight, inFlight, best.sent.Load(), best.weight) {
 				best, inFlight = p, n
 			}
 		}
@@ -55,12 +55,12 @@ func (b *balance) take() *peer {
 }
 
 // place is where request i, which leaves now, goes.
-func (r *Run) place(i int32) *peer {
+func (r *Run) place(i int32) *pool {
 	b := r.balance
 	if b == nil {
-		return r.peerOf(i)
+		return r.poolOf(i)
 	}
-	p := b.take()
+	p := b.choose()
 	rec := &r.records[i]
 	r.work.Places[i] = route.Place{Target: p.target, Peer: p.index}
 	rec.Target, rec.Peer = r.work.Targets[p.target].URL, p.name
@@ -98,12 +98,12 @@ func (b *balance) expect(i int32, rec *record.Record) {
 // needs is how many of the next requests each address gets if none ends before: those that level what is in flight.
 func (b *balance) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
-	for _, p := range b.peers {
+	for _, p := range b.pools {
 		high = max(high, float64(p.inFlight.Load()+next)/p.weight)
 	}
 	for range levelSteps {
 		level, fits := (low+high)/2, 0.0
-		for _, p := range b.peers {
+		for _, p := range b.pools {
 			fits += max(0, level*p.weight-float64(p.inFlight.Load()))
 		}
 		if fits < float64(next) {
@@ -112,7 +112,7 @@ func (b *balance) needs(next int64, into []int64) {
 			high = level
 		}
 	}
-	for k, p := range b.peers {
+	for k, p := range b.pools {
 		into[k] = max(0, int64(high*p.weight+1)-p.inFlight.Load())
 	}
 }

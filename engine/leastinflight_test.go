@@ -235,36 +235,36 @@ func TestBalanceChooses(t *testing.T) {
 		n := 1 + chance.IntN(6)
 		inFlight, given, failures := make([]int64, n), make([]int64, n), make([]int64, n)
 		for range n {
-			b.peers = append(b.peers, &peer{weight: []float64{1, 2, 0.5}[chance.IntN(3)]})
+			b.pools = append(b.pools, &pool{weight: []float64{1, 2, 0.5}[chance.IntN(3)]})
 		}
 		for range 400 {
 			want := 0
-			for k, p := range b.peers {
-				x, y := float64(inFlight[k])/p.weight, float64(inFlight[want])/b.peers[want].weight
-				if x < y || x == y && float64(given[k])/p.weight < float64(given[want])/b.peers[want].weight {
+			for k, p := range b.pools {
+				x, y := float64(inFlight[k])/p.weight, float64(inFlight[want])/b.pools[want].weight
+				if x < y || x == y && float64(given[k])/p.weight < float64(given[want])/b.pools[want].weight {
 					want = k
 				}
 			}
-			got := b.take()
-			if got != b.peers[want] {
-				t.Fatalf("%v in flight, %v given: chose %d, want %d", inFlight, given, slices.Index(b.peers, got), want)
+			got := b.choose()
+			if got != b.pools[want] {
+				t.Fatalf("%v in flight, %v given: chose %d, want %d", inFlight, given, slices.Index(b.pools, got), want)
 			}
-			got.fired.Add(1)
+			got.sent.Add(1)
 			inFlight[want]++
 			given[want]++
-			for k, p := range b.peers {
+			for k, p := range b.pools {
 				if inFlight[k] == failures[k] || chance.IntN(3) > 0 {
 					continue
 				}
 				switch chance.IntN(4) {
 				case 0:
-					p.ended(record.ConnectError)
+					p.endRequest(record.ConnectError)
 					failures[k]++
 				case 1:
-					p.ended(record.Cancelled)
+					p.endRequest(record.Cancelled)
 					inFlight[k]--
 				default:
-					p.ended(record.OK)
+					p.endRequest(record.OK)
 					inFlight[k] -= 1 + failures[k]
 					failures[k] = 0
 				}
@@ -279,15 +279,15 @@ func TestBalanceNeedsConnections(t *testing.T) {
 	for range 200 {
 		b := new(balance)
 		for range 1 + chance.IntN(8) {
-			p := &peer{weight: []float64{1, 3, 0.25}[chance.IntN(3)]}
+			p := &pool{weight: []float64{1, 3, 0.25}[chance.IntN(3)]}
 			p.inFlight.Store(chance.Int64N(40))
-			b.peers = append(b.peers, p)
+			b.pools = append(b.pools, p)
 		}
 		next := chance.Int64N(100)
-		needs, takes := make([]int64, len(b.peers)), make([]int64, len(b.peers))
+		needs, takes := make([]int64, len(b.pools)), make([]int64, len(b.pools))
 		b.needs(next, needs)
 		for range next {
-			takes[slices.Index(b.peers, b.take())]++
+			takes[slices.Index(b.pools, b.choose())]++
 		}
 		for k := range needs {
 			if needs[k] < takes[k] || needs[k] > takes[k]+2 {
@@ -305,7 +305,7 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() {
 		p := r.place(i)
 		w.Prebuilt.SetTarget(i, p.target)
-		p.ended(record.OK)
+		p.endRequest(record.OK)
 		i++
 	}); n != 0 {
 		t.Errorf("%v allocations a request", n)

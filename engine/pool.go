@@ -16,7 +16,7 @@ import (
 var ErrNoRoom = errors.New("no descriptor left for another connection; raise `ulimit -n`")
 
 // peer is one address of a target with its connections. Each has an id below the peer's room.
-type peer struct {
+type pool struct {
 	run    *Run
 	addr   netip.AddrPort
 	name   string // addr as text, for records
@@ -24,35 +24,35 @@ type peer struct {
 	index  int    // among its target's addresses
 	dial   wire.DialOptions
 
-	base   uint32                 // of its connections' places among the run's
-	born   []uint32               // how many connections each id has had
-	table  []atomic.Pointer[conn] // connections that exist, by id
-	parked *idSet                 // ids of connections that wait for a request; now and then one that has just died
-	unused *idSet                 // ids without a connection
+	base        uint32                 // of its connections' places among the run's
+	generations []uint32               // how many connections each id has had
+	table       []atomic.Pointer[conn] // connections that exist, by id
+	idle        *idSet                 // ids of connections that wait for a request; now and then one that has just died
+	unused      *idSet                 // ids without a connection
 
 	dialing            atomic.Int64 // connections on their way, ahead of demand
 	refused            atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
-	fired              atomic.Int64 // requests released to this peer so far; compared with due
+	sent               atomic.Int64 // requests released to this peer so far; compared with due
 	weight             float64      // where requests are balanced; see balance
 	inFlight, failures atomic.Int64 // likewise: requests that have not ended, failed ones among them; and those
 	due                int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
 }
 
-func newPeer(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *peer {
-	p := &peer{
+func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {
+	p := &pool{
 		run: r, addr: addr, name: addr.String(), target: target, dial: d,
-		base: uint32(base), table: r.table[base : base+room], born: make([]uint32, room), parked: newIDSet(room), unused: newIDSet(room),
+		base: uint32(base), table: r.table[base : base+room], generations: make([]uint32, room), idle: newIDSet(room), unused: newIDSet(room),
 	}
 	for id := range uint32(room) {
-		p.unused.put(id)
+		p.unused.add(id)
 	}
 	return p
 }
 
-// take returns a connection that was parked a moment ago; nil if there is none. Whether it still is, start finds out.
-func (p *peer) take() *conn {
+// take returns a connection that was idle a moment ago; nil if there is none. Whether it still is, start finds out.
+func (p *pool) takeIdle() *conn {
 	for {
-		id, ok := p.parked.take()
+		id, ok := p.idle.pop()
 		if !ok {
 			return nil
 		}
@@ -62,62 +62,62 @@ func (p *peer) take() *conn {
 	}
 }
 
-// putBack offers a connection again that was taken and is still parked.
-func (p *peer) putBack(c *conn) {
-	p.parked.put(c.id)
+// returnIdle offers a connection again that was taken and is still idle.
+func (p *pool) returnIdle(c *conn) {
+	p.idle.add(c.id)
 	if c.state.Load() == dead && p.table[c.id].Load() == c {
-		p.parked.drop(c.id) // it died in between, before it could be withdrawn
+		p.idle.remove(c.id) // it died in between, before it could be withdrawn
 	}
 }
 
 // park offers a connection that is in state from for the next request. Its receiver may find it closed at any moment.
-func (p *peer) park(c *conn, from uint32) {
-	if !c.state.CompareAndSwap(from, parked) {
+func (p *pool) offer(c *conn, from uint32) {
+	if !c.state.CompareAndSwap(from, idle) {
 		return // closed by the server as soon as it was open
 	}
-	p.putBack(c)
+	p.returnIdle(c)
 }
 
 // dropSocket takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
-func (p *peer) forget(c *conn) {
-	p.parked.drop(c.id)
+func (p *pool) remove(c *conn) {
+	p.idle.remove(c.id)
 	if l := p.run.process; l != nil {
 		l.dropSocket(c.key) // before the place is free again
 	}
 	p.table[c.id].Store(nil)
-	p.unused.put(c.id)
+	p.unused.add(c.id)
 }
 
 // alive is how many connections exist.
-func (p *peer) alive() int64 { return int64(len(p.table)) - p.unused.len() }
+func (p *pool) open() int64 { return int64(len(p.table)) - p.unused.len() }
 
 // connect dials and gives the connection its receiver. The connection belongs to the caller, who parks it or starts a request on it.
-func (p *peer) connect(ctx context.Context) (*conn, error) {
-	id, ok := p.unused.take()
+func (p *pool) connect(ctx context.Context) (*conn, error) {
+	id, ok := p.unused.pop()
 	if !ok {
 		return nil, ErrNoRoom
 	}
 	s, err := wire.Dial(ctx, p.run.clock, p.addr, p.dial)
 	if err != nil {
-		p.unused.put(id)
+		p.unused.add(id)
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 	}
 	p.run.dialled.Add(1)
 	c := newConn(p.run, p, s)
 	c.id = id
-	p.born[id]++
-	c.key = connKey(p.base+id, p.born[id])
+	p.generations[id]++
+	c.key = connKey(p.base+id, p.generations[id])
 	if l := p.run.process; l != nil {
 		if c.linkSeq, err = l.passSocket(c.key, s); err != nil {
 			s.Close()
-			p.unused.put(id)
+			p.unused.add(id)
 			return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 		}
 	}
 	p.table[id].Store(c)
 	inLoop, err := p.run.loops.take(c)
 	if err != nil {
-		c.drop()
+		c.end()
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 	}
 	if !inLoop {
@@ -127,7 +127,7 @@ func (p *peer) connect(ctx context.Context) (*conn, error) {
 }
 
 // dialAhead parks one more connection, soon.
-func (p *peer) dialAhead() {
+func (p *pool) dialAhead() {
 	p.dialing.Add(1)
 	p.run.workers.do(func() {
 		defer p.dialing.Add(-1)
@@ -136,12 +136,12 @@ func (p *peer) dialAhead() {
 			p.refused.Store(true)
 			return
 		}
-		p.park(c, opening)
+		p.offer(c, opening)
 	})
 }
 
 // ended takes a request off its address' books.
-func (p *peer) ended(o record.Outcome) {
+func (p *pool) endRequest(o record.Outcome) {
 	switch o {
 	case record.OK:
 		p.inFlight.Add(-1 - p.failures.Swap(0))
@@ -153,7 +153,7 @@ func (p *peer) ended(o record.Outcome) {
 }
 
 // each calls f for every connection of the peer.
-func (p *peer) each(f func(*conn)) {
+func (p *pool) eachConn(f func(*conn)) {
 	for id := range p.table {
 		if c := p.table[id].Load(); c != nil {
 			f(c)
@@ -171,7 +171,7 @@ type idSet struct {
 func newIDSet(capacity int) *idSet { return &idSet{words: make([]atomic.Uint64, (capacity+63)/64)} }
 
 // put adds id; adding it again changes nothing.
-func (s *idSet) put(id uint32) {
+func (s *idSet) add(id uint32) {
 	bit := uint64(1) << (id % 64)
 	if s.words[id/64].Or(bit)&bit == 0 {
 		s.count.Add(1)
@@ -179,7 +179,7 @@ func (s *idSet) put(id uint32) {
 }
 
 // drop removes id if it is there.
-func (s *idSet) drop(id uint32) {
+func (s *idSet) remove(id uint32) {
 	bit := uint64(1) << (id % 64)
 	if s.words[id/64].And(^bit)&bit != 0 {
 		s.count.Add(-1)
@@ -187,7 +187,7 @@ func (s *idSet) drop(id uint32) {
 }
 
 // take removes the lowest id; false when the set is empty.
-func (s *idSet) take() (id uint32, ok bool) {
+func (s *idSet) pop() (id uint32, ok bool) {
 	for w := range s.words {
 		word := &s.words[w]
 		for {

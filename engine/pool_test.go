@@ -16,17 +16,17 @@ func TestIDSet(t *testing.T) {
 		id := rng.Uint32N(capacity)
 		switch rng.IntN(3) {
 		case 0:
-			s.put(id)
+			s.add(id)
 			twin[id] = true
 		case 1:
-			s.drop(id)
+			s.remove(id)
 			delete(twin, id)
 		default:
 			want, some := uint32(capacity), len(twin) > 0
 			for id := range twin {
 				want = min(want, id)
 			}
-			got, ok := s.take()
+			got, ok := s.pop()
 			if ok != some || some && got != want {
 				t.Fatalf("took %d %v, want %d %v", got, ok, want, some)
 			}
@@ -44,13 +44,13 @@ func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
 	s := newIDSet(ids)
 	var owners [ids]atomic.Int32
 	for id := range uint32(ids) {
-		s.put(id)
+		s.add(id)
 	}
 	var wg sync.WaitGroup
 	for range movers {
 		wg.Go(func() {
 			for range moves {
-				id, ok := s.take()
+				id, ok := s.pop()
 				if !ok {
 					continue
 				}
@@ -58,7 +58,7 @@ func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
 					t.Errorf("id %d has two owners", id)
 				}
 				owners[id].Add(-1)
-				s.put(id)
+				s.add(id)
 			}
 		})
 	}
@@ -70,10 +70,10 @@ func TestIDSetNeverHandsOutAnIDTwice(t *testing.T) {
 
 func BenchmarkIDSetTakeFromTheEndOf10000(b *testing.B) {
 	s := newIDSet(10_000)
-	s.put(9_999)
+	s.add(9_999)
 	b.ReportAllocs()
 	for b.Loop() {
-		id, _ := s.take()
-		s.put(id)
+		id, _ := s.pop()
+		s.add(id)
 	}
 }

@@ -87,7 +87,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 		k := new(sink)
 		r := newRun(b, oneThread, w, k)
 		r.cfg.Spin, r.cfg.Stamps = time.Nanosecond, stamps
-		for _, p := range r.peers {
+		for _, p := range r.pools {
 			p.dial.Epoll, p.dial.Stamps = watched, stamps
 		}
 		r.Connect(context.Background())

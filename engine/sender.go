@@ -92,26 +92,26 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.place(i)
-	p.fired.Add(1)
+	p.sent.Add(1)
 	if !r.work.Prebuilt.Ready(int(i)) {
 		r.sendLate(i, p)
 		return
 	}
 	r.work.Prebuilt.SetTarget(i, p.target)
 	for {
-		c := p.take()
+		c := p.takeIdle()
 		if c == nil {
 			r.sendLate(i, p)
 			return
 		}
-		if c.start(i, parked) {
+		if c.start(i, idle) {
 			return
 		}
 	}
 }
 
 // sendLate sends request i, for which no connection or no image is ready, on a connection that a worker dials for it.
-func (r *Run) sendLate(i int32, p *peer) {
+func (r *Run) sendLate(i int32, p *pool) {
 	wanted := r.clock.Now()
 	unbuilt := !r.work.Prebuilt.Ready(int(i))
 	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
@@ -120,7 +120,7 @@ func (r *Run) sendLate(i int32, p *peer) {
 // dialAttempts: a server, or a balancer without one, may close a connection as soon as it is open.
 const dialAttempts = 2
 
-func (r *Run) dialAndSend(i int32, p *peer, wantedNS int64, unbuilt bool) {
+func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 	for range dialAttempts {
 		if r.aborted() {
 			break

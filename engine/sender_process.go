@@ -207,15 +207,15 @@ func (l *senderProcess) assignOne(i int32) {
 		l.retry = append(l.retry, i)
 		return
 	}
-	p := l.run.peerOf(i)
+	p := l.run.poolOf(i)
 	for s.state.Load() == slotEmpty {
-		c := p.take()
+		c := p.takeIdle()
 		if c == nil {
 			l.retry = append(l.retry, i)
 			return
 		}
 		if c.linkSeq > l.header.messagesTaken.Load() {
-			p.putBack(c) // the lane has not got its descriptor yet
+			p.returnIdle(c) // the lane has not got its descriptor yet
 			l.retry = append(l.retry, i)
 			return
 		}

@@ -120,20 +120,20 @@ func slotsOf(memory []byte, n int) []slot {
 // arm claims the connection for request i, which the lane will write. False: somebody else has it, it died, or the lane
 // has passed the request.
 func (c *conn) assign(i int32, s *slot) bool {
-	if !c.state.CompareAndSwap(parked, claimed) {
+	if !c.state.CompareAndSwap(idle, claimed) {
 		return false
 	}
-	c.carry(i, parked, s.releaseNS)
+	c.carry(i, idle, s.releaseNS)
 	s.conn.Store(c.key)
 	if c.sock.UsesTLS() && !c.run.process.encrypt(i, s, c) {
-		c.drop() // it is broken
+		c.end() // it is broken
 		return false
 	}
 	if !s.state.CompareAndSwap(slotEmpty, slotAssigned) {
 		c.unclaim()
 		return false
 	}
-	c.peer.fired.Add(1)
+	c.pool.sent.Add(1)
 	c.state.Store(busy)
 	return true
 }
@@ -142,16 +142,16 @@ func (c *conn) assign(i int32, s *slot) bool {
 func (c *conn) unclaim() {
 	c.request.Store(noRequest)
 	if c.sock.UsesTLS() {
-		c.drop() // TLS counts what it has encrypted, so it can carry nothing else
+		c.end() // TLS counts what it has encrypted, so it can carry nothing else
 		return
 	}
-	c.peer.park(c, claimed)
+	c.pool.offer(c, claimed)
 }
 
 // drop ends a claimed connection.
-func (c *conn) drop() {
+func (c *conn) end() {
 	c.state.Store(dead)
-	c.bury()
+	c.closeAndRemove()
 }
 
 // takeBack frees the busy connection of a request that the lane will not write. Its shot is abandoned, so nobody else
@@ -181,7 +181,7 @@ func (c *conn) unassign(i int32) bool {
 	if !c.run.process.slots[i].state.CompareAndSwap(slotAssigned, slotEmpty) {
 		return false
 	}
-	c.peer.fired.Add(-1)
+	c.pool.sent.Add(-1)
 	c.state.Store(dead)
 	c.closedUnused()
 	c.run.process.reassign(i)

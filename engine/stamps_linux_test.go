@@ -25,7 +25,7 @@ func testRunWithStamps(t *testing.T, lane senderKind) {
 	k := new(sink)
 	r := newRun(t, lane, w, k)
 	r.cfg.Stamps = wire.Stamps{Receive: true, Send: true}
-	for _, p := range r.peers {
+	for _, p := range r.pools {
 		p.dial.Stamps = r.cfg.Stamps
 	}
 	do(t, s, r)
@@ -68,7 +68,7 @@ func testHotPathWithStamps(t *testing.T, lane senderKind) {
 	k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
 	r := newRun(t, lane, w, k)
 	r.cfg.Stamps = wire.Stamps{Receive: true, Send: true}
-	for _, p := range r.peers {
+	for _, p := range r.pools {
 		p.dial.Stamps = r.cfg.Stamps
 	}
 	r.Connect(context.Background())

@@ -97,8 +97,8 @@ func (r *Run) watchEvery() time.Duration {
 
 func (r *Run) sweep(all bool) {
 	now := r.clock.Now()
-	for _, p := range r.peers {
-		p.each(func(c *conn) {
+	for _, p := range r.pools {
+		p.eachConn(func(c *conn) {
 			if c.state.Load() != busy {
 				return
 			}
