@@ -213,7 +213,7 @@ func (c *conn) endMayWait() bool {
 
 // staysOpen tells whether the reader's side finds the connection of use for another request.
 func (c *conn) staysOpen() bool {
-	return c.reply.reusable && c.cutReason() == cutNone && c.run.keep()
+	return c.reply.reusable && c.cutReason() == cutNone && c.run.needsConnections()
 }
 
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
@@ -304,7 +304,7 @@ func (c *conn) untilAwaiting() bool {
 
 // closedUnused buries a connection that the server closed while no request was on it.
 func (c *conn) closedUnused() {
-	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(keeperLead) {
+	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
 		c.pool.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
 	}
 	c.run.closedIdle.Add(1)

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// keeperLead is how far ahead of their deadlines the keeper has connections ready: many times a round trip between
+	// dialLead is how far ahead of their deadlines the dialer has connections ready: many times a round trip between
 	// continents, TLS included.
-	keeperLead = 500 * time.Millisecond
-	// keeperSpare is how many more than that it keeps, for connections that die at the wrong moment.
-	keeperSpare = 4
-	// keeperTick is how often it looks.
-	keeperTick = 5 * time.Millisecond
+	dialLead = 500 * time.Millisecond
+	// dialSpare is how many more than that it keeps, for connections that die at the wrong moment.
+	dialSpare = 4
+	// dialTick is how often it looks.
+	dialTick = 5 * time.Millisecond
 	// mostDialling bounds the connections on their way to one peer: listen backlogs of 128 to 4096 are common, and accepting is quick.
 	mostDialling = 256
-	// dialPause keeps the keeper from hammering an address that refuses.
+	// dialPause keeps the dialer from hammering an address that refuses.
 	dialPause = 250 * time.Millisecond
 	// endlessPause outlasts any wait for connections.
 	endlessPause = 24 * time.Hour
 )
 
-// keeper dials ahead of demand: for each peer it keeps as many connections idle as requests are due to it within the
+// dialer dials ahead of demand: for each peer it keeps as many connections idle as requests are due to it within the
 // lead. Connections that come back in the meantime only help.
-type keeper struct {
+type dialer struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
 	needs  []int64       // by peer, where requests are balanced: how many of those ahead it gets
@@ -31,13 +31,13 @@ type keeper struct {
 	paused []time.Time   // until when each peer is
 }
 
-func newKeeper(r *Run) *keeper {
-	return &keeper{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
+func newDialer(r *Run) *dialer {
+	return &dialer{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
 }
 
 // keep keeps connections ready until halt is closed or the run stops.
-func (k *keeper) keep(halt <-chan struct{}) {
-	tick := time.NewTicker(keeperTick)
+func (k *dialer) keepFilled(halt <-chan struct{}) {
+	tick := time.NewTicker(dialTick)
 	defer tick.Stop()
 	for {
 		select {
@@ -47,22 +47,22 @@ func (k *keeper) keep(halt <-chan struct{}) {
 			if k.run.stop.Load() {
 				return
 			}
-			k.look(k.run.clock.Now())
+			k.dialMissing(k.run.clock.Now())
 		}
 	}
 }
 
 // fillFirst dials what is due within the lead after the start and waits for it. A peer that
 // refuses is not tried again before the start, so that the wait ends.
-func (k *keeper) fillFirst(ctx context.Context) {
-	tick := time.NewTicker(keeperTick)
+func (k *dialer) fillFirst(ctx context.Context) {
+	tick := time.NewTicker(dialTick)
 	defer tick.Stop()
 	k.pause = endlessPause
 	defer func() {
 		k.pause = dialPause
 		clear(k.paused)
 	}()
-	for k.look(0) {
+	for k.dialMissing(0) {
 		select {
 		case <-ctx.Done():
 			return
@@ -72,8 +72,8 @@ func (k *keeper) fillFirst(ctx context.Context) {
 }
 
 // look dials what is missing at nowNS, and reports whether connections are on their way.
-func (k *keeper) look(nowNS int64) (underway bool) {
-	k.advance(nowNS + int64(keeperLead))
+func (k *dialer) dialMissing(nowNS int64) (underway bool) {
+	k.advance(nowNS + int64(dialLead))
 	for i, p := range k.run.pools {
 		if p.refused.Swap(false) {
 			k.paused[i] = time.Now().Add(k.pause)
@@ -92,18 +92,18 @@ func (k *keeper) look(nowNS int64) (underway bool) {
 }
 
 // missing is how many connections peer i lacks, those on their way not counted.
-func (k *keeper) missing(i int, p *pool) int64 {
+func (k *dialer) missing(i int, p *pool) int64 {
 	plan := k.run.work.Plan
-	due := p.due - p.sent.Load() + keeperSpare - p.idle.len()
+	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
 	if k.run.balance != nil {
-		due = k.needs[i] + keeperSpare - p.idle.len()
+		due = k.needs[i] + dialSpare - p.idle.len()
 	}
 	if plan.Open() && plan.Cap == 0 {
 		return due
 	}
 	// In a closed loop any peer may get all of the next requests, but over time each gets its share.
 	share := int64(max(plan.Concurrency, plan.Cap)/len(k.run.pools) + 1)
-	inFlight := max(share-p.open(), min(keeperSpare, share)-p.idle.len())
+	inFlight := max(share-p.open(), min(dialSpare, share)-p.idle.len())
 	if plan.Open() {
 		return min(due, inFlight)
 	}
@@ -111,7 +111,7 @@ func (k *keeper) missing(i int, p *pool) int64 {
 }
 
 // advance counts the requests due before horizonNS.
-func (k *keeper) advance(horizonNS int64) {
+func (k *dialer) advance(horizonNS int64) {
 	w := k.run.work
 	for k.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[k.ahead] < horizonNS {
 		if k.run.balance == nil {

@@ -80,7 +80,7 @@ type Run struct {
 	table      []atomic.Pointer[conn] // connections of all peers, by place
 	workers    *workers
 	loops      loops
-	keeper     *keeper
+	dialer     *dialer
 	process    *senderProcess // the lanes in a process of their own; nil = in this one
 	processErr error          // why they have none
 	died       string         // how the lanes' process ended before its time; "" = it did not. Read it after Do
@@ -143,7 +143,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
 	r.addPools()
 	r.balance = newBalance(work, r.pools)
-	r.keeper = newKeeper(r)
+	r.dialer = newDialer(r)
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
 			r.process, r.processErr = startSenderProcess(r, cfg.SenderCommand)
@@ -196,7 +196,7 @@ func (r *Run) SenderErr() error { return r.processErr }
 
 // Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
 // or ctx ended.
-func (r *Run) Connect(ctx context.Context) { r.keeper.fillFirst(ctx) }
+func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
 
 // startLead lets every part of the run be in place when its clock reaches zero.
 const startLead = 50 * time.Millisecond
@@ -212,7 +212,7 @@ func (r *Run) Do() error {
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watch(halt, collector) })
-	helpers.Go(func() { r.keeper.keep(halt) })
+	helpers.Go(func() { r.dialer.keepFilled(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Prebuilt.InRing() {
 		helpers.Go(func() { r.buildAhead(building) })
@@ -336,7 +336,7 @@ func (r *Run) settle(n int64) {
 }
 
 // keep tells whether connections are still of use.
-func (r *Run) keep() bool { return r.left.Load() > 1 }
+func (r *Run) needsConnections() bool { return r.left.Load() > 1 }
 
 // recordAll hands finished requests to the sink.
 func (r *Run) recordAll() {

@@ -349,7 +349,7 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 		t.Errorf("%d requests in flight, want at most 4", most.Load())
 	}
 	f := r.Facts()
-	if most := int64(4 + 1 + keeperSpare); f.Dialled > most {
+	if most := int64(4 + 1 + dialSpare); f.Dialled > most {
 		t.Errorf("%d connections dialled for 4 requests in flight, want at most %d", f.Dialled, most)
 	}
 	if got := int64(len(k.records)) + f.Skipped; got != 1<<16 || f.Skipped == 0 {

@@ -53,7 +53,7 @@ func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 	if held := f.Cap.Held; held == 0 || held > late {
 		t.Errorf("%d held back of %d that left late; want some, and all of them late", held, late)
 	}
-	if f.Dialled > most+1+keeperSpare || f.NotReady != 0 {
+	if f.Dialled > most+1+dialSpare || f.NotReady != 0 {
 		t.Errorf("%d connections dialled for %d in flight, %d not ready", f.Dialled, most, f.NotReady)
 	}
 }

@@ -35,7 +35,7 @@ type pool struct {
 	sent               atomic.Int64 // requests released to this peer so far; compared with due
 	weight             float64      // where requests are balanced; see balance
 	inFlight, failures atomic.Int64 // likewise: requests that have not ended, failed ones among them; and those
-	due                int64        // requests planned for this peer up to the keeper's horizon; the keeper's own
+	due                int64        // requests planned for this peer up to the dialer's horizon; the dialer's own
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {
