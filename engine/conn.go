@@ -42,12 +42,12 @@ type conn struct {
 	reply   reply
 	buf     []byte // of a receiver that is a goroutine; made with its first read
 
-	state    atomic.Uint32
-	request  atomic.Int32  // the request it carries, or carried last
-	sides    atomic.Int32  // sides of the request still at work
-	cut      atomic.Int64  // what the watchdog decided: cutCode(request, why); 0 = nothing
-	noFlush  atomic.Bool   // the reader's side has found that the rest of the image need not be written
-	receiver atomic.Uint32 // byItself, byLoop or inLoop
+	state     atomic.Uint32
+	request   atomic.Int32  // the request it carries, or carried last
+	sides     atomic.Int32  // sides of the request still at work
+	cancelled atomic.Int64  // what the watchdog decided: cancelCode(request, why); 0 = nothing
+	noFlush   atomic.Bool   // the reader's side has found that the rest of the image need not be written
+	receiver  atomic.Uint32 // byItself, byLoop or inLoop
 
 	fresh    bool  // dialled for this very request
 	wantedNS int64 // when that request wanted it
@@ -156,7 +156,7 @@ func (c *conn) flush() {
 	c.writeErr = errUnwanted
 	for !c.noFlush.Load() {
 		c.writeErr = c.sock.Flush()
-		if !errors.Is(c.writeErr, os.ErrDeadlineExceeded) || c.cutReason() != cutNone {
+		if !errors.Is(c.writeErr, os.ErrDeadlineExceeded) || c.cancelReason() != notCancelled {
 			break
 		}
 		c.sock.Resume()
@@ -213,7 +213,7 @@ func (c *conn) endMayWait() bool {
 
 // staysOpen tells whether the reader's side finds the connection of use for another request.
 func (c *conn) staysOpen() bool {
-	return c.reply.reusable && c.cutReason() == cutNone && c.run.needsConnections()
+	return c.reply.reusable && c.cancelReason() == notCancelled && c.run.needsConnections()
 }
 
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
@@ -236,7 +236,7 @@ func (c *conn) read() ([]byte, int64, error) {
 		c.buf = make([]byte, readBuffer)
 	}
 	if c.reply.lent {
-		c.run.large.wait(&c.reply, func() bool { return c.cutReason() != cutNone })
+		c.run.large.wait(&c.reply, func() bool { return c.cancelReason() != notCancelled })
 	}
 	for {
 		n, err := c.sock.Read(c.buf)
@@ -244,7 +244,7 @@ func (c *conn) read() ([]byte, int64, error) {
 		if n > 0 {
 			return c.buf[:n], at, nil // an error comes again with the next read
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cutReason() != cutNone || c.state.Load() == dead {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cancelReason() != notCancelled || c.state.Load() == dead {
 			return nil, at, err
 		}
 		c.sock.Resume()
@@ -357,13 +357,13 @@ func (c *conn) inflate(src *inflateSource) bool {
 // readFailed ends the reply of a connection that failed, ended or was cut. False: it was nothing after all.
 func (c *conn) readFailed(err error, atNS int64) bool {
 	c.beginReply()
-	why := c.cutReason()
-	if why == cutNone && errors.Is(err, os.ErrDeadlineExceeded) {
+	why := c.cancelReason()
+	if why == notCancelled && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.sock.Resume() // the deadline was an earlier request's, whose end came at the same moment
 		return false
 	}
 	c.readErr = err
-	if why != cutNone {
+	if why != notCancelled {
 		c.reply.fail(why.outcome(), why.text(c.run))
 	} else {
 		c.reply.broken(err, atNS)
@@ -405,7 +405,7 @@ func (r Resend) Validate(apiName string, t api.Traits) error {
 // mayResend tells whether the request, which has ended, is to be sent again.
 func (c *conn) mayResend() bool {
 	how := c.run.cfg.Resend
-	if how == ResendNever || c.reply.bytesIn > 0 || c.cutReason() != cutNone {
+	if how == ResendNever || c.reply.bytesIn > 0 || c.cancelReason() != notCancelled {
 		return false
 	}
 	return c.unread() || how == ResendSafe && c.brokenOff()

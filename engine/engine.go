@@ -39,7 +39,7 @@ type Config struct {
 	IdleTimeout     time.Duration
 	ConnectTimeout  time.Duration
 	Grace           time.Duration // how long a stopped run waits for what is in flight
-	CutAfter        time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
+	CancelAfter     time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
 	Realtime        sched.Realtime
 	Spin            time.Duration    // see sched.NewWaiter
 	Senders         int              // how many threads fire, at most MaxSenders; 0 = 1
@@ -87,7 +87,7 @@ type Run struct {
 	receivers  sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
-	expired atomic.Bool        // since Config.CutAfter is over
+	expired atomic.Bool        // since Config.CancelAfter is over
 	ctx     context.Context    // ends when what is in flight is cut
 	abort   context.CancelFunc // ends ctx
 
@@ -211,7 +211,7 @@ func (r *Run) Do() error {
 	defer func() { r.usage = host.UsageNow().Since(before) }()
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
-	helpers.Go(func() { r.watch(halt, collector) })
+	helpers.Go(func() { r.watchTimeouts(halt, collector) })
 	helpers.Go(func() { r.dialer.keepFilled(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Prebuilt.InRing() {
@@ -220,8 +220,8 @@ func (r *Run) Do() error {
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
 	r.clock.Start(startLead)
-	if r.cfg.CutAfter > 0 {
-		defer time.AfterFunc(startLead+r.cfg.CutAfter, r.expire).Stop()
+	if r.cfg.CancelAfter > 0 {
+		defer time.AfterFunc(startLead+r.cfg.CancelAfter, r.expire).Stop()
 	}
 	if r.cfg.Stamps.Receive {
 		r.wall.Store(sched.NewWall(r.clock))
@@ -430,7 +430,7 @@ type Facts struct {
 	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
 	Stopped          bool          // by Stop or Abort, or since the lanes' process died, before its end
 	SenderDied       string        // how the lanes' process ended during the run; "" = it did not
-	Cut              bool          // what was in flight, or due, when Config.CutAfter was over
+	Cut              bool          // what was in flight, or due, when Config.CancelAfter was over
 	Skipped          int64         // requests that the end of the run's time left out …
 	LeftOut          []int32       // … and which, in ascending order
 	Usage            host.Usage

@@ -126,10 +126,10 @@ func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for range 5 {
-		r.sweep(false)
+		r.cancelOverdue(false)
 	}
-	if got, other := answered.cutReason(), silent.cutReason(); got != cutNone || other != cutTimeout {
-		t.Fatalf("cut for %v with bytes unread, and %v without any; want 0 and %d", got, other, cutTimeout)
+	if got, other := answered.cancelReason(), silent.cancelReason(); got != notCancelled || other != overTimeout {
+		t.Fatalf("cut for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
 	}
 	l.ready(answered, unix.EPOLLIN)
 	if unread() != 0 {
@@ -141,9 +141,9 @@ func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
 	for unread() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	r.sweep(false)
-	if got := answered.cutReason(); got != cutTimeout {
-		t.Errorf("cut for %v, want %d: all that was there in time has been read", got, cutTimeout)
+	r.cancelOverdue(false)
+	if got := answered.cancelReason(); got != overTimeout {
+		t.Errorf("cut for %v, want %d: all that was there in time has been read", got, overTimeout)
 	}
 	r.receivers.Wait()
 }

@@ -9,27 +9,27 @@ import (
 )
 
 // cut is why a request in flight is ended by us.
-type cut uint8
+type cancelReason uint8
 
 const (
-	cutNone cut = iota
-	cutTimeout
-	cutIdle
-	cutCancelled
+	notCancelled cancelReason = iota
+	overTimeout
+	overIdleTimeout
+	runAborted
 )
 
-func (w cut) outcome() record.Outcome {
-	if w == cutCancelled {
+func (w cancelReason) outcome() record.Outcome {
+	if w == runAborted {
 		return record.Cancelled
 	}
 	return record.Timeout
 }
 
-func (w cut) text(r *Run) string {
+func (w cancelReason) text(r *Run) string {
 	switch w {
-	case cutTimeout:
+	case overTimeout:
 		return fmt.Sprintf("no end of the response within %v (--timeout)", r.cfg.Timeout)
-	case cutIdle:
+	case overIdleTimeout:
 		return fmt.Sprintf("no byte of the response for %v (--idle-timeout)", r.cfg.IdleTimeout)
 	default:
 		if r.expired.Load() {
@@ -39,32 +39,32 @@ func (w cut) text(r *Run) string {
 	}
 }
 
-// cutCode binds a reason to a request, so that it never hits a later request of the same connection.
-func cutCode(request int32, why cut) int64 { return int64(request+1)<<8 | int64(why) }
+// cancelCode binds a reason to a request, so that it never hits a later request of the same connection.
+func cancelCode(request int32, why cancelReason) int64 { return int64(request+1)<<8 | int64(why) }
 
-// cutReason is why the current request was cut, cutNone if it was not.
-func (c *conn) cutReason() cut {
-	code := c.cut.Load()
+// cancelReason is why the current request was cut, notCancelled if it was not.
+func (c *conn) cancelReason() cancelReason {
+	code := c.cancelled.Load()
 	if code>>8 != int64(c.request.Load())+1 {
-		return cutNone
+		return notCancelled
 	}
-	return cut(code & 0xff)
+	return cancelReason(code & 0xff)
 }
 
-// cutNow ends request i if the connection still carries it. It is called again with each sweep until the request has
+// cancel ends request i if the connection still carries it. It is called again with each sweep until the request has
 // ended, since a deadline may be lifted by somebody who took it for an earlier request's.
-func (c *conn) cutNow(i int32, why cut) {
-	if c.cutReason() == cutNone {
-		c.cut.Store(cutCode(i, why))
+func (c *conn) cancel(i int32, why cancelReason) {
+	if c.cancelReason() == notCancelled {
+		c.cancelled.Store(cancelCode(i, why))
 	}
 	c.sock.Interrupt()
 	c.leaveLoop()
 	c.run.large.changed.Broadcast()
 }
 
-// overdue is asked when request i is over a limit, and tells whether that is the server's doing: all that had come when it was asked
+// isOverdue is asked when request i is over a limit, and tells whether that is the server's doing: all that had come when it was asked
 // first has been read since. What lies unread is our slowness, not the server's.
-func (c *conn) overdue(i int32) bool {
+func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {
 		c.over, c.overCame = i, came
@@ -75,7 +75,7 @@ func (c *conn) overdue(i int32) bool {
 
 // watch is the watchdog: it looks at every connection in flight a few times per shortest limit and cuts those over a
 // limit, or all of them when the run is aborted. One sweep for all keeps timers off the receive path.
-func (r *Run) watch(stop <-chan struct{}, collector *host.Collector) {
+func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
 	tick := time.NewTicker(r.watchEvery())
 	defer tick.Stop()
 	for {
@@ -83,7 +83,7 @@ func (r *Run) watch(stop <-chan struct{}, collector *host.Collector) {
 		case <-stop:
 			return
 		case <-tick.C:
-			r.sweep(r.aborted())
+			r.cancelOverdue(r.aborted())
 			r.large.trim()
 			collector.RaiseLimit()
 		}
@@ -95,7 +95,7 @@ func (r *Run) watchEvery() time.Duration {
 	return max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20))
 }
 
-func (r *Run) sweep(all bool) {
+func (r *Run) cancelOverdue(all bool) {
 	now := r.clock.Now()
 	for _, p := range r.pools {
 		p.eachConn(func(c *conn) {
@@ -105,14 +105,14 @@ func (r *Run) sweep(all bool) {
 			i := c.request.Load()
 			switch {
 			case all:
-				c.cutNow(i, cutCancelled)
+				c.cancel(i, runAborted)
 			case now-c.startedNS.Load() > int64(r.cfg.Timeout):
-				if c.overdue(i) {
-					c.cutNow(i, cutTimeout)
+				if c.isOverdue(i) {
+					c.cancel(i, overTimeout)
 				}
 			case now-c.lastReadNS.Load() > int64(r.cfg.IdleTimeout):
-				if c.overdue(i) {
-					c.cutNow(i, cutIdle)
+				if c.isOverdue(i) {
+					c.cancel(i, overIdleTimeout)
 				}
 			default:
 				c.over = noRequest

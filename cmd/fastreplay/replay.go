@@ -366,7 +366,7 @@ func (r *replay) descriptorsNeeded() int {
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.builder.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, CutAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Senders: r.o.lanes, SenderCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, CancelAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Senders: r.o.lanes, SenderCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 		OnSenderDeath: func(why string) { r.say.line("%s: nothing more is sent; what is in flight may end (--grace)", why) },
 	}
