@@ -47,7 +47,7 @@ type conn struct {
 	sides     atomic.Int32  // sides of the request still at work
 	cancelled atomic.Int64  // what the watchdog decided: cancelCode(request, why); 0 = nothing
 	noFlush   atomic.Bool   // the reader's side has found that the rest of the image need not be written
-	receiver  atomic.Uint32 // byItself, byLoop or inLoop
+	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
 	fresh    bool  // dialled for this very request
 	wantedNS int64 // when that request wanted it
@@ -69,12 +69,12 @@ type conn struct {
 
 const noRequest = -1
 
-// The receiver of a connection: a loop, or a goroutine of its own. Whoever takes it from byLoop by compare-and-swap owns the
-// receiver's part of the connection; byItself is for good.
+// The receiver of a connection: a loop, or a goroutine of its own. Whoever takes it from byEpoll by compare-and-swap owns the
+// receiver's part of the connection; byGoroutine is for good.
 const (
-	byItself uint32 = iota // a goroutine
-	byLoop                 // a loop, once there is something to read
-	inLoop                 // a loop reads it now
+	byGoroutine uint32 = iota // a goroutine
+	byEpoll                   // a loop, once there is something to read
+	inEpoll                   // a loop reads it now
 )
 
 func newConn(r *Run, p *pool, s *wire.Socket) *conn {
@@ -175,16 +175,16 @@ func (c *conn) endSide() {
 	}
 }
 
-// readAlone starts a receiver of c's own; first, unless nil, is what it does first: false if that ends it.
-func (c *conn) readAlone(first func() bool) {
+// readInGoroutine starts a receiver of c's own; first, unless nil, is what it does first: false if that ends it.
+func (c *conn) readInGoroutine(first func() bool) {
 	c.run.receivers.Add(1)
 	go c.receive(first)
 }
 
-// leaveLoop takes the connection out of its loop, if it is in one and not being read this moment.
-func (c *conn) leaveLoop() {
-	if c.receiver.CompareAndSwap(byLoop, byItself) {
-		c.readAlone(nil)
+// leaveEpoll takes the connection out of its loop, if it is in one and not being read this moment.
+func (c *conn) leaveEpoll() {
+	if c.receiver.CompareAndSwap(byEpoll, byGoroutine) {
+		c.readInGoroutine(nil)
 	}
 }
 

@@ -68,23 +68,23 @@ type Sink interface {
 
 // Run is one replay. Make it with New, call Do once.
 type Run struct {
-	cfg        Config
-	work       *workload.Work
-	sink       Sink
-	clock      *sched.Monotonic
-	pacer      pacer
-	balance    *balance // nil where each request's place is settled
-	records    []record.Record
-	pools      []*pool
-	poolsOf    [][]*pool              // by target
-	table      []atomic.Pointer[conn] // connections of all peers, by place
-	workers    *workers
-	loops      loops
-	dialer     *dialer
-	process    *senderProcess // the lanes in a process of their own; nil = in this one
-	processErr error          // why they have none
-	died       string         // how the lanes' process ended before its time; "" = it did not. Read it after Do
-	receivers  sync.WaitGroup
+	cfg          Config
+	work         *workload.Work
+	sink         Sink
+	clock        *sched.Monotonic
+	pacer        pacer
+	balance      *balance // nil where each request's place is settled
+	records      []record.Record
+	pools        []*pool
+	poolsOf      [][]*pool              // by target
+	table        []atomic.Pointer[conn] // connections of all peers, by place
+	workers      *workers
+	epollReaders epollReaders
+	dialer       *dialer
+	process      *senderProcess // the lanes in a process of their own; nil = in this one
+	processErr   error          // why they have none
+	died         string         // how the lanes' process ended before its time; "" = it did not. Read it after Do
+	receivers    sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
 	expired atomic.Bool        // since Config.CancelAfter is over
@@ -380,7 +380,7 @@ func (r *Run) hangUp() {
 			}
 		})
 	}
-	r.loops.end()
+	r.epollReaders.end()
 	r.receivers.Wait()
 	r.large.trim()
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// BenchmarkLoop measures what a core can read: each operation is a round of events, one on each of 1,000 connections, each
+// BenchmarkEpollReader measures what a core can read: each operation is a round of events, one on each of 1,000 connections, each
 // to be read by itself. They lie in the kernel when the loop begins, for a core that reads all it can never sleeps. The
 // result counts CPU time, the kernel's included, so that neighbours matter less.
-func BenchmarkLoop(b *testing.B) {
+func BenchmarkEpollReader(b *testing.B) {
 	const streams = 1000
-	l, far := benchmarkLoop(b, streams)
+	l, far := benchmarkEpollReader(b, streams)
 	defer l.close()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -32,8 +32,8 @@ func BenchmarkLoop(b *testing.B) {
 	b.ReportMetric(float64(streams*b.N)/used.Seconds(), "events/cpu-s")
 }
 
-// benchmarkLoop returns a loop that no thread turns, with a request under way on each connection, and their far ends.
-func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
+// benchmarkEpollReader returns a loop that no thread turns, with a request under way on each connection, and their far ends.
+func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.Conn) {
 	w, s := equalWork(b, streams, openPlan)
 	accepted := make(chan net.Conn, streams)
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
@@ -41,11 +41,11 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 	r := newRun(b, oneThread, w, new(sink))
 	r.pools[0].dial.Stamps = wire.Stamps{Receive: wire.ProbeStamps(wire.Stamps{Receive: true}) == nil}
 	r.wall.Store(sched.NewWall(r.clock))
-	l, err := newLoop(r)
+	l, err := newEpollReader(r)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.loops.start.Do(func() { r.loops.all = []*loop{l} })
+	r.epollReaders.start.Do(func() { r.epollReaders.all = []*epollReader{l} })
 	for i := range int32(streams) {
 		c, err := r.pools[0].connect(context.Background())
 		if err != nil {
@@ -65,7 +65,7 @@ func benchmarkLoop(b testing.TB, streams int) (l *loop, far []net.Conn) {
 }
 
 // round sends text on every connection and returns what reading it took.
-func (l *loop) round(b *testing.B, far []net.Conn, text string) time.Duration {
+func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Duration {
 	b.StopTimer()
 	for _, f := range far {
 		if _, err := io.WriteString(f, text); err != nil {
@@ -74,7 +74,7 @@ func (l *loop) round(b *testing.B, far []net.Conn, text string) time.Duration {
 	}
 	b.StartTimer()
 	before := threadTime(b)
-	ready := make([]unix.EpollEvent, loopBatch)
+	ready := make([]unix.EpollEvent, epollBatch)
 	for got := 0; got < len(far)*len(text); {
 		for _, e := range ready[:l.wait(ready)] {
 			c := l.run.table[uint32(e.Fd)].Load()

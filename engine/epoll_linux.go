@@ -20,37 +20,37 @@ import (
 //
 // It never waits for a single connection: one that may need that (it has ended, was cut or is compressed) leaves the loop
 // for a goroutine of its own, for good.
-type loop struct {
+type epollReader struct {
 	run   *Run
 	epoll int
-	bell  int // an eventfd; rung, the loop ends
+	wake  int // an eventfd; rung, the loop ends
 	buf   []byte
 	lags  lags
 }
 
 const (
-	// mostLoops read what a machine's network brings: one that never sleeps takes 300,000 events/s (BenchmarkLoop).
-	mostLoops = 8
-	// coresPerLoop leave room for everything else.
-	coresPerLoop = 2
-	// loopBatch bounds what one epoll_wait(2) returns.
-	loopBatch = 128
+	// maxEpollReaders read what a machine's network brings: one that never sleeps takes 300,000 events/s (BenchmarkEpollReader).
+	maxEpollReaders = 8
+	// coresPerEpollReader leave room for everything else.
+	coresPerEpollReader = 2
+	// epollBatch bounds what one epoll_wait(2) returns.
+	epollBatch = 128
 	// watchedFor are the events of a connection. Edge-triggered: what a loop has read dry costs nothing.
 	watchedFor = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
-	// bellKey is no connection's: their generations count from 1.
-	bellKey = 0
+	// wakeKey is no connection's: their generations count from 1.
+	wakeKey = 0
 )
 
 // loops are those of a run. They start with the first connection.
-type loops struct {
+type epollReaders struct {
 	start sync.Once
 	err   error
-	all   []*loop
+	all   []*epollReader
 	ended sync.WaitGroup
 }
 
 // take gives a new connection to a loop. False: it needs a goroutine of its own.
-func (ls *loops) take(c *conn) (bool, error) {
+func (ls *epollReaders) add(c *conn) (bool, error) {
 	fd, ok := c.sock.EpollFD()
 	if !ok {
 		return false, nil
@@ -61,37 +61,37 @@ func (ls *loops) take(c *conn) (bool, error) {
 	}
 	l := ls.all[int(c.id)%len(ls.all)]
 	c.lags = &l.lags
-	c.receiver.Store(byLoop)
+	c.receiver.Store(byEpoll)
 	return true, l.watch(fd, watchedFor, c.key)
 }
 
-func (ls *loops) begin(r *Run) error {
-	for range max(1, min(runtime.NumCPU()/coresPerLoop, mostLoops)) {
-		l, err := newLoop(r)
+func (ls *epollReaders) begin(r *Run) error {
+	for range max(1, min(runtime.NumCPU()/coresPerEpollReader, maxEpollReaders)) {
+		l, err := newEpollReader(r)
 		if err != nil {
 			return err
 		}
 		ls.all = append(ls.all, l)
-		ls.ended.Go(l.turn)
+		ls.ended.Go(l.readUntilWoken)
 	}
 	return nil
 }
 
 // end stops the loops; their connections are closed.
-func (ls *loops) end() {
+func (ls *epollReaders) end() {
 	for _, l := range ls.all {
-		_, _ = unix.Write(l.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		_, _ = unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 	ls.ended.Wait()
 }
 
-func newLoop(r *Run) (l *loop, err error) {
-	l = &loop{run: r, buf: make([]byte, readBuffer)}
+func newEpollReader(r *Run) (l *epollReader, err error) {
+	l = &epollReader{run: r, buf: make([]byte, readBuffer)}
 	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	if l.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
-		err = l.watch(l.bell, unix.EPOLLIN, bellKey)
+	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
+		err = l.watch(l.wake, unix.EPOLLIN, wakeKey)
 	}
 	if err != nil {
 		_ = unix.Close(l.epoll)
@@ -101,20 +101,20 @@ func newLoop(r *Run) (l *loop, err error) {
 }
 
 // watch adds a descriptor; its events bear the key.
-func (l *loop) watch(fd int, events uint32, key uint64) error {
+func (l *epollReader) watch(fd int, events uint32, key uint64) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &e)
 }
 
 // turn reads until the bell rings. Its goroutine ends with the thread still locked, so that Go drops the thread.
-func (l *loop) turn() {
+func (l *epollReader) readUntilWoken() {
 	sched.PlaceReader(l.run.cfg.Realtime)
 	defer l.close()
-	events := make([]unix.EpollEvent, loopBatch)
+	events := make([]unix.EpollEvent, epollBatch)
 	for {
 		for _, e := range events[:l.wait(events)] {
 			key := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
-			if key == bellKey {
+			if key == wakeKey {
 				return
 			}
 			// A connection that is over may have events left; its place may be another one's.
@@ -126,7 +126,7 @@ func (l *loop) turn() {
 }
 
 // wait returns the number of events, 0 after a signal.
-func (l *loop) wait(events []unix.EpollEvent) int {
+func (l *epollReader) wait(events []unix.EpollEvent) int {
 	n, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
 		^uintptr(0), 0, 0)
 	switch errno {
@@ -138,14 +138,14 @@ func (l *loop) wait(events []unix.EpollEvent) int {
 	panic("BUG: epoll_pwait: " + errno.Error())
 }
 
-func (l *loop) close() {
+func (l *epollReader) close() {
 	l.run.lags.take(&l.lags)
 	_ = unix.Close(l.epoll)
-	_ = unix.Close(l.bell)
+	_ = unix.Close(l.wake)
 }
 
 // ready is told what has happened to a connection.
-func (l *loop) ready(c *conn, events uint32) {
+func (l *epollReader) ready(c *conn, events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP
 	if events&(unix.EPOLLOUT|over) != 0 {
 		c.sock.WakeWriter()
@@ -153,19 +153,19 @@ func (l *loop) ready(c *conn, events uint32) {
 	if events&(unix.EPOLLIN|over) == 0 {
 		return // stamps of sent data, or room
 	}
-	if !c.receiver.CompareAndSwap(byLoop, inLoop) {
+	if !c.receiver.CompareAndSwap(byEpoll, inEpoll) {
 		c.sock.WakeReader()
 		return
 	}
 	if l.read(c, events&over != 0) {
-		c.receiver.Store(byLoop)
+		c.receiver.Store(byEpoll)
 	} else {
-		c.receiver.Store(byItself)
+		c.receiver.Store(byGoroutine)
 	}
 }
 
 // read takes what has come on c, to the end of the stream if that has come. False: c has left the loop.
-func (l *loop) read(c *conn, toEnd bool) (stays bool) {
+func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 	for {
 		n, err := c.sock.ReadNow(l.buf)
 		if err == syscall.EAGAIN {
@@ -182,13 +182,13 @@ func (l *loop) read(c *conn, toEnd bool) (stays bool) {
 			return false
 		}
 		if ended && c.endMayWait() {
-			c.readAlone(c.answered)
+			c.readInGoroutine(c.answered)
 			return false
 		}
 		if ended {
 			c.answered()
 		} else if c.reply.lent && l.run.large.short() {
-			c.readAlone(nil) // it may have to wait
+			c.readInGoroutine(nil) // it may have to wait
 			return false
 		}
 		if n < len(l.buf) && !toEnd { // the kernel has no more, and will say when it has
@@ -200,10 +200,10 @@ func (l *loop) read(c *conn, toEnd bool) (stays bool) {
 // leave goes on with what has been read in a goroutine of c's own.
 func (c *conn) leave(b []byte, atNS int64, err error) {
 	b = bytes.Clone(b)
-	c.readAlone(func() bool { return c.step(b, atNS, err) })
+	c.readInGoroutine(func() bool { return c.step(b, atNS, err) })
 }
 
 func (c *conn) leaveCompressed(src *inflateSource) {
 	src.body, src.pending = bytes.Clone(src.body), bytes.Clone(src.pending)
-	c.readAlone(func() bool { return !c.inflate(src) || c.answered() })
+	c.readInGoroutine(func() bool { return !c.inflate(src) || c.answered() })
 }

@@ -26,13 +26,13 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
 
-// TestConnectionLeavesItsLoopForACompressedReply: such a reply is read by waiting, which must hold up no other connection,
+// TestConnectionLeavesItsEpollReaderForACompressedResponse: such a reply is read by waiting, which must hold up no other connection,
 // and the connection goes on to be of use.
-func TestConnectionLeavesItsLoopForACompressedReply(t *testing.T) {
-	eachSender(t, connectionLeavesItsLoopForACompressedReply)
+func TestConnectionLeavesItsEpollReaderForACompressedResponse(t *testing.T) {
+	eachSender(t, connectionLeavesItsEpollReaderForACompressedResponse)
 }
 
-func connectionLeavesItsLoopForACompressedReply(t *testing.T, lane senderKind) {
+func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, lane senderKind) {
 	const n = 200
 	w, s := equalWork(t, n, openPlan)
 	pieces := compressedAnswer(t, events(16, finish, usage(64, 16, 0), done))
@@ -79,10 +79,10 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 	t.Cleanup(func() {
 		_ = far.Close()
 		near.sock.Close()
-		r.loops.end()
+		r.epollReaders.end()
 		r.receivers.Wait()
 	})
-	if got := near.receiver.Load(); got != byLoop {
+	if got := near.receiver.Load(); got != byEpoll {
 		t.Fatalf("the connection is read by %d, want a loop", got)
 	}
 	return near, far
@@ -108,7 +108,7 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 // TestTimeoutIsNotOfBytesThatLieHere: an answer that has come in time and waits in the kernel for us is no timeout, however late we
 // read it; silence is one.
 func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
-	l, far := benchmarkLoop(t, 2)
+	l, far := benchmarkEpollReader(t, 2)
 	defer l.close()
 	r := l.run
 	r.cfg.Timeout, r.cfg.IdleTimeout = 1, 1

@@ -3,7 +3,7 @@
 package engine
 
 // loops is the portable twin: there are none, and each connection is read by a goroutine of its own.
-type loops struct{}
+type epollReaders struct{}
 
-func (*loops) take(*conn) (bool, error) { return false, nil }
-func (*loops) end()                     {}
+func (*epollReaders) add(*conn) (bool, error) { return false, nil }
+func (*epollReaders) end()                    {}

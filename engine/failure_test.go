@@ -277,7 +277,7 @@ func TestUnread(t *testing.T) {
 			t.Errorf("read %v: unread() = %v", read, got)
 		}
 		c.end()
-		r.loops.end()
+		r.epollReaders.end()
 		r.receivers.Wait()
 	}
 }

@@ -115,13 +115,13 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 		}
 	}
 	p.table[id].Store(c)
-	inLoop, err := p.run.loops.take(c)
+	inLoop, err := p.run.epollReaders.add(c)
 	if err != nil {
 		c.end()
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 	}
 	if !inLoop {
-		c.readAlone(nil)
+		c.readInGoroutine(nil)
 	}
 	return c, nil
 }

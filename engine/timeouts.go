@@ -58,7 +58,7 @@ func (c *conn) cancel(i int32, why cancelReason) {
 		c.cancelled.Store(cancelCode(i, why))
 	}
 	c.sock.Interrupt()
-	c.leaveLoop()
+	c.leaveEpoll()
 	c.run.large.changed.Broadcast()
 }
 
