@@ -25,7 +25,7 @@ type largeBuffers struct {
 	mapped  map[*byte]bool          // lent and free; where the kernel gives none, Go's heap does
 	bytes   int64                   // of them …
 	most    int64                   // … ever
-	turn    *reply                  // goes on though too much is lent
+	turn    *response               // goes on though too much is lent
 }
 
 // grow moves b into a buffer with room for n more bytes.
@@ -74,7 +74,7 @@ func (l *largeBuffers) put(b []byte) {
 func (l *largeBuffers) short() bool { return l.lent.Load() > l.limit }
 
 // wait is called by a reply that has large buffers, before it reads on. It returns if there is enough, at p's turn, or when p is cut.
-func (l *largeBuffers) wait(p *reply, cut func() bool) {
+func (l *largeBuffers) wait(p *response, cut func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.short() && l.turn != p && l.turn != nil && !cut() {
@@ -86,7 +86,7 @@ func (l *largeBuffers) wait(p *reply, cut func() bool) {
 }
 
 // end is called by a reply that has given back its buffers.
-func (l *largeBuffers) end(p *reply) {
+func (l *largeBuffers) end(p *response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.turn == p {

@@ -24,7 +24,7 @@ func largeEvent(size int) string {
 func TestLargeAnswersShareABudget(t *testing.T) {
 	const requests, inFlight, size, budget = 64, 32, 3 << 20, 16 << 20 // each takes 4 MiB twice: without a bound, 256 MiB
 	for name, answer := range map[string]string{
-		"events": largeEvent(size), "a body": response(200, "", `{"choices":[{"index":0,"text":"a","finish_reason":"length","logprobs":"`+strings.Repeat("x", size)+`"}]}`),
+		"events": largeEvent(size), "a body": responseText(200, "", `{"choices":[{"index":0,"text":"a","finish_reason":"length","logprobs":"`+strings.Repeat("x", size)+`"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, requests, atOnce(inFlight))
@@ -50,7 +50,7 @@ func TestLargeAnswersShareABudget(t *testing.T) {
 func TestErrorBodiesAreNotKept(t *testing.T) {
 	const requests, inFlight, size = 32, 8, 4 << 20
 	w, s := equalWork(t, requests, atOnce(inFlight))
-	answer := response(500, "", "out of order"+strings.Repeat(" ", size))
+	answer := responseText(500, "", "out of order"+strings.Repeat(" ", size))
 	whole(s, []byte(answer))
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
@@ -99,11 +99,11 @@ func TestLargeBuffersAreLetGo(t *testing.T) {
 	}
 }
 
-// TestRepliesWaitForEachOther: of those that hold too much one goes on at a time, and one that is cut goes at once.
-func TestRepliesWaitForEachOther(t *testing.T) {
+// TestResponsesWaitForEachOther: of those that hold too much one goes on at a time, and one that is cut goes at once.
+func TestResponsesWaitForEachOther(t *testing.T) {
 	l := largeBuffers{limit: 1, mapped: map[*byte]bool{}}
 	l.changed.L = &l.mu
-	var p [3]reply
+	var p [3]response
 	held := [3][]byte{l.get(100 << 10), l.get(100 << 10), l.get(100 << 10)}
 	never := func() bool { return false }
 	l.wait(&p[0], never)

@@ -33,7 +33,7 @@ type chunkLines struct {
 	lines []byte
 }
 
-func (c *chunkLines) add(p *reply, nowNS int64, data []byte) {
+func (c *chunkLines) add(p *response, nowNS int64, data []byte) {
 	if c.log == nil {
 		return
 	}

@@ -19,7 +19,7 @@ func TestSentIn(t *testing.T) {
 
 func TestChunkLogHasALineForEachTokenChunk(t *testing.T) {
 	var file strings.Builder
-	p, rec := newReply(t, true)
+	p, rec := newResponse(t, true)
 	rec.Row = 7
 	p.chunks.log = NewChunkLog(&file)
 	p.readNS = 150
@@ -39,7 +39,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestChunkLogKeepsItsFirstError(t *testing.T) {
-	p, _ := newReply(t, true)
+	p, _ := newResponse(t, true)
 	p.chunks.log = NewChunkLog(full{})
 	p.chunks.add(p, 1, nil)
 	p.chunks.flush()

@@ -33,14 +33,14 @@ const readBuffer = 16 << 10
 // conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
 // sides, the writer (lane, late worker or flush) and the reader (the receiver).
 type conn struct {
-	id      uint32 // place in the peer's table
-	key     uint64 // names it to the lane's process and to its loop
-	linkSeq int64  // how many messages the lane's process has to have taken before it knows it
-	pool    *pool
-	run     *Run
-	sock    *wire.Socket
-	reply   reply
-	buf     []byte // of a receiver that is a goroutine; made with its first read
+	id       uint32 // place in the peer's table
+	key      uint64 // names it to the lane's process and to its loop
+	linkSeq  int64  // how many messages the lane's process has to have taken before it knows it
+	pool     *pool
+	run      *Run
+	sock     *wire.Socket
+	response response
+	buf      []byte // of a receiver that is a goroutine; made with its first read
 
 	state     atomic.Uint32
 	request   atomic.Int32  // the request it carries, or carried last
@@ -80,11 +80,11 @@ const (
 func newConn(r *Run, p *pool, s *wire.Socket) *conn {
 	c := &conn{pool: p, run: r, sock: s, finished: noRequest, over: noRequest, madeNS: r.clock.Now()}
 	c.request.Store(noRequest)
-	c.reply.backend, c.reply.stream, c.reply.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
-	c.reply.marks = r.cfg.Backend.Traits().Marks
-	c.reply.chunks.log, c.reply.names = r.cfg.Chunks, &r.instances
-	c.reply.head.Keep(slices.Concat(r.cfg.InstanceHeaders, gatewayHeaders(), []string{r.cfg.Backend.Traits().CountHeader})...)
-	c.reply.large, c.reply.events.Memory = &r.large, &c.reply
+	c.response.backend, c.response.stream, c.response.secrets = r.cfg.Backend, r.cfg.Stream, r.cfg.Secrets
+	c.response.marks = r.cfg.Backend.Traits().Marks
+	c.response.chunks.log, c.response.names = r.cfg.Chunks, &r.instances
+	c.response.head.Keep(slices.Concat(r.cfg.InstanceHeaders, gatewayHeaders(), []string{r.cfg.Backend.Traits().CountHeader})...)
+	c.response.large, c.response.events.Memory = &r.large, &c.response
 	c.flushRest = c.flush
 	return c
 }
@@ -213,15 +213,15 @@ func (c *conn) endMayWait() bool {
 
 // staysOpen tells whether the reader's side finds the connection of use for another request.
 func (c *conn) staysOpen() bool {
-	return c.reply.reusable && c.cancelReason() == notCancelled && c.run.needsConnections()
+	return c.response.reusable && c.cancelReason() == notCancelled && c.run.needsConnections()
 }
 
 // answered ends the reader's side of a request whose reply has ended. False: the connection is over.
 func (c *conn) answered() bool {
 	c.finished = c.request.Load()
 	c.settleSlot(c.finished)
-	c.reply.letGo()
-	reusable := c.reply.reusable
+	c.response.freeBuffers()
+	reusable := c.response.reusable
 	if !reusable {
 		c.endFlush()
 	}
@@ -235,8 +235,8 @@ func (c *conn) read() ([]byte, int64, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, readBuffer)
 	}
-	if c.reply.lent {
-		c.run.large.wait(&c.reply, func() bool { return c.cancelReason() != notCancelled })
+	if c.response.lent {
+		c.run.large.wait(&c.response, func() bool { return c.cancelReason() != notCancelled })
 	}
 	for {
 		n, err := c.sock.Read(c.buf)
@@ -256,7 +256,7 @@ func (c *conn) noteRead(n int) (atNS int64) {
 	at, now := c.instants(n)
 	c.lastReadNS.Store(now)
 	if n > 0 {
-		c.reply.readNS = now
+		c.response.readNS = now
 	}
 	return at
 }
@@ -337,26 +337,26 @@ func (c *conn) onRead(b []byte, atNS int64, err error) bool {
 
 // feed hands bytes to the reply of the current request.
 func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource) {
-	c.beginReply()
-	return c.reply.feed(b, atNS)
+	c.beginResponse()
+	return c.response.feed(b, atNS)
 }
 
-func (c *conn) beginReply() {
-	if rec := &c.run.records[c.request.Load()]; c.reply.rec != rec {
-		c.reply.begin(rec)
-		c.reply.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
+func (c *conn) beginResponse() {
+	if rec := &c.run.records[c.request.Load()]; c.response.rec != rec {
+		c.response.begin(rec)
+		c.response.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
 	}
 }
 
 // inflate reads the rest of a compressed reply and reports whether it has ended.
 func (c *conn) inflate(src *inflateSource) bool {
-	at, err := c.reply.readInflated(src, c.read)
-	return err == nil || errors.Is(err, errReplyEnded) || c.readFailed(err, at)
+	at, err := c.response.readInflated(src, c.read)
+	return err == nil || errors.Is(err, errResponseEnded) || c.readFailed(err, at)
 }
 
 // readFailed ends the reply of a connection that failed, ended or was cut. False: it was nothing after all.
 func (c *conn) readFailed(err error, atNS int64) bool {
-	c.beginReply()
+	c.beginResponse()
 	why := c.cancelReason()
 	if why == notCancelled && errors.Is(err, os.ErrDeadlineExceeded) {
 		c.sock.Resume() // the deadline was an earlier request's, whose end came at the same moment
@@ -364,9 +364,9 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 	}
 	c.readErr = err
 	if why != notCancelled {
-		c.reply.fail(why.outcome(), why.text(c.run))
+		c.response.fail(why.outcome(), why.text(c.run))
 	} else {
-		c.reply.broken(err, atNS)
+		c.response.broken(err, atNS)
 	}
 	return true
 }
@@ -405,7 +405,7 @@ func (r Resend) Validate(apiName string, t api.Traits) error {
 // mayResend tells whether the request, which has ended, is to be sent again.
 func (c *conn) mayResend() bool {
 	how := c.run.cfg.Resend
-	if how == ResendNever || c.reply.bytesIn > 0 || c.cancelReason() != notCancelled {
+	if how == ResendNever || c.response.bytesIn > 0 || c.cancelReason() != notCancelled {
 		return false
 	}
 	return c.unread() || how == ResendSafe && c.brokenOff()
@@ -413,7 +413,7 @@ func (c *conn) mayResend() bool {
 
 // brokenOff tells whether the server reset a connection on which it had answered before, and has answered nothing now.
 func (c *conn) brokenOff() bool {
-	return !c.fresh && c.reply.bytesIn == 0 && c.run.records[c.request.Load()].Outcome == record.Reset
+	return !c.fresh && c.response.bytesIn == 0 && c.run.records[c.request.Load()].Outcome == record.Reset
 }
 
 // unread tells whether the server provably did not read the request: the kernel took no byte of it, or the connection ended in
@@ -438,5 +438,5 @@ func (c *conn) unread() bool {
 // countBytes completes the record with what went over the connection.
 func (c *conn) countBytes(rec *record.Record) {
 	rec.BytesSent = c.sock.BytesOut() - c.outBase
-	rec.BytesReceived = c.reply.bytesIn
+	rec.BytesReceived = c.response.bytesIn
 }

@@ -49,7 +49,7 @@ type Config struct {
 	Descriptors     int              // how many sockets the process may open
 	Secrets         *redact.Redactor // of what servers say
 	Stamps          wire.Stamps      // as ProbeStamps has found to work
-	InstanceHeaders []string         // response headers that may name who answered, the first that comes does
+	InstanceHeaders []string         // responseText headers that may name who answered, the first that comes does
 	InstanceField   []string         // path in an answer's JSON of the field that names who answered; nil = where it is known to be
 	History         *history.History // puts answers into later turns; nil: all is sent as recorded
 	Chunks          *ChunkLog        // where each token chunk's instants go; nil: nowhere
@@ -288,11 +288,11 @@ func (r *Run) complete(c *conn) {
 		rec.Error += "; it had answered before on this connection: --resend safe sends such a request again"
 	}
 	c.stampSent(rec)
-	c.reply.chunks.flush()
-	if rec.Outcome == record.OK && len(c.reply.gaps) > 0 {
-		r.sink.Gaps(c.pool.target, c.reply.gaps)
+	c.response.chunks.flush()
+	if rec.Outcome == record.OK && len(c.response.gaps) > 0 {
+		r.sink.Gaps(c.pool.target, c.response.gaps)
 	}
-	r.cfg.History.Answered(i, rec, &c.reply.answer)
+	r.cfg.History.Answered(i, rec, &c.response.answer)
 	c.release()
 	r.finish(i)
 }

@@ -78,9 +78,9 @@ func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Dura
 	for got := 0; got < len(far)*len(text); {
 		for _, e := range ready[:l.wait(ready)] {
 			c := l.run.table[uint32(e.Fd)].Load()
-			had := c.reply.bytesIn
+			had := c.response.bytesIn
 			l.ready(c, e.Events)
-			got += int(c.reply.bytesIn - had)
+			got += int(c.response.bytesIn - had)
 		}
 	}
 	return threadTime(b) - before

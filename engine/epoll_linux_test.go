@@ -22,7 +22,7 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	all := []byte(response(200, "Content-Encoding: gzip\r\n", z.String()))
+	all := []byte(responseText(200, "Content-Encoding: gzip\r\n", z.String()))
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
 

@@ -81,7 +81,7 @@ func TestServersErrorOutlivesItsConnection(t *testing.T) {
 				for framing, raw := range framings(event + blank) {
 					for _, end := range ends {
 						for _, size := range []int{1, 7, 1 << 20} {
-							p, rec := newReply(t, true)
+							p, rec := newResponse(t, true)
 							p.backend, p.marks = backend, backend.Traits().Marks
 							play(p, slices.Collect(slices.Chunk([]byte(raw), size)), end)
 							if rec.Outcome != record.StreamError || rec.Error != "out of blocks" {
@@ -108,7 +108,7 @@ func TestServersStatusOutlivesItsConnection(t *testing.T) {
 					if status != 200 {
 						want = record.HTTPError
 					}
-					p, rec := newReply(t, stream)
+					p, rec := newResponse(t, stream)
 					play(p, [][]byte{[]byte(raw)}, end)
 					if rec.Outcome != want || rec.Error != "out of blocks" || rec.Status != int64(status) {
 						t.Errorf("%d, %s, stream %v, then %v: %v %q; want %v with the server's message", status, framing, stream, end, rec.Outcome, rec.Error, want)
@@ -117,7 +117,7 @@ func TestServersStatusOutlivesItsConnection(t *testing.T) {
 			}
 		}
 	}
-	p, rec := newReply(t, true)
+	p, rec := newResponse(t, true)
 	play(p, [][]byte{[]byte("HTTP/1.1 503 X\r\nContent-Length: 99\r\n\r\nbusy, come ag")}, io.EOF)
 	if rec.Outcome != record.HTTPError || rec.Error != "busy, come ag" {
 		t.Errorf("half a message: %v %q, want http_error with it", rec.Outcome, rec.Error)
@@ -131,7 +131,7 @@ func TestConnectionThatEndsWithoutTLSsGoodbye(t *testing.T) {
 		"HTTP/1.1 20":                   record.Truncated,
 		chunked(events(3, finish))[:99]: record.Truncated,
 	} {
-		p, rec := newReply(t, true)
+		p, rec := newResponse(t, true)
 		play(p, [][]byte{[]byte(raw)}[:min(1, len(raw))], io.ErrUnexpectedEOF)
 		if rec.Outcome != want {
 			t.Errorf("after %q: %v %q, want %v", raw, rec.Outcome, rec.Error, want)
@@ -286,7 +286,7 @@ func TestUnread(t *testing.T) {
 func TestEmptyAnswerIsSaidToBeEmpty(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		for raw, end := range map[string]error{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": nil, "HTTP/1.1 200 OK\r\n\r\n": io.EOF} {
-			p, rec := newReply(t, stream)
+			p, rec := newResponse(t, stream)
 			play(p, [][]byte{[]byte(raw)}, end)
 			if rec.Outcome != record.BadResponse || rec.Error != "the response has no body" {
 				t.Errorf("stream %v, %q: %v %q", stream, raw, rec.Outcome, rec.Error)

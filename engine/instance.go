@@ -9,7 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
-// InstanceHeaders are the response headers by which gateways and servers are known to name the instance that answered:
+// InstanceHeaders are the responseText headers by which gateways and servers are known to name the instance that answered:
 // AIBrix's gateway, llm-d's simulator, gateways that show the endpoint which the Gateway API's inference extension has chosen, and
 // LiteLLM's proxy, by the server's address or else by the deployment's id.
 func InstanceHeaders() []string {
@@ -78,17 +78,17 @@ func (n *instanceNames) intern(name []byte) string {
 	return known
 }
 
-// gatewayHeaders are the response headers by which gateways tell times, all in ms and of a stream until its head.
-//   - LiteLLM's proxy: from when it had the request to the head of the server's response; and what of that it took itself
+// gatewayHeaders are the responseText headers by which gateways tell times, all in ms and of a stream until its head.
+//   - LiteLLM's proxy: from when it had the request to the head of the server's responseText; and what of that it took itself
 //     (litellm_core_utils/llm_response_utils/response_metadata.py, 1.106).
-//   - Envoy: from when it had the whole request to the head of the upstream's response
+//   - Envoy: from when it had the whole request to the head of the upstream's responseText
 //     (source/common/router/router.cc, Filter::onUpstreamHeaders).
 func gatewayHeaders() []string {
 	return []string{"x-litellm-response-duration-ms", "x-litellm-overhead-duration-ms", "x-envoy-upstream-service-time"}
 }
 
 // gatewayShare notes what a gateway says of its own time and of the server's. Of two gateways, the one next to the server counts.
-func (p *reply) gatewayShare() {
+func (p *response) gatewayShare() {
 	at := p.names.headers
 	all, own := msToNS(p.head.Kept(at)), msToNS(p.head.Kept(at+1))
 	p.rec.GatewayNS, p.rec.UpstreamNS = own, msToNS(p.head.Kept(at+2))

@@ -53,7 +53,7 @@ func TestGatewayShare(t *testing.T) {
 		{"x-envoy-upstream-service-time: 99999999999999999999999\r\n", none, none, "", "too long"},
 		{"x-envoy-upstream-service-time: 1.2.3\r\n", none, none, "", "two points"},
 	} {
-		p, rec := newReply(t, true)
+		p, rec := newResponse(t, true)
 		p.names.headers = len(names)
 		p.head.Keep(append(names, gatewayHeaders()...)...)
 		head := []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + c.headers + "\r\n")

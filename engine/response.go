@@ -23,9 +23,9 @@ import (
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
 const maxWholeBody = 64 << 20
 
-// reply turns the bytes of one response into a record. It belongs to one receiver, which hands in what it read together
+// reply turns the bytes of one responseText into a record. It belongs to one receiver, which hands in what it read together
 // with the instant after the read; everything found in one read shares that instant.
-type reply struct {
+type response struct {
 	backend api.Backend
 	stream  bool             // a stream was asked for
 	secrets *redact.Redactor // of what the server says
@@ -64,8 +64,8 @@ const (
 	wholeBody
 )
 
-// begin makes the reply ready for the response to rec's request.
-func (p *reply) begin(rec *record.Record) {
+// begin makes the reply ready for the responseText to rec's request.
+func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
 	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], sse.Reuse(p.events.Memory, p.whole)
@@ -75,9 +75,9 @@ func (p *reply) begin(rec *record.Record) {
 	p.answer.Reset()
 }
 
-// feed takes what one read returned. ended means the record's outcome is set and the response is over. A body that turns
+// feed takes what one read returned. ended means the record's outcome is set and the responseText is over. A body that turns
 // out to be compressed is handed back: its first piece and what follows it in b, for readInflated.
-func (p *reply) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
+func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
 	p.bytesIn += int64(len(b))
 	for {
 		headWasDone := p.head.HeadDone()
@@ -110,7 +110,7 @@ func (p *reply) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSour
 }
 
 // onBody takes decompressed body bytes.
-func (p *reply) onBody(body []byte, nowNS int64) error {
+func (p *response) onBody(body []byte, nowNS int64) error {
 	if p.form == undecided {
 		body = p.decideForm(body)
 	}
@@ -130,16 +130,16 @@ func (p *reply) onBody(body []byte, nowNS int64) error {
 }
 
 // Grow implements sse.Memory.
-func (p *reply) Grow(b []byte, n int) []byte {
+func (p *response) Grow(b []byte, n int) []byte {
 	p.lent = true
 	return p.large.grow(b, n)
 }
 
 // Free implements sse.Memory.
-func (p *reply) Free(b []byte) { p.large.put(b) }
+func (p *response) Free(b []byte) { p.large.put(b) }
 
-// letGo gives back what is large, when the reply has ended.
-func (p *reply) letGo() {
+// freeBuffers gives back what is large, when the reply has ended.
+func (p *response) freeBuffers() {
 	if !p.lent {
 		return
 	}
@@ -151,7 +151,7 @@ func (p *reply) letGo() {
 
 // decideForm trusts the status and the request first and the Content-Type second: some servers stream as text/plain, and
 // some answer a stream request with one JSON object. It returns body without leading white space.
-func (p *reply) decideForm(body []byte) []byte {
+func (p *response) decideForm(body []byte) []byte {
 	if p.head.Status != 200 || !p.stream {
 		p.form = wholeBody
 		return body
@@ -167,7 +167,7 @@ func (p *reply) decideForm(body []byte) []byte {
 	return body
 }
 
-func (p *reply) onEvents(body []byte, nowNS int64) error {
+func (p *response) onEvents(body []byte, nowNS int64) error {
 	for len(body) > 0 {
 		data, n, ok, err := p.events.Next(body)
 		if err != nil {
@@ -183,7 +183,7 @@ func (p *reply) onEvents(body []byte, nowNS int64) error {
 	return nil
 }
 
-func (p *reply) onEvent(data []byte, nowNS int64) error {
+func (p *response) onEvent(data []byte, nowNS int64) error {
 	d := &p.delta
 	if err := p.backend.ParseEvent(data, d); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (p *reply) onEvent(data []byte, nowNS int64) error {
 type choiceSpan struct{ first, last int64 }
 
 // onToken counts a token chunk, of the choices that have a bit each; 0 is the first.
-func (p *reply) onToken(text bool, choices uint64, nowNS int64) {
+func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
 		rec.FirstTokenNS = nowNS
@@ -234,7 +234,7 @@ func (p *reply) onToken(text bool, choices uint64, nowNS int64) {
 }
 
 // onDelta takes what an event or a whole body says besides its tokens.
-func (p *reply) onDelta(d *api.Delta) {
+func (p *response) onDelta(d *api.Delta) {
 	rec := p.rec
 	if d.Finish != "" {
 		rec.FinishReason, p.finished = p.secrets.Label(d.Finish), true
@@ -259,7 +259,7 @@ func (p *reply) onDelta(d *api.Delta) {
 }
 
 // countedInHead takes the length of the prompt from the header in which some APIs tell it with a whole answer.
-func (p *reply) countedInHead() {
+func (p *response) countedInHead() {
 	told := p.head.Kept(p.names.headers + len(gatewayHeaders()))
 	if len(told) == 0 || p.rec.PromptTokens != record.None {
 		return
@@ -275,8 +275,8 @@ func keepCount(into *int64, count int) {
 	}
 }
 
-// end sets the outcome of a response that is complete as HTTP.
-func (p *reply) end(nowNS int64) bool {
+// end sets the outcome of a responseText that is complete as HTTP.
+func (p *response) end(nowNS int64) bool {
 	rec := p.rec
 	rec.DoneNS = nowNS
 	if p.form == eventStream {
@@ -292,7 +292,7 @@ func (p *reply) end(nowNS int64) bool {
 	return true
 }
 
-func (p *reply) endStream() {
+func (p *response) endStream() {
 	rec := p.rec
 	// llama.cpp's chat sends no chunk at all of an answer that is half a character.
 	unseen := p.usageTokens - rec.Chunks
@@ -313,7 +313,7 @@ func (p *reply) endStream() {
 }
 
 // endWhole reads a body that came in one piece. It has no first token; its last is there when the body is.
-func (p *reply) endWhole(nowNS int64) {
+func (p *response) endWhole(nowNS int64) {
 	rec := p.rec
 	err := p.backend.ParseBody(p.whole, &p.delta)
 	if rec.Status != 200 {
@@ -343,7 +343,7 @@ func (p *reply) endWhole(nowNS int64) {
 }
 
 // serverFailed sets the outcome of an answer that says itself that it is none, and reports whether it is one.
-func (p *reply) serverFailed() bool {
+func (p *response) serverFailed() bool {
 	rec := p.rec
 	switch {
 	case p.streamError:
@@ -359,8 +359,8 @@ func (p *reply) serverFailed() bool {
 // givenUp tells a finish reason by which a server says that it did not finish (vLLM's abort, when it is shut down).
 func givenUp(reason string) bool { return reason == "abort" || reason == "error" }
 
-// serverMessage is what an error response says, whatever its form.
-func (p *reply) serverMessage(parseErr error) string {
+// serverMessage is what an error responseText says, whatever its form.
+func (p *response) serverMessage(parseErr error) string {
 	text := p.secrets.Line(string(p.whole[:min(len(p.whole), redact.MaxErrorRead)]))
 	if parseErr == nil && len(p.delta.Error) > 0 {
 		text = p.secrets.FromJSON(p.delta.Error)
@@ -372,7 +372,7 @@ func (p *reply) serverMessage(parseErr error) string {
 }
 
 // countChoices notes how many choices a stream had, and how long they took together, where there are several.
-func (p *reply) countChoices() {
+func (p *response) countChoices() {
 	n, took := int64(0), int64(0)
 	for _, c := range p.spans {
 		if c.first != record.None {
@@ -386,7 +386,7 @@ func (p *reply) countChoices() {
 }
 
 // countTokens takes the server's count, or else the chunks, marked so.
-func (p *reply) countTokens() {
+func (p *response) countTokens() {
 	switch {
 	case p.usageTokens != record.None:
 		p.rec.CompletionTokens, p.rec.TokensFrom = p.usageTokens, record.TokensFromUsage
@@ -396,7 +396,7 @@ func (p *reply) countTokens() {
 }
 
 // broken ends the reply of a connection that failed or was closed with err.
-func (p *reply) broken(err error, nowNS int64) {
+func (p *response) broken(err error, nowNS int64) {
 	if closed := errors.Is(err, io.EOF); closed || errors.Is(err, io.ErrUnexpectedEOF) { // the latter of TLS
 		if cause := p.head.EOF(); cause != nil {
 			err = cause
@@ -424,18 +424,18 @@ func (p *reply) broken(err error, nowNS int64) {
 
 // fail ends the reply with an outcome of our own finding, unless the server has said itself that it failed. The connection is
 // not used again.
-func (p *reply) fail(o record.Outcome, why string) bool {
+func (p *response) fail(o record.Outcome, why string) bool {
 	p.reusable = false
 	p.countTokens()
-	if !p.saidFailure() {
+	if !p.reportedFailure() {
 		p.rec.Outcome, p.rec.Error = o, p.secrets.Line(why)
 	}
 	return true
 }
 
-// saidFailure sets the outcome of a broken response whose server has already told an error, by its status or in what came of the
+// reportedFailure sets the outcome of a broken responseText whose server has already told an error, by its status or in what came of the
 // body, and reports whether it has.
-func (p *reply) saidFailure() bool {
+func (p *response) reportedFailure() bool {
 	switch {
 	case !p.head.HeadDone():
 		return false
@@ -455,10 +455,10 @@ func (p *reply) saidFailure() bool {
 // reader is where a receiver's bytes come from: one read and the instant after it.
 type reader func() (b []byte, nowNS int64, err error)
 
-// readInflated reads the rest of a compressed response and ends the reply. It returns the instant of the last read; the
-// error is the connection's, or errReplyEnded. Compressed responses are rare (nobody asks for them), so this path may
+// readInflated reads the rest of a compressed responseText and ends the reply. It returns the instant of the last read; the
+// error is the connection's, or errResponseEnded. Compressed responses are rare (nobody asks for them), so this path may
 // allocate.
-func (p *reply) readInflated(src *inflateSource, next reader) (nowNS int64, err error) {
+func (p *response) readInflated(src *inflateSource, next reader) (nowNS int64, err error) {
 	src.next = next
 	if err = p.inflate(src); err != nil {
 		return src.nowNS, err
@@ -474,7 +474,7 @@ func (p *reply) readInflated(src *inflateSource, next reader) (nowNS int64, err 
 }
 
 // inflate feeds decompressed bytes to the reply. The error is the connection's; the reply's own failures end it.
-func (p *reply) inflate(src *inflateSource) error {
+func (p *response) inflate(src *inflateSource) error {
 	z, err := gzip.NewReader(src)
 	buf := make([]byte, 32<<10)
 	for err == nil {
@@ -496,17 +496,17 @@ func (p *reply) inflate(src *inflateSource) error {
 	}
 }
 
-// errReplyEnded tells the receiver that the reply has ended by itself.
-var errReplyEnded = errors.New("reply ended")
+// errResponseEnded tells the receiver that the reply has ended by itself.
+var errResponseEnded = errors.New("reply ended")
 
-func (p *reply) inflateFailed(err error) error {
+func (p *response) inflateFailed(err error) error {
 	p.fail(record.BadResponse, err.Error())
-	return errReplyEnded
+	return errResponseEnded
 }
 
 // inflateSource is the compressed body as an io.Reader.
 type inflateSource struct {
-	reply   *reply
+	reply   *response
 	pending []byte // read but not scanned
 	body    []byte // scanned but not handed over
 	nowNS   int64

@@ -41,7 +41,7 @@ func usage(prompt, completion, cached int) string {
 	return fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, completion, cached)
 }
 
-func response(status int, headers, body string) string {
+func responseText(status int, headers, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), headers, body)
 }
 
@@ -56,12 +56,12 @@ func chunked(body string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
+func newResponse(t testing.TB, stream bool) (*response, *record.Record) {
 	backend, err := api.New("completions", api.Options{Stream: stream})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &reply{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
+	p := &response{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
 	rec := new(record.Record)
 	rec.Clear()
 	rec.OutputTokens = 4
@@ -70,7 +70,7 @@ func newReply(t testing.TB, stream bool) (*reply, *record.Record) {
 }
 
 // play feeds the pieces at instants 100, 200, … and then what the connection did: nil leaves it open.
-func play(p *reply, pieces [][]byte, end error) (ended bool) {
+func play(p *response, pieces [][]byte, end error) (ended bool) {
 	now := int64(0)
 	for i := 0; i < len(pieces); i++ {
 		now += 100
@@ -86,7 +86,7 @@ func play(p *reply, pieces [][]byte, end error) (ended bool) {
 				return pieces[i], now, nil
 			}
 			var err error
-			if now, err = p.readInflated(compressed, next); err != nil && err != errReplyEnded {
+			if now, err = p.readInflated(compressed, next); err != nil && err != errResponseEnded {
 				p.broken(err, now)
 			}
 			return true
@@ -102,7 +102,7 @@ func play(p *reply, pieces [][]byte, end error) (ended bool) {
 	return false
 }
 
-func TestReplyOutcomes(t *testing.T) {
+func TestResponseOutcomes(t *testing.T) {
 	const sse = "Content-Type: text/event-stream\r\n"
 	cases := []struct {
 		name, raw string
@@ -117,8 +117,8 @@ func TestReplyOutcomes(t *testing.T) {
 		{name: "last token is in the finish chunk", raw: chunked(events(3, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 4, tokens: 4, reusable: true},
 		{name: "no usage", raw: chunked(events(3, finish, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
 		{name: "no finish but DONE", raw: chunked(events(3, done)), outcome: record.OK, chunks: 3, tokens: 3, reusable: true},
-		{name: "last event lacks its blank line", raw: response(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), outcome: record.OK, chunks: 2, tokens: 2, reusable: true},
-		{name: "ends inside an event", raw: response(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, tokens: 2, err: "inside an event"},
+		{name: "last event lacks its blank line", raw: responseText(200, sse, strings.TrimSuffix(events(2, finish), "\n\n")), outcome: record.OK, chunks: 2, tokens: 2, reusable: true},
+		{name: "ends inside an event", raw: responseText(200, sse, events(2, finish)+"data: {\"cho"), outcome: record.Truncated, chunks: 2, tokens: 2, err: "inside an event"},
 		{name: "read to close", raw: "HTTP/1.1 200 OK\r\n" + sse + "\r\n" + events(2, finish, done), end: io.EOF, outcome: record.OK, chunks: 2, tokens: 2},
 		{name: "no finish, no DONE", raw: chunked(events(3)), outcome: record.Truncated, chunks: 3, tokens: 3, err: "without a finish reason", reusable: true},
 		{name: "cut in the body", raw: chunked(events(3, finish, done))[:300], end: io.EOF, outcome: record.Truncated, err: "cut short"},
@@ -126,10 +126,10 @@ func TestReplyOutcomes(t *testing.T) {
 		{name: "closed without a byte", raw: "", end: io.EOF, outcome: record.Reset, err: "before it answered"},
 		{name: "reset without a byte", raw: "", end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
 		{name: "reset in the body", raw: chunked(events(3))[:200], end: syscall.ECONNRESET, outcome: record.Reset, err: "reset"},
-		{name: "status 500 with a message", raw: response(500, "", `{"error":{"message":"out of \"blocks\"","code":500}}`), outcome: record.HTTPError, err: `out of "blocks"`, reusable: true},
-		{name: "status 502 with a page", raw: response(502, "Content-Type: text/html\r\n", "<html>bad gateway</html>"), outcome: record.HTTPError, err: "bad gateway", reusable: true},
+		{name: "status 500 with a message", raw: responseText(500, "", `{"error":{"message":"out of \"blocks\"","code":500}}`), outcome: record.HTTPError, err: `out of "blocks"`, reusable: true},
+		{name: "status 502 with a page", raw: responseText(502, "Content-Type: text/html\r\n", "<html>bad gateway</html>"), outcome: record.HTTPError, err: "bad gateway", reusable: true},
 		{name: "error in the stream", raw: chunked(events(2, `{"error":{"message":"preempted"}}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "preempted", reusable: true},
-		{name: "JSON error with status 200", raw: response(200, "", `{"error":{"message":"no such model"}}`), outcome: record.StreamError, err: "no such model", reusable: true},
+		{name: "JSON error with status 200", raw: responseText(200, "", `{"error":{"message":"no such model"}}`), outcome: record.StreamError, err: "no such model", reusable: true},
 		{name: "malformed event", raw: chunked(events(1, `{"choices":[{`)), outcome: record.BadResponse, chunks: 1, tokens: 1, err: ""},
 		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2\r\n\r\n", outcome: record.BadResponse, err: ""},
 		{name: "empty stream", raw: chunked("data: [DONE]\n\n"), outcome: record.BadResponse, err: "no token chunk", reusable: true},
@@ -137,7 +137,7 @@ func TestReplyOutcomes(t *testing.T) {
 		{name: "two tokens of half a character", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, usage(9, 2, 0), done)), outcome: record.OK, chunks: 1, tokens: 2, reusable: true},
 		{name: "finished without a token", raw: chunked(events(0, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, usage(9, 0, 0), done)), outcome: record.BadResponse, err: "no token chunk", reusable: true},
 		{name: "given up", raw: chunked(events(2, `{"choices":[{"index":0,"text":"","finish_reason":"abort"}]}`, done)), outcome: record.StreamError, chunks: 2, tokens: 2, err: "abort", reusable: true},
-		{name: "credential repeated", raw: response(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***", reusable: true},
+		{name: "credential repeated", raw: responseText(401, "", `{"error":"bad key sk-verysecret"}`), outcome: record.HTTPError, err: "bad key ***", reusable: true},
 		{name: "network lost", raw: "", end: syscall.ETIMEDOUT, outcome: record.Reset, err: "connection lost"},
 		{name: "finish chunk beside chunks of several tokens", raw: chunked(events(2, finish, usage(9, 4, 0), done)), outcome: record.OK, chunks: 2, tokens: 4, reusable: true},
 		{name: "close asked for", raw: "HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.SplitN(chunked(events(1, finish, done)), "\r\n\r\n", 2)[1], outcome: record.OK, chunks: 1, tokens: 1},
@@ -145,7 +145,7 @@ func TestReplyOutcomes(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, size := range []int{1, 7, 1 << 20} {
-				p, rec := newReply(t, true)
+				p, rec := newResponse(t, true)
 				if !play(p, slices.Collect(slices.Chunk([]byte(c.raw), size)), c.end) {
 					t.Fatalf("pieces of %d: the reply has not ended", size)
 				}
@@ -169,9 +169,9 @@ func TestReplyOutcomes(t *testing.T) {
 	}
 }
 
-// TestReplyInstants gives every event a read of its own and expects each instant where its event was read.
-func TestReplyInstants(t *testing.T) {
-	p, rec := newReply(t, true)
+// TestResponseInstants gives every event a read of its own and expects each instant where its event was read.
+func TestResponseInstants(t *testing.T) {
+	p, rec := newResponse(t, true)
 	special := `{"choices":[{"index":0,"text":"","finish_reason":null}]}` // a token without text
 	pieces := [][]byte{
 		[]byte("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"), // 100
@@ -194,16 +194,16 @@ func TestReplyInstants(t *testing.T) {
 	}
 }
 
-func TestReplyOfAWholeBodyHasNoFirstToken(t *testing.T) {
-	p, rec := newReply(t, false)
+func TestResponseOfAWholeBodyHasNoFirstToken(t *testing.T) {
+	p, rec := newResponse(t, false)
 	body := `{"choices":[{"text":"a b","finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`
-	play(p, [][]byte{[]byte(response(200, "", body))}, nil)
+	play(p, [][]byte{[]byte(responseText(200, "", body))}, nil)
 	if rec.Outcome != record.OK || rec.FirstTokenNS != record.None || rec.LastTokenNS != 100 || rec.CompletionTokens != 2 || rec.CachedTokens != record.None {
 		t.Errorf("record %+v", rec)
 	}
 }
 
-func TestReplyInflates(t *testing.T) {
+func TestResponseInflates(t *testing.T) {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	for range 3 {
@@ -214,26 +214,26 @@ func TestReplyInflates(t *testing.T) {
 	_ = w.Close()
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", z.Len())
 	for _, size := range []int{1, 5, 1 << 20} {
-		p, rec := newReply(t, true)
+		p, rec := newResponse(t, true)
 		play(p, slices.Collect(slices.Chunk(append([]byte(head), z.Bytes()...), size)), io.EOF)
 		if rec.Outcome != record.OK || rec.Chunks != 3 || !p.reusable {
 			t.Errorf("pieces of %d: %v %q, %d chunks, reusable %v", size, rec.Outcome, rec.Error, rec.Chunks, p.reusable)
 		}
 	}
-	p, rec := newReply(t, true)
+	p, rec := newResponse(t, true)
 	play(p, [][]byte{append([]byte(head), z.Bytes()[:z.Len()/2]...)}, io.EOF)
 	if rec.Outcome != record.Truncated {
 		t.Errorf("half a gzip body: %v %q, want truncated", rec.Outcome, rec.Error)
 	}
-	p, rec = newReply(t, true)
+	p, rec = newResponse(t, true)
 	play(p, [][]byte{[]byte(head + strings.Repeat("x", z.Len()))}, io.EOF)
 	if rec.Outcome != record.BadResponse {
 		t.Errorf("garbage for gzip: %v %q, want bad_response", rec.Outcome, rec.Error)
 	}
 }
 
-func TestReplyDoesNotAllocate(t *testing.T) {
-	p, rec := newReply(t, true)
+func TestResponseDoesNotAllocate(t *testing.T) {
+	p, rec := newResponse(t, true)
 	raw := []byte(chunked(events(64, finish, usage(9, 64, 0), done)))
 	rec.OutputTokens = 64
 	play(p, [][]byte{raw}, nil)
@@ -249,11 +249,11 @@ func TestReplyDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func FuzzReply(f *testing.F) {
+func FuzzResponse(f *testing.F) {
 	f.Add([]byte(chunked(events(2, finish, usage(1, 2, 3), done))), uint8(3), true)
-	f.Add([]byte(response(500, "", `{"error":"x"}`)), uint8(1), false)
+	f.Add([]byte(responseText(500, "", `{"error":"x"}`)), uint8(1), false)
 	f.Fuzz(func(t *testing.T, raw []byte, size uint8, stream bool) {
-		p, rec := newReply(t, stream)
+		p, rec := newResponse(t, stream)
 		if !play(p, slices.Collect(slices.Chunk(raw, int(size)+1)), io.EOF) {
 			t.Fatal("the end of the connection did not end the reply")
 		}
@@ -266,7 +266,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// vllmStream is a response as vLLM sends it: an event of usual size in each chunk.
+// vllmStream is a responseText as vLLM sends it: an event of usual size in each chunk.
 func vllmStream(n int) string {
 	event := func(choices, usage string) string {
 		data := `data: {"id":"cmpl-8f4b8a7b6c5d4e3f2a1b0c9d8e7f6a5b","object":"text_completion","created":1732154321,` +
@@ -288,16 +288,16 @@ func vllmStream(n int) string {
 
 const benchTokens = 256
 
-// BenchmarkReply reads, from memory, small events cut by chunks of 37 bytes.
-func BenchmarkReply(b *testing.B) {
-	benchmarkReply(b, chunked(events(benchTokens, finish, usage(9, benchTokens, 0), done)))
+// BenchmarkResponse reads, from memory, small events cut by chunks of 37 bytes.
+func BenchmarkResponse(b *testing.B) {
+	benchmarkResponse(b, chunked(events(benchTokens, finish, usage(9, benchTokens, 0), done)))
 }
 
-// BenchmarkReplyOfVLLM reads, from memory, usual events with a chunk each.
-func BenchmarkReplyOfVLLM(b *testing.B) { benchmarkReply(b, vllmStream(benchTokens)) }
+// BenchmarkResponseOfVLLM reads, from memory, usual events with a chunk each.
+func BenchmarkResponseOfVLLM(b *testing.B) { benchmarkResponse(b, vllmStream(benchTokens)) }
 
-func benchmarkReply(b *testing.B, response string) {
-	p, rec := newReply(b, true)
+func benchmarkResponse(b *testing.B, response string) {
+	p, rec := newResponse(b, true)
 	raw := []byte(response)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(raw)))
@@ -312,10 +312,10 @@ func benchmarkReply(b *testing.B, response string) {
 	}
 }
 
-// TestReplyOfSeveralChoices: the tokens of choices that come in turn are measured by choice.
-func TestReplyOfSeveralChoices(t *testing.T) {
+// TestResponseOfSeveralChoices: the tokens of choices that come in turn are measured by choice.
+func TestResponseOfSeveralChoices(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 6))
-	p, _ := newReply(t, true)
+	p, _ := newResponse(t, true)
 	for round := range 50 {
 		rec := new(record.Record)
 		rec.Clear()
@@ -346,7 +346,7 @@ func TestReplyOfSeveralChoices(t *testing.T) {
 			t.Errorf("round %d: %v, %d choices, TPOT %d, gaps %v; want %d choices, %d, %v", round, rec.Outcome, rec.Choices, rec.TPOTNS(), p.gaps, len(at), want, gaps)
 		}
 	}
-	p, rec := newReply(t, false)
+	p, rec := newResponse(t, false)
 	play(p, [][]byte{[]byte("HTTP/1.1 200 OK\r\n\r\n" + `{"choices":[{"index":0,"text":"a","finish_reason":"length"},{"index":1,"text":"b","finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":8}}`)}, io.EOF)
 	if rec.Outcome != record.OK || rec.Choices != 2 || rec.CompletionTokens != 8 {
 		t.Errorf("of a whole answer: %+v", rec)
@@ -357,7 +357,7 @@ func TestReplyOfSeveralChoices(t *testing.T) {
 func TestAnswerTextAllocatesNothing(t *testing.T) {
 	raw := []byte(chunked(events(64, finish, usage(9, 64, 0), done)))
 	for _, wanted := range []bool{false, true} {
-		p, rec := newReply(t, true)
+		p, rec := newResponse(t, true)
 		rec.OutputTokens = 64
 		round := func() {
 			rec.Clear()
@@ -407,7 +407,7 @@ func TestSecretsInRecords(t *testing.T) {
 				"502 Bad\r\n\r\n<p>" + strings.Repeat(plain+" ", 1+2*redact.MaxErrorRead/(1+len(plain))),
 			} {
 				answer = "HTTP/1.1 " + strings.Replace(answer, "\r\n", "\r\nConnection: close\r\n", 1)
-				p, rec := newReply(t, true)
+				p, rec := newResponse(t, true)
 				p.secrets = redact.NewRedactor([]http1.Header{redacttest.Bearer(key)})
 				p.names.secrets, p.names.headers = p.secrets, 1
 				p.head.Keep("target-pod")

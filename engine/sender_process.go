@@ -393,7 +393,7 @@ func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq i
 	return l.messages, err
 }
 
-// CheckSenderProcess says why a plan's requests cannot be sent by a process of its own, in which no response comes in; nil if they
+// CheckSenderProcess says why a plan's requests cannot be sent by a process of its own, in which no responseText comes in; nil if they
 // can. leastInFlight and live: responses decide where they go, and what they carry.
 func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	switch {
