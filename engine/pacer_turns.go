@@ -20,10 +20,10 @@ type turnsPacer struct {
 	follows []int32
 	state   []turnState
 	left    int                   // requests that have not been released
-	thought thoughts              // requests whose turn before has ended, and that wait for their time
+	delayed delayedReleases       // requests whose turn before has ended, and that wait for their time
 	heldFor *metrics.Distribution // follow-up turns, by how long after their own instants they were released
 
-	at      int     // of the requests before this one the own instants have come, or in a closed loop their places in the order
+	inOrder int     // of the requests before this one the own instants have come, or in a closed loop their places in the order
 	waiting []int32 // in a closed loop: requests that could leave, in order
 	free    int     // in a closed loop: places
 }
@@ -46,27 +46,27 @@ func newTurnsPacer(p pacing) *turnsPacer {
 	return t
 }
 
-// thoughts are requests by the instants at which they are to be released, the earliest on top.
-type thoughts []thought
+// delayedReleases are requests by the instants at which they are to be released, the earliest on top.
+type delayedReleases []release
 
-type thought struct {
+type release struct {
 	atNS    int64
 	request int32
 }
 
-func (h thoughts) Len() int           { return len(h) }
-func (h thoughts) Less(i, j int) bool { return h[i].atNS < h[j].atNS }
-func (h thoughts) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *thoughts) Push(x any)        { *h = append(*h, x.(thought)) }
-func (h *thoughts) Pop() any {
+func (h delayedReleases) Len() int           { return len(h) }
+func (h delayedReleases) Less(i, j int) bool { return h[i].atNS < h[j].atNS }
+func (h delayedReleases) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *delayedReleases) Push(x any)        { *h = append(*h, x.(release)) }
+func (h *delayedReleases) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
 	*h = (*h)[:last]
 	return x
 }
 
-// thinks tells whether request i is released a time after the turn before it, not at its own instant.
-func (t *turnsPacer) thinks(i int) bool {
+// isDelayed tells whether request i is released a time after the turn before it, not at its own instant.
+func (t *turnsPacer) isDelayed(i int) bool {
 	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != trace.NoTurn
 }
 
@@ -77,18 +77,18 @@ func (t *turnsPacer) mayLeave(i int) bool {
 }
 
 // release takes request i out, to be fired with the instant at which it was released.
-func (t *turnsPacer) release(list []thought, i int32, atNS int64) []thought {
+func (t *turnsPacer) release(list []release, i int32, atNS int64) []release {
 	if t.plan.Open() && t.plan.Turns.After[i] != trace.NoTurn {
 		t.heldFor.Add(max(0, atNS-t.plan.ReleaseNS[i]))
 	}
 	t.state[i].released = true
 	t.left--
-	return append(list, thought{atNS, i})
+	return append(list, release{atNS, i})
 }
 
 // ended notes that request i has ended, at nowNS, and returns what is released by it. A turn whose own instant has come since is
 // released at that.
-func (t *turnsPacer) ended(i int32, nowNS int64) (leaving []thought) {
+func (t *turnsPacer) after(i int32, nowNS int64) (leaving []release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.state[i].ended = true
@@ -98,9 +98,9 @@ func (t *turnsPacer) ended(i int32, nowNS int64) (leaving []thought) {
 	for j := t.follows[i]; j != trace.NoTurn; j = t.next[j] {
 		switch {
 		case t.state[j].released:
-		case t.thinks(int(j)) && t.plan.Turns.ThinkNS[j] > 0:
-			heap.Push(&t.thought, thought{nowNS + t.plan.Turns.ThinkNS[j], j})
-		case !t.thinks(int(j)) && !t.state[j].due:
+		case t.isDelayed(int(j)) && t.plan.Turns.ThinkNS[j] > 0:
+			heap.Push(&t.delayed, release{nowNS + t.plan.Turns.ThinkNS[j], j})
+		case !t.isDelayed(int(j)) && !t.state[j].due:
 		case t.plan.Open():
 			if at := t.notBefore(j, nowNS); at < t.plan.UntilNS {
 				leaving = t.release(leaving, j, at)
@@ -114,14 +114,14 @@ func (t *turnsPacer) ended(i int32, nowNS int64) (leaving []thought) {
 
 // notBefore is an instant, or request i's own where that is later and counts.
 func (t *turnsPacer) notBefore(i int32, atNS int64) int64 {
-	if t.thinks(int(i)) {
+	if t.isDelayed(int(i)) {
 		return atNS
 	}
 	return max(atNS, t.plan.ReleaseNS[i])
 }
 
 // ready gives places of a closed loop back and returns who takes them: whoever waits, then the next in the order.
-func (t *turnsPacer) ready(freed int) (leaving []thought) {
+func (t *turnsPacer) freePlaces(freed int) (leaving []release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock.Now()
@@ -144,10 +144,10 @@ func (t *turnsPacer) ready(freed int) (leaving []thought) {
 
 // nextInOrder is the first request from at on that may leave now; those that it passes over leave when the turns before them end.
 func (t *turnsPacer) nextInOrder() int {
-	for t.at < t.plan.Requests {
-		i := t.at
-		t.at++
-		if !t.thinks(i) && t.mayLeave(i) {
+	for t.inOrder < t.plan.Requests {
+		i := t.inOrder
+		t.inOrder++
+		if !t.isDelayed(i) && t.mayLeave(i) {
 			return i
 		}
 		t.state[i].due = true
@@ -157,23 +157,23 @@ func (t *turnsPacer) nextInOrder() int {
 
 // come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have
 // waited long enough, all before the end of the plan.
-func (t *turnsPacer) come(nowNS int64) (leaving []thought) {
+func (t *turnsPacer) due(nowNS int64) (leaving []release) {
 	nowNS = min(nowNS, t.plan.UntilNS-1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.thought) > 0 && t.thought[0].atNS <= nowNS {
-		x := heap.Pop(&t.thought).(thought)
+	for len(t.delayed) > 0 && t.delayed[0].atNS <= nowNS {
+		x := heap.Pop(&t.delayed).(release)
 		if t.plan.Open() {
 			leaving = t.release(leaving, x.request, x.atNS)
 		} else {
 			t.waiting = append(t.waiting, x.request)
 		}
 	}
-	for t.plan.Open() && t.at < t.plan.Requests && t.plan.ReleaseNS[t.at] <= nowNS {
-		i := t.at
-		t.at++
+	for t.plan.Open() && t.inOrder < t.plan.Requests && t.plan.ReleaseNS[t.inOrder] <= nowNS {
+		i := t.inOrder
+		t.inOrder++
 		switch {
-		case t.thinks(i):
+		case t.isDelayed(i):
 		case t.mayLeave(i):
 			leaving = t.release(leaving, int32(i), t.plan.ReleaseNS[i])
 		default:
@@ -183,17 +183,17 @@ func (t *turnsPacer) come(nowNS int64) (leaving []thought) {
 	return leaving
 }
 
-// coming is the next instant at which the clock releases something, as far as is known; math.MaxInt64 for none. left is how many
+// nextDue is the next instant at which the clock releases something, as far as is known; math.MaxInt64 for none. left is how many
 // requests there are still to be released.
-func (t *turnsPacer) coming() (atNS int64, left int) {
+func (t *turnsPacer) nextDue() (atNS int64, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	atNS = math.MaxInt64
-	if len(t.thought) > 0 {
-		atNS = t.thought[0].atNS
+	if len(t.delayed) > 0 {
+		atNS = t.delayed[0].atNS
 	}
-	if t.plan.Open() && t.at < t.plan.Requests {
-		atNS = min(atNS, t.plan.ReleaseNS[t.at])
+	if t.plan.Open() && t.inOrder < t.plan.Requests {
+		atNS = min(atNS, t.plan.ReleaseNS[t.inOrder])
 	}
 	return atNS, t.left
 }
@@ -208,7 +208,7 @@ func (t *turnsPacer) rest() (list []int32) {
 			list = append(list, int32(i))
 		}
 	}
-	t.at, t.left = t.plan.Requests, 0
+	t.inOrder, t.left = t.plan.Requests, 0
 	return list
 }
 
@@ -220,10 +220,10 @@ func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	tick := sched.NewWaiter(t.clock, 0, t.stop) // nothing there is worth spinning for
 	until := t.plan.UntilNS
 	if !t.plan.Open() && tick.Wait(0) {
-		t.sendAll(t.ready(t.plan.Concurrency))
+		t.sendAll(t.freePlaces(t.plan.Concurrency))
 	}
 	for {
-		at, unreleased := t.coming()
+		at, unreleased := t.nextDue()
 		if unreleased == 0 {
 			return nil, false
 		}
@@ -235,8 +235,8 @@ func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
 		}
 		now := t.clock.Now()
 		if waited {
-			t.sendAll(t.come(now)) // if the sender is late, what was due before the end still leaves
-			t.sendAll(t.ready(0))
+			t.sendAll(t.due(now)) // if the sender is late, what was due before the end still leaves
+			t.sendAll(t.freePlaces(0))
 		}
 		if over = now >= until; over || !waited {
 			return t.rest(), over
@@ -245,8 +245,8 @@ func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
 }
 
 func (t *turnsPacer) done(i int32, nowNS int64) {
-	t.sendAll(t.ended(i, nowNS))
-	t.sendAll(t.ready(1))
+	t.sendAll(t.after(i, nowNS))
+	t.sendAll(t.freePlaces(1))
 }
 
 // held is nil in a closed loop, whose requests have no instants of their own.
@@ -258,7 +258,7 @@ func (t *turnsPacer) held() *metrics.Distribution {
 }
 
 // sendAll sends requests that were released just now.
-func (t *turnsPacer) sendAll(leaving []thought) {
+func (t *turnsPacer) sendAll(leaving []release) {
 	for _, x := range leaving {
 		t.send(x.request, x.atNS)
 	}
