@@ -38,8 +38,8 @@ func allBars() []bar {
 		{of: key{memoryName, ours, memoryPerStream}, limit: 40e3},
 		{of: key{main, ours, "collections"}, limit: 0},
 		// A rate per core means one that never sleeps.
-		goBar("Loop", "events/cpu-s", 150_000),
-		goBar("Reply", "events/s", 5e6),
+		goBar("EpollReader", "events/cpu-s", 150_000),
+		goBar("Response", "events/s", 5e6),
 		goBar("ReadConversationTrace", "MB/s", 400),
 		goBar("ReadMooncake", "MB/s", 400),
 		goBar("TokenIDs/mooncake", "Mtokens/s", 100),

@@ -9,7 +9,7 @@ import (
 const goName = "go-benchmarks"
 
 // goBenchmarks are those that a bar is about, wherever in the repository they stand.
-const goBenchmarks = "^Benchmark(Loop|Reply|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
+const goBenchmarks = "^Benchmark(EpollReader|Response|Fill|TokenIDs|ReadConversationTrace|ReadMooncake)$"
 
 func goScenarios() []scenario {
 	return []scenario{{goName, "what has neither floor nor rival: Go benchmarks on one core of reading, parsing and building", runGo}}
