@@ -267,7 +267,7 @@ func TestDurationGrace(t *testing.T) {
 		"open":   nil,
 		"cap":    {"--fixed-schedule", "--concurrency", "3"},
 		"closed": {"--concurrency", "3"},
-		"thread": {"--lane", "thread"},
+		"thread": {"--sender", "thread"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -123,7 +123,7 @@ func newWire(t *testing.T) link {
 }
 
 // TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the image's
-// size the kernel takes each at once; over TLS and with a buffer that may not grow, the rest follows without the lane.
+// size the kernel takes each at once; over TLS and with a buffer that may not grow, the rest follows without the sender.
 func TestEthernet(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestFewDescriptors(t *testing.T) {
 func TestSenderDies(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--itl", "20ms")
-	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--lane", "process")
+	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--sender", "process")
 	m.untilRunning(t, 8)
 	pid := childOf(t, r.Process.Pid)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -25,7 +25,7 @@ func TestNameWithADeadAddress(t *testing.T) {
 
 	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", url, "--limit", "50").finish(t)
 	r.only(t, "ok")
-	if !strings.Contains(strings.Join(strings.Fields(r.stderr), " "), url+": 1 of 2 addresses refuse connections and are left out") || r.summary.Peers != nil {
+	if !strings.Contains(strings.Join(strings.Fields(r.stderr), " "), url+": 1 of 2 addresses refuse connections and are left out") || r.summary.Endpoints != nil {
 		t.Errorf("the dead address is not left out:\n%s", r.stderr)
 	}
 
@@ -36,8 +36,8 @@ func TestNameWithADeadAddress(t *testing.T) {
 	r = running.finish(t)
 	r.prove(t)
 	for _, l := range r.lines {
-		if !l.ok() && l.Peer != "127.0.0.3:"+port {
-			t.Errorf("row %d to %s is %s", l.Row, l.Peer, l.Outcome)
+		if !l.ok() && l.Endpoint != "127.0.0.3:"+port {
+			t.Errorf("row %d to %s is %s", l.Row, l.Endpoint, l.Outcome)
 		}
 	}
 	if said := strings.Join(strings.Fields(r.stderr), " "); !strings.Contains(said, url+" at 127.0.0.3:"+port+" failed from ") {

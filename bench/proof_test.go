@@ -28,7 +28,7 @@ func (r *results) proveLines(t *testing.T) {
 	rows, ids := map[int64]bool{}, map[string]bool{}
 	for i := range r.lines {
 		l := &r.lines[i]
-		if rows[l.Row] || ids[l.ID] || l.ID == "" || l.Target == "" || l.Peer == "" {
+		if rows[l.Row] || ids[l.ID] || l.ID == "" || l.Target == "" || l.Endpoint == "" {
 			t.Errorf("row %d: a second line, or one without identity: %+v", l.Row, l)
 		}
 		rows[l.Row], ids[l.ID] = true, true

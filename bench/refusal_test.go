@@ -45,15 +45,15 @@ func TestRefusedBeforeAnybodyIsAsked(t *testing.T) {
 	t.Parallel()
 	nobody := deadURL(t)
 	for line, want := range map[string]string{
-		"samples/azure.csv --route session":                                "--route session: the trace has no conversations",
-		"samples/azure.csv --scrape-url :::":                               `--scrape-url ":::": not an address`,
-		"samples/azure.csv --resend sometimes":                             `--resend "sometimes": want never, unread or safe`,
-		"samples/azure.csv --api responses --resend safe":                  "not safe to repeat; use unread",
-		"samples/azure.csv --lane process --route least-inflight":          "--lane process: where a request goes is decided by responses",
-		"samples/azure.csv --lane process --concurrency 2":                 "--lane process: a closed loop has no deadlines to keep",
-		"samples/bailian.jsonl --lane process --sessions gated":            "--lane process: turns that wait for answers",
-		"samples/sharegpt.json --rate 50 --lane process --history live":    "--lane process: live history is made of responses",
-		"samples/mooncake-small.jsonl --lane process --rate max --limit 5": "does not accept connections", // not refused, but for the server
+		"samples/azure.csv --route session":                                  "--route session: the trace has no conversations",
+		"samples/azure.csv --scrape-url :::":                                 `--scrape-url ":::": not an address`,
+		"samples/azure.csv --resend sometimes":                               `--resend "sometimes": want never, unread or safe`,
+		"samples/azure.csv --api responses --resend safe":                    "not safe to repeat; use unread",
+		"samples/azure.csv --sender process --route least-inflight":          "--sender process: where a request goes is decided by responses",
+		"samples/azure.csv --sender process --concurrency 2":                 "--sender process: a closed loop has no deadlines to keep",
+		"samples/bailian.jsonl --sender process --sessions gated":            "--sender process: turns that wait for answers",
+		"samples/sharegpt.json --rate 50 --sender process --history live":    "--sender process: live history is made of responses",
+		"samples/mooncake-small.jsonl --sender process --rate max --limit 5": "does not accept connections", // not refused, but for the server
 	} {
 		if said := refused(t, append(strings.Fields(line), "--url", nobody)...); !strings.Contains(lastLine(said), want) {
 			t.Errorf("%s: no %q in\n%s", line, want, said)

@@ -25,7 +25,7 @@ type line struct {
 	Row               int64   `json:"row"`
 	ID                string  `json:"request_id"`
 	Target            string  `json:"target"`
-	Peer              string  `json:"peer"`
+	Endpoint          string  `json:"endpoint"`
 	Planned           int64   `json:"planned_ns"`
 	Sent              int64   `json:"sent_ns"`
 	Drift             int64   `json:"drift_ns"`

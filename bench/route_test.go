@@ -36,10 +36,10 @@ func TestRoutes(t *testing.T) {
 		{[]string{"--route", "session"}, func(t *testing.T, lines []line, _ map[string]int, _ []string) {
 			home := map[int64]string{}
 			for _, l := range lines {
-				if at, known := home[l.Session]; known && at != l.Peer {
-					t.Errorf("session %d at %s and %s", l.Session, at, l.Peer)
+				if at, known := home[l.Session]; known && at != l.Endpoint {
+					t.Errorf("session %d at %s and %s", l.Session, at, l.Endpoint)
 				}
-				home[l.Session] = l.Peer
+				home[l.Session] = l.Endpoint
 			}
 		}},
 	} {

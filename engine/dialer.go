@@ -13,7 +13,7 @@ const (
 	dialSpare = 4
 	// dialTick is how often it looks.
 	dialTick = 5 * time.Millisecond
-	// mostDialling bounds the connections on their way to one peer: listen backlogs of 128 to 4096 are common, and accepting is quick.
+	// mostDialling bounds the connections on their way to one endpoint: listen backlogs of 128 to 4096 are common, and accepting is quick.
 	mostDialling = 256
 	// dialPause keeps the dialer from hammering an address that refuses.
 	dialPause = 250 * time.Millisecond
@@ -21,14 +21,14 @@ const (
 	endlessPause = 24 * time.Hour
 )
 
-// dialer dials ahead of demand: for each peer it keeps as many connections idle as requests are due to it within the
+// dialer dials ahead of demand: for each endpoint it keeps as many connections idle as requests are due to it within the
 // lead. Connections that come back in the meantime only help.
 type dialer struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
-	needs  []int64       // by peer, where requests are balanced: how many of those ahead it gets
-	pause  time.Duration // how long a peer that refuses is left alone
-	paused []time.Time   // until when each peer is
+	needs  []int64       // by endpoint, where requests are balanced: how many of those ahead it gets
+	pause  time.Duration // how long an endpoint that refuses is left alone
+	paused []time.Time   // until when each endpoint is
 }
 
 func newDialer(r *Run) *dialer {
@@ -52,7 +52,7 @@ func (k *dialer) keepFilled(halt <-chan struct{}) {
 	}
 }
 
-// fillFirst dials what is due within the lead after the start and waits for it. A peer that
+// fillFirst dials what is due within the lead after the start and waits for it. An endpoint that
 // refuses is not tried again before the start, so that the wait ends.
 func (k *dialer) fillFirst(ctx context.Context) {
 	tick := time.NewTicker(dialTick)
@@ -91,7 +91,7 @@ func (k *dialer) dialMissing(nowNS int64) (underway bool) {
 	return underway
 }
 
-// missing is how many connections peer i lacks, those on their way not counted.
+// missing is how many connections endpoint i lacks, those on their way not counted.
 func (k *dialer) missing(i int, p *pool) int64 {
 	plan := k.run.work.Plan
 	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
@@ -101,7 +101,7 @@ func (k *dialer) missing(i int, p *pool) int64 {
 	if plan.Open() && plan.Cap == 0 {
 		return due
 	}
-	// In a closed loop any peer may get all of the next requests, but over time each gets its share.
+	// In a closed loop any endpoint may get all of the next requests, but over time each gets its share.
 	share := int64(max(plan.Concurrency, plan.Cap)/len(k.run.pools) + 1)
 	inFlight := max(share-p.open(), min(dialSpare, share)-p.idle.len())
 	if plan.Open() {

@@ -77,7 +77,7 @@ type Run struct {
 	records      []record.Record
 	pools        []*pool
 	poolsOf      [][]*pool              // by target
-	table        []atomic.Pointer[conn] // connections of all peers, by place
+	table        []atomic.Pointer[conn] // connections of all endpoints, by place
 	workers      *workers
 	epollReaders epollReaders
 	dialer       *dialer
@@ -155,13 +155,13 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 // descriptorsKept is what the process keeps for files, probes, loops, watching lanes and control groups, and the runtime.
 const descriptorsKept = 128
 
-// maxPerPool bounds a peer's table: a TCP port has no more connections to one address than it has ports.
+// maxPerPool bounds an endpoint's table: a TCP port has no more connections to one address than it has ports.
 const maxPerPool = math.MaxUint16
 
 func (r *Run) addPools() {
 	total := 0
 	for _, t := range r.work.Targets {
-		total += len(t.Peers)
+		total += len(t.Endpoints)
 	}
 	room := max(1, min(maxPerPool, (r.cfg.Descriptors-descriptorsKept)/total))
 	r.table = make([]atomic.Pointer[conn], total*room)
@@ -176,7 +176,7 @@ func (r *Run) addPools() {
 			d.TLS = r.cfg.TLS
 		}
 		var of []*pool
-		for i, addr := range t.Peers {
+		for i, addr := range t.Endpoints {
 			p := newPool(r, ti, addr, base, room, d)
 			p.index = i
 			of = append(of, p)
@@ -267,7 +267,7 @@ func (r *Run) soleSenders() []int {
 // poolOf is where request i goes, once that is settled.
 func (r *Run) poolOf(i int32) *pool {
 	place := r.work.Places[i]
-	return r.poolsOf[place.Target][place.Peer]
+	return r.poolsOf[place.Target][place.Endpoint]
 }
 
 // connOf is the connection that a shot was armed with.

@@ -147,7 +147,7 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	}
 	addr := netip.MustParseAddrPort(ln.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
-	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Peers: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
+	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
 	r := workloadtest.Builder(t, "", "a", 1)
 	w.Prebuilt = workloadtest.Build(t, r, w)
 	s := &server{Listener: ln, request: w.Prebuilt.Largest(), answer: []byte(chunked(events(16, finish, usage(64, 16, 0), done)))}

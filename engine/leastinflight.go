@@ -24,14 +24,14 @@ type balance struct {
 }
 
 // newBalance is nil where places are settled before the run.
-func newBalance(w *workload.Work, peers []*pool) *balance {
+func newBalance(w *workload.Work, endpoints []*pool) *balance {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &balance{pools: peers, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
+	b := &balance{pools: endpoints, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
 	b.ideal = b.model.Room(w.Requests())
 	_, weights := route.Addresses(w.Routing.Targets)
-	for k, p := range peers {
+	for k, p := range endpoints {
 		p.weight = weights[k]
 	}
 	return b
@@ -62,8 +62,8 @@ func (r *Run) place(i int32) *pool {
 	}
 	p := b.choose()
 	rec := &r.records[i]
-	r.work.Places[i] = route.Place{Target: p.target, Peer: p.index}
-	rec.Target, rec.Peer = r.work.Targets[p.target].URL, p.name
+	r.work.Places[i] = route.Place{Target: p.target, Endpoint: p.index}
+	rec.Target, rec.Endpoint = r.work.Targets[p.target].URL, p.name
 	b.released[b.n.Add(1)-1].Store(i + 1)
 	return p
 }

@@ -96,7 +96,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 			addr = netip.MustParseAddrPort(strings.TrimPrefix(server.URL, "http://"))
 		}
 		host := fmt.Sprintf("server%s:%d", strings.Repeat("-and-more", i), i)
-		w.Targets = append(w.Targets, workload.Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Peers: []netip.AddrPort{addr}})
+		w.Targets = append(w.Targets, workload.Target{URL: "http://" + host, Host: host, Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}})
 	}
 	w.Places = route.RoundRobin(n, w.Routing.Targets)
 	w.Prebuilt = workloadtest.Build(t, workloadtest.Builder(t, "", "a", 1), w)
@@ -131,8 +131,8 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 			continue
 		}
 		i := slices.IndexFunc(w.Targets, func(t workload.Target) bool { return t.URL == rec.Target })
-		if i < 0 || servers[i] == nil || rec.Peer != w.Targets[i].Peers[0].String() {
-			t.Fatalf("row %d went to %q at %q", rec.Row, rec.Target, rec.Peer)
+		if i < 0 || servers[i] == nil || rec.Endpoint != w.Targets[i].Endpoints[0].String() {
+			t.Fatalf("row %d went to %q at %q", rec.Row, rec.Target, rec.Endpoint)
 		}
 		got, want := servers[i].got[rec.RequestID], built.At(int(rec.Row))
 		_, body, _ := bytes.Cut(want, []byte("\r\n\r\n"))

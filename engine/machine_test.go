@@ -29,7 +29,7 @@ func runWatchesTheMachine(t *testing.T, lane senderKind) {
 		}
 	}
 	c := r.Machine()
-	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.LaneRunQueueS} {
+	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.SenderRunQueueS} {
 		if (v != nil) != (runtime.GOOS == "linux") {
 			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
 		}
@@ -47,7 +47,7 @@ func TestClosedLoopHasNoSender(t *testing.T) {
 	r := newRun(t, oneThread, w, new(sink))
 	do(t, s, r)
 	text, err := json.Marshal(r.Machine())
-	if err != nil || !strings.Contains(string(text), `"lane_run_queue_delay_s":null`) {
+	if err != nil || !strings.Contains(string(text), `"sender_run_queue_delay_s":null`) {
 		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// ErrNoRoom means that a peer has as many connections as the descriptor limit leaves it.
+// ErrNoRoom means that an endpoint has as many connections as the descriptor limit leaves it.
 var ErrNoRoom = errors.New("no descriptor left for another connection; raise `ulimit -n`")
 
-// peer is one address of a target with its connections. Each has an id below the peer's room.
+// endpoint is one address of a target with its connections. Each has an id below the endpoint's room.
 type pool struct {
 	run    *Run
 	addr   netip.AddrPort
@@ -32,10 +32,10 @@ type pool struct {
 
 	dialing            atomic.Int64 // connections on their way, ahead of demand
 	refused            atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
-	sent               atomic.Int64 // requests released to this peer so far; compared with due
+	sent               atomic.Int64 // requests released to this endpoint so far; compared with due
 	weight             float64      // where requests are balanced; see balance
 	inFlight, failures atomic.Int64 // likewise: requests that have not ended, failed ones among them; and those
-	due                int64        // requests planned for this peer up to the dialer's horizon; the dialer's own
+	due                int64        // requests planned for this endpoint up to the dialer's horizon; the dialer's own
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {
@@ -152,7 +152,7 @@ func (p *pool) endRequest(o record.Outcome) {
 	}
 }
 
-// each calls f for every connection of the peer.
+// each calls f for every connection of the endpoint.
 func (p *pool) eachConn(f func(*conn)) {
 	for id := range p.table {
 		if c := p.table[id].Load(); c != nil {

@@ -75,7 +75,7 @@ func BenchmarkReceive(b *testing.B) {
 
 func benchmarkReceive(b *testing.B, watched bool) {
 	w, _ := equalWork(b, benchmarkStreams, openPlan)
-	w.Targets[0].Peers[0] = startStreams(b, w.Prebuilt.Largest())
+	w.Targets[0].Endpoints[0] = startStreams(b, w.Prebuilt.Largest())
 	stamps := wire.Stamps{Receive: true}
 	if err := wire.ProbeStamps(stamps); err != nil {
 		b.Log("events that shared a read are not told apart: ", err)

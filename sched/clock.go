@@ -28,7 +28,7 @@ func NewMonotonic() *Monotonic {
 }
 
 // nanotime is the machine's monotonic clock as time.Now carries it along: one call into the vDSO, and no check of the
-// stack, so that a lane can spin on it without meeting Go's scheduler.
+// stack, so that a sender can spin on it without meeting Go's scheduler.
 //
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// lanePriority is low among real-time priorities: it need only beat every SCHED_OTHER thread, and what is placed below.
-	lanePriority = 10
+	// senderPriority is low among real-time priorities: it need only beat every SCHED_OTHER thread, and what is placed below.
+	senderPriority = 10
 	// shortSliceNS is the slice asked of EEVDF: a waking thread with a short slice preempts one with a long slice.
 	// p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
 	shortSliceNS = 100_000
@@ -22,10 +22,10 @@ const (
 
 // Place locks the calling goroutine to its thread for good and gives the thread the best placement that mode allows. The
 // goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not granted.
-func Place(mode Realtime) (Placement, error) { return place(mode, lanePriority) }
+func Place(mode Realtime) (Placement, error) { return place(mode, senderPriority) }
 
-// PlaceBelow is Place for a thread that a lane depends on: it gives way to a lane.
-func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, lanePriority-1) }
+// PlaceBelow is Place for a thread that a sender depends on: it gives way to a sender.
+func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, senderPriority-1) }
 
 // PlaceReader locks the calling goroutine to its thread, as Place does, and asks for a higher priority of it than ordinary
 // threads have, unless mode is off. It takes CAP_SYS_NICE; where that is refused, the thread stays as it was.

@@ -44,12 +44,12 @@ type summary struct {
 		Late        int64 `json:"late"`
 	} `json:"build_ahead"`
 	Client struct {
-		CPUS        float64 `json:"cpu_s"`
-		MaxRSSBytes int64   `json:"max_rss_bytes"`
-		GCCycles    int64   `json:"gc_cycles"`
-		WireBytes   int64   `json:"wire_bytes"`
-		LaneProcess bool    `json:"lane_process"`
-		ReceiveLag  *struct {
+		CPUS          float64 `json:"cpu_s"`
+		MaxRSSBytes   int64   `json:"max_rss_bytes"`
+		GCCycles      int64   `json:"gc_cycles"`
+		WireBytes     int64   `json:"wire_bytes"`
+		SenderProcess bool    `json:"sender_process"`
+		ReceiveLag    *struct {
 			P99 float64 `json:"p99"`
 		} `json:"receive_lag_us"`
 	} `json:"client"`

@@ -57,7 +57,7 @@ func (l load) trace(r *round) (string, error) {
 const (
 	conversationName = "punctuality/conversation-x60"
 	burstName        = "burst/28x50kB"
-	twoSenders       = ", two lanes"
+	twoSenders       = ", two senders"
 )
 
 func punctualityScenarios() (all []scenario) {
@@ -94,7 +94,7 @@ func (l load) measure(r *round) error {
 		add(us(mode), mode)
 	}
 	if l == mainLoad {
-		add(us(r.modes()[0])+", lane in a thread", r.modes()[0], "--lane", "thread")
+		add(us(r.modes()[0])+", sender in a thread", r.modes()[0], "--sender", "thread")
 		for _, kind := range rivalKinds() {
 			subjects = append(subjects, subject{rivalName(kind), func() error {
 				o, err := r.rival(kind, m.url, path)
@@ -114,7 +114,7 @@ func (r *round) measureDrift(who string, m mode, url string, args ...string) (*o
 	if err != nil {
 		return nil, err
 	}
-	if !o.Client.LaneProcess && !slices.Contains(args, "thread") {
+	if !o.Client.SenderProcess && !slices.Contains(args, "thread") {
 		r.skip("%s: its sender got no process of its own, only a thread", who)
 	}
 	r.putDrift(who, o)
@@ -171,7 +171,7 @@ func runBurst(r *round) error {
 	for _, mode := range r.modes() {
 		add(us(mode), mode)
 	}
-	add(us(r.modes()[0])+twoSenders, r.modes()[0], "--lanes", "2")
+	add(us(r.modes()[0])+twoSenders, r.modes()[0], "--senders", "2")
 	return r.alternate(subjects...)
 }
 

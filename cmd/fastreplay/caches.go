@@ -18,7 +18,7 @@ func (r *replay) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	r.work.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	var kinds, against []string
 	for _, t := range r.work.Targets {
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			c, words := r.o.sizeCache(told[addr])
 			r.work.Caches[addr] = c
 			kinds = append(kinds, words)

@@ -174,7 +174,7 @@ func TestProfileDecides(t *testing.T) {
 		{"--concurrency 4 --history recorded", turns, "false 4 think recorded", 1},
 		{"--concurrency 4 --endpoint-type completions", turns, "false 4 think recorded", 1},
 		{"--concurrency 4 --route least-inflight", turns, "false 4 think recorded", 1},
-		{"--concurrency 4 --lane process", turns, "false 4 think recorded", 1},
+		{"--concurrency 4 --sender process", turns, "false 4 think recorded", 1},
 	} {
 		o, l, err := typed(strings.Fields("profile --trace x " + c.line)...)
 		if err != nil {

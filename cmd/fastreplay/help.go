@@ -192,7 +192,7 @@ func flagGroups() []flagGroup {
 			allow-warm scrape scrape-url scrape-interval`},
 		{"Proof: what is checked and assumed", `no-probe verify-prompts chat-overhead engine-block-tokens cache-tokens assume-ttft
 			assume-tpot instance-header instance-field`},
-		{"Machine: how requests are sent", "lane lanes realtime spin kernel-timestamps max-memory grace"},
+		{"Machine: how requests are sent", "sender senders realtime spin kernel-timestamps max-memory grace"},
 	}
 }
 

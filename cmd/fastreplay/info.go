@@ -23,7 +23,7 @@ func (r *replay) info(f engine.Facts) metrics.Summary {
 		Run:      r.runInfo(f),
 		Workload: r.workloadInfo(f),
 		Client: metrics.Client{
-			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Lanes: f.Senders, LaneProcess: f.SenderProcess, Realtime: f.Placement.FIFO,
+			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Senders: f.Senders, SenderProcess: f.SenderProcess, Realtime: f.Placement.FIFO,
 			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Prebuilt.Bytes(),
 			Stamps: &f.Stamps.Stamps, ReceiveLagUS: f.Stamps.Lag.Percentiles(1e3),
 		},

@@ -16,7 +16,7 @@ import (
 
 // load reads the trace, decides when its requests leave and how they are put, and says so.
 func (r *replay) load(ctx context.Context) error {
-	for _, step := range []func() error{func() error { return r.read(ctx) }, r.plan, r.checkLane, r.checkRouted, r.chooseAPI} {
+	for _, step := range []func() error{func() error { return r.read(ctx) }, r.plan, r.checkSender, r.checkRouted, r.chooseAPI} {
 		if err := step(); err != nil {
 			return err
 		}

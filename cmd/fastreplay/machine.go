@@ -134,40 +134,40 @@ func (s *spinFlag) String() string {
 
 func (*spinFlag) Type() string { return "TIME" }
 
-// laneCommand is the name by which a replay starts the process of its lanes.
-const laneCommand = "lane"
+// senderCommand is the name by which a replay starts the process of its senders.
+const senderCommand = "sender"
 
-// newLaneCommand returns the command that a replay starts by itself; nobody else can.
-func newLaneCommand() *cobra.Command {
+// newSenderCommand returns the command that a replay starts by itself; nobody else can.
+func newSenderCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: laneCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
+		Use: senderCommand, Short: "The process that sends a replay's requests; a replay starts it", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return engine.ServeSender() },
 	}
 }
 
-// The values of --lane.
+// The values of --sender.
 const (
-	laneAuto    = "auto"
-	laneProcess = "process"
-	laneThread  = "thread"
+	senderAuto    = "auto"
+	senderProcess = "process"
+	senderThread  = "thread"
 )
 
-// checkLane refuses a process of their own for lanes that cannot have one, before anything is built.
-func (r *replay) checkLane() error {
-	if r.o.lane != laneProcess {
+// checkSender refuses a process of their own for senders that cannot have one, before anything is built.
+func (r *replay) checkSender() error {
+	if r.o.sender != senderProcess {
 		return nil
 	}
 	if err := engine.CheckSenderProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
-		return fmt.Errorf("--lane %s: %w", laneProcess, err)
+		return fmt.Errorf("--sender %s: %w", senderProcess, err)
 	}
 	return nil
 }
 
-// laneCommandLine is how the engine starts the lanes' process; nil where they are to be threads.
-func (o *options) laneCommandLine() []string {
+// senderCommandLine is how the engine starts the process of the senders; nil where they are to be threads.
+func (o *options) senderCommandLine() []string {
 	self, err := os.Executable()
-	if o.lane == laneThread || err != nil {
+	if o.sender == senderThread || err != nil {
 		return nil
 	}
-	return []string{self, laneCommand}
+	return []string{self, senderCommand}
 }

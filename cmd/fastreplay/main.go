@@ -81,7 +81,7 @@ func newRootCommand() *cobra.Command {
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version
-	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newLaneCommand())
+	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	groupFlags(root)
 	root.SetFlagErrorFunc(unknownFlag)

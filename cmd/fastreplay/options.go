@@ -75,8 +75,8 @@ type options struct {
 	noProbe        bool
 	resend         engine.Resend
 
-	lane      string
-	lanes     int
+	sender    string
+	senders   int
 	realtime  sched.Realtime
 	spin      spinFlag
 	stamps    string
@@ -179,9 +179,9 @@ func (o *options) addRunFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
 	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
-	f.StringVar(&o.lane, "lane", laneAuto, "where the sending threads live: in a process of their own where that is possible (auto, process) or in this one (thread)")
+	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
-	f.IntVar(&o.lanes, "lanes", 1, "sending threads, which share the requests")
+	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
@@ -306,12 +306,12 @@ func (o *options) check() error {
 		return errors.New("--api-key and --api-key-file exclude each other")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
 		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
-	case o.lane != laneAuto && o.lane != laneProcess && o.lane != laneThread:
-		return fmt.Errorf("--lane %q: want %s, %s or %s", o.lane, laneAuto, laneProcess, laneThread)
-	case o.lanes < 1 || o.lanes > engine.MaxSenders:
-		return fmt.Errorf("--lanes is %d; want 1 to %d", o.lanes, engine.MaxSenders)
-	case o.lanes > 1 && o.pacing.concurrency > 0:
-		return errors.New("--lanes: with --concurrency there is one")
+	case o.sender != senderAuto && o.sender != senderProcess && o.sender != senderThread:
+		return fmt.Errorf("--sender %q: want %s, %s or %s", o.sender, senderAuto, senderProcess, senderThread)
+	case o.senders < 1 || o.senders > engine.MaxSenders:
+		return fmt.Errorf("--senders is %d; want 1 to %d", o.senders, engine.MaxSenders)
+	case o.senders > 1 && o.pacing.concurrency > 0:
+		return errors.New("--senders: with --concurrency there is one")
 	case o.proof.verify != "" && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:

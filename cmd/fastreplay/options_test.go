@@ -154,8 +154,8 @@ func TestSpinFlag(t *testing.T) {
 		}
 	}
 	for _, n := range []string{"0", "17", "-1"} {
-		if _, err := given(t, "trace.jsonl --lanes "+n); err == nil || !strings.Contains(err.Error(), "want 1 to 16") {
-			t.Errorf("--lanes %s: %v", n, err)
+		if _, err := given(t, "trace.jsonl --senders "+n); err == nil || !strings.Contains(err.Error(), "want 1 to 16") {
+			t.Errorf("--senders %s: %v", n, err)
 		}
 	}
 }

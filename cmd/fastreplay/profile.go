@@ -61,7 +61,7 @@ func talkLikeAIPerf(line *compat.Line, o *options, t *trace.Trace) []string {
 	}
 	assume(line, "sessions", string(sessionsThink))
 	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
-	able := o.api == "chat" && o.route != routeLeastInFlight && o.lane != laneProcess
+	able := o.api == "chat" && o.route != routeLeastInFlight && o.sender != senderProcess
 	if able && t.Format == "multi_turn" && !p.given("history") {
 		assume(line, "history", historyLive)
 		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")

@@ -295,8 +295,8 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 		return errors.Join(err, res.discard())
 	}
 	run := engine.New(r.config(limit), r.work, r.runID, r.ideal, res)
-	if err := run.SenderErr(); err != nil && r.o.lane == laneProcess {
-		return errors.Join(fmt.Errorf("--lane process: %w", err), res.discard())
+	if err := run.SenderErr(); err != nil && r.o.sender == senderProcess {
+		return errors.Join(fmt.Errorf("--sender process: %w", err), res.discard())
 	}
 	interrupts.onRun(run)
 	if err := r.getReady(ctx, run, res); err != nil {
@@ -366,7 +366,7 @@ func (r *replay) descriptorsNeeded() int {
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
 		Backend: r.builder.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
-		Grace: r.o.grace, CancelAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Senders: r.o.lanes, SenderCommand: r.o.laneCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
+		Grace: r.o.grace, CancelAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Senders: r.o.senders, SenderCommand: r.o.senderCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 		OnSenderDeath: func(why string) { r.say.line("%s: nothing more is sent; what is in flight may end (--grace)", why) },
 	}

@@ -91,7 +91,7 @@ func (o *options) readTargets() error {
 func (r *replay) route() error {
 	targets := make([]route.Target, len(r.work.Targets))
 	for i, t := range r.work.Targets {
-		targets[i] = route.Target{Peers: len(t.Peers), Weight: 1}
+		targets[i] = route.Target{Endpoints: len(t.Endpoints), Weight: 1}
 		if i < len(r.o.weights) {
 			targets[i].Weight = r.o.weights[i]
 		}
@@ -147,7 +147,7 @@ func (r *replay) noteIdle() {
 func (r *replay) noteIncomparable() {
 	sizes, servers := map[int]bool{}, 0
 	for _, t := range r.work.Targets {
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			sizes[r.work.Caches[addr].BlockTokens] = true
 			servers++
 		}

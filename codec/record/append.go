@@ -21,7 +21,7 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 		dst = appendString(append(dst, `,"type":`...), r.Type)
 	}
 	dst = appendString(append(dst, `,"target":`...), r.Target)
-	dst = appendString(append(dst, `,"peer":`...), r.Peer)
+	dst = appendString(append(dst, `,"endpoint":`...), r.Endpoint)
 	if r.Instance != "" {
 		dst = appendString(append(dst, `,"instance":`...), r.Instance)
 	}

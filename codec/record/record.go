@@ -32,7 +32,7 @@ type Record struct {
 	Turn        int64  `json:"turn"`         // turn in the conversation
 	Type        string `json:"type"`         // kind of request in the trace; absent if it has none
 	Target      string `json:"target"`       // URL it was sent to
-	Peer        string `json:"peer"`         // address that was used
+	Endpoint    string `json:"endpoint"`     // address that was used
 	Instance    string `json:"instance"`     // who answered, as header or answer says; absent if neither does
 	History     string `json:"history"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 

@@ -16,7 +16,7 @@ func example() *Record {
 	r := new(Record)
 	r.Clear()
 	r.Row, r.RequestID, r.Session, r.Turn = 0, "run-0", 159, 1
-	r.Target, r.Peer = "http://127.0.0.1:8000", "127.0.0.1:8000"
+	r.Target, r.Endpoint = "http://127.0.0.1:8000", "127.0.0.1:8000"
 	r.PlannedNS, r.SentNS, r.ConnWaitNS, r.WrittenNS, r.WrittenFirstBytes = 0, 412, 0, 15400, 3391
 	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 96000000, 96100000
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 521, 521, 132, 132
@@ -27,7 +27,7 @@ func example() *Record {
 	return r
 }
 
-const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","peer":"127.0.0.1:8000",` +
+const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","endpoint":"127.0.0.1:8000",` +
 	`"planned_ns":0,"sent_ns":412,"drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"departed_ns":null,"acked_ns":null,` +
 	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"last_token_ns":96000000,"done_ns":96100000,` +
 	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"input_tokens":521,"prompt_tokens":521,"output_tokens":132,` +
@@ -49,7 +49,7 @@ func TestAppendJSONExample(t *testing.T) {
 func TestAppendJSONAbsent(t *testing.T) {
 	var r Record
 	r.Clear()
-	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"peer":null,"planned_ns":null,"sent_ns":null,` +
+	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"endpoint":null,"planned_ns":null,"sent_ns":null,` +
 		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"departed_ns":null,"acked_ns":null,"headers_ns":null,` +
 		`"first_token_ns":null,"first_text_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"tpot_ms":null,"e2e_ms":null,` +
 		`"input_tokens":null,"prompt_tokens":null,"output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
@@ -118,7 +118,7 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		}
 		want := map[string]string{
 			"row": num(r.Row), "request_id": str(r.RequestID), "session": num(r.Session), "turn": num(r.Turn), "target": str(r.Target),
-			"peer": str(r.Peer), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "drift_ns": diff(r.PlannedNS, r.SentNS),
+			"endpoint": str(r.Endpoint), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "drift_ns": diff(r.PlannedNS, r.SentNS),
 			"conn_wait_ns": num(r.ConnWaitNS), "written_ns": num(r.WrittenNS), "written_first_bytes": num(r.WrittenFirstBytes),
 			"departed_ns": num(r.DepartedNS), "acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
 			"first_text_ns": num(r.FirstTextNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),

@@ -43,7 +43,7 @@ func behindGateways(records []record.Record) []string {
 	for i := range records {
 		if rec := &records[i]; rec.Instance != "" {
 			names[rec.Instance] = true
-			pairs.Add(rec.Instance, rec.Peer)
+			pairs.Add(rec.Instance, rec.Endpoint)
 		}
 	}
 	if pairs.OneByOne() {
@@ -68,7 +68,7 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 		}
 		of, instances = append(of, int32(i)), append(instances, k)
 		if !seen[k] {
-			seen[k], capacity[k] = true, w.Cache(w.Peer(i)).Tokens
+			seen[k], capacity[k] = true, w.Cache(w.Endpoint(i)).Tokens
 		}
 	}
 	return of, instances, capacity

@@ -15,7 +15,7 @@ import (
 func sent(w *workload.Work, name func(i int) string) []record.Record {
 	records := make([]record.Record, w.Requests())
 	for i := range records {
-		records[i] = record.Record{Outcome: record.OK, Instance: name(i), Peer: w.Peer(i).String()}
+		records[i] = record.Record{Outcome: record.OK, Instance: name(i), Endpoint: w.Endpoint(i).String()}
 	}
 	return records
 }

@@ -54,14 +54,14 @@ func (o *overtakers) reach(i int) int64 {
 	longest := 0
 	for _, j := range o.alike[blocks[0]] {
 		sent := records[j].SentNS
-		if int(j) != i && sent != record.None && sent < until && w.Peer(i) == w.Peer(int(j)) {
+		if int(j) != i && sent != record.None && sent < until && w.Endpoint(i) == w.Endpoint(int(j)) {
 			longest = max(longest, sharedTokens(w, i, int(j)))
 		}
 		if int64(longest) > records[i].CachedTokens {
 			break // more explains no more
 		}
 	}
-	block := w.Cache(w.Peer(i)).FinestBlock()
+	block := w.Cache(w.Endpoint(i)).FinestBlock()
 	return int64(max(0, min(longest, w.BuiltTokens(i)-1)) / block * block)
 }
 

@@ -31,7 +31,7 @@ func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metr
 		if records[i].Outcome == record.OK {
 			reports[w.Places[i].Target] = reports[w.Places[i].Target] || records[i].CachedTokens != record.None
 		}
-		byInstance[w.Peer(i)] = append(byInstance[w.Peer(i)], int32(i))
+		byInstance[w.Endpoint(i)] = append(byInstance[w.Endpoint(i)], int32(i))
 	}
 	for instance, requests := range byInstance {
 		unlimited := a.held(requests, workload.PrefixCache{BlockTokens: w.Cache(instance).BlockTokens})

@@ -117,7 +117,7 @@ func TestOvertaken(t *testing.T) {
 	first, later := -1, -1
 	for i := range 60 {
 		for j := i + 1; j < 60; j++ {
-			if w.Peer(i) == w.Peer(j) && sharedTokens(w, i, j) >= w.Overhead.Head+512 && w.BuiltTokens(i) > 600 {
+			if w.Endpoint(i) == w.Endpoint(j) && sharedTokens(w, i, j) >= w.Overhead.Head+512 && w.BuiltTokens(i) > 600 {
 				first, later = i, j
 			}
 		}

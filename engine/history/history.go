@@ -26,7 +26,7 @@ import (
 
 // History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The bytes of such a
 // turn is made when the turn before has ended, by whoever ended it, and lies on the heap; if the turn leaves first, it leaves as
-// recorded. A History is for one run; its methods may be called by any goroutine, and by a lane those that say so.
+// recorded. A History is for one run; its methods may be called by any goroutine, and by a sender those that say so.
 type History struct {
 	builder *workload.Builder
 	work    *workload.Work
@@ -145,7 +145,7 @@ func (h *History) each(i int32, f func(j int32)) {
 // Follows reports whether a turn goes on from request i, so that its answer is to be kept.
 func (h *History) Follows(i int32) bool { return h != nil && h.turns[i].first != trace.NoTurn }
 
-// Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A lane calls it.
+// Bytes is what is sent for request i in place of its recorded form; nil: the recorded form it is, also from now on. A sender calls it.
 func (h *History) Bytes(i int32) []byte {
 	if h == nil {
 		return nil

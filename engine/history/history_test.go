@@ -48,7 +48,7 @@ func chatWork(t testing.TB, file string) (*workload.Work, *workload.Builder) {
 	}
 	a := netip.MustParseAddrPort("127.0.0.1:1")
 	w := &workload.Work{Trace: read, Plan: plan, Places: route.RoundRobin(plan.Requests, route.Even([]int{1}))}
-	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Peers: []netip.AddrPort{a}}}
+	w.Targets = []workload.Target{{URL: "http://one:1", Host: "one:1", Path: backend.Path(), Endpoints: []netip.AddrPort{a}}}
 	r := &workload.Builder{Backend: backend, RunID: "a"}
 	w.Prebuilt = workloadtest.Build(t, r, w)
 	return w, r

@@ -66,7 +66,7 @@ type Watch struct {
 }
 
 // NewWatch takes the first sample. senders are the ids of the threads that send, in this process or another. If there are
-// none, LaneRunQueueS stays unknown.
+// none, SenderRunQueueS stays unknown.
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
 		clock: clock, worst: worstSecond{fromNS: clock.Now()},
@@ -161,7 +161,7 @@ func (w *Watch) Machine() (m metrics.Machine) {
 		return &v
 	}
 	stolen, waited := growth(w.stolen), growth(w.waited...)
-	m.StolenS, m.LaneRunQueueS = per(stolen, tickHz), per(waited, 1e9)
+	m.StolenS, m.SenderRunQueueS = per(stolen, tickHz), per(waited, 1e9)
 	m.ThrottledS = per(growth(w.throttled...), 1e9)
 	if capacity := growth(w.capacity); capacity > 0 {
 		m.StolenShare, m.StolenWorst = per(stolen, float64(capacity)), &w.worst.share

@@ -148,7 +148,7 @@ func TestMachineOfFiles(t *testing.T) {
 		return string(text)
 	}
 	w.sample(true)
-	const unknown = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"lane_run_queue_delay_s":null}`
+	const unknown = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"sender_run_queue_delay_s":null}`
 	if got := described(); got != unknown {
 		t.Errorf("without files: got %s", got)
 	}
@@ -165,7 +165,7 @@ func TestMachineOfFiles(t *testing.T) {
 	write("ended", "gone")
 	w.sample(true)
 	const want = `{"stolen_s":0.3,"stolen_share":0.3,"stolen_share_worst_second":`
-	const rest = `,"throttled_s":1.75,"run_queue_delay_s":2.5,"lane_run_queue_delay_s":0.5}`
+	const rest = `,"throttled_s":1.75,"run_queue_delay_s":2.5,"sender_run_queue_delay_s":0.5}`
 	if got := described(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, rest) {
 		t.Errorf("got  %s\nwant %s…%s", got, want, rest)
 	}
@@ -291,14 +291,14 @@ func TestWatchSeesThatCoresAreShort(t *testing.T) {
 	<-gone
 	wall := clock.Now() - began
 	c := w.Machine()
-	if c.RunQueueS == nil || c.LaneRunQueueS == nil {
+	if c.RunQueueS == nil || c.SenderRunQueueS == nil {
 		t.Fatalf("waits are unknown: %+v", c)
 	}
 	if least := float64(busy-cores) * float64(wall) / 1e9 / 2; *c.RunQueueS < least {
 		t.Errorf("%d threads on %d cores waited %g s in %g s, want at least half of what they must have, %g s", busy, cores, *c.RunQueueS, float64(wall)/1e9, least)
 	}
-	if lane := *c.LaneRunQueueS; lane <= 0 || lane > float64(wall)/1e9 || lane > *c.RunQueueS {
-		t.Errorf("one of them waited %g s, in %g s, of %g s", lane, float64(wall)/1e9, *c.RunQueueS)
+	if s := *c.SenderRunQueueS; s <= 0 || s > float64(wall)/1e9 || s > *c.RunQueueS {
+		t.Errorf("one of them waited %g s, in %g s, of %g s", s, float64(wall)/1e9, *c.RunQueueS)
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	for i := range targets {
 		s.Targets[i] = targets[i].target(c.urls[i])
 	}
-	s.Instances, s.Peers = c.parts.instances.summary(1), c.parts.peers.summary(2)
+	s.Instances, s.Endpoints = c.parts.instances.summary(1), c.parts.endpoints.summary(2)
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 // answeredBy is a record of a request that an instance answered; ok tells how.
-func answeredBy(instance, peer string, ok bool, ttftNS, cached int64) *record.Record {
+func answeredBy(instance, endpoint string, ok bool, ttftNS, cached int64) *record.Record {
 	var r record.Record
 	r.Clear()
-	r.Row, r.Instance, r.Peer, r.PlannedNS, r.SentNS = 0, instance, peer, 0, 0
+	r.Row, r.Instance, r.Endpoint, r.PlannedNS, r.SentNS = 0, instance, endpoint, 0, 0
 	r.Outcome = record.HTTPError
 	if ok {
 		r.Outcome, r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens = record.OK, ttftNS, ttftNS+9e6, 10
@@ -30,16 +30,16 @@ func TestBreakdown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := NewCollector([]string{"http://gateway"})
 	requests, oks, cached := map[string]int64{}, map[string]int64{}, map[string]int64{}
-	peers := map[string]int64{}
+	endpoints := map[string]int64{}
 	slowest := map[string]int64{}
 	for range 2000 {
-		name, peer := fmt.Sprintf("pod-%d", rng.IntN(3)), fmt.Sprintf("10.0.0.%d:8000", rng.IntN(2))
+		name, endpoint := fmt.Sprintf("pod-%d", rng.IntN(3)), fmt.Sprintf("10.0.0.%d:8000", rng.IntN(2))
 		if rng.IntN(10) == 0 {
 			name = "" // nobody says
 		}
 		ok, ttft, hit := rng.IntN(5) > 0, 1e6+rng.Int64N(1e8), rng.Int64N(100)
-		c.Add(answeredBy(name, peer, ok, ttft, hit), 0)
-		peers[peer]++
+		c.Add(answeredBy(name, endpoint, ok, ttft, hit), 0)
+		endpoints[endpoint]++
 		requests[name]++
 		if ok {
 			oks[name]++
@@ -48,8 +48,8 @@ func TestBreakdown(t *testing.T) {
 		}
 	}
 	s := c.Summary(Summary{Requests: Requests{Planned: 2000}}, Probed{})
-	if len(s.Instances.Parts) != 3 || len(s.Peers.Parts) != 2 || s.Instances.Rest != 0 {
-		t.Fatalf("%+v, %+v", s.Instances, s.Peers)
+	if len(s.Instances.Parts) != 3 || len(s.Endpoints.Parts) != 2 || s.Instances.Rest != 0 {
+		t.Fatalf("%+v, %+v", s.Instances, s.Endpoints)
 	}
 	named := requests["pod-0"] + requests["pod-1"] + requests["pod-2"]
 	var mean, squares float64 = float64(named) / 3, 0
@@ -69,9 +69,9 @@ func TestBreakdown(t *testing.T) {
 	if want := math.Sqrt(squares/3) / mean; math.Abs(*s.Instances.CV-want) > 1e-12 {
 		t.Errorf("variation %v, want %v", *s.Instances.CV, want)
 	}
-	for _, p := range s.Peers.Parts {
-		if p.Requests != peers[p.Name] {
-			t.Errorf("%+v, want %d", p, peers[p.Name])
+	for _, p := range s.Endpoints.Parts {
+		if p.Requests != endpoints[p.Name] {
+			t.Errorf("%+v, want %d", p, endpoints[p.Name])
 		}
 	}
 }
@@ -83,8 +83,8 @@ func TestNobodySaysWho(t *testing.T) {
 	unsent := answeredBy("", "10.0.0.2:8000", false, 0, 0)
 	unsent.SentNS, unsent.Outcome = record.None, record.NotSent
 	c.Add(unsent, 0)
-	if s := c.Summary(Summary{Requests: Requests{Planned: 2}}, Probed{}); s.Instances != nil || s.Peers != nil {
-		t.Errorf("%+v, %+v", s.Instances, s.Peers)
+	if s := c.Summary(Summary{Requests: Requests{Planned: 2}}, Probed{}); s.Instances != nil || s.Endpoints != nil {
+		t.Errorf("%+v, %+v", s.Instances, s.Endpoints)
 	}
 }
 
@@ -121,11 +121,11 @@ func TestOurSpreadIsNone(t *testing.T) {
 		collector := NewCollector([]string{"http://0", "http://1"})
 		for i := range 1000 {
 			target := min(1, i/850)
-			peer := fmt.Sprintf("10.0.0.%d:8000", target)
+			endpoint := fmt.Sprintf("10.0.0.%d:8000", target)
 			if gateways && i == 0 {
-				peer = "10.0.0.1:8000"
+				endpoint = "10.0.0.1:8000"
 			}
-			collector.Add(answeredBy(fmt.Sprint("pod-", target), peer, true, 1e6, 0), target)
+			collector.Add(answeredBy(fmt.Sprint("pod-", target), endpoint, true, 1e6, 0), target)
 		}
 		notes := strings.Join(collector.Summary(Summary{Requests: Requests{Planned: 1000}}, Probed{}).Notes, "\n")
 		if strings.Contains(notes, "spread unevenly") != named {

@@ -126,12 +126,12 @@ func nearestMS(ns []int64, permille int64) *float64 {
 
 // timing is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
 type timing struct {
-	atNS, endNS            int64 // sent, or planned where it was not; the last instant known
-	ttftNS                 int64 // of an OK one; record.None = none
-	target, peer, instance int32 // below 0: none
-	failure                int32 // place of its message; below 0: none
-	outcome                record.Outcome
-	sent, begun, gaveUp    bool // its first byte; its response's head had come; the server ended it with the reason "abort"
+	atNS, endNS                int64 // sent, or planned where it was not; the last instant known
+	ttftNS                     int64 // of an OK one; record.None = none
+	target, endpoint, instance int32 // below 0: none
+	failure                    int32 // place of its message; below 0: none
+	outcome                    record.Outcome
+	sent, begun, gaveUp        bool // its first byte; its response's head had come; the server ended it with the reason "abort"
 }
 
 // timingsAtOnce is how many timings memory is taken for at a time.
@@ -139,8 +139,8 @@ const timingsAtOnce = 8192
 
 // timings keeps one of each request. It belongs to the recorder.
 type timings struct {
-	pieces                     [][]timing
-	peers, instances, failures names
+	pieces                         [][]timing
+	endpoints, instances, failures names
 }
 
 // maxNames bounds how many names are told apart.
@@ -196,7 +196,7 @@ func (t *timings) add(r *record.Record, target int) {
 	}
 	k := timing{
 		atNS: at, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS), ttftNS: record.None,
-		target: int32(target), peer: t.peers.place(r.Peer), instance: t.instances.place(r.Instance), failure: -1,
+		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
 		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
 	}
 	if r.Outcome == record.OK {

@@ -28,8 +28,8 @@ type Collector struct {
 	slos    []SLO
 	targets []series // one for each URL
 	none    series   // requests that never had a target
-	parts   struct{ instances, peers breakdown }
-	pairs   route.Pairs // of instances and peers
+	parts   struct{ instances, endpoints breakdown }
+	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
 
 	live struct { // all drift, for the progress line
@@ -78,9 +78,9 @@ func (c *Collector) Add(r *record.Record, target int) {
 	s.add(r)
 	c.timings.add(r, target)
 	c.parts.instances.add(r.Instance, r)
-	c.pairs.Add(r.Instance, r.Peer)
+	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
-		c.parts.peers.add(r.Peer, r)
+		c.parts.endpoints.add(r.Endpoint, r)
 	}
 	if d := r.DriftNS(); d != record.None {
 		c.live.Lock()

@@ -9,12 +9,12 @@ import (
 
 // Machine is what the machine took from the client during the replay; what the system does not report is null.
 type Machine struct {
-	StolenS       *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
-	StolenShare   *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
-	StolenWorst   *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
-	ThrottledS    *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
-	RunQueueS     *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
-	LaneRunQueueS *float64 `json:"lane_run_queue_delay_s"`    // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
+	StolenS         *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
+	StolenShare     *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
+	StolenWorst     *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
+	ThrottledS      *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
+	RunQueueS       *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
+	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
 // causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile. It
@@ -44,7 +44,7 @@ func whyDrift(s *Summary) string {
 		})
 	}
 	causes = append(causes, machineCauses(s)...)
-	causes = append(causes, waitCause(s, "the sending threads", s.Client.LaneRunQueueS, s.Client.Lanes, "their")...)
+	causes = append(causes, waitCause(s, "the sending threads", s.Client.SenderRunQueueS, s.Client.Senders, "their")...)
 	if len(causes) == 0 {
 		return "give the client more or idle cores and real-time priority, or lower --scale"
 	}

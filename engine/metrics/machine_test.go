@@ -41,10 +41,10 @@ func TestWhyDrift(t *testing.T) {
 	}{
 		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nobody},
 		{"nothing happened", func(*Summary, *Client) {}, nobody},
-		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.LaneRunQueueS = 0, ptr(1.0), ptr(1.0) }, nobody},
+		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.SenderRunQueueS = 0, ptr(1.0), ptr(1.0) }, nobody},
 		{"one per cent of everything", func(s *Summary, c *Client) {
 			steal(s, 0.2, 0.9)
-			c.ThrottledS, c.LaneRunQueueS, c.Lanes = ptr(0.1), ptr(0.3), 3
+			c.ThrottledS, c.SenderRunQueueS, c.Senders = ptr(0.1), ptr(0.3), 3
 			s.BuildAhead = &BuildAhead{LeastLeadMS: ptr(-9.0), Late: 10}
 			s.Cap = &Cap{Held: 10, HeldMS: &stats.Percentiles{Max: 9}}
 		}, nobody},
@@ -55,9 +55,9 @@ func TestWhyDrift(t *testing.T) {
 			driftIs + "the container's CPU limit stopped the client (101 ms, 1.01 % of one core's time): " + byLimit},
 		{"the limit, on several cores", func(s *Summary, c *Client) { c.ThrottledS = ptr(12.54) },
 			driftIs + "the container's CPU limit stopped the client (12.5 s, 125 % of one core's time): " + byLimit},
-		{"short of CPU", func(s *Summary, c *Client) { c.LaneRunQueueS, c.Lanes = ptr(0.302), 3 },
+		{"short of CPU", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders = ptr(0.302), 3 },
 			driftIs + "the sending threads waited for a core (302 ms, 1.01 % of their time): " + byShortage},
-		{"short of CPU without priority", func(s *Summary, c *Client) { c.LaneRunQueueS, c.Lanes, c.Realtime = ptr(1.25), 1, false },
+		{"short of CPU without priority", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders, c.Realtime = ptr(1.25), 1, false },
 			driftIs + "the sending threads waited for a core (1.25 s, 12.5 % of their time): give the client more or idle cores and real-time priority, or lower --scale"},
 		{"not built in time", func(s *Summary, c *Client) {
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 11}
@@ -76,7 +76,7 @@ func TestWhyDrift(t *testing.T) {
 			s.Cap = &Cap{InFlight: 8, Held: 300, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 14}
 			steal(s, 3, 0.5)
-			c.ThrottledS, c.LaneRunQueueS, c.RunQueueS, c.Lanes = ptr(1.25), ptr(1.1), ptr(7.0), 1
+			c.ThrottledS, c.SenderRunQueueS, c.RunQueueS, c.Senders = ptr(1.25), ptr(1.1), ptr(7.0), 1
 		}, driftIs + "the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms)" +
 			" and 14 requests not built in time (1.00 MB at a time, least lead -25.5 ms)" +
 			" and the host took CPU time away (3.00 s, 15.0 % of all cores' time; 50.0 % in the worst second)" +
@@ -154,7 +154,7 @@ func TestMachineNotes(t *testing.T) {
 		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = ptr(0.2), nil }, []string{limit + ours}},
 		{"both", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.ThrottledS = ptr(0.2) },
 			[]string{stolen + "the tail of drift and, less, those of latencies" + tails, limit + "the tail of drift" + tails}},
-		{"waited, but in time", func(s *Summary, c *Client) { c.LaneRunQueueS, c.RunQueueS = ptr(2.0), ptr(9.0) }, nil},
+		{"waited, but in time", func(s *Summary, c *Client) { c.SenderRunQueueS, c.RunQueueS = ptr(2.0), ptr(9.0) }, nil},
 	} {
 		s := watched()
 		s.DriftUS.P99 = 10

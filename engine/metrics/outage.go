@@ -46,19 +46,19 @@ const (
 )
 
 // failingPlace is what may fail on its own.
-type failingPlace struct{ target, peer int32 }
+type failingPlace struct{ target, endpoint int32 }
 
 // outages lists at most one for each address of each target, in order of beginning.
 func (c *Collector) outages() []Outage {
 	of := map[failingPlace][]*timing{}
-	peers := map[int32]int{}
+	endpoints := map[int32]int{}
 	c.timings.each(func(k *timing) {
 		if stopped(k.outcome) || k.target < 0 || int(k.target) >= len(c.urls) {
 			return
 		}
-		at := failingPlace{k.target, k.peer}
+		at := failingPlace{k.target, k.endpoint}
 		if of[at] == nil {
-			peers[k.target]++
+			endpoints[k.target]++
 		}
 		of[at] = append(of[at], k)
 	})
@@ -71,8 +71,8 @@ func (c *Collector) outages() []Outage {
 		}
 		o := c.outage(list, from, to)
 		o.Target, o.at = c.urls[at.target], at
-		if peers[at.target] > 1 {
-			o.Address = c.timings.peers.of(at.peer)
+		if endpoints[at.target] > 1 {
+			o.Address = c.timings.endpoints.of(at.endpoint)
 		}
 		o.countEndings(list, list[from:to])
 		out = append(out, o)
@@ -191,7 +191,7 @@ func (o *Outage) describeEnding() string {
 func (c *Collector) others(o *Outage) {
 	var before, during []int64
 	c.timings.each(func(k *timing) {
-		if k.ttftNS == record.None || (failingPlace{k.target, k.peer}) == o.at {
+		if k.ttftNS == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {

@@ -132,10 +132,10 @@ func TestOutageOfOneAddress(t *testing.T) {
 	c := NewCollector([]string{"http://name"})
 	for i := range int64(100) {
 		r := sentAt(i*ms, record.OK, ms)
-		r.Peer = "10.0.0.1:8000"
+		r.Endpoint = "10.0.0.1:8000"
 		if i%2 == 0 {
 			r = sentAt(i*ms, record.ConnectError, 0)
-			r.Peer = "10.0.0.2:8000"
+			r.Endpoint = "10.0.0.2:8000"
 		}
 		c.Add(r, 0)
 	}

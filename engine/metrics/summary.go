@@ -39,7 +39,7 @@ type Summary struct {
 	Writes      Writes        `json:"writes"`                   // how the kernel took the first write of each request
 	Targets     []Target      `json:"targets"`                  // one for each URL of --url and --targets
 	Instances   *Breakdown    `json:"instances,omitempty"`      // by who answered, as a header or the answer names it; absent if no answer does
-	Peers       *Breakdown    `json:"peers,omitempty"`          // by address; absent if there is one
+	Endpoints   *Breakdown    `json:"endpoints,omitempty"`      // by address; absent if there is one
 	Gateway     *Gateway      `json:"gateway,omitempty"`        // what a gateway reports that it took itself; absent if none does
 	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
 	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers report; absent if none was read
@@ -270,17 +270,17 @@ type BuildAhead struct {
 
 // Client is what the load generator itself used.
 type Client struct {
-	CPUS         float64            `json:"cpu_s"`          // processor time during the replay
-	MaxRSSBytes  int64              `json:"max_rss_bytes"`  // most memory of the process
-	GCCycles     int64              `json:"gc_cycles"`      // collections of garbage during the replay
-	Lanes        int                `json:"lanes"`          // sending threads
-	LaneProcess  bool               `json:"lane_process"`   // the sending threads had a process of their own
-	Realtime     bool               `json:"realtime"`       // they had real-time priority
-	SpinUS       float64            `json:"spin_us"`        // how long before an instant they stopped sleeping, at the end of the run
-	LoadS        float64            `json:"load_s"`         // time to read the trace
-	PrebuildS    float64            `json:"prebuild_s"`     // time to build the requests
-	WireBytes    int64              `json:"wire_bytes"`     // size of all requests
-	ReceiveLagUS *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
+	CPUS          float64            `json:"cpu_s"`          // processor time during the replay
+	MaxRSSBytes   int64              `json:"max_rss_bytes"`  // most memory of the process
+	GCCycles      int64              `json:"gc_cycles"`      // collections of garbage during the replay
+	Senders       int                `json:"senders"`        // sending threads
+	SenderProcess bool               `json:"sender_process"` // the sending threads had a process of their own
+	Realtime      bool               `json:"realtime"`       // they had real-time priority
+	SpinUS        float64            `json:"spin_us"`        // how long before an instant they stopped sleeping, at the end of the run
+	LoadS         float64            `json:"load_s"`         // time to read the trace
+	PrebuildS     float64            `json:"prebuild_s"`     // time to build the requests
+	WireBytes     int64              `json:"wire_bytes"`     // size of all requests
+	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
 	Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
 }

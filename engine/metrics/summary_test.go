@@ -73,7 +73,7 @@ func TestSummaryKeys(t *testing.T) {
 		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
 		{"target", target[0], "url requests ttft_ms"},
-		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles lanes realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s lane_run_queue_delay_s kernel_timestamps"},
+		{"client", top["client"], "cpu_s max_rss_bytes gc_cycles senders realtime spin_us prebuild_s wire_bytes stolen_s stolen_share stolen_share_worst_second throttled_s run_queue_delay_s sender_run_queue_delay_s kernel_timestamps"},
 		{"drift_us", top["drift_us"], percentiles}, {"ttft_ms", top["ttft_ms"], percentiles}, {"itl_ms", top["itl_ms"], percentiles + " from_histogram"},
 	} {
 		got := keys(t, tt.object)
@@ -278,7 +278,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
-		Client: Client{Lanes: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []string{"a reason"}},
+		Client: Client{Senders: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []string{"a reason"}},
 	}
 	s := c.Summary(info, Probed{})
 	equal(t, "run", s.Run, info.Run)

@@ -62,7 +62,7 @@ func interrupted(s *Summary) string {
 		return ""
 	}
 	if why := s.Run.SenderDied; why != "" {
-		return fmt.Sprintf("%s when %s of %s had been sent; %s were not: run again, or send from threads of this process with --lane thread",
+		return fmt.Sprintf("%s when %s of %s had been sent; %s were not: run again, or send from threads of this process with --sender thread",
 			why, format.Count(s.Requests.Sent), requests(s.Requests.Planned), format.Count(s.Requests.Planned-s.Requests.Sent))
 	}
 	return fmt.Sprintf("interrupted when %s of %s had been sent", format.Count(s.Requests.Sent), requests(s.Requests.Planned))

@@ -90,7 +90,7 @@ func TestJudge(t *testing.T) {
 		{"the sender died", func(s *Summary) {
 			s.Run.Partial, s.Run.SenderDied = true, "the sending process (pid 7) died"
 			s.Requests.Sent = 600
-		}, []string{"the sending process (pid 7) died when 600 of 1,000 requests had been sent; 400 were not: run again, or send from threads of this process with --lane thread"}},
+		}, []string{"the sending process (pid 7) died when 600 of 1,000 requests had been sent; 400 were not: run again, or send from threads of this process with --sender thread"}},
 		{"interrupted with errors", func(s *Summary) {
 			s.Run.Partial = true
 			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 490, Failed: 510,

@@ -121,12 +121,12 @@ func Resolve(ctx context.Context, targets []workload.Target) error {
 		if err != nil {
 			return fmt.Errorf("target %s: cannot resolve %s: %w", t.URL, t.Name, err)
 		}
-		t.Peers = t.Peers[:0]
+		t.Endpoints = t.Endpoints[:0]
 		for _, a := range addrs {
-			t.Peers = append(t.Peers, netip.AddrPortFrom(a.Unmap(), t.Port))
+			t.Endpoints = append(t.Endpoints, netip.AddrPortFrom(a.Unmap(), t.Port))
 		}
-		slices.SortFunc(t.Peers, netip.AddrPort.Compare)
-		t.Peers = slices.Compact(t.Peers)
+		slices.SortFunc(t.Endpoints, netip.AddrPort.Compare)
+		t.Endpoints = slices.Compact(t.Endpoints)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (h *hostile) prober(t *testing.T) *Prober {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.Peers = []netip.AddrPort{netip.MustParseAddrPort(h.Addr().String())}
+	target.Endpoints = []netip.AddrPort{netip.MustParseAddrPort(h.Addr().String())}
 	b := &Prober{Targets: []workload.Target{target}, TLS: &tls.Config{InsecureSkipVerify: true}, ConnectTimeout: time.Hour, Timeout: time.Hour}
 	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
 	b.Backend = func(string) (api.Backend, error) { return b.Tokenize() }
@@ -198,7 +198,7 @@ func TestAskIsBounded(t *testing.T) {
 			b.Timeout = 100 * time.Millisecond
 			limit = "no whole answer within 100ms (--timeout)"
 		}
-		_, answer, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Peers[0], "GET", b.Targets[0].Base+"/v1/models", nil)
+		_, answer, err := b.ask(t.Context(), &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil)
 		if err == nil || !strings.Contains(err.Error(), limit) || answer != nil {
 			t.Errorf("error %v, want %q", err, limit)
 		}
@@ -217,7 +217,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 		b := h.prober(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-h.asked; cancel() }()
-		if _, _, err := b.ask(ctx, &b.Targets[0], b.Targets[0].Peers[0], "GET", b.Targets[0].Base+"/v1/models", nil); err != context.Canceled {
+		if _, _, err := b.ask(ctx, &b.Targets[0], b.Targets[0].Endpoints[0], "GET", b.Targets[0].Base+"/v1/models", nil); err != context.Canceled {
 			t.Errorf("error %v, want that of the context", err)
 		}
 	})
@@ -319,8 +319,8 @@ func TestResolveKeepsEveryAddressOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"127.0.0.1:8000", "[::1]:9"} {
-		if len(targets[i].Peers) != 1 || targets[i].Peers[0] != netip.MustParseAddrPort(want) {
-			t.Errorf("peers %v, want [%s]", targets[i].Peers, want)
+		if len(targets[i].Endpoints) != 1 || targets[i].Endpoints[0] != netip.MustParseAddrPort(want) {
+			t.Errorf("endpoints %v, want [%s]", targets[i].Endpoints, want)
 		}
 	}
 }

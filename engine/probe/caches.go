@@ -30,7 +30,7 @@ func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]wo
 	caches = map[netip.AddrPort]workload.PrefixCache{}
 	for i := range b.Targets {
 		t := &b.Targets[i]
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			status, page, err := b.ask(ctx, t, addr, fasthttp.MethodGet, t.Base+"/metrics", nil)
 			if err != nil || status != 200 {
 				continue
@@ -115,7 +115,7 @@ var flushPaths = [...]string{"/reset_prefix_cache", "/flush_cache"}
 func (b *Prober) Flush(ctx context.Context) (path string, err error) {
 	for i := range b.Targets {
 		t := &b.Targets[i]
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			if path, err = b.flushOne(ctx, t, addr); err != nil {
 				return "", err
 			}
@@ -160,7 +160,7 @@ func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source) (works, se
 	salt := NewSalt()
 	var hits [3]int
 	for i, s := range [...]string{salt, salt, NewSalt()} {
-		usage, err := b.Count(ctx, t, t.Peers[0], text, s)
+		usage, err := b.Count(ctx, t, t.Endpoints[0], text, s)
 		if err != nil {
 			return false, false, err
 		}

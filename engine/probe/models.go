@@ -25,7 +25,7 @@ type Models []struct {
 
 // Models asks a target which models it serves: at least one.
 func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error) {
-	status, body, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
+	status, body, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodGet, t.Base+"/v1/models", nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: asking %s/v1/models for the model: %w%s", ErrProbe, t.Base, err, certificateHint(err))
 	}

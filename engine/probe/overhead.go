@@ -41,7 +41,7 @@ func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int
 // overheadOf is the overhead of one target.
 func (b *Prober) overheadOf(ctx context.Context, t *workload.Target, source prompt.Source) (tokens int, err error) {
 	for i, p := range b.probes(source) {
-		usage, err := b.Count(ctx, t, t.Peers[0], p.prompt, "")
+		usage, err := b.Count(ctx, t, t.Endpoints[0], p.prompt, "")
 		if refused := (*RefusedError)(nil); p.optional && errors.As(err, &refused) && refused.Status < 500 {
 			continue // longer than the model's context, as rows of the trace need not be
 		}
@@ -162,7 +162,7 @@ func (b *Prober) TokenIDs(ctx context.Context, l api.Literal) ([]int64, error) {
 }
 
 func (b *Prober) tokenizeBody(ctx context.Context, t *workload.Target, body []byte) ([]int64, error) {
-	status, answer, err := b.ask(ctx, t, t.Peers[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
+	status, answer, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)
 	}

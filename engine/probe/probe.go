@@ -66,7 +66,7 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		t := &b.Targets[i]
 		var alive []netip.AddrPort
 		var last error
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			answered := b.waiting("a connection to "+addr.String(), b.ConnectTimeout, "--connect-timeout")
 			c, err := b.dial(ctx, &workload.Target{}, addr)
 			answered()
@@ -83,10 +83,10 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 		if len(alive) == 0 {
 			return notes, fmt.Errorf("%w: target %s does not accept connections: %w; start it, correct --url, or use --no-probe", ErrProbe, t.URL, last)
 		}
-		if left := len(t.Peers) - len(alive); left > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left, len(t.Peers)))
+		if left := len(t.Endpoints) - len(alive); left > 0 {
+			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left, len(t.Endpoints)))
 		}
-		t.Peers = alive
+		t.Endpoints = alive
 	}
 	return notes, nil
 }

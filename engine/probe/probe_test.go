@@ -99,7 +99,7 @@ func proberOf(t *testing.T, servers ...http.Handler) *Prober {
 		if err != nil {
 			t.Fatal(err)
 		}
-		target.Peers = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimPrefix(h.URL, "http://"))}
+		target.Endpoints = []netip.AddrPort{netip.MustParseAddrPort(strings.TrimPrefix(h.URL, "http://"))}
 		b.Targets = append(b.Targets, target)
 	}
 	b.Tokenize = func() (api.Backend, error) { return api.New("chat", api.Options{Model: "m"}) }
@@ -198,10 +198,10 @@ func TestPrefixCaches(t *testing.T) {
 	} {
 		b := proberOf(t, &wordServer{metrics: page}, &wordServer{})
 		caches, engines := b.PrefixCaches(context.Background())
-		if got := caches[b.Targets[0].Peers[0]]; got != want.cache || engines != want.engines {
+		if got := caches[b.Targets[0].Endpoints[0]]; got != want.cache || engines != want.engines {
 			t.Errorf("%q: %+v of %d engines, want %+v", page, got, engines, want)
 		}
-		if _, told := caches[b.Targets[1].Peers[0]]; told {
+		if _, told := caches[b.Targets[1].Endpoints[0]]; told {
 			t.Error("a server without metrics told a size")
 		}
 	}

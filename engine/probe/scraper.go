@@ -128,7 +128,7 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 	if len(urls) == 0 {
 		for i := range b.Targets {
 			t := &b.Targets[i]
-			for _, addr := range t.Peers {
+			for _, addr := range t.Endpoints {
 				var c []*scrapePage
 				for _, path := range metricsPaths {
 					c = append(c, asker.scrapePage(ctx, t, addr, t.URL, t.Base+path))
@@ -143,7 +143,7 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 		if err != nil {
 			return nil, err
 		}
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			candidates = append(candidates, []*scrapePage{asker.scrapePage(ctx, &t, addr, workload.WithoutSecrets(t.URL+t.Path), page)})
 		}
 	}

@@ -24,7 +24,7 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 	}
 	var places []place
 	for i := range w.Targets {
-		for _, addr := range w.Targets[i].Peers {
+		for _, addr := range w.Targets[i].Endpoints {
 			places = append(places, place{&w.Targets[i], addr})
 		}
 	}

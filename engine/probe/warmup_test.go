@@ -42,7 +42,7 @@ func TestWarmUpSendsTheFirstSizesAndSharesNothing(t *testing.T) {
 	defer s.Close()
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
 	for i := range w.Targets {
-		w.Targets[i].URL, w.Targets[i].Peers = s.URL, []netip.AddrPort{addr}
+		w.Targets[i].URL, w.Targets[i].Endpoints = s.URL, []netip.AddrPort{addr}
 	}
 	b := &Prober{Targets: w.Targets, ConnectTimeout: time.Minute, Timeout: time.Minute, Backend: func(string) (api.Backend, error) { return builder.Backend, nil }}
 	if err := b.WarmUp(context.Background(), w, builder.Source, 15, 3, ""); err != nil {

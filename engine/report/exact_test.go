@@ -42,7 +42,7 @@ func ran(n, targets int) []record.Record {
 		r := &all[i]
 		r.Clear()
 		r.Row, r.PlannedNS, r.Target = int64(i), int64(i)*1e6, fmt.Sprintf("http://10.0.%d.%d", i%targets/250, i%targets%250)
-		r.Peer, r.Instance = strings.TrimPrefix(r.Target, "http://"), fmt.Sprint("pod-", i%3)
+		r.Endpoint, r.Instance = strings.TrimPrefix(r.Target, "http://"), fmt.Sprint("pod-", i%3)
 		r.SentNS = r.PlannedNS + chance.Int64N(1e5)
 		r.FirstTokenNS = r.SentNS + int64(math.Exp(chance.NormFloat64()+18))
 		r.LastTokenNS = r.FirstTokenNS + int64(math.Exp(chance.NormFloat64()+19))

@@ -332,11 +332,11 @@ func (p *page) client(s *metrics.Summary) {
 // senders describes the sending threads, unless it is one thread of the client.
 func senders(c *metrics.Client) string {
 	switch {
-	case c.Lanes > 1 && c.LaneProcess:
-		return fmt.Sprintf("sent by %d threads in a process of their own", c.Lanes)
-	case c.Lanes > 1:
-		return fmt.Sprintf("sent by %d threads", c.Lanes)
-	case c.LaneProcess:
+	case c.Senders > 1 && c.SenderProcess:
+		return fmt.Sprintf("sent by %d threads in a process of their own", c.Senders)
+	case c.Senders > 1:
+		return fmt.Sprintf("sent by %d threads", c.Senders)
+	case c.SenderProcess:
 		return "sent by a process of its own"
 	}
 	return ""
@@ -387,8 +387,8 @@ func (p *page) targets(s *metrics.Summary) {
 	if s.Instances != nil {
 		p.breakdown("instance", s.Instances)
 	}
-	if s.Peers != nil && len(s.Peers.Parts) > len(s.Targets) {
-		p.breakdown("address", s.Peers)
+	if s.Endpoints != nil && len(s.Endpoints.Parts) > len(s.Targets) {
+		p.breakdown("address", s.Endpoints)
 	}
 }
 

@@ -46,7 +46,7 @@ func normalRun() *metrics.Summary {
 		Connections: metrics.Connections{Dialled: 1412, ClosedIdle: 3},
 		Writes:      metrics.Writes{Whole: 12000, Partial: 31},
 		Targets:     []metrics.Target{{URL: "http://127.0.0.1:8000", Requests: 12031, OK: 12031}},
-		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Lanes: 1, LaneProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
+		Client: metrics.Client{CPUS: 41.2, MaxRSSBytes: 1_240_000_000, GCCycles: 2, Senders: 1, SenderProcess: true, Realtime: true, SpinUS: 100, LoadS: 1.9, PrebuildS: 3.4,
 			WireBytes: 870_000_000, Stamps: &metrics.Stamps{Received: true, Reads: 4_200_000}, ReceiveLagUS: &stats.Percentiles{P50: 21, P90: 61, P95: 84, P99: 210, P999: 1200, Max: 1900, Mean: 30.5}},
 		Limits: metrics.DefaultLimits(), Notes: []string{},
 	}
@@ -62,7 +62,7 @@ func failedRun() *metrics.Summary {
 	s.Client.ReceiveLagUS, s.Client.Stamps = nil, &metrics.Stamps{}
 	s.Client.Realtime = false
 	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = p(12.3), p(0.1043), p(0.388)
-	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.LaneRunQueueS = p(0.0), p(41.7), p(0.912)
+	s.Client.ThrottledS, s.Client.RunQueueS, s.Client.SenderRunQueueS = p(0.0), p(41.7), p(0.912)
 	s.Connections = metrics.Connections{Dialled: 12000, NotReady: 60, MaxWaitMS: 5000, ClosedIdle: 11}
 	s.DriftUS = &stats.Percentiles{P50: 12.3, P90: 812, P95: 3_400, P99: 8_123, P999: 50_000, Max: 1_212_000, Mean: 812.7}
 	s.Verdict = metrics.Judge(s)

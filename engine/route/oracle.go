@@ -198,11 +198,11 @@ func flat(places []Place, targets []Target) []int32 {
 	first, n := make([]int32, len(targets)), int32(0)
 	for t, target := range targets {
 		first[t] = n
-		n += int32(target.Peers)
+		n += int32(target.Endpoints)
 	}
 	instances := make([]int32, len(places))
 	for i, p := range places {
-		instances[i] = first[p.Target] + int32(p.Peer)
+		instances[i] = first[p.Target] + int32(p.Endpoint)
 	}
 	return instances
 }

@@ -40,9 +40,9 @@ func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights [
 // Addresses are the places of all addresses of the targets, in order, and the weight of each: its part of the target's.
 func Addresses(targets []Target) (places []Place, weights []float64) {
 	for t, target := range targets {
-		for peer := range target.Peers {
-			places = append(places, Place{t, peer})
-			weights = append(weights, target.Weight/float64(target.Peers))
+		for endpoint := range target.Endpoints {
+			places = append(places, Place{t, endpoint})
+			weights = append(weights, target.Weight/float64(target.Endpoints))
 		}
 	}
 	return places, weights

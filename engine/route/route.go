@@ -8,20 +8,20 @@ import "math/rand/v2"
 
 // Place is one address of one target.
 type Place struct {
-	Target int // index of the target
-	Peer   int // index among the target's addresses
+	Target   int // index of the target
+	Endpoint int // index among the target's addresses
 }
 
 // Target is a server that requests may go to.
 type Target struct {
-	Peers  int     // its addresses, at least 1
-	Weight float64 // its share of the requests against that of the others, above 0
+	Endpoints int     // its addresses, at least 1
+	Weight    float64 // its share of the requests against that of the others, above 0
 }
 
 // Even is targets of equal weight with so many addresses each.
-func Even(peers []int) []Target {
-	targets := make([]Target, len(peers))
-	for i, n := range peers {
+func Even(endpoints []int) []Target {
+	targets := make([]Target, len(endpoints))
+	for i, n := range endpoints {
 		targets[i] = Target{n, 1}
 	}
 	return targets
@@ -63,7 +63,7 @@ func BySession(sessions []int64, targets []Target, seed uint64) []Place {
 	for i, s := range sessions {
 		draw := rand.New(rand.NewPCG(seed^routeStream, uint64(s)))
 		t := byWeight(targets, draw.Float64())
-		places[i] = Place{t, draw.IntN(targets[t].Peers)}
+		places[i] = Place{t, draw.IntN(targets[t].Endpoints)}
 	}
 	return places
 }
@@ -99,7 +99,7 @@ type turns struct {
 func newTurns(targets []Target) *turns { return &turns{targets, make([]int, len(targets))} }
 
 func (t *turns) of(target int) Place {
-	p := Place{target, t.used[target] % t.targets[target].Peers}
+	p := Place{target, t.used[target] % t.targets[target].Endpoints}
 	t.used[target]++
 	return p
 }

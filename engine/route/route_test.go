@@ -9,7 +9,7 @@ import (
 func TestRoundRobinSpreadsOverTargetsThenAddresses(t *testing.T) {
 	counts := map[Place]int{}
 	for i, p := range RoundRobin(12, Even([]int{1, 3})) {
-		if p.Target != i%2 || p.Target == 1 && p.Peer != i/2%3 {
+		if p.Target != i%2 || p.Target == 1 && p.Endpoint != i/2%3 {
 			t.Fatalf("request %d went to %+v, want target %d and its addresses in turn", i, p, i%2)
 		}
 		counts[p]++
@@ -51,7 +51,7 @@ func TestRandomKeepsWeights(t *testing.T) {
 	counts := map[int]float64{}
 	for _, p := range places {
 		counts[p.Target]++
-		if p.Peer >= targets[p.Target].Peers {
+		if p.Endpoint >= targets[p.Target].Endpoints {
 			t.Fatalf("%+v has no such address", p)
 		}
 	}

@@ -89,7 +89,7 @@ func (c PrefixCache) FinestBlock() int {
 // assumesBlocks reports whether the block size of any instance is a guess.
 func (w *Work) assumesBlocks() bool {
 	for _, t := range w.Targets {
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			if w.Cache(addr).Assumed {
 				return true
 			}
@@ -123,7 +123,7 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 	if w.Made(i) {
 		p.Head = c.head
 	}
-	key, block := cacheKey{w.Peer(i), w.Made(i)}, c.block(w.Cache(w.Peer(i)))
+	key, block := cacheKey{w.Endpoint(i), w.Made(i)}, c.block(w.Cache(w.Endpoint(i)))
 	cache := c.of[key]
 	if cache == nil {
 		cache = kvcache.NewInfinite(p.blockTokens, block)

@@ -44,7 +44,7 @@ func TestIdealBounds(t *testing.T) {
 	}
 	w.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	for _, target := range w.Targets {
-		for _, addr := range target.Peers {
+		for _, addr := range target.Endpoints {
 			w.Caches[addr] = workload.PrefixCache{BlockTokens: 16}
 		}
 	}

@@ -70,7 +70,7 @@ func (w *Work) Flow(of []int32) route.Flow {
 }
 
 // BlockTokens is the block size of the instances' caches, which are taken to be alike.
-func (w *Work) BlockTokens() int { return w.Cache(w.Targets[0].Peers[0]).BlockTokens }
+func (w *Work) BlockTokens() int { return w.Cache(w.Targets[0].Endpoints[0]).BlockTokens }
 
 // Servers are the distinct addresses of a work's targets, each with a cache of its own: names may share one.
 type Servers struct {
@@ -87,7 +87,7 @@ func (w *Work) Servers() Servers {
 	s := Servers{Targets: w.Routing.Targets, Of: make(map[route.Place]int32, len(places))}
 	index := map[netip.AddrPort]int32{}
 	for k, place := range places {
-		addr := w.Targets[place.Target].Peers[place.Peer]
+		addr := w.Targets[place.Target].Endpoints[place.Endpoint]
 		i, known := index[addr]
 		if !known {
 			i = int32(len(s.places))
@@ -101,7 +101,7 @@ func (w *Work) Servers() Servers {
 	if len(s.places) < len(places) {
 		s.Targets = make([]route.Target, len(s.places))
 		for i, weight := range s.Weights {
-			s.Targets[i] = route.Target{Weight: weight, Peers: 1}
+			s.Targets[i] = route.Target{Weight: weight, Endpoints: 1}
 		}
 	}
 	return s

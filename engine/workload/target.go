@@ -11,16 +11,16 @@ import (
 
 // Target is one serving endpoint as the user named it.
 type Target struct {
-	URL   string           // scheme://host:port, as results name it
-	Host  string           // the Host header
-	Path  string           // where requests are posted
-	Query string           // "?…" behind it, or ""; it may carry a credential, so nothing shows or records it
-	Base  string           // URL plus the path that precedes the API's own, for probes
-	own   string           // the API's own path, with which Path ends; "" = it does not
-	TLS   bool             // https
-	Name  string           // host name without port: what a certificate must carry
-	Port  uint16           // TCP port
-	Peers []netip.AddrPort // every address of the name; filled by Resolve
+	URL       string           // scheme://host:port, as results name it
+	Host      string           // the Host header
+	Path      string           // where requests are posted
+	Query     string           // "?…" behind it, or ""; it may carry a credential, so nothing shows or records it
+	Base      string           // URL plus the path that precedes the API's own, for probes
+	own       string           // the API's own path, with which Path ends; "" = it does not
+	TLS       bool             // https
+	Name      string           // host name without port: what a certificate must carry
+	Port      uint16           // TCP port
+	Endpoints []netip.AddrPort // every address of the name; filled by Resolve
 }
 
 // ParseTarget reads a --url: host:port, a base URL with or without /v1, or a full endpoint. apiPath is the backend's own

@@ -65,7 +65,7 @@ type verbatimPrompt struct {
 func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Literal) ([]int64, error), done *atomic.Int64) error {
 	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
 	for _, t := range w.Targets {
-		for _, addr := range t.Peers {
+		for _, addr := range t.Endpoints {
 			v.BlockTokens = commonDivisor(v.BlockTokens, w.Cache(addr).BlockTokens)
 		}
 	}

@@ -45,7 +45,7 @@ func verbatimWork(t *testing.T, n int) (w *workload.Work, texts []string) {
 	plan := sched.AtOnce(tr.Len(), 0)
 	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
 	return &workload.Work{
-		Trace: tr, Plan: plan, Targets: []workload.Target{{URL: "http://one:1", Peers: []netip.AddrPort{a}}, {URL: "http://two:2", Peers: []netip.AddrPort{b}}},
+		Trace: tr, Plan: plan, Targets: []workload.Target{{URL: "http://one:1", Endpoints: []netip.AddrPort{a}}, {URL: "http://two:2", Endpoints: []netip.AddrPort{b}}},
 		Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 1})), Caches: map[netip.AddrPort]workload.PrefixCache{a: {BlockTokens: 16}, b: {BlockTokens: 24}},
 	}, texts
 }
@@ -65,20 +65,20 @@ func TestVerbatimIdealHits(t *testing.T) {
 		t.Fatalf("%v, %d done, blocks of %d", err, done.Load(), w.Verbatim.BlockTokens)
 	}
 	got := w.IdealHits()
-	block := map[netip.AddrPort]int{w.Peer(0): 16, w.Peer(1): 24}
+	block := map[netip.AddrPort]int{w.Endpoint(0): 16, w.Endpoint(1): 24}
 	seen := map[netip.AddrPort][]string{}
 	hits := 0
 	for i, text := range texts {
 		shared := 0
-		for _, before := range seen[w.Peer(i)] {
+		for _, before := range seen[w.Endpoint(i)] {
 			k := 0
 			for k < len(text) && k < len(before) && text[k] == before[k] {
 				k++
 			}
 			shared = max(shared, k)
 		}
-		seen[w.Peer(i)] = append(seen[w.Peer(i)], text)
-		want := min(shared, len(text)-1) / block[w.Peer(i)] * block[w.Peer(i)]
+		seen[w.Endpoint(i)] = append(seen[w.Endpoint(i)], text)
+		want := min(shared, len(text)-1) / block[w.Endpoint(i)] * block[w.Endpoint(i)]
 		if hits += want; got.Expected[i] != int64(want) || got.Most[i] != int64(want) || w.ServerTokens(i) != len(text) {
 			t.Errorf("text %d: %d to %d of %d expected, want %d of %d", i, got.Expected[i], got.Most[i], w.ServerTokens(i), want, len(text))
 		}
@@ -96,7 +96,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 	bounds := w.IdealHits()
 	clear(seen)
 	for i, text := range texts {
-		for _, before := range seen[w.Peer(i)] {
+		for _, before := range seen[w.Endpoint(i)] {
 			k := 0
 			for k < min(len(text)-1, len(before)) && text[k] == before[k] {
 				k++
@@ -105,7 +105,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 				t.Errorf("text %d of %d shares %d tokens, at most %d expected", i, len(text), k, bounds.Most[i])
 			}
 		}
-		seen[w.Peer(i)] = append(seen[w.Peer(i)], text)
+		seen[w.Endpoint(i)] = append(seen[w.Endpoint(i)], text)
 	}
 	// The router places a text where its longest prefix is, and finds some for equal texts.
 	w.Routing = workload.Routing{Targets: route.Even([]int{1, 1})}

@@ -49,10 +49,10 @@ func (w *Work) URLs() []string {
 	return urls
 }
 
-// Peer is the address that request i goes to.
-func (w *Work) Peer(i int) netip.AddrPort {
+// Endpoint is the address that request i goes to.
+func (w *Work) Endpoint(i int) netip.AddrPort {
 	place := w.Places[i]
-	return w.Targets[place.Target].Peers[place.Peer]
+	return w.Targets[place.Target].Endpoints[place.Endpoint]
 }
 
 // PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. Of a literal it says nothing.
@@ -102,7 +102,7 @@ func (w *Work) Cache(instance netip.AddrPort) PrefixCache {
 
 // CacheOff reports whether all servers of a target report that they cache no prefixes.
 func (w *Work) CacheOff(target int) bool {
-	return !slices.ContainsFunc(w.Targets[target].Peers, func(addr netip.AddrPort) bool { return !w.Cache(addr).Off })
+	return !slices.ContainsFunc(w.Targets[target].Endpoints, func(addr netip.AddrPort) bool { return !w.Cache(addr).Off })
 }
 
 // Records returns the run's records, each with what is known of it before it is sent.
@@ -115,7 +115,7 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
 		}
-		r.Target, r.Peer = w.Targets[w.Places[i].Target].URL, w.Peer(i).String()
+		r.Target, r.Endpoint = w.Targets[w.Places[i].Target].URL, w.Endpoint(i).String()
 		ideal.Note(i, r)
 	}
 	return records

@@ -38,8 +38,8 @@ func Work(t testing.TB, n int) *workload.Work {
 	}
 	a, b := netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")
 	targets := []workload.Target{
-		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Peers: []netip.AddrPort{a}},
-		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Peers: []netip.AddrPort{a, b}},
+		{URL: "http://one:1", Host: "one:1", Path: "/v1/completions", Endpoints: []netip.AddrPort{a}},
+		{URL: "http://two:2", Host: "two:2", Path: "/v1/completions", Endpoints: []netip.AddrPort{a, b}},
 	}
 	return &workload.Work{Trace: made, Plan: plan, Targets: targets, Places: route.RoundRobin(plan.Requests, route.Even([]int{1, 2})), Overhead: workload.Overhead{Head: 2, Tail: 1}}
 }
@@ -81,8 +81,8 @@ func Routed(t testing.TB, ports ...uint16) *workload.Work {
 	w.Targets, w.Caches = nil, map[netip.AddrPort]workload.PrefixCache{}
 	for i, port := range ports {
 		addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-		w.Targets = append(w.Targets, workload.Target{URL: fmt.Sprint("http://", i), Peers: []netip.AddrPort{addr}})
-		w.Routing.Targets = append(w.Routing.Targets, route.Target{Peers: 1, Weight: float64(1 + i)})
+		w.Targets = append(w.Targets, workload.Target{URL: fmt.Sprint("http://", i), Endpoints: []netip.AddrPort{addr}})
+		w.Routing.Targets = append(w.Routing.Targets, route.Target{Endpoints: 1, Weight: float64(1 + i)})
 		w.Caches[addr] = workload.PrefixCache{BlockTokens: 16, Tokens: 16_000 * int64(port)}
 	}
 	w.Places = route.RoundRobin(w.Requests(), w.Routing.Targets)
