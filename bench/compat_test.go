@@ -63,7 +63,7 @@ func TestAIPerfCommands(t *testing.T) {
 			3, false, []string{"note: as aiperf profile does unless told otherwise: --url localhost:8000; --endpoint-type chat; whole responses"},
 		},
 		{
-			"literal prompts", "Qwen/Qwen3-0.6B", "production_queries.jsonl", strings.Repeat(`{"text_input": "What is the capital of France?", "output_length": 20}`+"\n", 6),
+			"verbatim prompts", "Qwen/Qwen3-0.6B", "production_queries.jsonl", strings.Repeat(`{"text_input": "What is the capital of France?", "output_length": 20}`+"\n", 6),
 			`profile --model Qwen/Qwen3-0.6B --endpoint-type chat --endpoint /v1/chat/completions --streaming --url localhost:8000 --input-file production_queries.jsonl --custom-dataset-type mooncake_trace --concurrency 2 --warmup-request-count 1`,
 			6, true, nil,
 		},
@@ -104,7 +104,7 @@ func TestAIPerfCommands(t *testing.T) {
 				}
 			}
 			log := m.stop(t)
-			if c.name != "literal prompts" { // whose tokens nobody has recorded
+			if c.name != "verbatim prompts" { // whose tokens nobody has recorded
 				res.join(t, log)
 			}
 			for _, l := range res.lines {

@@ -253,7 +253,7 @@ func (r *results) join(t *testing.T, log map[string][]served) {
 		if !l.ok() {
 			continue
 		}
-		unknown := l.Input == 0 // a prompt word for word
+		unknown := l.Input == 0 // a verbatim prompt
 		if s.Prompt != l.Prompt || !unknown && l.Prompt != l.Input || s.Completion != l.Output {
 			t.Errorf("row %d: %d prompt tokens recorded, %d here, %d there; %d completion tokens recorded, %d there",
 				l.Row, l.Input, l.Prompt, s.Prompt, l.Output, s.Completion)

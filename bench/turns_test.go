@@ -18,8 +18,8 @@ func wordsOf(t *testing.T, recorded *trace.Trace, i int) (asked, answered int64)
 		t.Fatal(err)
 	}
 	answered = int64(len(strings.Fields(answer)))
-	l := recorded.Literal(i)
-	if l.Kind == trace.TextLiteral {
+	l := recorded.Verbatim(i)
+	if l.Kind == trace.VerbatimText {
 		return int64(len(strings.Fields(string(l.Content)))), answered
 	}
 	var messages []struct {

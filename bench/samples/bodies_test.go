@@ -25,8 +25,8 @@ func TestBodySamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tr.Format != s.format || tr.Endpoint != s.endpoint || tr.Len() != s.rows || tr.Literals() != s.rows || len(tr.Lint.Notes()) != s.notes {
-			t.Errorf("%s: %d rows of %s for %q, %d bodies, notes %q; want %d of %s for %q", s.path, tr.Len(), tr.Format, tr.Endpoint, tr.Literals(), tr.Lint.Notes(), s.rows, s.format, s.endpoint)
+		if tr.Format != s.format || tr.Endpoint != s.endpoint || tr.Len() != s.rows || tr.Verbatims() != s.rows || len(tr.Lint.Notes()) != s.notes {
+			t.Errorf("%s: %d rows of %s for %q, %d bodies, notes %q; want %d of %s for %q", s.path, tr.Len(), tr.Format, tr.Endpoint, tr.Verbatims(), tr.Lint.Notes(), s.rows, s.format, s.endpoint)
 		}
 		if (tr.Session != nil) != (s.format == "inputs_json") || tr.Untimed != (s.format != "sagemaker") {
 			t.Errorf("%s: sessions %v, untimed %v", s.path, tr.Session != nil, tr.Untimed)

@@ -27,15 +27,15 @@ func TestTurns(t *testing.T) {
 		}
 		messages, answers := 0, 0
 		for i := range tr.Len() {
-			if tr.Literal(i).Kind == trace.MessagesLiteral {
+			if tr.Verbatim(i).Kind == trace.VerbatimMessages {
 				messages++
 			}
 			if tr.Answer(i) != nil {
 				answers++
 			}
 		}
-		if tr.Format != c.format || tr.Len() != c.rows || tr.Literals() != c.rows || messages != c.messages || answers != c.answers || tr.Lint.Unanswered != c.left || tr.Untimed != (c.format == "sharegpt") || tr.SpanNS() > 8e9 {
-			t.Errorf("%s: %s, %d rows, %d word for word, %d messages, %d answers, %d left out, untimed %v, %d ns", path, tr.Format, tr.Len(), tr.Literals(), messages, answers, tr.Lint.Unanswered, tr.Untimed, tr.SpanNS())
+		if tr.Format != c.format || tr.Len() != c.rows || tr.Verbatims() != c.rows || messages != c.messages || answers != c.answers || tr.Lint.Unanswered != c.left || tr.Untimed != (c.format == "sharegpt") || tr.SpanNS() > 8e9 {
+			t.Errorf("%s: %s, %d rows, %d verbatim, %d messages, %d answers, %d left out, untimed %v, %d ns", path, tr.Format, tr.Len(), tr.Verbatims(), messages, answers, tr.Lint.Unanswered, tr.Untimed, tr.SpanNS())
 		}
 	}
 }

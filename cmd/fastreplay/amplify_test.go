@@ -118,7 +118,7 @@ func TestAmplifyOnce(t *testing.T) {
 	}
 }
 
-// TestThinnedTrace: whole conversations under their own names, also of prompts that are there word for word.
+// TestThinnedTrace: whole conversations under their own names, also of verbatim prompts.
 func TestThinnedTrace(t *testing.T) {
 	for _, path := range []string{bailianSample, "../../bench/samples/multi_turn.jsonl", "../../bench/samples/azure.csv"} {
 		tr := openTrace(t, path)
@@ -202,8 +202,8 @@ func TestAmplifyRefusals(t *testing.T) {
 			t.Errorf("%v: %v", factor, err)
 		}
 	}
-	if _, _, err := amplifyFlag(2).apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "word for word") {
-		t.Errorf("literal prompts: %v", err)
+	if _, _, err := amplifyFlag(2).apply(openTrace(t, "../../bench/samples/sharegpt.json"), 0); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
+		t.Errorf("verbatim prompts: %v", err)
 	}
 }
 

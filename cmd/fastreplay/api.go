@@ -11,13 +11,13 @@ import (
 
 // chooseAPI decides how the requests are put, as what is in them has it.
 func (r *replay) chooseAPI() error {
-	if r.o.sessions.past == historyLive && r.trace.Literals() == 0 {
+	if r.o.sessions.past == historyLive && r.trace.Verbatims() == 0 {
 		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
 			"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
 	}
-	r.literals = literalsOf(r.trace, r.work.Plan.Requests)
+	r.verbatims = verbatimsOf(r.trace, r.work.Plan.Requests)
 	r.work.Choices = api.Choices(r.o.extra)
-	if err := r.o.chooseAPI(&r.literals); err != nil {
+	if err := r.o.chooseAPI(&r.verbatims); err != nil {
 		return err
 	}
 	r.fitTraits()
@@ -26,7 +26,7 @@ func (r *replay) chooseAPI() error {
 
 // fitTraits leaves out of the work what the API has no words for, and says what cannot be had from it.
 func (r *replay) fitTraits() {
-	if r.literals.onlyPayloads() {
+	if r.verbatims.onlyPayloads() {
 		return
 	}
 	switch t := r.o.traits; {
@@ -41,7 +41,7 @@ func (r *replay) fitTraits() {
 }
 
 // chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
-func (o *options) chooseAPI(l *literals) error {
+func (o *options) chooseAPI(l *verbatims) error {
 	if err := o.nameAPI(l); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (o *options) chooseAPI(l *literals) error {
 }
 
 // nameAPI is the API that was asked for, or the one that the trace speaks.
-func (o *options) nameAPI(l *literals) error {
+func (o *options) nameAPI(l *verbatims) error {
 	given := o.pacing.given("api")
 	switch spoken := api.AtPath(l.endpoint); {
 	case given && spoken != "" && !api.Has(o.api, l.endpoint) && o.api != rawAPI:

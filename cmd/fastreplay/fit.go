@@ -24,7 +24,7 @@ const (
 // askModels asks the targets what they serve: the model where none is named, and the smallest context, so that every router may send
 // any request to any of them. Only the first answer must come, and only if the model's name depends on it.
 func (r *replay) askModels(ctx context.Context) error {
-	if !r.o.traits.Model && r.literals.payloads == 0 {
+	if !r.o.traits.Model && r.verbatims.payloads == 0 {
 		return nil
 	}
 	var asked map[string][]int32
@@ -57,9 +57,9 @@ func (r *replay) askModels(ctx context.Context) error {
 func (r *replay) askedModels() map[string][]int32 {
 	asked := map[string][]int32{}
 	for i := range r.work.Requests() {
-		l, name := r.trace.Literal(i), r.probed.model
+		l, name := r.trace.Verbatim(i), r.probed.model
 		bodies := [][]byte{l.Extra, r.o.extra}
-		if l.Kind == trace.PayloadLiteral {
+		if l.Kind == trace.VerbatimPayload {
 			name, bodies = "", append(bodies, slices.Concat([]byte{'{'}, l.Content, []byte{'}'}))
 		}
 		for _, body := range bodies {
@@ -77,7 +77,7 @@ func (r *replay) askedModels() map[string][]int32 {
 // noteUnlisted names models that requests ask for and a server does not list, each once.
 func (r *replay) noteUnlisted(url string, models probe.Models, asked map[string][]int32) {
 	flag := "--model "
-	if r.literals.payloads > 0 {
+	if r.verbatims.payloads > 0 {
 		flag = "--extra-inputs model:"
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
@@ -94,7 +94,7 @@ type sized struct{ api.Backend }
 
 func (sized) OwnLength([]byte) bool { return true }
 
-// fit does with requests that are longer than the servers' context as --too-long says. A prompt that is there word for word and
+// fit does with requests that are longer than the servers' context as --too-long says. A verbatim prompt and
 // could not be counted is sent.
 func (r *replay) fit(context.Context) error {
 	limit, mode := r.probed.context, r.o.tooLong
@@ -133,7 +133,7 @@ func (r *replay) fit(context.Context) error {
 		r.note("--too-long drop leaves out %s", words)
 	case tooLongClip:
 		if fixed >= 0 {
-			return fmt.Errorf("--too-long clip: the prompt of row %d is there word for word, and no part of it can be left out; use --too-long drop", r.trace.Row[list[fixed]])
+			return fmt.Errorf("--too-long clip: the prompt of row %d is verbatim, and no part of it can be left out; use --too-long drop", r.trace.Row[list[fixed]])
 		}
 		tokens, ok := r.work.Clip(list, limit, backend)
 		if !ok {
@@ -149,6 +149,6 @@ func (r *replay) fit(context.Context) error {
 		return fmt.Errorf("the trace has %s; %s", words, advice)
 	}
 	r.workload.Context, r.trace = int64(limit), r.work.Trace
-	r.literals = literalsOf(r.trace, r.work.Requests())
+	r.verbatims = verbatimsOf(r.trace, r.work.Requests())
 	return nil
 }

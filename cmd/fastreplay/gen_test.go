@@ -28,7 +28,7 @@ func TestGenWords(t *testing.T) {
 	if err != nil || strings.Count(out, `{"model":"mine","messages":[{"role":"user","content":"`) != 2 || strings.Count(out, `"}],"max_tokens":7}`+"\n") != 2 {
 		t.Errorf("%s, %v", out, err)
 	}
-	for _, note := range []string{"note: raw_payload has no place for timestamps: they are left out", "note: raw_payload has prompts word for word: 2 known by their tokens are made of words"} {
+	for _, note := range []string{"note: raw_payload has no place for timestamps: they are left out", "note: raw_payload has verbatim prompts: those known only by their length (2) are made of words"} {
 		if !strings.Contains(said, note) {
 			t.Errorf("it says %q, not %q", said, note)
 		}

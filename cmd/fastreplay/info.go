@@ -66,7 +66,7 @@ func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
 		if r.work.Made(i) {
 			w.InputTokens += int64(t.InputTokens[i])
 		} else {
-			w.Literals++
+			w.Verbatims++
 		}
 		w.OutputTokens += int64(t.OutputTokens[i])
 	}

@@ -63,7 +63,7 @@ func (r *replay) read(ctx context.Context) error {
 func checkLengths(line *compat.Line, t *trace.Trace) error {
 	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
 		for i := range t.Len() {
-			if line.Given(name) && t.OutputTokens[i] == 0 && t.Literal(i).Kind != trace.PayloadLiteral {
+			if line.Given(name) && t.OutputTokens[i] == 0 && t.Verbatim(i).Kind != trace.VerbatimPayload {
 				return fmt.Errorf("--%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", name, t.Row[i])
 			}
 		}

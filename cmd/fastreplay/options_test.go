@@ -105,7 +105,7 @@ func TestChooseAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = o.chooseAPI(&literals{chat: want.chat, endpoint: want.endpoint})
+		err = o.chooseAPI(&verbatims{chat: want.chat, endpoint: want.endpoint})
 		if said := fmt.Sprint(err); want.says != "" && !strings.Contains(said, want.says) || want.says == "" && (err != nil || o.api != want.api || o.prompt != want.prompt) {
 			t.Errorf("%q: %s, %s, %v; want %+v", line, o.api, o.prompt, err, want)
 		}

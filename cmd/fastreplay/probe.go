@@ -26,7 +26,7 @@ const unprobedModel = "model"
 // probe asks the servers what the run must know: that they live, the model, the overhead, and how to start cold.
 func (r *replay) probe(ctx context.Context) error {
 	r.probed.model = r.o.model
-	if r.o.cold == probe.ColdSalt && r.literals.onlyPayloads() {
+	if r.o.cold == probe.ColdSalt && r.verbatims.onlyPayloads() {
 		return errors.New("--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one into each with --extra-inputs cache_salt:… and --cold off")
 	}
 	if r.o.noProbe || r.o.dryRun {
@@ -74,13 +74,13 @@ func (r *replay) probeBackend(salt string) (api.Backend, error) {
 
 // asksNoModel tells whether nothing is sent that names a model of our choice.
 func (r *replay) asksNoModel() bool {
-	return !r.o.traits.Model || r.literals.onlyPayloads() && r.o.warmup == 0
+	return !r.o.traits.Model || r.verbatims.onlyPayloads() && r.o.warmup == 0
 }
 
 // proveTokens makes sure that the servers count the tokens that are made as we do. Words of others need no proof.
 func (r *replay) proveTokens(ctx context.Context) error {
 	switch {
-	case r.literals.all:
+	case r.verbatims.all:
 		return nil
 	case !r.o.traits.Counts && !r.o.traits.StreamCounts:
 		r.assumeOverhead("the servers of --api " + r.o.api + " do not tell how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
@@ -91,7 +91,7 @@ func (r *replay) proveTokens(ctx context.Context) error {
 
 // skipProbe says what is taken for granted where nobody is asked.
 func (r *replay) skipProbe() {
-	if !r.literals.all {
+	if !r.verbatims.all {
 		r.assumeOverhead("the servers are not asked")
 	}
 	r.sizeCaches(nil)
@@ -131,7 +131,7 @@ func (r *replay) chooseCold(ctx context.Context) error {
 		r.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
 	}
-	if r.literals.onlyPayloads() {
+	if r.verbatims.onlyPayloads() {
 		r.note("cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier runs have sent may still be cached")
 		return nil
 	}
@@ -144,7 +144,7 @@ func (r *replay) chooseCold(ctx context.Context) error {
 
 // noteUnsalted says which bodies a cache_salt is not in.
 func (r *replay) noteUnsalted() {
-	if n := r.literals.payloads; n > 0 {
+	if n := r.verbatims.payloads; n > 0 {
 		r.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", format.Many(n, "payload"))
 	}
 }

@@ -90,7 +90,7 @@ func parseVerified(text string) (int, error) {
 // verifyPrompts counts built prompts again with the model's own tokenizer and stops the run at the first that has not the
 // number of tokens that it should.
 func (r *replay) verifyPrompts(ctx context.Context) error {
-	if r.tokenizer == nil || r.o.verifyPrompts == 0 || r.literals.all {
+	if r.tokenizer == nil || r.o.verifyPrompts == 0 || r.verbatims.all {
 		return nil
 	}
 	began := time.Now()

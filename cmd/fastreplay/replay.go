@@ -72,7 +72,7 @@ type replay struct {
 	trace     *trace.Trace
 	selected  int              // rows of the file that are replayed, before --amplify and --repeat
 	amplify   *metrics.Amplify // nil where the load is as recorded
-	literals  literals
+	verbatims verbatims
 	work      *workload.Work
 	builder   *workload.Builder
 	source    prompt.Source
@@ -217,7 +217,7 @@ func (r *replay) noteShort() {
 func (r *replay) ownHeaders(backend api.Backend) []http1.Header {
 	accept := "text/event-stream"
 	switch {
-	case r.literals.shaped():
+	case r.verbatims.shaped():
 		accept = "text/event-stream, application/json" // a row may ask for the one or the other
 	case r.o.noStream:
 		accept = "application/json"
@@ -365,7 +365,7 @@ func (r *replay) descriptorsNeeded() int {
 
 func (r *replay) config(descriptors int) engine.Config {
 	return engine.Config{
-		Backend: r.builder.Backend, Stream: !r.o.noStream || r.literals.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
+		Backend: r.builder.Backend, Stream: !r.o.noStream || r.verbatims.shaped(), Timeout: r.o.timeout, IdleTimeout: r.o.idleTimeout, ConnectTimeout: r.o.connectTimeout,
 		Grace: r.o.grace, CancelAfter: r.o.cutAfter(), Resend: r.o.resend, Realtime: r.o.realtime, Spin: time.Duration(r.o.spin), Senders: r.o.senders, SenderCommand: r.o.senderCommandLine(), TLS: r.prober.TLS, Descriptors: descriptors, Secrets: r.prober.Secrets,
 		Stamps: r.stamps, Chunks: r.chunks, History: r.history, InstanceHeaders: r.o.headersNamed(), InstanceField: r.o.instancePath(),
 		OnSenderDeath: func(why string) { r.say.line("%s: nothing more is sent; what is in flight may end (--grace)", why) },
@@ -398,7 +398,7 @@ func (r *replay) describeWork() {
 		}
 	}
 	what := format.Many(int64(plan.Requests), "request")
-	if !r.literals.all {
+	if !r.verbatims.all {
 		what += fmt.Sprintf(", %s input tokens", format.Count(input))
 	}
 	if output > 0 {
@@ -420,7 +420,7 @@ func (r *replay) describeWork() {
 	if plan.Turns != nil {
 		r.say.line("      %s", r.o.sessions.words())
 	}
-	r.literals.say(r)
+	r.verbatims.say(r)
 	r.say.line("      %s on the wire, built in memory; largest request %s", format.Bytes(r.work.Prebuilt.Bytes()), format.Bytes(int64(r.work.Prebuilt.Largest())))
 	r.describeIdeal()
 	if several > 0 {
@@ -430,7 +430,7 @@ func (r *replay) describeWork() {
 
 // describeIdeal says how much of the prompts that are made an ideal cache would hold.
 func (r *replay) describeIdeal() {
-	if r.literals.all && r.work.Verbatim == nil {
+	if r.verbatims.all && r.work.Verbatim == nil {
 		return
 	}
 	var built, least, most int64
@@ -446,7 +446,7 @@ func (r *replay) describeIdeal() {
 		share += " to " + format.Percent(float64(most)/float64(max(1, built)))
 	}
 	whose := "the input tokens"
-	if r.literals.rows > 0 && r.work.Verbatim == nil {
+	if r.verbatims.rows > 0 && r.work.Verbatim == nil {
 		whose = "the tokens of prompts that are made"
 	}
 	placed := ""

@@ -154,8 +154,8 @@ func (r *replay) noteIncomparable() {
 	}
 	switch {
 	case servers < 2 || r.o.dryRun:
-	case r.literals.all:
-		r.note("routers are not compared: how many tokens prompts word for word share, only the servers can tell")
+	case r.verbatims.all:
+		r.note("routers are not compared: only the servers can count the tokens that verbatim prompts share")
 	case len(sizes) > 1:
 		r.note("routers are compared as if all servers had the blocks of the first")
 	}

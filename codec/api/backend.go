@@ -72,11 +72,11 @@ type Backend interface {
 	// OwnLength reports whether a row's extra members say how long the answer may be.
 	OwnLength(extra []byte) bool
 	// Takes tells why the API cannot send a request of that form; nil if it can. The others are for what it takes.
-	Takes(l Literal) error
-	// LiteralSize is the exact number of bytes of a literal's body.
-	LiteralSize(l Literal, outputTokens int) int
-	// AppendLiteral appends a literal's body. 0 output tokens, also of AppendSuffix and Size, ask for no number.
-	AppendLiteral(dst []byte, l Literal, outputTokens int) []byte
+	Takes(l Verbatim) error
+	// VerbatimSize is the exact number of bytes of the body of verbatim content.
+	VerbatimSize(l Verbatim, outputTokens int) int
+	// AppendVerbatim appends the body of verbatim content. 0 output tokens, also of AppendSuffix and Size, ask for no number.
+	AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte
 	// SaltSpan tells where the cache salt lies in a finished body, as body[from:to]; 0, 0 where there is none.
 	SaltSpan(body []byte) (from, to int)
 	// ParseEvent resets d and fills it from the data of one server-sent event. d.Error aliases data. Empty data, a
@@ -204,7 +204,7 @@ func (s *server) With(extra []byte) Backend {
 }
 
 // Takes also refuses what the API has no words for.
-func (s *server) Takes(l Literal) error {
+func (s *server) Takes(l Verbatim) error {
 	if l.Form != Payload && !s.kind.traits.Made {
 		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
 	}

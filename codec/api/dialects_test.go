@@ -446,41 +446,41 @@ func TestDialectBodies(t *testing.T) {
 	})
 }
 
-// TestDialectLiterals are literals in the APIs that have other words for them.
-func TestDialectLiterals(t *testing.T) {
+// TestDialectVerbatims checks verbatim content in APIs that name its parts otherwise.
+func TestDialectVerbatims(t *testing.T) {
 	const chat = `{"role":"system","content":"be\n"},{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
 	const turns = `{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
 	for _, c := range []struct {
 		name, api string
-		l         Literal
+		l         Verbatim
 		want      string
 	}{
-		{"text", "tgi", Literal{Form: Text, Content: []byte("a")}, `{"inputs":"a","parameters":{"max_new_tokens":3,"details":true}}`},
-		{"system apart", "messages", Literal{Form: Messages, Content: []byte(chat)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"be\n"}`},
-		{"a system of the row's own", "messages", Literal{Form: Messages, Content: []byte(chat), Extra: []byte(`{"system":"x"}`)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"x"}`},
-		{"no system", "messages", Literal{Form: Messages, Content: []byte(turns)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3}`},
-		{"messages as input", "responses", Literal{Form: Messages, Content: []byte(chat)}, `{"model":"m","input":[` + chat + `],"max_output_tokens":3}`},
-		{"payload", "raw", Literal{Form: Payload, Content: []byte(`"x":1`)}, `{"x":1}`},
+		{"text", "tgi", Verbatim{Form: Text, Content: []byte("a")}, `{"inputs":"a","parameters":{"max_new_tokens":3,"details":true}}`},
+		{"system apart", "messages", Verbatim{Form: Messages, Content: []byte(chat)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"be\n"}`},
+		{"a system of the row's own", "messages", Verbatim{Form: Messages, Content: []byte(chat), Extra: []byte(`{"system":"x"}`)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"x"}`},
+		{"no system", "messages", Verbatim{Form: Messages, Content: []byte(turns)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3}`},
+		{"messages as input", "responses", Verbatim{Form: Messages, Content: []byte(chat)}, `{"model":"m","input":[` + chat + `],"max_output_tokens":3}`},
+		{"payload", "raw", Verbatim{Form: Payload, Content: []byte(`"x":1`)}, `{"x":1}`},
 	} {
-		if got := buildLiteral(t, c.api, Options{Model: "m"}, c.l, 3); got != c.want {
+		if got := buildVerbatim(t, c.api, Options{Model: "m"}, c.l, 3); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
 		}
 	}
 	for _, c := range []struct {
 		api  string
-		l    Literal
+		l    Verbatim
 		says string
 	}{
-		{"tgi", Literal{Form: Messages, Content: []byte(turns)}, "--api chat"},
-		{"responses", Literal{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
-		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
-		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
-		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
-		{"messages", Literal{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
-		{"messages", Literal{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
-		{"raw", Literal{}, "whole bodies"},
-		{"raw", Literal{Form: Text, Content: []byte("a")}, "whole bodies"},
-		{"tgi", Literal{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
+		{"tgi", Verbatim{Form: Messages, Content: []byte(turns)}, "--api chat"},
+		{"responses", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
+		{"raw", Verbatim{}, "whole bodies"},
+		{"raw", Verbatim{Form: Text, Content: []byte("a")}, "whole bodies"},
+		{"tgi", Verbatim{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
 	} {
 		b, err := New(c.api, Options{Model: "m"})
 		if err != nil {

@@ -41,13 +41,13 @@ func readMessages(inside []byte) ([]chatMessage, error) {
 }
 
 // plainMessages leaves messages as they are and refuses those that mean something else elsewhere than in a chat.
-func plainMessages(l Literal) (Literal, error) {
+func plainMessages(l Verbatim) (Verbatim, error) {
 	_, err := readMessages(l.Content)
 	return l, err
 }
 
 // systemApart moves what the system says out of the messages, where Anthropic has it.
-func systemApart(l Literal) (Literal, error) {
+func systemApart(l Verbatim) (Verbatim, error) {
 	list, err := readMessages(l.Content)
 	if err != nil {
 		return l, err

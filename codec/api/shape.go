@@ -10,19 +10,19 @@ import (
 // shape is how an API lays out a request's body: the model, the prompt, lengths, what is in every body, stream, extra members and
 // salt, in that order. Where an API does not take a form of prompt, its frame is empty.
 type shape struct {
-	text     frame                          // around a prompt
-	tokenIDs frame                          // around one of token ids
-	messages frame                          // around the messages of a chat
-	nest     string                         // the object that lengths and fixed members are in; "" = the top level
-	most     []string                       // keys of the most output tokens
-	alias    []string                       // other keys that a server takes for them
-	least    []string                       // keys of the fewest, where output is forced
-	forced   members                        // beside a length, where output is forced
-	fixed    members                        // in every body
-	stream   members                        // ask for a stream
-	whole    members                        // ask for a whole answer
-	noNulls  bool                           // an extra member that is null stands for none, and ours of its name is left out
-	prepare  func(Literal) (Literal, error) // brings the messages of a chat into the API's form; nil where they are in it
+	text     frame                            // around a prompt
+	tokenIDs frame                            // around one of token ids
+	messages frame                            // around the messages of a chat
+	nest     string                           // the object that lengths and fixed members are in; "" = the top level
+	most     []string                         // keys of the most output tokens
+	alias    []string                         // other keys that a server takes for them
+	least    []string                         // keys of the fewest, where output is forced
+	forced   members                          // beside a length, where output is forced
+	fixed    members                          // in every body
+	stream   members                          // ask for a stream
+	whole    members                          // ask for a whole answer
+	noNulls  bool                             // an extra member that is null stands for none, and ours of its name is left out
+	prepare  func(Verbatim) (Verbatim, error) // brings the messages of a chat into the API's form; nil where they are in it
 }
 
 // frame is what stands around a prompt in a body.

@@ -17,8 +17,8 @@ import (
 // what is there verbatim would have the same words, and is an error.
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
-	if clones > 0 && t.Literals() > 0 {
-		return nil, errors.New("prompts that are there word for word cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
+	if clones > 0 && t.Verbatims() > 0 {
+		return nil, errors.New("verbatim prompts cannot be cloned: the same words would hit the same cache; give a factor below 1, or --repeat")
 	}
 	out := t.chosen(source)
 	out.Clone, out.ArrivalNS = slices.Clone(clone), slices.Clone(atNS)

@@ -217,11 +217,11 @@ func TestCopiesOfWords(t *testing.T) {
 	tr := read(t, `{"text_input":"Hi","output_length":20}
 {"text_input":"Ho"}
 `, Options{})
-	if _, err := clone(tr, 2); err == nil || !strings.Contains(err.Error(), "word for word") {
+	if _, err := clone(tr, 2); err == nil || !strings.Contains(err.Error(), "verbatim prompts") {
 		t.Errorf("two clones: %v", err)
 	}
 	one, err := tr.Copies([]int32{1}, []int32{0}, []int64{0}, []int32{0, 0})
-	if err != nil || one.Len() != 1 || string(one.Literal(0).Content) != "Ho" || !one.Untimed {
+	if err != nil || one.Len() != 1 || string(one.Verbatim(0).Content) != "Ho" || !one.Untimed {
 		t.Errorf("%+v: %v", one, err)
 	}
 }

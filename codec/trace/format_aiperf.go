@@ -47,7 +47,7 @@ func readSingleTurn(out *items, object []byte) error {
 		r.seen &^= setOf(delayField) // there is no turn before to wait for
 	}
 	if t.plain() && t.role == "user" {
-		r.verbatim.Kind, r.verbatim.Content = TextLiteral, unquoted(t.texts[0])
+		r.verbatim.Kind, r.verbatim.Content = VerbatimText, unquoted(t.texts[0])
 	} else {
 		out.setMessages(r, t.appendMessage(nil))
 	}
@@ -124,7 +124,7 @@ func readMultiTurn(out *items, object []byte) error {
 
 // notTurns returns what keeps request i out of the format.
 func notTurns(t *Trace, i int) string {
-	if t.Literal(i).Tools != nil {
+	if t.Verbatim(i).Tools != nil {
 		return "has tools"
 	}
 	return notPlain(t, i)
@@ -170,7 +170,7 @@ func (m *items) setConversation(r *row, object []member) error {
 
 // setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row before.
 func (m *items) setMessages(r *row, content []byte) {
-	r.verbatim.Kind, r.verbatim.Content = MessagesLiteral, content[:len(content):len(content)]
+	r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, content[:len(content):len(content)]
 	r.longer = len(m.rows) > 1
 }
 

@@ -23,8 +23,8 @@ const singleFile = `{"text":"caf\u00e9 \"a\"\n"}
 func asJSON(tr *Trace) []string {
 	var all []string
 	for i := range tr.Len() {
-		l := tr.Literal(i)
-		bounds := map[LiteralKind]string{TextLiteral: `""`, MessagesLiteral: "[]", PayloadLiteral: "{}"}[l.Kind]
+		l := tr.Verbatim(i)
+		bounds := map[VerbatimKind]string{VerbatimText: `""`, VerbatimMessages: "[]", VerbatimPayload: "{}"}[l.Kind]
 		all = append(all, bounds[:1]+string(l.Content)+bounds[1:])
 	}
 	return all
@@ -43,7 +43,7 @@ func TestReadSingleTurn(t *testing.T) {
 	if tr.Format != "single_turn" || tr.TimeUnit != time.Millisecond || tr.FileRows != 5 || tr.Untimed || len(tr.Lint.Notes()) != 0 {
 		t.Errorf("%s, %v, %d rows, untimed %v, notes %q", tr.Format, tr.TimeUnit, tr.FileRows, tr.Untimed, tr.Lint.Notes())
 	}
-	want(t, "literals", asJSON(tr), []string{
+	want(t, "verbatim content", asJSON(tr), []string{
 		`"caf\u00e9 \"a\"\n"`,
 		`"Hi"`,
 		`[{"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"},{"type":"text","text":"three"}]}]`,
@@ -55,8 +55,8 @@ func TestReadSingleTurn(t *testing.T) {
 	want(t, "OutputTokens", tr.OutputTokens, []int32{0, 20, 0, 0, 0})
 	want(t, "DelayNS", tr.DelayNS, []int64{-1, -1, -1, 250e6, -1})
 	want(t, "Turn", tr.Turn, []int32{1, 1, 1, 2, 1})
-	if tr.SessionName(1) != "a" || tr.Session[1] != tr.Session[3] || tr.Session[0] >= 0 || string(tr.Literal(1).Extra) != `{"temperature":0}` || tr.Answer(0) != nil {
-		t.Errorf("sessions %v, extra %s", tr.Session, tr.Literal(1).Extra)
+	if tr.SessionName(1) != "a" || tr.Session[1] != tr.Session[3] || tr.Session[0] >= 0 || string(tr.Verbatim(1).Extra) != `{"temperature":0}` || tr.Answer(0) != nil {
+		t.Errorf("sessions %v, extra %s", tr.Session, tr.Verbatim(1).Extra)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestReadMultiTurn(t *testing.T) {
 	}
 	const first = `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}`
 	const parts = `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`
-	want(t, "literals", asJSON(tr), []string{
+	want(t, "verbatim content", asJSON(tr), []string{
 		first + "]", first + `,{"role":"assistant","content":"Hello."},{"role":"user","content":"Why?"}]`,
 		parts + "]", parts + `,{"role":"tool","content":"c"}]`,
 	})
@@ -80,8 +80,8 @@ func TestReadMultiTurn(t *testing.T) {
 	want(t, "DelayNS", tr.DelayNS, []int64{0, 1_500_000_000, -1, -1})
 	want(t, "Turn", tr.Turn, []int32{1, 2, 1, 2})
 	want(t, "Row", tr.Row, []int32{0, 1, 2, 3})
-	if tr.SessionName(0) != "s" || tr.SessionName(3) != "conversation-2" || tr.Session[2] != tr.Session[3] || string(tr.Literal(1).Extra) != `{"n":1}` || tr.Literal(0).Extra != nil {
-		t.Errorf("sessions %q and %q, extra %s", tr.SessionName(0), tr.SessionName(3), tr.Literal(1).Extra)
+	if tr.SessionName(0) != "s" || tr.SessionName(3) != "conversation-2" || tr.Session[2] != tr.Session[3] || string(tr.Verbatim(1).Extra) != `{"n":1}` || tr.Verbatim(0).Extra != nil {
+		t.Errorf("sessions %q and %q, extra %s", tr.SessionName(0), tr.SessionName(3), tr.Verbatim(1).Extra)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestMultiTurnTimes(t *testing.T) {
 	tr := read(t, `{"turns":[{"text":"a","timestamp":100},{"text":"b","delay":50}]}`+"\n"+`{"turns":[{"text":"c","timestamp":120}]}`, Options{})
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 20e6, 50e6})
 	want(t, "Row", tr.Row, []int32{0, 2, 1})
-	want(t, "literals", asJSON(tr), []string{`[{"role":"user","content":"a"}]`, `[{"role":"user","content":"c"}]`, `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`})
+	want(t, "verbatim content", asJSON(tr), []string{`[{"role":"user","content":"a"}]`, `[{"role":"user","content":"c"}]`, `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`})
 }
 
 const shareFile = `[
@@ -111,7 +111,7 @@ func TestReadShareGPT(t *testing.T) {
 	}
 	want(t, "notes", tr.Lint.Notes(), []string{"2 conversations left out: nothing in them was asked and answered"})
 	const first = `[{"role":"assistant","content":"left over"},{"role":"user","content":"Sum\u006dary?\n"}`
-	want(t, "literals", asJSON(tr), []string{
+	want(t, "verbatim content", asJSON(tr), []string{
 		first + "]",
 		first + `,{"role":"assistant","content":"It \"is\" short."},{"role":"user","content":"unanswered"},{"role":"user","content":"More"}]`,
 		`[{"role":"system","content":"S"},{"role":"user","content":""}]`,
@@ -120,7 +120,7 @@ func TestReadShareGPT(t *testing.T) {
 	want(t, "Row", tr.Row, []int32{0, 1, 4})
 	want(t, "Turn", tr.Turn, []int32{1, 2, 1})
 	want(t, "names", []string{tr.SessionName(0), tr.SessionName(1), tr.SessionName(2)}, []string{"QWJhYvA_0", "QWJhYvA_0", "conversation-4"})
-	if len(tr.verbatims.contents.slabs) != 1 || tr.verbatims.contents.held != len(tr.Literal(1).Content)+len(tr.Literal(2).Content) {
+	if len(tr.verbatims.contents.slabs) != 1 || tr.verbatims.contents.held != len(tr.Verbatim(1).Content)+len(tr.Verbatim(2).Content) {
 		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.held)
 	}
 	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
@@ -134,11 +134,11 @@ func TestReadMessages(t *testing.T) {
 		{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"},{"content":"c","role":"assistant"}]}]`
 	tr := read(t, file, Options{Strict: true})
 	const first = `[{"role":"system","content":"S"},{"role":"user", "content":[{"type":"text","text":"a"}]}`
-	want(t, "literals", asJSON(tr), []string{first + "]", first + `,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"}]`})
+	want(t, "verbatim content", asJSON(tr), []string{first + "]", first + `,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"b"}]`})
 	want(t, "answers", answers(tr), []string{"", "c"})
 	want(t, "Session", tr.Session, []int64{7, 7})
-	if string(tr.Literal(1).Tools) != `[{"type":"function"}]` {
-		t.Errorf("tools %s", tr.Literal(1).Tools)
+	if string(tr.Verbatim(1).Tools) != `[{"type":"function"}]` {
+		t.Errorf("tools %s", tr.Verbatim(1).Tools)
 	}
 	var out bytes.Buffer
 	if err := Write(&out, tr, "mooncake"); err != nil {
@@ -242,7 +242,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 	}
 }
 
-// only is a trace of one row's literal.
+// only is a trace of one row's verbatim content.
 func (t *Trace) only(i int) *Trace {
 	return &Trace{ArrivalNS: []int64{0}, verbatims: t.verbatims.chosen([]int32{int32(i)})}
 }
@@ -287,13 +287,13 @@ func TestTurnsMatchOracle(t *testing.T) {
 		at := 0
 		check := func(history []oracleMessage, last line) {
 			t.Helper()
-			l := tr.Literal(at)
+			l := tr.Verbatim(at)
 			var got any
 			if err := json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got); err != nil {
 				t.Fatal(err)
 			}
 			var wanted any = history
-			if l.Kind == TextLiteral {
+			if l.Kind == VerbatimText {
 				wanted = history[0].Content
 			}
 			a, _ := json.Marshal(got)
@@ -343,7 +343,7 @@ func TestLongConversations(t *testing.T) {
 	}
 	for i := range tr.Len() {
 		message := `{"role":"user","content":"` + text + `"}`
-		if got := string(tr.Literal(i).Content); got != strings.TrimSuffix(strings.Repeat(message+",", i%12+1), ",") {
+		if got := string(tr.Verbatim(i).Content); got != strings.TrimSuffix(strings.Repeat(message+",", i%12+1), ",") {
 			t.Fatalf("row %d has %d bytes: %.80s…", i, len(got), got)
 		}
 	}

@@ -61,8 +61,8 @@ func bodies(t *testing.T, tr *Trace) []string {
 	t.Helper()
 	var all []string
 	for i := range tr.Len() {
-		l := tr.Literal(i)
-		if l.Kind != PayloadLiteral || l.Tools != nil || l.Extra != nil {
+		l := tr.Verbatim(i)
+		if l.Kind != VerbatimPayload || l.Tools != nil || l.Extra != nil {
 			t.Fatalf("request %d: %+v", i, l)
 		}
 		all = append(all, "{"+string(l.Content)+"}")
@@ -274,7 +274,7 @@ func oracleBody(body []byte) (row, bool) {
 		return row{}, false
 	}
 	body = bytes.TrimSpace(body)
-	return row{verbatim: Literal{Kind: PayloadLiteral, Content: body[1 : len(body)-1]}}, true
+	return row{verbatim: Verbatim{Kind: VerbatimPayload, Content: body[1 : len(body)-1]}}, true
 }
 
 func oracleRawPayload(object []byte) ([]row, bool, bool) {

@@ -62,16 +62,16 @@ func appendMooncake(dst []byte, t *Trace, i int) []byte {
 
 // appendPrompt writes what a request asks.
 func appendPrompt(dst []byte, t *Trace, i int) []byte {
-	switch l := t.Literal(i); l.Kind {
-	case TextLiteral:
+	switch l := t.Verbatim(i); l.Kind {
+	case VerbatimText:
 		return append(append(append(dst, `"text_input":"`...), l.Content...), '"')
-	case MessagesLiteral:
+	case VerbatimMessages:
 		dst = append(append(append(dst, `"messages":[`...), l.Content...), ']')
 		if l.Tools != nil {
 			dst = append(append(dst, `,"tools":`...), l.Tools...)
 		}
 		return dst
-	case PayloadLiteral:
+	case VerbatimPayload:
 		return append(append(append(dst, `"payload":{`...), l.Content...), '}')
 	}
 	return strconv.AppendInt(append(dst, `"input_length":`...), int64(t.InputTokens[i]), 10)

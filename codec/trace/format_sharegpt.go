@@ -163,7 +163,7 @@ func notAnswered(t *Trace, i int) string {
 // appendShareGPT writes a conversation for each row: those of one id are one to the reader.
 func appendShareGPT(dst []byte, t *Trace, i int) []byte {
 	dst = appendSession(append(dst, '{'), t, i, "id")
-	if tools := t.Literal(i).Tools; tools != nil {
+	if tools := t.Verbatim(i).Tools; tools != nil {
 		dst = append(append(append(dst, `"tools":`...), tools...), ',')
 	}
 	dst = append(dst, `"conversations":[`...)

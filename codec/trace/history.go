@@ -13,7 +13,7 @@ import (
 type Carried struct {
 	// Of is that request: the nearest turn before with whose messages those of request i begin. NoTurn = none.
 	Of int32
-	// From and To are the place of the answer in the request's Literal.Content, with the comma before it. Equal: the file has no
+	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the file has no
 	// answer there, and From is where it belongs.
 	From, To int32
 	// Fixed: no other answer can stand there, since what follows is about this one: it calls a tool, or what was said does not show
@@ -31,7 +31,7 @@ func (t *Trace) Carries(before []int32) []Carried {
 	all := make([]Carried, len(before))
 	for i := range all {
 		all[i].Of = NoTurn
-		if t.Literal(i).Kind != MessagesLiteral {
+		if t.Verbatim(i).Kind != VerbatimMessages {
 			continue
 		}
 		j := before[i]
@@ -51,9 +51,9 @@ func (t *Trace) Carries(before []int32) []Carried {
 
 // goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands then.
 func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
-	content, said := t.Literal(i).Content, t.Literal(j)
+	content, said := t.Verbatim(i).Content, t.Verbatim(j)
 	head := bytes.TrimRight(said.Content, " \t\r\n")
-	if said.Kind != MessagesLiteral || !bytes.HasPrefix(content, head) {
+	if said.Kind != VerbatimMessages || !bytes.HasPrefix(content, head) {
 		return Carried{}, false
 	}
 	more := content[len(head):]

@@ -29,7 +29,7 @@ func carried(tr *Trace, i int, c Carried) string {
 	if c.Fixed {
 		return fmt.Sprintf("%d fixed", c.Of)
 	}
-	content := tr.Literal(i).Content
+	content := tr.Verbatim(i).Content
 	return fmt.Sprintf("%d %s|%s", c.Of, content[c.From:c.To], content[c.To:])
 }
 
@@ -129,7 +129,7 @@ func TestCarriesAll(t *testing.T) {
 
 // carryAll is request i's messages with live answers, put in from the last one to the first.
 func carryAll(tr *Trace, places []Carried, i int32) []byte {
-	content := append([]byte(nil), tr.Literal(int(i)).Content...)
+	content := append([]byte(nil), tr.Verbatim(int(i)).Content...)
 	for j := i; places[j].Of != NoTurn; j = places[j].Of {
 		c := places[j]
 		live := AppendAnswer(nil, fmt.Appendf(nil, "live%d", c.Of))

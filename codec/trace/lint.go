@@ -175,7 +175,7 @@ func (l *loader) refuseUnit(spanNS int64) error {
 }
 
 func (l *loader) refuseSpan(what string, other time.Duration) error {
-	return refuse(l.name, what+", which smells of the wrong time unit ("+UnitName(l.unit)+")",
+	return refuse(l.name, what+": the time unit ("+UnitName(l.unit)+") is probably wrong",
 		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.unit)))
 }
 

@@ -97,7 +97,7 @@ func TestUnitThresholds(t *testing.T) {
 		{"2,000 requests a second of 20 kB", 2000, 0.5, 4000, ""},
 	} {
 		_, err := Read(strings.NewReader(evenTrace(c.rows, c.gapMS, c.input)), "t", Options{})
-		refused := err != nil && strings.Contains(err.Error(), "smells of the wrong time unit (ms); pass --time-unit "+c.refused+" if")
+		refused := err != nil && strings.Contains(err.Error(), "the time unit (ms) is probably wrong; pass --time-unit "+c.refused+" if")
 		if (err == nil) != (c.refused == "") || err != nil && !refused {
 			t.Errorf("%s: %v; want a proposal of %q", c.name, err, c.refused)
 		}

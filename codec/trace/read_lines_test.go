@@ -117,8 +117,8 @@ func checkInvariants(t *testing.T, tr *Trace) {
 	for i := range tr.Len() {
 		n, blocks := len(tr.Blocks(i)), (int(tr.InputTokens[i])+tr.BlockTokens-1)/tr.BlockTokens
 		refs += n
-		literal := tr.Literal(i).Kind != NoLiteral
-		if n > blocks || !literal && (tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1) || int(tr.Row[i]) >= tr.FileRows {
+		verbatim := tr.Verbatim(i).Kind != NoVerbatim
+		if n > blocks || !verbatim && (tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1) || int(tr.Row[i]) >= tr.FileRows {
 			t.Fatalf("request %d: %d ids for %d blocks, input %d, output %d, row %d of %d", i, n, blocks, tr.InputTokens[i], tr.OutputTokens[i], tr.Row[i], tr.FileRows)
 		}
 		if i > 0 && tr.ArrivalNS[i] == tr.ArrivalNS[i-1] && tr.Row[i] < tr.Row[i-1] {

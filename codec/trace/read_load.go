@@ -261,7 +261,7 @@ func (l *loader) keepType(r *row) error {
 func (l *loader) keep(r *row, number, line int) {
 	l.repair(r)
 	l.keepSession(r, number)
-	l.keepLiteral(r)
+	l.keepVerbatim(r)
 	l.keepAnswer(r)
 	if l.format.has(chatField) {
 		l.chat = append(l.chat, r.chat)

@@ -34,9 +34,9 @@ type row struct {
 	session     int64  // of a named conversation
 	sessionName []byte // where it is no number
 	delayNS     int64
-	verbatim    Literal
+	verbatim    Verbatim
 	endpoint    string // path that it is for; "" = not said
-	longer      bool   // the literal's content begins with that of the row before, in the same object
+	longer      bool   // its verbatim content begins with that of the row before, in the same object
 	answer      []byte // the recorded one, the inside of a JSON string
 }
 

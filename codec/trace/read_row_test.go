@@ -29,7 +29,7 @@ func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
 		good := true
 		switch d {
 		case textField, messagesField, payloadField, toolsField, extraField:
-			good, sure = oracleLiteral(&r, d, value), true
+			good, sure = oracleVerbatim(&r, d, value), true
 		case sessionField:
 			good, sure = oracleSession(&r, value), true
 		case idsField:
@@ -49,21 +49,21 @@ func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
 	return r, ok && f.required&^r.seen == 0 && (f.check == nil || oracleMooncake(&r)), true
 }
 
-// oracleLiteral keeps what stands between the outermost quotes or brackets.
-func oracleLiteral(r *row, f field, value []byte) bool {
+// oracleVerbatim keeps what stands between the outermost quotes or brackets.
+func oracleVerbatim(r *row, f field, value []byte) bool {
 	text := string(value)
 	inside := text[min(1, len(text)-1):max(len(text)-1, 1)]
 	var list []map[string]any
 	var object map[string]json.RawMessage
 	switch f {
 	case textField:
-		r.verbatim.Kind, r.verbatim.Content = TextLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = VerbatimText, []byte(inside)
 		return text[0] == '"' && text != `""`
 	case messagesField:
-		r.verbatim.Kind, r.verbatim.Content = MessagesLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, []byte(inside)
 		return json.Unmarshal(value, &list) == nil && len(list) > 0 && !slices.ContainsFunc(list, func(m map[string]any) bool { return m == nil })
 	case payloadField:
-		r.verbatim.Kind, r.verbatim.Content = PayloadLiteral, []byte(inside)
+		r.verbatim.Kind, r.verbatim.Content = VerbatimPayload, []byte(inside)
 		return json.Unmarshal(value, &object) == nil && len(object) > 0
 	case toolsField:
 		r.verbatim.Tools = value

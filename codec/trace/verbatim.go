@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// LiteralKind says what of a request a file has verbatim.
-type LiteralKind uint8
+// VerbatimKind says what of a request a file has verbatim.
+type VerbatimKind uint8
 
-// The kinds of [Literal].
+// The kinds of [Verbatim].
 const (
-	NoLiteral       LiteralKind = iota // nothing: a prompt of InputTokens tokens is to be made
-	TextLiteral                        // the prompt
-	MessagesLiteral                    // the messages of a chat
-	PayloadLiteral                     // the whole body
+	NoVerbatim       VerbatimKind = iota // nothing: a prompt of InputTokens tokens is to be made
+	VerbatimText                         // the prompt
+	VerbatimMessages                     // the messages of a chat
+	VerbatimPayload                      // the whole body
 )
 
-// Literal is what a file has of a request verbatim: JSON, as it stands there. The slices alias the trace and must not be
+// Verbatim is what a file has of a request verbatim: JSON, as it stands there. The slices alias the trace and must not be
 // changed.
-type Literal struct {
-	Kind LiteralKind
-	// Content is the inside of a JSON string (TextLiteral), of an array (MessagesLiteral) or of an object (PayloadLiteral),
+type Verbatim struct {
+	Kind VerbatimKind
+	// Content is the inside of a JSON string (VerbatimText), of an array (VerbatimMessages) or of an object (VerbatimPayload),
 	// without the quotes or brackets around it.
 	Content []byte
 	Tools   []byte // an array, beside messages; nil = none
 	Extra   []byte // an object whose members belong into the body, beside any kind; nil = none
 }
 
-// Literal is what the file has of request i verbatim.
-func (t *Trace) Literal(i int) Literal {
+// Verbatim is what the file has of request i verbatim.
+func (t *Trace) Verbatim(i int) Verbatim {
 	if t.verbatims == nil {
-		return Literal{}
+		return Verbatim{}
 	}
 	return t.verbatims.row(i)
 }
 
-// Literals is how many requests have a prompt or a body verbatim.
-func (t *Trace) Literals() int {
+// Verbatims is how many requests have a prompt or a body verbatim.
+func (t *Trace) Verbatims() int {
 	n := 0
 	if t.verbatims != nil {
 		for _, kind := range t.verbatims.kinds {
-			if kind != NoLiteral {
+			if kind != NoVerbatim {
 				n++
 			}
 		}
@@ -51,8 +51,8 @@ func (t *Trace) Literals() int {
 
 // HasMessages reports whether request i has the messages of a chat, or a body with such.
 func (t *Trace) HasMessages(i int) bool {
-	l := t.Literal(i)
-	return l.Kind == MessagesLiteral || l.Kind == PayloadLiteral && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
+	l := t.Verbatim(i)
+	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
 // verbatim takes what is verbatim as it stands.
@@ -71,7 +71,7 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 		return &rowError{fmt.Sprintf("%s is %s, not %s", name, clip(value), want.what), "write it as " + want.example}
 	}
 	inside := value[1 : len(value)-1 : len(value)-1]
-	if want.kind != NoLiteral {
+	if want.kind != NoVerbatim {
 		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
 			return &rowError{name + " is empty", "a request needs something to ask"}
 		}
@@ -91,7 +91,7 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 
 // verbatimForm is what a value that is verbatim must look like.
 type verbatimForm struct {
-	kind          LiteralKind
+	kind          VerbatimKind
 	first         byte
 	what, example string
 }
@@ -99,22 +99,22 @@ type verbatimForm struct {
 func wantedVerbatim(f field) verbatimForm {
 	switch f {
 	case textField:
-		return verbatimForm{TextLiteral, '"', "a string", `"…"`}
+		return verbatimForm{VerbatimText, '"', "a string", `"…"`}
 	case messagesField:
-		return verbatimForm{MessagesLiteral, '[', "a list", `[{"role":"user","content":"…"},…]`}
+		return verbatimForm{VerbatimMessages, '[', "a list", `[{"role":"user","content":"…"},…]`}
 	case payloadField:
-		return verbatimForm{PayloadLiteral, '{', "an object", `{"model":"…",…}`}
+		return verbatimForm{VerbatimPayload, '{', "an object", `{"model":"…",…}`}
 	case toolsField:
-		return verbatimForm{NoLiteral, '[', "a list", "[{…},…]"}
+		return verbatimForm{NoVerbatim, '[', "a list", "[{…},…]"}
 	case extraField:
-		return verbatimForm{NoLiteral, '{', "an object", `{"temperature":0}`}
+		return verbatimForm{NoVerbatim, '{', "an object", `{"temperature":0}`}
 	}
-	panic("BUG: a field that is not word for word")
+	panic("BUG: a field that is not verbatim")
 }
 
-// verbatimStore keeps the literals of many rows.
+// verbatimStore keeps the verbatim content of many rows.
 type verbatimStore struct {
-	kinds    []LiteralKind
+	kinds    []VerbatimKind
 	contents textStore
 	tools    []int32 // place in values, -1 = none
 	extras   []int32
@@ -125,25 +125,25 @@ type verbatimStore struct {
 // absent is the place of no value.
 const absent = -1
 
-// upTo adds rows without a literal until there are n.
+// upTo adds rows without content until there are n.
 func (s *verbatimStore) upTo(n int) {
 	for len(s.kinds) < n {
-		s.add(Literal{})
+		s.add(Verbatim{})
 	}
 }
 
-func (s *verbatimStore) add(l Literal) {
+func (s *verbatimStore) add(l Verbatim) {
 	s.contents.add(l.Content)
 	s.addRest(l)
 }
 
 // addLonger adds a row whose content begins with that of the row added last.
-func (s *verbatimStore) addLonger(l Literal) {
+func (s *verbatimStore) addLonger(l Verbatim) {
 	s.contents.addLonger(l.Content)
 	s.addRest(l)
 }
 
-func (s *verbatimStore) addRest(l Literal) {
+func (s *verbatimStore) addRest(l Verbatim) {
 	s.kinds = append(s.kinds, l.Kind)
 	s.tools, s.extras = append(s.tools, s.place(l.Tools)), append(s.extras, s.place(l.Extra))
 }
@@ -165,8 +165,8 @@ func (s *verbatimStore) place(value []byte) int32 {
 	return at
 }
 
-func (s *verbatimStore) row(i int) Literal {
-	return Literal{Kind: s.kinds[i], Content: s.contents.row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
+func (s *verbatimStore) row(i int) Verbatim {
+	return Verbatim{Kind: s.kinds[i], Content: s.contents.row(i), Tools: s.value(s.tools[i]), Extra: s.value(s.extras[i])}
 }
 
 func (s *verbatimStore) value(place int32) []byte {
@@ -187,10 +187,10 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	}
 }
 
-// keepLiteral appends what is verbatim, if there is anything.
-func (l *loader) keepLiteral(r *row) {
+// keepVerbatim appends what is verbatim, if there is anything.
+func (l *loader) keepVerbatim(r *row) {
 	if l.verbatim == nil {
-		if r.verbatim.Kind == NoLiteral && r.verbatim.Extra == nil {
+		if r.verbatim.Kind == NoVerbatim && r.verbatim.Extra == nil {
 			return
 		}
 		l.verbatim = &verbatimStore{}

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// literalFile has a row of each kind; the second turn of conversation "conv-a" says its delay instead of a time.
-const literalFile = `{"timestamp":100,"session_id":"conv-a","messages":[ {"role":"user","content":"Hi \u00e9"} ],"output_length":5,"tools":[ {"type":"function"} ]}
+// verbatimFile has a row of each kind; the second turn of conversation "conv-a" says its delay instead of a time.
+const verbatimFile = `{"timestamp":100,"session_id":"conv-a","messages":[ {"role":"user","content":"Hi \u00e9"} ],"output_length":5,"tools":[ {"type":"function"} ]}
 {"timestamp":1100,"input_length":600,"output_length":4,"hash_ids":[1,2]}
 {"session_id":"conv-a","delay":500.5,"messages":[{"role":"user","content":"Bye"}],"extra":{"temperature": 0}}
 {"timestamp":200,"session_id":"17","text_input":"Café \"x\"\n","output_length":20,"extra":{"temperature": 0}}
 {"timestamp":300,"payload":{"model":"m", "prompt":[1,2]}}
 `
 
-func literals(t *Trace) []Literal {
-	var all []Literal
+func verbatims(t *Trace) []Verbatim {
+	var all []Verbatim
 	for i := range t.Len() {
-		all = append(all, t.Literal(i))
+		all = append(all, t.Verbatim(i))
 	}
 	return all
 }
 
-func sameLiteral(a, b Literal) bool {
+func sameVerbatim(a, b Verbatim) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Content, b.Content) && bytes.Equal(a.Tools, b.Tools) && bytes.Equal(a.Extra, b.Extra)
 }
 
-func TestReadLiterals(t *testing.T) {
-	tr := read(t, literalFile, Options{})
+func TestReadVerbatims(t *testing.T) {
+	tr := read(t, verbatimFile, Options{})
 	want(t, "Row", tr.Row, []int32{0, 3, 4, 2, 1})
 	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 100e6, 200e6, 500.5e6, 1000e6})
 	want(t, "InputTokens", tr.InputTokens, []int32{0, 0, 0, 0, 600})
@@ -41,31 +41,31 @@ func TestReadLiterals(t *testing.T) {
 		t.Errorf("sessions %v, the first called %q", tr.Session, tr.SessionName(0))
 	}
 	extra := []byte(`{"temperature": 0}`)
-	for i, w := range []Literal{
-		{Kind: MessagesLiteral, Content: []byte(` {"role":"user","content":"Hi \u00e9"} `), Tools: []byte(`[ {"type":"function"} ]`)},
-		{Kind: TextLiteral, Content: []byte(`Café \"x\"\n`), Extra: extra},
-		{Kind: PayloadLiteral, Content: []byte(`"model":"m", "prompt":[1,2]`)},
-		{Kind: MessagesLiteral, Content: []byte(`{"role":"user","content":"Bye"}`), Extra: extra},
+	for i, w := range []Verbatim{
+		{Kind: VerbatimMessages, Content: []byte(` {"role":"user","content":"Hi \u00e9"} `), Tools: []byte(`[ {"type":"function"} ]`)},
+		{Kind: VerbatimText, Content: []byte(`Café \"x\"\n`), Extra: extra},
+		{Kind: VerbatimPayload, Content: []byte(`"model":"m", "prompt":[1,2]`)},
+		{Kind: VerbatimMessages, Content: []byte(`{"role":"user","content":"Bye"}`), Extra: extra},
 		{},
 	} {
-		if got := tr.Literal(i); !sameLiteral(got, w) {
+		if got := tr.Verbatim(i); !sameVerbatim(got, w) {
 			t.Errorf("request %d: %q, want %q", i, got, w)
 		}
 	}
-	if tr.Literals() != 4 || tr.Untimed || tr.Lint.Delayed != 1 {
-		t.Errorf("%d literals, untimed %v, %d delayed", tr.Literals(), tr.Untimed, tr.Lint.Delayed)
+	if tr.Verbatims() != 4 || tr.Untimed || tr.Lint.Delayed != 1 {
+		t.Errorf("%d verbatim rows, untimed %v, %d delayed", tr.Verbatims(), tr.Untimed, tr.Lint.Delayed)
 	}
 }
 
-// TestLiteralsComeLate: columns that begin in the middle of a file have their place for the rows before.
-func TestLiteralsComeLate(t *testing.T) {
+// TestVerbatimsComeLate: columns that begin in the middle of a file have their place for the rows before.
+func TestVerbatimsComeLate(t *testing.T) {
 	plain := `{"timestamp":1,"input_length":5,"output_length":5}` + "\n"
 	tr := read(t, strings.Repeat(plain, 3)+`{"timestamp":2,"text_input":"a","session_id":4,"output_length":0}`+"\n"+plain+`{"session_id":4,"delay":7,"text_input":"b"}`+"\n", Options{})
 	want(t, "Session", tr.Session, []int64{-1, -2, -3, -5, 4, 4})
 	want(t, "DelayNS", tr.DelayNS, []int64{-1, -1, -1, -1, -1, 7e6})
 	want(t, "OutputTokens", tr.OutputTokens, []int32{5, 5, 5, 5, 1, 0})
-	if string(tr.Literal(4).Content) != "a" || string(tr.Literal(5).Content) != "b" || tr.Literals() != 2 || tr.Lint.NoOutput != 1 {
-		t.Errorf("%+v, %+v", literals(tr), tr.Lint)
+	if string(tr.Verbatim(4).Content) != "a" || string(tr.Verbatim(5).Content) != "b" || tr.Verbatims() != 2 || tr.Lint.NoOutput != 1 {
+		t.Errorf("%+v, %+v", verbatims(tr), tr.Lint)
 	}
 	if plainOnly := read(t, plain, Options{}); plainOnly.verbatims != nil || plainOnly.Session != nil || plainOnly.DelayNS != nil {
 		t.Errorf("columns that nothing fills: %+v", plainOnly)
@@ -87,23 +87,23 @@ func TestUntimed(t *testing.T) {
 		t.Errorf("some rows with a time: %v", err)
 	}
 	tr = read(t, file+`{"timestamp":5,"text_input":"c"}`, Options{Lenient: true})
-	if tr.Len() != 1 || tr.Lint.Dropped != 3 || string(tr.Literal(0).Content) != "c" {
+	if tr.Len() != 1 || tr.Lint.Dropped != 3 || string(tr.Verbatim(0).Content) != "c" {
 		t.Errorf("%+v", tr)
 	}
 }
 
-// TestLiteralsRoundTrip: what is converted to Mooncake's format says the same.
-func TestLiteralsRoundTrip(t *testing.T) {
+// TestVerbatimsRoundTrip: what is converted to Mooncake's format says the same.
+func TestVerbatimsRoundTrip(t *testing.T) {
 	for _, o := range []Options{{}, {Limit: 4}} {
-		tr := read(t, literalFile, o)
+		tr := read(t, verbatimFile, o)
 		back := roundTrip(t, tr, "mooncake")
 		sameTrace(t, back, tr)
-		if !slices.EqualFunc(literals(back), literals(tr), sameLiteral) || !slices.Equal(back.DelayNS, tr.DelayNS) || back.SessionName(0) != "conv-a" {
-			t.Errorf("%q, want %q", literals(back), literals(tr))
+		if !slices.EqualFunc(verbatims(back), verbatims(tr), sameVerbatim) || !slices.Equal(back.DelayNS, tr.DelayNS) || back.SessionName(0) != "conv-a" {
+			t.Errorf("%q, want %q", verbatims(back), verbatims(tr))
 		}
 	}
 	untimed := read(t, `{"text_input":"a"}`, Options{})
-	if back := roundTrip(t, untimed, "mooncake"); !back.Untimed || string(back.Literal(0).Content) != "a" {
+	if back := roundTrip(t, untimed, "mooncake"); !back.Untimed || string(back.Verbatim(0).Content) != "a" {
 		t.Errorf("%+v", back)
 	}
 }
@@ -122,16 +122,16 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestRepeatLiterals repeats what is verbatim.
-func TestRepeatLiterals(t *testing.T) {
-	tr := read(t, literalFile, Options{})
+// TestRepeatVerbatims repeats what is verbatim.
+func TestRepeatVerbatims(t *testing.T) {
+	tr := read(t, verbatimFile, Options{})
 	twice, err := tr.Repeat(2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range twice.Len() {
-		if !sameLiteral(twice.Literal(i), tr.Literal(i%tr.Len())) {
-			t.Errorf("request %d: %q", i, twice.Literal(i))
+		if !sameVerbatim(twice.Verbatim(i), tr.Verbatim(i%tr.Len())) {
+			t.Errorf("request %d: %q", i, twice.Verbatim(i))
 		}
 	}
 	want(t, "DelayNS", twice.DelayNS, slices.Repeat(tr.DelayNS, 2))

@@ -98,12 +98,13 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(f.seconds && t.fractions(), "fractions of seconds")
 	lose(t.Session != nil && !f.sessions(), "conversations")
 	lose(t.Type != nil && !f.has(typeField), "types")
-	lose(t.verbatims != nil && !f.words && !f.has(textField), "prompts word for word")
-	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Literal, _ int32) bool { return l.Extra != nil }), "extra members of bodies")
-	lose(f.bodies() && !f.has(outputField) && t.any(func(l Literal, output int32) bool { return l.Kind == PayloadLiteral && output > 0 }), "lengths of answers beside bodies")
+	lose(t.verbatims != nil && !f.words && !f.has(textField), "verbatim prompts")
+	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Verbatim, _ int32) bool { return l.Extra != nil }), "extra members of bodies")
+	lose(f.bodies() && !f.has(outputField) && t.any(func(l Verbatim, output int32) bool { return l.Kind == VerbatimPayload && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")
 	if n := t.made(); f.words && n > 0 {
-		notes = append(notes, fmt.Sprintf("%s has prompts word for word: %d known by their tokens are made of words, which most tokenizers count as one token each", f.name, n))
+		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, which most tokenizers count as one token each",
+			f.name, n))
 	}
 	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
@@ -111,10 +112,10 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	return notes, nil
 }
 
-// any reports whether some row is such by its literal and its output tokens.
-func (t *Trace) any(such func(l Literal, output int32) bool) bool {
+// any reports whether some row is such by its verbatim content and its output tokens.
+func (t *Trace) any(such func(l Verbatim, output int32) bool) bool {
 	for i, output := range t.OutputTokens {
-		if such(t.Literal(i), output) {
+		if such(t.Verbatim(i), output) {
 			return true
 		}
 	}
@@ -155,7 +156,7 @@ func appendAsked(dst []byte, t *Trace, i int) []byte {
 	if n := t.OutputTokens[i]; n > 0 {
 		dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(n), 10)
 	}
-	if extra := t.Literal(i).Extra; extra != nil {
+	if extra := t.Verbatim(i).Extra; extra != nil {
 		dst = append(append(dst, `,"extra":`...), extra...)
 	}
 	return dst

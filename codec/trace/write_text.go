@@ -21,11 +21,11 @@ func (t *Trace) With(w Words) *Trace {
 }
 
 // made is how many prompts the trace only has the number of tokens of.
-func (t *Trace) made() int { return t.Len() - t.Literals() }
+func (t *Trace) made() int { return t.Len() - t.Verbatims() }
 
 // appendText appends the one text that request i asks, made of words where the file has none.
 func (t *Trace) appendText(dst []byte, i int) []byte {
-	if l := t.Literal(i); l.Kind == TextLiteral {
+	if l := t.Verbatim(i); l.Kind == VerbatimText {
 		return append(dst, l.Content...)
 	}
 	return t.words.Prompt(dst, i)
@@ -47,7 +47,7 @@ type chatMessage struct {
 
 // chatMessages is what is said in request i, which [notPlain] has passed.
 func (t *Trace) chatMessages(i int) []chatMessage {
-	if l := t.Literal(i); l.Kind == MessagesLiteral {
+	if l := t.Verbatim(i); l.Kind == VerbatimMessages {
 		all, _ := plainChat(l.Content)
 		return all
 	}
@@ -78,10 +78,10 @@ func plainChat(messages []byte) (all []chatMessage, ok bool) {
 
 // notText returns what keeps request i out of a format of texts.
 func notText(t *Trace, i int) string {
-	switch t.Literal(i).Kind {
-	case MessagesLiteral:
+	switch t.Verbatim(i).Kind {
+	case VerbatimMessages:
 		return "is a chat"
-	case PayloadLiteral:
+	case VerbatimPayload:
 		return "is a whole body"
 	}
 	return ""
@@ -89,8 +89,8 @@ func notText(t *Trace, i int) string {
 
 // notPlain returns what keeps request i out of a format of conversations.
 func notPlain(t *Trace, i int) string {
-	l := t.Literal(i)
-	if l.Kind != MessagesLiteral {
+	l := t.Verbatim(i)
+	if l.Kind != VerbatimMessages {
 		return notText(t, i)
 	}
 	if _, ok := plainChat(l.Content); !ok {
@@ -107,9 +107,9 @@ const (
 
 // body is the body of request i: the recorded one, or a chat with what it asks. An extra is merged into it.
 func (t *Trace) body(i int) []byte {
-	l := t.Literal(i)
+	l := t.Verbatim(i)
 	body := []byte{'{'}
-	if l.Kind == PayloadLiteral {
+	if l.Kind == VerbatimPayload {
 		body = append(append(body, l.Content...), '}')
 	} else {
 		body = t.appendChat(body, i, l)
@@ -121,9 +121,9 @@ func (t *Trace) body(i int) []byte {
 }
 
 // appendChat appends a chat's members and the brace behind them.
-func (t *Trace) appendChat(dst []byte, i int, l Literal) []byte {
+func (t *Trace) appendChat(dst []byte, i int, l Verbatim) []byte {
 	dst = appendString(append(dst, `"model":`...), t.words.Model)
-	if l.Kind == MessagesLiteral {
+	if l.Kind == VerbatimMessages {
 		dst = append(append(append(dst, `,"messages":[`...), l.Content...), ']')
 	} else {
 		dst = append(t.appendText(append(dst, `,"messages":[{"role":"user","content":"`...), i), `"}]`...)
@@ -163,12 +163,12 @@ func merged(body, extra []byte) []byte {
 
 // notMerged returns what keeps request i from becoming a body.
 func notMerged(t *Trace, i int) string {
-	l := t.Literal(i)
+	l := t.Verbatim(i)
 	if l.Extra == nil {
 		return ""
 	}
 	_, err := membersOf(l.Extra)
-	if err == nil && l.Kind == PayloadLiteral {
+	if err == nil && l.Kind == VerbatimPayload {
 		_, err = membersOf([]byte("{" + string(l.Content) + "}"))
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (t *Trace) path(i int) string {
 	switch {
 	case t.Endpoint != "":
 		return t.Endpoint
-	case t.Literal(i).Kind != PayloadLiteral || t.HasMessages(i):
+	case t.Verbatim(i).Kind != VerbatimPayload || t.HasMessages(i):
 		return chatPath
 	}
 	return completionsPath

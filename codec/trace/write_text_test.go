@@ -21,14 +21,14 @@ var numbered = Words{
 // asked is the one text that request i asks in the end, decoded by encoding/json.
 func asked(t *testing.T, tr *Trace, i int) string {
 	t.Helper()
-	l := tr.Literal(i)
+	l := tr.Verbatim(i)
 	text := `{"messages":[{"content":"` + string(l.Content) + `"}]}`
 	switch l.Kind {
-	case NoLiteral:
+	case NoVerbatim:
 		return string(tr.words.Prompt(nil, i))
-	case MessagesLiteral:
+	case VerbatimMessages:
 		text = `{"messages":[` + string(l.Content) + `]}`
-	case PayloadLiteral:
+	case VerbatimPayload:
 		text = `{` + string(l.Content) + `}`
 	}
 	var body struct{ Messages []struct{ Content string } }
@@ -155,8 +155,8 @@ func TestWriteWords(t *testing.T) {
 		if f.bodies() {
 			want(t, f.name+"'s bodies", bodies(t, back), anyBodies)
 		}
-		if f.has(delayField) && (back.DelayNS[1] != 250_500_000 || string(back.Literal(1).Extra) != `{"max_tokens":9, "a\"":null}`) {
-			t.Errorf("%s: delays %v, extra %s", f.name, back.DelayNS, back.Literal(1).Extra)
+		if f.has(delayField) && (back.DelayNS[1] != 250_500_000 || string(back.Verbatim(1).Extra) != `{"max_tokens":9, "a\"":null}`) {
+			t.Errorf("%s: delays %v, extra %s", f.name, back.DelayNS, back.Verbatim(1).Extra)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func TestWriteRefusesWords(t *testing.T) {
 
 // TestWordsNotes: what is not in the file is said.
 func TestWordsNotes(t *testing.T) {
-	const made = " has prompts word for word: 1 known by their tokens are made of words, which most tokenizers count as one token each"
+	const made = " has verbatim prompts: those known only by their length (1) are made of words, which most tokenizers count as one token each"
 	lost := func(format, what string) string { return format + " has no place for " + what + ": they are left out" }
 	for format, notes := range map[string][]string{
 		"single_turn": {"single_turn" + made},

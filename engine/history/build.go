@@ -87,12 +87,12 @@ func (h *History) make(clock sched.Clock, i int32) {
 
 // build makes the bytes of request i with the messages in scratch, as request[from:]: how long the head is shows when the body is there.
 func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
-	l, _ := h.work.Literal(i)
+	l, _ := h.work.VerbatimOf(i)
 	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
 	l.Content = s.messages
 	s.head = h.builder.AppendHead(s.head[:0], h.work, i, math.MaxInt32)
 	request = append(h.buffers.get(len(s.head)+size), s.head...)
-	request = h.builder.Backend.AppendLiteral(request, l, int(h.work.Trace.OutputTokens[i]))
+	request = h.builder.Backend.AppendVerbatim(request, l, int(h.work.Trace.OutputTokens[i]))
 	longest := len(s.head)
 	s.head = h.builder.AppendHead(s.head[:0], h.work, i, len(request)-longest)
 	from = longest - len(s.head)
@@ -104,7 +104,7 @@ func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 func (h *History) assemble(s *historyScratch, i int32) {
 	s.chain, s.messages, s.live, s.lack = append(s.chain[:0], i), s.messages[:0], 0, answered
 	h.each(i, func(j int32) { s.chain = append(s.chain, j) })
-	content, at := h.work.Trace.Literal(int(i)).Content, int32(0)
+	content, at := h.work.Trace.Verbatim(int(i)).Content, int32(0)
 	for k := len(s.chain) - 2; k >= 0; k-- {
 		p := &h.turns[s.chain[k]].place
 		text, state := h.answerAt(p)

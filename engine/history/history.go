@@ -114,10 +114,10 @@ func (h *History) whyNone() string {
 		if h.turns[i].place.Of != trace.NoTurn {
 			return "those that follow another are about the calls of tools in its recorded answer"
 		}
-		switch h.work.Trace.Literal(i).Kind {
-		case trace.PayloadLiteral:
+		switch h.work.Trace.Verbatim(i).Kind {
+		case trace.VerbatimPayload:
 			return "whole bodies are sent as they stand"
-		case trace.NoLiteral:
+		case trace.NoVerbatim:
 			return "prompts that are made of numbers of tokens have none"
 		}
 		why = "the messages of none begin with those of a turn before"

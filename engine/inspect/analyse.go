@@ -44,7 +44,7 @@ func (o *Options) Validate() error {
 func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
-		Untimed: t.Untimed, Literal: literal(t),
+		Untimed: t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
 		Types: types(t), Sessions: sessions(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
 	}
@@ -57,20 +57,20 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	return r
 }
 
-func literal(t *trace.Trace) *Literal {
-	if t.Literals() == 0 {
+func verbatim(t *trace.Trace) *Verbatim {
+	if t.Verbatims() == 0 {
 		return nil
 	}
-	var l Literal
+	var l Verbatim
 	for i := range t.Len() {
-		row := t.Literal(i)
+		row := t.Verbatim(i)
 		l.Bytes += int64(len(row.Content) + len(row.Tools) + len(row.Extra))
 		switch row.Kind {
-		case trace.TextLiteral:
+		case trace.VerbatimText:
 			l.Texts++
-		case trace.MessagesLiteral:
+		case trace.VerbatimMessages:
 			l.Messages++
-		case trace.PayloadLiteral:
+		case trace.VerbatimPayload:
 			l.Payloads++
 		}
 	}
@@ -221,7 +221,7 @@ func replay(t *trace.Trace) Replay {
 func volume(t *trace.Trace, s prompt.Source) Volume {
 	var v Volume
 	for i := range t.Len() {
-		if l := t.Literal(i); l.Kind != trace.NoLiteral {
+		if l := t.Verbatim(i); l.Kind != trace.NoVerbatim {
 			v.add(int64(len(l.Content) + len(l.Tools) + len(l.Extra)))
 			continue
 		}

@@ -44,7 +44,7 @@ func caches(r *Report, t *trace.Trace, capacities []int64) {
 func follow(t *trace.Trace, ids *idTable) *follower {
 	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids}
 	for i := range t.Len() {
-		if t.Literal(i).Kind != trace.NoLiteral {
+		if t.Verbatim(i).Kind != trace.NoVerbatim {
 			continue
 		}
 		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
@@ -241,7 +241,7 @@ func routing(t *trace.Trace, o Options) (oracles []*route.Oracle) {
 		Bound: o.LoadBound, BlockTokens: routedBlockTokens,
 	}
 	for i := range t.Len() {
-		if t.Literal(i).Kind != trace.NoLiteral {
+		if t.Verbatim(i).Kind != trace.NoVerbatim {
 			continue
 		}
 		q.Prompts.Add(t.Blocks(i), int(t.InputTokens[i]), int(t.InputTokens[i]))

@@ -190,8 +190,8 @@ func tokenSection(r *Report) section {
 			{name: "output total", text: output.total()},
 			{"", input.total() + " input", "tokens", ""},
 			{"", output.total() + " output", "tokens", ""},
-			{"", optional(r.Literal, Literal.kinds), "verbatim", ""},
-			{"verbatim", optional(r.Literal, Literal.size), "verbatim", ""},
+			{"", optional(r.Verbatim, Verbatim.kinds), "verbatim", ""},
+			{"verbatim", optional(r.Verbatim, Verbatim.size), "verbatim", ""},
 			{name: "rows over the context", text: optional(r.Context, Context.over)},
 			{"", optional(r.Context, Context.rows), "model context", ""},
 		})}
@@ -220,10 +220,10 @@ func (l *Lengths) total() string {
 	return format.Count(l.Total)
 }
 
-func (l Literal) size() string { return format.Bytes(l.Bytes) }
+func (l Verbatim) size() string { return format.Bytes(l.Bytes) }
 
 // kinds names the kinds that there are.
-func (l Literal) kinds() string {
+func (l Verbatim) kinds() string {
 	var kinds []string
 	for _, k := range []struct {
 		n         int64

@@ -28,7 +28,7 @@ type Report struct {
 	FileRows    int64     `json:"file_rows"`    // rows in the file, bad ones included
 	Rows        int64     `json:"rows"`         // rows analysed: good and selected
 	Untimed     bool      `json:"untimed"`      // no row has its time of arrival
-	Literal     *Literal  `json:"literal"`      // prompts and bodies that the trace has verbatim; null if none
+	Verbatim    *Verbatim `json:"verbatim"`     // prompts and bodies that the trace has verbatim; null if none
 	Replayable  bool      `json:"replayable"`   // a replay with the same flags would take the trace
 	Findings    []Finding `json:"findings"`     // the worst first; empty for a clean trace
 
@@ -48,9 +48,9 @@ type Report struct {
 	Replay       Replay             `json:"replay"`            // bytes that a replay needs
 }
 
-// Literal is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
+// Verbatim is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
 // rows are in the lengths if they have them, and in no cache.
-type Literal struct {
+type Verbatim struct {
 	Texts    int64 `json:"texts"`    // rows with a text
 	Messages int64 `json:"messages"` // rows with messages
 	Payloads int64 `json:"payloads"` // rows with a whole body

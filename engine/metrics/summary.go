@@ -107,7 +107,7 @@ type Workload struct {
 	Rows         int64  `json:"rows"`                        // rows in the file
 	Requests     int64  `json:"requests"`                    // requests that were selected, each repetition counted
 	Repeat       int64  `json:"repeat"`                      // how often the selection was replayed in a row (--repeat)
-	Literals     int64  `json:"literal_requests,omitempty"`  // requests with a prompt or body that the trace has verbatim; input_tokens leaves theirs out; absent if none
+	Verbatims    int64  `json:"verbatim_requests,omitempty"` // requests with a prompt or body that the trace has verbatim; input_tokens leaves theirs out; absent if none
 	InputTokens  int64  `json:"input_tokens"`                // as recorded
 	OutputTokens int64  `json:"output_tokens"`               // as recorded
 	BlockTokens  int64  `json:"block_tokens"`                // tokens that a hash id stands for

@@ -153,12 +153,12 @@ func (b *Prober) tokenize(ctx context.Context, t *workload.Target, text []byte) 
 }
 
 // TokenIDs asks one of the servers for the ids of a verbatim prompt, template included.
-func (b *Prober) TokenIDs(ctx context.Context, l api.Literal) ([]int64, error) {
+func (b *Prober) TokenIDs(ctx context.Context, l api.Verbatim) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {
 		return nil, err
 	}
-	return b.tokenizeBody(ctx, &b.Targets[0], backend.AppendLiteral(nil, l, 1))
+	return b.tokenizeBody(ctx, &b.Targets[0], backend.AppendVerbatim(nil, l, 1))
 }
 
 func (b *Prober) tokenizeBody(ctx context.Context, t *workload.Target, body []byte) ([]int64, error) {

@@ -50,7 +50,7 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 	return context.Cause(ctx)
 }
 
-// What a warm-up takes where a literal's lengths are not known.
+// What a warm-up takes where the lengths of verbatim content are not known.
 const (
 	bytesPerToken    = 4 // about as many as English text has
 	unrecordedOutput = 16
@@ -60,7 +60,7 @@ func warmUpTokens(w *workload.Work, i int) int {
 	if w.Made(i) || w.Trace.InputTokens[i] > 0 {
 		return w.PromptTokens(i)
 	}
-	return max(1, len(w.Trace.Literal(i).Content)/bytesPerToken)
+	return max(1, len(w.Trace.Verbatim(i).Content)/bytesPerToken)
 }
 
 func warmUpOutput(w *workload.Work, i int) int {

@@ -30,10 +30,10 @@ type Builder struct {
 	RunID   string         // first part of every request id
 }
 
-// Layout finds where each request of w goes, and with that the exact memory needed, without building any. A LiteralError is the
+// Layout finds where each request of w goes, and with that the exact memory needed, without building any. A VerbatimError is the
 // first row that the backend cannot send.
 func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
-	if err := r.checkLiterals(w); err != nil {
+	if err := r.checkVerbatims(w); err != nil {
 		return nil, err
 	}
 	n := w.Requests()
@@ -138,16 +138,16 @@ func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
 }
 
-// checkLiterals is the LiteralError of the first row that the backend cannot send.
-func (r *Builder) checkLiterals(w *Work) error {
+// checkVerbatims is the VerbatimError of the first row that the backend cannot send.
+func (r *Builder) checkVerbatims(w *Work) error {
 	traits := r.Backend.Traits()
 	for i := range w.Requests() {
-		l, _ := w.Literal(i)
+		l, _ := w.VerbatimOf(i)
 		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
-			return &LiteralError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
+			return &VerbatimError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
 		}
 		if err := r.Backend.Takes(l); err != nil {
-			return &LiteralError{int(w.Trace.Row[i]), err}
+			return &VerbatimError{int(w.Trace.Row[i]), err}
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (r *Builder) checkLiterals(w *Work) error {
 
 // backend makes the body of a request of which the prompt is made.
 func (r *Builder) backend(w *Work, i int) api.Backend {
-	if extra := w.Trace.Literal(i).Extra; extra != nil {
+	if extra := w.Trace.Verbatim(i).Extra; extra != nil {
 		return r.Backend.With(extra)
 	}
 	return r.Backend
@@ -164,8 +164,8 @@ func (r *Builder) backend(w *Work, i int) api.Backend {
 // bodySize is the exact size of request i's body in bytes.
 func (r *Builder) bodySize(w *Work, i int) int {
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.Literal(i); ok {
-		return r.Backend.LiteralSize(l, output)
+	if l, ok := w.VerbatimOf(i); ok {
+		return r.Backend.VerbatimSize(l, output)
 	}
 	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
 }
@@ -173,8 +173,8 @@ func (r *Builder) bodySize(w *Work, i int) int {
 // appendBody appends request i's body.
 func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
 	output := int(w.Trace.OutputTokens[i])
-	if l, ok := w.Literal(i); ok {
-		return r.Backend.AppendLiteral(dst, l, output)
+	if l, ok := w.VerbatimOf(i); ok {
+		return r.Backend.AppendVerbatim(dst, l, output)
 	}
 	backend := r.backend(w, i)
 	dst = r.Source.Append(backend.AppendPrefix(dst), r.spec(w, i))
@@ -196,7 +196,7 @@ func (e *PromptError) Error() string {
 	return fmt.Sprintf("row %d: want %d tokens, got %d", e.Row, e.Want, e.Got)
 }
 
-// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; literals are left out), in parallel and
+// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; verbatims are left out), in parallel and
 // as they stand in the requests. count is given a prompt as it lies in the body and is called by many goroutines. It returns
 // how many were counted. The error is the PromptError of the first row of them that differs.
 func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {

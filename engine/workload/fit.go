@@ -11,9 +11,9 @@ import (
 // Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is verbatim and nobody has
 // counted it (CountVerbatim); output is 0 where the body or extra members say how long the answer may be.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
-	l := w.Trace.Literal(i)
+	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)
-	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.PayloadLiteral && !backend.OwnLength(l.Extra) {
+	if n := int(w.Trace.OutputTokens[i]); n > 0 && l.Kind != trace.VerbatimPayload && !backend.OwnLength(l.Extra) {
 		output = max(n, backend.Traits().Least)
 	}
 	return prompt, output

@@ -10,7 +10,7 @@ import (
 // IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
 // order, one request after the other.
 type IdealHits struct {
-	Expected []int64 // tokens by request, record.None where a literal's tokens are not known; nil where it is unknown how many of the server's own tokens precede a prompt
+	Expected []int64 // tokens by request, record.None where the tokens of verbatim content are not known; nil where it is unknown how many of the server's own tokens precede a prompt
 	// Least and Most bound what a cold cache can have held. Most allows for servers that cache smaller pieces than is
 	// assumed of them.
 	Least, Most []int64

@@ -50,7 +50,7 @@ func (w *Work) Prompts(of []int32) *kvcache.Prompts {
 		if c, ok := w.CachePrompt(int(i)); ok && c.blockTokens == blockTokens && c.Head == head {
 			p.Add(c.Blocks, c.Tokens, c.Total)
 		} else {
-			p.AddText(w.Trace.Literal(int(i)).Content)
+			p.AddText(w.Trace.Verbatim(int(i)).Content)
 		}
 	}
 	return p

@@ -13,17 +13,17 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Literal is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may have extra
+// VerbatimOf is the verbatim content of request i; ok is false where its prompt is made of tokens, beside which it may have extra
 // members.
-func (w *Work) Literal(i int) (l api.Literal, ok bool) {
-	t := w.Trace.Literal(i)
-	l = api.Literal{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
+func (w *Work) VerbatimOf(i int) (l api.Verbatim, ok bool) {
+	t := w.Trace.Verbatim(i)
+	l = api.Verbatim{Content: t.Content, Tools: t.Tools, Extra: t.Extra}
 	switch t.Kind {
-	case trace.TextLiteral:
+	case trace.VerbatimText:
 		l.Form = api.Text
-	case trace.MessagesLiteral:
+	case trace.VerbatimMessages:
 		l.Form = api.Messages
-	case trace.PayloadLiteral:
+	case trace.VerbatimPayload:
 		l.Form = api.Payload
 	default:
 		return l, false
@@ -32,19 +32,19 @@ func (w *Work) Literal(i int) (l api.Literal, ok bool) {
 }
 
 // Made reports whether request i's prompt is made of tokens, and so known to the token.
-func (w *Work) Made(i int) bool { return w.Trace.Literal(i).Kind == trace.NoLiteral }
+func (w *Work) Made(i int) bool { return w.Trace.Verbatim(i).Kind == trace.NoVerbatim }
 
-// LiteralError is a row that an API cannot send.
-type LiteralError struct {
+// VerbatimError is a row that an API cannot send.
+type VerbatimError struct {
 	Row int // in the trace file, from 0
 	Why error
 }
 
 // Error names the row.
-func (e *LiteralError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
+func (e *VerbatimError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Why) }
 
 // Unwrap is the reason.
-func (e *LiteralError) Unwrap() error { return e.Why }
+func (e *VerbatimError) Unwrap() error { return e.Why }
 
 // Verbatim is what is known of the tokens of verbatim prompts: for each such request how many, and a hash of
 // each whole block of them (8 bytes a block; the tokens are not kept).
@@ -62,7 +62,7 @@ type verbatimPrompt struct {
 // CountVerbatim counts the tokens of all verbatim prompts, on as many workers as there are processors, and
 // each of those that are equal once. The caches' sizes must be known. done counts requests. The first error of ids, or ctx's,
 // ends it, and nothing is known then.
-func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Literal) ([]int64, error), done *atomic.Int64) error {
+func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.Verbatim) ([]int64, error), done *atomic.Int64) error {
 	v := &Verbatim{prompts: make([]*verbatimPrompt, w.Requests())}
 	for _, t := range w.Targets {
 		for _, addr := range t.Endpoints {
@@ -75,7 +75,7 @@ func (w *Work) CountVerbatim(ctx context.Context, ids func(context.Context, api.
 	seed := maphash.MakeSeed()
 	err := parallel(counting, w.Requests(), func(from, to int) {
 		for i := from; i < to && counting.Err() == nil; i++ {
-			l, ok := w.Literal(i)
+			l, ok := w.VerbatimOf(i)
 			if !ok {
 				continue
 			}
@@ -108,7 +108,7 @@ func commonDivisor(a, b int) int {
 }
 
 // keyOf is equal for prompts that are equal.
-func keyOf(l api.Literal) (key [sha256.Size]byte) {
+func keyOf(l api.Verbatim) (key [sha256.Size]byte) {
 	h := sha256.New()
 	for _, part := range [][]byte{{byte(l.Form)}, l.Content, l.Tools, l.Extra} {
 		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(part))))

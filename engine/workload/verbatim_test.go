@@ -50,7 +50,7 @@ func verbatimWork(t *testing.T, n int) (w *workload.Work, texts []string) {
 	}, texts
 }
 
-func letters(_ context.Context, l api.Literal) (ids []int64, err error) {
+func letters(_ context.Context, l api.Verbatim) (ids []int64, err error) {
 	for _, c := range l.Content {
 		ids = append(ids, int64(c))
 	}
@@ -123,7 +123,7 @@ func TestVerbatimIdealHits(t *testing.T) {
 func TestCountVerbatimAsksOnce(t *testing.T) {
 	w, texts := verbatimWork(t, 200)
 	var asked, done atomic.Int64
-	count := func(ctx context.Context, l api.Literal) ([]int64, error) {
+	count := func(ctx context.Context, l api.Verbatim) ([]int64, error) {
 		asked.Add(1)
 		return letters(ctx, l)
 	}
@@ -136,7 +136,7 @@ func TestCountVerbatimAsksOnce(t *testing.T) {
 	}
 	w.Verbatim = nil
 	broken := errors.New("broken")
-	if err := w.CountVerbatim(t.Context(), func(context.Context, api.Literal) ([]int64, error) { return nil, broken }, &done); err != broken || w.Verbatim != nil {
+	if err := w.CountVerbatim(t.Context(), func(context.Context, api.Verbatim) ([]int64, error) { return nil, broken }, &done); err != broken || w.Verbatim != nil {
 		t.Errorf("%v, %v", err, w.Verbatim)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -55,7 +55,7 @@ func (w *Work) Endpoint(i int) netip.AddrPort {
 	return w.Targets[place.Target].Endpoints[place.Endpoint]
 }
 
-// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. Of a literal it says nothing.
+// PromptTokens is how many tokens of ours make a prompt of the recorded length; at least one. It does not apply to verbatim content.
 func (w *Work) PromptTokens(i int) int {
 	return max(1, int(w.Trace.InputTokens[i])-w.Overhead.Tokens())
 }
@@ -143,9 +143,9 @@ func (w *Work) describe(r *record.Record, i int, backend api.Backend) {
 
 // AskedChoices is how many answers request i asks for.
 func (w *Work) AskedChoices(i int) int {
-	l := w.Trace.Literal(i)
+	l := w.Trace.Verbatim(i)
 	n := max(1, w.Choices, api.Choices(l.Extra))
-	if l.Kind == trace.PayloadLiteral && (bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
+	if l.Kind == trace.VerbatimPayload && (bytes.Contains(l.Content, []byte(`"n"`)) || bytes.Contains(l.Content, []byte(`"best_of"`))) {
 		n = max(n, api.Choices(slices.Concat([]byte{'{'}, l.Content, []byte{'}'})))
 	}
 	return n
@@ -154,15 +154,15 @@ func (w *Work) AskedChoices(i int) int {
 // recordLengths notes the lengths that were built and asked for. The length of a verbatim prompt is the server's
 // to say, and a payload asks for a length of its own, as extra members may.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
-	l, output := w.Trace.Literal(i), int64(w.Trace.OutputTokens[i])
+	l, output := w.Trace.Verbatim(i), int64(w.Trace.OutputTokens[i])
 	kind := l.Kind
 	if n := w.AskedChoices(i); n > 1 {
 		r.AskedChoices = int64(n)
 	}
-	if kind == trace.NoLiteral {
+	if kind == trace.NoVerbatim {
 		r.InputTokens, r.BuiltTokens = int64(w.Trace.InputTokens[i]), int64(w.BuiltTokens(i))
 	}
-	if kind != trace.PayloadLiteral && output > 0 && !backend.OwnLength(l.Extra) {
+	if kind != trace.VerbatimPayload && output > 0 && !backend.OwnLength(l.Extra) {
 		r.OutputTokens = output
 	}
 }

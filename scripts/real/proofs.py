@@ -278,7 +278,7 @@ def choices(p):
 
 
 def verbatim(p, api="chat"):
-    """Messages that are there word for word: their ideal hits, by the server's own token ids."""
+    """Verbatim messages: their ideal hits, by the server's own token ids."""
     words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu".split()
     system = " ".join(words[i * 7 % 12] for i in range(150))
     said = [" ".join(words[(i * j) % 12] for j in range(60 + 10 * i)) for i in range(8)]

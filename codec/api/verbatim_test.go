@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// buildLiteral makes a literal's body and checks its size and where the salt is.
-func buildLiteral(t *testing.T, name string, o Options, l Literal, outputTokens int) string {
+// buildVerbatim makes the body of verbatim content and checks its size and where the salt is.
+func buildVerbatim(t *testing.T, name string, o Options, l Verbatim, outputTokens int) string {
 	t.Helper()
 	b, err := New(name, o)
 	if err == nil {
@@ -19,9 +19,9 @@ func buildLiteral(t *testing.T, name string, o Options, l Literal, outputTokens 
 	if err != nil {
 		t.Fatalf("%s %+v: %v", name, o, err)
 	}
-	body := b.AppendLiteral([]byte("before"), l, outputTokens)[len("before"):]
-	if got := b.LiteralSize(l, outputTokens); got != len(body) {
-		t.Errorf("LiteralSize %d, body has %d bytes: %s", got, len(body), body)
+	body := b.AppendVerbatim([]byte("before"), l, outputTokens)[len("before"):]
+	if got := b.VerbatimSize(l, outputTokens); got != len(body) {
+		t.Errorf("VerbatimSize %d, body has %d bytes: %s", got, len(body), body)
 	}
 	from, to := b.SaltSpan(body)
 	if salted := o.CacheSalt != "" && l.Form != Payload; string(body[from:to]) != map[bool]string{true: o.CacheSalt}[salted] {
@@ -31,29 +31,29 @@ func buildLiteral(t *testing.T, name string, o Options, l Literal, outputTokens 
 	return string(body)
 }
 
-func TestLiteralBodies(t *testing.T) {
+func TestVerbatimBodies(t *testing.T) {
 	all := Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s", Extra: json.RawMessage(`{"temperature":0,"n":1}`)}
 	const streamed = `,"stream":true,"stream_options":{"include_usage":true}`
 	for _, c := range []struct {
 		name, api string
 		o         Options
-		l         Literal
+		l         Verbatim
 		tokens    int
 		want      string
 	}{
-		{"text", "completions", Options{}, Literal{Form: Text, Content: []byte(`caf\u00e9 é\n`)}, 0, `{"prompt":"caf\u00e9 é\n"}`},
-		{"text beside token ids", "completions", Options{TokenIDs: true, ForceOutput: true}, Literal{Form: Text, Content: []byte("a")}, 3,
+		{"text", "completions", Options{}, Verbatim{Form: Text, Content: []byte(`caf\u00e9 é\n`)}, 0, `{"prompt":"caf\u00e9 é\n"}`},
+		{"text beside token ids", "completions", Options{TokenIDs: true, ForceOutput: true}, Verbatim{Form: Text, Content: []byte("a")}, 3,
 			`{"prompt":"a","max_tokens":3,"min_tokens":3,"ignore_eos":true}`},
-		{"text in a chat, all options", "chat", all, Literal{Form: Text, Content: []byte("a")}, 3,
+		{"text in a chat, all options", "chat", all, Verbatim{Form: Text, Content: []byte("a")}, 3,
 			`{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":3,"min_tokens":3,"ignore_eos":true` + streamed + `,"temperature":0,"n":1,"cache_salt":"s"}`},
-		{"messages as they stand", "chat", Options{}, Literal{Form: Messages, Content: []byte(` {"role" : "user"}, {} `)}, 0, `{"messages":[ {"role" : "user"}, {} ]}`},
-		{"tools, and extra that wins", "chat", all, Literal{Form: Messages, Content: []byte("{}"), Tools: []byte(`[ {"a":1} ]`), Extra: []byte(`{"temperature":1e0,"max_tokens":9,"stream":false}`)}, 3,
+		{"messages as they stand", "chat", Options{}, Verbatim{Form: Messages, Content: []byte(` {"role" : "user"}, {} `)}, 0, `{"messages":[ {"role" : "user"}, {} ]}`},
+		{"tools, and extra that wins", "chat", all, Verbatim{Form: Messages, Content: []byte("{}"), Tools: []byte(`[ {"a":1} ]`), Extra: []byte(`{"temperature":1e0,"max_tokens":9,"stream":false}`)}, 3,
 			`{"model":"m","messages":[{}],"ignore_eos":true,"temperature":1e0,"n":1,"tools":[ {"a":1} ],"max_tokens":9,"stream":false,"cache_salt":"s"}`},
-		{"payload as it stands", "completions", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, Literal{Form: Payload, Content: []byte(` "prompt" : [1] `)}, 3, `{ "prompt" : [1] }`},
-		{"payload with extra", "chat", all, Literal{Form: Payload, Content: []byte(`"model":"x", "messages":[ {} ],"n":2`), Extra: []byte(`{"n":3,"messages":[]}`)}, 3,
+		{"payload as it stands", "completions", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, Verbatim{Form: Payload, Content: []byte(` "prompt" : [1] `)}, 3, `{ "prompt" : [1] }`},
+		{"payload with extra", "chat", all, Verbatim{Form: Payload, Content: []byte(`"model":"x", "messages":[ {} ],"n":2`), Extra: []byte(`{"n":3,"messages":[]}`)}, 3,
 			`{"model":"x","messages":[],"n":3,"temperature":0}`},
 	} {
-		if got := buildLiteral(t, c.api, c.o, c.l, c.tokens); got != c.want {
+		if got := buildVerbatim(t, c.api, c.o, c.l, c.tokens); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestLiteralBodies(t *testing.T) {
 
 // TestWhoTakesMessages: the refusal of those that do not names all that do.
 func TestWhoTakesMessages(t *testing.T) {
-	chat := Literal{Form: Messages, Content: []byte(`{"role":"user","content":"a"}`)}
+	chat := Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":"a"}`)}
 	var takers []string
 	var refusals []error
 	for _, name := range Names() {
@@ -91,12 +91,12 @@ func TestWhoTakesMessages(t *testing.T) {
 func TestTakes(t *testing.T) {
 	for _, c := range []struct {
 		api  string
-		l    Literal
+		l    Verbatim
 		says string
 	}{
-		{"completions", Literal{Form: Messages, Content: []byte("{}")}, "--api chat"},
-		{"chat", Literal{Form: Text, Extra: []byte(`{"messages":[]}`)}, "given by the row itself"},
-		{"chat", Literal{Form: Messages, Extra: []byte(`[1]`)}, "not a JSON object"},
+		{"completions", Verbatim{Form: Messages, Content: []byte("{}")}, "--api chat"},
+		{"chat", Verbatim{Form: Text, Extra: []byte(`{"messages":[]}`)}, "given by the row itself"},
+		{"chat", Verbatim{Form: Messages, Extra: []byte(`[1]`)}, "not a JSON object"},
 	} {
 		b, err := New(c.api, Options{})
 		if err != nil {
@@ -108,8 +108,8 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// TestLiteralsFromManyGoroutines: a backend is immutable.
-func TestLiteralsFromManyGoroutines(t *testing.T) {
+// TestVerbatimsFromManyGoroutines: a backend is immutable.
+func TestVerbatimsFromManyGoroutines(t *testing.T) {
 	b, err := New("chat", Options{Model: "m", Extra: json.RawMessage(`{"a":1,"b":2}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestLiteralsFromManyGoroutines(t *testing.T) {
 	done := make(chan string)
 	for i := range 8 {
 		go func() {
-			l := Literal{Form: Messages, Content: []byte("{}"), Extra: fmt.Appendf(nil, `{"a":%d}`, i)}
+			l := Verbatim{Form: Messages, Content: []byte("{}"), Extra: fmt.Appendf(nil, `{"a":%d}`, i)}
 			for range 200 {
-				if got, want := string(b.AppendLiteral(nil, l, 0)), fmt.Sprintf(`{"model":"m","messages":[{}],"a":%d,"b":2}`, i); got != want {
+				if got, want := string(b.AppendVerbatim(nil, l, 0)), fmt.Sprintf(`{"model":"m","messages":[{}],"a":%d,"b":2}`, i); got != want {
 					done <- got
 					return
 				}
@@ -144,7 +144,7 @@ func FuzzPayload(f *testing.F) {
 			t.Skip()
 		}
 		b, err := New("chat", Options{Stream: true, Extra: json.RawMessage(run)})
-		l := Literal{Form: Payload, Content: []byte(payload), Extra: []byte(row)}
+		l := Verbatim{Form: Payload, Content: []byte(payload), Extra: []byte(row)}
 		if err != nil || want == nil || b.Takes(l) != nil {
 			t.Skip()
 		}
@@ -153,9 +153,9 @@ func FuzzPayload(f *testing.F) {
 				want[k] = v
 			}
 		}
-		body := b.AppendLiteral(nil, l, 5)
-		if b.LiteralSize(l, 5) != len(body) {
-			t.Fatalf("LiteralSize %d of %s", b.LiteralSize(l, 5), body)
+		body := b.AppendVerbatim(nil, l, 5)
+		if b.VerbatimSize(l, 5) != len(body) {
+			t.Fatalf("VerbatimSize %d of %s", b.VerbatimSize(l, 5), body)
 		}
 		var got map[string]json.RawMessage
 		if err := json.Unmarshal(body, &got); err != nil || len(got) != len(want) {

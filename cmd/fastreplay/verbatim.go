@@ -13,8 +13,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// literals is how much of the work is there word for word.
-type literals struct {
+// verbatims is how much of the work is verbatim.
+type verbatims struct {
 	rows, payloads int64
 	bytes          int64
 	texts          int64  // rows that are plain text
@@ -24,19 +24,19 @@ type literals struct {
 	endpoint       string // path that the rows name; "" = none
 }
 
-func literalsOf(t *trace.Trace, n int) literals {
-	l := literals{endpoint: t.Endpoint}
+func verbatimsOf(t *trace.Trace, n int) verbatims {
+	l := verbatims{endpoint: t.Endpoint}
 	for i := range n {
-		row := t.Literal(i)
+		row := t.Verbatim(i)
 		l.extra = l.extra || row.Extra != nil
 		switch row.Kind {
-		case trace.NoLiteral:
+		case trace.NoVerbatim:
 			continue
-		case trace.TextLiteral:
+		case trace.VerbatimText:
 			l.texts++
-		case trace.MessagesLiteral:
+		case trace.VerbatimMessages:
 			l.chat = true
-		case trace.PayloadLiteral:
+		case trace.VerbatimPayload:
 			if l.payloads == 0 {
 				l.chat = l.chat || t.HasMessages(i)
 			}
@@ -50,13 +50,13 @@ func literalsOf(t *trace.Trace, n int) literals {
 }
 
 // onlyPayloads tells whether no request is ours to shape.
-func (l *literals) onlyPayloads() bool { return l.all && l.payloads == l.rows }
+func (l *verbatims) onlyPayloads() bool { return l.all && l.payloads == l.rows }
 
 // shaped tells whether a row, and not only the run, may say whether its answer is a stream.
-func (l *literals) shaped() bool { return l.rows > 0 || l.extra }
+func (l *verbatims) shaped() bool { return l.rows > 0 || l.extra }
 
-// say names what is sent word for word.
-func (l *literals) say(r *replay) {
+// say prints what is sent verbatim.
+func (l *verbatims) say(r *replay) {
 	if l.rows == 0 {
 		return
 	}
@@ -70,7 +70,7 @@ func (l *literals) say(r *replay) {
 		}
 		size = format.Many(tokens, "token")
 	}
-	r.say.line("      %s word for word, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
+	r.say.line("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
 	if l.payloads > 0 && r.o.model != "" {
 		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), r.o.model)
 	}
@@ -79,10 +79,10 @@ func (l *literals) say(r *replay) {
 // mostCounting bounds how long the servers are asked for the tokens of prompts before a run.
 const mostCounting = 2 * time.Minute
 
-// countVerbatim finds out the tokens of the prompts that are there word for word, so that ideal hits are known for them: text for
+// countVerbatim finds out the tokens of verbatim prompts, so that ideal hits are known for them: text for
 // completions with --tokenizer, all else by the servers' /tokenize, since only they know which template they use.
 func (r *replay) countVerbatim(ctx context.Context) error {
-	l, ids, with := &r.literals, r.prober.TokenIDs, "the servers' /tokenize"
+	l, ids, with := &r.verbatims, r.prober.TokenIDs, "the servers' /tokenize"
 	completions := r.o.api == "completions"
 	switch {
 	case l.rows == 0:
@@ -114,7 +114,7 @@ func (r *replay) countVerbatim(ctx context.Context) error {
 }
 
 // textIDs are the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
-func (r *replay) textIDs(_ context.Context, l api.Literal) (ids []int64, err error) {
+func (r *replay) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err error) {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+string(l.Content)+`"`), &text); err != nil {
 		return nil, err

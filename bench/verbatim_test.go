@@ -52,8 +52,8 @@ func sent(t *testing.T, file string, args ...string) (*results, map[int64]string
 	return r, rows
 }
 
-// TestLiteralBodies: what is there word for word arrives so.
-func TestLiteralBodies(t *testing.T) {
+// TestVerbatimBodies: what is verbatim arrives unchanged.
+func TestVerbatimBodies(t *testing.T) {
 	t.Parallel()
 	file := `{"timestamp":0,"text_input":"Caf\u00e9 é \"q\"\n<&>","output_length":2}
 {"timestamp":1,"messages":[ {"role":"system", "content":"Be  brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]} ],"tools":[ {"type":"function","function":{"name":"f"}} ],"output_length":2,"extra":{"temperature":0.50,"stream":false}}
@@ -132,8 +132,8 @@ func TestPayloadsAreNotSalted(t *testing.T) {
 	}
 }
 
-// TestLiteralRecords: lengths that nobody knows are null, and a whole answer has no first token.
-func TestLiteralRecords(t *testing.T) {
+// TestVerbatimRecords: lengths that nobody knows are null, and a whole answer has no first token.
+func TestVerbatimRecords(t *testing.T) {
 	t.Parallel()
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
 	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
@@ -142,7 +142,7 @@ func TestLiteralRecords(t *testing.T) {
 			t.Errorf("no %s in\n%s", part, text)
 		}
 	}
-	if w := r.summary.Workload; w.Literals != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
+	if w := r.summary.Workload; w.Verbatims != 2 || w.InputTokens != 0 || r.summary.PrefixCache.ExpectedTokens != nil {
 		t.Errorf("%+v, %+v", w, r.summary.PrefixCache)
 	}
 }
@@ -186,8 +186,8 @@ func TestDelaysIgnored(t *testing.T) {
 	}
 }
 
-// TestLiteralsRefused: what an API cannot send.
-func TestLiteralsRefused(t *testing.T) {
+// TestVerbatimsRefused: what an API cannot send.
+func TestVerbatimsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
@@ -222,7 +222,7 @@ func TestOwnLength(t *testing.T) {
 	m.stop(t)
 }
 
-// TestVerbatimIdeal: the ideal hits of prompts that are there word for word are what a cache holds that is asked one request after the
+// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that is asked one request after the
 // other, whatever the file; a small cache's shortfall is eviction to the token; and instances get the prompts whose prefixes they hold.
 func TestVerbatimIdeal(t *testing.T) {
 	long(t)

@@ -8,7 +8,7 @@ import (
 // Form says what of a request is given verbatim.
 type Form uint8
 
-// The forms of [Literal].
+// The forms of [Verbatim].
 const (
 	Made     Form = iota // nothing: the prompt is made of tokens
 	Text                 // the prompt
@@ -17,8 +17,8 @@ const (
 	forms
 )
 
-// Literal is a request of which more is given than a number of tokens. All of it is JSON and arrives as it stands.
-type Literal struct {
+// Verbatim is a request of which more is given than a number of tokens. All of it is JSON and arrives as it stands.
+type Verbatim struct {
 	Form    Form
 	Content []byte // inside of a string (Text), of an array (Messages) or of an object (Payload), without what is around it
 	Tools   []byte // an array, beside messages; nil = none
@@ -31,7 +31,7 @@ type bodies struct {
 	shape shape
 	o     Options
 	extra members     // of the run
-	of    [forms]body // of literals without tools and extra
+	of    [forms]body // of verbatim content without tools and extra
 }
 
 func newBodies(s shape, o Options) (*bodies, error) {
@@ -70,12 +70,12 @@ func (b *bodies) around(form Form) frame {
 // with is the same for made prompts beside which a row has extra members.
 func (b *bodies) with(extra []byte) *bodies {
 	w := *b
-	w.body = *b.literalBody(Literal{Extra: extra})
+	w.body = *b.verbatimBody(Verbatim{Extra: extra})
 	return &w
 }
 
-// takes tells why the shape has no place for a literal; nil if it has.
-func (b *bodies) takes(l Literal) error {
+// takes tells why the shape has no place for l; nil if it has.
+func (b *bodies) takes(l Verbatim) error {
 	if l.Form == Messages && b.shape.messages.open == "" {
 		return errors.New("messages are for chats: use --api chat, messages or responses")
 	}
@@ -92,32 +92,32 @@ func (b *bodies) takes(l Literal) error {
 	return err
 }
 
-// LiteralSize is the exact number of bytes that AppendLiteral appends.
-func (b *bodies) LiteralSize(l Literal, outputTokens int) int {
+// VerbatimSize is the exact number of bytes that AppendVerbatim appends.
+func (b *bodies) VerbatimSize(l Verbatim, outputTokens int) int {
 	switch {
 	case l.Form == Payload && l.Extra == nil && len(b.extra) == 0:
 		return len(l.Content) + len("{}")
 	case l.Form == Payload || b.shape.prepare != nil:
-		return len(b.AppendLiteral(nil, l, outputTokens))
+		return len(b.AppendVerbatim(nil, l, outputTokens))
 	}
-	return b.literalBody(l).Size(len(l.Content), outputTokens)
+	return b.verbatimBody(l).Size(len(l.Content), outputTokens)
 }
 
-// AppendLiteral appends the body of a literal that the API takes. With 0 output tokens it asks for no number. A payload is
+// AppendVerbatim appends the body of l, which the API takes. With 0 output tokens it asks for no number. A payload is
 // left as it is, but for extra inputs: its own lengths count.
-func (b *bodies) AppendLiteral(dst []byte, l Literal, outputTokens int) []byte {
+func (b *bodies) AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte {
 	switch {
 	case l.Form == Payload:
 		return b.appendPayload(dst, l)
 	case l.Form == Messages && b.shape.prepare != nil:
 		l, _ = b.shape.prepare(l) // Takes has found no fault
 	}
-	around := b.literalBody(l)
+	around := b.verbatimBody(l)
 	return around.AppendSuffix(append(append(dst, around.prefix...), l.Content...), outputTokens)
 }
 
-// literalBody is what stands around a literal's content.
-func (b *bodies) literalBody(l Literal) *body {
+// verbatimBody is what stands around l's content.
+func (b *bodies) verbatimBody(l Verbatim) *body {
 	if l.Tools == nil && l.Extra == nil {
 		return &b.of[l.Form]
 	}
@@ -130,7 +130,7 @@ func (b *bodies) literalBody(l Literal) *body {
 }
 
 // appendPayload appends a body as it stands, or with the extra members put in.
-func (b *bodies) appendPayload(dst []byte, l Literal) []byte {
+func (b *bodies) appendPayload(dst []byte, l Verbatim) []byte {
 	if l.Extra == nil && len(b.extra) == 0 {
 		return payload(dst, l)
 	}
@@ -138,7 +138,7 @@ func (b *bodies) appendPayload(dst []byte, l Literal) []byte {
 	return all.append(dst)
 }
 
-func payload(dst []byte, l Literal) []byte {
+func payload(dst []byte, l Verbatim) []byte {
 	return append(append(append(dst, '{'), l.Content...), '}')
 }
 
@@ -146,7 +146,7 @@ func payload(dst []byte, l Literal) []byte {
 func mustParse(object []byte) members {
 	ms, err := parseObject(object)
 	if err != nil {
-		panic("BUG: api: a literal that was not checked: " + err.Error())
+		panic("BUG: api: verbatim content that was not checked: " + err.Error())
 	}
 	return ms
 }
