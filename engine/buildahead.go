@@ -53,8 +53,8 @@ func (r *Run) endBuilding() {
 	}
 }
 
-// BuiltAhead is how building during the run went; nil where all requests fit into memory. Call it after Do.
-func (r *Run) BuiltAhead() *metrics.BuildAhead {
+// builtAhead returns how building during the run went; nil if all requests fit into memory. Call it at the end of Do.
+func (r *Run) builtAhead() *metrics.BuildAhead {
 	if !r.work.Prebuilt.InRing() {
 		return nil
 	}

@@ -61,7 +61,7 @@ func windowSendsTheSameBytes(t *testing.T, lane senderKind) {
 	}
 	k := new(sink)
 	run := newRun(t, lane, w, k)
-	do(t, s, run)
+	b := do(t, s, run).BuildAhead
 	ok := int64(0)
 	for _, rec := range k.records {
 		switch rec.Outcome {
@@ -78,7 +78,7 @@ func windowSendsTheSameBytes(t *testing.T, lane senderKind) {
 	if got, want := m.Fingerprint(w), whole.Fingerprint(w); got != want {
 		t.Errorf("fingerprint %s, want %s", got, want)
 	}
-	if b := run.BuiltAhead(); b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
+	if b == nil || b.LeastLeadMS == nil || b.WindowBytes != m.RingBytes() || (b.Late > 0) != (*b.LeastLeadMS < 0) {
 		t.Errorf("built ahead: %+v", b)
 	}
 }
@@ -120,7 +120,7 @@ func TestBuiltAhead(t *testing.T) {
 		if c.heldNS != nil {
 			r.pacer = &cappedPacer{heldBack: c.heldNS}
 		}
-		got := r.BuiltAhead()
+		got := r.builtAhead()
 		least := math.NaN()
 		if got.LeastLeadMS != nil {
 			least = *got.LeastLeadMS
@@ -129,7 +129,7 @@ func TestBuiltAhead(t *testing.T) {
 			t.Errorf("%s: %+v, least lead %v ms; want %v ms, %d late", name, got, least, c.leastMS, c.late)
 		}
 	}
-	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).BuiltAhead() != nil {
+	if m, err = builder.Layout(t.Context(), nothing); err != nil || (&Run{work: &workload.Work{Prebuilt: m}}).builtAhead() != nil {
 		t.Error("without a ring nothing is built during the run")
 	}
 }

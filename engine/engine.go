@@ -107,7 +107,6 @@ type Run struct {
 	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
 	senderThreads []int           // the lanes' threads, where they are of this process
 	machine       *host.Watch     // nil before Do, and where that sent nothing
-	usage         host.Usage
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
@@ -119,8 +118,7 @@ type Run struct {
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
-	skipped       atomic.Int64
-	leftOut       []int32 // requests that were skipped, in ascending order; written before the run ends
+	leftOut       []int32      // requests that were skipped, in ascending order; written before the run ends
 }
 
 // New prepares a run of work; without ideal hits its records expect none.
@@ -201,14 +199,14 @@ func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
 // startLead lets every part of the run be in place when its clock reaches zero.
 const startLead = 50 * time.Millisecond
 
-// Do replays the plan and returns when each planned request has its record and the sink has seen them all. Connections are
-// closed when it returns. An error means that nothing was sent.
-func (r *Run) Do() error {
+// Do replays the plan and returns when each planned request has its record and the sink has seen them all. If ctx ends
+// before, Do stops as Stop does. Connections are closed when it returns. An error means that nothing was sent.
+func (r *Run) Do(ctx context.Context) (Result, error) {
+	defer context.AfterFunc(ctx, r.Stop)()
 	collector, restore := host.QuietRuntime()
 	defer restore()
 	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(collector.Free))))
 	before := host.UsageNow()
-	defer func() { r.usage = host.UsageNow().Since(before) }()
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watchTimeouts(halt, collector) })
@@ -249,7 +247,10 @@ func (r *Run) Do() error {
 	r.hangUp()
 	close(r.done)
 	<-recorded
-	return err
+	if err != nil {
+		return Result{}, err
+	}
+	return r.result(host.UsageNow().Since(before)), nil
 }
 
 // soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that
@@ -419,45 +420,45 @@ func (r *Run) sends() int64 {
 // Requests is how many requests the run has.
 func (r *Run) Requests() int { return r.work.Requests() }
 
-// Facts are what a finished run knows besides its records.
-type Facts struct {
-	StartedAt        time.Time
-	MonotonicStartNS int64
-	EndNS            int64 // when the last request ended
-	Placement        sched.Placement
-	Senders          int
-	SenderProcess    bool          // the lanes had a process of their own
-	Spin             time.Duration // how long before an instant a lane stopped sleeping, at the end; the largest of the lanes
-	Stopped          bool          // by Stop or Abort, or since the lanes' process died, before its end
-	SenderDied       string        // how the lanes' process ended during the run; "" = it did not
-	Cut              bool          // what was in flight, or due, when Config.CancelAfter was over
-	Skipped          int64         // requests that the end of the run's time left out …
-	LeftOut          []int32       // … and which, in ascending order
-	Usage            host.Usage
-	Stamps           StampFacts
-	Cap              *metrics.Cap // nil without one
-	metrics.Connections
-	metrics.Writes
+// Result is what a run found besides its records, as a summary has it. What the run cannot know is zero: the load and the target in
+// Run, and the time to read and to build in Client.
+type Result struct {
+	Run         metrics.Run
+	Client      metrics.Client
+	Connections metrics.Connections
+	Writes      metrics.Writes
+	Cap         *metrics.Cap        // nil without one
+	Turns       *metrics.Turns      // nil if no request follows another
+	History     *metrics.History    // nil if all was sent as recorded
+	BuildAhead  *metrics.BuildAhead // nil if all requests were built before the run
+	Placement   sched.Placement     // of the sending threads
+	Ended       time.Time           // when the last request ended
+	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
 }
 
-// Machine is what the machine took from the run. Call it after Do; nothing is known where that sent nothing.
-func (r *Run) Machine() metrics.Machine { return r.machine.Machine() }
-
-// Facts may be called when Do has returned.
-func (r *Run) Facts() Facts {
-	f := Facts{
-		StartedAt: r.clock.StartedAt(), MonotonicStartNS: r.clock.MonotonicStartNS(), Placement: r.placement,
-		Senders: r.senderCount(), SenderProcess: r.process != nil, Spin: r.spin(),
-		SenderDied: r.died, Stopped: r.stop.Load() && !r.expired.Load(), Cut: r.expired.Load(), Skipped: r.skipped.Load(), LeftOut: r.leftOut,
-		EndNS: r.endNS.Load(), Usage: r.usage, Stamps: r.stampFacts(),
+// result collects what the run found, when all of it has ended.
+func (r *Run) result(used host.Usage) Result {
+	start, end := r.clock.StartedAt(), time.Duration(r.endNS.Load())
+	stamps, lag := r.stampCounts()
+	found := Result{
+		Run: metrics.Run{
+			StartedAt: start.UTC(), MonotonicStartNS: r.clock.MonotonicStartNS(), DurationS: end.Seconds(),
+			Partial: r.stop.Load() && !r.expired.Load(), SenderDied: r.died, Cut: r.expired.Load(),
+		},
+		Client: metrics.Client{
+			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
+			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
+		},
 		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load()},
 		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
+		Turns:       r.turns(), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
+		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()
-		f.Cap = &metrics.Cap{InFlight: int64(n), Held: held.Count(), HeldMS: held.Percentiles(1e6)}
+		found.Cap = &metrics.Cap{InFlight: int64(n), Held: held.Count(), HeldMS: held.Percentiles(1e6)}
 	}
-	return f
+	return found
 }
 
 // Stop releases nothing more and lets what is in flight end within the grace period. It may be called at any time.
@@ -501,7 +502,6 @@ func (r *Run) unsent(i int32, why string) {
 // skip takes requests, in ascending order, out of the run that nobody has released before its time was over.
 func (r *Run) skip(requests []int32) {
 	r.leftOut = requests
-	r.skipped.Store(int64(len(requests)))
 	r.settle(int64(len(requests)))
 }
 
@@ -510,9 +510,6 @@ func (r *Run) isLeftOut(i int32) bool {
 	_, out := slices.BinarySearch(r.leftOut, i)
 	return out
 }
-
-// History is what follow-up turns were sent with; nil where all is sent as recorded. Call it after Do.
-func (r *Run) History() *metrics.History { return r.cfg.History.Counts(r.records) }
 
 // Records are the records of all requests, in the plan's order. Call it after Do.
 func (r *Run) Records() []record.Record { return r.records }

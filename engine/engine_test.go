@@ -169,12 +169,14 @@ func newRun(t testing.TB, lane senderKind, w *workload.Work, k Sink) *Run {
 	return r
 }
 
-func do(t testing.TB, s *server, r *Run) {
+func do(t testing.TB, s *server, r *Run) Result {
 	go s.run()
 	r.Connect(context.Background())
-	if err := r.Do(); err != nil {
+	found, err := r.Do(context.Background())
+	if err != nil {
 		t.Fatal(err)
 	}
+	return found
 }
 
 func openPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) }
@@ -239,7 +241,8 @@ func hotPathDoesNotAllocate(t *testing.T, lane senderKind) {
 		r.Connect(context.Background())
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := r.Do(); err != nil {
+		found, err := r.Do(context.Background())
+		if err != nil {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
@@ -249,7 +252,7 @@ func hotPathDoesNotAllocate(t *testing.T, lane senderKind) {
 		if mallocs := float64(after.Mallocs - before.Mallocs); mallocs > perConnection*late+perRun+watchMallocs() {
 			t.Errorf("%s: %.0f allocations in %d requests over %.0f connections", name, mallocs, n, late)
 		}
-		if n := r.Facts().Usage.GCCycles; n != 0 {
+		if n := found.Client.GCCycles; n != 0 {
 			t.Errorf("%s: %d collections during the replay", name, n)
 		}
 	}
@@ -332,9 +335,8 @@ func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
 			}
 			r.expire()
 		}()
-		do(t, s, r)
-		if f := r.Facts(); len(k.records) != most || f.Skipped != n-most {
-			t.Errorf("%v, %d left out; want %d records and %d left out", k.outcomes(), f.Skipped, most, n-most)
+		if f := do(t, s, r); len(k.records) != most || len(f.LeftOut) != n-most {
+			t.Errorf("%v, %d left out; want %d records and %d left out", k.outcomes(), len(f.LeftOut), most, n-most)
 		}
 	}
 }
@@ -344,16 +346,15 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 	most := s.counted(runtime.Gosched)
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
-	do(t, s, r)
+	f := do(t, s, r)
 	if most.Load() > 4 {
 		t.Errorf("%d requests in flight, want at most 4", most.Load())
 	}
-	f := r.Facts()
-	if most := int64(4 + 1 + dialSpare); f.Dialled > most {
-		t.Errorf("%d connections dialled for 4 requests in flight, want at most %d", f.Dialled, most)
+	if got, most := f.Connections.Dialled, int64(4+1+dialSpare); got > most {
+		t.Errorf("%d connections dialled for 4 requests in flight, want at most %d", got, most)
 	}
-	if got := int64(len(k.records)) + f.Skipped; got != 1<<16 || f.Skipped == 0 {
-		t.Errorf("%d records and %d skipped of %d requests", len(k.records), f.Skipped, 1<<16)
+	if out := len(f.LeftOut); len(k.records)+out != 1<<16 || out == 0 {
+		t.Errorf("%d records and %d left out of %d requests", len(k.records), out, 1<<16)
 	}
 	for _, rec := range k.records {
 		if rec.PlannedNS >= int64(200*time.Millisecond) || rec.DriftNS() < 0 {

@@ -27,9 +27,9 @@ func ThinkTimes(t *trace.Trace, before []int32, a sched.Assumed, speed float64) 
 	return think
 }
 
-// Turns is what became of the turns of conversations: how many were sent before the turn before had ended, and how long those that
-// had to wait for it were held back. It is nil for a trace without follow-up turns. Call it after Do.
-func (r *Run) Turns() *metrics.Turns {
+// turns counts the turns that were sent before the previous turn had ended, and measures how long those that had to wait for it were
+// held back. It returns nil for a trace without follow-up turns. Call it at the end of Do.
+func (r *Run) turns() *metrics.Turns {
 	before := r.work.Trace.TurnsBefore(r.work.Requests())
 	var found metrics.Turns
 	early := metrics.NewDistribution()

@@ -76,7 +76,7 @@ func nothingIsLeftBehind(t *testing.T, lane senderKind) {
 			if c.end != nil {
 				go s.after(1, func() { c.end(r) })
 			}
-			if err := r.Do(); err != nil {
+			if _, err := r.Do(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if len(k.records) != 300 {

@@ -120,7 +120,7 @@ func replayBalanced(t *testing.T, w *workload.Work, n int, servers []*named) []*
 	k := new(sink)
 	r := newRun(t, senderKind{n: n}, w, k)
 	r.Connect(context.Background())
-	if err := r.Do(); err != nil {
+	if _, err := r.Do(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	settled := *w

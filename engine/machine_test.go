@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -17,10 +16,7 @@ func TestRunWatchesTheMachine(t *testing.T) { eachSender(t, runWatchesTheMachine
 func runWatchesTheMachine(t *testing.T, lane senderKind) {
 	w, s := equalWork(t, 400, openPlan)
 	r := newRun(t, lane, w, new(sink))
-	if r.Machine() != (metrics.Machine{}) {
-		t.Error("a run that has not begun knows what the machine took")
-	}
-	do(t, s, r)
+	c := do(t, s, r).Client.Machine
 	if runtime.GOOS == "linux" {
 		senders := slices.Clone(r.soleSenders())
 		slices.Sort(senders)
@@ -28,7 +24,6 @@ func runWatchesTheMachine(t *testing.T, lane senderKind) {
 			t.Errorf("threads %v send, want %d", senders, lane.n)
 		}
 	}
-	c := r.Machine()
 	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "lane's run queue": c.SenderRunQueueS} {
 		if (v != nil) != (runtime.GOOS == "linux") {
 			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
@@ -45,8 +40,7 @@ func runWatchesTheMachine(t *testing.T, lane senderKind) {
 func TestClosedLoopHasNoSender(t *testing.T) {
 	w, s := equalWork(t, 50, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) })
 	r := newRun(t, oneThread, w, new(sink))
-	do(t, s, r)
-	text, err := json.Marshal(r.Machine())
+	text, err := json.Marshal(do(t, s, r).Client.Machine)
 	if err != nil || !strings.Contains(string(text), `"sender_run_queue_delay_s":null`) {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -33,7 +33,7 @@ func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 	})
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
-	do(t, s, r)
+	f := do(t, s, r)
 	if peak.Load() > most {
 		t.Errorf("%d requests in flight, want at most %d", peak.Load(), most)
 	}
@@ -49,12 +49,11 @@ func TestCapHoldsBackWhatIsTooMuch(t *testing.T) {
 			late++
 		}
 	}
-	f := r.Facts()
 	if held := f.Cap.Held; held == 0 || held > late {
 		t.Errorf("%d held back of %d that left late; want some, and all of them late", held, late)
 	}
-	if f.Dialled > most+1+dialSpare || f.NotReady != 0 {
-		t.Errorf("%d connections dialled for %d in flight, %d not ready", f.Dialled, most, f.NotReady)
+	if c := f.Connections; c.Dialled > most+1+dialSpare || c.NotReady != 0 {
+		t.Errorf("%d connections dialled for %d in flight, %d not ready", c.Dialled, most, c.NotReady)
 	}
 }
 
@@ -63,8 +62,7 @@ func TestCapThatIsNeverReachedHoldsNothingBack(t *testing.T) {
 	w, s := equalWork(t, 200, capped(200, 1))
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
-	do(t, s, r)
-	if f := r.Facts(); f.Cap.Held != 0 || len(k.records) != 200 {
+	if f := do(t, s, r); f.Cap.Held != 0 || len(k.records) != 200 {
 		t.Errorf("%d held back, %d records; want 0 and 200", f.Cap.Held, len(k.records))
 	}
 }

@@ -229,13 +229,13 @@ func TestTurnsEndInTime(t *testing.T) {
 					c.then(r)
 				}()
 			}
-			do(t, s, r)
-			rows, f, count := byRow(k.records), r.Facts(), k.outcomes()
-			if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || f.Skipped != int64(len(f.LeftOut)) || count[record.OK] == 0 {
+			f := do(t, s, r)
+			rows, count := byRow(k.records), k.outcomes()
+			if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || count[record.OK] == 0 {
 				t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), len(f.LeftOut), n, count)
 			}
-			if c.then == nil && (f.Skipped == 0 || count[record.OK] != len(k.records)) {
-				t.Errorf("%d left out; %v", f.Skipped, count)
+			if c.then == nil && (len(f.LeftOut) == 0 || count[record.OK] != len(k.records)) {
+				t.Errorf("%d left out; %v", len(f.LeftOut), count)
 			}
 			for _, i := range f.LeftOut {
 				if rows[int64(i)] != nil || c.concurrency == 0 && c.turns.After[i] == trace.NoTurn {
@@ -275,18 +275,18 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 			})
 			k := new(sink)
 			r = newRun(t, oneThread, w, k)
-			do(t, s, r)
+			f := do(t, s, r)
 			var follow []int32
 			for i, before := range c.turns.After {
 				if before != trace.NoTurn {
 					follow = append(follow, int32(i))
 				}
 			}
-			if got := r.Facts().LeftOut; !slices.Equal(got, follow) || k.outcomes()[record.OK] != n-len(follow) || len(k.records) != n-len(follow) {
+			if got := f.LeftOut; !slices.Equal(got, follow) || k.outcomes()[record.OK] != n-len(follow) || len(k.records) != n-len(follow) {
 				t.Errorf("left out are %v, want %v; %v", got, follow, k.outcomes())
 			}
-			if r.Turns() != nil {
-				t.Errorf("no turn followed another, but %+v", r.Turns())
+			if f.Turns != nil {
+				t.Errorf("no turn followed another, but %+v", f.Turns)
 			}
 		})
 	}
@@ -327,11 +327,10 @@ func TestTurnsFarBehind(t *testing.T) {
 						r.Stop()
 					}()
 				}
-				do(t, s, r)
-				f := r.Facts()
+				f := do(t, s, r)
 				rows := byRow(k.records)
-				if int64(len(k.records))+f.Skipped != n || len(rows) != len(k.records) || k.outcomes()[record.OK] == 0 {
-					t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), f.Skipped, n, k.outcomes())
+				if len(k.records)+len(f.LeftOut) != n || len(rows) != len(k.records) || k.outcomes()[record.OK] == 0 {
+					t.Errorf("%d records of %d rows, %d left out of %d; %v", len(k.records), len(rows), len(f.LeftOut), n, k.outcomes())
 				}
 				for _, i := range f.LeftOut {
 					if rows[int64(i)] != nil {

@@ -33,9 +33,9 @@ func TestSenderThatDies(t *testing.T) {
 	said := ""
 	r.cfg.OnSenderDeath = func(why string) { said = why }
 	go s.after(100, func() { _ = r.process.cmd.Process.Kill() })
-	do(t, s, r)
-	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.process.cmd.Process.Pid); !strings.HasPrefix(said, want) || r.Facts().SenderDied != said {
-		t.Errorf("said %q, in the facts %q; want %q", said, r.Facts().SenderDied, want)
+	found := do(t, s, r).Run
+	if want := fmt.Sprintf("the sending process (pid %d) died during the run (signal: killed", r.process.cmd.Process.Pid); !strings.HasPrefix(said, want) || found.SenderDied != said {
+		t.Errorf("said %q, in the result %q; want %q", said, found.SenderDied, want)
 	}
 	count := k.outcomes()
 	for _, rec := range k.records {
@@ -43,7 +43,7 @@ func TestSenderThatDies(t *testing.T) {
 			t.Fatalf("row %d: %q", rec.Row, rec.Error)
 		}
 	}
-	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !r.Facts().Stopped {
+	if len(k.records) != 4000 || count[record.OK] < 100 || count[record.NotSent] == 0 || !found.Partial {
 		t.Errorf("outcomes %v of %d records", count, len(k.records))
 	}
 }
@@ -58,9 +58,8 @@ func TestSenderThatIsFrozen(t *testing.T) {
 		_ = r.process.cmd.Process.Signal(syscall.SIGSTOP)
 		r.Abort()
 	})
-	do(t, s, r)
-	if len(k.records) != 4000 || r.Facts().SenderDied != "" {
-		t.Errorf("%d records, sender died: %q", len(k.records), r.Facts().SenderDied)
+	if died := do(t, s, r).Run.SenderDied; len(k.records) != 4000 || died != "" {
+		t.Errorf("%d records, sender died: %q", len(k.records), died)
 	}
 }
 
@@ -106,7 +105,7 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 	}
 	k := new(sink)
 	r := newRun(t, lane, w, k)
-	do(t, s, r)
+	found := do(t, s, r).Connections
 	ok := int64(0)
 	for _, rec := range k.records {
 		switch rec.Outcome {
@@ -120,7 +119,7 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 	if len(k.records) != 1500 || answered.Load() != ok || ok < 1000 {
 		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, answered.Load())
 	}
-	t.Logf("%d connections closed by the server, %d late", r.Facts().ClosedIdle, r.Facts().NotReady)
+	t.Logf("%d connections closed by the server, %d late", found.ClosedIdle, found.NotReady)
 }
 
 // TestSenderReportsErrors: what the kernel tells the lane of a connection reaches the record.

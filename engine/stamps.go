@@ -10,12 +10,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// StampFacts are what the stamps of a run came to.
-type StampFacts struct {
-	metrics.Stamps
-	Lag *metrics.Distribution // of reads behind the kernel's stamp; nil without Receive
-}
-
 // lagBatch is how many readings a receiver keeps before it hands them over.
 const lagBatch = 64
 
@@ -67,20 +61,21 @@ func (r *Run) keepWall(halt <-chan struct{}) {
 	}
 }
 
-func (r *Run) stampFacts() StampFacts {
-	f := StampFacts{Stamps: metrics.Stamps{Received: r.cfg.Stamps.Receive, Sent: r.cfg.Stamps.Send}}
-	if !f.Received {
-		return f
+// stampCounts returns what the stamps of the run came to, and how long after them reads were, in ns; nil without stamps.
+func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
+	s = metrics.Stamps{Received: r.cfg.Stamps.Receive, Sent: r.cfg.Stamps.Send}
+	if !s.Received {
+		return s, nil
 	}
 	r.lags.Lock()
 	defer r.lags.Unlock()
-	f.Lag, f.Unstamped, f.Dropped = r.lags.lag, r.lags.unstamped, r.lags.dropped
-	f.Reads = f.Lag.Count()
+	lag, s.Unstamped, s.Dropped = r.lags.lag, r.lags.unstamped, r.lags.dropped
+	s.Reads = lag.Count()
 	if w := r.wall.Load(); w != nil {
 		steps, largestNS := w.Steps()
-		f.ClockSteps, f.StepMS = steps, float64(largestNS)/1e6
+		s.ClockSteps, s.StepMS = steps, float64(largestNS)/1e6
 	}
-	return f
+	return s, lag
 }
 
 // instants is asked after each read, which returned n bytes: their instant and that of the read. They differ where the

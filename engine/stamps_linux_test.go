@@ -28,7 +28,7 @@ func testRunWithStamps(t *testing.T, lane senderKind) {
 	for _, p := range r.pools {
 		p.dial.Stamps = r.cfg.Stamps
 	}
-	do(t, s, r)
+	found := do(t, s, r).Client
 	departed, acked := 0, 0
 	for _, rec := range k.records {
 		if rec.Outcome != record.OK || rec.HeadersNS < rec.SentNS || rec.FirstTokenNS < rec.HeadersNS || rec.DoneNS < rec.LastTokenNS {
@@ -47,8 +47,7 @@ func testRunWithStamps(t *testing.T, lane senderKind) {
 			}
 		}
 	}
-	f := r.Facts().Stamps
-	if len(k.records) != n || departed < n/2 || acked < n/2 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || f.Lag.Count() != f.Reads {
+	if f := found.Stamps; len(k.records) != n || departed < n/2 || acked < n/2 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.lags.lag.Count() != f.Reads {
 		t.Errorf("%d records, %d departed, %d acked, %+v", len(k.records), departed, acked, f)
 	}
 }
@@ -74,7 +73,7 @@ func testHotPathWithStamps(t *testing.T, lane senderKind) {
 	r.Connect(context.Background())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := r.Do(); err != nil {
+	if _, err := r.Do(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

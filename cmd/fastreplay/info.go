@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -15,40 +14,39 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
-// info is the part of the summary that the collector does not count.
-func (r *replay) info(f engine.Facts) metrics.Summary {
+// info adds to what the run found what was asked for: the part of the summary that the collector does not count.
+func (r *replay) info(found engine.Result) metrics.Summary {
+	found.Client.LoadS, found.Client.PrebuildS = r.loadS, r.buildS
+	if found.Turns != nil {
+		found.Turns.Sessions = string(r.o.sessions.mode)
+	}
 	return metrics.Summary{
-		Run:      r.runInfo(f),
-		Workload: r.workloadInfo(f),
-		Client: metrics.Client{
-			CPUS: f.Usage.CPU.Seconds(), MaxRSSBytes: f.Usage.MaxRSSBytes, GCCycles: f.Usage.GCCycles, Senders: f.Senders, SenderProcess: f.SenderProcess, Realtime: f.Placement.FIFO,
-			SpinUS: float64(f.Spin) / 1e3, LoadS: r.loadS, PrebuildS: r.buildS, WireBytes: r.work.Prebuilt.Bytes(),
-			Stamps: &f.Stamps.Stamps, ReceiveLagUS: f.Stamps.Lag.Percentiles(1e3),
-		},
-		Requests:    metrics.Requests{Planned: int64(r.work.Requests()+len(r.leftOut)) - f.Skipped},
-		Connections: f.Connections, Writes: f.Writes, Cap: f.Cap, Amplify: r.amplify, Limits: r.o.limits,
-		Notes: slices.Concat(r.notes, r.leftOutNotes(f), placementNotes(f)),
+		Run: r.runInfo(found.Run), Workload: r.workloadInfo(found.LeftOut), Client: found.Client,
+		Requests:    metrics.Requests{Planned: int64(r.work.Requests() + len(r.leftOut) - len(found.LeftOut))},
+		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, BuildAhead: found.BuildAhead,
+		Amplify: r.amplify, Limits: r.o.limits, Notes: slices.Concat(r.notes, r.leftOutNotes(found.LeftOut), placementNotes(found.Placement)),
 	}
 }
 
-func placementNotes(f engine.Facts) []string {
-	if f.Placement.FIFO || f.Placement.Refused == "" {
+func placementNotes(p sched.Placement) []string {
+	if p.FIFO || p.Refused == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", f.Placement.Refused, f.Placement)}
+	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", p.Refused, p)}
 }
 
-func (r *replay) runInfo(f engine.Facts) metrics.Run {
-	return metrics.Run{
-		StartedAt: f.StartedAt.UTC(), MonotonicStartNS: f.MonotonicStartNS, DurationS: time.Duration(f.EndNS).Seconds(),
-		Scale: r.o.pacing.scale, Pace: r.o.pacing.words(), Arrival: r.o.pacing.summary(), Warmup: int64(r.o.warmup), Partial: f.Stopped, SenderDied: f.SenderDied, Cut: f.Cut, Targets: r.work.URLs(), API: r.o.api, Model: r.shownModel(), Version: buildVersion(), Host: thisHost(), Options: givenFlags(r.line),
-	}
+func (r *replay) runInfo(run metrics.Run) metrics.Run {
+	run.Scale, run.Pace, run.Arrival, run.Warmup = r.o.pacing.scale, r.o.pacing.words(), r.o.pacing.summary(), int64(r.o.warmup)
+	run.Targets, run.API, run.Model, run.Version = r.work.URLs(), r.o.api, r.shownModel(), buildVersion()
+	run.Host, run.Options = thisHost(), givenFlags(r.line)
+	return run
 }
 
-func (r *replay) workloadInfo(f engine.Facts) metrics.Workload {
-	t, n, out := r.trace, r.work.Requests()-int(f.Skipped), f.LeftOut
+func (r *replay) workloadInfo(out []int32) metrics.Workload {
+	t, n := r.trace, r.work.Requests()-len(out)
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Prebuilt.Fingerprint(r.work),

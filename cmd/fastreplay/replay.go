@@ -307,14 +307,14 @@ func (r *replay) send(ctx context.Context, interrupts *interrupts) error {
 	}
 	res.servers.start(run)
 	progress := r.say.watchRun(run, res.collector.DriftP99NS, r.work.Plan.SpanNS())
-	err = run.Do()
+	found, err := run.Do(ctx)
 	progress.end()
 	endChunkLog()
 	res.servers.end()
 	if err != nil {
 		return errors.Join(err, res.discard())
 	}
-	return res.conclude(run)
+	return res.conclude(found, run.Records())
 }
 
 // getReady is what comes after the servers were asked and before the first request: warm-up, cold caches, a first look at the

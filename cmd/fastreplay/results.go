@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -72,25 +71,20 @@ func (s *results) discard() error {
 }
 
 // conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
-func (s *results) conclude(run *engine.Run) error {
-	facts := run.Facts()
-	s.r.noteMiscounted(run)
+func (s *results) conclude(found engine.Result, records []record.Record) error {
+	s.r.noteMiscounted(records)
 	unwritten, diskErr := s.writer.Close()
-	info := s.r.info(facts)
+	info := s.r.info(found)
 	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
-	work, records := s.r.work, run.Records()
+	work := s.r.work
 	info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
-	if info.Turns = run.Turns(); info.Turns != nil {
-		info.Turns.Sessions = string(s.r.o.sessions.mode)
-	}
-	info.Routing, info.History, info.BuildAhead, info.Client.Machine = audit.Oracle(work, records), run.History(), run.BuiltAhead(), run.Machine()
+	info.Routing = audit.Oracle(work, records)
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: work.CacheOff})
-	end := facts.StartedAt.Add(time.Duration(facts.EndNS))
 	for _, err := range []error{
-		report.WriteHistograms(s.dir, s.collector, facts.StartedAt, end), report.WriteSummary(s.dir, summary),
+		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
 		report.WriteTimeline(s.dir, s.collector.ByTime()), s.servers.err,
 	} {
 		if diskErr == nil {
@@ -102,7 +96,7 @@ func (s *results) conclude(run *engine.Run) error {
 	if shown != nil {
 		return shown
 	}
-	return ending(facts.Stopped && facts.SenderDied == "", summary.Verdict.Valid, diskErr)
+	return ending(found.Run.Partial && found.Run.SenderDied == "", summary.Verdict.Valid, diskErr)
 }
 
 // export writes the files of other tools from what is on disk, unless the disk failed before.

@@ -77,12 +77,12 @@ func followUps(before []int32) bool {
 }
 
 // leftOutNotes say how many turns waited for others until --duration was over.
-func (r *replay) leftOutNotes(f engine.Facts) []string {
+func (r *replay) leftOutNotes(out []int32) []string {
 	if r.work.Plan.Turns == nil {
 		return nil
 	}
 	turns := int64(0)
-	for _, i := range f.LeftOut {
+	for _, i := range out {
 		if r.work.Plan.Turns.After[i] != trace.NoTurn {
 			turns++
 		}

@@ -78,7 +78,6 @@ func (in *interrupts) apply() {
 	switch in.count {
 	case 1:
 		in.say("interrupted: nothing more is sent; what is in flight may end (--grace), and another interrupt cuts it")
-		in.run.Stop()
 	default:
 		in.say("interrupted again: cutting what is in flight")
 		in.run.Abort()

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
@@ -127,8 +127,8 @@ func (r *replay) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err er
 }
 
 // noteMiscounted says where a server did not count the tokens that were counted before the start.
-func (r *replay) noteMiscounted(run *engine.Run) {
-	if n, row, want, got := audit.Miscounted(r.work, run.Records()); n > 0 {
+func (r *replay) noteMiscounted(records []record.Record) {
+	if n, row, want, got := audit.Miscounted(r.work, records); n > 0 {
 		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
 			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
 	}
