@@ -113,7 +113,7 @@ func tooSmall(t *testing.T, in []string, load, want string) {
 	t.Helper()
 	r := startReplayIn(t, in, filepath.Join(t.TempDir(), "results"), "--trace", load, "--url", "127.0.0.1:9", "--model", "m", "--no-probe")
 	code, said := r.wait(t), r.stderr.String()
-	if code != 2 || !strings.Contains(said, want) || !strings.Contains(lastLine(said), "no memory for the request images") {
+	if code != 2 || !strings.Contains(said, want) || !strings.Contains(lastLine(said), "no memory for the requests") {
 		t.Errorf("exit %d:\n%s", code, said)
 	}
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {

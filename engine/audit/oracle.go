@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Oracle compares where the requests went with where other routers would have sent them, in the plan's order: by address, or where
-// gateways stand there by the instances that answers name. It is nil where there is one of either.
+// Oracle compares where the requests went with where other routers would have sent them, in the plan's order. It
+// compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of either.
 func Oracle(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
@@ -52,8 +52,8 @@ func behindGateways(records []record.Record) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// byInstance is which requests an instance answered, which one, as an index of names, and the capacity of each one's cache, as the
-// address has it at which it answered first.
+// byInstance lists the requests that an instance answered, and that instance as an index of names. capacity is that of
+// each instance's cache, taken from the address at which it answered first.
 func byInstance(w *workload.Work, records []record.Record, names []string) (of, instances []int32, capacity []int64) {
 	index := map[string]int32{}
 	for k, name := range names {

@@ -5,9 +5,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// OvertakenTokens is how many of the tokens that were cached above the ideal are owed to the order: requests of nearly one
-// instant overtake each other on their way, and the one that was planned first then finds what the other one brought. A
-// cache that began cold can have had them.
+// OvertakenTokens is how many of the tokens that were cached above the ideal are explained by the order of arrival.
+// Requests that are sent at nearly the same time overtake each other on their way. Then the one that was planned first
+// hits what the other one brought. A cache that began cold can have had those tokens.
 func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 	o := overtakers{work: w, records: records, alike: map[uint64][]int32{}}
 	for i := range records {
@@ -42,8 +42,7 @@ func (o *overtakers) index() {
 	}
 }
 
-// reach is the most that request i could find of prompts that were sent before its own first token came, whatever their
-// order at the server.
+// reach is the most that request i could hit of prompts that were sent before its own first token arrived, in any order.
 func (o *overtakers) reach(i int) int64 {
 	w, records := o.work, o.records
 	blocks := w.Trace.Blocks(i)
@@ -65,8 +64,8 @@ func (o *overtakers) reach(i int) int64 {
 	return int64(max(0, min(longest, w.BuiltTokens(i)-1)) / block * block)
 }
 
-// sharedTokens is the longest common prefix of two requests' prompts as a server sees them; the longest that it can be
-// where the template's head is unknown.
+// sharedTokens is the longest common prefix of two requests' prompts as a server sees them. If the template's head is
+// unknown, it is the longest possible one.
 func sharedTokens(w *workload.Work, i, j int) int {
 	a, b := w.Trace.Blocks(i), w.Trace.Blocks(j)
 	n, size := w.Overhead.Head, w.Trace.BlockTokens

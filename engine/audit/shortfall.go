@@ -1,5 +1,6 @@
-// Package audit examines a run when it is over: why servers had fewer tokens cached than expected, how many cached tokens the order of
-// arrival explains, which prompts a server counted otherwise, and where other routers would have sent the requests.
+// Package audit examines a run when it is over. It finds why servers had fewer tokens cached than expected, and how many
+// cached tokens the order of arrival explains. It finds which prompts a server counted otherwise, and where other
+// routers would have sent the requests.
 //
 // Its functions take the work and its records and change neither. They measure nothing and write nothing. Any goroutine may call them
 // once Run.Do has returned; they allocate as they need.
@@ -16,9 +17,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Shortfall tells why servers had fewer tokens cached than expected: it shows the run, at its own instants, to a model of
-// each instance's cache, once without a limit and once with the instance's capacity. counted is what servers counted as hits,
-// by target, where that takes the place of what responses report; else record.None. It is nil where nothing exact was expected.
+// Shortfall returns why servers had fewer tokens cached than expected. It replays the run, at its own times, in a model
+// of each instance's cache: once without a limit and once with the instance's capacity. counted has, by target, the hits
+// that the server counted, if they replace what responses report; else record.None. Shortfall returns nil if nothing
+// exact was expected.
 func Shortfall(w *workload.Work, records []record.Record, counted []int64) *metrics.Shortfall {
 	if w.Overhead.HeadUnknown {
 		return nil
@@ -72,13 +74,13 @@ type audit struct {
 
 // evidence is what is known of one request's cache.
 type evidence struct {
-	off     bool // it says that it caches nothing
+	off     bool // the server reports that it caches nothing
 	reports bool // its target has reported cached tokens
 
 	expected int64 // tokens
 	mixed    bool  // of several requests: of some nothing is expected, but their hits are counted with the others'
-	// Tokens that models held for the request: one cache without a limit for all that the address stands for, one of the instance
-	// that answered, and that with a limit.
+	// Tokens that models held for the request: an unlimited cache for the whole address, one of the instance that
+	// answered, and the same with a limit.
 	unlimited, there, limited int64
 }
 
@@ -95,7 +97,7 @@ func (e *evidence) add(expected int64, o evidence) {
 	e.limited += min(expected, o.limited)
 }
 
-// explain divides what a request lacks among the causes, in the order in which they can be told.
+// explain divides what a request lacks among the causes, in the order in which they can be distinguished.
 func (a *audit) explain(rec *record.Record, e evidence) {
 	if rec.Outcome != record.OK || rec.ExpectedCachedTokens == record.None {
 		return
@@ -169,8 +171,8 @@ func (a *audit) heldThere(requests []int32, together []int64, size workload.Pref
 }
 
 // held is what a cache of the given size would have held for each request when it had arrived whole. A prompt can be
-// reused from its first token on, and its blocks are free from the end of its answer on, both as seen from here: a little
-// later than on the server. Of a trace that has both, prompts that are made and verbatim ones each have a cache
+// reused from its first token on, and its blocks are free from the end of its answer on. Both are seen from here, a
+// little later than on the server. Of a trace that has both, prompts that are made and verbatim ones each have a cache
 // of their own.
 func (a *audit) held(requests []int32, size workload.PrefixCache) []int64 {
 	made := kvcache.NewLRU(a.work.Trace.BlockTokens, size.BlockTokens, size.Tokens)

@@ -48,8 +48,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestHeld compares an unlimited cache, shown the instants of a run, with a look at every pair of prompts: a prompt finds
-// what it shares with those whose first token had come.
+// TestHeld compares an unlimited cache, at the times of a run, with a look at every pair of prompts. A prompt hits what
+// it shares with those whose first token had arrived.
 func TestHeld(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -110,8 +110,8 @@ func usable(r *record.Record, ns int64) bool {
 	return r.SentNS != record.None && r.Status == 200 && r.FirstTokenNS != record.None && r.FirstTokenNS <= ns
 }
 
-// TestOvertaken: what a request found of one that was planned later, but came first, is owed to the order; what it found
-// of one that was sent after its own first token is not.
+// TestOvertaken: what a request hit of one that was planned later, but arrived first, is explained by the order. What it
+// hit of one that was sent after its own first token is not.
 func TestOvertaken(t *testing.T) {
 	w := workloadtest.Work(t, 60)
 	first, later := -1, -1

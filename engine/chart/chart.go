@@ -1,5 +1,5 @@
-// Package chart draws numbers: of blocks for a terminal, and as SVG for our HTML pages, whose style and frame it has. It knows axes,
-// not what they mean.
+// Package chart draws numbers: of blocks for a terminal, and as SVG for our HTML pages, whose style and frame it has. It
+// draws axes and has no notion of what they mean.
 //
 // A Drawing belongs to one goroutine.
 package chart

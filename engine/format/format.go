@@ -51,8 +51,8 @@ func Share(ratio float64) string { return Fixed(100*ratio, 2) + " %" }
 // Fixed prints v with that many decimals.
 func Fixed(v float64, decimals int) string { return group(strconv.FormatFloat(v, 'f', decimals, 64)) }
 
-// Duration prints ns in the unit that fits, with that many significant digits
-// (at least 3), but no fractions of a nanosecond: "412 ns", "51.2 ms".
+// Duration prints ns in the unit that fits: "412 ns", "51.2 ms". It has that many significant digits (at least 3), but
+// no fractions of a nanosecond.
 func Duration(ns float64, digits int) string {
 	switch abs := math.Abs(ns); {
 	case math.Round(abs) < 1e3:
@@ -144,8 +144,9 @@ func group(s string) string {
 	return sign + whole
 }
 
-// Visible returns text with what a terminal would obey or hide, such as control characters, marks of writing direction and bytes
-// that are not UTF-8, as \n, \x1b or \u202e. Where there is none it allocates nothing.
+// Visible returns text in which everything that a terminal would obey or hide is written as \n, \x1b or \u202e. That is
+// control characters, marks of writing direction, bytes that are not UTF-8, and the like. If there is none, it allocates
+// nothing.
 func Visible(text string) string {
 	var out []byte
 	from := 0 // text before it is in out

@@ -20,8 +20,8 @@ type Page struct {
 	out   []byte
 }
 
-// NewPage makes a page for a terminal of so many columns (0 = 80; lines have at
-// most 100, and fit into 80) whose fields have labels of so many columns.
+// NewPage makes a page for a terminal of so many columns (0 = 80), whose fields have labels of so many columns. Lines
+// have at most 100 columns, and fit into 80.
 func NewPage(width, label int) Page {
 	return Page{Width: min(max(width, minWidth), maxWidth), label: label}
 }

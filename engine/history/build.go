@@ -85,7 +85,8 @@ func (h *History) make(clock sched.Clock, i int32) {
 	h.took.Add(took)
 }
 
-// build makes the bytes of request i with the messages in scratch, as request[from:]: how long the head is shows when the body is there.
+// build makes the bytes of request i with the messages in scratch, as request[from:]. The length of the head is known
+// only when the body is built.
 func (h *History) build(s *historyScratch, i int) (request []byte, from int) {
 	l, _ := h.work.VerbatimOf(i)
 	size := int(h.work.Prebuilt.Size(i)) - len(l.Content) + len(s.messages)
@@ -131,7 +132,7 @@ func (h *History) answerAt(p *trace.Carried) (text []byte, state answerState) {
 	if answer := t.answer.Load(); answer != nil {
 		return *answer, answered
 	}
-	return nil, unanswered // whoever asks has left meanwhile
+	return nil, unanswered // all turns that needed it have left meanwhile
 }
 
 // bufferPool has slices that are used again. The capacity of each is a power of two. Any goroutine may use it.
@@ -155,7 +156,7 @@ func (p *bufferPool) get(n int) []byte {
 	return make([]byte, 0, 1<<class)
 }
 
-// put takes a slice of get's back. One that has outgrown its capacity since is of use for less.
+// put takes back a slice that get returned. If append has made it grow, it serves for its new capacity.
 func (p *bufferPool) put(b []byte) {
 	if cap(b) == 0 {
 		return
@@ -169,8 +170,8 @@ func (p *bufferPool) put(b []byte) {
 // pageBytes is how far apart memory is touched; larger pages are touched more than once.
 const pageBytes = 4 << 10
 
-// warm makes n slices with room for size bytes, in memory that the kernel has given already: 2 MiB of it, one huge page, take it a
-// millisecond to clear.
+// warm makes n slices with room for size bytes, and touches their memory, so that the kernel has provided it. The kernel
+// takes a millisecond to clear 2 MiB, one huge page.
 func (p *bufferPool) warm(size, n int) {
 	for range n {
 		b := make([]byte, 0, 1<<bits.Len(uint(max(1, size)-1)))

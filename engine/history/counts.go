@@ -51,14 +51,14 @@ func (h *History) Note(i int32, rec *record.Record) {
 	rec.History = sentAs(h.sentWith(i))
 }
 
-// What a record says of a turn.
+// The values of a record's history.
 const (
 	sentLive     = "live"     // all answers in it are
 	sentPartly   = "partly"   // some are
 	sentRecorded = "recorded" // none is
 )
 
-// sentAs says in one word what sentWith found.
+// sentAs is the record's value for what sentWith returned.
 func sentAs(live int32, lack answerState) string {
 	switch {
 	case lack == answered:
@@ -69,8 +69,8 @@ func sentAs(live int32, lack answerState) string {
 	return sentRecorded
 }
 
-// sentWith is how many live answers request i was sent with, and why the latest of the others was none; answered = there were no
-// others.
+// sentWith returns how many live answers request i was sent with. lack is why the latest of the others was not live;
+// answered = there were no others.
 func (h *History) sentWith(i int32) (live int32, lack answerState) {
 	t := &h.turns[i]
 	switch {

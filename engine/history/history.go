@@ -1,7 +1,7 @@
 // Package history puts what servers answer during a run into the turns that follow, in place of the recorded answers.
 //
-// It owns the answers that later turns need and the request bytes that are made of them. It does not decide when a turn is sent, and it
-// reads no response: receivers collect an Answer, and the run reports each end of a request.
+// It owns the answers that later turns need and the request bytes that are made of them. It does not decide when a turn
+// is sent, and it reads no response. Receivers collect an Answer, and the run reports each end of a request.
 //
 // Any goroutine may call a History during a run. Bytes is called by the senders: it takes no lock and allocates nothing. Ended, called by
 // whoever ends a request, builds request bytes on the Go heap, from buffers that are used again.
@@ -24,9 +24,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The bytes of such a
-// turn is made when the turn before has ended, by whoever ended it, and lies on the heap; if the turn leaves first, it leaves as
-// recorded. A History is for one run; its methods may be called by any goroutine, and by a sender those that say so.
+// History puts what servers answer in a run into the turns that follow, in place of the recorded answers. The bytes of
+// such a turn are made on the heap when the turn before has ended, by whoever ended it. If the turn is sent before that,
+// it is sent as recorded. A History is for one run; its methods may be called by any goroutine, and Bytes by a
+// sender.
 type History struct {
 	builder *workload.Builder
 	work    *workload.Work
@@ -79,7 +80,7 @@ const (
 // ErrNone is wrapped by New's error.
 var ErrNone = errors.New("no request carries the answer to an earlier one")
 
-// New prepares the work's turns. ErrNone: there is none of which that could be said.
+// New prepares the work's turns. It returns ErrNone if no request carries the answer to an earlier one.
 func New(r *workload.Builder, w *workload.Work) (*History, error) {
 	h := &History{builder: r, work: w, turns: make([]historyTurn, w.Requests()), took: metrics.NewHistogram()}
 	for i := range h.turns {
@@ -104,7 +105,7 @@ func New(r *workload.Builder, w *workload.Work) (*History, error) {
 	return h, nil
 }
 
-// whyNone says what keeps every turn from going on from another.
+// whyNone is why no turn continues another.
 func (h *History) whyNone() string {
 	why := "none follows another in a conversation"
 	for i, j := range h.before {
@@ -207,17 +208,17 @@ func (h *History) forget(i int32) {
 	})
 }
 
-// Answer gathers the text of a reply, where a later turn wants it. It grows once per connection and size.
+// Answer gathers the text of a response, if a later turn needs it. It grows once per connection and size.
 type Answer struct {
 	Wanted bool
 	Text   []byte // inside of a JSON string
-	tool   bool   // the reply calls one
+	tool   bool   // the response calls one
 }
 
 // Reset forgets the answer and keeps its memory.
 func (a *Answer) Reset() { a.Wanted, a.Text, a.tool = false, sse.Reuse(nil, a.Text), false }
 
-// Add takes what an event or a whole body says.
+// Add takes the text of an event or of a whole body.
 func (a *Answer) Add(d *api.Delta) {
 	if a.Wanted {
 		a.Text, a.tool = append(a.Text, d.Content...), a.tool || d.Tool

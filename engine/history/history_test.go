@@ -87,9 +87,9 @@ func messagesOf(t testing.TB, request []byte) (messages []chatMessage) {
 	return body.Messages
 }
 
-// TestHistoryStorm sends and ends the turns of many conversations from as many goroutines, some turns before the one that they go on
-// from has ended. Whatever is sent has at each place the live answer or what the file has, does not change while it is sent, and
-// nothing is kept in the end.
+// TestHistoryStorm sends and ends the turns of many conversations from as many goroutines, some turns before the one
+// that they go on from has ended. Whatever is sent has at each place the live answer or the file's, and does not change
+// while it is sent. Nothing is kept in the end.
 func TestHistoryStorm(t *testing.T) {
 	const conversations, turns = 120, 6
 	w, builder := chatWork(t, chatFile(conversations, turns, 20))

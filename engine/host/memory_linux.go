@@ -97,9 +97,10 @@ func cgroupsOf(controller string) []string {
 	return cgroups(controller, string(groups), string(mounts))
 }
 
-// cgroups are the directories of the control groups in which a controller limits this process: its own group and all visible
-// ones above. groups is /proc/self/cgroup (cgroups(7)), mounts is /proc/self/mountinfo (proc_pid_mountinfo(5)). In some
-// containers the own group is outside of what is mounted. Then the mount's root is the nearest group that is visible.
+// cgroups returns the directories of the control groups in which a controller limits this process: its own group and all
+// visible ones above. groups is the text of /proc/self/cgroup (see cgroups(7)). mounts is the text of
+// /proc/self/mountinfo (see proc_pid_mountinfo(5)). In some containers the own group is outside of what is mounted. Then
+// the mount's root is the nearest group that is visible.
 func cgroups(controller, groups, mounts string) (dirs []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(mounts) {

@@ -8,8 +8,9 @@ import (
 	"runtime/metrics"
 )
 
-// replayProcs is how many Ps the runtime has during a run. A thread needs a P after each system call. With one P a core, busy
-// receivers leave the sender none: p99 of its lateness is 27 ms, against 9–13 µs with 16 (2 cores, 100,000 events/s).
+// replayProcs is how many Ps the runtime has during a run. A thread needs a P after each system call. With one P a core,
+// busy receivers leave the sender none. Then p99 of its lateness is 27 ms, against 9–13 µs with 16 (2 cores, 100,000
+// events/s).
 const replayProcs = 16
 
 const (

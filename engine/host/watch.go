@@ -50,8 +50,8 @@ func growth(meters ...meter) int64 {
 	return total
 }
 
-// Watch measures the processor time that this process did not get during a run: time stolen by the hypervisor, throttled by a
-// control group, or spent waiting for a core. One goroutine uses it. A sample allocates nothing.
+// Watch measures the processor time that this process did not get during a run. The hypervisor stole it, a control group
+// throttled the process, or a thread waited for a core. One goroutine uses it. A sample allocates nothing.
 type Watch struct {
 	clock            sched.Clock
 	capacity, stolen meter // of all cores, in ticks; both are in capacity's file
@@ -172,8 +172,8 @@ func (w *Watch) Machine() (m metrics.Machine) {
 	return m
 }
 
-// threadWaits is how long each thread of this process has waited for a core since it began, in ns by thread id; empty if the
-// kernel does not count it.
+// threadWaits returns how long each thread of this process has waited for a core since it began, in ns by thread id. It
+// is empty if the kernel does not count it.
 func threadWaits() map[int]int64 {
 	const tasks = "/proc/self/task"
 	waits := map[int]int64{}

@@ -273,8 +273,8 @@ func TestTaskWaits(t *testing.T) {
 	}
 }
 
-// TestWatchSeesThatCoresAreShort: of more busy threads than cores, each waits; what they did not wait, they ran, and all
-// together can have run no longer than the cores.
+// TestWatchSeesThatCoresAreShort: if there are more busy threads than cores, each waits. A thread runs when it does not
+// wait, and all together cannot run longer than the cores.
 func TestWatchSeesThatCoresAreShort(t *testing.T) {
 	waitsByHand(t)
 	cores := runtime.NumCPU()

@@ -1,5 +1,5 @@
-// Package inspect finds out what is in a trace, without traffic: arrivals, lengths, conversations, what prefix caches of
-// every size would have held, what a replay would need and what is wrong with the trace; and it prints that as a page for
+// Package inspect analyses a trace, without traffic: arrivals, lengths, conversations, and what prefix caches of every
+// size would have held. It finds what a replay would need and what is wrong with the trace. It prints that as a page for
 // a terminal, as HTML and, by the tags of [Report], as JSON.
 //
 // It does not read files: traces come from codec/trace. Functions are pure but for the writer they are given, and may be
@@ -48,8 +48,8 @@ type Report struct {
 	Replay       Replay             `json:"replay"`            // bytes that a replay needs
 }
 
-// Verbatim is what the trace has verbatim. Only the server can tell how many tokens that is, and how much of it a cache would hold: such
-// rows are in the lengths if they have them, and in no cache.
+// Verbatim is what the trace has verbatim. Only the server knows how many tokens that is, and how much of it a cache
+// would hold. So such rows are in the lengths if they have them, and in no cache.
 type Verbatim struct {
 	Texts    int64 `json:"texts"`    // rows with a text
 	Messages int64 `json:"messages"` // rows with messages
@@ -113,9 +113,8 @@ type Type struct {
 	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
 }
 
-// Sessions is the conversations. A trace has no ends of requests, so whether a turn began before the one before it had
-// ended depends on how fast one assumes the server was: a turn lasts assumed_ttft_s +
-// (output tokens - 1) × assumed_tpot_s.
+// Sessions is the conversations. A trace has no ends of requests. So whether a turn began before the previous one had
+// ended depends on an assumed speed of the server. A turn lasts assumed_ttft_s + (output tokens - 1) × assumed_tpot_s.
 type Sessions struct {
 	Sessions  int64              `json:"sessions"`            // conversations
 	MultiTurn int64              `json:"multi_turn_sessions"` // of two rows or more

@@ -86,9 +86,9 @@ func requestsOf(p *Part) float64 { return float64(p.Requests) }
 
 func tokensOf(p *Part) float64 { return float64(p.PromptTokens) }
 
-// spreadOf is the coefficient of variation of what the parts got, and that which chance gives to parts that are equally likely,
-// where squares is the sum of the squares of what single requests count: with N parts √((N−1)·Σx²) / Σx. nil below two parts, or
-// where none got anything.
+// spreadOf returns the coefficient of variation of what the parts got. It is nil below two parts, or if none got
+// anything. byChance is the variation that chance gives to N parts that are equally likely: √((N−1)·Σx²) / Σx. squares
+// is Σx², where x is what a single request counts.
 func spreadOf(parts []Part, got func(*Part) float64, squares float64) (cv *float64, byChance float64) {
 	sum, each := 0.0, make([]float64, len(parts))
 	for i := range parts {
@@ -108,8 +108,8 @@ const (
 	chanceFactor = 3
 )
 
-// unevenNotes names a spread over instances behind a gateway that is not even, in requests or else in tokens. Those that we send to
-// get what --route and their weights give them, which has its own table.
+// unevenNotes has a note if the spread over instances behind a gateway is not even, in requests or else in tokens. If
+// the requests are routed here, by --route and the weights, the page has a table of that.
 func unevenNotes(s *Summary) []string {
 	b := s.Instances
 	if b == nil || b.direct {
@@ -149,7 +149,8 @@ func unevenNote(what string, parts []Part, of func(*Part) float64, cv float64) s
 		format.Percent(1/float64(len(parts))), cv)
 }
 
-// natural orders names as people do, digits by their value: mock-2 before mock-10. What is equal then is ordered as text.
+// natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are ordered
+// as text.
 func natural(x, y string) int {
 	a, b := x, y
 	for a != "" && b != "" {

@@ -13,8 +13,8 @@ const mostSteps = 60
 // mostLines bounds the instances that have a line by time.
 const mostLines = 64
 
-// Step is what became of the requests of one target, or of one instance, that were sent within a step of time: a line of
-// timeline.jsonl. One that was not sent counts at its planned instant.
+// Step is a line of timeline.jsonl. It has what became of the requests to one target, or of one instance, that were sent
+// within a step of time. A request that was not sent counts at its planned time.
 type Step struct {
 	FromS    float64          `json:"from_s"`             // begin of the step, since the start of the run
 	ToS      float64          `json:"to_s"`               // end of the step
@@ -48,8 +48,8 @@ func stepNS(endNS int64) int64 {
 	return (endNS/(hour*mostSteps) + 1) * hour
 }
 
-// ByTime returns the requests by time: all steps of the first target, those of the next, and then those of the instances
-// that answers name, in order of their names. It is made of the records alone, so it is the same whenever they are read.
+// ByTime returns the requests by time: all steps of the first target, then those of the next. The instances that answers
+// name follow, in order of their names. It is made of the records alone, so it is the same whenever they are read.
 func (c *Collector) ByTime() []Step {
 	end := c.timings.endNS()
 	width := stepNS(end)
@@ -143,7 +143,7 @@ type timings struct {
 	endpoints, instances, failures names
 }
 
-// maxNames bounds how many names are told apart.
+// maxNames bounds how many names are distinguished.
 const maxNames = maxParts
 
 // names numbers different texts in order of first mention.

@@ -1,16 +1,13 @@
-// Package metrics turns the records of one run into numbers: counts by
-// outcome, distributions of drift, TTFT, TPOT, ITL and E2E for each target,
-// the Summary that summary.json holds, and the Verdict on it.
+// Package metrics turns the records of one run into numbers. They are counts by outcome and distributions of drift,
+// TTFT, TPOT, ITL and E2E for each target. It makes the Summary that summary.json holds, and the Verdict on it.
 //
 // It owns the definitions of every statistic and of validity. It does not
 // measure anything, opens no sockets and writes no files.
 //
-// Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS
-// may be called by anybody at the same time. Summary and WriteHistograms are
-// for after the run. Add keeps about 170 bytes of a request: 48 by time, and 8 for
-// each of its latencies by target, by instance and by address; the last two for
-// the first 1,024 instances and addresses. AddGaps allocates 0.3 MB for the first
-// gaps of a target, up to GOMAXPROCS times, and nothing else.
+// Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS may be called by anybody at the same
+// time. Summary and WriteHistograms are for after the run. Add keeps about 170 bytes of a request: 48 by time, and 8 for
+// each of its latencies by target, by instance and by address. The last two are kept for the first 1,024 instances and
+// addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times, and nothing else.
 package metrics
 
 import (
@@ -41,8 +38,7 @@ type Collector struct {
 	next   atomic.Uint32
 }
 
-// gapShard is one of several histograms that receivers share, so that they
-// seldom meet at a lock.
+// gapShard is one of several histograms that receivers share, so that they seldom wait for a lock.
 type gapShard struct {
 	sync.Mutex
 	itl *Distribution // nil before the first gap

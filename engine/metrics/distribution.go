@@ -20,10 +20,10 @@ const (
 // 4 million requests, whose records take 2 GB.
 const mostExact = 4 << 20
 
-// Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values (mostExact) it has a
-// histogram instead, whose percentiles are within 0.1 %. Maximum and mean are exact always. A histogram cannot hold negative
-// values (only drift has them, and only through a bug of ours), which have one of their own, nor those above an hour, which
-// count as one hour in its percentiles. One goroutine at a time.
+// Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values (mostExact)
+// it has a histogram instead, whose percentiles are within 0.1 %. Maximum and mean are always exact. A histogram cannot
+// hold negative values, so they have one of their own; only drift has them, and only through a bug of ours. Values above
+// an hour count as one hour in its percentiles. One goroutine at a time.
 type Distribution struct {
 	exact  []int64                 // every value, in any order, while there is no histogram
 	limit  int                     // of exact
@@ -136,7 +136,8 @@ func (d *Distribution) negatives() (n int64) {
 	return n
 }
 
-// above is how many values are above ns, which is at least 0; of a histogram those within 0.1 % of it may count either way.
+// above returns how many values are above ns, which is at least 0. In a histogram, values within 0.1 % of ns may count
+// either way.
 func (d *Distribution) above(ns int64) (n int64) {
 	for _, v := range d.exact {
 		if v > ns {

@@ -20,8 +20,8 @@ func (o oracle) sorted() oracle {
 	return s
 }
 
-// quantile is the definition of nearest rank, word for word: the smallest
-// sample that at least permille/1000 of the samples do not exceed. o is sorted.
+// quantile is the definition of nearest rank: the smallest sample that at least permille/1000 of the samples do not
+// exceed. o is sorted.
 func (o oracle) quantile(permille int) int64 {
 	for i, v := range o {
 		if (i+1)*1000 >= permille*len(o) {

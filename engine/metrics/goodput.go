@@ -60,9 +60,8 @@ func (g *goodCounts) merge(o *goodCounts) {
 	}
 }
 
-// Goodput puts the goodput of what was added into s and its targets, by the
-// duration, planned requests and targets of s, which are the Collector's in
-// the same order. Without SLOs there is none. Call it after the last Add.
+// Goodput sets the goodput of s and of its targets, by the duration and planned requests of s. The targets of s must be
+// the Collector's, in the same order. Without SLOs there is none. Call it after the last Add.
 func (c *Collector) Goodput(s *Summary) {
 	all, targets := c.merged()
 	setGoodput(s, &all, targets)

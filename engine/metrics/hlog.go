@@ -21,9 +21,8 @@ type Tagged struct {
 	Values *hdrhistogram.Histogram
 }
 
-// WriteHistograms writes the HdrHistogram log (format 1.3) of the run from
-// start to end: a line for each metric and target that has samples, tagged
-// "metric@URL". The whole run is the sum over its targets.
+// WriteHistograms writes the HdrHistogram log (format 1.3) of the run from start to end. It has a line for each metric
+// and target with samples, tagged "metric@URL". The whole run is the sum over its targets.
 func (c *Collector) WriteHistograms(w io.Writer, start, end time.Time) error {
 	out := hdrhistogram.NewHistogramLogWriter(w)
 	_, targets := c.merged()

@@ -17,15 +17,16 @@ type Machine struct {
 	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
-// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile. It
-// is of all cores' time for stolen time and for the waits of all threads, and of the sending threads' time for theirs. For
-// throttling it is of one core's time, since the limit may be one core. Of what held requests back it is of the requests.
+// causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.
+// For stolen time and for the waits of all threads it is a share of all cores' time. For the waits of the sending
+// threads it is a share of theirs. For throttling it is a share of one core's time, since the limit may be one core. For
+// what held requests back it is a share of the requests.
 const causeShare = 0.01
 
 // cause is what kept the client from its work.
 type cause struct{ happened, amount, remedy string }
 
-// whyDrift names what made requests late, and the remedies.
+// whyDrift returns what made requests late, and the remedies.
 func whyDrift(s *Summary) string {
 	var causes []cause
 	most := causeShare * float64(s.Requests.Sent)
@@ -51,7 +52,7 @@ func whyDrift(s *Summary) string {
 	return describe(causes)
 }
 
-// whyReadLate names what meanwhile kept the client from reading, and the remedies.
+// whyReadLate returns what kept the client from reading meanwhile, and the remedies.
 func whyReadLate(s *Summary) string {
 	threads := waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")
 	causes := append(machineCauses(s), threads...)
@@ -72,7 +73,7 @@ func describe(causes []cause) string {
 
 const hostTook = "the host took CPU time away"
 
-// machineCauses names what others took from the client.
+// machineCauses returns what others took from the client.
 func machineCauses(s *Summary) []cause {
 	c := &s.Client
 	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
@@ -101,7 +102,7 @@ func causeOf(happened string, seconds *float64, share float64, of, remedy string
 	return []cause{{happened, format.Seconds(*seconds) + ", " + percent(share) + " of " + of, remedy}}
 }
 
-// machineNotes names what others took from the client, unless a reason of the verdict does.
+// machineNotes has a note on what others took from the client, unless a reason of the verdict names it.
 func machineNotes(s *Summary) (out []string) {
 	if drift(s) != "" || receiveLag(s) != "" {
 		return nil

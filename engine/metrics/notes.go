@@ -193,8 +193,8 @@ func (g *gatewayCounts) summary() *Gateway {
 	}
 }
 
-// gatewayNotes names a gateway that took most of TTFT. LiteLLM holds its response head back until the first chunk, so where its own
-// time does not explain that, the server may have worked on after its own head.
+// gatewayNotes has a note if a gateway took most of TTFT. LiteLLM holds its response head back until the first chunk. So
+// if its own time does not explain that, the server may have worked on after its own head.
 func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
 		return nil
@@ -261,7 +261,8 @@ func historyNotes(h *History) []string {
 // costlyPlacement is how much of the prompt tokens a gateway's placement must cost before a note names it.
 const costlyPlacement = 0.01
 
-// placementNotes names the prefix hits that a gateway's choice of instances cost. If the choice was ours, the table shows it.
+// placementNotes has a note on the prefix hits that a gateway's choice of instances cost. If the choice was made here,
+// the table shows it.
 func placementNotes(s *Summary) []string {
 	o := s.Routing
 	if o == nil || o.Actual == nil || s.Instances == nil || len(s.Instances.Parts) != o.Instances || s.Instances.direct {

@@ -34,9 +34,9 @@ type Outage struct {
 	at failingPlace
 }
 
-// What an outage is: the stretch of a target's requests, in order of sending, in which the failed ones outweigh those that
-// succeeded by the most, if each success takes okWeight failures back, so that more than four of five failed. It needs
-// leastOutage failures more than that, and at least half of all that the target had: failures here and there are none.
+// An outage is a stretch of a target's requests, in order of sending. It is the one in which failures outweigh successes
+// by the most. Each success takes okWeight failures back, so more than four of five failed. It needs leastOutage
+// failures more than that, and at least half of all failures of the target.
 const (
 	okWeight    = 4
 	leastOutage = 5
@@ -173,8 +173,8 @@ func (o *Outage) countEndings(list, outage []*timing) {
 	}
 }
 
-// describeEnding prints whether the server was shut down or died; "" if that is unknown. For a server that still sends errors it prints
-// neither: vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
+// describeEnding prints whether the server was shut down or died; "" if that is unknown. If a server still sends errors,
+// it prints neither. vLLM 0.32 sends the same ones when its engine has crashed and, now and then, on SIGTERM.
 func (o *Outage) describeEnding() string {
 	switch {
 	case o.ErrorEnded > 0 && o.ErrorEnded >= o.GivenUp+o.FinishedAfter:
@@ -187,7 +187,7 @@ func (o *Outage) describeEnding() string {
 	return ""
 }
 
-// others compares the TTFT of everybody else before and during an outage at one place.
+// others compares the TTFT of all other places before and during an outage at one place.
 func (c *Collector) others(o *Outage) {
 	var before, during []int64
 	c.timings.each(func(k *timing) {
@@ -204,7 +204,7 @@ func (c *Collector) others(o *Outage) {
 	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)
 }
 
-// outageNotes names the targets that failed for a time, and what that did to the others.
+// outageNotes has a note for each target that failed for a time, with what that did to the others.
 func outageNotes(s *Summary) []string {
 	var out []string
 	for i, o := range s.Outages {

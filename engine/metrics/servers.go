@@ -28,9 +28,9 @@ func agree(theirs *float64, ours int64) bool {
 	return theirs != nil && math.Abs(*theirs-float64(ours)) <= tokenTolerance*max(*theirs, float64(ours))
 }
 
-// CountedHits returns by target how many prompt tokens of our requests its server counted as prefix hits: record.None if its
-// responses report hits themselves, if its counters do not cover the run, or if they disagree with the tokens that we received,
-// so that somebody else used the server, too. Call it after the last Add.
+// CountedHits returns, by target, how many prompt tokens of our requests its server counted as prefix hits. It is
+// record.None if the responses report hits themselves, or if the counters do not cover the run. It is also record.None
+// if they disagree with the tokens that we received: then others used the server, too. Call it after the last Add.
 func (c *Collector) CountedHits(servers *Servers) []int64 {
 	hits := make([]int64, len(c.targets))
 	for i := range c.targets {
@@ -85,8 +85,8 @@ func serverNotes(s *Summary) []string {
 	return append(out, tokenNotes(s)...)
 }
 
-// hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made fewer tokens than
-// came, others answered, too, and of those requests nobody counted hits: tokenNotes names that.
+// hitNotes compares the prefix hits that the servers counted with those that their responses reported. If they made
+// fewer tokens than arrived, other servers answered, too, whose hits nobody counted. tokenNotes has a note on that.
 func hitNotes(s *Summary) []string {
 	counted, reported := s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio
 	if s.PrefixCache.CountedTokens != nil { // of some targets: what the responses of the others report is no share of all

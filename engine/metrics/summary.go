@@ -157,10 +157,9 @@ type Tokens struct {
 	SeveralChoices   int64    `json:"several_choices"`   // requests that brought several choices; tokens and lengths are those of all
 }
 
-// PrefixCache compares the ideal prefix cache with what the servers report,
-// over ok requests. The reported half is about targets that ever reported and
-// their answers that had usage: of those an absent number is 0, of others it
-// is unknown.
+// PrefixCache compares the ideal prefix cache with what the servers report, over ok requests. The reported half covers
+// targets that ever reported, and their answers that had usage. For those an absent number is 0; for others it is
+// unknown.
 type PrefixCache struct {
 	ExpectedHitRatio   *float64    `json:"expected_hit_ratio"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
 	ExpectedRange      *[2]float64 `json:"expected_hit_ratio_range"` // at least and at most; null unless the template hides the exact ratio

@@ -32,9 +32,8 @@ const (
 	// starvedShare of all processors' time used by the client alone means that
 	// readers waited for a processor.
 	starvedShare = 0.95
-	// warmTolerance is the share of prompt tokens that may be hit above the
-	// ideal, without an overtaking to explain it, before the cache counts as
-	// warm: where words are few, different prompts begin alike now and then.
+	// warmTolerance is the share of prompt tokens that may be hit above the ideal before the cache counts as warm, if no
+	// overtaking explains them. If a vocabulary is small, different prompts begin alike now and then.
 	warmTolerance = 0.01
 	// shortTolerance is the share of input tokens that rows shorter than the
 	// template may add.

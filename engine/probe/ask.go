@@ -15,7 +15,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Limits of one question to a server, besides its time.
+// Limits of one request to a server, besides its time.
 const (
 	maxAnswerBytes = 8 << 20         // of a body, also uncompressed; vLLM's /metrics with eight engines is 0.6 MB long
 	maxHeadBytes   = 64 << 10        // of a response head
@@ -59,7 +59,8 @@ func (b *Prober) ask(ctx context.Context, t *workload.Target, addr netip.AddrPor
 	return resp.StatusCode(), append([]byte(nil), answer...), nil
 }
 
-// waiting has Waiting told what is waited for, and for how long at most, unless answered is called within waitingAfter.
+// waiting calls Waiting with what is waited for, and for how long at most, unless answered is called within
+// waitingAfter.
 func (b *Prober) waiting(what string, limit time.Duration, flag string) (answered func() bool) {
 	if b.Waiting == nil {
 		return func() bool { return true }

@@ -23,9 +23,9 @@ const cacheFamily = "vllm:cache_config_info"
 // nullBlocks is how many blocks vLLM keeps back for positions that need none (vllm/v1/core/block_pool.py).
 const nullBlocks = 1
 
-// PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not report one are
-// missing in the answer. engines is the largest number of caches that one address said to stand for: with more than one,
-// which of them a request meets is not known here.
+// PrefixCaches asks every address for the size of its prefix cache (vLLM's /metrics). Addresses that do not report one
+// are missing in the result. engines is the largest number of caches that one address reported. If it is above 1, the
+// cache that serves a request is unknown.
 func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]workload.PrefixCache, engines int) {
 	caches = map[netip.AddrPort]workload.PrefixCache{}
 	for i := range b.Targets {
@@ -45,8 +45,8 @@ func (b *Prober) PrefixCaches(ctx context.Context) (caches map[netip.AddrPort]wo
 	return caches, engines
 }
 
-// parsePrefixCache reads vLLM's metrics page and returns the cache of one engine, with the capacities of all of them added
-// up, and how many engines there are: none on a page of another format.
+// parsePrefixCache reads vLLM's metrics page. It returns the cache of one engine, with the sum of the capacities of all
+// engines, and their number. That is 0 if the page has another format.
 func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 	err := scrape.Lines(page, func(name []byte, labels scrape.Labels, _ float64) {
 		if string(name) != cacheFamily {
@@ -61,8 +61,9 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 		c.Off = c.Off || labels.Get("enable_prefix_caching") == "False"
 		blocks, _ := strconv.ParseInt(labels.Get("num_gpu_blocks"), 10, 64)
 		capacity := max(0, blocks-nullBlocks) * int64(size)
-		// With several kinds of layers, blocks are of several sizes, and only this is the capacity: block_size is then the
-		// smallest, and no piece that is cached. With one kind it includes the null block and is rounded by the longest sequence.
+		// With several kinds of layers, blocks have several sizes, and only this number is the capacity. block_size is
+		// then the smallest size, and the size of no cached piece. With one kind it includes the null block and is
+		// rounded by the longest sequence.
 		if told, _ := strconv.ParseInt(labels.Get("kv_cache_size_tokens"), 10, 64); told > 0 {
 			sequences, _ := strconv.ParseFloat(labels.Get("kv_cache_max_concurrency"), 64)
 			if !oneKind(told, blocks, int64(size), sequences) {
@@ -77,9 +78,10 @@ func parsePrefixCache(page []byte) (c workload.PrefixCache, engines int) {
 	return c, engines
 }
 
-// oneKind reports whether a capacity in tokens is that of so many blocks of one size. vLLM computes it (get_kv_cache_capacity in
-// vllm/v1/core/kv_cache_utils.py) as the longest sequence times the number of such sequences that fit, and that number as the
-// blocks by those of one sequence, of all kinds of layers together. sequences is 0 where it is not told.
+// oneKind reports whether a capacity in tokens is that of so many blocks of one size. vLLM computes it in
+// get_kv_cache_capacity (vllm/v1/core/kv_cache_utils.py): the longest sequence times the number of such sequences that
+// fit. That number is all blocks divided by the blocks of one sequence, of all kinds of layers together. sequences is 0
+// if it is not reported.
 func oneKind(tokens, blocks, size int64, sequences float64) bool {
 	if sequences <= 0 {
 		return tokens <= blocks*size && tokens >= (blocks-2*nullBlocks)*size
@@ -88,7 +90,7 @@ func oneKind(tokens, blocks, size int64, sequences float64) bool {
 	return float64(tokens)/sequences <= ofOne*float64(size) && float64(tokens+1)/sequences > (ofOne-1)*float64(size)
 }
 
-// Cold is how a run makes sure that it does not meet the blocks of the run before it in a server's cache.
+// Cold is how a run avoids hits on blocks that the run before it left in a server's cache.
 type Cold string
 
 // The values of --cold.
@@ -152,8 +154,8 @@ func NewSalt() string {
 // saltProbeTokens is several cache blocks of any engine.
 const saltProbeTokens = 1024
 
-// SaltWorks finds out whether the first target keeps prompts with different salts apart: the same prompt again with the
-// same salt must be a hit, and with another one a miss. seen is false where the server reports no hits to judge by.
+// SaltWorks checks whether the first target keeps prompts with different salts apart. The same prompt again must be a
+// hit with the same salt, and a miss with another salt. seen is false if the server reports no hits.
 func (b *Prober) SaltWorks(ctx context.Context, source prompt.Source) (works, seen bool, err error) {
 	t := &b.Targets[0]
 	text := b.newPrompt(source, saltProbeTokens)

@@ -12,7 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Models are the models that a server lists. All but the name is any, since what one server makes a number another makes something else.
+// Models are the models that a server lists. All but the name have the type any, since servers use different JSON types
+// for them.
 type Models []struct {
 	ID     string `json:"id"`
 	Parent any    `json:"parent"` // of an adapter (LoRA): the model whose limits it has
@@ -51,7 +52,7 @@ func (m Models) Lists(name string) bool {
 	return false
 }
 
-// Context is how many tokens a prompt and its output may have together with a model; 0 = the server does not tell.
+// Context is how many tokens a prompt and its output may have together with a model; 0 if the server does not report it.
 func (m Models) Context(name string) int {
 	for range 2 { // the model, then its parent
 		for i := range m {

@@ -15,13 +15,13 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is asked again, to
-// tell a template that changes from words that are not single tokens.
+// probeTokens are the lengths of the probes by which the overhead is checked to be constant. The first is sent again, to
+// distinguish a template that changes from words that are not single tokens.
 var probeTokens = [...]int{16, 16, 16, 257, 1024}
 
-// Overhead measures how many tokens the servers add to each prompt, with prompts of several lengths on every target. Where
-// they stand is not known from counts; see Head. An error says what is not as it must be: a word that is not one token, a
-// template that is not constant, targets that differ.
+// Overhead measures how many tokens the servers add to each prompt, with prompts of several lengths on every target.
+// Counts do not show where the tokens are; see Head. The error is what is wrong: a word that is not one token, a
+// template that is not constant, or targets that differ.
 func (b *Prober) Overhead(ctx context.Context, source prompt.Source) (tokens int, err error) {
 	for i := range b.Targets {
 		t := &b.Targets[i]
@@ -80,8 +80,8 @@ func (b *Prober) probes(source prompt.Source) []probe {
 	return list
 }
 
-// countError says why the server's count cannot be relied on: the same prompt counted twice tells the template's fault from
-// the words'.
+// countError is why the server's count cannot be relied on. If the server counts the same prompt twice with different
+// results, the template is at fault, else the words.
 func (b *Prober) countError(t *workload.Target, p probe, counted, overhead int) error {
 	if first := probeTokens[0]; p.tokens == first && counted != p.tokens+overhead {
 		return fmt.Errorf("%w: the chat template of %s is not constant: it counts the same prompt of %d tokens as %d and as %d; fix the template, or replay with --api completions",
@@ -101,9 +101,10 @@ var ErrTemplateChanges = errors.New("the chat template is not constant, so the s
 // headTokens is the length of the prompts by which the head is found: longer than chance could make alike.
 const headTokens = 64
 
-// Head asks the servers to tokenize two prompts that differ from their first word to their last (POST /tokenize, as vLLM
-// has it). What both begin with is the template's head; what both end with, its tail. overhead is their sum, measured
-// before. An error says why the head stays unknown. ErrTemplateChanges says that no cache can hit as the trace did.
+// Head sends the servers two prompts to tokenize (vLLM's POST /tokenize), which differ from their first word to their
+// last. The tokens with which both begin are the template's head, and those with which both end its tail. overhead is
+// their sum, measured before. The error is why the head stays unknown. After ErrTemplateChanges no cache can hit as in
+// the trace.
 func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (workload.Overhead, error) {
 	var found workload.Overhead
 	one, other := b.unlike(source)
@@ -152,7 +153,7 @@ func (b *Prober) tokenize(ctx context.Context, t *workload.Target, text []byte) 
 	return b.tokenizeBody(ctx, t, backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1))
 }
 
-// TokenIDs asks one of the servers for the ids of a verbatim prompt, template included.
+// TokenIDs returns the token ids of a verbatim prompt, template included, as one of the servers reports them.
 func (b *Prober) TokenIDs(ctx context.Context, l api.Verbatim) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {

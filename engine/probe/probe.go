@@ -1,10 +1,11 @@
-// Package probe asks servers what a run needs to know before it starts, and samples their metrics during it: addresses, models, what a
-// server adds to a prompt, the sizes of its prefix caches, cold starts, warm-up requests, and the pages of /metrics.
+// Package probe sends requests to servers before a run. They are for models, for what a server adds to a prompt, and for
+// the sizes of its prefix caches. It flushes or salts those caches, sends warm-up requests, and samples the pages of
+// /metrics during the run.
 //
 // It measures no latency and sends no request of a run. What it finds is written into a workload.Work by its caller.
 //
-// One goroutine uses a Prober, before the run; WarmUp and Scraper start their own. A Scraper samples on one goroutine for each page while
-// the run goes on, away from the senders. All of it allocates as it likes: it is off the hot path.
+// One goroutine uses a Prober, before the run; WarmUp and Scraper start their own. A Scraper samples on one goroutine
+// for each page while the run goes on, away from the senders. All of it may allocate: it is off the hot path.
 package probe
 
 import (
@@ -27,19 +28,19 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Prober asks servers what a run needs to know before it starts. It is off the hot path and uses fasthttp.
+// Prober sends the requests before a run. It is off the hot path and uses fasthttp.
 type Prober struct {
 	Targets        []workload.Target
 	Headers        []http1.Header   // of every request: ours, the user's own and credentials
-	Secrets        *redact.Redactor // of what servers say
+	Secrets        *redact.Redactor // for messages of servers
 	TLS            *tls.Config
 	ConnectTimeout time.Duration
 	Timeout        time.Duration     // of one question, from dialling to the last byte of the answer
 	Waiting        func(what string) // is called with a question that has no answer after 2 s, by any goroutine; nil = nothing is
 	Tokenizer      string            // whose words prompts are made of, for messages; "" = the built-in ones
 	Nonce          uint64            // another one in each run keeps its probes out of the caches that earlier runs have filled
-	// Backend makes bodies of requests that are answered whole where that tells how many tokens a prompt has, with the given
-	// cache salt ("" = none).
+	// Backend makes the bodies of probes, with the given cache salt ("" = none). If only a whole answer reports how many
+	// tokens a prompt has, they ask for a whole answer.
 	Backend func(salt string) (api.Backend, error)
 	// Tokenize makes bodies for /tokenize, which takes prompts as completions or chats.
 	Tokenize func() (api.Backend, error)
@@ -59,8 +60,8 @@ func (b *Prober) newPrompt(source prompt.Source, tokens int) []byte {
 // ErrProbe wraps every answer of a server that makes a run pointless.
 var ErrProbe = errors.New("probe")
 
-// Alive connects to every address of every target. An address that refuses is left out, with a note, as long as another
-// address of the same name accepts; a target without one is an error.
+// Alive connects to every address of every target. If an address refuses and another address of the same name accepts,
+// it is left out, with a note. A target of which no address accepts is an error.
 func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 	for i := range b.Targets {
 		t := &b.Targets[i]
@@ -153,7 +154,7 @@ func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.Ad
 	return d, nil
 }
 
-// parseAnswer reads a whole answer, or a stream's events one after the other: what each says of the counts stays.
+// parseAnswer reads a whole answer, or a stream's events one after the other, and keeps the counts of each.
 func parseAnswer(backend api.Backend, answer []byte, d *api.Delta) error {
 	if bytes.HasPrefix(bytes.TrimSpace(answer), []byte("{")) {
 		return backend.ParseBody(answer, d)

@@ -28,8 +28,8 @@ const (
 // metricsPaths are where servers have their metrics; the second is trtllm-serve's.
 var metricsPaths = [...]string{"/metrics", "/prometheus/metrics"}
 
-// Settling: counters may lag behind the answers that they count, also those of a warm-up, so they are read before and after the run
-// until they rest.
+// Counters may lag behind the answers that they count, also those of a warm-up. So they are read before and after the
+// run until they do not change any more.
 const (
 	settleEvery = 100 * time.Millisecond
 	settleTimes = 10
@@ -38,9 +38,9 @@ const (
 // ScrapeSink takes the samples of all pages, one at a time; page counts as Scraper.Targets does.
 type ScrapeSink func(page int, s *scrape.Sample)
 
-// Scraper samples what servers say of themselves (/metrics) before, during and after a run. Each page has a goroutine of its
-// own, so that one that hangs delays no other, and is never asked twice at once. Make it with Prober.Scraper, which samples
-// what was before; then Start and Stop, once each.
+// Scraper samples the servers' metrics (/metrics) before, during and after a run. Each page has a goroutine of its own,
+// so that one that hangs delays no other, and has one request at a time. Make it with Prober.Scraper, which takes the
+// samples before the run. Then call Start and Stop, once each.
 type Scraper struct {
 	interval time.Duration
 	pages    []*scrapePage
@@ -67,9 +67,9 @@ type scrapePage struct {
 	took   time.Time // when before was
 }
 
-// Scraper asks every address of the targets for its metrics, or in their place the pages of urls, and returns a scraper of
-// those that have known metrics, nil if none has. silent has the reason of each of the others. Credentials go to the targets alone, not to
-// other hosts.
+// Scraper reads the metrics of every address of the targets, or the pages of urls instead. It returns a scraper of the
+// pages with known metrics; nil if there are none. silent has the reason of each other page. Credentials are sent to the
+// targets only, not to other hosts.
 func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Duration) (s *Scraper, silent []error, err error) {
 	asking := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
@@ -107,7 +107,8 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	return s, silent, nil
 }
 
-// firstOf is the first page that tells something, which has its sample before the run then; else why the first of all does not.
+// firstOf returns the first page with known metrics, after it took its sample before the run; else the first page's
+// error.
 func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
 	var why error
 	for _, p := range alternatives {
@@ -120,7 +121,7 @@ func firstOf(alternatives []*scrapePage) (*scrapePage, error) {
 	return nil, why
 }
 
-// scrapePages lists the pages to try: of each address, or URL, those of which the first that tells something counts.
+// scrapePages lists the pages to try of each address, or URL. The first of them with known metrics counts.
 func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][]*scrapePage, err error) {
 	asker := *b
 	asker.Timeout = min(b.Timeout, scrapeTimeout)
@@ -150,7 +151,7 @@ func (b *Prober) scrapePages(ctx context.Context, urls []string) (candidates [][
 	return distinct(candidates), nil
 }
 
-// distinct leaves out pages that are there before: a server may be several targets, and is counted once.
+// distinct removes pages that are listed twice: a server may be several targets, and is counted once.
 func distinct(candidates [][]*scrapePage) [][]*scrapePage {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(candidates, func(c []*scrapePage) bool {
@@ -161,7 +162,7 @@ func distinct(candidates [][]*scrapePage) [][]*scrapePage {
 	})
 }
 
-// CheckScrapeURL says what is wrong with a --scrape-url as it is written, without asking anybody.
+// CheckScrapeURL returns what is wrong with the text of a --scrape-url. It sends nothing.
 func CheckScrapeURL(raw string) error {
 	_, err := parseScrapeTarget(raw)
 	return err
@@ -290,8 +291,8 @@ func (s *Scraper) Targets() []string {
 	return names
 }
 
-// Start hands the samples before the run to sink, with instants of clock, and begins to sample. Pages take turns within the
-// interval, so that their answers do not all come at once.
+// Start calls sink with the samples before the run, with times of clock, and begins to sample. Pages take turns within
+// the interval, so that their answers do not all come at once.
 func (s *Scraper) Start(clock sched.Clock, sink ScrapeSink) {
 	s.clock, s.sink = clock, sink
 	for i, p := range s.pages {
@@ -325,7 +326,7 @@ func (s *Scraper) follow(i int, p *scrapePage) {
 	}
 }
 
-// emit hands a sample on that was taken then.
+// emit calls the sink with a sample that was taken then.
 func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
 	m.AtNS = s.clock.Now() - int64(time.Since(then))
 	s.mu.Lock()

@@ -11,12 +11,12 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// warmUpAtOnce is how many requests of a warm-up are in flight where nobody has said.
+// warmUpAtOnce is how many requests of a warm-up are in flight by default.
 const warmUpAtOnce = 16
 
-// WarmUp sends n requests of the sizes of the work's first ones, to all addresses in turn and at most atOnce (0 = 16) at a
-// time, and returns when all have been answered. Their prompts share no prefix with each other or with the work's. Where the
-// work has fewer requests its sizes come again.
+// WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 = 16)
+// are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
+// work's. If the work has fewer requests, its sizes are repeated.
 func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Source, n, atOnce int, salt string) error {
 	type place struct {
 		target *workload.Target
@@ -70,7 +70,7 @@ func warmUpOutput(w *workload.Work, i int) int {
 	return unrecordedOutput
 }
 
-// warmUpPrompt is beyond the numbers of all probes.
+// warmUpPrompt makes a prompt whose number no probe has.
 func (b *Prober) warmUpPrompt(source prompt.Source, i, tokens int) []byte {
 	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
 }

@@ -158,8 +158,8 @@ func (s *secret) common(text string, from int) (size int) {
 	return 0
 }
 
-// spelled returns the byte with which text begins, and how many bytes spell it: one; behind backslashes, as in JSON and Go; as \u00XX
-// or \xXX; or percent-encoded, once or several times.
+// spelled returns the byte with which text begins, and how many bytes spell it. A byte may stand for itself, or behind
+// backslashes, as in JSON and Go. It may be written as \u00XX or \xXX, or percent-encoded, once or several times.
 func spelled(text string) (c byte, n int) {
 	for escapes := 0; ; escapes++ {
 		rest, digits := text[n:], 0

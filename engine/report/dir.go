@@ -1,10 +1,9 @@
 // Package report puts a run's results on disk and on the terminal, and reads
 // them back.
 //
-// It owns the output directory: requests.jsonl (or .zst), histograms.hlog,
-// timeline.jsonl, server_metrics.jsonl and summary.json; and the forms in which
-// people read them: the page for the terminal and the HTML page. It measures
-// nothing and judges nothing; that is engine/metrics.
+// It owns the output directory: requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, server_metrics.jsonl and
+// summary.json. It also owns the forms in which people read them: the page for the terminal and the HTML page. It
+// measures nothing and judges nothing; that is engine/metrics.
 //
 // A Writer and a SampleWriter belong to one goroutine each. Writer.Append allocates
 // only while its buffer grows; everything else here is off the hot path.

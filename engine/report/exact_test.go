@@ -57,8 +57,8 @@ func ran(n, targets int) []record.Record {
 	return all
 }
 
-// TestPercentilesAreTheRecords: what a reader finds by sorting a column of requests.jsonl, as quantile_disc does in DuckDB, is in
-// the summary, over all and by part, whether the run wrote that or it was made of the records.
+// TestPercentilesAreTheRecords: the summary has what a reader finds by sorting a column of requests.jsonl, as
+// quantile_disc does in DuckDB, over all and by part.
 func TestPercentilesAreTheRecords(t *testing.T) {
 	records := ran(4001, 3)
 	dir := writeRecords(t, records)

@@ -93,8 +93,8 @@ func rebuildServers(dir string) (*metrics.Servers, error) {
 	return &metrics.Servers{Servers: *w.Servers(0)}, nil
 }
 
-// EachRecord calls f with each record of a results directory, in order of completion, and returns how many
-// there are. f must not keep the record. A last one that was not finished does not count.
+// EachRecord calls f with each record of a results directory, in order of completion. It returns how many there are. f
+// must not keep the record. A last one that was not finished does not count.
 func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 	name := filepath.Join(dir, RequestsName)
 	file, err := os.Open(name)

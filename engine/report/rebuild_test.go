@@ -69,9 +69,8 @@ func text(t *testing.T, s *metrics.Summary, err error) string {
 	return b.String()
 }
 
-// TestGoodputFromDisk: the run's own goodput is as it was; that of the same
-// SLOs by the records is the same, and that of others is what a run with
-// them would have had. A run that left no summary has the same numbers.
+// TestGoodputFromDisk: the run's own goodput is as it was. That of the same SLOs by the records is the same, and that of
+// others is what a run with them would have had. A run that left no summary has the same numbers.
 func TestGoodputFromDisk(t *testing.T) {
 	const own, other = "ttft:2 tpot:1", "e2e:8.9 ttft_planned:3"
 	dir, twin := t.TempDir(), t.TempDir()

@@ -31,9 +31,8 @@ type WriterOptions struct {
 	OnState func(error)
 }
 
-// Writer writes one line for each record. Lines gather in memory until Flush.
-// When the disk refuses them they stay there and the next Flush tries again;
-// what is on disk always ends with a whole line (or frame).
+// Writer writes one line for each record. Lines gather in memory until Flush. If the disk refuses them, they stay there
+// and the next Flush tries again. What is on disk always ends with a whole line (or frame).
 type Writer struct {
 	file    file
 	restore func() error // makes the file anew if it was removed

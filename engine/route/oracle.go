@@ -24,8 +24,9 @@ type Question struct {
 	Actual         []int32  // the instance that each request went to; nil = none of them went anywhere yet
 }
 
-// Oracle is what hits prefix caches could have had with each router, and how evenly the requests were spread. Hits are in whole
-// blocks of the servers' caches, and prompts are reused from the moment that they are sent, which is a bit more than servers have.
+// Oracle is what hits prefix caches could have had with each router, and how evenly the requests were spread. Hits are
+// in whole blocks of the servers' caches. Prompts are reused from the moment that they are sent, which gives a bit more
+// hits than servers have.
 type Oracle struct {
 	Instances      int      `json:"instances"`            // caches that were modelled
 	BlockTokens    int      `json:"engine_block_tokens"`  // tokens of their blocks
@@ -66,8 +67,8 @@ const MostInstances = 1024
 // mostAtOnce bounds how many routers are compared at a time, for each has caches of its own.
 const mostAtOnce = 4
 
-// Ask compares the routers. It takes as many passes over all blocks as there are routers, on as many processors as there are. It
-// is nil below two instances or above MostInstances, and without any prompt whose tokens are known.
+// Ask compares the routers. It takes as many passes over all blocks as there are routers, mostAtOnce of them at a time.
+// It returns nil below two instances, above MostInstances, or if no prompt's tokens are known.
 func Ask(q Question) *Oracle {
 	places, weights := Addresses(q.Targets)
 	if len(places) < 2 || len(places) > MostInstances {

@@ -7,15 +7,17 @@ import (
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 )
 
-// DefaultBound is how many times its share of the requests in flight an instance may have before a prefix-aware router passes it
-// over: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350) with ε = 0.25, as liblb has it.
+// DefaultBound is how many times its share of the requests in flight an instance may have before a prefix-aware router
+// passes it over. It is that of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam,
+// arXiv:1608.01350) with ε = 0.25, as in liblb.
 const DefaultBound = 1.25
 
-// ByPrefix is the greedy prefix-aware router. Each request goes to the instance that holds the longest prefix of its prompt, in
-// whole engine blocks, by what it was sent before; of several to the least loaded one: fewest in flight against its weight, then
-// fewest so far, then the first. A prefix that is no longer than the template is none. With a bound above 0 an instance that
-// would have more than bound times its share of what is in flight is passed over. The caches are empty before, of equally many
-// instances as there are weights; it returns the instance of each request.
+// ByPrefix is the greedy prefix-aware router. Each request goes to the instance that holds the longest prefix of its
+// prompt, in whole engine blocks, by what it was sent before. Of several it goes to the least loaded one: fewest in
+// flight against its weight, then fewest so far, then the first. A prefix that is no longer than the template does not
+// count. With a bound above 0, an instance that would have more than bound times its share of what is in flight is
+// passed over. The caches must be empty, with as many instances as there are weights. ByPrefix returns the instance of
+// each request.
 func ByPrefix(prompts *kvcache.Prompts, caches *kvcache.Fleet, f Flow, weights []float64, bound float64) []int32 {
 	chosen := make([]int32, prompts.Len())
 	among, who := kvcache.NewSet(len(weights)), kvcache.NewSet(len(weights))
@@ -98,7 +100,7 @@ func (l *load) assign(i, instance int) {
 	l.all++
 }
 
-// within puts into set the instances that may take one more request: those that then have no more than bound times their share
+// within sets set to the instances that may take one more request. Those then have no more than bound times their share
 // of what is in flight, rounded up. There always is one.
 func (l *load) within(bound float64, set kvcache.Set) {
 	clear(set)
@@ -124,8 +126,8 @@ func (l *load) least(set kvcache.Set) int {
 	return best
 }
 
-// Lighter reports whether an instance is less loaded than another: it has fewer requests in flight against its weight, or as many
-// and got fewer so far.
+// Lighter reports whether an instance is less loaded than another. It then has fewer requests in flight against its
+// weight, or as many and got fewer so far.
 func Lighter[N int | int64](inFlight, given N, weight float64, inFlight2, given2 N, weight2 float64) bool {
 	x, y := float64(inFlight)*weight2, float64(inFlight2)*weight
 	if x != y {

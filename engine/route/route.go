@@ -27,9 +27,9 @@ func Even(endpoints []int) []Target {
 	return targets
 }
 
-// RoundRobin gives n requests to the targets in turn, each as often as its weight asks for and as evenly spaced as can be
-// (smooth weighted round robin, as nginx has it), and a target's requests to its addresses in turn. With equal weights request i
-// goes to target i mod T.
+// RoundRobin gives n requests to the targets in turn, by their weights and as evenly spaced as possible (smooth weighted
+// round robin, as in nginx). A target's requests go to its addresses in turn. With equal weights request i goes to
+// target i mod T.
 func RoundRobin(n int, targets []Target) []Place {
 	places, next := make([]Place, n), newTurns(targets)
 	credit, total := make([]float64, len(targets)), totalWeight(targets)
@@ -46,7 +46,7 @@ func RoundRobin(n int, targets []Target) []Place {
 	return places
 }
 
-// Random gives each of n requests to a target by chance, as often as its weight asks for in the mean. Equal seeds choose alike.
+// Random gives each of n requests to a random target, in the mean by the targets' weights. Equal seeds choose alike.
 func Random(n int, targets []Target, seed uint64) []Place {
 	places, next := make([]Place, n), newTurns(targets)
 	draw := rand.New(rand.NewPCG(seed, routeStream))
@@ -104,15 +104,15 @@ func (t *turns) of(target int) Place {
 	return p
 }
 
-// Pairs finds out whether the names by which instances answer and the addresses that requests are sent to go together one by one. If
-// they do, it was us who routed; if not, a gateway did. The zero value is ready.
+// Pairs checks whether each name by which an instance answers belongs to one address, and each address to one name. If
+// so, the requests were routed here; if not, a gateway routed them. The zero value is ready.
 type Pairs struct {
 	address map[string]string // by name
 	name    map[string]string // by address
 	mixed   bool
 }
 
-// Add notes who answered at an address; "" is nobody.
+// Add counts an answer of the named instance at an address. It ignores an empty name or address.
 func (p *Pairs) Add(name, address string) {
 	if name == "" || address == "" || p.mixed {
 		return

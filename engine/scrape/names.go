@@ -31,10 +31,11 @@ type family struct {
 	most   bool // the largest of the series, not their sum
 }
 
-// families is every name known. Of an engine's names for one quantity the first that a page has counts: old names live on
-// beside new ones for some versions. Counters of Python's client end in _total on the page and not in the source. A page is
-// that of the first engine here that it has a name of: what runs behind Dynamo's frontend speaks for itself where it is asked
-// itself. AIBrix's gateway and llm-d's scheduler have no such numbers of their own; they read those of the engines behind them.
+// families is every name known. Of an engine's names for one quantity the first that a page has counts: some versions
+// have old names beside new ones. Counters of Python's client end in _total on the page and not in the source. A page
+// belongs to the first engine of this list that it has a name of. What runs behind Dynamo's frontend has a page of its
+// own. AIBrix's gateway and llm-d's scheduler have no such numbers of their own; they read those of the engines behind
+// them.
 func families() []family {
 	return []family{
 		// vLLM, V1: vllm/v1/metrics/loggers.py (PrometheusStatLogger); before 0.10 the cache's names began with gpu_.

@@ -1,8 +1,8 @@
-// Package scrape reads what inference servers report in Prometheus' text format: it parses their pages, keeps one
-// table of their names for the same things, and sums up a run's samples.
+// Package scrape reads what inference servers report in Prometheus' text format. It parses their pages, has one table of
+// their names for the same things, and sums up a run's samples.
 //
-// It opens no sockets (that is engine's Scraper) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
-// allocates when it meets a series for the first time, and for what it returns; a Watch keeps no samples.
+// It opens no sockets (probe.Scraper does) and writes no files. A Reader or a Watch belongs to one goroutine. A Reader
+// allocates for a series that it has not read before, and for what it returns. A Watch keeps no samples.
 package scrape
 
 import "math"

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Gauge is over the samples during a run. Of several pages it is about their sum: each sample of one is added to the latest of
-// the others, and a page that does not answer has nothing. Of the KV cache's use it is about their mean, and max is that of an
-// engine.
+// Gauge is over the samples during a run. For several pages it is over their sum: each sample of one page is added to
+// the latest of the others. A page that does not answer adds nothing. For the KV cache's use it is over their mean, and
+// max is that of an engine.
 type Gauge struct {
 	Mean float64 `json:"mean"` // over the samples during the run
 	Max  float64 `json:"max"`  // of the samples during the run
@@ -65,9 +65,9 @@ func (c *counters) add(m *Sample) {
 	c.count(&m.Counts, m.BeganS)
 }
 
-// count adds what the counters have grown by. One that fell began again at 0, and with it all of the server's. But no server is
-// restarted twice between samples that all succeed, nor does an older process take the place of a younger one: then several
-// answer in turn.
+// count adds what the counters have grown by. If a counter fell, the server was restarted, and all its counters began
+// again at 0. But no server is restarted twice between samples that all succeed, nor does an older process replace a
+// younger one. In both cases several servers answer in turn.
 func (c *counters) count(now *Counts, began *float64) {
 	restarted := began != nil && c.began != nil && *began > *c.began
 	c.server.Alternates = c.server.Alternates || began != nil && c.began != nil && *began < *c.began

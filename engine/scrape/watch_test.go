@@ -177,8 +177,9 @@ func TestWatchOfNothingSaid(t *testing.T) {
 	}
 }
 
-// TestAlternatingServers: behind a balancer a page is another server's at each reading. It is known by the processes' beginnings, or
-// by counters that fall again and again, and then nothing is summed; a server that is started anew is none.
+// TestAlternatingServers: behind a balancer a page is another server's at each reading. It is known by the processes'
+// beginnings, or by counters that fall again and again, and then nothing is summed. A server that is restarted is no
+// such case.
 func TestAlternatingServers(t *testing.T) {
 	type reading struct{ began, tokens float64 } // 0 = not said; tokens below 0 = it does not answer
 	for name, c := range map[string]struct {

@@ -36,8 +36,8 @@ func Describe[T int32 | int64](values []T, unit float64) *Percentiles {
 	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(len(values)) / unit}
 }
 
-// Rank is the place, from 1, of a percentile by nearest rank among n sorted values: the first that at least that share of them do
-// not exceed.
+// Rank returns the place, from 1, of a percentile by nearest rank among n sorted values. It is the first that at least
+// that share of the values do not exceed.
 func Rank(n, perMille int64) int64 {
 	return max(1, n/1000*perMille+(n%1000*perMille+999)/1000) // n*perMille might not fit
 }

@@ -67,10 +67,10 @@ type tcpConn interface {
 
 // Stamps selects what the kernel stamps on a connection.
 //
-// Receive: the time of a read is when the kernel received the last segment that the read returned. So no latency contains
-// the delay of the reader. If the kernel joined several segments before they were read, the stamp is that of the last one:
-// never earlier than the true arrival of an event, and never later than the read. Send: the kernel reports when a request
-// left and when the peer had acknowledged it.
+// Receive: the time of a read is when the kernel received the last segment that the read returned. So no latency
+// contains the delay of the reader. If the kernel joined several segments before they were read, the stamp is that of
+// the last one. It is never earlier than an event's true arrival, and never later than the read. Send: the kernel
+// reports when a request left and when the peer had acknowledged it.
 type Stamps struct {
 	Receive, Send bool
 }
@@ -176,8 +176,8 @@ func (s *Socket) Encrypt(dst, request []byte) ([]byte, error) {
 	return s.setEncrypting(false, nil), err
 }
 
-// EncryptedSize is the most bytes that TLS makes of size bytes: records of 16 kB, each with at most 5 bytes before and 256 behind
-// (RFC 8446, section 5.2).
+// EncryptedSize is the most bytes that TLS makes of size bytes. Each record of 16 kB has at most 5 bytes before and 256
+// behind it (RFC 8446, section 5.2).
 func EncryptedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }
 
 // setEncrypting switches on or off that TLS's output is appended to encrypted. It returns what was appended until now.
@@ -289,8 +289,8 @@ func (s *Socket) KeepRest(rest []byte) {
 	}
 }
 
-// ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 = the kernel gave no stamp. isNew:
-// something was read since the last call. Call it only on a connection with Stamps.Receive.
+// ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
+// isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
 func (s *Socket) ReadStamp() (wallNS int64, isNew bool) { return s.in.wallNS, s.in.takeNew() }
 
 // SentStamps calls f with each report about sent data since the last call. Call it only on a connection with Stamps.Send.

@@ -314,8 +314,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkSend is a write of 20 kB by a thread of its own, as a sender's, to a peer that reads it at once; a receiver waits
-// on the connection.
+// BenchmarkSend is a write of 20 kB by a thread of its own, as a sender's, to a peer that reads it at once. A receiver
+// waits on the connection.
 func BenchmarkSend(b *testing.B) {
 	for _, c := range []struct {
 		name string

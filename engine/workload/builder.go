@@ -81,7 +81,7 @@ func (r *Builder) fill(ctx context.Context, w *Work, m *Requests, from, to int, 
 	return err
 }
 
-// build writes request i into dst and returns the digest of what it asks.
+// build writes request i into dst and returns its digest.
 func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	b := r.AppendHead(dst[:0], w, i, r.bodySize(w, i))
 	bodyAt := len(b)

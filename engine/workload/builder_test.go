@@ -150,8 +150,8 @@ func BenchmarkFill(b *testing.B) {
 	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// TestVerify: each of the chosen prompts is counted once, exactly as it lies in its body, and the first row whose count is
-// not what it should be is named.
+// TestVerify: each of the chosen prompts is counted once, exactly as it stands in its body. The error names the first
+// row with a wrong count.
 func TestVerify(t *testing.T) {
 	w := workloadtest.Work(t, 200)
 	r := workloadtest.Builder(t, "", "a", 7)

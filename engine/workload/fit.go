@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Lengths are the tokens that a server counts of request i. prompt is 0 where the prompt is verbatim and nobody has
-// counted it (CountVerbatim); output is 0 where the body or extra members say how long the answer may be.
+// Lengths are the tokens that a server counts of request i. prompt is 0 if the prompt is verbatim and was not counted
+// (CountVerbatim). output is 0 if the body or extra members limit the answer.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)
@@ -30,8 +30,9 @@ func (w *Work) TooLong(context int, backend api.Backend) (list []int32) {
 	return list
 }
 
-// Clip makes requests whose prompts are made fit into a context. The end of the prompt goes; the output is shortened only if it leaves
-// no room for a prompt of one token and what the server adds. It returns how many tokens went, and false where no such prompt fits.
+// Clip makes requests whose prompts are made fit into a context. It cuts off the end of the prompt. It shortens the
+// output only if there is no room for a prompt of one token and what the server adds. It returns how many tokens were
+// removed, and false if no such prompt fits.
 func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens int64, ok bool) {
 	least := w.Overhead.Tokens() + 1
 	input, output := slices.Clone(w.Trace.InputTokens), slices.Clone(w.Trace.OutputTokens)
@@ -48,8 +49,8 @@ func (w *Work) Clip(requests []int32, context int, backend api.Backend) (tokens 
 	return tokens, least+backend.Traits().Least < context
 }
 
-// LeaveOut takes requests, in ascending order, out of work that nothing has been laid out of, and returns their records, with why they
-// are not sent.
+// LeaveOut removes requests, in ascending order, from work before Layout. It returns their records, which contain why
+// they are not sent.
 func (w *Work) LeaveOut(requests []int32, runID string, backend api.Backend, why string) []record.Record {
 	records := make([]record.Record, len(requests))
 	kept := slices.DeleteFunc(upTo(w.Trace.Len()), func(i int32) bool {

@@ -130,7 +130,7 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
-	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash tells
+	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash shows
 		held = min(held+p.blockTokens-block, p.Total-1)
 	}
 	return int64(held)

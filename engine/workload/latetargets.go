@@ -6,8 +6,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/http1"
 )
 
-// lateTargets let a request get its target when it leaves. Requests are built for the target whose requests have the longest start,
-// up to the Host header's value; another one's start takes its place, flush with what follows.
+// lateTargets let a request get its target when it leaves. Requests are built for the target with the longest start,
+// which ends with the Host header's value. Another target's start overwrites it, directly before what follows.
 type lateTargets struct {
 	starts  [][]byte // by target
 	longest int      // bytes

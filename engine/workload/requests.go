@@ -68,7 +68,7 @@ func (m *Requests) Largest() int { return m.largest }
 func (m *Requests) Free() error { return m.arena.free() }
 
 // ErrArena means that the memory for the requests could not be had.
-var ErrArena = errors.New("no memory for the request images")
+var ErrArena = errors.New("no memory for the requests")
 
 // arena holds requests outside the Go heap, so that the collector never scans or counts them.
 type arena struct {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// ring is where requests are built that do not all fit into memory: each is built ahead of its deadline,
-// in plan order, as soon as those that stood there before have been written.
+// ring is where requests are built if they do not all fit into memory. Each is built ahead of its deadline, in plan
+// order, as soon as the requests that were there before have been written.
 type ring struct {
 	bytes   int64
 	places  []int64       // where request i begins in the ring
@@ -29,7 +29,7 @@ func (m *Requests) RingBytes() int64 {
 }
 
 const (
-	// ringBatch is how many bytes are built before they are handed out: some milliseconds' work.
+	// ringBatch is how many bytes are built before senders may send them: some milliseconds' work.
 	ringBatch = 16 << 20
 	// leastInRing of the largest request must fit into the ring, so that one is built while others are written.
 	leastInRing = 8
@@ -94,8 +94,8 @@ func (r *Builder) FillRing(ctx context.Context, w *Work, m *Requests, built *ato
 // Built is how many requests have been built: those of the first so many requests.
 func (m *Requests) Built() int { return int(m.built.Load()) }
 
-// BuildMore builds, in a ring, some of the next requests, which fit beside those that are still needed, and returns how many have been
-// built then: as many as before if there is no room. One goroutine may call it at a time.
+// BuildMore builds, in a ring, some of the next requests that fit beside those that are still needed. It returns how
+// many have been built then: as many as before if there is no room. One goroutine may call it at a time.
 func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bool, built *atomic.Int64) (int, error) {
 	from := m.Built()
 	to := m.ring.room(m, needed)
@@ -105,8 +105,8 @@ func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bo
 	return to, m.ring.builder.fill(ctx, w, m, from, to, built)
 }
 
-// DigestRest finds out what the requests had in them that were never built in the ring, because the run ended while it was
-// full or late: the fingerprint is of all that was sent.
+// DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
+// ring was full or late. The fingerprint covers all requests.
 func (m *Requests) DigestRest(w *Work) {
 	r, from := m.ring.builder, m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {

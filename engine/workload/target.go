@@ -24,7 +24,7 @@ type Target struct {
 }
 
 // ParseTarget reads a --url: host:port, a base URL with or without /v1, or a full endpoint. apiPath is the backend's own
-// path, "/v1/completions" for one; "" leaves it to the URL.
+// path, such as "/v1/completions"; if it is "", the URL has the whole path.
 func ParseTarget(raw, apiPath string) (Target, error) {
 	text := raw
 	if !strings.Contains(text, "://") {

@@ -46,8 +46,8 @@ func (e *VerbatimError) Error() string { return fmt.Sprintf("row %d: %v", e.Row,
 // Unwrap is the reason.
 func (e *VerbatimError) Unwrap() error { return e.Why }
 
-// Verbatim is what is known of the tokens of verbatim prompts: for each such request how many, and a hash of
-// each whole block of them (8 bytes a block; the tokens are not kept).
+// Verbatim is what is known of the tokens of verbatim prompts: their number, and a hash of each whole block (8 bytes a
+// block). It does not keep the tokens.
 type Verbatim struct {
 	BlockTokens int // divides the block sizes of all caches
 	prompts     []*verbatimPrompt

@@ -1,7 +1,7 @@
 // Package workload owns what a run sends: which request goes where and when, and the bytes of every request, head and body, in memory.
 //
-// It parses the targets, routes requests to their addresses, lays out and builds the request bytes, and computes what an ideal prefix
-// cache would have held for each request. It opens no socket and reads no clock.
+// It parses the targets, routes requests to their addresses, and lays out and builds the request bytes. It computes what
+// an ideal prefix cache would have held for each request. It opens no socket and reads no clock.
 //
 // A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.At, Size, Ready and Wrote
 // are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
@@ -22,8 +22,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Work is what a run sends where and when: request i of the plan is row i of the trace, goes to Places[i] and leaves as
-// Prebuilt.At(i). It is immutable once made, but for what Routing.LeastInFlight leaves open.
+// Work is what a run sends, where and when. Request i of the plan is row i of the trace, is sent to Places[i] and has
+// the bytes Prebuilt.At(i). A finished Work is immutable, except for what Routing.LeastInFlight decides later.
 type Work struct {
 	Trace    *trace.Trace
 	Plan     sched.Plan
@@ -63,8 +63,8 @@ func (w *Work) PromptTokens(i int) int {
 // BuiltTokens is what the server should count: the recorded length, unless what it adds is longer.
 func (w *Work) BuiltTokens(i int) int { return w.PromptTokens(i) + w.Overhead.Tokens() }
 
-// SurplusTokens is how many more tokens than recorded the server counts in request i: above 0 where the recorded length is
-// not above what the server adds, so that a prompt of one token is too long.
+// SurplusTokens is how many more tokens than recorded the server counts in request i. It is above 0 if the recorded
+// length is not above what the server adds: then a prompt of one token is too long.
 func (w *Work) SurplusTokens(i int) int {
 	if !w.Made(i) {
 		return 0
@@ -89,7 +89,7 @@ type PrefixCache struct {
 	Off         bool  // it caches nothing
 }
 
-// DefaultBlockTokens is the block size of a prefix cache that tells none: vLLM's default.
+// DefaultBlockTokens is the block size that is assumed if a server reports none: vLLM's default.
 const DefaultBlockTokens = 16
 
 // Cache is the size of an instance's prefix cache.
@@ -151,8 +151,8 @@ func (w *Work) AskedChoices(i int) int {
 	return n
 }
 
-// recordLengths notes the lengths that were built and asked for. The length of a verbatim prompt is the server's
-// to say, and a payload asks for a length of its own, as extra members may.
+// recordLengths notes the lengths that were built and asked for. Only the server knows the length of a verbatim prompt.
+// A payload asks for a length of its own, and so may extra members.
 func (w *Work) recordLengths(r *record.Record, i int, backend api.Backend) {
 	l, output := w.Trace.Verbatim(i), int64(w.Trace.OutputTokens[i])
 	kind := l.Kind
