@@ -15,13 +15,13 @@ import (
 	"context"
 	"crypto/tls"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -451,7 +451,7 @@ func (r *Run) result(used host.Usage) Result {
 		},
 		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load()},
 		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
-		Turns:       r.turns(), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
+		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
 	if n := r.work.Plan.Cap; n > 0 {
@@ -503,12 +503,6 @@ func (r *Run) unsent(i int32, why string) {
 func (r *Run) skip(requests []int32) {
 	r.leftOut = requests
 	r.settle(int64(len(requests)))
-}
-
-// isLeftOut tells whether request i was skipped. Call it after Do.
-func (r *Run) isLeftOut(i int32) bool {
-	_, out := slices.BinarySearch(r.leftOut, i)
-	return out
 }
 
 // Records are the records of all requests, in the plan's order. Call it after Do.

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/history"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -66,7 +66,7 @@ func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (s
 	before = before[:plan.Requests]
 	turns := &sched.Turns{After: before}
 	if s.mode == sessionsThink {
-		turns.ThinkNS = engine.ThinkTimes(t, before, s.taken, speed)
+		turns.ThinkNS = workload.ThinkTimes(t, before, s.taken, speed)
 	}
 	return plan.Following(turns)
 }

@@ -1,7 +1,11 @@
 package audit
 
 import (
+	"slices"
+
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -84,4 +88,40 @@ func sharedTokens(w *workload.Work, i, j int) int {
 		n += w.Overhead.Tail
 	}
 	return n
+}
+
+// Turns counts the follow-up turns that were sent before the previous turn had ended. leftOut are the requests, in ascending order,
+// that are not part of the run. held is for how long a pacer that waits for previous turns held requests back; it may be nil.
+// The result is nil if the trace has no follow-up turns.
+func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
+	var found metrics.Turns
+	early := metrics.NewDistribution()
+	for i, j := range w.Trace.TurnsBefore(w.Requests()) {
+		if _, out := slices.BinarySearch(leftOut, int32(i)); out || j == trace.NoTurn {
+			continue
+		}
+		found.FollowUps++
+		if by := overtook(&records[i], &records[j]); by > 0 {
+			found.Overtaking++
+			early.Add(by)
+		}
+	}
+	if found.FollowUps == 0 {
+		return nil
+	}
+	found.OvertakingMS = early.Percentiles(1e6)
+	if held != nil && w.Plan.Turns != nil {
+		found.LaterMS = held.Percentiles(1e6)
+	}
+	return &found
+}
+
+// overtook returns how many ns before the end of the previous turn a turn was sent; 0 if it was sent later, or if one of them was
+// not sent.
+func overtook(turn, previous *record.Record) int64 {
+	end := max(previous.DoneNS, previous.LastTokenNS, previous.HeadersNS)
+	if turn.SentNS == record.None || previous.SentNS == record.None || end == record.None {
+		return 0
+	}
+	return max(0, end-turn.SentNS)
 }
