@@ -1,22 +1,22 @@
 package mockllm
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
 
-// api is one server protocol: how its requests are read, and what its answers look like. When an event is due and what
-// it costs is none of its business. Its types have no state, so that one value serves all requests; what an answer has
-// to remember is in its reply.
+// api is one server protocol: how its requests are read, and what its answers look like. It does not decide when an
+// event is due, nor what it costs. Its types have no state, so that one value serves all requests; what an answer has to
+// remember is in its reply.
 //
 // A stream is the events of open, then for each part of the answer those of turn and of tokens, one more turn to
-// partNone, and those of finish. A method with a step appends one event and says whether the next step has more; it may
-// append nothing.
+// partNone, and those of finish. A method with a step appends one event and reports whether the next step has more; it
+// may append nothing.
 type api interface {
 	traits() traits
-	// field reads the value of one top-level key of a request.
-	field(d *decoder, key []byte) error
-	// require says what a request lacks that was read whole.
+	// require refuses a request that was read whole, if it lacks something beside the prompt.
 	require(d *decoder) error
-	// base prepares what the objects of r begin with, for r.base.
-	base(r *reply, dst []byte) []byte
 
 	open(r *reply, dst []byte, step int, now int64) (out []byte, more bool)
 	// turn leaves r.part for another one.
@@ -26,20 +26,21 @@ type api interface {
 	finish(r *reply, dst []byte, step int, now int64) (out []byte, more bool)
 	// whole appends the body of an answer that is not streamed.
 	whole(r *reply, dst []byte, now int64) []byte
-	// headers appends header lines of r's response. Those of a whole answer know all of it.
+	// headers appends header lines of r's response. If the answer is not streamed, all of it is decided by then.
 	headers(r *reply, dst []byte) []byte
 
-	// broken is how the event of a token begins, up to the middle of its JSON.
-	broken() string
 	// fail appends everything from an error in a running stream to the stream's end.
 	fail(r *reply, dst []byte, e *requestError) []byte
 	// refuse is the answer to a request that cannot be served. p holds what was read of it.
 	refuse(p *params, e *requestError) response
 }
 
-// traits are what the generic reply has to know of a protocol.
+// traits are what the generic reply needs of a protocol.
 type traits struct {
 	name         string // in the log
+	fields       fields // of a request
+	prompt       string // the field of the prompt, for messages
+	broken       string // the beginning of a token's event, up to the middle of its JSON
 	conversation bool   // a chat template is put around the prompt
 	thinks       bool   // its answers have a place for reasoning …
 	calls        bool   // … and for the arguments of a tool call
@@ -48,14 +49,15 @@ type traits struct {
 	vector       bool   // the answer is no text: it has no tokens
 	noModel      bool   // requests do not name the model
 	anyType      bool   // requests may have any content type
-	streams      bool   // requests are for a stream without saying so
+	streams      bool   // a request is for a stream without a field for it
 	maxTokens    int64  // the output length of requests that name none; 0 = defaultMaxTokens
 }
 
-// plain is an api without events around its tokens and headers of its own.
+// plain is an api without events around its tokens and headers of its own, and with the same object for an event and
+// for a whole answer.
 type plain struct{}
 
-func (plain) base(_ *reply, dst []byte) []byte { return dst }
+func (plain) require(*decoder) error { return nil }
 func (plain) open(_ *reply, dst []byte, _ int, _ int64) ([]byte, bool) {
 	return dst, false
 }
@@ -64,6 +66,9 @@ func (plain) turn(_ *reply, dst []byte, _ part, _ int, _ int64) ([]byte, bool) {
 }
 func (plain) finish(_ *reply, dst []byte, _ int, _ int64) ([]byte, bool) {
 	return dst, false
+}
+func (plain) whole(r *reply, dst []byte, now int64) []byte {
+	return r.api.tokens(r, dst, 0, r.total, now)
 }
 func (plain) headers(_ *reply, dst []byte) []byte { return dst }
 
@@ -96,7 +101,7 @@ func endpoint(path, body []byte) (a api, model []byte) {
 // namesInputs reports whether a body has TGI's prompt. It stops at the first prompt of any kind.
 func namesInputs(body []byte) (found bool) {
 	s := scanner{b: body}
-	_ = s.object(func(key []byte) error { // what is wrong with the body its decoder says
+	_ = s.object(func(key []byte) error { // a decoder reports what is wrong with the body
 		switch string(key) {
 		case "inputs":
 			found = true
@@ -126,4 +131,51 @@ func tritonEndpoint(path []byte) (api, []byte) {
 		return tritonAPI{streamed: true}, model
 	}
 	return nil, nil
+}
+
+// Values that put appends otherwise than as the inside of a JSON string.
+type (
+	raw    string // as it is
+	orNull string // in quotes; "" is null
+	// tokenText is the text of an answer's tokens, and arguments that of a tool call's, inside a JSON string.
+	tokenText struct {
+		r        *reply
+		from, to int
+	}
+	arguments tokenText
+)
+
+// put appends text with each % replaced by the next value. It does not allocate.
+func put(dst []byte, text string, values ...any) []byte {
+	for _, value := range values {
+		before, after, _ := strings.Cut(text, "%")
+		dst, text = append(dst, before...), after
+		switch v := value.(type) {
+		case raw:
+			dst = append(dst, v...)
+		case string:
+			dst = appendEscaped(dst, v)
+		case []byte:
+			dst = appendEscaped(dst, v)
+		case orNull:
+			if v == "" {
+				dst = append(dst, "null"...)
+			} else {
+				dst = append(append(append(dst, '"'), v...), '"')
+			}
+		case int:
+			dst = strconv.AppendInt(dst, int64(v), 10)
+		case int64:
+			dst = strconv.AppendInt(dst, v, 10)
+		case bool:
+			dst = strconv.AppendBool(dst, v)
+		case tokenText:
+			dst = v.r.appendText(dst, v.from, v.to)
+		case arguments:
+			dst = v.r.appendArguments(dst, v.from, v.to)
+		default:
+			panic("BUG: put cannot append this")
+		}
+	}
+	return append(dst, text...)
 }

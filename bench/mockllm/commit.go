@@ -27,7 +27,7 @@ func (d *driver) commit() (how ending, over bool) {
 			return endGone, true
 		}
 	case FaultBadJSON:
-		err = d.writeEvent([]byte(d.api.broken()+d.srv.eol+d.srv.eol), false)
+		err = d.writeEvent([]byte(d.api.traits().broken+d.srv.eol+d.srv.eol), false)
 	case FaultBadChunk:
 		if err = d.writeHead(); err == nil {
 			err = d.write([]byte("zz\r\ndata: nonsense\n\n\r\n"))

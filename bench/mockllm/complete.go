@@ -15,7 +15,8 @@ const maxIDBytes = 256
 // maxKeptBuffer bounds the scratch space that a connection keeps between requests.
 const maxKeptBuffer = 64 << 10
 
-// complete answers one generation request. model is the one that its path names. It leads to exactly one end of the connection's reply, now or later.
+// complete answers one generation request. model is the one that its path names. The connection's reply ends exactly
+// once, now or later.
 func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, arrivedNS int64) {
 	r := &c.reply
 	r.prepare(req, a, arrivalNS, arrivedNS)
@@ -63,8 +64,7 @@ func (r *reply) prepare(req *fasthttp.Request, a api, arrivalNS, arrivedNS int64
 		seed = hashBytes(id)
 	}
 	c, srv, cfg, pacer := r.c, r.srv, r.cfg, r.pacer
-	oldID, base, pending := r.id[:0], r.base[:0], r.pending[:0]
-	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: oldID, base: base, pending: pending}
+	*r = reply{c: c, srv: srv, cfg: cfg, pacer: pacer, id: r.id[:0], base: r.base[:0], pending: r.pending[:0]}
 	if r.id = append(r.id, id[:min(len(id), maxIDBytes)]...); len(id) == 0 {
 		r.id = strconv.AppendUint(append(r.id, "mock-"...), number, 10)
 	}

@@ -13,6 +13,7 @@ func (d *decoder) messages() error {
 	return nil
 }
 
+// closeTemplate adds what the template has after the messages.
 func (d *decoder) closeTemplate() {
 	d.hash.special(d.jitter, specialJitter)
 	d.hash.special(d.cfg.TemplateTail, specialTail)
@@ -30,7 +31,7 @@ func (d *decoder) later(at *int) error {
 // scanner where it was.
 func (d *decoder) assemble(name string) error {
 	if d.messagesAt == 0 {
-		return nil // require says so
+		return nil
 	}
 	end := d.i
 	d.hash.special(d.cfg.TemplateHead, specialHead)

@@ -6,30 +6,20 @@ import "strconv"
 // request. The vector comes when the prefill ends.
 type embeddingsAPI struct{ openAI }
 
-func (embeddingsAPI) traits() traits { return traits{name: "embeddings", vector: true} }
-
-func (embeddingsAPI) field(d *decoder, key []byte) error {
-	switch string(key) {
-	case "input":
-		return d.prompt()
-	case "encoding_format":
-		if d.literal("null") {
-			return nil
-		}
+var embeddingsFields = fields{
+	"model": readModel, "input": (*decoder).prompt, "cache_salt": extra("cache_salt", (*decoder).salt),
+	"encoding_format": orAbsent(func(d *decoder) error {
 		format, err := d.text()
 		if err == nil && string(format) != "float" {
 			return badRequest("encoding_format = %s: this server gives float", format)
 		}
 		return err
-	case "stream":
-		return d.skip(0)
-	case "cache_salt":
-		return d.extra(key)
-	}
-	return d.commonField(key)
+	}),
 }
 
-func (embeddingsAPI) require(d *decoder) error { return d.needPrompt("input") }
+func (embeddingsAPI) traits() traits {
+	return traits{name: "embeddings", fields: embeddingsFields, prompt: "input", vector: true}
+}
 
 func (embeddingsAPI) tokens(_ *reply, dst []byte, _, _ int, _ int64) []byte { return dst }
 
@@ -37,10 +27,8 @@ func (embeddingsAPI) tokens(_ *reply, dst []byte, _, _ int, _ int64) []byte { re
 const vectorLength = 8
 
 func (embeddingsAPI) whole(r *reply, dst []byte, now int64) []byte {
-	dst = appendEscaped(append(dst, `{"id":"embd-`...), r.id)
-	dst = appendInt(dst, `","object":"list","created":`, r.createdS)
-	dst = r.appendModel(append(dst, `,"model":"`...))
-	dst = append(dst, `","data":[{"index":0,"object":"embedding","embedding":[`...)
+	dst = put(dst, `{"id":"embd-%","object":"list","created":%,"model":"%","data":[{"index":0,"object":"embedding","embedding":[`,
+		r.id, r.createdS, r.model())
 	for k := range vectorLength {
 		if k > 0 {
 			dst = append(dst, ',')
@@ -50,13 +38,8 @@ func (embeddingsAPI) whole(r *reply, dst []byte, now int64) []byte {
 	}
 	dst = append(dst, `]}]`...)
 	if !r.hideUsage {
-		dst = appendInt(dst, `,"usage":{"prompt_tokens":`, r.promptTokens)
-		dst = appendInt(dst, `,"total_tokens":`, r.promptTokens)
-		dst = append(dst, `,"completion_tokens":0,"prompt_tokens_details":null}`...)
+		dst = put(dst, `,"usage":{"prompt_tokens":%,"total_tokens":%,"completion_tokens":0,"prompt_tokens_details":null}`,
+			r.promptTokens, r.promptTokens)
 	}
 	return r.closeObject(dst, now)
 }
-
-func (embeddingsAPI) fail(r *reply, dst []byte, e *requestError) []byte { return r.failOpenAI(dst, e) }
-
-func (embeddingsAPI) broken() string { return "" }

@@ -1,78 +1,55 @@
 package mockllm
 
 // messagesAPI is Anthropic's /v1/messages (docs.anthropic.com/en/api/messages-streaming). Like vLLM's
-// (vllm/entrypoints/anthropic) it needs no anthropic-version, and it knows no min_tokens, ignore_eos and cache_salt.
+// (vllm/entrypoints/anthropic) it needs no anthropic-version, and ignores min_tokens, ignore_eos and cache_salt.
 type messagesAPI struct{ plain }
 
-func (messagesAPI) traits() traits {
-	return traits{name: "messages", conversation: true, thinks: true, calls: true, opens: true}
-}
+var messagesFields = with(commonFields, fields{
+	"messages":   func(d *decoder) error { return d.later(&d.messagesAt) },
+	"system":     func(d *decoder) error { return d.later(&d.systemAt) },
+	"max_tokens": readMaxTokens,
+})
 
-func (messagesAPI) field(d *decoder, key []byte) error {
-	switch string(key) {
-	case "messages":
-		return d.later(&d.messagesAt)
-	case "system":
-		return d.later(&d.systemAt)
-	case "max_tokens":
-		return d.optional(&d.p.maxTokens)
-	}
-	return d.commonField(key)
+func (messagesAPI) traits() traits {
+	return traits{name: "messages", fields: messagesFields, prompt: "messages", conversation: true, thinks: true, calls: true, opens: true,
+		broken: "event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"del`}
 }
 
 func (messagesAPI) require(d *decoder) error {
-	if err := d.assemble("messages"); err != nil {
-		return err
-	}
-	if err := d.needPrompt("messages"); err != nil {
-		return err
-	}
 	if d.p.maxTokens < 0 {
 		return badRequest("max_tokens: Field required")
 	}
 	return nil
 }
 
-// base is the id that those of the message and of its tool call end with.
-func (messagesAPI) base(r *reply, dst []byte) []byte { return appendEscaped(dst, r.id) }
-
 func (p messagesAPI) open(r *reply, dst []byte, _ int, now int64) ([]byte, bool) {
 	dst = append(p.event(r, dst, "message_start"), `,"message":`...)
 	dst = p.openMessage(r, dst)
 	dst = append(dst, `],"stop_reason":null,"stop_sequence":null`...)
 	dst = append(p.usage(r, dst, 0), '}')
-	return r.closeEvent(dst, now), false
+	return r.closeObject(dst, now), false
 }
 
 // event begins an event.
 func (messagesAPI) event(r *reply, dst []byte, name string) []byte {
-	dst = append(r.openNamed(dst, name), `{"type":"`...)
-	dst = append(dst, name...)
-	return append(dst, '"')
+	return put(r.openNamed(dst, name), `{"type":"%"`, raw(name))
 }
 
 func (messagesAPI) openMessage(r *reply, dst []byte) []byte {
-	dst = append(append(dst, `{"id":"msg_`...), r.base...)
-	dst = r.appendModel(append(dst, `","type":"message","role":"assistant","model":"`...))
-	return append(dst, `","content":[`...)
+	return put(dst, `{"id":"msg_%","type":"message","role":"assistant","model":"%","content":[`, r.id, r.model())
 }
 
-// usage appends it, if it is to be seen. What was cached is not among the input tokens (docs.anthropic.com, prompt
+// usage appends it, unless a fault hides it. What was cached is not among the input tokens (docs.anthropic.com, prompt
 // caching: their sum with both cache counts is the prompt).
 func (messagesAPI) usage(r *reply, dst []byte, output int) []byte {
-	if r.hideUsage {
+	switch {
+	case r.hideUsage:
 		return dst
+	case r.showCached():
+		return put(dst, `,"usage":{"input_tokens":%,"cache_creation_input_tokens":0,"cache_read_input_tokens":%,"output_tokens":%}`,
+			r.promptTokens-r.cachedTokens, r.cachedTokens, output)
 	}
-	input := r.promptTokens
-	if r.showCached() {
-		input -= r.cachedTokens
-	}
-	dst = appendInt(dst, `,"usage":{"input_tokens":`, input)
-	if r.showCached() {
-		dst = appendInt(dst, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`, r.cachedTokens)
-	}
-	dst = appendInt(dst, `,"output_tokens":`, output)
-	return append(dst, '}')
+	return put(dst, `,"usage":{"input_tokens":%,"output_tokens":%}`, r.promptTokens, output)
 }
 
 func (p messagesAPI) turn(r *reply, dst []byte, to part, step int, now int64) ([]byte, bool) {
@@ -98,39 +75,32 @@ func (p messagesAPI) turn(r *reply, dst []byte, to part, step int, now int64) ([
 	default:
 		dst = p.event(r, dst, "ping")
 	}
-	return r.closeEvent(dst, now), step+1 < leaves+enters
+	return r.closeObject(dst, now), step+1 < leaves+enters
 }
 
 // blockEvent begins an event about a part's block.
 func (p messagesAPI) blockEvent(r *reply, dst []byte, name string, of part) []byte {
-	return appendInt(p.event(r, dst, name), `,"index":`, r.partIndex(of))
+	return put(p.event(r, dst, name), `,"index":%`, r.partIndex(of))
 }
 
 // block appends a content block: as it begins, or whole.
 func (messagesAPI) block(r *reply, dst []byte, of part, begins bool) []byte {
-	switch of {
-	case partTool:
-		dst = append(append(dst, `{"type":"tool_use","id":"toolu_`...), r.base...)
-		dst = append(dst, `","name":"`+toolName+`","input":`...)
-		if begins {
-			return append(dst, "{}}"...)
-		}
-		dst = r.appendPart(append(dst, argumentsOpen...), r.tool, r.total)
-		return append(dst, argumentsClose+"}"...)
-	case partReasoning:
-		dst = append(dst, `{"type":"thinking","signature":"`...)
-		if !begins {
-			dst = append(dst, "bW9jaw=="...)
-		}
-		dst = append(dst, `","thinking":"`...)
-	default:
-		dst = append(dst, `{"type":"text","text":"`...)
+	from, to := r.span(of)
+	text := tokenText{r, from, to}
+	if begins {
+		text.to = from
 	}
-	if !begins {
-		from, to := r.span(of)
-		dst = r.appendPart(dst, from, to)
+	switch {
+	case of == partTool && begins:
+		return put(dst, `{"type":"tool_use","id":"toolu_%","name":"`+toolName+`","input":{}}`, r.id)
+	case of == partTool:
+		return put(dst, `{"type":"tool_use","id":"toolu_%","name":"`+toolName+`","input":{"text":"%"}}`, r.id, text)
+	case of == partText:
+		return put(dst, `{"type":"text","text":"%"}`, text)
+	case begins:
+		return append(dst, `{"type":"thinking","signature":"","thinking":""}`...)
 	}
-	return append(dst, `"}`...)
+	return put(dst, `{"type":"thinking","signature":"bW9jaw==","thinking":"%"}`, text)
 }
 
 func (p messagesAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
@@ -138,22 +108,21 @@ func (p messagesAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byt
 	dst = p.blockEvent(r, dst, "content_block_delta", of)
 	switch of {
 	case partTool:
-		dst = r.appendArguments(append(dst, `,"delta":{"type":"input_json_delta","partial_json":"`...), k, count)
+		dst = put(dst, `,"delta":{"type":"input_json_delta","partial_json":"%"}`, arguments{r, k, k + count})
 	case partReasoning:
-		dst = r.appendText(append(dst, `,"delta":{"type":"thinking_delta","thinking":"`...), k, count)
+		dst = put(dst, `,"delta":{"type":"thinking_delta","thinking":"%"}`, tokenText{r, k, k + count})
 	default:
-		dst = r.appendText(append(dst, `,"delta":{"type":"text_delta","text":"`...), k, count)
+		dst = put(dst, `,"delta":{"type":"text_delta","text":"%"}`, tokenText{r, k, k + count})
 	}
-	return r.closeEvent(append(dst, `"}`...), now)
+	return r.closeObject(dst, now)
 }
 
 func (p messagesAPI) finish(r *reply, dst []byte, step int, now int64) ([]byte, bool) {
 	if step > 0 {
-		return r.closeEvent(p.event(r, dst, "message_stop"), now), false
+		return r.closeObject(p.event(r, dst, "message_stop"), now), false
 	}
-	dst = append(p.event(r, dst, "message_delta"), `,"delta":{"stop_reason":"`...)
-	dst = append(append(dst, p.reason(r)...), `","stop_sequence":null}`...)
-	return r.closeEvent(p.usage(r, dst, r.sent), now), true
+	dst = put(p.event(r, dst, "message_delta"), `,"delta":{"stop_reason":"%","stop_sequence":null}`, p.reason(r))
+	return r.closeObject(p.usage(r, dst, r.sent), now), true
 }
 
 // reason is the stop reason.
@@ -169,16 +138,13 @@ func (messagesAPI) reason(r *reply) string {
 
 func (p messagesAPI) whole(r *reply, dst []byte, now int64) []byte {
 	dst = p.openMessage(r, dst)
-	for of := partReasoning; of <= partTool; of++ {
-		if r.has(of) {
-			if r.partIndex(of) > 0 {
-				dst = append(dst, ',')
-			}
-			dst = p.block(r, dst, of, false)
+	for of := range r.parts {
+		if r.partIndex(of) > 0 {
+			dst = append(dst, ',')
 		}
+		dst = p.block(r, dst, of, false)
 	}
-	dst = append(append(dst, `],"stop_reason":"`...), p.reason(r)...)
-	dst = append(dst, `","stop_sequence":null`...)
+	dst = put(dst, `],"stop_reason":"%","stop_sequence":null`, p.reason(r))
 	return r.closeObject(p.usage(r, dst, r.sent), now)
 }
 
@@ -208,11 +174,5 @@ func appendAnthropicError(dst []byte, e *requestError) []byte {
 	case 503, 529:
 		kind = "overloaded_error"
 	}
-	dst = append(append(dst, `{"type":"error","error":{"type":"`...), kind...)
-	dst = appendEscaped(append(dst, `","message":"`...), e.message)
-	return append(dst, `"}}`...)
-}
-
-func (messagesAPI) broken() string {
-	return "event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"del`
+	return put(dst, `{"type":"error","error":{"type":"%","message":"%"}}`, kind, e.message)
 }

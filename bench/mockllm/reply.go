@@ -51,7 +51,7 @@ type reply struct {
 	noFinish             bool   // no finish reason, usage and [DONE]
 	voice                uint64 // what the words are drawn from
 	draw                 rng
-	base                 []byte // the beginning of each chunk, or what else the protocol has prepared
+	base                 []byte // the beginning of each chunk of completions and chat
 	phase                phase
 	framing              framing
 	headSent             bool
@@ -121,7 +121,6 @@ func (r *reply) begin() {
 	default:
 		r.phase = phaseOpen
 	}
-	r.base = r.api.base(r, r.base[:0])
 	if r.c.blocking || r.compress || r.fault.blocking() {
 		go r.drive()
 		return
@@ -261,20 +260,20 @@ func (r *reply) appendTail(dst []byte, now int64) []byte {
 	return dst
 }
 
-// atEnd reports whether the event at hand is to say that the answer is complete.
-func (r *reply) atEnd() bool { return r.sent == r.total && !r.noFinish }
+// atEnd reports whether the event at hand, or the whole answer, has the finish reason.
+func (r *reply) atEnd() bool { return r.sent == r.total && !(r.noFinish && r.p.stream) }
 
 // showCached reports whether the usage is to tell what was cached.
 func (r *reply) showCached() bool {
 	return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
 }
 
-// appendModel appends the model's name inside a JSON string: as it was asked for, or the served one's.
-func (r *reply) appendModel(dst []byte) []byte {
+// model is the model's name: as the request has it, or the served one's.
+func (r *reply) model() []byte {
 	if len(r.p.model) > 0 {
-		return appendEscaped(dst, r.p.model)
+		return r.p.model
 	}
-	return appendEscaped(dst, r.srv.model)
+	return r.srv.model
 }
 
 // releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
@@ -393,57 +392,47 @@ func (r *reply) end(how ending) {
 	c.done <- struct{}{}
 }
 
-// openData begins an event without a name.
+// openData begins an event without a name; a whole answer is none.
 func (r *reply) openData(dst []byte) []byte {
+	if !r.p.stream {
+		return dst
+	}
 	return append(r.openComment(dst), "data: "...)
 }
 
 // openNamed begins an event with a name.
 func (r *reply) openNamed(dst []byte, name string) []byte {
-	dst = append(r.openComment(dst), "event: "...)
-	dst = append(dst, name...)
-	dst = append(dst, r.srv.eol...)
-	return append(dst, "data: "...)
+	return put(r.openComment(dst), "event: %%data: ", raw(name), raw(r.srv.eol))
 }
 
 // openComment appends the comment before an event, where there is to be one.
 func (r *reply) openComment(dst []byte) []byte {
 	if r.cfg.Comments {
-		dst = append(dst, ": ping"...)
-		dst = r.endEvent(dst)
+		return r.endEvent(append(dst, ": ping"...))
 	}
 	return dst
 }
 
 // endEvent ends an event's last line.
 func (r *reply) endEvent(dst []byte) []byte {
-	dst = append(dst, r.srv.eol...)
-	return append(dst, r.srv.eol...)
+	return append(append(dst, r.srv.eol...), r.srv.eol...)
 }
 
-// closeEvent ends the object of an event, and the event.
-func (r *reply) closeEvent(dst []byte, now int64) []byte {
-	return r.endEvent(r.closeObject(dst, now))
-}
-
-// closeObject ends an object with the fields that every one has.
+// closeObject ends an object with the fields that every one has, and in a stream its event.
 func (r *reply) closeObject(dst []byte, now int64) []byte {
 	if r.cfg.Stamp {
-		dst = append(dst, `,"sent_ns":`...)
-		dst = strconv.AppendInt(dst, now, 10)
+		dst = put(dst, `,"sent_ns":%`, now)
 	}
-	dst = append(dst, r.srv.bodyFields...)
-	return append(dst, '}')
+	dst = append(append(dst, r.srv.bodyFields...), '}')
+	if r.p.stream {
+		dst = r.endEvent(dst)
+	}
+	return dst
 }
 
 // appendDone appends the event with which most protocols end a stream.
 func (r *reply) appendDone(dst []byte) []byte {
 	return r.endEvent(append(dst, "data: [DONE]"...))
-}
-
-// appendInt appends a member of an object: what comes before the number, and the number.
-func appendInt[T int | int64](dst []byte, before string, v T) []byte {
-	return strconv.AppendInt(append(dst, before...), int64(v), 10)
 }
 
 // part is a stretch of an answer's tokens. They come in this order, and any may be missing.
@@ -497,6 +486,15 @@ func (r *reply) span(p part) (from, to int) {
 func (r *reply) has(p part) bool {
 	from, to := r.span(p)
 	return from < to
+}
+
+// parts lists the parts that the answer has.
+func (r *reply) parts(yield func(part) bool) {
+	for of := partReasoning; of <= partTool; of++ {
+		if r.has(of) && !yield(of) {
+			return
+		}
+	}
 }
 
 // partIndex counts the parts of the answer before p.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // params is what a request asks for.
@@ -46,6 +47,85 @@ func badRequest(format string, args ...any) *requestError {
 // errFound ends a walk through a body early.
 var errFound = errors.New("found")
 
+// fields are the keys of an object that are read, and how their values are. All others are skipped.
+type fields map[string]func(*decoder) error
+
+// with returns the fields of both.
+func with(base, more fields) fields {
+	all := maps.Clone(base)
+	maps.Copy(all, more)
+	return all
+}
+
+// read reads an object.
+func (f fields) read(d *decoder) error {
+	return d.object(func(key []byte) error {
+		if read := f[string(key)]; read != nil {
+			return read(d)
+		}
+		return d.skip(1)
+	})
+}
+
+// boolean reads true, false or null.
+func boolean(at func(*params) *bool) func(*decoder) error {
+	return func(d *decoder) (err error) {
+		*at(d.p), err = d.boolean()
+		return err
+	}
+}
+
+// orAbsent reads null, or what read reads.
+func orAbsent(read func(*decoder) error) func(*decoder) error {
+	return func(d *decoder) error {
+		if d.literal("null") {
+			return nil
+		}
+		return read(d)
+	}
+}
+
+// extra reads a parameter that vLLM has and OpenAI has not.
+func extra(key string, read func(*decoder) error) func(*decoder) error {
+	return func(d *decoder) error {
+		if d.cfg.RefuseExtras {
+			return badRequest("Unrecognized request argument supplied: %s", key)
+		}
+		return read(d)
+	}
+}
+
+// commonFields are what nearly all requests have in common.
+var commonFields = fields{"model": readModel, "stream": readStream}
+
+var readStream, readIgnoreEOS = boolean(func(p *params) *bool { return &p.stream }), boolean(func(p *params) *bool { return &p.ignoreEOS })
+
+func readModel(d *decoder) (err error) {
+	d.p.model, err = d.text()
+	return err
+}
+
+func readMaxTokens(d *decoder) error { return d.optional(&d.p.maxTokens) }
+func readMinTokens(d *decoder) error { return d.optional(&d.p.minTokens) }
+
+// salt reads what keeps a prompt apart from equal ones in the prefix cache, or null.
+func (d *decoder) salt() error {
+	if d.literal("null") {
+		return nil
+	}
+	salt, err := d.text()
+	if err != nil {
+		return err
+	}
+	if len(salt) == 0 {
+		return badRequest("Parameter 'cache_salt' must be a non-empty string if provided.")
+	}
+	if !d.cfg.IgnoreSalt {
+		d.p.saltHash = hashBytes(salt)
+	}
+	return nil
+}
+
 // decoder reads a request body into params and a prompt's hash.
 type decoder struct {
 	scanner
@@ -61,20 +141,29 @@ type decoder struct {
 
 // decode reads a whole body. The params' model and echo alias it.
 func (d *decoder) decode() error {
-	*d.p = params{maxTokens: -1, minTokens: -1, model: d.model, stream: d.api.traits().streams}
-	if err := d.object(d.field); err != nil {
+	t := d.api.traits()
+	*d.p = params{maxTokens: -1, minTokens: -1, model: d.model, stream: t.streams}
+	if err := t.fields.read(d); err != nil {
 		return err
 	}
 	if err := d.end(); err != nil {
 		return err
 	}
+	if err := d.assemble(t.prompt); err != nil {
+		return err
+	}
+	switch {
+	case d.p.hasPrompt:
+	case t.prompt == "":
+		return badRequest("Either text, input_ids or input_embeds should be provided.")
+	default:
+		return badRequest("%s: field required", t.prompt)
+	}
 	if err := d.api.require(d); err != nil {
 		return err
 	}
-	return d.check()
+	return d.check(t)
 }
-
-func (d *decoder) field(key []byte) error { return d.api.field(d, key) }
 
 // optional reads a whole number or null.
 func (d *decoder) optional(dst *int64) (err error) {
@@ -91,14 +180,6 @@ func (d *decoder) oncePrompt(name string) error {
 		return badRequest("%s: given twice", name)
 	}
 	d.p.hasPrompt = true
-	return nil
-}
-
-// needPrompt fails unless the prompt was there.
-func (d *decoder) needPrompt(name string) error {
-	if !d.p.hasPrompt {
-		return badRequest("%s: field required", name)
-	}
 	return nil
 }
 
@@ -142,23 +223,26 @@ func (d *decoder) textPrompt() error {
 }
 
 // echoedPrompt reads a prompt that is a string and that the answer may repeat: as the body has it, between its quotes.
-func (d *decoder) echoedPrompt(name string) ([]byte, error) {
-	if err := d.oncePrompt(name); err != nil {
-		return nil, err
+func echoedPrompt(name string) func(*decoder) error {
+	return func(d *decoder) error {
+		if err := d.oncePrompt(name); err != nil {
+			return err
+		}
+		if d.peek() != '"' {
+			return badRequest("%s: expected a string", name)
+		}
+		from := d.i + 1
+		if err := d.textPrompt(); err != nil {
+			return err
+		}
+		d.p.echo = d.b[from : d.i-1]
+		return nil
 	}
-	if d.peek() != '"' {
-		return nil, badRequest("%s: expected a string", name)
-	}
-	from := d.i + 1
-	if err := d.textPrompt(); err != nil {
-		return nil, err
-	}
-	return d.b[from : d.i-1], nil
 }
 
 // check refuses what vLLM refuses.
-func (d *decoder) check() error {
-	p, cfg, t := d.p, d.cfg, d.api.traits()
+func (d *decoder) check(t traits) error {
+	p, cfg := d.p, d.cfg
 	switch {
 	case d.hash.tokens == 0:
 		return badRequest("The prompt is empty: it must hold at least one token.")
@@ -197,15 +281,13 @@ func (c *Config) defaultTokens(t traits) int64 {
 
 // keep makes params independent of the request's body, whose buffer is reused.
 func (p *params) keep(cfg *Config) {
+	model, echo := p.model, p.echo
+	p.model, p.echo = nil, nil
 	if cfg.Model == "" {
-		p.model = bytes.Clone(p.model)
-	} else {
-		p.model = nil
+		p.model = bytes.Clone(model)
 	}
 	if p.fullText {
-		p.echo = bytes.Clone(p.echo)
-	} else {
-		p.echo = nil
+		p.echo = bytes.Clone(echo)
 	}
 }
 

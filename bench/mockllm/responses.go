@@ -5,70 +5,48 @@ package mockllm
 // comes as vLLM sends it: reasoning_part and reasoning_text events (…/responses/serving.py).
 type responsesAPI struct{ openAI }
 
+var responsesFields = with(commonFields, fields{
+	"input":             func(d *decoder) error { return d.later(&d.messagesAt) },
+	"instructions":      func(d *decoder) error { return d.later(&d.systemAt) },
+	"max_output_tokens": readMaxTokens,
+	"ignore_eos":        extra("ignore_eos", readIgnoreEOS), "cache_salt": extra("cache_salt", (*decoder).salt),
+})
+
 func (responsesAPI) traits() traits {
-	return traits{name: "responses", conversation: true, thinks: true, calls: true, opens: true, early: true}
+	return traits{name: "responses", fields: responsesFields, prompt: "input", conversation: true, thinks: true, calls: true, opens: true, early: true,
+		broken: "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","del`}
 }
-
-func (responsesAPI) field(d *decoder, key []byte) error {
-	switch string(key) {
-	case "input":
-		return d.later(&d.messagesAt)
-	case "instructions":
-		return d.later(&d.systemAt)
-	case "max_output_tokens":
-		return d.optional(&d.p.maxTokens)
-	case "ignore_eos", "cache_salt":
-		return d.extra(key)
-	}
-	return d.commonField(key)
-}
-
-func (responsesAPI) require(d *decoder) error {
-	if err := d.assemble("input"); err != nil {
-		return err
-	}
-	return d.needPrompt("input")
-}
-
-// base is the id that those of the response and of its items end with.
-func (responsesAPI) base(r *reply, dst []byte) []byte { return appendEscaped(dst, r.id) }
 
 func (p responsesAPI) open(r *reply, dst []byte, step int, now int64) ([]byte, bool) {
 	name := "response.created"
 	if step > 0 {
 		name = "response.in_progress"
 	}
-	dst = append(p.event(r, dst, name), `,"response":`...)
-	dst = p.object(r, dst, "in_progress")
-	return r.closeEvent(dst, now), step == 0
+	dst = append(p.event(r, dst, name), `,"response":{`...)
+	dst = append(p.members(r, dst, "in_progress"), '}')
+	return r.closeObject(dst, now), step == 0
 }
 
 // event begins an event with what all have.
 func (responsesAPI) event(r *reply, dst []byte, name string) []byte {
-	dst = append(r.openNamed(dst, name), `{"type":"`...)
-	dst = append(dst, name...)
-	dst = appendInt(dst, `","sequence_number":`, r.seq)
+	dst = put(r.openNamed(dst, name), `{"type":"%","sequence_number":%`, raw(name), r.seq)
 	r.seq++
 	return dst
 }
 
 // itemEvent begins an event about a part's item.
 func (p responsesAPI) itemEvent(r *reply, dst []byte, name string, of part) []byte {
-	dst = append(p.event(r, dst, name), `,"item_id":"`...)
-	dst = append(p.itemID(r, dst, of), '"')
-	return appendInt(dst, `,"output_index":`, r.partIndex(of))
+	return put(p.event(r, dst, name), `,"item_id":"%%","output_index":%`, itemPrefix(of), r.id, r.partIndex(of))
 }
 
-func (responsesAPI) itemID(r *reply, dst []byte, of part) []byte {
+func itemPrefix(of part) raw {
 	switch of {
 	case partReasoning:
-		dst = append(dst, "rs_"...)
+		return "rs_"
 	case partTool:
-		dst = append(dst, "fc_"...)
-	default:
-		dst = append(dst, "msg_"...)
+		return "fc_"
 	}
-	return append(dst, r.base...)
+	return "msg_"
 }
 
 // The events with which an item ends and begins.
@@ -92,80 +70,67 @@ func (p responsesAPI) turn(r *reply, dst []byte, to part, step int, now int64) (
 		enters = toolEnters
 	}
 	if step < leaves {
-		dst = p.leave(r, dst, r.part, leaves-step, now)
+		dst = p.leave(r, dst, r.part, leaves-step)
 	} else {
-		dst = p.enter(r, dst, to, step-leaves, now)
+		dst = p.enter(r, dst, to, step-leaves)
 	}
-	return dst, step+1 < leaves+enters
+	return r.closeObject(dst, now), step+1 < leaves+enters
 }
 
-// enter appends an event of an item's beginning.
-func (p responsesAPI) enter(r *reply, dst []byte, to part, step int, now int64) []byte {
+// enter begins an event of an item's beginning.
+func (p responsesAPI) enter(r *reply, dst []byte, to part, step int) []byte {
 	if step == 0 {
-		dst = p.event(r, dst, "response.output_item.added")
-		dst = appendInt(dst, `,"output_index":`, r.partIndex(to))
-		dst = p.item(r, append(dst, `,"item":`...), to, true)
-		return r.closeEvent(dst, now)
+		dst = put(p.event(r, dst, "response.output_item.added"), `,"output_index":%,"item":`, r.partIndex(to))
+		return p.item(r, dst, to, true)
 	}
 	name := "response.content_part.added"
 	if to == partReasoning {
 		name = "response.reasoning_part.added"
 	}
 	dst = append(p.itemEvent(r, dst, name, to), `,"content_index":0,"part":`...)
-	return r.closeEvent(p.content(r, dst, to, true), now)
+	return p.content(r, dst, to, true)
 }
 
-// leave appends an event of an item's end, of which left are to come.
-func (p responsesAPI) leave(r *reply, dst []byte, from part, left int, now int64) []byte {
+// leave begins an event of an item's end, of which left are to come.
+func (p responsesAPI) leave(r *reply, dst []byte, from part, left int) []byte {
+	text, part := "response.output_text.done", "response.content_part.done"
+	if from == partReasoning {
+		text, part = "response.reasoning_text.done", "response.reasoning_part.done"
+	}
 	switch {
 	case left == 1:
-		dst = p.event(r, dst, "response.output_item.done")
-		dst = appendInt(dst, `,"output_index":`, r.partIndex(from))
-		dst = p.item(r, append(dst, `,"item":`...), from, false)
+		dst = put(p.event(r, dst, "response.output_item.done"), `,"output_index":%,"item":`, r.partIndex(from))
+		return p.item(r, dst, from, false)
 	case from == partTool:
-		dst = append(p.itemEvent(r, dst, "response.function_call_arguments.done", from), `,"name":"`+toolName+`","arguments":"`...)
-		dst = append(r.appendCall(dst), '"')
-	case left == 3:
-		name := "response.output_text.done"
-		if from == partReasoning {
-			name = "response.reasoning_text.done"
-		}
-		dst = append(p.itemEvent(r, dst, name, from), `,"content_index":0,"text":"`...)
+		return put(p.itemEvent(r, dst, "response.function_call_arguments.done", from), `,"name":"`+toolName+`","arguments":"%"`,
+			arguments{r, r.tool, r.total})
+	case left == textLeaves:
 		begin, end := r.span(from)
-		dst = append(r.appendPart(dst, begin, end), '"')
-	default:
-		name := "response.content_part.done"
-		if from == partReasoning {
-			name = "response.reasoning_part.done"
-		}
-		dst = append(p.itemEvent(r, dst, name, from), `,"content_index":0,"part":`...)
-		dst = p.content(r, dst, from, false)
+		return put(p.itemEvent(r, dst, text, from), `,"content_index":0,"text":"%"`, tokenText{r, begin, end})
 	}
-	return r.closeEvent(dst, now)
+	dst = append(p.itemEvent(r, dst, part, from), `,"content_index":0,"part":`...)
+	return p.content(r, dst, from, false)
 }
 
 func (p responsesAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 	switch of := r.partAt(k); of {
 	case partTool:
-		dst = append(p.itemEvent(r, dst, "response.function_call_arguments.delta", of), `,"delta":"`...)
-		dst = append(r.appendArguments(dst, k, count), '"')
+		dst = put(p.itemEvent(r, dst, "response.function_call_arguments.delta", of), `,"delta":"%"`, arguments{r, k, k + count})
 	case partReasoning:
-		dst = append(p.itemEvent(r, dst, "response.reasoning_text.delta", of), `,"content_index":0,"delta":"`...)
-		dst = append(r.appendText(dst, k, count), '"')
+		dst = put(p.itemEvent(r, dst, "response.reasoning_text.delta", of), `,"content_index":0,"delta":"%"`, tokenText{r, k, k + count})
 	default:
-		dst = append(p.itemEvent(r, dst, "response.output_text.delta", of), `,"content_index":0,"delta":"`...)
-		dst = append(r.appendText(dst, k, count), `","logprobs":[]`...)
+		dst = put(p.itemEvent(r, dst, "response.output_text.delta", of), `,"content_index":0,"delta":"%","logprobs":[]`, tokenText{r, k, k + count})
 	}
-	return r.closeEvent(dst, now)
+	return r.closeObject(dst, now)
 }
 
 func (p responsesAPI) finish(r *reply, dst []byte, _ int, now int64) ([]byte, bool) {
 	status := p.status(r)
-	dst = append(p.event(r, dst, "response."+status), `,"response":`...)
-	return r.closeEvent(p.object(r, dst, status), now), false
+	dst = append(p.event(r, dst, "response."+status), `,"response":{`...)
+	return r.closeObject(append(p.members(r, dst, status), '}'), now), false
 }
 
-// status is how the response ended: incomplete, where max_output_tokens cut it short.
+// status is how the response ended: incomplete, if max_output_tokens ended it.
 func (responsesAPI) status(r *reply) string {
 	if r.finish == "length" {
 		return "incomplete"
@@ -174,71 +139,51 @@ func (responsesAPI) status(r *reply) string {
 }
 
 func (p responsesAPI) whole(r *reply, dst []byte, now int64) []byte {
-	dst = p.object(r, dst, p.status(r))
-	return r.closeObject(dst[:len(dst)-1], now)
+	return r.closeObject(p.members(r, append(dst, '{'), p.status(r)), now)
 }
 
-// object appends the response itself: without output as long as it is in progress.
-func (p responsesAPI) object(r *reply, dst []byte, status string) []byte {
-	dst = append(append(dst, `{"id":"resp_`...), r.base...)
-	dst = appendInt(dst, `","object":"response","created_at":`, r.createdS)
-	dst = append(append(dst, `,"status":"`...), status...)
-	dst = append(dst, `","error":null,"incomplete_details":`...)
+// members appends those of the response itself: without output as long as it is in progress.
+func (p responsesAPI) members(r *reply, dst []byte, status string) []byte {
+	details := raw("null")
 	if status == "incomplete" {
-		dst = append(dst, `{"reason":"max_output_tokens"}`...)
-	} else {
-		dst = append(dst, "null"...)
+		details = `{"reason":"max_output_tokens"}`
 	}
-	dst = r.appendModel(append(dst, `,"model":"`...))
-	dst = appendInt(dst, `","max_output_tokens":`, r.p.maxTokens)
-	dst = append(dst, `,"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"output":[`...)
+	dst = put(dst, `"id":"resp_%","object":"response","created_at":%,"status":"%","error":null,"incomplete_details":%,"model":"%",`+
+		`"max_output_tokens":%,"parallel_tool_calls":true,"tool_choice":"auto","tools":[],"output":[`,
+		r.id, r.createdS, status, details, r.model(), r.p.maxTokens)
 	if status == "in_progress" {
-		return append(dst, `],"usage":null}`...)
+		return append(dst, `],"usage":null`...)
 	}
-	for of := partReasoning; of <= partTool; of++ {
-		if r.has(of) {
-			if r.partIndex(of) > 0 {
-				dst = append(dst, ',')
-			}
-			dst = p.item(r, dst, of, false)
+	for of := range r.parts {
+		if r.partIndex(of) > 0 {
+			dst = append(dst, ',')
 		}
+		dst = p.item(r, dst, of, false)
 	}
-	dst = append(dst, `],"usage":`...)
 	if r.hideUsage {
-		return append(dst, "null}"...)
+		return append(dst, `],"usage":null`...)
 	}
-	return append(p.usage(r, dst), '}')
-}
-
-func (responsesAPI) usage(r *reply, dst []byte) []byte {
-	dst = appendInt(dst, `{"input_tokens":`, r.promptTokens)
+	dst = put(dst, `],"usage":{"input_tokens":%`, r.promptTokens)
 	if r.showCached() {
-		dst = appendInt(dst, `,"input_tokens_details":{"cached_tokens":`, r.cachedTokens)
-		dst = append(dst, '}')
+		dst = put(dst, `,"input_tokens_details":{"cached_tokens":%}`, r.cachedTokens)
 	}
-	dst = appendInt(dst, `,"output_tokens":`, r.sent)
-	dst = appendInt(dst, `,"output_tokens_details":{"reasoning_tokens":`, min(r.reasoning, r.sent))
-	dst = appendInt(dst, `},"total_tokens":`, r.promptTokens+r.sent)
-	return append(dst, '}')
+	return put(dst, `,"output_tokens":%,"output_tokens_details":{"reasoning_tokens":%},"total_tokens":%}`,
+		r.sent, min(r.reasoning, r.sent), r.promptTokens+r.sent)
 }
 
 // item appends an output item: what it is when it is added, or whole.
 func (p responsesAPI) item(r *reply, dst []byte, of part, added bool) []byte {
-	dst = append(p.itemID(r, append(dst, `{"id":"`...), of), `","status":"`...)
+	status, call := raw("completed"), arguments{r, r.tool, r.total}
 	if added {
-		dst = append(dst, `in_progress"`...)
-	} else {
-		dst = append(dst, `completed"`...)
+		status = "in_progress"
 	}
-	switch of {
-	case partTool:
-		dst = append(append(dst, `,"type":"function_call","name":"`+toolName+`","call_id":"call_`...), r.base...)
-		dst = append(dst, `","arguments":"`...)
-		if !added {
-			dst = r.appendCall(dst)
-		}
-		return append(dst, `"}`...)
-	case partReasoning:
+	dst = put(dst, `{"id":"%%","status":"%"`, itemPrefix(of), r.id, status)
+	switch {
+	case of == partTool && added:
+		return put(dst, `,"type":"function_call","name":"`+toolName+`","call_id":"call_%","arguments":""}`, r.id)
+	case of == partTool:
+		return put(dst, `,"type":"function_call","name":"`+toolName+`","call_id":"call_%","arguments":"%"}`, r.id, call)
+	case of == partReasoning:
 		dst = append(dst, `,"type":"reasoning","summary":[],"content":[`...)
 	default:
 		dst = append(dst, `,"type":"message","role":"assistant","content":[`...)
@@ -251,25 +196,17 @@ func (p responsesAPI) item(r *reply, dst []byte, of part, added bool) []byte {
 
 // content appends the one content part of a message or of reasoning.
 func (responsesAPI) content(r *reply, dst []byte, of part, added bool) []byte {
+	from, to := r.span(of)
+	if added {
+		to = from
+	}
 	if of == partReasoning {
-		dst = append(dst, `{"type":"reasoning_text","text":"`...)
-	} else {
-		dst = append(dst, `{"type":"output_text","annotations":[],"logprobs":[],"text":"`...)
+		return put(dst, `{"type":"reasoning_text","text":"%"}`, tokenText{r, from, to})
 	}
-	if !added {
-		from, to := r.span(of)
-		dst = r.appendPart(dst, from, to)
-	}
-	return append(dst, `"}`...)
+	return put(dst, `{"type":"output_text","annotations":[],"logprobs":[],"text":"%"}`, tokenText{r, from, to})
 }
 
 // fail appends an error event, the stream's last.
 func (p responsesAPI) fail(r *reply, dst []byte, e *requestError) []byte {
-	dst = append(p.event(r, dst, "error"), `,"code":"server_error","message":"`...)
-	dst = appendEscaped(dst, e.message)
-	return r.endEvent(append(dst, `","param":null}`...))
-}
-
-func (responsesAPI) broken() string {
-	return "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","del`
+	return r.endEvent(put(p.event(r, dst, "error"), `,"code":"server_error","message":"%","param":null}`, e.message))
 }

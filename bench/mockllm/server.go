@@ -171,21 +171,16 @@ func (s *Server) Close() error {
 
 // modelList is the answer to /v1/models.
 func (s *Server) modelList() []byte {
-	b := append([]byte(nil), `{"object":"list","data":[{"id":"`...)
-	b = appendEscaped(b, s.model)
-	b = append(b, `","object":"model","created":`...)
-	b = strconv.AppendInt(b, s.started.Unix(), 10)
-	b = append(b, `,"owned_by":"mockllm","max_model_len":`...)
-	b = s.appendMaxModelLen(b)
-	return append(b, "}]}"...)
+	return put(nil, `{"object":"list","data":[{"id":"%","object":"model","created":%,"owned_by":"mockllm","max_model_len":%}]}`,
+		s.model, s.started.Unix(), s.maxModelLen())
 }
 
-// appendMaxModelLen appends the longest context, in tokens, or null.
-func (s *Server) appendMaxModelLen(dst []byte) []byte {
+// maxModelLen is the longest context, in tokens, or null.
+func (s *Server) maxModelLen() raw {
 	if limit := s.cfg.contextTokens(); limit > 0 {
-		return strconv.AppendInt(dst, limit, 10)
+		return raw(strconv.FormatInt(limit, 10))
 	}
-	return append(dst, "null"...)
+	return "null"
 }
 
 // NewGroup makes a server of each configuration. They share nothing but their pacers, whose number the first one says,

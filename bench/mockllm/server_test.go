@@ -510,7 +510,6 @@ func benchmarkReply(a api) *reply {
 	r := &reply{srv: srv, cfg: &srv.cfg, api: a, id: []byte("0123456789abcdef"), createdS: 1_700_000_000, total: 1 << 60, phase: phaseTokens, part: partText, headSent: true}
 	r.p.stream = true
 	r.divide(a.traits())
-	r.base = a.base(r, nil)
 	return r
 }
 

@@ -36,22 +36,16 @@ func (r *reply) silent(k int) bool {
 	return share > 0 && float64(finalize(r.voice^uint64(k+1)*wordMultiplier)>>11)/(1<<53) < share
 }
 
-// appendText appends the text of the chunk that begins with token k.
-func (r *reply) appendText(dst []byte, k, count int) []byte {
-	if r.silent(k) {
-		return dst
-	}
-	for i := range count {
-		dst = append(dst, r.word(k+i)...)
-	}
-	return dst
-}
-
-// appendPart appends the text of all tokens from the beginning of a part, or of a chunk, to another token: what its
-// chunks say together.
-func (r *reply) appendPart(dst []byte, from, to int) []byte {
-	for k := from; k < to; k += r.cfg.TokensPerChunk {
-		dst = r.appendText(dst, k, min(r.cfg.TokensPerChunk, to-k))
+// appendText appends the text of all tokens from the beginning of a part, or of a chunk, to another token: that of its
+// chunks together.
+func (r *reply) appendText(dst []byte, from, to int) []byte {
+	for ; from < to; from += r.cfg.TokensPerChunk {
+		if r.silent(from) {
+			continue
+		}
+		for k := from; k < min(from+r.cfg.TokensPerChunk, to); k++ {
+			dst = append(dst, r.word(k)...)
+		}
 	}
 	return dst
 }
@@ -59,29 +53,16 @@ func (r *reply) appendPart(dst []byte, from, to int) []byte {
 // toolName is the tool that the mock calls, with one argument.
 const toolName = "answer"
 
-// The frame of its arguments, as JSON and as the inside of a JSON string.
-const (
-	argumentsOpen, argumentsClose   = `{"text":"`, `"}`
-	argumentsOpenIn, argumentsEndIn = `{\"text\":\"`, `\"}`
-)
-
-// appendArguments appends the piece of the arguments that the chunk of token k carries, inside a JSON string.
-func (r *reply) appendArguments(dst []byte, k, count int) []byte {
-	if k == r.tool {
-		dst = append(dst, argumentsOpenIn...)
+// appendArguments appends the piece of the arguments that some tokens carry, inside a JSON string.
+func (r *reply) appendArguments(dst []byte, from, to int) []byte {
+	if from == r.tool {
+		dst = append(dst, `{\"text\":\"`...)
 	}
-	dst = r.appendText(dst, k, count)
-	if k+count == r.total {
-		dst = append(dst, argumentsEndIn...)
+	dst = r.appendText(dst, from, to)
+	if to == r.total {
+		dst = append(dst, `\"}`...)
 	}
 	return dst
-}
-
-// appendCall appends all arguments inside a JSON string.
-func (r *reply) appendCall(dst []byte) []byte {
-	dst = append(dst, argumentsOpenIn...)
-	dst = r.appendPart(dst, r.tool, r.total)
-	return append(dst, argumentsEndIn...)
 }
 
 // appendEscaped appends s as the inside of a JSON string.

@@ -9,7 +9,7 @@ type tgiAPI struct {
 	path tgiPath
 }
 
-// tgiPath is where it was asked.
+// tgiPath is the path of a request.
 type tgiPath uint8
 
 const (
@@ -18,101 +18,73 @@ const (
 	tgiCompat                // / of the older API, where the body says whether to stream
 )
 
-// tgiMaxNewTokens is what a request gets that names none (default_max_new_tokens in router/src/lib.rs).
+// tgiMaxNewTokens is the output length of a request that names none (default_max_new_tokens in router/src/lib.rs).
 const tgiMaxNewTokens = 100
 
+var tgiFields = fields{
+	"inputs": echoedPrompt("inputs"),
+	"parameters": orAbsent(fields{
+		"max_new_tokens":        readMaxTokens,
+		"details":               boolean(func(p *params) *bool { return &p.details }),
+		"decoder_input_details": boolean(func(p *params) *bool { return &p.prefill }),
+		"return_full_text":      boolean(func(p *params) *bool { return &p.fullText }),
+		"ignore_eos_token":      readIgnoreEOS, // of forks; TGI itself has no way to force a length
+	}.read),
+}
+
+var tgiCompatFields = with(tgiFields, fields{"stream": readStream})
+
 func (t tgiAPI) traits() traits {
-	return traits{name: "tgi", noModel: true, streams: t.path == tgiStream, maxTokens: tgiMaxNewTokens}
-}
-
-func (t tgiAPI) field(d *decoder, key []byte) (err error) {
-	switch string(key) {
-	case "inputs":
-		d.p.echo, err = d.echoedPrompt("inputs")
-		return err
-	case "parameters":
-		if d.literal("null") {
-			return nil
-		}
-		return d.object(d.tgiParameter)
-	case "stream":
-		if t.path == tgiCompat {
-			d.p.stream, err = d.boolean()
-			return err
-		}
+	of := traits{name: "tgi", fields: tgiFields, prompt: "inputs", noModel: true, streams: t.path == tgiStream, maxTokens: tgiMaxNewTokens,
+		broken: `data:{"index":1,"token":{"id":10`}
+	if t.path == tgiCompat {
+		of.fields = tgiCompatFields
 	}
-	return d.skip(0)
-}
-
-func (d *decoder) tgiParameter(key []byte) (err error) {
-	switch string(key) {
-	case "max_new_tokens":
-		return d.optional(&d.p.maxTokens)
-	case "details":
-		d.p.details, err = d.boolean()
-	case "decoder_input_details":
-		d.p.prefill, err = d.boolean()
-	case "return_full_text":
-		d.p.fullText, err = d.boolean()
-	case "ignore_eos_token": // of forks; TGI itself has no way to force a length
-		d.p.ignoreEOS, err = d.boolean()
-	default:
-		err = d.skip(1)
-	}
-	return err
+	return of
 }
 
 func (tgiAPI) require(d *decoder) error {
 	if d.p.stream && d.p.prefill {
 		return badRequest("`decoder_input_details` == true is not supported when streaming tokens")
 	}
-	return d.needPrompt("inputs")
+	return nil
 }
 
-// openEvent begins an event. TGI's have no space after the colon (axum's json_data).
-func (tgiAPI) openEvent(r *reply, dst []byte) []byte { return append(r.openComment(dst), "data:"...) }
-
+// tokens appends an event. TGI's have no space after the colon (axum's json_data).
 func (t tgiAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
-	dst = appendInt(t.openEvent(r, dst), `{"index":`, k+1)
-	dst = r.appendTGIToken(append(dst, `,"token":`...), k, count)
-	dst = append(dst, `,"generated_text":`...)
+	dst = put(append(r.openComment(dst), "data:"...), `{"index":%,"token":`, k+1)
+	dst = r.appendTGIToken(dst, k, count)
 	if !r.atEnd() {
-		return r.closeEvent(append(dst, `null,"details":null`...), now)
+		return r.closeObject(append(dst, `,"generated_text":null,"details":null`...), now)
 	}
-	dst = append(r.appendFullText(append(dst, '"')), `","details":`...)
+	dst = append(r.appendFullText(append(dst, `,"generated_text":"`...)), `","details":`...)
 	if r.p.details && !r.hideUsage {
-		dst = appendInt(r.openTGIDetails(dst), `,"seed":null,"input_length":`, r.promptTokens)
-		dst = append(dst, '}')
+		dst = put(r.openTGIDetails(dst), `,"seed":null,"input_length":%}`, r.promptTokens)
 	} else {
 		dst = append(dst, "null"...)
 	}
-	return r.closeEvent(dst, now)
+	return r.closeObject(dst, now)
 }
 
 // appendTGIToken appends the object of a token. One without text is a special one.
 func (r *reply) appendTGIToken(dst []byte, k, count int) []byte {
-	dst = appendInt(dst, `{"id":`, r.tokenNumber(k))
-	dst = r.appendText(append(dst, `,"text":"`...), k, count)
-	dst = append(dst, `","logprob":-0.5,"special":`...)
-	return append(strconv.AppendBool(dst, r.silent(k)), '}')
+	return put(dst, `{"id":%,"text":"%","logprob":-0.5,"special":%}`, r.tokenNumber(k), tokenText{r, k, k + count}, r.silent(k))
 }
 
-// appendFullText appends the answer's text, after the prompt's if that was asked for.
+// appendFullText appends the answer's text, after the prompt's if the request wants that.
 func (r *reply) appendFullText(dst []byte) []byte {
 	if r.p.fullText {
 		dst = append(dst, r.p.echo...)
 	}
-	return r.appendPart(dst, 0, r.total)
+	return r.appendText(dst, 0, r.total)
 }
 
 func (r *reply) openTGIDetails(dst []byte) []byte {
-	dst = append(dst, `{"finish_reason":"`...)
-	if r.finish == "length" {
-		dst = append(dst, "length"...)
-	} else {
-		dst = append(dst, "eos_token"...)
+	reason := r.finish
+	if reason != "length" {
+		reason = "eos_token"
 	}
-	return appendInt(dst, `","generated_tokens":`, r.sent)
+	return put(dst, `{"finish_reason":"%","generated_tokens":%`, reason, r.sent)
 }
 
 func (t tgiAPI) whole(r *reply, dst []byte, now int64) []byte {
@@ -147,13 +119,12 @@ func (r *reply) appendTGIPrefill(dst []byte) []byte {
 		if k > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendInt(dst, `{"id":`, k)
-		dst = append(dst, `,"text":"","logprob":null}`...)
+		dst = put(dst, `{"id":%,"text":"","logprob":null}`, k)
 	}
 	return dst
 }
 
-// headers appends what TGI tells in its response heads: with a whole answer also tokens and times.
+// headers appends those of TGI: with a whole answer also tokens and times.
 func (t tgiAPI) headers(r *reply, dst []byte) []byte {
 	dst = append(dst, "x-compute-type: cpu+mockllm\r\n"...)
 	if r.p.stream {
@@ -161,17 +132,13 @@ func (t tgiAPI) headers(r *reply, dst []byte) []byte {
 	}
 	const ms = 1_000_000
 	total, inference := r.doneNS-r.arrivedNS, r.doneNS-r.beginNS
-	dst = append(dst, "x-compute-time: "...)
-	dst = strconv.AppendFloat(dst, float64(total)/1e9, 'g', -1, 64)
-	dst = appendInt(dst, "\r\nx-total-time: ", total/ms)
-	dst = appendInt(dst, "\r\nx-validation-time: 0\r\nx-queue-time: ", (r.beginNS-r.arrivedNS)/ms)
-	dst = appendInt(dst, "\r\nx-inference-time: ", inference/ms)
-	dst = appendInt(dst, "\r\nx-time-per-token: ", inference/ms/int64(max(r.total, 1)))
+	dst = strconv.AppendFloat(append(dst, "x-compute-time: "...), float64(total)/1e9, 'g', -1, 64)
+	dst = put(dst, "\r\nx-total-time: %\r\nx-validation-time: 0\r\nx-queue-time: %\r\nx-inference-time: %\r\nx-time-per-token: %\r\n",
+		total/ms, (r.beginNS-r.arrivedNS)/ms, inference/ms, inference/ms/int64(max(r.total, 1)))
 	if !r.hideUsage {
-		dst = appendInt(dst, "\r\nx-prompt-tokens: ", r.promptTokens)
-		dst = appendInt(dst, "\r\nx-generated-tokens: ", r.total)
+		dst = put(dst, "x-prompt-tokens: %\r\nx-generated-tokens: %\r\n", r.promptTokens, r.total)
 	}
-	return append(dst, "\r\n"...)
+	return dst
 }
 
 func (t tgiAPI) fail(r *reply, dst []byte, e *requestError) []byte {
@@ -202,9 +169,5 @@ func (t tgiAPI) refuse(p *params, e *requestError) response {
 }
 
 func appendTGIError(dst []byte, message, kind string) []byte {
-	dst = appendEscaped(append(dst, `{"error":"`...), message)
-	dst = append(append(dst, `","error_type":"`...), kind...)
-	return append(dst, `"}`...)
+	return put(dst, `{"error":"%","error_type":"%"}`, message, kind)
 }
-
-func (tgiAPI) broken() string { return `data:{"index":1,"token":{"id":10` }

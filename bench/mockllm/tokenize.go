@@ -27,11 +27,7 @@ func (s *Server) tokenize(req *fasthttp.Request) response {
 		return openAIError(asRequestError(err))
 	}
 	b := make([]byte, 0, 64+11*len(values)) // an id has 10 digits at most
-	b = append(b, `{"count":`...)
-	b = strconv.AppendInt(b, int64(len(values)), 10)
-	b = append(b, `,"max_model_len":`...)
-	b = s.appendMaxModelLen(b)
-	b = append(b, `,"tokens":[`...)
+	b = put(b, `{"count":%,"max_model_len":%,"tokens":[`, len(values), s.maxModelLen())
 	for i, v := range values {
 		if i > 0 {
 			b = append(b, ',')
@@ -49,23 +45,14 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 	h := newPromptHasher(&s.cfg, nil)
 	h.keep = true
 	d := decoder{scanner: scanner{b: req.Body()}, cfg: &s.cfg, p: &params{}, hash: &h}
-	err := d.object(func(key []byte) (err error) {
-		switch string(key) {
-		case "model":
-			d.p.model, err = d.text()
-		case "messages":
+	err := fields{
+		"model":  readModel,
+		"prompt": echoedPrompt("prompt"),
+		"messages": func(d *decoder) error {
 			d.jitter = s.tokenizeJitter.next(s.cfg.TemplateJitter)
-			err = d.messages()
-		case "prompt":
-			if d.peek() != '"' {
-				return badRequest("prompt: expected a string")
-			}
-			err = d.prompt()
-		default:
-			err = d.skip(0)
-		}
-		return err
-	})
+			return d.messages()
+		},
+	}.read(&d)
 	if err == nil {
 		err = d.end()
 	}

@@ -3,7 +3,7 @@ package mockllm
 import "bytes"
 
 // tritonAPI is Triton's generate extension (triton-inference-server/server, docs/protocol/extension_generate.md), in front
-// of either of two backends, which are told apart by the request: sampling parameters in an object of their own are for
+// of either of two backends. The request decides which: sampling parameters in an object of their own are for
 // vLLM's (triton-inference-server/vllm_backend, src/utils/request.py), max_tokens beside the prompt is for TensorRT-LLM's
 // ensemble (NVIDIA/TensorRT-LLM, triton_backend/all_models/inflight_batcher_llm/ensemble/config.pbtxt).
 //
@@ -11,7 +11,7 @@ import "bytes"
 // ends, the body ends.
 type tritonAPI struct {
 	plain
-	streamed bool // it was asked at /generate_stream
+	streamed bool // the path is /generate_stream
 }
 
 // tritonParams is what a request wants to have in its answer.
@@ -24,62 +24,46 @@ type tritonParams struct {
 	outputTokens          bool
 }
 
-func (t tritonAPI) traits() traits {
-	return traits{name: "triton", anyType: true, streams: t.streamed}
+// tritonParameters may stand beside the prompt or in "parameters".
+var tritonParameters = fields{
+	"max_tokens": readMaxTokens, "ignore_eos": readIgnoreEOS,
+	"min_tokens": readMinTokens, "min_length": readMinTokens, // the second of older ensembles
+	"end_id": func(d *decoder) error { // below 0: one that no token has
+		var id int64
+		err := d.optional(&id)
+		d.p.ignoreEOS = d.p.ignoreEOS || id < 0
+		return err
+	},
+	"stream": boolean(func(p *params) *bool { return &p.triton.stream }),
+	"exclude_input_in_output": func(d *decoder) (err error) {
+		d.p.triton.exclude, err = d.boolean()
+		d.p.triton.includeInput = !d.p.triton.exclude
+		return err
+	},
+	"return_finish_reason":     boolean(func(p *params) *bool { return &p.triton.finishReason }),
+	"return_num_input_tokens":  boolean(func(p *params) *bool { return &p.triton.inputTokens }),
+	"return_num_output_tokens": boolean(func(p *params) *bool { return &p.triton.outputTokens }),
 }
 
-func (tritonAPI) field(d *decoder, key []byte) (err error) {
-	switch string(key) {
-	case "text_input":
-		d.p.echo, err = d.echoedPrompt("text_input")
-		return err
-	case "parameters":
+var tritonFields = with(tritonParameters, fields{
+	"text_input": echoedPrompt("text_input"),
+	"parameters": func(d *decoder) error {
 		d.p.triton.vllm = true
-		if d.literal("null") {
-			return nil
-		}
-		return d.object(d.tritonParameter)
-	case "sampling_parameters": // the same as a JSON text
+		return orAbsent(tritonParameters.read)(d)
+	},
+	"sampling_parameters": func(d *decoder) error { // the same as a JSON text
 		d.p.triton.vllm = true
 		text, err := d.text()
 		if err != nil {
 			return err
 		}
-		inner := decoder{scanner: scanner{b: text}, cfg: d.cfg, p: d.p, hash: d.hash}
-		return inner.object(inner.tritonParameter)
-	}
-	return d.tritonParameter(key)
-}
+		return tritonParameters.read(&decoder{scanner: scanner{b: text}, cfg: d.cfg, p: d.p, hash: d.hash})
+	},
+})
 
-// tritonParameter reads an input or a parameter, which may stand beside the prompt or in "parameters".
-func (d *decoder) tritonParameter(key []byte) (err error) {
-	p := &d.p.triton
-	switch string(key) {
-	case "max_tokens":
-		return d.optional(&d.p.maxTokens)
-	case "min_tokens", "min_length": // the second of elder ensembles
-		return d.optional(&d.p.minTokens)
-	case "ignore_eos":
-		d.p.ignoreEOS, err = d.boolean()
-	case "end_id": // one that no token has
-		var id int64
-		err = d.optional(&id)
-		d.p.ignoreEOS = d.p.ignoreEOS || id < 0
-	case "stream":
-		p.stream, err = d.boolean()
-	case "exclude_input_in_output":
-		p.exclude, err = d.boolean()
-		p.includeInput = !p.exclude
-	case "return_finish_reason":
-		p.finishReason, err = d.boolean()
-	case "return_num_input_tokens":
-		p.inputTokens, err = d.boolean()
-	case "return_num_output_tokens":
-		p.outputTokens, err = d.boolean()
-	default:
-		err = d.skip(1)
-	}
-	return err
+func (t tritonAPI) traits() traits {
+	return traits{name: "triton", fields: tritonFields, prompt: "text_input", anyType: true, streams: t.streamed,
+		broken: `data: {"model_name":"broken","text_out`}
 }
 
 func (t tritonAPI) require(d *decoder) error {
@@ -95,11 +79,11 @@ func (t tritonAPI) require(d *decoder) error {
 		return badRequest("Error generating stream: When streaming, `exclude_input_in_output` = False is not allowed.")
 	}
 	if p.vllm && !p.stream && !p.exclude {
-		p.includeInput = true // vLLM's backend begins with the prompt unless told otherwise
+		p.includeInput = true // vLLM's backend begins with the prompt unless the request excludes it
 	}
 	d.p.single = t.streamed && !p.stream
 	d.p.fullText = p.includeInput && !p.stream
-	return d.needPrompt("text_input")
+	return nil
 }
 
 // isEnsemble reports whether a model has a name that only TensorRT-LLM's pipelines have.
@@ -107,52 +91,34 @@ func isEnsemble(model []byte) bool {
 	return string(model) == "ensemble" || bytes.HasPrefix(model, []byte("tensorrt_llm"))
 }
 
-// base is everything before the text.
-func (tritonAPI) base(r *reply, dst []byte) []byte {
-	dst = append(dst, '{')
-	if !r.p.triton.vllm {
-		dst = append(dst, `"batch_index":0,"cum_log_probs":0.0,`...)
-	}
-	dst = append(r.appendModel(append(dst, `"model_name":"`...)), `","model_version":"1",`...)
-	if !r.p.triton.vllm {
-		dst = append(dst, `"output_log_probs":0.0,"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,`...)
-	}
-	return append(dst, `"text_output":"`...)
-}
-
-func (t tritonAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
-	dst = append(r.openData(dst), r.base...)
-	if r.p.single {
-		dst = r.appendFullText(dst)
-	} else {
-		dst = r.appendText(dst, k, count)
-	}
-	return r.closeEvent(t.rest(r, append(dst, '"'), count), now)
-}
-
-// rest appends what was asked for beside the text, for an object of count tokens.
-func (tritonAPI) rest(r *reply, dst []byte, count int) []byte {
+func (tritonAPI) tokens(r *reply, dst []byte, k, count int, now int64) []byte {
 	p := &r.p.triton
+	before, after := raw(`"batch_index":0,"cum_log_probs":0.0,`),
+		raw(`"output_log_probs":0.0,"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,`)
+	if p.vllm {
+		before, after = "", ""
+	}
+	dst = put(r.openData(dst), `{%"model_name":"%","model_version":"1",%"text_output":"`, before, r.model(), after)
+	if r.p.stream && !r.p.single {
+		dst = r.appendText(dst, k, k+count)
+	} else {
+		dst = r.appendFullText(dst)
+	}
+	dst = append(dst, '"')
 	if p.vllm && p.finishReason {
 		reason := "None"
 		if r.atEnd() {
 			reason = r.finish
 		}
-		dst = append(append(dst, `,"finish_reason":"`...), reason...)
-		dst = append(dst, '"')
+		dst = put(dst, `,"finish_reason":"%"`, reason)
 	}
 	if p.inputTokens && !r.hideUsage {
-		dst = appendInt(dst, `,"num_input_tokens":`, r.promptTokens)
+		dst = put(dst, `,"num_input_tokens":%`, r.promptTokens)
 	}
 	if p.outputTokens && !r.hideUsage { // of this object, not of all so far
-		dst = appendInt(dst, `,"num_output_tokens":`, count)
+		dst = put(dst, `,"num_output_tokens":%`, count)
 	}
-	return dst
-}
-
-func (t tritonAPI) whole(r *reply, dst []byte, now int64) []byte {
-	dst = r.appendFullText(append(dst, r.base...))
-	return r.closeObject(t.rest(r, append(dst, '"'), r.total), now)
+	return r.closeObject(dst, now)
 }
 
 func (tritonAPI) fail(r *reply, dst []byte, e *requestError) []byte {
@@ -164,7 +130,5 @@ func (tritonAPI) refuse(_ *params, e *requestError) response {
 }
 
 func appendTritonError(dst []byte, e *requestError) []byte {
-	return append(appendEscaped(append(dst, `{"error":"`...), e.message), `"}`...)
+	return put(dst, `{"error":"%"}`, e.message)
 }
-
-func (tritonAPI) broken() string { return `data: {"model_name":"broken","text_out` }
