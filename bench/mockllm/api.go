@@ -135,8 +135,9 @@ func tritonEndpoint(path []byte) (api, []byte) {
 
 // Values that put appends otherwise than as the inside of a JSON string.
 type (
-	raw    string // as it is
-	orNull string // in quotes; "" is null
+	raw     string // as it is
+	orNull  string // in quotes; "" is null
+	nonzero int64  // 0 is null
 	// tokenText is the text of an answer's tokens, and arguments that of a tool call's, inside a JSON string.
 	tokenText struct {
 		r        *reply
@@ -162,6 +163,12 @@ func put(dst []byte, text string, values ...any) []byte {
 				dst = append(dst, "null"...)
 			} else {
 				dst = append(append(append(dst, '"'), v...), '"')
+			}
+		case nonzero:
+			if v == 0 {
+				dst = append(dst, "null"...)
+			} else {
+				dst = strconv.AppendInt(dst, int64(v), 10)
 			}
 		case int:
 			dst = strconv.AppendInt(dst, int64(v), 10)

@@ -1,7 +1,11 @@
 package mockllm
 
 import (
+	"bytes"
 	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -112,43 +116,28 @@ func (s *scanner) text() ([]byte, error) {
 	if s.peek() != '"' {
 		return nil, s.fail("expected a string")
 	}
-	start := s.i + 1
-	for i := start; i < len(s.b); i++ {
-		switch c := s.b[i]; {
-		case c == '"':
-			s.i = i + 1
-			return s.b[start:i], nil
-		case c == '\\':
-			return s.unescape(start, i)
-		case c < ' ':
-			s.i = i
-			return nil, s.fail("control character in a string")
-		}
-	}
-	s.i = len(s.b)
-	return nil, s.fail("string without an end")
-}
-
-// unescape finishes text from the first backslash at i on.
-func (s *scanner) unescape(start, i int) ([]byte, error) {
-	out := append([]byte(nil), s.b[start:i]...)
-	s.i = i
+	s.i++
+	var unescaped []byte // everything before start, if there was an escape
+	start := s.i
 	for s.i < len(s.b) {
-		c := s.b[s.i]
-		switch {
+		switch c := s.b[s.i]; {
 		case c == '"':
 			s.i++
-			return out, nil
+			if unescaped == nil {
+				return s.b[start : s.i-1], nil
+			}
+			return append(unescaped, s.b[start:s.i-1]...), nil
 		case c == '\\':
+			unescaped = append(unescaped, s.b[start:s.i]...)
 			r, err := s.escape()
 			if err != nil {
 				return nil, err
 			}
-			out = utf8.AppendRune(out, r)
+			unescaped = utf8.AppendRune(unescaped, r)
+			start = s.i
 		case c < ' ':
 			return nil, s.fail("control character in a string")
 		default:
-			out = append(out, c)
 			s.i++
 		}
 	}
@@ -162,21 +151,11 @@ func (s *scanner) escape() (rune, error) {
 	}
 	c := s.b[s.i+1]
 	s.i += 2
-	switch c {
-	case '"', '\\', '/':
-		return rune(c), nil
-	case 'b':
-		return '\b', nil
-	case 'f':
-		return '\f', nil
-	case 'n':
-		return '\n', nil
-	case 'r':
-		return '\r', nil
-	case 't':
-		return '\t', nil
-	case 'u':
+	if c == 'u' {
 		return s.unicode()
+	}
+	if k := strings.IndexByte(`"\/bfnrt`, c); k >= 0 {
+		return rune("\"\\/\b\f\n\r\t"[k]), nil
 	}
 	s.i--
 	return 0, s.fail("unknown escape")
@@ -188,13 +167,14 @@ func (s *scanner) unicode() (rune, error) {
 		return 0, s.fail("expected four hexadecimal digits")
 	}
 	s.i += 4
-	if r < 0xd800 || r >= 0xe000 {
+	if !utf16.IsSurrogate(r) {
 		return r, nil
 	}
-	if r < 0xdc00 && s.i+1 < len(s.b) && s.b[s.i] == '\\' && s.b[s.i+1] == 'u' {
-		if low, ok := hex4(s.b[s.i+2:]); ok && low >= 0xdc00 && low < 0xe000 {
+	if bytes.HasPrefix(s.b[s.i:], []byte(`\u`)) {
+		low, _ := hex4(s.b[s.i+2:])
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
 			s.i += 6
-			return 0x10000 + (r-0xd800)<<10 + (low - 0xdc00), nil
+			return pair, nil
 		}
 	}
 	return utf8.RuneError, nil
@@ -204,19 +184,8 @@ func hex4(b []byte) (rune, bool) {
 	if len(b) < 4 {
 		return 0, false
 	}
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
+	r, err := strconv.ParseUint(string(b[:4]), 16, 16)
+	return rune(r), err == nil
 }
 
 // literal accepts one of true, false and null.

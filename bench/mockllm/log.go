@@ -83,49 +83,12 @@ func (l *requestLog) add(r *reply, how ending) {
 		l.dropped++
 		return
 	}
-	b := append(l.pending, `{"request_id":"`...)
-	b = appendEscaped(b, r.id)
-	b = append(b, `","arrival_ns":`...)
-	b = strconv.AppendInt(b, r.arrivalNS, 10)
-	b = appendNumber(b, "arrived_ns", r.arrivedNS)
-	b = appendNumber(b, "begin_ns", r.beginNS)
-	b = appendNumber(b, "first_token_ns", r.firstNS)
-	b = appendNumber(b, "last_token_ns", r.lastTokenNS)
-	b = appendNumber(b, "done_ns", r.doneNS)
-	b = appendNumber(b, "status", int64(r.status))
-	b = appendNumber(b, "prompt_tokens", int64(r.promptTokens))
+	cached, completion := raw("null"), raw("null")
 	if r.begun {
-		b = append(b, `,"cached_tokens":`...)
-		b = strconv.AppendInt(b, int64(r.cachedTokens), 10)
-		b = append(b, `,"completion_tokens":`...)
-		b = strconv.AppendInt(b, int64(r.sent), 10)
-	} else {
-		b = append(b, `,"cached_tokens":null,"completion_tokens":null`...)
+		cached, completion = raw(strconv.Itoa(r.cachedTokens)), raw(strconv.Itoa(r.sent))
 	}
-	b = append(b, `,"api":"`...)
-	b = append(b, r.api.traits().name...)
-	b = append(b, `","peer":"`...)
-	b = append(b, r.c.peer...)
-	b = append(b, `","fault":`...)
-	if r.fault.Kind == "" {
-		b = append(b, "null"...)
-	} else {
-		b = append(b, '"')
-		b = append(b, r.fault.Kind...)
-		b = append(b, '"')
-	}
-	b = append(b, `,"end":"`...)
-	b = append(b, how...)
-	l.pending = append(b, "\"}\n"...)
-}
-
-// appendNumber appends a number that is never 0, so that 0 is null.
-func appendNumber(dst []byte, key string, v int64) []byte {
-	dst = append(dst, `,"`...)
-	dst = append(dst, key...)
-	dst = append(dst, `":`...)
-	if v == 0 {
-		return append(dst, "null"...)
-	}
-	return strconv.AppendInt(dst, v, 10)
+	l.pending = put(l.pending, `{"request_id":"%","arrival_ns":%,"arrived_ns":%,"begin_ns":%,"first_token_ns":%,"last_token_ns":%,"done_ns":%,`+
+		`"status":%,"prompt_tokens":%,"cached_tokens":%,"completion_tokens":%,"api":"%","peer":"%","fault":%,"end":"%"}`+"\n",
+		r.id, r.arrivalNS, nonzero(r.arrivedNS), nonzero(r.beginNS), nonzero(r.firstNS), nonzero(r.lastTokenNS), nonzero(r.doneNS),
+		nonzero(r.status), nonzero(r.promptTokens), cached, completion, r.api.traits().name, r.c.peer, orNull(r.fault.Kind), raw(how))
 }

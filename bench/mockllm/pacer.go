@@ -1,8 +1,8 @@
 package mockllm
 
 import (
+	"container/heap"
 	"math"
-	"math/bits"
 	"sync"
 	"time"
 )
@@ -14,7 +14,7 @@ type pacer struct {
 	stop  chan struct{}
 
 	mu      sync.Mutex
-	wheel   wheel
+	live    schedule
 	sleepTo int64 // the pacer sleeps until then; math.MinInt64 while it is awake
 
 	batch []*reply
@@ -33,7 +33,7 @@ func (p *pacer) add(r *reply) {
 		r.end(endGone)
 		return
 	}
-	p.insert(r)
+	p.live.add(r)
 	early := r.due < p.sleepTo
 	if early {
 		p.sleepTo = r.due
@@ -47,21 +47,15 @@ func (p *pacer) add(r *reply) {
 	}
 }
 
-func (p *pacer) insert(r *reply) {
-	r.inWheel = true
-	p.wheel.add(r)
-}
-
 // cancel takes r back, whose client is gone. It reports false when the pacer is just serving r; then r.gone, set
 // before, makes the pacer end it.
 func (p *pacer) cancel(r *reply) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !r.inWheel {
+	if r.place == 0 {
 		return false
 	}
-	r.inWheel = false
-	p.wheel.remove(r)
+	p.live.remove(r)
 	return true
 }
 
@@ -74,10 +68,7 @@ func (p *pacer) run() {
 	defer timer.Stop()
 	for {
 		p.mu.Lock()
-		p.batch = p.wheel.expire(p.clock.now(), p.batch[:0])
-		for _, r := range p.batch {
-			r.inWheel = false
-		}
+		p.batch = p.live.expire(p.clock.now(), p.batch[:0])
 		if len(p.batch) == 0 {
 			wait := p.prepareSleep()
 			p.mu.Unlock()
@@ -102,7 +93,7 @@ func (p *pacer) run() {
 
 // prepareSleep notes until when the pacer sleeps and returns for how long.
 func (p *pacer) prepareSleep() time.Duration {
-	instant, ok := p.wheel.next()
+	instant, ok := p.live.next()
 	if !ok {
 		p.sleepTo = math.MaxInt64
 		return time.Hour
@@ -125,7 +116,7 @@ func (p *pacer) serve() {
 		if r.gone.Load() {
 			gone = append(gone, r)
 		} else {
-			p.insert(r)
+			p.live.add(r)
 		}
 	}
 	p.mu.Unlock()
@@ -134,87 +125,43 @@ func (p *pacer) serve() {
 	}
 }
 
-const (
-	// tickShift makes a tick 2^19 ns = 0.524 ms: finer than the latencies that an LLM server has, and 30 % less CPU time
-	// at 13,000 events/s than ticks of half that length.
-	tickShift = 19
-	// wheelSlots ticks are one turn of the wheel: 2.15 s. What is due later stays in its slot for another turn.
-	wheelSlots = 4096
-)
+// tickShift makes a tick 2^19 ns = 0.524 ms: finer than the latencies that an LLM server has. What is due in one tick is
+// written in one go, which takes 30 % less CPU time at 13,000 events/s than ticks of half that length.
+const tickShift = 19
 
-// wheel is a hashed timing wheel of replies (Varghese and Lauck, 1987): adding and removing cost the same whether ten
-// streams or ten thousand are live. A reply is never handed out before it is due, and at most a tick after.
+// schedule orders replies by when they are due. One is never taken before it is due, and at most a tick after.
 // Not safe for concurrent use.
-type wheel struct {
-	slots    [wheelSlots]*reply // the first of a doubly linked list
-	occupied [wheelSlots / 64]uint64
-	done     int64 // the last tick handed out
-	count    int
+type schedule struct{ replies inOrder[*reply] }
+
+// before and moved keep a reply in a schedule; its place counts from 1, 0 = in none.
+func (r *reply) before(o *reply) bool { return r.tick < o.tick }
+func (r *reply) moved(to int)         { r.place = to + 1 }
+
+// add adds r for the first tick whose beginning is not before r.due.
+func (s *schedule) add(r *reply) {
+	r.tick = (r.due + 1<<tickShift - 1) >> tickShift
+	heap.Push(&s.replies, r)
 }
 
-// tickOf returns the first tick whose beginning is not before due.
-func tickOf(due int64) int64 { return (due + 1<<tickShift - 1) >> tickShift }
-
-func (w *wheel) add(r *reply) {
-	r.tick = max(tickOf(r.due), w.done+1)
-	slot := r.tick % wheelSlots
-	r.prev, r.next = nil, w.slots[slot]
-	if r.next != nil {
-		r.next.prev = r
-	}
-	w.slots[slot] = r
-	w.occupied[slot/64] |= 1 << (slot % 64)
-	w.count++
-}
-
-func (w *wheel) remove(r *reply) {
-	slot := r.tick % wheelSlots
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else if w.slots[slot] = r.next; r.next == nil {
-		w.occupied[slot/64] &^= 1 << (slot % 64)
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
-	w.count--
+func (s *schedule) remove(r *reply) {
+	heap.Remove(&s.replies, r.place-1)
+	r.place = 0
 }
 
 // expire moves what is due by now to dst.
-func (w *wheel) expire(now int64, dst []*reply) []*reply {
-	current := now >> tickShift
-	if w.count == 0 {
-		w.done = max(w.done, current)
-		return dst
+func (s *schedule) expire(now int64, dst []*reply) []*reply {
+	for len(s.replies) > 0 && s.replies[0].tick <= now>>tickShift {
+		r := s.replies[0]
+		s.remove(r)
+		dst = append(dst, r)
 	}
-	for tick := max(w.done+1, current-wheelSlots+1); tick <= current; tick++ {
-		for r := w.slots[tick%wheelSlots]; r != nil; {
-			next := r.next
-			if r.tick <= current {
-				w.remove(r)
-				dst = append(dst, r)
-			}
-			r = next
-		}
-	}
-	w.done = max(w.done, current)
 	return dst
 }
 
-// next returns the instant of the next slot that holds anything, or ok = false. What it holds may be due a turn later.
-func (w *wheel) next() (instant int64, ok bool) {
-	if w.count == 0 {
+// next returns the instant of the first tick that holds anything, or ok = false.
+func (s *schedule) next() (instant int64, ok bool) {
+	if len(s.replies) == 0 {
 		return 0, false
 	}
-	from := w.done + 1
-	for off := int64(0); off < wheelSlots; {
-		slot := (from + off) % wheelSlots
-		if word := w.occupied[slot/64] >> (slot % 64); word != 0 {
-			return (from + off + int64(bits.TrailingZeros64(word))) << tickShift, true
-		}
-		off += 64 - slot%64
-	}
-	// Only the part of the first word before from is left: its slots come a whole turn later.
-	return (from + wheelSlots) << tickShift, true
+	return s.replies[0].tick << tickShift, true
 }

@@ -65,10 +65,9 @@ type reply struct {
 	released             bool  // it has given the slot back
 
 	// For the pacer, under its lock.
-	pacer      *pacer
-	prev, next *reply
-	tick       int64
-	inWheel    bool
+	pacer *pacer
+	tick  int64 // when it is due
+	place int   // among all that are to come, from 1; 0 = it is not
 
 	gone    atomic.Bool // the client is: whoever owns the reply ends it
 	pending []byte      // bytes of an event that the socket did not take

@@ -1,6 +1,9 @@
 package mockllm
 
-import "sync"
+import (
+	"container/heap"
+	"sync"
+)
 
 // scheduler decides when a request begins and what of its prompt is cached then. Requests begin in order of arrival,
 // each as soon as there is a slot for it and room for its blocks: a request that waits is looked at again whenever one
@@ -18,9 +21,10 @@ type scheduler struct {
 	running  int
 	queue    []*reply
 	cache    prefixCache
-	events   eventHeap
-	unseen   int   // requests' ends among the events
-	lastEnd  int64 // instant of the latest end that was applied
+	events   inOrder[*event]
+	added    uint64 // events so far
+	unseen   int    // requests' ends among the events
+	lastEnd  int64  // instant of the latest end that was applied
 	spare    []*lease
 	recycled []*lease
 }
@@ -148,7 +152,7 @@ func (s *scheduler) settle(now int64) {
 func (s *scheduler) collect() bool {
 	list := s.ends.take(s.spare, len(s.queue) > 0)
 	for _, l := range list {
-		s.events.push(event{at: l.endNS, lease: l, end: true})
+		s.add(&l.over, event{at: l.endNS, lease: l, end: true})
 	}
 	s.unseen += len(list)
 	clear(list)
@@ -196,20 +200,28 @@ func (s *scheduler) admit(r *reply, now int64) bool {
 	s.running++
 	r.start(max(now, r.arrivedNS), cached)
 	r.lease.prefillNS, r.lease.prefills = r.due, true
-	s.events.push(event{at: r.due, lease: r.lease})
+	s.add(&r.lease.ready, event{at: r.due, lease: r.lease})
 	return true
+}
+
+// add puts an event, whose memory is its lease's, among the others.
+func (s *scheduler) add(at *event, e event) {
+	s.added++
+	e.order = s.added
+	*at = e
+	heap.Push(&s.events, at)
 }
 
 // apply applies the events until the instant now.
 func (s *scheduler) apply(now int64) {
-	for len(s.events.list) > 0 && s.events.list[0].at <= now {
+	for len(s.events) > 0 && s.events[0].at <= now {
 		s.applyNext()
 	}
 }
 
 // applyNext applies the next event and reports whether it was the end of a request.
 func (s *scheduler) applyNext() (end bool) {
-	e := s.events.pop()
+	e := *heap.Pop(&s.events).(*event) // a copy: the lease may be recycled below
 	l := e.lease
 	if e.end {
 		l.ended = true
@@ -242,6 +254,8 @@ type lease struct {
 	ended     bool
 
 	endNS int64 // written once, before endList.add
+
+	ready, over event // of its prefill's end, and of its own
 }
 
 // reset makes a lease ready for another request, and keeps its memory.
@@ -293,51 +307,38 @@ func (e *event) before(o *event) bool {
 	return e.order < o.order
 }
 
-// eventHeap hands out events by their order. It is container/heap without its allocation for each element.
-type eventHeap struct {
-	list  []event
-	added uint64
+// moved is nothing to an event: only the first one is ever taken.
+func (*event) moved(int) {}
+
+// ordered has an order, and may keep its place among others.
+type ordered[T any] interface {
+	before(T) bool
+	moved(to int)
 }
 
-func (h *eventHeap) push(e event) {
-	h.added++
-	e.order = h.added
-	h.list = append(h.list, e)
-	i := len(h.list) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !e.before(&h.list[up]) {
-			break
-		}
-		h.list[i] = h.list[up]
-		i = up
-	}
-	h.list[i] = e
+// inOrder is a heap.Interface. What it holds are pointers, so that container/heap allocates nothing.
+type inOrder[T ordered[T]] []T
+
+func (q inOrder[T]) Len() int           { return len(q) }
+func (q inOrder[T]) Less(i, j int) bool { return q[i].before(q[j]) }
+
+func (q inOrder[T]) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].moved(i)
+	q[j].moved(j)
 }
 
-func (h *eventHeap) pop() event {
-	first, last := h.list[0], len(h.list)-1
-	e := h.list[last]
-	h.list[last] = event{}
-	h.list = h.list[:last]
-	if last == 0 {
-		return first
-	}
-	i := 0
-	for {
-		down := 2*i + 1
-		if down >= last {
-			break
-		}
-		if down+1 < last && h.list[down+1].before(&h.list[down]) {
-			down++
-		}
-		if !h.list[down].before(&e) {
-			break
-		}
-		h.list[i] = h.list[down]
-		i = down
-	}
-	h.list[i] = e
-	return first
+func (q *inOrder[T]) Push(x any) {
+	v := x.(T)
+	v.moved(len(*q))
+	*q = append(*q, v)
+}
+
+func (q *inOrder[T]) Pop() any {
+	var none T
+	last := len(*q) - 1
+	v := (*q)[last]
+	(*q)[last] = none
+	*q = (*q)[:last]
+	return v
 }

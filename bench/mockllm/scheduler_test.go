@@ -172,8 +172,8 @@ func playAgainst(t *testing.T, r *rand.Rand, requests []*naiveRequest, oracle *n
 	if running != 0 || waiting != 0 || st.held != 0 || st.findable != oracle.findable() || st.hits != hits || st.queries != queries {
 		t.Errorf("in the end: running %d, waiting %d, %+v; want %d hits of %d, %d blocks", running, waiting, st, hits, queries, oracle.findable())
 	}
-	if len(p.s.events.list) > 0 || !oracle.none && hits == 0 {
-		t.Errorf("%d events left, %d hits", len(p.s.events.list), hits)
+	if len(p.s.events) > 0 || !oracle.none && hits == 0 {
+		t.Errorf("%d events left, %d hits", len(p.s.events), hits)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mockllm
 
 import (
+	"fmt"
 	"strconv"
 	"sync/atomic"
 )
@@ -111,25 +112,17 @@ func (s *Server) metrics() []byte {
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
 // the model's name. The number of blocks is there only where they are limited; vLLM counts one that it never gives away.
 func (s *Server) appendCacheConfig(dst []byte, poolBlocks int) []byte {
-	dst = append(dst, `vllm:cache_config_info{block_size="`...)
-	dst = strconv.AppendInt(dst, int64(s.cfg.BlockTokens), 10)
-	dst = append(dst, `",cache_dtype="auto",enable_prefix_caching="`...)
-	dst = append(dst, pythonBool(s.cfg.CacheTokens != 0)...)
-	dst = append(dst, `",engine="0",`...)
+	blocks := raw("")
 	if poolBlocks > 0 {
-		dst = append(dst, `num_gpu_blocks="`...)
-		dst = strconv.AppendInt(dst, int64(poolBlocks)+nullBlocks, 10)
-		dst = append(dst, `",`...)
+		blocks = raw(fmt.Sprintf(`num_gpu_blocks="%d",`, poolBlocks+nullBlocks))
 	}
-	return append(dst, "num_gpu_blocks_override=\"None\",sliding_window=\"None\"} 1.0\n"...)
+	caches := raw("False")
+	if s.cfg.CacheTokens != 0 {
+		caches = "True"
+	}
+	return put(dst, `vllm:cache_config_info{block_size="%",cache_dtype="auto",enable_prefix_caching="%",engine="0",%`+
+		`num_gpu_blocks_override="None",sliding_window="None"} 1.0`+"\n", s.cfg.BlockTokens, caches, blocks)
 }
 
 // nullBlocks stand for positions that need none (vllm/v1/core/block_pool.py).
 const nullBlocks = 1
-
-func pythonBool(v bool) string {
-	if v {
-		return "True"
-	}
-	return "False"
-}
