@@ -34,7 +34,7 @@ func (c *conn) complete(req *fasthttp.Request, a api, model []byte, arrivalNS, a
 	r.plan()
 	srv := c.srv
 	if r.fault.Kind == FaultInterim {
-		if _, err := c.nc.Write(appendInterim(nil, r.fault.N)); err != nil {
+		if _, err := c.nc.Write(put(nil, "HTTP/1.1 % Interim\r\nLink: </style.css>; rel=preload\r\n\r\n", r.fault.N)); err != nil {
 			r.end(endGone)
 			return
 		}
@@ -201,10 +201,4 @@ func (r *reply) plan() {
 	default:
 		r.framing = framingLength
 	}
-}
-
-func appendInterim(dst []byte, status int) []byte {
-	dst = append(dst, "HTTP/1.1 "...)
-	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10))
-	return append(dst, " Interim\r\nLink: </style.css>; rel=preload\r\n\r\n"...)
 }

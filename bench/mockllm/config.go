@@ -169,24 +169,25 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.TTFT >= 0 && c.ITL >= 0 && c.PrefillPerToken >= 0, "latencies must not be negative: ttft %v, itl %v, prefill per token %v",
-		c.TTFT, c.ITL, c.PrefillPerToken)
+	for _, v := range []struct {
+		name  string
+		value int
+	}{
+		{"slots", c.Slots}, {"queue", c.MaxQueue}, {"block tokens", c.BlockTokens}, {"model length", c.MaxModelTokens},
+		{"template head", c.TemplateHead}, {"template tail", c.TemplateTail}, {"template jitter", c.TemplateJitter},
+		{"BOS tokens", c.BOSTokens}, {"split words", c.SplitWords}, {"mean output", c.MeanOutput},
+		{"tokens per chunk", c.TokensPerChunk}, {"reasoning tokens", c.ReasoningTokens}, {"tool tokens", c.ToolTokens},
+		{"pacers", c.Pacers}, {"instance", c.Instance},
+	} {
+		check(v.value >= 0, "%s %d: must not be negative", v.name, v.value)
+	}
+	check(min(c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive) >= 0, "latencies must not be negative: ttft %v, itl %v, prefill per token %v, keep-alive %v",
+		c.TTFT, c.ITL, c.PrefillPerToken, c.KeepAlive)
 	check(c.Spread >= 0 && c.Spread <= 1, "spread %v: must be between 0 and 1", c.Spread)
-	check(c.Slots >= 0 && c.MaxQueue >= 0, "slots %d and queue %d must not be negative", c.Slots, c.MaxQueue)
-	check(c.MaxQueue == 0 || c.Slots > 0 || c.CacheTokens > 0, "a queue of %d needs a number of slots or a limited cache", c.MaxQueue)
-	check(c.BlockTokens >= 0, "block of %d tokens: must not be negative", c.BlockTokens)
-	check(c.CacheTokens <= 0 || c.CacheTokens >= int64(c.withDefaults().BlockTokens), "cache of %d tokens: must hold at least one block of %d",
-		c.CacheTokens, c.withDefaults().BlockTokens)
-	check(c.TemplateJitter >= 0 && c.SplitWords >= 0, "template jitter %d and split words %d must not be negative", c.TemplateJitter, c.SplitWords)
-	check(c.MaxModelTokens >= 0, "model length %d: must not be negative", c.MaxModelTokens)
-	check(c.TemplateHead >= 0 && c.TemplateTail >= 0 && c.BOSTokens >= 0, "template tokens %d,%d and BOS tokens %d must not be negative",
-		c.TemplateHead, c.TemplateTail, c.BOSTokens)
-	check(c.MeanOutput >= 0 && c.TokensPerChunk >= 0 && c.ReasoningTokens >= 0 && c.ToolTokens >= 0,
-		"mean output %d, tokens per chunk %d, reasoning tokens %d and tool tokens %d must not be negative",
-		c.MeanOutput, c.TokensPerChunk, c.ReasoningTokens, c.ToolTokens)
 	check(c.EmptyChunks >= 0 && c.EmptyChunks <= 1, "empty chunks %v: must be between 0 and 1", c.EmptyChunks)
-	check(c.KeepAlive >= 0, "keep-alive %v: must not be negative", c.KeepAlive)
-	check(c.Pacers >= 0 && c.Instance >= 0, "pacers %d and instance %d must not be negative", c.Pacers, c.Instance)
+	check(c.MaxQueue == 0 || c.Slots > 0 || c.CacheTokens > 0, "a queue of %d needs a number of slots or a limited cache", c.MaxQueue)
+	block := int64(c.withDefaults().BlockTokens)
+	check(c.CacheTokens <= 0 || c.CacheTokens >= block, "cache of %d tokens: must hold at least one block of %d", c.CacheTokens, block)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		check(ok && name != "" && !strings.ContainsAny(name, " \t\r\n") && !strings.ContainsAny(value, "\r\n"), "header %q: must be NAME: VALUE", h)

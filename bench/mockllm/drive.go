@@ -138,11 +138,12 @@ func (d *driver) write(p []byte) error {
 
 // faultIsDue reports whether the fault happens before the next event.
 func (d *driver) faultIsDue() bool {
-	switch d.fault.Kind {
-	case FaultResetAfter, FaultTruncate, FaultStall, FaultBadJSON, FaultBadChunk, FaultErrorEvent:
-		return !d.faulted && d.phase != phaseOpen && (d.sent >= d.fault.N || d.phase == phaseBody)
-	case FaultBigEvent:
-		return !d.faulted
+	switch {
+	case d.faulted || d.fault.Kind == "":
+		return false
+	case d.fault.Kind == FaultBigEvent:
+		return true
 	}
-	return false
+	a, _ := findFault(d.fault.Kind)
+	return a.atToken && d.phase != phaseOpen && (d.sent >= d.fault.N || d.phase == phaseBody)
 }

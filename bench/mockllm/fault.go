@@ -47,6 +47,7 @@ type faultArg struct {
 	kind     FaultKind
 	duration bool // the argument is D, not N
 	none     bool // it takes no argument
+	atToken  bool // it happens when N tokens are sent, and needs a goroutine of its own
 	n        int  // the default of N
 	min, max int  // the bounds of N
 	d        time.Duration
@@ -57,7 +58,7 @@ const maxBigEventBytes = 256 << 20
 
 // faultArgs lists all faults with their arguments.
 func faultArgs() []faultArg {
-	tokens := func(k FaultKind) faultArg { return faultArg{kind: k, n: 1, max: maxOutputTokens} }
+	tokens := func(k FaultKind) faultArg { return faultArg{kind: k, n: 1, max: maxOutputTokens, atToken: true} }
 	return []faultArg{
 		{kind: FaultStatus, n: 500, min: 200, max: 599},
 		{kind: FaultResetBefore, none: true},
@@ -156,8 +157,11 @@ func (f Fault) validate() error {
 // blocking reports whether the fault needs a goroutine of its own for the response.
 func (f Fault) blocking() bool {
 	switch f.Kind {
-	case FaultResetAfter, FaultTruncate, FaultStall, FaultSlowBytes, FaultSplit, FaultBadJSON, FaultBadChunk, FaultErrorEvent, FaultBigEvent:
+	case "":
+		return false
+	case FaultSlowBytes, FaultSplit, FaultBigEvent:
 		return true
 	}
-	return false
+	a, _ := findFault(f.Kind)
+	return a.atToken
 }

@@ -301,10 +301,8 @@ func (r *reply) frame(dst, event []byte, last bool) []byte {
 		return append(dst, event...)
 	}
 	if len(event) > 0 {
-		dst = appendHex(dst, len(event))
-		dst = append(dst, "\r\n"...)
-		dst = append(dst, event...)
-		dst = append(dst, "\r\n"...)
+		dst = append(strconv.AppendInt(dst, int64(len(event)), 16), "\r\n"...)
+		dst = append(append(dst, event...), "\r\n"...)
 	}
 	if last {
 		dst = append(dst, "0\r\n\r\n"...)
@@ -317,11 +315,11 @@ func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	dst = append(dst, "HTTP/1.1 200 OK\r\nServer: mockllm\r\n"...)
 	dst = appendHeaders(dst, r.cfg.Headers)
 	dst = r.api.headers(r, dst)
+	content := raw("application/json")
 	if r.p.stream {
-		dst = append(dst, "Content-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\n"...)
-	} else {
-		dst = append(dst, "Content-Type: application/json\r\n"...)
+		content = "text/event-stream; charset=utf-8\r\nCache-Control: no-cache"
 	}
+	dst = put(dst, "Content-Type: %\r\n", content)
 	if r.compress {
 		dst = append(dst, "Content-Encoding: gzip\r\n"...)
 	}
@@ -329,9 +327,7 @@ func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	case framingChunked:
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	case framingLength:
-		dst = append(dst, "Content-Length: "...)
-		dst = strconv.AppendInt(dst, int64(bodyBytes), 10)
-		dst = append(dst, "\r\n"...)
+		dst = put(dst, "Content-Length: %\r\n", bodyBytes)
 	}
 	if !r.keepAlive {
 		dst = append(dst, "Connection: close\r\n"...)
@@ -348,8 +344,6 @@ func appendHeaders(dst []byte, lines []string) []byte {
 	}
 	return dst
 }
-
-func appendHex(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 16) }
 
 // ending says how a reply ended, for the log.
 type ending string

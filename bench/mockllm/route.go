@@ -3,7 +3,6 @@ package mockllm
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -30,17 +29,14 @@ func (c *conn) route(req *fasthttp.Request, arrivalNS, arrivedNS int64) (inFligh
 		c.complete(req, a, model, arrivalNS, arrivedNS)
 		return true, true
 	}
-	if h.IsPost() && string(path) == "/tokenize" && !c.srv.cfg.NoTokenize {
-		return false, c.answer(c.srv.tokenize(req))
-	}
-	methods := c.srv.methods(string(path))
+	methods, page := c.srv.page(string(path), req)
 	switch {
 	case methods == nil:
 		return false, c.answer(response{status: 404, body: []byte(`{"detail":"Not Found"}`)})
 	case !slices.Contains(methods, string(h.Method())):
 		return false, c.answer(response{status: 405, headers: "Allow: " + methods[0] + "\r\n", body: []byte(`{"detail":"Method Not Allowed"}`)})
 	}
-	return false, c.answer(c.srv.page(string(path)))
+	return false, c.answer(page())
 }
 
 func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
@@ -48,50 +44,35 @@ func (c *conn) authorized(h *fasthttp.RequestHeader) bool {
 	return key == "" || string(h.Peek("Authorization")) == "Bearer "+key || string(h.Peek("X-Api-Key")) == key
 }
 
-// methods lists what a path may be asked with; nil = there is no such path.
-func (s *Server) methods(path string) []string {
-	if a, _ := endpoint([]byte(path), nil); a != nil {
-		return []string{"POST"}
-	}
-	if isTritonPage(path) {
-		return []string{"GET", "HEAD"}
-	}
-	switch path {
-	case "/v1/models", "/health", "/ping", "/version":
-		return []string{"GET", "HEAD"}
-	case "/metrics":
-		if !s.cfg.NoMetrics {
-			return []string{"GET", "HEAD"}
-		}
-	case "/tokenize":
-		if !s.cfg.NoTokenize {
-			return []string{"POST"}
-		}
-	case "/reset_prefix_cache":
-		if !s.cfg.NoFlush {
-			return []string{"POST"}
-		}
-	case "/flush_cache": // SGLang's takes both
-		if !s.cfg.NoFlush {
-			return []string{"POST", "GET"}
-		}
-	}
-	return nil
-}
-
-// page renders everything that is not generated.
-func (s *Server) page(path string) response {
-	switch path {
-	case "/v1/models":
-		return response{status: 200, body: s.modelList()}
-	case "/version":
-		return response{status: 200, body: []byte(`{"version":"mockllm"}`)}
-	case "/metrics":
-		return response{status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: s.metrics()}
-	case "/reset_prefix_cache", "/flush_cache":
+// page finds a path that generates nothing: the methods it allows, and its answer to req. methods = nil: there is no such
+// path.
+func (s *Server) page(path string, req *fasthttp.Request) (methods []string, answer func() response) {
+	get, post := []string{"GET", "HEAD"}, []string{"POST"}
+	empty := func() response { return response{status: 200} }
+	flush := func() response {
 		s.sched.flush(s.clock.now())
+		return empty()
 	}
-	return response{status: 200}
+	switch {
+	case path == "/health", path == "/ping", isTritonPage(path):
+		return get, empty
+	case path == "/v1/models":
+		return get, s.modelList
+	case path == "/version":
+		return get, func() response { return response{status: 200, body: []byte(`{"version":"mockllm"}`)} }
+	case path == "/metrics" && !s.cfg.NoMetrics:
+		return get, s.metrics
+	case path == "/tokenize" && !s.cfg.NoTokenize:
+		return post, func() response { return s.tokenize(req) }
+	case path == "/reset_prefix_cache" && !s.cfg.NoFlush:
+		return post, flush
+	case path == "/flush_cache" && !s.cfg.NoFlush: // SGLang's takes both
+		return []string{"POST", "GET"}, flush
+	}
+	if a, _ := endpoint([]byte(path), nil); a != nil {
+		return post, nil // what is posted there is generated
+	}
+	return nil, nil
 }
 
 // response is an answer that is ready at once.
@@ -116,17 +97,11 @@ func (c *conn) respond(a response) bool {
 	if a.contentType == "" {
 		a.contentType = "application/json"
 	}
-	b := append(c.buffer.out[:0], "HTTP/1.1 "...)
-	b = strconv.AppendInt(b, int64(a.status), 10)
-	b = append(b, ' ')
-	b = append(b, fasthttp.StatusMessage(a.status)...)
-	b = append(b, "\r\nServer: mockllm\r\nContent-Type: "...)
-	b = append(b, a.contentType...)
-	if a.status != 204 && a.status != 304 { // RFC 9110 8.6
-		b = append(b, "\r\nContent-Length: "...)
-		b = strconv.AppendInt(b, int64(len(a.body)), 10)
+	b := put(c.buffer.out[:0], "HTTP/1.1 % %\r\nServer: mockllm\r\nContent-Type: %\r\n", a.status, fasthttp.StatusMessage(a.status), raw(a.contentType))
+	hasBody := a.status != 204 && a.status != 304 // RFC 9110 8.6
+	if hasBody {
+		b = put(b, "Content-Length: %\r\n", len(a.body))
 	}
-	b = append(b, "\r\n"...)
 	if a.status == 429 || a.status == 503 {
 		b = append(b, "Retry-After: 1\r\n"...)
 	}
@@ -135,7 +110,7 @@ func (c *conn) respond(a response) bool {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	b = append(b, "\r\n"...)
-	if !c.bodyless && a.status != 204 && a.status != 304 {
+	if hasBody && !c.bodyless {
 		b = append(b, a.body...)
 	}
 	c.buffer.out = b

@@ -170,9 +170,9 @@ func (s *Server) Close() error {
 }
 
 // modelList is the answer to /v1/models.
-func (s *Server) modelList() []byte {
-	return put(nil, `{"object":"list","data":[{"id":"%","object":"model","created":%,"owned_by":"mockllm","max_model_len":%}]}`,
-		s.model, s.started.Unix(), s.maxModelLen())
+func (s *Server) modelList() response {
+	return response{status: 200, body: put(nil, `{"object":"list","data":[{"id":"%","object":"model","created":%,"owned_by":"mockllm","max_model_len":%}]}`,
+		s.model, s.started.Unix(), s.maxModelLen())}
 }
 
 // maxModelLen is the longest context, in tokens, or null.

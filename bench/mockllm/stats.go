@@ -69,7 +69,7 @@ func (s *Server) Stats() Stats {
 }
 
 // metrics renders Prometheus text with the names that vLLM's V1 engine uses.
-func (s *Server) metrics() []byte {
+func (s *Server) metrics() response {
 	st := s.Stats()
 	label := `{engine="0",model_name="` + string(appendEscaped(nil, s.model)) + `"`
 	var b []byte
@@ -106,7 +106,8 @@ func (s *Server) metrics() []byte {
 	family("cache_config_info", "gauge", "The prefix cache.")
 	b = s.appendCacheConfig(b, st.PoolBlocks)
 	b = append(b, "process_start_time_seconds "...) // as the process collector of Python's client
-	return append(strconv.AppendFloat(b, float64(s.started.UnixNano())/1e9, 'f', 3, 64), '\n')
+	b = append(strconv.AppendFloat(b, float64(s.started.UnixNano())/1e9, 'f', 3, 64), '\n')
+	return response{status: 200, contentType: "text/plain; version=0.0.4; charset=utf-8", body: b}
 }
 
 // appendCacheConfig appends the cache's configuration as vLLM prints it: in the labels, in alphabetical order, without
