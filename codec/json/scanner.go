@@ -195,7 +195,11 @@ func (s *Scanner) Skip() {
 			s.Skip()
 		}
 	case 'n':
-		s.literal("null")
+		if end := s.At + len("null"); end <= len(s.Data) && string(s.Data[s.At:end]) == "null" {
+			s.At = end
+			return
+		}
+		s.badLiteral("null")
 	case 't':
 		s.literal("true")
 	case 'f':
