@@ -162,8 +162,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// TestKinFindsSessions: with the names taken away, most rows are found to be of the sessions that they are of.
-func TestKinFindsSessions(t *testing.T) {
+// TestConversationsFindSessions: with the names taken away, most rows are found to be of the sessions that they are of.
+func TestConversationsFindSessions(t *testing.T) {
 	g := chat()
 	g.Reuse = 1
 	tr := generate(t, g)
@@ -188,8 +188,8 @@ func TestKinFindsSessions(t *testing.T) {
 	}
 }
 
-// TestKinOfMooncake: the beginning of all is shared, nothing else is, and conversations are what is left.
-func TestKinOfMooncake(t *testing.T) {
+// TestConversationsOfMooncake: the beginning of all is shared, nothing else is, and conversations are what is left.
+func TestConversationsOfMooncake(t *testing.T) {
 	tr, err := Open(realPath(t), Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -32,28 +32,44 @@ func clone(tr *Trace, clones int) (*Trace, error) {
 	return tr.Copies(source, clone, at, tr.Conversations().Shared)
 }
 
-// TestCopiesHaveEveryColumn finds the columns by reflection, so that a new one cannot be forgotten.
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) (all []int32) {
+	for i := range n {
+		all = append(all, int32(i))
+	}
+	return all
+}
+
+// sameColumns checks that request k of got is request order[k] of was in every column but some. It finds the columns by reflection,
+// so that a new one cannot be forgotten.
+func sameColumns(t *testing.T, got, was *Trace, order []int32, but ...string) {
+	t.Helper()
+	is, of := reflect.ValueOf(*got), reflect.ValueOf(*was)
+	for f := range of.NumField() {
+		name, column := of.Type().Field(f).Name, of.Field(f)
+		if column.Kind() != reflect.Slice || name == "Types" || column.Len() == 0 && (name == "Clone" || name == "DelayNS") {
+			continue
+		}
+		if n := is.Field(f).Len(); column.Len() != was.Len() || n != len(order) {
+			t.Errorf("%s has %d entries, made of %d; want %d of %d", name, n, column.Len(), len(order), was.Len())
+			continue
+		}
+		for k, i := range order {
+			if !slices.Contains(but, name) && !is.Field(f).Index(k).Equal(column.Index(int(i))) {
+				t.Fatalf("%s of request %d is not that of request %d", name, k, i)
+			}
+		}
+	}
+}
+
+// TestCopiesHaveEveryColumn checks every column of three clones.
 func TestCopiesHaveEveryColumn(t *testing.T) {
 	tr := generate(t, chat())
 	tr.DelayNS = slices.Repeat([]int64{5}, tr.Len())
 	c := cloned(t, tr, 3)
-	was, is := reflect.ValueOf(*tr), reflect.ValueOf(*c)
-	for f := range was.NumField() {
-		name, column := was.Type().Field(f).Name, was.Field(f)
-		if column.Kind() != reflect.Slice || name == "Types" || name == "Clone" {
-			continue
-		}
-		if got := is.Field(f).Len(); column.Len() != tr.Len() || got != 3*tr.Len() {
-			t.Errorf("%s has %d entries of %d", name, got, column.Len())
-			continue
-		}
-		own := slices.Contains([]string{"ArrivalNS", "Session", "Chat", "Parent"}, name)
-		for i := range c.Len() {
-			if (!own || i < tr.Len()) && !is.Field(f).Index(i).Equal(column.Index(i%tr.Len())) {
-				t.Fatalf("%s of request %d is not that of request %d", name, i, i%tr.Len())
-			}
-		}
-	}
+	every := slices.Repeat(upTo(tr.Len()), 3)
+	sameColumns(t, c, tr, every, "Clone", "ArrivalNS", "Session", "Chat", "Parent")
+	sameColumns(t, c.chosen(upTo(tr.Len())), tr, every[:tr.Len()], "Clone")
 	keys := map[uint64]bool{}
 	for i := range c.Len() {
 		keys[c.Unique(i)] = true
@@ -288,7 +304,7 @@ func BenchmarkCopies(b *testing.B) {
 	}
 }
 
-// TestRepeatRepeatsEveryColumn finds the columns by reflection, so that a new one cannot be forgotten.
+// TestRepeatRepeatsEveryColumn checks every column of three repetitions.
 func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	tr := generate(t, chat())
 	tr.Clone = tr.Turn
@@ -297,23 +313,7 @@ func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was, is := reflect.ValueOf(*tr), reflect.ValueOf(*r)
-	for f := range was.NumField() {
-		column := was.Field(f)
-		name := was.Type().Field(f).Name
-		if column.Kind() != reflect.Slice || name == "Types" || column.Len() == 0 {
-			continue
-		}
-		if got := is.Field(f).Len(); got != n*tr.Len() {
-			t.Errorf("%s has %d entries, want %d", name, got, n*tr.Len())
-			continue
-		}
-		for i := range n * tr.Len() {
-			if name != "ArrivalNS" && !is.Field(f).Index(i).Equal(column.Index(i%tr.Len())) {
-				t.Fatalf("%s of request %d is not that of request %d", name, i, i%tr.Len())
-			}
-		}
-	}
+	sameColumns(t, r, tr, slices.Repeat(upTo(tr.Len()), n), "ArrivalNS")
 	period := tr.SpanNS() + int64(math.Round(float64(tr.SpanNS())/float64(tr.Len()-1)))
 	for i := range n * tr.Len() {
 		if want := tr.ArrivalNS[i%tr.Len()] + int64(i/tr.Len())*period; r.ArrivalNS[i] != want {
@@ -380,18 +380,7 @@ func TestFitted(t *testing.T) {
 	blocks := slices.Clone(tr.Blocks(0))
 	f := tr.Fitted(order, input, output)
 	checkInvariants(t, f)
-	was, is := reflect.ValueOf(*tr), reflect.ValueOf(*f)
-	for c := range was.NumField() {
-		column, name := was.Field(c), was.Type().Field(c).Name
-		if column.Kind() != reflect.Slice || name == "Types" || column.Len() == 0 || name == "InputTokens" || name == "OutputTokens" {
-			continue
-		}
-		for k, i := range order {
-			if !is.Field(c).Index(k).Equal(column.Index(int(i))) {
-				t.Fatalf("%s of request %d is not that of request %d", name, k, i)
-			}
-		}
-	}
+	sameColumns(t, f, tr, order, "InputTokens", "OutputTokens")
 	for k, i := range order {
 		if f.InputTokens[k] != input[i] || f.OutputTokens[k] != output[i] {
 			t.Fatalf("request %d: %d and %d tokens, want %d and %d", k, f.InputTokens[k], f.OutputTokens[k], input[i], output[i])

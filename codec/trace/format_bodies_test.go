@@ -213,27 +213,6 @@ func TestBodiesAsDocument(t *testing.T) {
 	}
 }
 
-// TestConvertBodies: bodies stay what they are, in one line.
-func TestConvertBodies(t *testing.T) {
-	for _, file := range []string{rawFile, inputsFile, genAIFile, captureFile(), batchFile} {
-		tr := read(t, file, Options{})
-		var out bytes.Buffer
-		if err := Write(&out, tr, "mooncake"); err != nil {
-			t.Fatal(err)
-		}
-		back := read(t, out.String(), Options{})
-		if back.Len() != tr.Len() || back.Untimed != tr.Untimed {
-			t.Fatalf("%s became\n%s", file, out.String())
-		}
-		oneLine := strings.NewReplacer("\n", " ", "\r", " ")
-		for i, body := range bodies(t, tr) {
-			if got := bodies(t, back)[i]; got != oneLine.Replace(body) || back.ArrivalNS[i] != tr.ArrivalNS[i] {
-				t.Errorf("%s at %d became %s at %d", body, tr.ArrivalNS[i], got, back.ArrivalNS[i])
-			}
-		}
-	}
-}
-
 // oracleRows is what a format must find in an object, by encoding/json; not sure means that it may find otherwise.
 type oracleRows func(object []byte) (rows []row, ok, sure bool)
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -206,13 +207,14 @@ func TestGenerateErrors(t *testing.T) {
 		"input": func(g *Gen) { g.InputTokens = Range{} }, "output": func(g *Gen) { g.OutputTokens = Range{2, 1} },
 		"huge input": func(g *Gen) { g.InputTokens = Range{1, 1 << 25} }, "reuse": func(g *Gen) { g.Reuse = 1.1 }, "reuse NaN": func(g *Gen) { g.Reuse = math.NaN() },
 		"blocks": func(g *Gen) { g.BlockTokens = -1 }, "format": func(g *Gen) { g.Format = "unheard" },
+		"reuse in azure": func(g *Gen) { g.Format, g.Reuse = "azure", 0.5 }, "system prompt in burstgpt": func(g *Gen) { g.Format, g.SystemTokens = "burstgpt", 5 },
 		"burst": func(g *Gen) { g.Burst = 2 }, "turns": func(g *Gen) { g.Turns = Range{0, 3} }, "turn tokens": func(g *Gen) { g.TurnTokens = Range{5, 4} },
 		"system": func(g *Gen) { g.SystemTokens = -1 }, "active": func(g *Gen) { g.Active = -1 }, "types": func(g *Gen) { g.Types = []string{} },
 	} {
 		g := good
 		change(&g)
-		if _, err := Generate(g); err == nil {
-			t.Errorf("%s: %+v: no error", name, g)
+		if _, err := Generate(g); err == nil || strings.Contains(name, " in ") && !strings.Contains(err.Error(), g.Format+" has no block ids") {
+			t.Errorf("%s: %+v: %v", name, g, err)
 		}
 	}
 }

@@ -8,19 +8,6 @@ import (
 	"testing"
 )
 
-// beforeOf is the turn before each request, by the chat ids.
-func beforeOf(tr *Trace) []int32 {
-	before, latest := make([]int32, tr.Len()), map[int64]int32{}
-	for i := range before {
-		before[i] = NoTurn
-		if j, known := latest[tr.Parent[i]]; known && tr.Parent[i] >= 0 {
-			before[i] = j
-		}
-		latest[tr.Chat[i]] = int32(i)
-	}
-	return before
-}
-
 // carried shows a place: what is to be replaced stands between |.
 func carried(tr *Trace, i int, c Carried) string {
 	if c.Of == NoTurn {
@@ -68,7 +55,7 @@ func TestCarries(t *testing.T) {
 		"mooncake, prompts of text": {`{"session_id":"a","text_input":"Hi"}` + "\n" + `{"session_id":"a","text_input":"Hi, Why?"}`, []string{"none", "none"}},
 	} {
 		tr := read(t, c.file, Options{})
-		for i, got := range tr.Carries(beforeOf(tr)) {
+		for i, got := range tr.Carries(tr.TurnsBefore(tr.Len())) {
 			if s := carried(tr, i, got); s != c.want[i] {
 				t.Errorf("%s, request %d:\ngot  %s\nwant %s", name, i, s, c.want[i])
 			}
@@ -102,7 +89,7 @@ func TestCarriesAll(t *testing.T) {
 			turns = append(turns, fmt.Sprintf(`{"role":%q,"text":%s}`, m.Role, text))
 		}
 		tr := read(t, `{"turns":[`+strings.Join(turns, ",")+`]}`, Options{})
-		places := tr.Carries(beforeOf(tr))
+		places := tr.Carries(tr.TurnsBefore(tr.Len()))
 		for i := range tr.Len() {
 			var got []message
 			if err := json.Unmarshal([]byte("["+string(carryAll(tr, places, int32(i)))+"]"), &got); err != nil {

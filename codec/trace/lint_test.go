@@ -95,6 +95,8 @@ func TestUnitThresholds(t *testing.T) {
 		{"10M tokens a second", 100, 1, 9900, ""}, // 100 rows in 99 ms
 		{"more tokens a second", 100, 1, 9901, "s"},
 		{"2,000 requests a second of 20 kB", 2000, 0.5, 4000, ""},
+		{"the rate of Mooncake's conversation trace", 300, 294, 12035, ""},
+		{"this rate in seconds", 300, 0.294, 12035, "s"},
 	} {
 		_, err := Read(strings.NewReader(evenTrace(c.rows, c.gapMS, c.input)), "t", Options{})
 		refused := err != nil && strings.Contains(err.Error(), "the time unit (ms) is probably wrong; pass --time-unit "+c.refused+" if")
@@ -104,21 +106,5 @@ func TestUnitThresholds(t *testing.T) {
 		if _, err := Read(strings.NewReader(evenTrace(c.rows, c.gapMS, c.input)), "t", Options{TimeUnit: time.Millisecond}); err != nil {
 			t.Errorf("%s, with the unit given: %v", c.name, err)
 		}
-	}
-}
-
-// TestRealRateMistaken is the conversation trace's rate under the two wrong units, cut to few rows.
-func TestRealRateMistaken(t *testing.T) {
-	ms := evenTrace(300, 294, 12035)
-	if _, err := Read(strings.NewReader(ms), "t", Options{}); err != nil {
-		t.Errorf("milliseconds as such: %v", err)
-	}
-	seconds := evenTrace(300, 0.294, 12035)
-	if _, err := Read(strings.NewReader(seconds), "t", Options{}); err == nil {
-		t.Error("seconds as milliseconds: no error")
-	}
-	asBailian := strings.ReplaceAll(ms, `{"timestamp"`, `{"chat_id":1,"timestamp"`)
-	if _, err := Read(strings.NewReader(asBailian), "t", Options{}); err == nil {
-		t.Error("milliseconds as seconds: no error")
 	}
 }

@@ -158,46 +158,6 @@ func TestWrongHead(t *testing.T) {
 	}
 }
 
-func TestWriteCSV(t *testing.T) {
-	var b bytes.Buffer
-	if err := Write(&b, read(t, azureFile, Options{}), "azure"); err != nil {
-		t.Fatal(err)
-	}
-	const wantAzure = `TIMESTAMP,ContextTokens,GeneratedTokens
-2024-01-01 00:00:00.0000000,4808,10
-2024-01-01 00:00:00.0520001,3180,8
-2024-01-01 00:00:00.0520001,110,27
-2024-01-01 00:00:01.5200400,7433,14
-2024-01-01 00:00:02.0200400,34,1
-`
-	if b.String() != wantAzure {
-		t.Errorf("Azure:\n%swant:\n%s", b.String(), wantAzure)
-	}
-	b.Reset()
-	if err := Write(&b, read(t, burstFile, Options{Limit: 4}), "burstgpt"); err != nil {
-		t.Fatal(err)
-	}
-	const wantBurst = `Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
-0,17,,,472,18,490,Conversation log
-40,,,,1087,230,1317,API log
-55,17,,,560,33,593,Conversation log
-56,,,,12,1,13,"log, ""other"""
-`
-	if b.String() != wantBurst {
-		t.Errorf("BurstGPT:\n%swant:\n%s", b.String(), wantBurst)
-	}
-}
-
-// TestGenerateRefusesReuse: what the format cannot say is no part of a description.
-func TestGenerateRefusesReuse(t *testing.T) {
-	g := chat()
-	for _, g.Format = range []string{"azure", "burstgpt"} {
-		if _, err := Generate(g); err == nil || !strings.Contains(err.Error(), g.Format+" has no block ids") {
-			t.Errorf("%s: %v", g.Format, err)
-		}
-	}
-}
-
 func TestCSVAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -108,20 +108,6 @@ func TestVerbatimsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWriteRefuses: a format that cannot say what there is.
-func TestWriteRefuses(t *testing.T) {
-	timed := `{"timestamp":1,"text_input":"a","output_length":2}`
-	for _, c := range []struct{ file, says string }{
-		{`{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which bailian must: write it as mooncake"},
-		{timed, "row 0 of t.jsonl does not say how many tokens it has, which bailian must: write it as mooncake"},
-	} {
-		var b bytes.Buffer
-		if err := Write(&b, read(t, c.file, Options{}), "bailian"); err == nil || err.Error() != c.says || b.Len() > 0 {
-			t.Errorf("%s: %v, %d bytes; want %q", c.file, err, b.Len(), c.says)
-		}
-	}
-}
-
 // TestRepeatVerbatims repeats what is verbatim.
 func TestRepeatVerbatims(t *testing.T) {
 	tr := read(t, verbatimFile, Options{})

@@ -8,30 +8,39 @@ import (
 	"testing"
 )
 
+// TestWriteExactText compares what each format of numbers writes, byte by byte.
 func TestWriteExactText(t *testing.T) {
-	tr := read(t, bailianFile, Options{})
-	var b bytes.Buffer
-	if err := Write(&b, tr, "bailian"); err != nil {
-		t.Fatal(err)
-	}
-	const wantBailian = `{"chat_id":159,"parent_chat_id":55,"timestamp":0,"input_length":33,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,1090,1091]}
+	for _, c := range []struct {
+		format, file, want string
+		limit              int
+	}{
+		{"bailian", bailianFile, `{"chat_id":159,"parent_chat_id":55,"timestamp":0,"input_length":33,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,1090,1091]}
 {"chat_id":160,"parent_chat_id":-1,"timestamp":1.386,"input_length":16,"output_length":80,"type":"search","turn":1,"hash_ids":[7]}
 {"chat_id":161,"parent_chat_id":160,"timestamp":1.386,"input_length":17,"output_length":1,"turn":2,"hash_ids":[7,8]}
 {"chat_id":162,"parent_chat_id":161,"timestamp":1.886000001,"input_length":1,"output_length":1,"type":"text","turn":3}
-`
-	if b.String() != wantBailian {
-		t.Errorf("Bailian:\n%swant:\n%s", b.String(), wantBailian)
-	}
-	b.Reset()
-	if err := Write(&b, read(t, mooncakeFile, Options{}), "mooncake"); err != nil {
-		t.Fatal(err)
-	}
-	const wantMooncake = `{"timestamp":0,"input_length":1025,"output_length":52,"hash_ids":[46,47,18446744073709551615]}
+`, 0},
+		{"mooncake", mooncakeFile, `{"timestamp":0,"input_length":1025,"output_length":52,"hash_ids":[46,47,18446744073709551615]}
 {"timestamp":3053.5,"input_length":512,"output_length":26,"hash_ids":[46]}
 {"timestamp":3053.5,"input_length":7,"output_length":3}
-`
-	if b.String() != wantMooncake {
-		t.Errorf("Mooncake:\n%swant:\n%s", b.String(), wantMooncake)
+`, 0},
+		{"azure", azureFile, `TIMESTAMP,ContextTokens,GeneratedTokens
+2024-01-01 00:00:00.0000000,4808,10
+2024-01-01 00:00:00.0520001,3180,8
+2024-01-01 00:00:00.0520001,110,27
+2024-01-01 00:00:01.5200400,7433,14
+2024-01-01 00:00:02.0200400,34,1
+`, 0},
+		{"burstgpt", burstFile, `Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+0,17,,,472,18,490,Conversation log
+40,,,,1087,230,1317,API log
+55,17,,,560,33,593,Conversation log
+56,,,,12,1,13,"log, ""other"""
+`, 4},
+	} {
+		var b bytes.Buffer
+		if err := Write(&b, read(t, c.file, Options{Limit: c.limit}), c.format); err != nil || b.String() != c.want {
+			t.Errorf("%s: %v\n%swant:\n%s", c.format, err, b.String(), c.want)
+		}
 	}
 }
 

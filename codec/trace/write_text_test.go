@@ -161,12 +161,12 @@ func TestWriteWords(t *testing.T) {
 	}
 }
 
-// TestBodiesRoundTrip: bodies stay as they are in every format of bodies, but for what ends lines between values.
+// TestBodiesRoundTrip writes bodies in every format that has such: they stay as they are, but for what ends lines between values.
 func TestBodiesRoundTrip(t *testing.T) {
 	for _, file := range []string{rawFile, inputsFile, genAIFile, batchFile, captureFile()} {
 		tr := read(t, file, Options{})
 		for _, f := range formats() {
-			if !f.bodies() || f.required.has(timestampField) && tr.Untimed || f.name == batch().name && file != batchFile {
+			if !f.has(payloadField) || f.required.has(timestampField) && tr.Untimed || f.name == batch().name && file != batchFile {
 				continue
 			}
 			var b bytes.Buffer
@@ -177,10 +177,16 @@ func TestBodiesRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s as %s: %v", tr.Format, f.name, err)
 			}
+			if back.Untimed != (tr.Untimed || !f.has(timestampField)) {
+				t.Errorf("%s as %s: untimed %v", tr.Format, f.name, back.Untimed)
+			}
+			if f.name == mooncake().name {
+				want(t, tr.Format+"'s arrivals", back.ArrivalNS, tr.ArrivalNS)
+			}
 			was, is := bodies(t, tr), bodies(t, back)
 			for i := range was {
 				if f.name != sageMaker().name {
-					was[i] = strings.ReplaceAll(was[i], "\n", " ")
+					was[i] = strings.NewReplacer("\n", " ", "\r", " ").Replace(was[i])
 				}
 			}
 			want(t, tr.Format+" as "+f.name, is, was)
@@ -234,6 +240,8 @@ func TestWriteRefusesWords(t *testing.T) {
 		{"batch", `{"timestamp":0,"text_input":"a"}` + "\n" + payload, "row 1 of t.jsonl is for /v1/completions, the first one for /v1/chat/completions, which batch" + elsewhere},
 		{"raw_payload", `{"text_input":"a","extra":{"n":1,"n":2}}`, "row 0 of t.jsonl has an extra that cannot be merged, since n occurs twice, which raw_payload" + elsewhere},
 		{"sagemaker", `{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which sagemaker must: write it as mooncake"},
+		{"bailian", `{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which bailian must: write it as mooncake"},
+		{"bailian", payload, "row 0 of t.jsonl does not say how many tokens it has, which bailian must: write it as mooncake"},
 	} {
 		var b bytes.Buffer
 		if err := Write(&b, read(t, c.file, Options{}).With(numbered), c.format); err == nil || !strings.HasSuffix(err.Error(), c.says) && !strings.Contains(err.Error(), c.says+", which") || b.Len() > 0 {
