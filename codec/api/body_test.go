@@ -53,6 +53,25 @@ func TestBodies(t *testing.T) {
 			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_tokens":5}`},
 		{"own max_completion_tokens", "chat", Options{ForceOutput: true, Extra: json.RawMessage(`{"max_completion_tokens":5}`)}, "p", 123,
 			`{"messages":[{"role":"user","content":"p"}],"ignore_eos":true,"max_completion_tokens":5}`},
+
+		{"responses", "responses", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, "hi", 7,
+			`{"model":"m","input":"hi","max_output_tokens":7,"ignore_eos":true,"stream":true,"cache_salt":"s"}`},
+		{"embeddings of ids", "embeddings", Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 7, `{"model":"m","input":[1,2]}`},
+		{"messages", "messages", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7, `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":7,"stream":true}`},
+		{"tgi", "tgi", Options{Stream: true, ForceOutput: true}, "hi", 7, `{"inputs":"hi","parameters":{"max_new_tokens":7,"details":true}}`},
+		{"tgi, any length, parameters of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"top_k":3},"x":1}`)}, "hi", 0,
+			`{"inputs":"hi","parameters":{"details":true,"top_k":3},"x":1}`},
+		{"tgi, length of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"max_new_tokens":3,"details":false}}`)}, "hi", 7,
+			`{"inputs":"hi","parameters":{"max_new_tokens":3,"details":false}}`},
+		{"sglang", "sglang", Options{Model: "", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 12,
+			`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":12,"min_new_tokens":12,"ignore_eos":true},"stream":true}`},
+		{"sglang, text, any length", "sglang", Options{}, "hi", 0, `{"text":"hi","sampling_params":{}}`},
+		{"triton-vllm", "triton-vllm", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7,
+			`{"text_input":"hi","parameters":{"max_tokens":7,"min_tokens":7,"ignore_eos":true},"stream":true,"exclude_input_in_output":true,"return_finish_reason":true,"return_num_input_tokens":true,"return_num_output_tokens":true}`},
+		{"triton-vllm, an elder one", "triton-vllm", Options{Model: "m", Extra: json.RawMessage(`{"return_finish_reason":null,"return_num_input_tokens":null,"x":1}`)}, "hi", 0,
+			`{"text_input":"hi","parameters":{},"stream":false,"exclude_input_in_output":true,"return_num_output_tokens":true,"x":1}`},
+		{"triton-trtllm", "triton-trtllm", Options{Model: "m", ForceOutput: true}, "hi", 7,
+			`{"text_input":"hi","max_tokens":7,"min_tokens":7,"min_length":7,"bad_words":"","stop_words":"","exclude_input_in_output":true,"stream":false}`},
 	})
 }
 
@@ -178,6 +197,10 @@ func TestNewRefuses(t *testing.T) {
 		{"completions", Options{Extra: json.RawMessage(`[1]`)}, "not a JSON object"},
 		{"completions", Options{Extra: json.RawMessage(`{"a":}`)}, "not JSON"},
 		{"chat", Options{Extra: json.RawMessage(`{"messages":[]}`)}, `"messages"`},
+		{"tgi", Options{TokenIDs: true}, "no token ids"},
+		{"sglang", Options{CacheSalt: "x"}, "no cache_salt"},
+		{"triton-vllm", Options{}, "--model"},
+		{"tgi", Options{Extra: json.RawMessage(`{"parameters":[]}`)}, "not a JSON object"},
 	} {
 		if _, err := New(c.name, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %+v: error %v, want one that says %q", c.name, c.o, err, c.want)
@@ -212,10 +235,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestAppendAllocatesNothing(t *testing.T) {
-	b, err := New("completions", Options{Model: "m", ForceOutput: true, TokenIDs: true, CacheSalt: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := backend(t, "completions", Options{Model: "m", ForceOutput: true, TokenIDs: true, CacheSalt: "x"})
 	buf := make([]byte, 0, 1000)
 	size := 0
 	if n := testing.AllocsPerRun(100, func() {
@@ -273,10 +293,7 @@ func FuzzParseExtra(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := New("completions", Options{Model: "m", Stream: true, ForceOutput: true, Extra: got})
-		if err != nil {
-			t.Fatalf("ParseExtra(%q, %q) gave %s, and New says %v", one, two, got, err)
-		}
+		b := backend(t, "completions", Options{Model: "m", Stream: true, ForceOutput: true, Extra: got})
 		body := b.AppendSuffix(b.AppendPrefix(nil), 5)
 		if b.Size(0, 5) != len(body) {
 			t.Fatalf("Size %d, body %s", b.Size(0, 5), body)

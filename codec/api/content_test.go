@@ -1,15 +1,19 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 )
 
-// TestContent joins what the events of a stream have of the answer: that is a JSON string again, and says what was said.
+// TestContent joins the answer's pieces in the events of a stream. Together they are the inside of a JSON string, and equal the answer.
+// An answer that comes whole once more at the stream's end is not counted twice.
 func TestContent(t *testing.T) {
+	const response = `"status":"completed","output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"r"}]},{"type":"message","content":[{"type":"output_text","text":"a\n"},{"text":"b","type":"output_text"}]}`
 	for name, c := range map[string]struct {
+		api    string // "" = chat, of which events are choices
 		events []string
+		whole  string // the same answer in one piece; "" = not compared
 		want   string
 		tool   bool
 	}{
@@ -26,65 +30,48 @@ func TestContent(t *testing.T) {
 		"parts":   {events: []string{`{"delta":{"content":[{"type":"text","text":"a"}]}}`}},
 		"refusal": {events: []string{`{"delta":{"refusal":"no"}}`}},
 		"whole":   {events: []string{`{"index":0,"message":{"role":"assistant","reasoning_content":"r","content":"a\nb"},"finish_reason":"stop"}`}, want: "a\nb"},
+		"messages": {api: "messages", events: []string{`{"type":"message_start","message":{"content":[],"usage":{"input_tokens":1}}}`, `{"type":"content_block_start","content_block":{"type":"thinking","thinking":""}}`,
+			`{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"r"}}`, `{"type":"content_block_start","content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"\n"}}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"b"}}`,
+			`{"type":"message_stop"}`}, want: "a\nb", whole: `{"type":"message","content":[{"type":"thinking","thinking":"r"},{"type":"text","text":"a\nb"}],"stop_reason":"end_turn"}`},
+		"messages with a tool": {api: "messages", events: []string{`{"type":"content_block_delta","delta":{"type":"text_delta","text":"a\nb"}}`, `{"type":"content_block_start","content_block":{"type":"tool_use","name":"f"}}`,
+			`{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}`}, want: "a\nb", whole: `{"content":[{"type":"text","text":"a\nb"},{"type":"tool_use","name":"f","input":{}}]}`, tool: true},
+		"responses": {api: "responses", events: []string{`{"type":"response.created","response":{"status":"in_progress","output":[]}}`, `{"type":"response.reasoning_text.delta","delta":"r"}`, `{"type":"response.reasoning_text.delta","delta":"s"}`,
+			`{"type":"response.output_text.delta","delta":"a"}`, `{"delta":"\n","type":"response.output_text.delta"}`, `{"type":"response.output_text.delta","delta":"b"}`, `{"type":"response.output_text.done","text":"a\nb"}`,
+			`{"type":"response.completed","response":{` + response + `]}}`}, want: "a\nb", whole: `{` + response + `]}`},
+		"responses with a tool": {api: "responses", events: []string{`{"type":"response.output_text.delta","delta":"a\nb"}`, `{"type":"response.function_call_arguments.delta","delta":"{"}`}, want: "a\nb",
+			whole: `{` + response + `,{"type":"function_call","name":"f"}]}`, tool: true},
 	} {
+		wrap := func(event string) string { return event }
+		if c.api == "" {
+			c.api, wrap = "chat", func(choice string) string { return `{"id":"x","choices":[` + choice + `]}` }
+		}
+		b := backend(t, c.api, Options{Model: "m", Stream: true})
 		var d Delta // of all, as a connection's
-		said, tool := []byte{'"'}, false
-		for _, choice := range c.events {
-			data := []byte(`{"id":"x","choices":[` + choice + `]}`)
-			if err := parseEvent(data, &d, choices); err != nil {
+		var said []byte
+		tool := false
+		for _, event := range c.events {
+			data := []byte(wrap(event))
+			if err := b.ParseEvent(data, &d); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			said, tool = append(said, d.Content...), tool || d.Tool
-			if len(d.Content) > 0 && !strings.Contains(string(data), string(d.Content)) {
+			if !bytes.Contains(data, d.Content) {
 				t.Errorf("%s: %q is not of %s", name, d.Content, data)
 			}
 		}
-		var got string
-		if err := json.Unmarshal(append(said, '"'), &got); err != nil || got != c.want || tool != c.tool {
-			t.Errorf("%s: %q, tool %v, error %v; want %q", name, got, tool, err, c.want)
-		}
-	}
-}
-
-// TestContentElsewhere is the same for the other APIs that take messages: streamed, with an answer that comes whole once more at the
-// stream's end, and whole.
-func TestContentElsewhere(t *testing.T) {
-	const response = `"status":"completed","output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"r"}]},{"type":"message","content":[{"type":"output_text","text":"a\n"},{"text":"b","type":"output_text"}]}`
-	for name, c := range map[string]struct {
-		api    string
-		events []string
-		whole  string
-		tool   bool
-	}{
-		"messages": {"messages", []string{`{"type":"message_start","message":{"content":[],"usage":{"input_tokens":1}}}`, `{"type":"content_block_start","content_block":{"type":"thinking","thinking":""}}`,
-			`{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"r"}}`, `{"type":"content_block_start","content_block":{"type":"text","text":""}}`,
-			`{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"\n"}}`, `{"type":"content_block_delta","delta":{"type":"text_delta","text":"b"}}`,
-			`{"type":"message_stop"}`}, `{"type":"message","content":[{"type":"thinking","thinking":"r"},{"type":"text","text":"a\nb"}],"stop_reason":"end_turn"}`, false},
-		"messages with a tool": {"messages", []string{`{"type":"content_block_delta","delta":{"type":"text_delta","text":"a\nb"}}`, `{"type":"content_block_start","content_block":{"type":"tool_use","name":"f"}}`,
-			`{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}`}, `{"content":[{"type":"text","text":"a\nb"},{"type":"tool_use","name":"f","input":{}}]}`, true},
-		"responses": {"responses", []string{`{"type":"response.created","response":{"status":"in_progress","output":[]}}`, `{"type":"response.reasoning_text.delta","delta":"r"}`, `{"type":"response.reasoning_text.delta","delta":"s"}`,
-			`{"type":"response.output_text.delta","delta":"a"}`, `{"delta":"\n","type":"response.output_text.delta"}`, `{"type":"response.output_text.delta","delta":"b"}`, `{"type":"response.output_text.done","text":"a\nb"}`,
-			`{"type":"response.completed","response":{` + response + `]}}`}, `{` + response + `]}`, false},
-		"responses with a tool": {"responses", []string{`{"type":"response.output_text.delta","delta":"a\nb"}`, `{"type":"response.function_call_arguments.delta","delta":"{"}`},
-			`{` + response + `,{"type":"function_call","name":"f"}]}`, true},
-	} {
-		b, err := New(c.api, Options{Model: "m", Stream: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d Delta
-		text, tool := "", false
-		for _, event := range c.events {
-			if err := b.ParseEvent([]byte(event), &d); err != nil {
-				t.Fatalf("%s: %v", name, err)
+		check := func(how string, content []byte, tool bool) {
+			var got string
+			if err := json.Unmarshal([]byte(`"`+string(content)+`"`), &got); err != nil || got != c.want || tool != c.tool {
+				t.Errorf("%s, %s: %q, tool %v, error %v; want %q", name, how, got, tool, err, c.want)
 			}
-			text, tool = text+string(d.Content), tool || d.Tool
 		}
-		if text != `a\nb` || tool != c.tool {
-			t.Errorf("%s, streamed: %q, tool %v", name, text, tool)
-		}
-		if err := b.ParseBody([]byte(c.whole), &d); err != nil || string(d.Content) != `a\nb` || d.Tool != c.tool {
-			t.Errorf("%s, whole: %q, tool %v, error %v", name, d.Content, d.Tool, err)
+		check("streamed", said, tool)
+		if c.whole != "" {
+			if err := b.ParseBody([]byte(c.whole), &d); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			check("whole", d.Content, d.Tool)
 		}
 	}
 }

@@ -1,19 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
-// dialectDocuments are what servers send, by the API that reads it.
-var dialectDocuments = []struct {
-	api, name, in string
-	want          said
-	message       string // of an error
-}{
+// dialectDocuments are what servers of other APIs send.
+var dialectDocuments = []document{
 	{"responses", "created", `{"type":"response.created","sequence_number":0,"response":{"id":"r","status":"in_progress","output":[],"usage":null,"error":null,"incomplete_details":null}}`, nothing, ""},
 	{"responses", "item added", `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","status":"in_progress","role":"assistant","content":[]}}`, nothing, ""},
 	{"responses", "tool's item", `{"type":"response.output_item.added","item":{"type":"function_call","name":"look","arguments":"","call_id":"c"}}`, with(text), ""},
@@ -94,39 +88,9 @@ var dialectDocuments = []struct {
 	{"raw", "error", `{"error":"no"}`, with(failure), "no"},
 }
 
-// TestDialects reads each document as an event and as a whole, and has the oracle read it.
-func TestDialects(t *testing.T) {
-	for _, c := range dialectDocuments {
-		b, err := New(c.api, Options{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d Delta
-		for how, parse := range map[string]func([]byte, *Delta) error{"event": b.ParseEvent, "body": b.ParseBody} {
-			if err := parse([]byte(c.in), &d); err != nil {
-				t.Errorf("%s, %s as %s: %v", c.api, c.name, how, err)
-			} else if got := saidBy(&d).weighed(); got != c.want || string(d.Error) != c.message {
-				t.Errorf("%s, %s as %s: %s\ngot  %+v %q\nwant %+v %q", c.api, c.name, how, c.in, got, d.Error, c.want, c.message)
-			}
-		}
-		if c.api == "raw" {
-			continue
-		}
-		tree, err := decode([]byte(c.in))
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		} else if got := oracles[c.api](tree.(ordered)).weighed(); got != c.want {
-			t.Errorf("%s, %s: the oracle says %+v, want %+v", c.api, c.name, got, c.want)
-		}
-	}
-}
-
 // TestRawTakesAnything: what is no known answer is a token chunk, and no whole body is refused.
 func TestRawTakesAnything(t *testing.T) {
-	b, err := New("raw", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := backend(t, "raw", Options{})
 	var d Delta
 	for in, want := range map[string]said{"hello": with(text), `{"detail":"fine"}`: with(text), `{"output":"x"}`: with(text), `[1]`: with(text), "": nothing, " [DONE]": with(func(s *said) { s.Done = true })} {
 		if err := b.ParseEvent([]byte(in), &d); err != nil || saidBy(&d) != want {
@@ -146,7 +110,7 @@ func TestRawTakesAnything(t *testing.T) {
 // oracles apply the definitions of each API to a document.
 var oracles = map[string]func(ordered) said{
 	"responses": responsesMeaning, "embeddings": embeddingsMeaning, "messages": messagesMeaning, "tgi": tgiMeaning,
-	"sglang": sglangMeaning, "triton-vllm": tritonMeaning, "triton-trtllm": tritonMeaning,
+	"chat": meaning, "sglang": sglangMeaning, "triton-vllm": tritonMeaning, "triton-trtllm": tritonMeaning,
 }
 
 // carried is whether values of keys that carry text are there, and whether something is in one.
@@ -360,154 +324,6 @@ func tritonMeaning(o ordered) said {
 	c.onto(&s)
 	s.IsError = commonError(o, answered)
 	return s
-}
-
-// FuzzDialects compares every parser with its oracle.
-func FuzzDialects(f *testing.F) {
-	for _, c := range dialectDocuments {
-		f.Add([]byte(c.in))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		tree, wrong := decode(in)
-		object, isObject := tree.(ordered)
-		for name, oracle := range oracles {
-			b, err := New(name, Options{Model: "m"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var d Delta
-			err = b.ParseBody(in, &d)
-			if (err == nil) != (wrong == nil && isObject) {
-				if err != nil && strings.Contains(err.Error(), "nested too deep") {
-					return
-				}
-				t.Fatalf("%s: %q: error %v, encoding/json: %v, object: %v", name, in, err, wrong, isObject)
-			}
-			if err != nil {
-				continue
-			}
-			got, want := saidBy(&d).weighed(), oracle(object).weighed()
-			if !utf8.Valid(in) || bytes.Contains(in, []byte(`\`)) || len(want.Finish) > maxFinishBytes {
-				continue // names are compared as they stand
-			}
-			if got != want {
-				t.Fatalf("%s: %q\ngot  %+v\nwant %+v", name, in, got, want)
-			}
-			var again Delta // over what a chunk before has left
-			_ = b.ParseEvent(in, &again)
-			_ = b.ParseEvent(in, &again)
-			if len(in) > 20 && saidBy(&again).weighed() != want {
-				t.Fatalf("%s: %q a second time\ngot  %+v\nwant %+v", name, in, saidBy(&again), want)
-			}
-			var fresh Delta
-			if _ = b.ParseEvent(in, &fresh); saidBy(&fresh) != saidBy(&again) {
-				t.Fatalf("%s: %q a second time\ngot  %+v\nwant %+v", name, in, saidBy(&again), saidBy(&fresh))
-			}
-		}
-	})
-}
-
-// TestDialectsAllocateNothing: every event of every API.
-func TestDialectsAllocateNothing(t *testing.T) {
-	for _, c := range dialectDocuments {
-		b, err := New(c.api, Options{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d Delta
-		in := []byte(c.in)
-		if n := testing.AllocsPerRun(100, func() { _, _ = b.ParseEvent(in, &d), b.ParseBody(in, &d) }); n != 0 {
-			t.Errorf("%s, %s: %v allocations", c.api, c.name, n)
-		}
-	}
-}
-
-// TestDialectBodies are the bodies, byte by byte.
-func TestDialectBodies(t *testing.T) {
-	checkBodies(t, []madeBody{
-		{"responses", "responses", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, "hi", 7,
-			`{"model":"m","input":"hi","max_output_tokens":7,"ignore_eos":true,"stream":true,"cache_salt":"s"}`},
-		{"embeddings of ids", "embeddings", Options{Model: "m", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 7, `{"model":"m","input":[1,2]}`},
-		{"messages", "messages", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7, `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":7,"stream":true}`},
-		{"tgi", "tgi", Options{Stream: true, ForceOutput: true}, "hi", 7, `{"inputs":"hi","parameters":{"max_new_tokens":7,"details":true}}`},
-		{"tgi, any length, parameters of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"top_k":3},"x":1}`)}, "hi", 0,
-			`{"inputs":"hi","parameters":{"details":true,"top_k":3},"x":1}`},
-		{"tgi, length of one's own", "tgi", Options{Extra: json.RawMessage(`{"parameters":{"max_new_tokens":3,"details":false}}`)}, "hi", 7,
-			`{"inputs":"hi","parameters":{"max_new_tokens":3,"details":false}}`},
-		{"sglang", "sglang", Options{Model: "", Stream: true, ForceOutput: true, TokenIDs: true}, "1,2", 12,
-			`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":12,"min_new_tokens":12,"ignore_eos":true},"stream":true}`},
-		{"sglang, text, any length", "sglang", Options{}, "hi", 0, `{"text":"hi","sampling_params":{}}`},
-		{"triton-vllm", "triton-vllm", Options{Model: "m", Stream: true, ForceOutput: true}, "hi", 7,
-			`{"text_input":"hi","parameters":{"max_tokens":7,"min_tokens":7,"ignore_eos":true},"stream":true,"exclude_input_in_output":true,"return_finish_reason":true,"return_num_input_tokens":true,"return_num_output_tokens":true}`},
-		{"triton-vllm, an elder one", "triton-vllm", Options{Model: "m", Extra: json.RawMessage(`{"return_finish_reason":null,"return_num_input_tokens":null,"x":1}`)}, "hi", 0,
-			`{"text_input":"hi","parameters":{},"stream":false,"exclude_input_in_output":true,"return_num_output_tokens":true,"x":1}`},
-		{"triton-trtllm", "triton-trtllm", Options{Model: "m", ForceOutput: true}, "hi", 7,
-			`{"text_input":"hi","max_tokens":7,"min_tokens":7,"min_length":7,"bad_words":"","stop_words":"","exclude_input_in_output":true,"stream":false}`},
-	})
-}
-
-// TestDialectVerbatims checks verbatim content in APIs that name its parts otherwise.
-func TestDialectVerbatims(t *testing.T) {
-	const chat = `{"role":"system","content":"be\n"},{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
-	const turns = `{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
-	for _, c := range []struct {
-		name, api string
-		l         Verbatim
-		want      string
-	}{
-		{"text", "tgi", Verbatim{Form: Text, Content: []byte("a")}, `{"inputs":"a","parameters":{"max_new_tokens":3,"details":true}}`},
-		{"system apart", "messages", Verbatim{Form: Messages, Content: []byte(chat)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"be\n"}`},
-		{"a system of the row's own", "messages", Verbatim{Form: Messages, Content: []byte(chat), Extra: []byte(`{"system":"x"}`)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"x"}`},
-		{"no system", "messages", Verbatim{Form: Messages, Content: []byte(turns)}, `{"model":"m","messages":[` + turns + `],"max_tokens":3}`},
-		{"messages as input", "responses", Verbatim{Form: Messages, Content: []byte(chat)}, `{"model":"m","input":[` + chat + `],"max_output_tokens":3}`},
-		{"payload", "raw", Verbatim{Form: Payload, Content: []byte(`"x":1`)}, `{"x":1}`},
-	} {
-		if got := buildVerbatim(t, c.api, Options{Model: "m"}, c.l, 3); got != c.want {
-			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
-		}
-	}
-	for _, c := range []struct {
-		api  string
-		l    Verbatim
-		says string
-	}{
-		{"tgi", Verbatim{Form: Messages, Content: []byte(turns)}, "--api chat"},
-		{"responses", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
-		{"raw", Verbatim{}, "whole bodies"},
-		{"raw", Verbatim{Form: Text, Content: []byte("a")}, "whole bodies"},
-		{"tgi", Verbatim{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
-	} {
-		b, err := New(c.api, Options{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Takes(c.l); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s %+v: %v, want one that says %q", c.api, c.l, err, c.says)
-		}
-	}
-}
-
-// TestNewRefusesWhatAnAPIHasNot names what is missing.
-func TestNewRefusesWhatAnAPIHasNot(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		o    Options
-		says string
-	}{
-		{"tgi", Options{TokenIDs: true}, "no token ids"},
-		{"sglang", Options{CacheSalt: "x"}, "no cache_salt"},
-		{"triton-vllm", Options{}, "--model"},
-		{"tgi", Options{Extra: json.RawMessage(`{"parameters":[]}`)}, "not a JSON object"},
-	} {
-		if _, err := New(c.name, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s %+v: %v, want one that says %q", c.name, c.o, err, c.says)
-		}
-	}
 }
 
 // TestOwnLength: a length counts where the API looks for it, and nowhere else.

@@ -31,6 +31,12 @@ func buildVerbatim(t *testing.T, name string, o Options, l Verbatim, outputToken
 	return string(body)
 }
 
+// The messages of a chat, with the system's and without.
+const (
+	systemAndTurns = `{"role":"system","content":"be\n"},{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
+	turns          = `{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"so?"}`
+)
+
 func TestVerbatimBodies(t *testing.T) {
 	all := Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s", Extra: json.RawMessage(`{"temperature":0,"n":1}`)}
 	const streamed = `,"stream":true,"stream_options":{"include_usage":true}`
@@ -52,6 +58,13 @@ func TestVerbatimBodies(t *testing.T) {
 		{"payload as it stands", "completions", Options{Model: "m", Stream: true, ForceOutput: true, CacheSalt: "s"}, Verbatim{Form: Payload, Content: []byte(` "prompt" : [1] `)}, 3, `{ "prompt" : [1] }`},
 		{"payload with extra", "chat", all, Verbatim{Form: Payload, Content: []byte(`"model":"x", "messages":[ {} ],"n":2`), Extra: []byte(`{"n":3,"messages":[]}`)}, 3,
 			`{"model":"x","messages":[],"n":3,"temperature":0}`},
+
+		{"text", "tgi", Options{Model: "m"}, Verbatim{Form: Text, Content: []byte("a")}, 3, `{"inputs":"a","parameters":{"max_new_tokens":3,"details":true}}`},
+		{"system apart", "messages", Options{Model: "m"}, Verbatim{Form: Messages, Content: []byte(systemAndTurns)}, 3, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"be\n"}`},
+		{"a system of the row's own", "messages", Options{Model: "m"}, Verbatim{Form: Messages, Content: []byte(systemAndTurns), Extra: []byte(`{"system":"x"}`)}, 3, `{"model":"m","messages":[` + turns + `],"max_tokens":3,"system":"x"}`},
+		{"no system", "messages", Options{Model: "m"}, Verbatim{Form: Messages, Content: []byte(turns)}, 3, `{"model":"m","messages":[` + turns + `],"max_tokens":3}`},
+		{"messages as input", "responses", Options{Model: "m"}, Verbatim{Form: Messages, Content: []byte(systemAndTurns)}, 3, `{"model":"m","input":[` + systemAndTurns + `],"max_output_tokens":3}`},
+		{"payload", "raw", Options{Model: "m"}, Verbatim{Form: Payload, Content: []byte(`"x":1`)}, 3, `{"x":1}`},
 	} {
 		if got := buildVerbatim(t, c.api, c.o, c.l, c.tokens); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.name, got, c.want)
@@ -65,10 +78,7 @@ func TestWhoTakesMessages(t *testing.T) {
 	var takers []string
 	var refusals []error
 	for _, name := range Names() {
-		b, err := New(name, Options{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := backend(t, name, Options{Model: "m"})
 		if err := b.Takes(chat); err == nil {
 			takers = append(takers, name)
 		} else if b.Traits().Made {
@@ -97,12 +107,18 @@ func TestTakes(t *testing.T) {
 		{"completions", Verbatim{Form: Messages, Content: []byte("{}")}, "--api chat"},
 		{"chat", Verbatim{Form: Text, Extra: []byte(`{"messages":[]}`)}, "given by the row itself"},
 		{"chat", Verbatim{Form: Messages, Extra: []byte(`[1]`)}, "not a JSON object"},
+		{"tgi", Verbatim{Form: Messages, Content: []byte(turns)}, "--api chat"},
+		{"responses", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
+		{"raw", Verbatim{}, "whole bodies"},
+		{"raw", Verbatim{Form: Text, Content: []byte("a")}, "whole bodies"},
+		{"tgi", Verbatim{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
 	} {
-		b, err := New(c.api, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Takes(c.l); err == nil || !strings.Contains(err.Error(), c.says) {
+		if err := backend(t, c.api, Options{Model: "m"}).Takes(c.l); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %+v: %v, want one that says %q", c.api, c.l, err, c.says)
 		}
 	}
@@ -110,10 +126,7 @@ func TestTakes(t *testing.T) {
 
 // TestVerbatimsFromManyGoroutines: a backend is immutable.
 func TestVerbatimsFromManyGoroutines(t *testing.T) {
-	b, err := New("chat", Options{Model: "m", Extra: json.RawMessage(`{"a":1,"b":2}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := backend(t, "chat", Options{Model: "m", Extra: json.RawMessage(`{"a":1,"b":2}`)})
 	done := make(chan string)
 	for i := range 8 {
 		go func() {
