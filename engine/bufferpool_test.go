@@ -5,15 +5,7 @@ import (
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/sched"
 )
-
-// whole answers each request of a server with the same bytes, as fast as they are taken.
-func whole(s *server, answer []byte) { s.handle, s.answer = nil, answer }
-
-func atOnce(n int) func([]int64) (sched.Plan, error) {
-	return func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), n, 0) }
-}
 
 // largeEvent is a stream of one token in an event of so many bytes, as servers send that put much beside it.
 func largeEvent(size int) string {
@@ -22,13 +14,13 @@ func largeEvent(size int) string {
 
 // TestLargeAnswersShareABudget: what many connections hold of large answers is bounded together, and none of them is lost.
 func TestLargeAnswersShareABudget(t *testing.T) {
-	const requests, inFlight, size, budget = 64, 32, 3 << 20, 16 << 20 // each takes 4 MiB twice: without a bound, 256 MiB
+	const requests, inFlight, size, budget = 40, 32, 3 << 20, 16 << 20 // each takes 4 MiB twice: without a bound, 256 MiB
 	for name, answer := range map[string]string{
 		"events": largeEvent(size), "a body": responseText(200, "", `{"choices":[{"index":0,"text":"a","finish_reason":"length","logprobs":"`+strings.Repeat("x", size)+`"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, requests, atOnce(inFlight))
-			whole(s, []byte(answer))
+			w, s := equalWork(t, requests, closedPlan(inFlight))
+			s.answer = []byte(answer)
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
 			r.large.limit = budget
@@ -49,9 +41,9 @@ func TestLargeAnswersShareABudget(t *testing.T) {
 // TestErrorBodiesAreNotKept: of what a server says about an error the beginning is kept, whatever the size, and the connection stays.
 func TestErrorBodiesAreNotKept(t *testing.T) {
 	const requests, inFlight, size = 32, 8, 4 << 20
-	w, s := equalWork(t, requests, atOnce(inFlight))
+	w, s := equalWork(t, requests, closedPlan(inFlight))
 	answer := responseText(500, "", "out of order"+strings.Repeat(" ", size))
-	whole(s, []byte(answer))
+	s.answer = []byte(answer)
 	k := new(sink)
 	r := newRun(t, oneThread, w, k)
 	do(t, s, r)

@@ -16,13 +16,13 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
-// TestWindowSendsTheSameBytes: requests that are built during the run, in a ring of a few of them, reach the server byte
+// TestRingSendsTheSameBytes: requests that are built during the run, in a ring of a few of them, reach the server byte
 // for byte as those built before it do, also those that are sent again, and the fingerprint is the same.
-func TestWindowSendsTheSameBytes(t *testing.T) { eachSender(t, windowSendsTheSameBytes) }
+func TestRingSendsTheSameBytes(t *testing.T) { eachSender(t, ringSendsTheSameBytes) }
 
-func windowSendsTheSameBytes(t *testing.T, lane senderKind) {
-	const n = 2000
-	w, s := equalWork(t, n, openPlan)
+func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
+	const n = 1200
+	w, s := equalWork(t, n, fasterPlan)
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
 	m, err := r.Layout(context.Background(), w)
@@ -60,7 +60,7 @@ func windowSendsTheSameBytes(t *testing.T, lane senderKind) {
 		}
 	}
 	k := new(sink)
-	run := newRun(t, lane, w, k)
+	run := newRun(t, kind, w, k)
 	b := do(t, s, run).BuildAhead
 	ok := int64(0)
 	for _, rec := range k.records {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,9 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 	"github.com/fastreplay/fastreplay/sched"
@@ -154,17 +157,17 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 	return w, s
 }
 
-func newRun(t testing.TB, lane senderKind, w *workload.Work, k Sink) *Run {
+func newRun(t testing.TB, kind senderKind, w *workload.Work, k Sink) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: lane.n, Descriptors: 4096, SenderCommand: lane.command,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: kind.n, Descriptors: 4096, SenderCommand: kind.command,
 	}, w, "a", workload.IdealHits{}, k)
-	if lane.command != nil && w.Plan.Open() && r.process == nil {
-		t.Fatal("no process for the lane: ", r.processErr)
+	if kind.command != nil && w.Plan.Open() && r.process == nil {
+		t.Fatal("no process for the senders: ", r.processErr)
 	}
 	return r
 }
@@ -181,14 +184,28 @@ func do(t testing.TB, s *server, r *Run) Result {
 
 func openPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 1, 0) }
 
+// fasterPlan replays equalWork's 2,000 requests a second at 6,000.
+func fasterPlan(arrivals []int64) (sched.Plan, error) { return sched.FromTrace(arrivals, 3, 0) }
+
+func closedPlan(concurrency int) func([]int64) (sched.Plan, error) {
+	return func(arrivals []int64) (sched.Plan, error) { return sched.Closed(len(arrivals), concurrency, 0) }
+}
+
+// TestRunSendsEveryRequestOnceAndNeverEarly also expects the machine's measurements, which exist on Linux only.
 func TestRunSendsEveryRequestOnceAndNeverEarly(t *testing.T) {
 	eachSender(t, runSendsEveryRequestOnceAndNeverEarly)
 }
 
-func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane senderKind) {
+func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, kind senderKind) {
 	w, s := equalWork(t, 400, openPlan)
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	r := newRun(t, kind, w, k)
+	checkMachine(t, do(t, s, r).Client.Machine)
+	threads := slices.Clone(r.soleSenders())
+	slices.Sort(threads)
+	if threads = slices.Compact(threads); runtime.GOOS == "linux" && (len(threads) != kind.n || threads[0] == 0) {
+		t.Errorf("threads %v send, want %d", threads, kind.n)
+	}
 	if len(k.records) != 400 || s.served.Load() != 400 {
 		t.Fatalf("%d records of %d served requests, want 400", len(k.records), s.served.Load())
 	}
@@ -207,54 +224,78 @@ func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, lane senderKind) {
 	}
 }
 
-// TestHotPathDoesNotAllocate counts every allocation of the process, server included, while thousands of requests pass.
-// watchMallocs is what the machine watch allocates to ask each thread how long it waited, at a run's beginning and its end:
-// twice ten.
-func watchMallocs() float64 {
-	threads, _ := os.ReadDir("/proc/self/task")
-	return 25 * float64(len(threads))
-}
-
-func TestHotPathDoesNotAllocate(t *testing.T) {
-	notUnderRace(t)
-	eachSender(t, hotPathDoesNotAllocate)
-}
-
-// notUnderRace leaves a test out of the race detector's run, which is -short: what it counts is another thing there.
-func notUnderRace(t *testing.T) {
+func checkMachine(t *testing.T, c metrics.Machine) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("left out by -short")
+	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "senders' run queue": c.SenderRunQueueS} {
+		if (v != nil) != (runtime.GOOS == "linux") {
+			t.Errorf("%s on %s: %v", name, runtime.GOOS, v)
+		}
+	}
+	for name, v := range map[string]*float64{"stolen share": c.StolenShare, "worst second": c.StolenWorst} {
+		if v != nil && (*v < 0 || *v > 1) {
+			t.Errorf("%s is %g", name, *v)
+		}
 	}
 }
 
-func hotPathDoesNotAllocate(t *testing.T, lane senderKind) {
+// TestHotPathDoesNotAllocate counts every allocation of the process, server included, while thousands of requests pass. With -short
+// it takes one kind of sender.
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	if raceDetector() {
+		t.Skip("the race detector allocates")
+	}
+	stamped := wire.Stamps{Receive: true, Send: true}
+	stamps := []wire.Stamps{{}, stamped}
+	if err := wire.ProbeStamps(stamped); err != nil {
+		t.Log("without stamps: ", err)
+		stamps = stamps[:1]
+	}
+	for _, stamps := range stamps {
+		if testing.Short() {
+			hotPathDoesNotAllocate(t, oneThread, fasterPlan, stamps)
+			continue
+		}
+		eachSender(t, func(t *testing.T, kind senderKind) { hotPathDoesNotAllocate(t, kind, fasterPlan, stamps) })
+	}
+	hotPathDoesNotAllocate(t, oneThread, closedPlan(8), wire.Stamps{})
+}
+
+func hotPathDoesNotAllocate(t *testing.T, kind senderKind, plan func([]int64) (sched.Plan, error), stamps wire.Stamps) {
 	const n = 4000
-	for name, plan := range map[string]func([]int64) (sched.Plan, error){
-		"open":   openPlan,
-		"closed": func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) },
-	} {
-		w, s := equalWork(t, n, plan)
-		go s.run()
-		k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
-		r := newRun(t, lane, w, k)
-		r.Connect(context.Background())
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		found, err := r.Do(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		runtime.ReadMemStats(&after)
-		late := float64(r.notReady.Load() + r.dialled.Load())
-		// What a connection costs is not what a request costs; the run itself starts a few goroutines and timers.
-		const perConnection, perRun = 60, 400
-		if mallocs := float64(after.Mallocs - before.Mallocs); mallocs > perConnection*late+perRun+watchMallocs() {
-			t.Errorf("%s: %.0f allocations in %d requests over %.0f connections", name, mallocs, n, late)
-		}
-		if n := found.Client.GCCycles; n != 0 {
-			t.Errorf("%s: %d collections during the replay", name, n)
-		}
+	w, s := equalWork(t, n, plan)
+	go s.run()
+	k := &sink{records: make([]*record.Record, 0, n), gaps: make([]int64, 0, 16*n)}
+	r := newRun(t, kind, w, k)
+	r.useStamps(stamps)
+	r.Connect(context.Background())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found, err := r.Do(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	// A connection and the run itself allocate: the run starts a few goroutines and timers. The machine watch asks each thread at the
+	// beginning and at the end of a run how long it waited, at some ten allocations each.
+	perConnection, perRun := 60, 400
+	if stamps.Send {
+		perConnection = 80
+	}
+	threads, _ := os.ReadDir("/proc/self/task")
+	connections := int(r.notReady.Load() + r.dialled.Load())
+	if mallocs := int(after.Mallocs - before.Mallocs); mallocs > perConnection*connections+perRun+25*len(threads) {
+		t.Errorf("%+v, open %v, %+v: %d allocations in %d requests over %d connections", kind, w.Plan.Open(), stamps, mallocs, n, connections)
+	}
+	if n := found.Client.GCCycles; n != 0 {
+		t.Errorf("%+v, open %v, %+v: %d collections during the replay", kind, w.Plan.Open(), stamps, n)
+	}
+}
+
+// useStamps makes a run that has not begun use stamps.
+func (r *Run) useStamps(stamps wire.Stamps) {
+	r.cfg.Stamps = stamps
+	for _, p := range r.pools {
+		p.dial.Stamps = stamps
 	}
 }
 
@@ -262,8 +303,8 @@ func TestConnectionClosedWhileIdleIsReplacedUnseen(t *testing.T) {
 	eachSender(t, connectionClosedWhileIdleIsReplacedUnseen)
 }
 
-func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane senderKind) {
-	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.01, 0) }) // 50 ms apart
+func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, kind senderKind) {
+	w, s := equalWork(t, 20, func(a []int64) (sched.Plan, error) { return sched.FromTrace(a, 0.05, 0) }) // 10 ms apart
 	s.handle = func(n int64, c net.Conn) {
 		if n <= 8 { // those dialled ahead
 			_ = c.Close()
@@ -272,7 +313,7 @@ func connectionClosedWhileIdleIsReplacedUnseen(t *testing.T, lane senderKind) {
 		s.serve(c)
 	}
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	do(t, s, newRun(t, kind, w, k))
 	for _, r := range k.records {
 		if r.Outcome != record.OK {
 			t.Errorf("row %d: %v %q", r.Row, r.Outcome, r.Error)
@@ -287,7 +328,7 @@ func TestServerThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T) {
 	eachSender(t, serverThatTookTheRequestAndClosedIsNotAskedAgain)
 }
 
-func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane senderKind) {
+func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, kind senderKind) {
 	w, s := equalWork(t, 10, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		if _, err := io.ReadFull(c, make([]byte, s.request)); err == nil {
@@ -296,7 +337,7 @@ func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane senderK
 		_ = c.Close()
 	}
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	do(t, s, newRun(t, kind, w, k))
 	for _, r := range k.records {
 		if r.Outcome != record.Reset || r.Resent != 0 {
 			t.Errorf("row %d: %v, resent %d; want reset, 0", r.Row, r.Outcome, r.Resent)
@@ -309,10 +350,10 @@ func serverThatTookTheRequestAndClosedIsNotAskedAgain(t *testing.T, lane senderK
 
 func TestStopAbandonsTheRestAndDrains(t *testing.T) { eachSender(t, stopAbandonsTheRestAndDrains) }
 
-func stopAbandonsTheRestAndDrains(t *testing.T, lane senderKind) {
+func stopAbandonsTheRestAndDrains(t *testing.T, kind senderKind) {
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
-	r := newRun(t, lane, w, k)
+	r := newRun(t, kind, w, k)
 	go s.after(100, r.Stop)
 	do(t, s, r)
 	count := k.outcomes()
@@ -324,14 +365,14 @@ func stopAbandonsTheRestAndDrains(t *testing.T, lane senderKind) {
 // TestClosedLoopIsCutAtItsEnd: what has not been released then is left out all the same.
 func TestClosedLoopIsCutAtItsEnd(t *testing.T) {
 	const n, most, end = 200, 3, 30 * time.Millisecond
-	for range 5 {
+	for range 3 {
 		w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), most, end) })
 		got := s.silent(n)
 		k := new(sink)
 		r := newRun(t, oneThread, w, k)
 		go func() {
 			for <-got; r.clock.Now() < int64(end); {
-				runtime.Gosched() // it must not be later than the lane
+				runtime.Gosched() // it must not be later than the sender
 			}
 			r.expire()
 		}()
@@ -352,6 +393,9 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 	}
 	if got, most := f.Connections.Dialled, int64(4+1+dialSpare); got > most {
 		t.Errorf("%d connections dialled for 4 requests in flight, want at most %d", got, most)
+	}
+	if s := f.Client.Machine.SenderRunQueueS; s != nil {
+		t.Errorf("the senders waited %g s for a core; want none known: receivers send too", *s)
 	}
 	if out := len(f.LeftOut); len(k.records)+out != 1<<16 || out == 0 {
 		t.Errorf("%d records and %d left out of %d requests", len(k.records), out, 1<<16)

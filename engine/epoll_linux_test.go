@@ -32,7 +32,7 @@ func TestConnectionLeavesItsEpollReaderForACompressedResponse(t *testing.T) {
 	eachSender(t, connectionLeavesItsEpollReaderForACompressedResponse)
 }
 
-func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, lane senderKind) {
+func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, kind senderKind) {
 	const n = 200
 	w, s := equalWork(t, n, openPlan)
 	pieces := compressedAnswer(t, events(16, finish, usage(64, 16, 0), done))
@@ -53,7 +53,7 @@ func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, lane sen
 		}
 	}
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	do(t, s, newRun(t, kind, w, k))
 	for _, rec := range k.records {
 		if rec.Outcome != record.OK || rec.Chunks != 16 || rec.Resent != 0 {
 			t.Fatalf("%v %q, %d chunks, resent %d; want ok with 16", rec.Outcome, rec.Error, rec.Chunks, rec.Resent)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/sched"
 )
 
 // errorEvents are errors inside a stream as servers of each API send them, all with the message "out of blocks".
@@ -215,7 +214,7 @@ func TestResend(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, s := equalWork(t, n, func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), inFlight, 0) })
+			w, s := equalWork(t, n, closedPlan(inFlight))
 			c.close.server = s
 			s.handle = c.close.handleConn
 			k := new(sink)

@@ -26,8 +26,7 @@ func openFiles() int {
 // TestNothingIsLeftBehind: however a run ends, no goroutine, thread-locked or not, and no descriptor outlives it.
 func TestNothingIsLeftBehind(t *testing.T) { eachSender(t, nothingIsLeftBehind) }
 
-func nothingIsLeftBehind(t *testing.T, lane senderKind) {
-	closed := func(a []int64) (sched.Plan, error) { return sched.Closed(len(a), 8, 0) }
+func nothingIsLeftBehind(t *testing.T, kind senderKind) {
 	took := func(s *server, c net.Conn) bool {
 		_, err := io.ReadFull(c, make([]byte, s.request))
 		s.served.Add(1)
@@ -39,25 +38,25 @@ func nothingIsLeftBehind(t *testing.T, lane senderKind) {
 		handle func(s *server, c net.Conn) // nil: answers
 		end    func(r *Run)                // once a request has been served
 	}{
-		{name: "all answered", plan: openPlan},
-		{name: "closed loop", plan: closed},
-		{name: "stopped", plan: openPlan, end: (*Run).Stop},
-		{name: "stopped closed loop", plan: closed, end: (*Run).Stop},
-		{name: "aborted with answers open", plan: openPlan, end: (*Run).Abort, handle: func(s *server, c net.Conn) {
+		{name: "all answered", plan: fasterPlan},
+		{name: "closed loop", plan: closedPlan(8)},
+		{name: "stopped", plan: fasterPlan, end: (*Run).Stop},
+		{name: "stopped closed loop", plan: closedPlan(8), end: (*Run).Stop},
+		{name: "aborted with answers open", plan: fasterPlan, end: (*Run).Abort, handle: func(s *server, c net.Conn) {
 			if took(s, c) {
 				_, _ = c.Write(s.answer[:len(s.answer)/2])
 				_, _ = io.Copy(io.Discard, c)
 			}
 		}},
-		{name: "reset", plan: openPlan, handle: func(s *server, c net.Conn) {
+		{name: "reset", plan: fasterPlan, handle: func(s *server, c net.Conn) {
 			took(s, c)
 			_ = c.(*net.TCPConn).SetLinger(0)
 		}},
-		{name: "garbage", plan: openPlan, handle: func(s *server, c net.Conn) {
+		{name: "garbage", plan: fasterPlan, handle: func(s *server, c net.Conn) {
 			took(s, c)
 			_, _ = io.WriteString(c, "220 mail.example.org ESMTP\r\n")
 		}},
-		{name: "refused at once", plan: openPlan, handle: func(*server, net.Conn) {}},
+		{name: "refused at once", plan: fasterPlan, handle: func(*server, net.Conn) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, s := equalWork(t, 300, c.plan)
@@ -69,7 +68,7 @@ func nothingIsLeftBehind(t *testing.T, lane senderKind) {
 				}
 			}
 			k := new(sink)
-			r := newRun(t, lane, w, k)
+			r := newRun(t, kind, w, k)
 			serving := make(chan struct{})
 			go func() { defer close(serving); s.run() }()
 			r.Connect(context.Background())

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"testing"
 )
 
-// senderArgument makes this test program the process of a lane.
-const senderArgument = "lane"
+// senderArgument makes this test program the process of the senders.
+const senderArgument = "sender"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == senderArgument {
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// senderKind is where the lanes of a run live, and how many there are.
+// senderKind is where the senders of a run are, and how many there are.
 type senderKind struct {
 	command []string // nil: in threads of this process
 	n       int
@@ -36,13 +38,21 @@ type senderKind struct {
 
 var oneThread = senderKind{n: 1}
 
-// eachSender runs a test with one lane and with three, in threads of this process, and in a process of its own where there is
-// such.
-func eachSender(t *testing.T, test func(t *testing.T, lane senderKind)) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprint(n, "threads"), func(t *testing.T) { test(t, senderKind{n: n}) })
-		if runtime.GOOS == "linux" {
+// eachSender runs a test with one sender and with three, in threads of this process and, on Linux, in a process of their own. With
+// -short it leaves out one thread and three in a process.
+func eachSender(t *testing.T, test func(t *testing.T, kind senderKind)) {
+	for _, n := range []int{3, 1} {
+		if n == 3 || !testing.Short() {
+			t.Run(fmt.Sprint(n, "threads"), func(t *testing.T) { test(t, senderKind{n: n}) })
+		}
+		if runtime.GOOS == "linux" && (n == 1 || !testing.Short()) {
 			t.Run(fmt.Sprint(n, "in a process"), func(t *testing.T) { test(t, senderKind{[]string{os.Args[0], senderArgument}, n}) })
 		}
 	}
+}
+
+// raceDetector reports whether the test program was built with the race detector, which allocates and takes time of its own.
+func raceDetector() bool {
+	built, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

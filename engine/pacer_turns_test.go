@@ -52,7 +52,7 @@ func byRow(records []*record.Record) map[int64]*record.Record {
 
 // TestTurnsWait holds every turn to its rule, in trace time and in a closed loop, with and without time to think.
 func TestTurnsWait(t *testing.T) {
-	const n = 300
+	const n = 200
 	after := conversations(n)
 	think := make([]int64, n)
 	for i := range think {

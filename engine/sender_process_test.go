@@ -26,10 +26,10 @@ func senderOfItsOwn(t *testing.T) senderKind {
 
 // TestSenderThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
 func TestSenderThatDies(t *testing.T) {
-	lane := senderOfItsOwn(t)
+	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
-	r := newRun(t, lane, w, k)
+	r := newRun(t, kind, w, k)
 	said := ""
 	r.cfg.OnSenderDeath = func(why string) { said = why }
 	go s.after(100, func() { _ = r.process.cmd.Process.Kill() })
@@ -50,10 +50,13 @@ func TestSenderThatDies(t *testing.T) {
 
 // TestSenderThatIsFrozen: a lane that does not run any more cannot keep an aborted run from ending.
 func TestSenderThatIsFrozen(t *testing.T) {
-	lane := senderOfItsOwn(t)
+	if testing.Short() {
+		t.Skip("left out by -short: killGrace is a second")
+	}
+	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 4000, openPlan)
 	k := new(sink)
-	r := newRun(t, lane, w, k)
+	r := newRun(t, kind, w, k)
 	go s.after(100, func() {
 		_ = r.process.cmd.Process.Signal(syscall.SIGSTOP)
 		r.Abort()
@@ -87,8 +90,8 @@ func TestSenderThatIsNone(t *testing.T) {
 // die while a request is armed on them, or is just being written. No request is lost or sent twice, and none fails but
 // those that crossed the server's end of the connection on their way: nobody can tell whether the server took them.
 func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
-	lane := senderOfItsOwn(t)
-	w, s := equalWork(t, 1500, openPlan)
+	kind := senderOfItsOwn(t)
+	w, s := equalWork(t, 1500, fasterPlan)
 	var answered atomic.Int64
 	s.handle = func(_ int64, c net.Conn) {
 		defer func() { _ = c.Close() }()
@@ -104,7 +107,7 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 		}
 	}
 	k := new(sink)
-	r := newRun(t, lane, w, k)
+	r := newRun(t, kind, w, k)
 	found := do(t, s, r).Connections
 	ok := int64(0)
 	for _, rec := range k.records {
@@ -124,7 +127,7 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 
 // TestSenderReportsErrors: what the kernel tells the lane of a connection reaches the record.
 func TestSenderReportsErrors(t *testing.T) {
-	lane := senderOfItsOwn(t)
+	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 40, openPlan)
 	s.handle = func(_ int64, c net.Conn) {
 		_, _ = io.ReadFull(c, make([]byte, s.request/2))
@@ -132,7 +135,7 @@ func TestSenderReportsErrors(t *testing.T) {
 		_ = c.Close()
 	}
 	k := new(sink)
-	do(t, s, newRun(t, lane, w, k))
+	do(t, s, newRun(t, kind, w, k))
 	for _, rec := range k.records {
 		if rec.Outcome != record.Reset || rec.SentNS < rec.PlannedNS {
 			t.Errorf("row %d: %v %q, sent %d, planned %d", rec.Row, rec.Outcome, rec.Error, rec.SentNS, rec.PlannedNS)

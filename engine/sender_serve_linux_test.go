@@ -14,20 +14,20 @@ import (
 // TestSenderStaysOutOfGosScheduler: Go would take the lane's thread off its P a hundred times a second, and each time the thread
 // would block. It may block for nothing but its sleeps, one a request.
 func TestSenderStaysOutOfGosScheduler(t *testing.T) {
-	w, s := equalWork(t, 4000, openPlan)
+	w, s := equalWork(t, 2000, openPlan)
 	r := newRun(t, senderOfItsOwn(t), w, new(sink))
 	var fired, blocked [2]int64
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
-		for i, n := range []int64{500, 3500} {
+		for i, n := range []int64{250, 1750} {
 			s.after(n, func() { fired[i], blocked[i] = r.process.header.passed(), timesBlocked(t, r.process) })
 		}
 	}()
 	do(t, s, r)
 	<-measured
 	const apart = 20 // the two readings are not of one instant
-	if f, b := fired[1]-fired[0], blocked[1]-blocked[0]; f < 2000 || b > f+apart {
+	if f, b := fired[1]-fired[0], blocked[1]-blocked[0]; f < 1000 || b > f+apart {
 		t.Errorf("the lane's thread blocked %d times for %d requests", b, f)
 	}
 }
