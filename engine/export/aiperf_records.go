@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 
@@ -56,20 +57,16 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	numbers := sessionNumbers{}
+	numbers := sessionNumbers{known: map[int64]int64{}}
 	var failed error
 	err := r.each(func(rec *record.Record) {
-		if failed == nil {
-			failed = lines.Encode(aiperfLine{r.metadata(rec, numbers.of(rec)), values(rec), errorOf(rec)})
+		values := map[string]aiperfValue{}
+		for m, v := range metricsOf(rec) {
+			values[m.tag] = aiperfValue{v, m.unit}
 		}
+		failed = cmp.Or(failed, lines.Encode(aiperfLine{r.metadata(rec, numbers.of(rec)), values, errorOf(rec)}))
 	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return err
-	}
-	return out.Flush()
+	return cmp.Or(err, failed, out.Flush())
 }
 
 // sessionNumbers counts sessions in order of appearance.
@@ -85,9 +82,6 @@ func (s *sessionNumbers) of(r *record.Record) int64 {
 	n := s.next
 	s.next++
 	if r.Session != record.None {
-		if s.known == nil {
-			s.known = map[int64]int64{}
-		}
 		s.known[r.Session] = n
 	}
 	return n
@@ -109,7 +103,7 @@ func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {
 	return m
 }
 
-// startNS is when the request was sent, or was to be sent where no connection could be made.
+// startNS is when the request was sent, or should have been sent if no connection could be made.
 func startNS(r *record.Record) int64 {
 	if r.SentNS == record.None {
 		return r.PlannedNS
@@ -129,16 +123,6 @@ func (r *results) epochNS(ns int64) *int64 {
 	}
 	epoch := at.UnixNano()
 	return &epoch
-}
-
-func values(r *record.Record) map[string]aiperfValue {
-	all := map[string]aiperfValue{}
-	for _, m := range metricsOf(r) {
-		if v := m.of(r); known(v) {
-			all[m.tag] = aiperfValue{v, m.unit}
-		}
-	}
-	return all
 }
 
 // errorOf is nil of a request that succeeded. The type is our outcome, but for what AIPerf has a name for.
@@ -199,11 +183,19 @@ func okMetrics() []metric {
 // failedMetrics are those of requests that failed.
 func failedMetrics() []metric { return []metric{{"error_isl", unitTokens, promptTokens}} }
 
-func metricsOf(r *record.Record) []metric {
-	if r.Outcome == record.OK {
-		return okMetrics()
+// metricsOf yields the metrics that a request has, and their values.
+func metricsOf(r *record.Record) iter.Seq2[metric, float64] {
+	all := okMetrics()
+	if r.Outcome != record.OK {
+		all = failedMetrics()
 	}
-	return failedMetrics()
+	return func(yield func(metric, float64) bool) {
+		for _, m := range all {
+			if v := m.of(r); known(v) && !yield(m, v) {
+				return
+			}
+		}
+	}
 }
 
 func latencyNS(r *record.Record) float64 { return spanNS(r.SentNS, r.LastTokenNS) }

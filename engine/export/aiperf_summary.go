@@ -65,14 +65,14 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 	}
 	out := r.provenance()
 	out["error_summary"] = run.errors
-	run.addStats(out)
-	run.addDerived(out)
-	if good := r.summary.Goodput; good != nil {
-		run.addGoodput(out, float64(good.Requests))
+	for _, m := range slices.Concat(okMetrics(), failedMetrics()) {
+		if s := newSample(run.values[m.tag]); len(s) > 0 {
+			d := newStats(m.unit, len(s), s.percentile)
+			d.Avg, d.Std, d.Min, d.Max, d.Sum = s.mean(), s.deviation(), s[0], s[len(s)-1], s.sum()
+			out[m.tag] = d
+		}
 	}
-	if r.summary.Run.Pace == metrics.TraceTime {
-		run.addLag(out)
-	}
+	run.addDerived(out, r.summary)
 	if r.gaps != nil {
 		out["inter_chunk_latency"] = r.chunkStats()
 	}
@@ -83,10 +83,8 @@ func writeAIPerfSummary(w io.Writer, r *results) error {
 }
 
 func (a *aiperfRun) add(r *record.Record) {
-	for _, m := range metricsOf(r) {
-		if v := m.of(r); known(v) {
-			a.values[m.tag] = append(a.values[m.tag], v)
-		}
+	for m, v := range metricsOf(r) {
+		a.values[m.tag] = append(a.values[m.tag], v)
 	}
 	if why := errorOf(r); why != nil {
 		a.addError(*why)
@@ -122,19 +120,11 @@ func (r *results) provenance() map[string]any {
 	return out
 }
 
-func (a *aiperfRun) addStats(out map[string]any) {
-	for _, m := range slices.Concat(okMetrics(), failedMetrics()) {
-		if values := a.values[m.tag]; len(values) > 0 {
-			out[m.tag] = describe(m.unit, newSample(values))
-		}
-	}
-}
-
-func describe(unit string, s sample) aiperfStats {
+// newStats describes n values, but for mean, deviation, extremes and sum.
+func newStats(unit string, n int, percentile func(float64) float64) aiperfStats {
 	return aiperfStats{
-		Unit: unit, Avg: s.mean(), Min: s[0], Max: s[len(s)-1], Std: s.deviation(), Count: int64(len(s)), Sum: s.sum(),
-		P1: s.percentile(1), P5: s.percentile(5), P10: s.percentile(10), P25: s.percentile(25), P50: s.percentile(50),
-		P75: s.percentile(75), P90: s.percentile(90), P95: s.percentile(95), P99: s.percentile(99),
+		Unit: unit, Count: int64(n), P1: percentile(1), P5: percentile(5), P10: percentile(10), P25: percentile(25), P50: percentile(50),
+		P75: percentile(75), P90: percentile(90), P95: percentile(95), P99: percentile(99),
 	}
 }
 
@@ -154,8 +144,24 @@ func (a *aiperfRun) seconds() float64 {
 	return float64(a.lastNS-a.firstNS) / 1e9
 }
 
+// degradedLagMS is REPLAY_SCHED_DEGRADED_THRESHOLD_MS in AIPerf's replay_sched_lag_metrics.py.
+const degradedLagMS = 500
+
 // addDerived adds the metrics of the run as a whole.
-func (a *aiperfRun) addDerived(out map[string]any) {
+func (a *aiperfRun) addDerived(out map[string]any, summary *metrics.Summary) {
+	good, degraded, lag := math.NaN(), math.NaN(), sample{}
+	if summary.Goodput != nil {
+		good = float64(summary.Goodput.Requests)
+	}
+	if summary.Run.Pace == metrics.TraceTime && len(a.driftMS) > 0 {
+		lag, degraded = newSample(a.driftMS), 0
+		for i, least := 0, lag[0]; i < len(lag); i++ { // relative to the least late request
+			lag[i] -= least
+		}
+		if lag.percentile(99) > degradedLagMS {
+			degraded = 1
+		}
+	}
 	input, output, seconds := a.sum("input_sequence_length"), a.sum("output_sequence_length"), a.seconds()
 	prompt, cached := a.sum("usage_prompt_tokens"), a.sum("usage_prompt_cache_read_tokens")
 	for _, d := range []struct {
@@ -178,21 +184,17 @@ func (a *aiperfRun) addDerived(out map[string]any) {
 		{"total_usage_total_tokens", unitTokens, a.sum("usage_total_tokens")},
 		{"total_usage_prompt_cache_read_tokens", unitTokens, cached},
 		{"overall_usage_prompt_cache_read_pct", unitPercent, 100 * cached / prompt},
+		{"good_request_count", unitRequests, good},
+		{"good_request_fraction", unitRatio, good / float64(a.ok+a.failed)},
+		{"goodput", unitRequestRate, good / seconds},
+		{"replay_sched_lag_p50", unitMS, lag.percentile(50)},
+		{"replay_sched_lag_p90", unitMS, lag.percentile(90)},
+		{"replay_sched_lag_p99", unitMS, lag.percentile(99)},
+		{"replay_sched_degraded", unitCount, degraded},
 	} {
 		if known(d.value) {
 			out[d.tag] = aiperfScalar{d.unit, d.value}
 		}
-	}
-}
-
-// addGoodput adds what AIPerf makes of the requests that met every SLO.
-func (a *aiperfRun) addGoodput(out map[string]any, good float64) {
-	out["good_request_count"] = aiperfScalar{unitRequests, good}
-	if share := good / float64(a.ok+a.failed); known(share) {
-		out["good_request_fraction"] = aiperfScalar{unitRatio, share}
-	}
-	if rate := good / a.seconds(); known(rate) {
-		out["goodput"] = aiperfScalar{unitRequestRate, rate}
 	}
 }
 
@@ -204,39 +206,13 @@ func positive(n int64) float64 {
 	return float64(n)
 }
 
-// degradedLagMS is REPLAY_SCHED_DEGRADED_THRESHOLD_MS in AIPerf's replay_sched_lag_metrics.py.
-const degradedLagMS = 500
-
-// addLag adds AIPerf's measure of how late a trace was sent: relative to its least late request.
-func (a *aiperfRun) addLag(out map[string]any) {
-	lag := newSample(a.driftMS)
-	if len(lag) == 0 {
-		return
-	}
-	for i, least := 0, lag[0]; i < len(lag); i++ {
-		lag[i] -= least
-	}
-	out["replay_sched_lag_p50"] = aiperfScalar{unitMS, lag.percentile(50)}
-	out["replay_sched_lag_p90"] = aiperfScalar{unitMS, lag.percentile(90)}
-	out["replay_sched_lag_p99"] = aiperfScalar{unitMS, lag.percentile(99)}
-	degraded := 0.0
-	if lag.percentile(99) > degradedLagMS {
-		degraded = 1
-	}
-	out["replay_sched_degraded"] = aiperfScalar{unitCount, degraded}
-}
-
 // chunkStats describes all gaps between chunks, from histograms: percentiles within 0.1 % and by nearest rank.
 func (r *results) chunkStats() aiperfStats {
-	n := r.gaps.TotalCount()
-	s := aiperfStats{
-		Unit: unitMS, Avg: r.gaps.Mean() / 1e6, Min: float64(r.gaps.Min()) / 1e6, Max: r.longestGapMS(), Std: r.gaps.StdDev() / 1e6, Count: n,
-		P1: r.gapMS(1), P5: r.gapMS(5), P10: r.gapMS(10), P25: r.gapMS(25), P50: r.gapMS(50),
-		P75: r.gapMS(75), P90: r.gapMS(90), P95: r.gapMS(95), P99: r.gapMS(99),
-	}
+	s := newStats(unitMS, int(r.gaps.TotalCount()), r.gapMS)
+	s.Avg, s.Std, s.Min, s.Max = r.gaps.Mean()/1e6, r.gaps.StdDev()/1e6, float64(r.gaps.Min())/1e6, r.longestGapMS()
 	if itl := r.summary.ITLMS; itl != nil {
 		s.Avg = itl.Mean // exact
 	}
-	s.Sum = s.Avg * float64(n)
+	s.Sum = s.Avg * float64(s.Count)
 	return s
 }

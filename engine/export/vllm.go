@@ -24,15 +24,15 @@ func writeVLLM(w io.Writer, r *results) error {
 	out := r.vllmSetup()
 	r.vllmTraffic(out)
 	r.vllmTotals(out, requests)
-	r.vllmLatencies(out, requests)
+	r.vllmLatencies(out, requests.ok())
 	requests.detail(out)
 	return json.NewEncoder(w).Encode(out)
 }
 
-// vllmSetup is what was measured.
+// vllmSetup describes what was measured.
 func (r *results) vllmSetup() map[string]any {
 	run := &r.summary.Run
-	backend := vllmBackend(run.API)
+	backend := orNull(cmp.Or(map[string]string{"completions": "openai", "chat": "openai-chat"}[run.API], run.API)) // vLLM's name of it
 	out := map[string]any{
 		"date": nil, "endpoint_type": backend, "backend": backend, "label": nil, "model_id": orNull(run.Model), "tokenizer_id": orNull(r.option("tokenizer")),
 		"num_prompts": r.summary.Requests.Planned, ourName + "_version": orNull(run.Version), // as --metadata adds keys
@@ -44,17 +44,6 @@ func (r *results) vllmSetup() map[string]any {
 		out["partial"] = true
 	}
 	return out
-}
-
-// vllmBackend is vLLM's name of one of our APIs.
-func vllmBackend(api string) any {
-	switch api {
-	case "completions":
-		return "openai"
-	case "chat":
-		return "openai-chat"
-	}
-	return orNull(api)
 }
 
 func orNull(text string) any {
@@ -93,7 +82,7 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 	if seconds <= 0 {
 		seconds = math.NaN()
 	}
-	input, output := total(ok.column((*vllmRequest).inputTokens)), total(ok.column((*vllmRequest).outputTokens))
+	input, output := total(ok.column(inputLen)), total(ok.column(outputLen))
 	out["duration"] = number(seconds)
 	out["completed"], out["failed"] = len(ok), len(all)-len(ok)
 	out["total_input_tokens"], out["total_output_tokens"] = number(input), number(output)
@@ -109,15 +98,17 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 }
 
 // vllmLatencies adds the four distributions.
-func (r *results) vllmLatencies(out map[string]any, all vllmRequests) {
-	ok := all.ok()
-	for name, of := range map[string]func(*vllmRequest) float64{
-		"ttft": (*vllmRequest).firstToken, "tpot": (*vllmRequest).perToken, "e2el": (*vllmRequest).endToEnd,
-	} {
-		s := newSample(ok.column(of))
+func (r *results) vllmLatencies(out map[string]any, ok vllmRequests) {
+	for name, c := range map[string]vllmColumn{"ttft": firstToken, "tpot": perToken, "e2el": endToEnd} {
+		s := newSample(ok.column(c))
 		putLatency(out, name, 1e3*s.mean(), 1e3*s.deviation(), func(q float64) float64 { return 1e3 * s.percentile(q) })
 	}
-	r.vllmGaps(out)
+	if r.gaps == nil {
+		putLatency(out, "itl", math.NaN(), math.NaN(), func(float64) float64 { return math.NaN() })
+		return
+	}
+	s := r.chunkStats() // from histograms: within 0.1 %, and by nearest rank
+	putLatency(out, "itl", s.Avg, s.Std, r.gapMS)
 }
 
 // putLatency adds one distribution, given in ms.
@@ -130,26 +121,26 @@ func putLatency(out map[string]any, name string, mean, deviation float64, percen
 	}
 }
 
-// vllmGaps adds the gaps between chunks, from histograms: within 0.1 %, and by nearest rank.
-func (r *results) vllmGaps(out map[string]any) {
-	if r.gaps == nil {
-		absent := math.NaN()
-		putLatency(out, "itl", absent, absent, func(float64) float64 { return absent })
-		return
-	}
-	s := r.chunkStats()
-	putLatency(out, "itl", s.Avg, s.Std, r.gapMS)
-}
+// vllmColumn is a number that vLLM keeps of a request: tokens, or seconds.
+type vllmColumn int
 
-// vllmRequest is what vLLM keeps of a request, in seconds. Of one that failed the latency and the output are 0 there, and the
-// first token is, unless it came.
+const (
+	inputLen   vllmColumn = iota // tokens
+	outputLen                    // tokens; 0 if the request failed
+	firstToken                   // after it was sent; 0 if the request failed before
+	endToEnd                     // after it was sent; 0 if the request failed
+	startTime                    // when it was sent
+	queueTime                    // how long after it should have been sent
+	perToken                     // absent below two tokens, and if all came in one chunk
+	vllmColumns
+)
+
+// vllmRequest is what vLLM keeps of a request.
 type vllmRequest struct {
-	planned, row  int64
-	ok, atOnce    bool
-	input, output float64 // tokens
-	start, queue  float64 // when it was sent, and how long after it should have been
-	ttft, latency float64
-	err           string
+	planned, row int64
+	ok           bool
+	err          string
+	values       [vllmColumns]float64
 }
 
 type vllmRequests []vllmRequest
@@ -164,34 +155,24 @@ func (r *results) vllmRequests() (all vllmRequests, err error) {
 }
 
 func newVLLMRequest(r *record.Record) vllmRequest {
-	v := vllmRequest{
-		planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK, atOnce: r.AtOnce(), input: promptTokens(r),
-		start: count(startNS(r)) / 1e9, queue: spanNS(r.PlannedNS, r.SentNS) / 1e9, ttft: spanNS(r.SentNS, r.FirstTokenNS) / 1e9,
+	v := vllmRequest{planned: r.PlannedNS, row: r.Row, ok: r.Outcome == record.OK}
+	ttft := spanNS(r.SentNS, r.FirstTokenNS) / 1e9
+	v.values = [vllmColumns]float64{
+		inputLen: promptTokens(r), startTime: count(startNS(r)) / 1e9, queueTime: spanNS(r.PlannedNS, r.SentNS) / 1e9, firstToken: ttft, perToken: math.NaN(),
 	}
-	if v.ok {
-		v.output, v.latency = count(r.CompletionTokens), latencyNS(r)/1e9
+	if !v.ok {
+		v.err = r.Outcome.String() + ": " + r.Error
+		if !known(ttft) {
+			v.values[firstToken] = 0
+		}
 		return v
 	}
-	v.err = r.Outcome.String() + ": " + r.Error
-	if !known(v.ttft) {
-		v.ttft = 0
+	output, latency := count(r.CompletionTokens), latencyNS(r)/1e9
+	v.values[outputLen], v.values[endToEnd] = output, latency
+	if !(output < 2 || r.AtOnce()) {
+		v.values[perToken] = (latency - ttft) / (output - 1)
 	}
 	return v
-}
-
-func (v *vllmRequest) inputTokens() float64  { return v.input }
-func (v *vllmRequest) outputTokens() float64 { return v.output }
-func (v *vllmRequest) firstToken() float64   { return v.ttft }
-func (v *vllmRequest) endToEnd() float64     { return v.latency }
-func (v *vllmRequest) startTime() float64    { return v.start }
-func (v *vllmRequest) queueTime() float64    { return v.queue }
-
-// perToken is absent below two tokens, and where all came in one chunk.
-func (v *vllmRequest) perToken() float64 {
-	if v.output < 2 || v.atOnce {
-		return math.NaN()
-	}
-	return (v.latency - v.ttft) / (v.output - 1)
 }
 
 // ok returns the requests that succeeded, which alone enter statistics.
@@ -199,10 +180,10 @@ func (all vllmRequests) ok() vllmRequests {
 	return slices.DeleteFunc(slices.Clone(all), func(v vllmRequest) bool { return !v.ok })
 }
 
-func (all vllmRequests) column(of func(*vllmRequest) float64) []float64 {
+func (all vllmRequests) column(c vllmColumn) []float64 {
 	values := make([]float64, len(all))
 	for i := range all {
-		values[i] = of(&all[i])
+		values[i] = all[i].values[c]
 	}
 	return values
 }
@@ -215,8 +196,8 @@ func (all vllmRequests) mostAtOnce() (most int) {
 	}
 	events := make([]event, 0, 2*len(all))
 	for i := range all {
-		if v := &all[i]; known(v.start) && known(v.latency) {
-			events = append(events, event{v.start, 1}, event{v.start + v.latency, -1})
+		if start, latency := all[i].values[startTime], all[i].values[endToEnd]; known(start) && known(latency) {
+			events = append(events, event{start, 1}, event{start + latency, -1})
 		}
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
@@ -230,12 +211,11 @@ func (all vllmRequests) mostAtOnce() (most int) {
 
 // detail adds a list for each quantity, with a place for each request. The gaps of single requests and the texts are not kept.
 func (all vllmRequests) detail(out map[string]any) {
-	for key, of := range map[string]func(*vllmRequest) float64{
-		"input_lens": (*vllmRequest).inputTokens, "output_lens": (*vllmRequest).outputTokens, "ttfts": (*vllmRequest).firstToken,
-		"latencies": (*vllmRequest).endToEnd, "start_times": (*vllmRequest).startTime, "queue_times": (*vllmRequest).queueTime,
+	for key, c := range map[string]vllmColumn{
+		"input_lens": inputLen, "output_lens": outputLen, "ttfts": firstToken, "latencies": endToEnd, "start_times": startTime, "queue_times": queueTime,
 	} {
 		list := make([]number, len(all))
-		for i, v := range all.column(of) {
+		for i, v := range all.column(c) {
 			list[i] = number(v)
 		}
 		out[key] = list

@@ -219,7 +219,7 @@ func TestMostAtOnce(t *testing.T) {
 	} {
 		var all vllmRequests
 		for _, s := range c.spans {
-			all = append(all, vllmRequest{start: s[0], latency: s[1]})
+			all = append(all, vllmRequest{values: [vllmColumns]float64{startTime: s[0], endToEnd: s[1]}})
 		}
 		if got := all.mostAtOnce(); got != c.want {
 			t.Errorf("%v: got %d, want %d", c.spans, got, c.want)

@@ -22,23 +22,14 @@ func (h *History) Counts(records []record.Record) *metrics.History {
 		switch sentAs(live, lack) {
 		case sentLive:
 			found.Live++
+			continue
 		case sentPartly:
 			found.Partly++
 		case sentRecorded:
 			found.Recorded++
 		}
-		switch lack {
-		case unanswered:
-			found.Why.Late++
-		case failed:
-			found.Why.Failed++
-		case noText:
-			found.Why.NoText++
-		case toolCall:
-			found.Why.Tools++
-		case apart:
-			found.Why.Apart++
-		}
+		why := &found.Why
+		*[...]*int64{unanswered: &why.Late, failed: &why.Failed, noText: &why.NoText, toolCall: &why.Tools, apart: &why.Apart}[lack]++
 	}
 	return &found
 }

@@ -137,13 +137,12 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 
 // appendKey appends the labels that distinguish a series from those of other engines.
 func appendKey(dst []byte, labels Labels) []byte {
-	labels.each(func(name, value []byte) bool {
+	for name, value := range labels.each {
 		if !sameEngine(name) {
 			dst = append(append(append(dst, name...), '='), value...)
 			dst = append(dst, 0)
 		}
-		return true
-	})
+	}
 	return dst
 }
 

@@ -153,10 +153,9 @@ type line struct {
 func parse(page string) (lines []line, err error) {
 	err = Lines([]byte(page), func(name []byte, labels Labels, value float64) {
 		l := line{string(name), map[string]string{}, value}
-		labels.each(func(n, _ []byte) bool {
+		for n := range labels.each {
 			l.labels[string(n)] = labels.Get(string(n))
-			return true
-		})
+		}
 		lines = append(lines, l)
 	})
 	return lines, err

@@ -128,34 +128,30 @@ func splitLabel(text []byte) (name, value, rest []byte, ok bool) {
 	return nil, nil, nil, false
 }
 
-// each calls f for each label, its value with escapes, until f returns false.
-func (l Labels) each(f func(name, value []byte) bool) {
+// each yields the labels. Their values still have their escapes.
+func (l Labels) each(yield func(name, value []byte) bool) {
 	rest := []byte(l)
 	for {
 		rest = bytes.TrimLeft(rest, blanks+",")
 		name, value, after, ok := splitLabel(rest)
-		if !ok || !f(name, value) {
+		if !ok || !yield(name, value) {
 			return
 		}
 		rest = after
 	}
 }
 
-// unescape is what a label's value stands for.
-func unescape() *strings.Replacer { return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n") }
-
-// Get is the value of a label; "" where there is none.
+// Get returns the value of a label; "" if there is none.
 func (l Labels) Get(name string) string {
 	found := ""
-	l.each(func(n, value []byte) bool {
-		if string(n) != name {
-			return true
+	for n, value := range l.each {
+		if string(n) == name {
+			found = string(value)
+			break
 		}
-		found = string(value)
-		return false
-	})
+	}
 	if strings.Contains(found, `\`) {
-		found = unescape().Replace(found)
+		found = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(found)
 	}
 	return found
 }

@@ -196,9 +196,9 @@ func (e *PromptError) Error() string {
 	return fmt.Sprintf("row %d: want %d tokens, got %d", e.Row, e.Want, e.Got)
 }
 
-// Verify counts the tokens of n built prompts again, evenly chosen (all where n is negative or too large; verbatims are left out), in parallel and
-// as they stand in the requests. count is given a prompt as it lies in the body and is called by many goroutines. It returns
-// how many were counted. The error is the PromptError of the first row of them that differs.
+// Verify counts the tokens of n built prompts again, in parallel. It chooses them evenly: all if n is negative or too
+// large, and no verbatim ones. count is called with a prompt as it stands in the request's body, by many goroutines.
+// Verify returns how many were counted. The error is the PromptError of the first row that differs.
 func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt []byte) (int, error)) (counted int, err error) {
 	if n < 0 || n > w.Requests() {
 		n = w.Requests()

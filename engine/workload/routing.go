@@ -21,21 +21,13 @@ type Routing struct {
 // RouteByPrefix gives each request to the instance that holds the longest prefix of its prompt; see route.ByPrefix.
 func (w *Work) RouteByPrefix() {
 	s := w.Servers()
-	all := w.everyRequest()
+	all := upTo(w.Requests())
 	prompts := w.Prompts(all)
 	caches := kvcache.NewFleet(prompts, w.BlockTokens(), s.Capacity)
 	w.Places = make([]route.Place, w.Requests())
 	for i, k := range route.ByPrefix(prompts, caches, w.Flow(all), s.Weights, w.Routing.Bound) {
 		w.Places[i] = s.places[k]
 	}
-}
-
-func (w *Work) everyRequest() []int32 {
-	all := make([]int32, w.Requests())
-	for i := range all {
-		all[i] = int32(i)
-	}
-	return all
 }
 
 // Prompts are the prompts of some requests as prefix caches know them.
