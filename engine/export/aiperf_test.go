@@ -244,15 +244,6 @@ func TestAIPerfAbsent(t *testing.T) {
 	}
 }
 
-// TestAIPerfInterrupted: an interrupted run is marked as theirs are.
-func TestAIPerfInterrupted(t *testing.T) {
-	dir := resultsDir(t, mixed(24), nil, func(i *metrics.Summary) { i.Run.Partial = true })
-	write(t, dir, "aiperf")
-	if got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json")); got["was_cancelled"] != true {
-		t.Errorf("was_cancelled is %v", got["was_cancelled"])
-	}
-}
-
 // TestAIPerfDegraded: a request late by more than half a second at p99 flags the run.
 func TestAIPerfDegraded(t *testing.T) {
 	all := []record.Record{answered(0), answered(1)}

@@ -198,15 +198,6 @@ func TestDistributionAboveAnHour(t *testing.T) {
 	}
 }
 
-func TestPercentilesUnits(t *testing.T) {
-	d := NewDistribution()
-	d.Add(412)
-	want := stats.Percentiles{P50: 0.412, P90: 0.412, P95: 0.412, P99: 0.412, P999: 0.412, Max: 0.412, Mean: 0.412}
-	if got := d.Percentiles(1e3); *got != want {
-		t.Errorf("got %+v, want %+v", *got, want)
-	}
-}
-
 func BenchmarkDistributionAdd(b *testing.B) {
 	d := NewHistogram()
 	v := int64(1)

@@ -8,8 +8,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // watched is a sound run of 10 s on 2 cores whose client was watched and lost nothing, with 20 requests late.
 func watched() *Summary {
 	s := sound()
@@ -17,12 +15,12 @@ func watched() *Summary {
 	s.Client.Realtime = true
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
 	s.Client.ReceiveLagUS = &stats.Percentiles{P99: 100}
-	s.Client.Machine = Machine{ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0), ptr(0.0)}
+	s.Client.Machine = Machine{new(0.0), new(0.0), new(0.0), new(0.0), new(0.0), new(0.0)}
 	return s
 }
 
 func steal(s *Summary, seconds, worst float64) {
-	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = ptr(seconds), ptr(seconds/20), ptr(worst)
+	s.Client.StolenS, s.Client.StolenShare, s.Client.StolenWorst = new(seconds), new(seconds/20), new(worst)
 }
 
 const (
@@ -41,29 +39,29 @@ func TestWhyDrift(t *testing.T) {
 	}{
 		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nobody},
 		{"nothing happened", func(*Summary, *Client) {}, nobody},
-		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.SenderRunQueueS = 0, ptr(1.0), ptr(1.0) }, nobody},
+		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.SenderRunQueueS = 0, new(1.0), new(1.0) }, nobody},
 		{"one per cent of everything", func(s *Summary, c *Client) {
 			steal(s, 0.2, 0.9)
-			c.ThrottledS, c.SenderRunQueueS, c.Senders = ptr(0.1), ptr(0.3), 3
-			s.BuildAhead = &BuildAhead{LeastLeadMS: ptr(-9.0), Late: 10}
+			c.ThrottledS, c.SenderRunQueueS, c.Senders = new(0.1), new(0.3), 3
+			s.BuildAhead = &BuildAhead{LeastLeadMS: new(-9.0), Late: 10}
 			s.Cap = &Cap{Held: 10, HeldMS: &stats.Percentiles{Max: 9}}
 		}, nobody},
-		{"waits of threads that do not send", func(s *Summary, c *Client) { c.RunQueueS = ptr(9.0) }, nobody},
+		{"waits of threads that do not send", func(s *Summary, c *Client) { c.RunQueueS = new(9.0) }, nobody},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.202, 0.054) },
 			driftIs + "the host took CPU time away (202 ms, 1.01 % of all cores' time; 5.40 % in the worst second): " + byHost},
-		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.101) },
+		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = new(0.101) },
 			driftIs + "the container's CPU limit stopped the client (101 ms, 1.01 % of one core's time): " + byLimit},
-		{"the limit, on several cores", func(s *Summary, c *Client) { c.ThrottledS = ptr(12.54) },
+		{"the limit, on several cores", func(s *Summary, c *Client) { c.ThrottledS = new(12.54) },
 			driftIs + "the container's CPU limit stopped the client (12.5 s, 125 % of one core's time): " + byLimit},
-		{"short of CPU", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders = ptr(0.302), 3 },
+		{"short of CPU", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders = new(0.302), 3 },
 			driftIs + "the sending threads waited for a core (302 ms, 1.01 % of their time): " + byShortage},
-		{"short of CPU without priority", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders, c.Realtime = ptr(1.25), 1, false },
+		{"short of CPU without priority", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders, c.Realtime = new(1.25), 1, false },
 			driftIs + "the sending threads waited for a core (1.25 s, 12.5 % of their time): give the client more or idle cores and real-time priority, or lower --scale"},
 		{"not built in time", func(s *Summary, c *Client) {
-			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 11}
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(-25.5), Late: 11}
 		}, driftIs + "11 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower the rate"},
 		{"all built in time", func(s *Summary, c *Client) {
-			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(25.5)}
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(25.5)}
 		}, nobody},
 		{"the cap", func(s *Summary, c *Client) {
 			s.Cap = &Cap{InFlight: 8, Held: 11, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
@@ -74,9 +72,9 @@ func TestWhyDrift(t *testing.T) {
 		{"a cap that held nothing", func(s *Summary, c *Client) { s.Cap = &Cap{InFlight: 8} }, nobody},
 		{"everything", func(s *Summary, c *Client) {
 			s.Cap = &Cap{InFlight: 8, Held: 300, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
-			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: ptr(-25.5), Late: 14}
+			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(-25.5), Late: 14}
 			steal(s, 3, 0.5)
-			c.ThrottledS, c.SenderRunQueueS, c.RunQueueS, c.Senders = ptr(1.25), ptr(1.1), ptr(7.0), 1
+			c.ThrottledS, c.SenderRunQueueS, c.RunQueueS, c.Senders = new(1.25), new(1.1), new(7.0), 1
 		}, driftIs + "the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms)" +
 			" and 14 requests not built in time (1.00 MB at a time, least lead -25.5 ms)" +
 			" and the host took CPU time away (3.00 s, 15.0 % of all cores' time; 50.0 % in the worst second)" +
@@ -104,17 +102,17 @@ func TestWhyReadLate(t *testing.T) {
 		want   string
 	}{
 		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, "give it more cores"},
-		{"one per cent of everything", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS, c.RunQueueS = ptr(0.1), ptr(0.2) },
+		{"one per cent of everything", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS, c.RunQueueS = new(0.1), new(0.2) },
 			"give it more cores"},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.5, 0.1) },
 			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second): " + byHost},
-		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.2) },
+		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = new(0.2) },
 			"meanwhile the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): " + byLimit},
-		{"short of CPU", func(s *Summary, c *Client) { c.RunQueueS = ptr(0.202) },
+		{"short of CPU", func(s *Summary, c *Client) { c.RunQueueS = new(0.202) },
 			"meanwhile the client's threads waited for a core (202 ms, 1.01 % of all cores' time): " + byShortage},
-		{"cores that nobody counted are one", func(s *Summary, c *Client) { c.RunQueueS, s.Run.Host.CPUs = ptr(0.11), 0 },
+		{"cores that nobody counted are one", func(s *Summary, c *Client) { c.RunQueueS, s.Run.Host.CPUs = new(0.11), 0 },
 			"meanwhile the client's threads waited for a core (110 ms, 1.10 % of all cores' time): " + byShortage},
-		{"the host, and so they did", func(s *Summary, c *Client) { steal(s, 0.5, 0.1); c.RunQueueS, c.Realtime = ptr(5.0), false },
+		{"the host, and so they did", func(s *Summary, c *Client) { steal(s, 0.5, 0.1); c.RunQueueS, c.Realtime = new(5.0), false },
 			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second) and the client's threads waited for a core" +
 				" (5.00 s, 25.0 % of all cores' time): " + byHost + "; give the client more or idle cores and real-time priority, or lower --scale"},
 	} {
@@ -146,15 +144,15 @@ func TestMachineNotes(t *testing.T) {
 		{"nothing", func(*Summary, *Client) {}, nil},
 		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nil},
 		{"nothing sent", func(s *Summary, c *Client) { s.DriftUS = nil }, nil},
-		{"one per cent", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS = ptr(0.1) }, nil},
+		{"one per cent", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS = new(0.1) }, nil},
 		{"stolen", func(s *Summary, c *Client) { steal(s, 0.22, 0.02) },
 			[]string{stolen + "the tail of drift and, less, those of latencies" + tails}},
 		{"stolen without stamps", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.Stamps.Received = false }, []string{stolen + ours}},
-		{"throttled", func(s *Summary, c *Client) { c.ThrottledS = ptr(0.2) }, []string{limit + "the tail of drift" + tails}},
-		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = ptr(0.2), nil }, []string{limit + ours}},
-		{"both", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.ThrottledS = ptr(0.2) },
+		{"throttled", func(s *Summary, c *Client) { c.ThrottledS = new(0.2) }, []string{limit + "the tail of drift" + tails}},
+		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = new(0.2), nil }, []string{limit + ours}},
+		{"both", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.ThrottledS = new(0.2) },
 			[]string{stolen + "the tail of drift and, less, those of latencies" + tails, limit + "the tail of drift" + tails}},
-		{"waited, but in time", func(s *Summary, c *Client) { c.SenderRunQueueS, c.RunQueueS = ptr(2.0), ptr(9.0) }, nil},
+		{"waited, but in time", func(s *Summary, c *Client) { c.SenderRunQueueS, c.RunQueueS = new(2.0), new(9.0) }, nil},
 	} {
 		s := watched()
 		s.DriftUS.P99 = 10

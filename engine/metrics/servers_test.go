@@ -10,21 +10,19 @@ import (
 
 // agreeing is a run whose servers say what was received from them.
 func agreeing() *Summary {
-	p := func(v float64) *float64 { return &v }
 	all := scrape.Server{
-		RunningBefore: p(0), WaitingShare: p(0.2), Waiting: &scrape.Gauge{Mean: 0.3, Max: 4}, PrefixHitRatio: p(0.4),
-		Counts: scrape.Counts{Preemptions: p(0), GenerationTokens: p(10_000)},
+		RunningBefore: new(0.0), WaitingShare: new(0.2), Waiting: &scrape.Gauge{Mean: 0.3, Max: 4}, PrefixHitRatio: new(0.4),
+		Counts: scrape.Counts{Preemptions: new(0.0), GenerationTokens: new(10_000.0)},
 	}
 	return &Summary{
 		Servers:     &Servers{Servers: scrape.Servers{All: all, Targets: []scrape.Server{{Target: "http://a", Samples: 9}}}, Whole: true},
 		Tokens:      Tokens{Completion: 10_000},
-		PrefixCache: PrefixCache{ReportedHitRatio: p(0.4), ExpectedHitRatio: p(0.5)},
+		PrefixCache: PrefixCache{ReportedHitRatio: new(0.4), ExpectedHitRatio: new(0.5)},
 	}
 }
 
 // TestServerNotes: each contradiction is said, with its most likely cause, and nothing is where there is none.
 func TestServerNotes(t *testing.T) {
-	p := func(v float64) *float64 { return &v }
 	for _, c := range []struct {
 		name   string
 		change func(s *Summary)
@@ -32,40 +30,44 @@ func TestServerNotes(t *testing.T) {
 	}{
 		{"nobody was read", func(s *Summary) { s.Servers = nil }, ""},
 		{"all agree", func(*Summary) {}, ""},
-		{"nearly", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.All.GenerationTokens = p(0.409), p(10_050) }, ""},
+		{"nearly", func(s *Summary) {
+			s.Servers.All.PrefixHitRatio, s.Servers.All.GenerationTokens = new(0.409), new(10_050.0)
+		}, ""},
 		{"nothing is known", func(s *Summary) { s.Servers.All = scrape.Server{} }, ""},
-		{"busy before", func(s *Summary) { s.Servers.All.RunningBefore = p(3) }, "before the first request the servers were running 3 requests already: others use them, or their gauges lag behind"},
-		{"preempted", func(s *Summary) { s.Servers.All.Preemptions = p(12) }, "the servers preempted requests (12 times): their KV caches were too small for what ran at once"},
-		{"a queue", func(s *Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = p(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): the load was above their capacity"},
+		{"busy before", func(s *Summary) { s.Servers.All.RunningBefore = new(3.0) }, "before the first request the servers were running 3 requests already: others use them, or their gauges lag behind"},
+		{"preempted", func(s *Summary) { s.Servers.All.Preemptions = new(12.0) }, "the servers preempted requests (12 times): their KV caches were too small for what ran at once"},
+		{"a queue", func(s *Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = new(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): the load was above their capacity"},
 		{"restarted", func(s *Summary) { s.Servers.Targets[0].Restarts = 1 }, "the counters of http://a fell 1 time: it was restarted"},
 		{"missed", func(s *Summary) { s.Servers.Targets[0].Missed, s.Servers.Targets[0].Error = 1, "timeout" }, `http://a did not answer 1 of 10 scrapes of its metrics, the last one: "timeout"`},
 		{"missed in an outage", func(s *Summary) { s.Servers.Targets[0].Missed, s.Outages = 1, []Outage{{Target: "http://a"}} }, ""},
-		{"other hits", func(s *Summary) { s.Servers.All.PrefixHitRatio = p(0.3) }, "the servers count 30 % prefix hits during the run, the responses report 40 %; they count the requests of others, too, and those that they put back into the queue"},
-		{"other hits, failures", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Requests.Failed = p(0.3), 5 }, "the responses report 40 %; they count the failed ones, too"},
+		{"other hits", func(s *Summary) { s.Servers.All.PrefixHitRatio = new(0.3) }, "the servers count 30 % prefix hits during the run, the responses report 40 %; they count the requests of others, too, and those that they put back into the queue"},
+		{"other hits, failures", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Requests.Failed = new(0.3), 5 }, "the responses report 40 %; they count the failed ones, too"},
 		{"other hits, failures after a crash", func(s *Summary) {
-			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Incomplete = p(0.3), 5, true
+			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Incomplete = new(0.3), 5, true
 		}, "the responses report 40 %; there is no reading of them after the run"},
 		{"other hits, failures at a restart", func(s *Summary) {
-			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Restarts = p(0.3), 5, 1
+			s.Servers.All.PrefixHitRatio, s.Requests.Failed, s.Servers.All.Restarts = new(0.3), 5, 1
 		}, "the responses report 40 %; what they had counted just before one was restarted is missing"},
-		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = p(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not report hits, too"},
-		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = p(0.3), false }, "the responses report 40 %; not all of the servers were read"},
+		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = new(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not report hits, too"},
+		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = new(0.3), false }, "the responses report 40 %; not all of the servers were read"},
 		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
-		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = p(12_000) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},
-		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = p(12_000), s.Requests.OK+7 }, "it went to 7 requests that failed, or somebody else uses them"},
-		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = p(12_000), 7 }, "7 requests sent twice, or somebody else uses them"},
-		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = p(5_000) }, "they count otherwise, or not all that serve were read"},
+		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = new(12_000.0) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},
+		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = new(12_000.0), s.Requests.OK+7 }, "it went to 7 requests that failed, or somebody else uses them"},
+		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = new(12_000.0), 7 }, "7 requests sent twice, or somebody else uses them"},
+		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = new(5_000.0) }, "they count otherwise, or not all that serve were read"},
 		{"fewer made, so whose hits these are is unknown", func(s *Summary) {
-			s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio = p(5_000), p(0.9), nil
+			s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio = new(5_000.0), new(0.9), nil
 		}, "they count otherwise, or not all that serve were read"},
-		{"fewer made, other hits", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio = p(5_000), p(0.9) },
+		{"fewer made, other hits", func(s *Summary) {
+			s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio = new(5_000.0), new(0.9)
+		},
 			"they count otherwise, or not all that serve were read"},
 		{"one target reports, the counters tell of the other", func(s *Summary) {
-			s.PrefixCache.ReportedHitRatio, s.PrefixCache.HitRatio, s.PrefixCache.CountedTokens = p(0.2), p(0.4), new(int64)
+			s.PrefixCache.ReportedHitRatio, s.PrefixCache.HitRatio, s.PrefixCache.CountedTokens = new(0.2), new(0.4), new(int64)
 		}, ""},
-		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = p(12_000), false }, ""},
-		{"more made, but not to the end", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Incomplete = p(12_000), true }, ""},
-		{"more made, but restarted", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Restarts = p(12_000), 1 }, ""},
+		{"more made, but some unread", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.Whole = new(12_000.0), false }, ""},
+		{"more made, but not to the end", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Incomplete = new(12_000.0), true }, ""},
+		{"more made, but restarted", func(s *Summary) { s.Servers.All.GenerationTokens, s.Servers.All.Restarts = new(12_000.0), 1 }, ""},
 	} {
 		s := agreeing()
 		c.change(s)
@@ -78,23 +80,22 @@ func TestServerNotes(t *testing.T) {
 
 // TestCountedHits: counters stand for what responses do not report only where they are of the whole run and of nobody else.
 func TestCountedHits(t *testing.T) {
-	p := func(v float64) *float64 { return &v }
 	for name, c := range map[string]struct {
 		change func(s *scrape.Server, all *Servers, r *record.Record)
 		want   int64 // record.None = unknown
 	}{
 		"agreeing": {func(*scrape.Server, *Servers, *record.Record) {}, 600},
 		"nearly": {func(s *scrape.Server, _ *Servers, _ *record.Record) {
-			s.PrefixQueries, s.PrefixHitRatio = p(1005), p(0.6)
+			s.PrefixQueries, s.PrefixHitRatio = new(1005.0), new(0.6)
 		}, 600},
 		"without their prompt": {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PromptTokens = nil }, 600},
 		"responses report":     {func(_ *scrape.Server, _ *Servers, r *record.Record) { r.CachedTokens = 0 }, record.None},
 		"not all were read":    {func(_ *scrape.Server, all *Servers, _ *record.Record) { all.Whole = false }, record.None},
 		"not to the end":       {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Incomplete = true }, record.None},
 		"started anew":         {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Restarts = 1 }, record.None},
-		"others' answers":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.GenerationTokens = p(120) }, record.None},
-		"others' prompts":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PromptTokens = p(1200) }, record.None},
-		"blocks, not tokens":   {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PrefixQueries = p(62) }, record.None},
+		"others' answers":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.GenerationTokens = new(120.0) }, record.None},
+		"others' prompts":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PromptTokens = new(1200.0) }, record.None},
+		"blocks, not tokens":   {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PrefixQueries = new(62.0) }, record.None},
 		"no answers counted":   {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.GenerationTokens = nil }, record.None},
 		"no hits counted":      {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.PrefixHitRatio = nil }, record.None},
 		"another target":       {func(s *scrape.Server, _ *Servers, _ *record.Record) { s.Target = "http://b" }, record.None},
@@ -102,7 +103,7 @@ func TestCountedHits(t *testing.T) {
 		var r record.Record
 		r.Clear()
 		r.Outcome, r.PromptTokens, r.CompletionTokens, r.TokensFrom, r.LeastCachedTokens, r.MostCachedTokens = record.OK, 1000, 100, record.TokensFromUsage, 512, 512
-		s := scrape.Server{Target: "http://a", PrefixHitRatio: p(0.6), Counts: scrape.Counts{PrefixQueries: p(1000), PromptTokens: p(1000), GenerationTokens: p(100)}}
+		s := scrape.Server{Target: "http://a", PrefixHitRatio: new(0.6), Counts: scrape.Counts{PrefixQueries: new(1000.0), PromptTokens: new(1000.0), GenerationTokens: new(100.0)}}
 		all := &Servers{Whole: true}
 		c.change(&s, all, &r)
 		all.Targets = []scrape.Server{s}

@@ -17,11 +17,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// writeRecords writes requests.jsonl into a new directory.
-func writeRecords(t *testing.T, records []record.Record) (dir string) {
+// writeRecords writes requests.jsonl into dir.
+func writeRecords(t *testing.T, dir string, o WriterOptions, records []record.Record) {
 	t.Helper()
-	dir = t.TempDir()
-	w, err := NewWriter(dir, WriterOptions{})
+	w, err := NewWriter(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +30,6 @@ func writeRecords(t *testing.T, records []record.Record) (dir string) {
 	if lost, err := w.Close(); lost > 0 || err != nil {
 		t.Fatal(lost, err)
 	}
-	return dir
 }
 
 // ran returns n requests, to so many targets in turn, of which every sixth failed and every ninth was answered in one chunk.
@@ -60,8 +58,8 @@ func ran(n, targets int) []record.Record {
 // TestPercentilesAreTheRecords: the summary has what a reader finds by sorting a column of requests.jsonl, as
 // quantile_disc does in DuckDB, over all and by part.
 func TestPercentilesAreTheRecords(t *testing.T) {
-	records := ran(4001, 3)
-	dir := writeRecords(t, records)
+	dir := t.TempDir()
+	writeRecords(t, dir, WriterOptions{}, ran(4001, 3))
 	s, err := Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +121,8 @@ func TestReportOfManyTargets(t *testing.T) {
 				records[i].Outcome = record.Reset
 			}
 		}
-		dir := writeRecords(t, records)
+		dir := t.TempDir()
+		writeRecords(t, dir, WriterOptions{}, records)
 		best := math.Inf(1)
 		for range 2 {
 			var before, after unix.Rusage

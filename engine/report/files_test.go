@@ -109,24 +109,6 @@ func TestWriteSummaryKeepsTheOldOne(t *testing.T) {
 	}
 }
 
-func TestHistogramsFile(t *testing.T) {
-	dir := t.TempDir()
-	c := metrics.NewCollector([]string{"http://a:1"})
-	c.AddGaps(0, []int64{1000, 2000, 3000})
-	if err := WriteHistograms(dir, c, time.Unix(1, 0), time.Unix(2, 0)); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "histograms.hlog"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	read, err := metrics.ReadHistograms(f)
-	if err != nil || len(read) != 1 || read[0].Metric != "itl" || read[0].Target != "http://a:1" || read[0].Values.TotalCount() != 3 {
-		t.Errorf("got %+v, %v", read, err)
-	}
-}
-
 func TestLoadErrors(t *testing.T) {
 	for content, want := range map[string]string{
 		`{"schema":2}`: "schema 2, but this version reads 1",
@@ -151,14 +133,10 @@ func TestLoadErrors(t *testing.T) {
 
 // TestRebuild: a summary made of the records alone has all that is in them.
 func TestRebuild(t *testing.T) {
-	dir := t.TempDir()
-	w, err := NewWriter(dir, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, records := t.TempDir(), make([]record.Record, 50)
 	live := metrics.NewCollector([]string{"http://a:1", "http://b:2"})
 	for i := range int64(50) {
-		var r record.Record
+		r := &records[i]
 		r.Clear()
 		r.Row, r.Outcome, r.PlannedNS, r.InputTokens, r.OutputTokens = i, record.OK, i*1e6, 100+i, 10
 		r.Target = []string{"http://a:1", "http://b:2"}[i%2]
@@ -169,12 +147,9 @@ func TestRebuild(t *testing.T) {
 			r.Outcome, r.Target = record.NotSent, ""
 			r.SentNS = record.None
 		}
-		w.Append(&r)
-		live.Add(&r, int(i%2)-2*int(i/49))
+		live.Add(r, int(i%2)-2*int(i/49))
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeRecords(t, dir, WriterOptions{}, records)
 	got, err := Load(dir)
 	if err != nil {
 		t.Fatal(err)

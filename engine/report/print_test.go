@@ -202,13 +202,9 @@ func pageOf(t *testing.T, dir string) string {
 
 // TestHTML: two targets, one of which fails in the second second, and samples of which one failed and the last was cut off.
 func TestHTML(t *testing.T) {
-	dir := t.TempDir()
-	w, err := NewWriter(dir, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, records := t.TempDir(), make([]record.Record, 40)
 	for i := range int64(40) {
-		var r record.Record
+		r := &records[i]
 		r.Clear()
 		at := i * 50e6
 		r.Outcome = record.OK
@@ -220,11 +216,8 @@ func TestHTML(t *testing.T) {
 				r.Outcome, r.Error, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = record.Reset, "</style><b>", record.None, record.None, record.None
 			}
 		}
-		w.Append(&r)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeRecords(t, dir, WriterOptions{}, records)
 	plain := pageOf(t, dir)
 	if strings.Contains(plain, "as they say") {
 		t.Error("servers that nobody read")

@@ -23,10 +23,7 @@ func slos(t *testing.T, list string) []metrics.SLO {
 // goodput was counted by list, and returns its summary.
 func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 	t.Helper()
-	w, err := NewWriter(dir, WriterOptions{Compress: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var records []record.Record
 	urls := []string{"http://a:1", "http://b:2"}
 	c := metrics.NewCollector(urls, slos(t, list)...)
 	for i := range int64(40) {
@@ -43,12 +40,10 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 		case i%11 == 0:
 			r.FirstTokenNS = record.None
 		}
-		w.Append(&r)
+		records = append(records, r)
 		c.Add(&r, target)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeRecords(t, dir, WriterOptions{Compress: true}, records)
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
 	if err := WriteSummary(dir, s); err != nil {
 		t.Fatal(err)
@@ -140,13 +135,9 @@ func TestRecountRefuses(t *testing.T) {
 
 // TestLeftOutIsNoFailure: what the user left out of a run is no failure to a report of the records alone, nor does goodput count it.
 func TestLeftOutIsNoFailure(t *testing.T) {
-	dir := t.TempDir()
-	w, err := NewWriter(dir, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, records := t.TempDir(), make([]record.Record, 4)
 	for i := range int64(4) {
-		var r record.Record
+		r := &records[i]
 		r.Clear()
 		r.Row, r.InputTokens, r.OutputTokens = i, 100, 10
 		if i == 0 {
@@ -154,11 +145,8 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 		} else {
 			r.Outcome, r.Target, r.PlannedNS, r.SentNS, r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens = record.OK, "http://a:1", 0, 10, 20, 90, 10
 		}
-		w.Append(&r)
 	}
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeRecords(t, dir, WriterOptions{}, records)
 	s, err := rebuild(dir, slos(t, "ttft:1"))
 	if err != nil {
 		t.Fatal(err)

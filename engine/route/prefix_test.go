@@ -149,21 +149,3 @@ func TestPrefixWithoutPrefixesIsEven(t *testing.T) {
 		t.Errorf("%v, want 100, 200 and 400", counts)
 	}
 }
-
-// TestBoundHolds: no instance ever has more than its bound allows.
-func TestBoundHolds(t *testing.T) {
-	chance := rand.New(rand.NewPCG(5, 5))
-	all := chains(chance, 2000)
-	f := Flow{Concurrency: 64}
-	p := promptsOf(all)
-	chosen := ByPrefix(p, kvcache.NewFleet(p, 1, make([]int64, 4)), f, []float64{1, 1, 1, 1}, 1.25)
-	for i := range chosen {
-		counts := make([]int, 4)
-		for j := max(0, i-63); j <= i; j++ {
-			counts[chosen[j]]++
-		}
-		if most, limit := slices.Max(counts), int(math.Ceil(1.25*float64(min(64, i+1))/4)); most > limit {
-			t.Fatalf("request %d: %v in flight, want at most %d each", i, counts, limit)
-		}
-	}
-}
