@@ -3,14 +3,14 @@ package host
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -18,32 +18,35 @@ import (
 // 5 µs on 2 cores. The kernel builds /proc/stat anew for each sample, which takes longer on more cores.
 const machineTick = 100 * time.Millisecond
 
+// unknown stands for a counter that could not be read.
+const unknown = math.MinInt64
+
 // meter is a counter that a file of the kernel contains. It only grows: a reading that fails, or is lower, is ignored.
 type meter struct {
 	file        *os.File // nil = there is none
-	first, last int64    // record.None before the first reading
+	first, last int64    // unknown before the first reading
 }
 
 func newMeter(name string) meter {
 	f, _ := os.Open(name) // nil if there is none, as on macOS; reading or closing nil fails, too
-	return meter{f, record.None, record.None}
+	return meter{f, unknown, unknown}
 }
 
 func (m *meter) observe(value int64, ok bool) {
 	if !ok {
 		return
 	}
-	if m.last == record.None {
+	if m.last == unknown {
 		m.first = value
 	}
 	m.last = max(m.last, value)
 }
 
-// growth is how much meters have grown since their first readings, in total; record.None = unknown.
+// growth is how much meters have grown since their first readings, in total; unknown = unknown.
 func growth(meters ...meter) int64 {
-	total := int64(record.None)
+	total := int64(unknown)
 	for _, m := range meters {
-		if m.last != record.None {
+		if m.last != unknown {
 			total = max(0, total) + m.last - m.first
 		}
 	}
@@ -61,7 +64,7 @@ type Watch struct {
 
 	senders  []int
 	began    map[int]int64 // threadWaits
-	othersNS int64         // how long all other threads waited; record.None = unknown, as before the end
+	othersNS int64         // how long all other threads waited; unknown = unknown, as before the end
 	buf      [512]byte
 }
 
@@ -70,8 +73,8 @@ type Watch struct {
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
 		clock: clock, worst: worstSecond{fromNS: clock.Now()},
-		capacity: newMeter("/proc/stat"), stolen: meter{nil, record.None, record.None},
-		senders: senders, began: threadWaits(), othersNS: record.None,
+		capacity: newMeter("/proc/stat"), stolen: meter{nil, unknown, unknown},
+		senders: senders, began: threadWaits(), othersNS: unknown,
 	}
 	for _, group := range cgroupsOf("cpu") {
 		if c := newMeter(path.Join(group, "cpu.stat")); c.file != nil {
@@ -149,16 +152,15 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 }
 
 // Machine is what the machine took. Call it after Run. If w is nil, nothing is known.
-func (w *Watch) Machine() (m metrics.Machine) {
+func (w *Watch) Machine() (m stats.Machine) {
 	if w == nil {
 		return m
 	}
 	per := func(n int64, unit float64) *float64 {
-		if n == record.None {
+		if n == unknown {
 			return nil
 		}
-		v := float64(n) / unit
-		return &v
+		return new(float64(n) / unit)
 	}
 	stolen, waited := growth(w.stolen), growth(w.waited...)
 	m.StolenS, m.SenderRunQueueS = per(stolen, tickHz), per(waited, 1e9)
@@ -166,7 +168,7 @@ func (w *Watch) Machine() (m metrics.Machine) {
 	if capacity := growth(w.capacity); capacity > 0 {
 		m.StolenShare, m.StolenWorst = per(stolen, float64(capacity)), &w.worst.share
 	}
-	if w.othersNS != record.None {
+	if w.othersNS != unknown {
 		m.RunQueueS = per(w.othersNS+max(0, waited), 1e9)
 	}
 	return m
@@ -188,11 +190,11 @@ func threadWaits() map[int]int64 {
 	return waits
 }
 
-// waitedSince is how long all threads but some waited between two calls of threadWaits; record.None = unknown. If a thread
+// waitedSince is how long all threads but some waited between two calls of threadWaits; unknown = unknown. If a thread
 // ended between them, its wait is lost.
 func waitedSince(before, after map[int]int64, except []int) int64 {
 	if len(after) == 0 {
-		return record.None
+		return unknown
 	}
 	total := int64(0)
 	for thread, ns := range after {

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -139,7 +138,7 @@ func TestMachineOfFiles(t *testing.T) {
 		}
 		return name
 	}
-	w := &Watch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: record.None}
+	w := &Watch{clock: sched.NewMonotonic(), capacity: newMeter(write("none", "")), stolen: newMeter(""), othersNS: unknown}
 	described := func() string {
 		text, err := json.Marshal(w.Machine())
 		if err != nil {
@@ -148,8 +147,8 @@ func TestMachineOfFiles(t *testing.T) {
 		return string(text)
 	}
 	w.sample(true)
-	const unknown = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"sender_run_queue_delay_s":null}`
-	if got := described(); got != unknown {
+	const nothing = `{"stolen_s":null,"stolen_share":null,"stolen_share_worst_second":null,"throttled_s":null,"run_queue_delay_s":null,"sender_run_queue_delay_s":null}`
+	if got := described(); got != nothing {
 		t.Errorf("without files: got %s", got)
 	}
 	w.othersNS = 2e9

@@ -1,13 +1,9 @@
 package host
 
-import (
-	"testing"
-
-	"github.com/fastreplay/fastreplay/codec/record"
-)
+import "testing"
 
 func TestGrown(t *testing.T) {
-	const none = record.None
+	const none = unknown
 	for _, tt := range []struct {
 		readings []int64
 		want     int64
@@ -35,8 +31,8 @@ func TestWaitedSince(t *testing.T) {
 		except        []int
 		want          int64
 	}{
-		{nil, nil, nil, record.None},
-		{map[int]int64{1: 5}, nil, nil, record.None},
+		{nil, nil, nil, unknown},
+		{map[int]int64{1: 5}, nil, nil, unknown},
 		{nil, map[int]int64{1: 5, 2: 7}, nil, 12}, // begun meanwhile
 		{map[int]int64{1: 2, 2: 7, 3: 9}, map[int]int64{1: 5, 2: 7}, nil, 3},
 		{map[int]int64{1: 20}, map[int]int64{1: 5, 2: 1}, nil, 1}, // another thread of that id

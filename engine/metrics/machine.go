@@ -7,16 +7,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Machine is what the machine took from the client during the replay; what the system does not report is null.
-type Machine struct {
-	StolenS         *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
-	StolenShare     *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
-	StolenWorst     *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
-	ThrottledS      *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
-	RunQueueS       *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
-	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
-}
-
 // causeShare is the share of the time above which a cause is named: what took less does not reach the 99th percentile.
 // For stolen time and for the waits of all threads it is a share of all cores' time. For the waits of the sending
 // threads it is a share of theirs. For throttling it is a share of one core's time, since the limit may be one core. For

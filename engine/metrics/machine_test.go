@@ -15,7 +15,7 @@ func watched() *Summary {
 	s.Client.Realtime = true
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
 	s.Client.ReceiveLagUS = &stats.Percentiles{P99: 100}
-	s.Client.Machine = Machine{new(0.0), new(0.0), new(0.0), new(0.0), new(0.0), new(0.0)}
+	s.Client.Machine = stats.Machine{StolenS: new(0.0), StolenShare: new(0.0), StolenWorst: new(0.0), ThrottledS: new(0.0), RunQueueS: new(0.0), SenderRunQueueS: new(0.0)}
 	return s
 }
 
@@ -37,7 +37,7 @@ func TestWhyDrift(t *testing.T) {
 		change func(s *Summary, c *Client)
 		want   string
 	}{
-		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nobody},
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, nobody},
 		{"nothing happened", func(*Summary, *Client) {}, nobody},
 		{"a run without a length", func(s *Summary, c *Client) { s.Run.DurationS, c.ThrottledS, c.SenderRunQueueS = 0, new(1.0), new(1.0) }, nobody},
 		{"one per cent of everything", func(s *Summary, c *Client) {
@@ -101,7 +101,7 @@ func TestWhyReadLate(t *testing.T) {
 		change func(s *Summary, c *Client)
 		want   string
 	}{
-		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, "give it more cores"},
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, "give it more cores"},
 		{"one per cent of everything", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS, c.RunQueueS = new(0.1), new(0.2) },
 			"give it more cores"},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.5, 0.1) },
@@ -142,7 +142,7 @@ func TestMachineNotes(t *testing.T) {
 		want   []string
 	}{
 		{"nothing", func(*Summary, *Client) {}, nil},
-		{"nobody watched", func(s *Summary, c *Client) { c.Machine = Machine{} }, nil},
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, nil},
 		{"nothing sent", func(s *Summary, c *Client) { s.DriftUS = nil }, nil},
 		{"one per cent", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS = new(0.1) }, nil},
 		{"stolen", func(s *Summary, c *Client) { steal(s, 0.22, 0.02) },

@@ -280,7 +280,7 @@ type Client struct {
 	PrebuildS     float64            `json:"prebuild_s"`     // time to build the requests
 	WireBytes     int64              `json:"wire_bytes"`     // size of all requests
 	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
-	Machine
+	stats.Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
 }
 

@@ -1,6 +1,7 @@
-// Package stats has the formulas that summaries of runs and of traces share, so that both count alike.
+// Package stats has the formulas that summaries of runs and of traces share, so that both count alike, and the numbers that are passed
+// between rooms which do not import each other.
 //
-// It has no knowledge of what the numbers mean. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
+// It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
 package stats
 
 import (
@@ -20,6 +21,16 @@ type Percentiles struct {
 	Max           float64 `json:"max"`                      // largest value
 	Mean          float64 `json:"mean"`                     // mean
 	FromHistogram bool    `json:"from_histogram,omitempty"` // values were counted in buckets: percentiles are within 0.1 %; absent otherwise
+}
+
+// Machine is what the machine took from the client during the replay; what the system does not report is null.
+type Machine struct {
+	StolenS         *float64 `json:"stolen_s"`                  // processor time that the hypervisor gave to others, all cores together
+	StolenShare     *float64 `json:"stolen_share"`              // stolen_s as a share of all cores' time
+	StolenWorst     *float64 `json:"stolen_share_worst_second"` // the same in the second with the most
+	ThrottledS      *float64 `json:"throttled_s"`               // time for which a control group's CPU limit stopped the client, all cores together
+	RunQueueS       *float64 `json:"run_queue_delay_s"`         // time for which its threads were ready and had no core: all threads that were there at the end, and the sending threads
+	SenderRunQueueS *float64 `json:"sender_run_queue_delay_s"`  // of the sending threads together; null in a closed loop or with a cap, where receiving threads send
 }
 
 // Describe sorts values and describes them in units of unit; nil without values.
