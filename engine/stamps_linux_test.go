@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -43,6 +44,9 @@ func testRunWithStamps(t *testing.T, kind senderKind) {
 		}
 	}
 	if f := found.Stamps; len(k.records) != n || departed < n/2 || acked < n/2 || f.Reads+f.Unstamped+f.Dropped < n || f.Reads == 0 || found.ReceiveLagUS == nil || r.lags.lag.Count() != f.Reads {
-		t.Errorf("%d records, %d departed, %d acked, %+v", len(k.records), departed, acked, f)
+		t.Fatalf("%d records, %d departed, %d acked, %+v", len(k.records), departed, acked, f)
+	}
+	if us, ns := found.ReceiveLagUS.P99, r.lags.lag.QuantileNS(990); math.Abs(us*1e3-float64(ns)) > 0.5 {
+		t.Errorf("a receive lag of %g µs, want %d ns in µs", us, ns)
 	}
 }
