@@ -16,8 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
@@ -224,7 +224,7 @@ func runSendsEveryRequestOnceAndNeverEarly(t *testing.T, kind senderKind) {
 	}
 }
 
-func checkMachine(t *testing.T, c metrics.Machine) {
+func checkMachine(t *testing.T, c stats.Machine) {
 	t.Helper()
 	for name, v := range map[string]*float64{"stolen": c.StolenS, "stolen share": c.StolenShare, "worst second": c.StolenWorst, "run queue": c.RunQueueS, "senders' run queue": c.SenderRunQueueS} {
 		if (v != nil) != (runtime.GOOS == "linux") {
