@@ -1,0 +1,500 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/history"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/workload"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// pacing is what decides when requests leave: the trace's own times, a rate in their place, or requests that end.
+type pacing struct {
+	scale       float64
+	duration    time.Duration
+	fixed       bool
+	notFixed    bool
+	rate        string
+	ramp        string
+	arrival     string
+	burstiness  float64
+	concurrency int
+	repeat      int
+
+	given    func(flag string) bool
+	arrivals *sched.Arrivals // from complete on; nil without --rate R and --ramp
+}
+
+// rateMax is the --rate that releases everything at once.
+const rateMax = "max"
+
+func (p *pacing) addFlags(f *pflag.FlagSet) {
+	p.given = f.Changed
+	f.Float64Var(&p.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
+	f.DurationVar(&p.duration, "duration", 0, "release nothing after this much wall time")
+	f.BoolVar(&p.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
+	f.BoolVar(&p.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
+	f.StringVar(&p.rate, "rate", "", "send `R` requests per second instead of at trace times, or all at once: max")
+	f.StringVar(&p.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
+	f.StringVar(&p.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant, with --burstiness gamma)")
+	f.Float64Var(&p.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
+	f.IntVar(&p.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
+	f.IntVar(&p.repeat, "repeat", 1, "replay the selection `N` times in a row")
+}
+
+// complete checks the flags against each other and reads what --rate and --ramp say; seed is that of the gaps.
+func (p *pacing) complete(seed uint64) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	rate, err := p.parseRate()
+	if err != nil || rate == nil {
+		return err
+	}
+	a := sched.Arrivals{Rate: *rate, Process: sched.Process(p.arrival), Burstiness: p.burstiness, Seed: seed}
+	if err := chooseProcess(&a, p.given("burstiness"), sched.Constant); err != nil {
+		return err
+	}
+	if err := a.Validate(); err != nil {
+		return fmt.Errorf("--%s: %w", p.culprit(), err)
+	}
+	p.arrivals = &a
+	return nil
+}
+
+// chooseProcess is the one given, else gamma where a burstiness is given, else the usual one.
+func chooseProcess(a *sched.Arrivals, bursty bool, usual sched.Process) error {
+	switch {
+	case a.Process == "" && bursty:
+		a.Process = sched.Gamma
+	case a.Process == "":
+		a.Process = usual
+	case a.Process != sched.Gamma && bursty:
+		return fmt.Errorf("--burstiness is about --arrival gamma, not %s", a.Process)
+	}
+	return nil
+}
+
+// culprit is the flag about which arrivals may complain.
+func (p *pacing) culprit() string {
+	switch {
+	case p.arrival != "" && !slices.Contains(sched.Processes(), sched.Process(p.arrival)):
+		return "arrival"
+	case p.given("burstiness") && (!(p.burstiness > 0) || math.IsInf(p.burstiness, 0)):
+		return "burstiness"
+	case p.ramp != "":
+		return "ramp"
+	}
+	return "rate"
+}
+
+// check refuses what contradicts itself.
+func (p *pacing) check() error {
+	rated := p.rate != "" || p.ramp != ""
+	switch {
+	case p.fixed && p.notFixed:
+		return errors.New("--fixed-schedule and --no-fixed-schedule exclude each other")
+	case p.rate != "" && p.ramp != "":
+		return errors.New("--rate and --ramp exclude each other")
+	case p.fixed && rated:
+		return errors.New("--fixed-schedule sends at trace times, which --rate and --ramp ignore")
+	case p.given("scale") && (rated || p.notFixed):
+		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
+	case p.notFixed && !rated && p.concurrency == 0:
+		return errors.New("--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N")
+	case p.concurrency < 0 || p.duration < 0:
+		return errors.New("--concurrency and --duration cannot be negative")
+	case p.repeat < 1:
+		return fmt.Errorf("--repeat is %d; want at least 1", p.repeat)
+	case (p.given("arrival") || p.given("burstiness")) && (!rated || p.rate == rateMax):
+		return errors.New("--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp")
+	}
+	return nil
+}
+
+// parseRate is nil where requests are not released at a rate.
+func (p *pacing) parseRate() (*sched.Rate, error) {
+	switch {
+	case p.ramp != "":
+		return parseRamp(p.ramp)
+	case p.rate == "" || p.rate == rateMax:
+		return nil, nil
+	}
+	perSecond, err := strconv.ParseFloat(p.rate, 64)
+	if err != nil {
+		return nil, fmt.Errorf("--rate %q: want requests per second, or max", p.rate)
+	}
+	if math.IsInf(perSecond, 1) {
+		return nil, fmt.Errorf("--rate %s: to send everything at once, say --rate %s", p.rate, rateMax)
+	}
+	rate := sched.Steady(perSecond)
+	return &rate, nil
+}
+
+// parseRamp reads FROM:TO:TIME.
+func parseRamp(text string) (*sched.Rate, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) == 3 {
+		from, errFrom := strconv.ParseFloat(parts[0], 64)
+		to, errTo := strconv.ParseFloat(parts[1], 64)
+		over, errOver := time.ParseDuration(parts[2])
+		if errors.Join(errFrom, errTo, errOver) == nil && over > 0 {
+			return &sched.Rate{From: from, To: to, Over: over}, nil
+		}
+	}
+	return nil, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
+}
+
+// closed tells whether requests that end release others, and nothing else does. With all requests due at once that is what a
+// cap amounts to.
+func (p *pacing) closed() bool {
+	return p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
+}
+
+// capped tells whether no more than so many requests may be in flight of those that leave by the clock.
+func (p *pacing) capped() bool { return p.concurrency > 0 && !p.closed() }
+
+// timed tells whether requests leave at trace times.
+func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
+
+// checkTimes refuses to send at trace times where there are none.
+func (p *pacing) checkTimes(t *trace.Trace) error {
+	if !t.Untimed || !p.timed() {
+		return nil
+	}
+	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
+}
+
+// plan is when each request of a trace leaves.
+func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
+	switch {
+	case p.closed():
+		return sched.Closed(t.Len(), p.concurrency, p.duration)
+	case p.rate == rateMax:
+		return sched.AtOnce(t.Len(), p.duration), nil
+	case p.arrivals != nil:
+		plan, err = sched.FromArrivals(t.Len(), *p.arrivals, p.duration)
+	default:
+		plan, err = sched.FromTrace(t.ArrivalNS, p.scale, p.duration)
+	}
+	if err != nil || p.concurrency == 0 {
+		return plan, err
+	}
+	return plan.Capped(p.concurrency)
+}
+
+// repeated is the trace so often in a row.
+func (p *pacing) repeated(t *trace.Trace) (*trace.Trace, error) {
+	requests := float64(p.repeat) * float64(t.Len())
+	if free, err := freeAllowance(0); err == nil && p.repeat > 1 {
+		if err := free.refuse("--repeat", p.repeat, requests, requests*peakPerRequest); err != nil {
+			return nil, err
+		}
+	}
+	t, err := t.Repeat(p.repeat)
+	if err != nil {
+		return nil, fmt.Errorf("--repeat: %w", err)
+	}
+	return t, nil
+}
+
+// words say what decides when requests are sent.
+func (p *pacing) words() string {
+	a := p.arrivals
+	switch {
+	case p.closed():
+		return fmt.Sprintf("closed loop of %d", p.concurrency)
+	case p.rate == rateMax:
+		return "all at once"
+	case a == nil:
+		return metrics.TraceTime
+	}
+	rate := format.Rate(a.Rate.To) + " requests/s"
+	if a.Rate.Over > 0 {
+		rate = fmt.Sprintf("%s to %s over %v", format.Rate(a.Rate.From), rate, a.Rate.Over)
+	}
+	switch a.Process {
+	case sched.Poisson:
+		rate += ", Poisson"
+	case sched.Gamma:
+		rate += fmt.Sprintf(", gamma of burstiness %g", a.Burstiness)
+	}
+	return rate
+}
+
+// summary is what the results say of the rate; nil without one.
+func (p *pacing) summary() *metrics.Arrival {
+	a := p.arrivals
+	if a == nil {
+		return nil
+	}
+	s := &metrics.Arrival{Process: string(a.Process), FromPerS: a.Rate.From, PerS: a.Rate.To, RampS: a.Rate.Over.Seconds()}
+	if a.Process == sched.Gamma {
+		s.Burstiness = &a.Burstiness
+	}
+	if a.Process != sched.Constant {
+		s.Seed = &a.Seed
+	}
+	return s
+}
+
+// load reads the trace, decides when its requests leave and how they are put, and says so.
+func (r *replay) load(ctx context.Context) error {
+	for _, step := range []func() error{func() error { return r.read(ctx) }, r.plan, r.checkSender, r.checkRouted, r.chooseAPI} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	r.announce()
+	return nil
+}
+
+// read reads the trace and makes as much of it as was asked for.
+func (r *replay) read(ctx context.Context) error {
+	began := time.Now()
+	var counted string
+	t, err := await(ctx, func() (*trace.Trace, error) {
+		t, err := trace.OpenAll(r.o.traces, r.o.read)
+		if err == nil {
+			t, counted, err = countAnswers(t, r.o.tokenizer)
+		}
+		return t, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := checkLengths(r.line, t); err != nil {
+		return err
+	}
+	r.selected = t.Len()
+	if r.o.maxBytes > 0 {
+		if err := r.o.amplify.checkHeld(t, allowance{r.o.maxBytes, "--max-memory"}); err != nil {
+			return err
+		}
+	}
+	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
+		return err
+	}
+	if r.trace, err = r.o.pacing.repeated(t); err != nil {
+		return err
+	}
+	r.loadS = time.Since(began).Seconds()
+	r.noteTrace(counted)
+	return nil
+}
+
+// checkLengths refuses AIPerf's names of a length for answers if the trace leaves any open: none is made up here.
+func checkLengths(line *compat.Line, t *trace.Trace) error {
+	for _, name := range []string{"osl", "output-tokens-mean", "prompt-output-tokens-mean"} {
+		for i := range t.Len() {
+			if line.Given(name) && t.OutputTokens[i] == 0 && t.Verbatim(i).Kind != trace.VerbatimPayload {
+				return fmt.Errorf("--%s: row %d says no length of its answer, and none is made up here; give all the same with --no-force-output --extra-inputs max_tokens:N", name, t.Row[i])
+			}
+		}
+	}
+	return nil
+}
+
+// noteTrace notes what is worth knowing about the rows; counted: with what the tokens of answers were counted, "" = they were not.
+func (r *replay) noteTrace(counted string) {
+	for _, note := range r.trace.Lint.Notes() {
+		r.note("trace: %s", note)
+	}
+	if counted != "" {
+		if r.o.tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		r.note("trace: %s", counted)
+	}
+	if n := r.o.read.Limit; n > r.selected {
+		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(int64(r.selected), "request"))
+	}
+}
+
+// plan decides when each request leaves.
+func (r *replay) plan() error {
+	t := r.trace
+	if r.line.Profile {
+		for _, note := range append(paceLikeAIPerf(r.line, &r.o.pacing, t), talkLikeAIPerf(r.line, r.o, t)...) {
+			r.note("%s", note)
+		}
+	}
+	if err := r.o.pacing.checkTimes(t); err != nil {
+		return err
+	}
+	plan, err := r.o.pacing.plan(t)
+	if err != nil {
+		return err
+	}
+	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
+	}
+	if plan.Requests == 0 {
+		return errors.New("the selection is empty: no request lies within --duration")
+	}
+	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
+		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
+	}
+	r.work = &workload.Work{Trace: t, Plan: plan}
+	return nil
+}
+
+// announce says what was read.
+func (r *replay) announce() {
+	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
+	units := "no timestamps"
+	if !t.Untimed {
+		units = "timestamps in " + trace.UnitName(t.TimeUnit)
+	}
+	if t.BlockRefs() > 0 {
+		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
+	}
+	r.say.line("trace: %s, read as %s (%s): %s of %s rows in %s",
+		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(r.loadS))
+	r.say.amplified(r.amplify)
+	if n := r.o.pacing.repeat; n > 1 {
+		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+	}
+}
+
+// countAnswers counts the tokens of recorded answers where the file does not, with a tokenizer by name, or the built-in one for
+// "", and says so. Where there is nothing to count it returns the trace and says nothing.
+func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said string, err error) {
+	answers := int64(t.Uncounted())
+	if answers == 0 {
+		return t, "", nil
+	}
+	name = cmp.Or(name, tokenizer.CL100K)
+	began := time.Now()
+	tok, err := tokenizer.Open(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("--tokenizer %s: %w", name, err)
+	}
+	counted, err = t.CountAnswers(func(text []byte) (int, error) { return tok.Count(string(text), false) })
+	if err != nil {
+		return nil, "", err
+	}
+	return counted, fmt.Sprintf("the tokens of %s were counted with %s in %s",
+		format.Many(answers, "recorded answer"), name, format.Duration(float64(time.Since(began)), 2)), nil
+}
+
+// sessionMode says when the turns of a conversation leave.
+type sessionMode string
+
+const (
+	sessionsStrict sessionMode = "strict" // each at its own instant
+	sessionsGated  sessionMode = "gated"  // not before the turn before has ended
+	sessionsThink  sessionMode = "think"  // the recorded time after the end of the turn before
+)
+
+// sessionFlags are about conversations.
+type sessionFlags struct {
+	mode  sessionMode
+	past  string // recorded or live
+	taken sched.Assumed
+	given func(flag string) bool
+}
+
+func (s *sessionFlags) addFlags(f *pflag.FlagSet) {
+	s.given = f.Changed
+	f.StringVar((*string)(&s.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
+	f.StringVar(&s.past, "history", historyRecorded, "turns of a conversation carry the recorded answers to the turns before (recorded), or what the servers answered in this run (live)")
+	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
+	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
+}
+
+// check refuses what cannot be meant; routed: a router reckons with the assumed times.
+func (s *sessionFlags) check(p *pacing, routed bool) error {
+	switch {
+	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
+		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
+	case s.past != historyRecorded && s.past != historyLive:
+		return fmt.Errorf("--history %q: want %s or %s", s.past, historyRecorded, historyLive)
+	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink && !routed:
+		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s and --route %s", sessionsThink, routePrefix)
+	case s.mode != sessionsStrict && p.capped():
+		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
+	}
+	return s.taken.Validate()
+}
+
+// follow makes turns of the plan wait for each other, as far as the mode has it.
+func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (sched.Plan, error) {
+	if s.mode == sessionsStrict {
+		return plan, nil
+	}
+	before := t.TurnsBefore(t.Len())
+	if !followUps(before) {
+		return plan, errors.New("no request of the selection follows another in a conversation; leave it out")
+	}
+	before = before[:plan.Requests]
+	turns := &sched.Turns{After: before}
+	if s.mode == sessionsThink {
+		turns.ThinkNS = workload.ThinkTimes(t, before, s.taken, speed)
+	}
+	return plan.Following(turns)
+}
+
+// followUps tells whether a request follows another; before has for each the one before it, as trace.TurnsBefore does.
+func followUps(before []int32) bool {
+	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
+}
+
+// leftOutNotes say how many turns waited for others until --duration was over.
+func (r *replay) leftOutNotes(out []int32) []string {
+	if r.work.Plan.Turns == nil {
+		return nil
+	}
+	turns := int64(0)
+	for _, i := range out {
+		if r.work.Plan.Turns.After[i] != trace.NoTurn {
+			turns++
+		}
+	}
+	if turns == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.o.pacing.duration, format.Many(turns, "follow-up turn"))}
+}
+
+// words say when turns that follow others leave.
+func (s *sessionFlags) words() string {
+	if s.mode == sessionsThink {
+		return "a conversation's turns leave the recorded time after the end of the turn before"
+	}
+	return "a conversation's turns wait for the end of the turn before"
+}
+
+// The values of --history.
+const (
+	historyRecorded = "recorded"
+	historyLive     = "live"
+)
+
+// carryHistory prepares the turns that get what the servers answer.
+func (r *replay) carryHistory() (err error) {
+	if r.o.sessions.past == historyRecorded {
+		return nil
+	}
+	if r.history, err = history.New(r.builder, r.work); err != nil {
+		return fmt.Errorf("--history %s: %w", historyLive, err)
+	}
+	r.say.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(r.history.Turns()), "follow-up turn"))
+	r.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
+	return nil
+}
