@@ -9,42 +9,31 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/api"
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/probe"
 )
 
-// chooseAPI decides how the requests are put, as what is in them has it.
-func (r *replay) chooseAPI() error {
-	if r.o.sessions.past == historyLive && r.trace.Verbatims() == 0 {
+// chooseAPI decides how the requests are put, as what is in them has it, and leaves out of them what the API has no words for.
+func (l *load) chooseAPI(o *options, ui *terminal) error {
+	if o.sessions.past == historyLive && l.Trace.Verbatims() == 0 {
 		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
 			"leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)")
 	}
-	r.verbatims = verbatimsOf(r.trace, r.work.Plan.Requests)
-	r.work.Choices = api.Choices(r.o.extra)
-	if err := r.o.chooseAPI(&r.verbatims); err != nil {
+	l.verbatims, l.Choices = verbatimsOf(l.Trace, l.Plan.Requests), api.Choices(o.extra)
+	if err := o.chooseAPI(&l.verbatims); err != nil {
 		return err
 	}
-	r.fitTraits()
-	return nil
-}
-
-// fitTraits leaves out of the work what the API has no words for, and says what cannot be had from it.
-func (r *replay) fitTraits() {
-	if r.verbatims.onlyPayloads() {
-		return
-	}
-	switch t := r.o.traits; {
+	switch t := o.traits; {
+	case l.verbatims.onlyPayloads():
 	case !t.Generates:
-		silent := *r.trace
-		silent.OutputTokens = make([]int32, r.trace.Len())
-		r.trace = &silent
-		r.work.Trace = r.trace
-	case !t.Forces && !r.o.noForceOutput:
-		r.note("--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", r.o.api)
+		silent := *l.Trace
+		silent.OutputTokens = make([]int32, l.Trace.Len())
+		l.Trace = &silent
+	case !t.Forces && !o.noForceOutput:
+		ui.note("--api %s cannot have an answer of exactly so many tokens: answers may be shorter than recorded", o.api)
 	}
+	return nil
 }
 
 // chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
@@ -78,7 +67,7 @@ func (o *options) chooseAPI(l *verbatims) error {
 
 // nameAPI is the API that was asked for, or the one that the trace speaks.
 func (o *options) nameAPI(l *verbatims) error {
-	given := o.pacing.given("api")
+	given := o.given("api")
 	switch spoken := api.AtPath(l.endpoint); {
 	case given && spoken != "" && !api.Has(o.api, l.endpoint) && o.api != rawAPI:
 		return fmt.Errorf("--api %s: the trace's requests are for %s, which is --api %s", o.api, l.endpoint, spoken)
@@ -145,24 +134,25 @@ func (l *verbatims) onlyPayloads() bool { return l.all && l.payloads == l.rows }
 // shaped tells whether a row, and not only the run, may say whether its answer is a stream.
 func (l *verbatims) shaped() bool { return l.rows > 0 || l.extra }
 
-// say prints what is sent verbatim.
-func (l *verbatims) say(r *replay) {
+// describeVerbatims prints what is sent verbatim.
+func (b *built) describeVerbatims() {
+	l := &b.verbatims
 	if l.rows == 0 {
 		return
 	}
 	size := "how many tokens that is, and how many of them a cache can hold, only the servers can tell"
-	if r.work.Verbatim != nil {
+	if b.Verbatim != nil {
 		tokens := int64(0)
-		for i := range r.work.Requests() {
-			if !r.work.Made(i) {
-				tokens += int64(r.work.ServerTokens(i))
+		for i := range b.Requests() {
+			if !b.Made(i) {
+				tokens += int64(b.ServerTokens(i))
 			}
 		}
 		size = format.Many(tokens, "token")
 	}
-	r.say.line("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
-	if l.payloads > 0 && r.o.model != "" {
-		r.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), r.o.model)
+	b.ui.line("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
+	if l.payloads > 0 && b.o.model != "" {
+		b.ui.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), b.o.model)
 	}
 }
 
@@ -171,55 +161,47 @@ const mostCounting = 2 * time.Minute
 
 // countVerbatim finds out the tokens of verbatim prompts, so that ideal hits are known for them: text for
 // completions with --tokenizer, all else by the servers' /tokenize, since only they know which template they use.
-func (r *replay) countVerbatim(ctx context.Context) error {
-	l, ids, with := &r.verbatims, r.prober.TokenIDs, "the servers' /tokenize"
-	completions := r.o.api == "completions"
+func (p *prepared) countVerbatim(ctx context.Context) error {
+	l, ids, with := &p.verbatims, p.prober.TokenIDs, "the servers' /tokenize"
+	completions := p.o.api == "completions"
 	switch {
 	case l.rows == 0:
 		return nil
-	case r.o.sessions.past == historyLive:
-		r.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", format.Many(l.rows, "prompt"))
+	case p.o.sessions.past == historyLive:
+		p.ui.note("ideal hits of %s stay unknown: with --history live turns carry what the servers answer", format.Many(l.rows, "prompt"))
 		return nil
-	case completions && l.texts == l.rows && r.tokenizer != nil:
-		ids, with = r.textIDs, r.tokenizer.Name()
-	case r.o.noProbe || r.o.dryRun || completions && l.chat || !completions && r.o.api != "chat":
+	case completions && l.texts == l.rows && p.tokenizer != nil:
+		ids, with = p.textIDs, p.tokenizer.Name()
+	case p.o.noProbe || p.o.dryRun || completions && l.chat || !completions && p.o.api != "chat":
 		return nil // say tells, or Layout refuses
 	}
-	r.say.line("counting the tokens of %s, %s, with %s, for at most %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting)
+	p.ui.line("counting the tokens of %s, %s, with %s, for at most %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting)
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
-	progress := r.say.watchCount(l.rows)
-	err := r.work.CountVerbatim(limited, ids, &progress.built)
+	progress := p.ui.watchCount(l.rows)
+	err := p.CountVerbatim(limited, ids, &progress.built)
 	progress.end()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		r.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(progress.built.Load()), with, err)
+		p.ui.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(progress.built.Load()), with, err)
 	default:
-		r.say.line("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
+		p.ui.line("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
 	}
 	return nil
 }
 
 // textIDs are the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
-func (r *replay) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err error) {
+func (p *prepared) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err error) {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+string(l.Content)+`"`), &text); err != nil {
 		return nil, err
 	}
-	short, err := r.tokenizer.Append(nil, text, true)
+	short, err := p.tokenizer.Append(nil, text, true)
 	for _, id := range short {
 		ids = append(ids, int64(id))
 	}
 	return ids, err
-}
-
-// noteMiscounted says where a server did not count the tokens that were counted before the start.
-func (r *replay) noteMiscounted(records []record.Record) {
-	if n, row, want, got := audit.Miscounted(r.work, records); n > 0 {
-		r.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
-			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
-	}
 }

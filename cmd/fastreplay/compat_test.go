@@ -23,11 +23,11 @@ func typed(args ...string) (*options, *compat.Line, error) {
 	if profile {
 		args = args[1:]
 	}
-	line := compat.NewLine(f, profile)
+	o.line = compat.NewLine(f, profile)
 	if err := f.Parse(compat.Expand(args, f, profile)); err != nil {
-		return &o, line, err
+		return &o, o.line, err
 	}
-	return &o, line, line.Explain(o.translate(line, f.Args()))
+	return &o, o.line, o.line.Explain(o.translate(f.Args()))
 }
 
 // settings are our own flags that say something, in order of their names.
@@ -180,7 +180,7 @@ func TestProfileDecides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		notes := append(paceLikeAIPerf(l, &o.pacing, c.trace), talkLikeAIPerf(l, o, c.trace)...)
+		notes := append(paceLikeAIPerf(o, c.trace), talkLikeAIPerf(o, c.trace)...)
 		got := fmt.Sprintf("%t %d %s %s", o.pacing.fixed, o.pacing.concurrency, o.sessions.mode, o.sessions.past)
 		if got != c.want || len(notes) != c.notes {
 			t.Errorf("%q on %+v: %s, notes %q; want %+v", c.line, c.trace, got, notes, c)

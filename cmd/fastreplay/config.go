@@ -61,13 +61,13 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, err e
 
 // configValues reads a value or a list of values.
 func configValues(name string, node *yaml.Node) (values []string, err error) {
-	node = target(node)
+	node = aliased(node)
 	list := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
 		list = node.Content
 	}
 	for _, n := range list {
-		switch n = target(n); {
+		switch n = aliased(n); {
 		case n.Kind != yaml.ScalarNode:
 			return nil, fmt.Errorf("%s: want a value, or a list of values", name)
 		case n.Tag == "!!null":
@@ -78,8 +78,8 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 	return values, nil
 }
 
-// target returns the node that a YAML alias stands for.
-func target(n *yaml.Node) *yaml.Node {
+// aliased returns the node that a YAML alias stands for.
+func aliased(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -49,8 +48,8 @@ func (o *options) allowance(kept int64) (allowance, error) {
 }
 
 // kept is what the run takes besides its images.
-func (r *replay) kept() int64 {
-	return keptForRun + int64(r.work.Requests())*keptForRequest + int64(r.descriptorsNeeded()-descriptorsBesides)*keptForConnection
+func (b *built) kept() int64 {
+	return keptForRun + int64(b.Requests())*keptForRequest + int64(b.descriptorsNeeded()-descriptorsBesides)*keptForConnection
 }
 
 // refuse says that requests which a flag of some value asks for would not fit; nil where they do.
@@ -70,38 +69,37 @@ const (
 	stampsSent = "sent" // what comes and what leaves, or an error
 )
 
-// checkStamps finds out what the kernel stamps, before anything else takes time.
-func (r *replay) checkStamps(context.Context) error {
-	if r.o.stamps == stampsOff || r.o.dryRun {
-		return nil
+// probeStamps finds out what the kernel stamps, before anything else takes time.
+func (o *options) probeStamps(ui *terminal) (wire.Stamps, error) {
+	want := wire.Stamps{Receive: true, Send: o.stamps == stampsSent}
+	if o.stamps == stampsOff || o.dryRun {
+		return wire.Stamps{}, nil
 	}
-	want := wire.Stamps{Receive: true, Send: r.o.stamps == stampsSent}
 	err := wire.ProbeStamps(want)
-	switch {
-	case err == nil:
-		r.stamps = want
-	case r.o.stamps != stampsAuto:
-		return fmt.Errorf("--kernel-timestamps %s: %w; use auto or off", r.o.stamps, err)
-	default:
-		r.note("no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside latencies", err)
+	if err != nil && o.stamps != stampsAuto {
+		return wire.Stamps{}, fmt.Errorf("--kernel-timestamps %s: %w; use auto or off", o.stamps, err)
 	}
-	return nil
+	if err != nil {
+		ui.note("no kernel timestamps (%v): instants are those of the reads, so that our lateness in reading is inside latencies", err)
+		return wire.Stamps{}, nil
+	}
+	return want, nil
 }
 
-// openChunkLog makes the file of --chunk-log, if there is to be one. The function returned ends it.
-func (r *replay) openChunkLog() (end func(), err error) {
-	if r.o.chunkLog == "" {
-		return func() {}, nil
+// openChunkLog makes the file of --chunk-log; nil if there is to be none. The function returned ends it.
+func openChunkLog(path string, ui *terminal) (log *engine.ChunkLog, end func(), err error) {
+	if path == "" {
+		return nil, func() {}, nil
 	}
-	f, err := os.Create(r.o.chunkLog)
+	f, err := os.Create(path)
 	if err != nil {
-		return nil, fmt.Errorf("--chunk-log: %w", err)
+		return nil, nil, fmt.Errorf("--chunk-log: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
-	r.chunks = engine.NewChunkLog(w)
-	return func() {
-		if err := errors.Join(r.chunks.Err(), w.Flush(), f.Close()); err != nil {
-			r.note("--chunk-log is incomplete: %v", err)
+	log = engine.NewChunkLog(w)
+	return log, func() {
+		if err := errors.Join(log.Err(), w.Flush(), f.Close()); err != nil {
+			ui.note("--chunk-log is incomplete: %v", err)
 		}
 	}, nil
 }
@@ -153,11 +151,11 @@ const (
 )
 
 // checkSender refuses a process of their own for senders that cannot have one, before anything is built.
-func (r *replay) checkSender() error {
-	if r.o.sender != senderProcess {
+func (o *options) checkSender(plan *sched.Plan) error {
+	if o.sender != senderProcess {
 		return nil
 	}
-	if err := engine.CheckSenderProcess(&r.work.Plan, r.o.route == routeLeastInFlight, r.o.sessions.past == historyLive); err != nil {
+	if err := engine.CheckSenderProcess(plan, o.route == routeLeastInFlight, o.sessions.past == historyLive); err != nil {
 		return fmt.Errorf("--sender %s: %w", senderProcess, err)
 	}
 	return nil
@@ -170,4 +168,43 @@ func (o *options) senderCommandLine() []string {
 		return nil
 	}
 	return []string{self, senderCommand}
+}
+
+// raiseDescriptors takes as many as the run may need, and notes if there are fewer. It returns the limit.
+func (b *built) raiseDescriptors() (limit int, err error) {
+	wanted := min(1<<20, descriptorsBesides+2*b.Requests()) // one for every request, up to what one process can use
+	if limit, err = host.RaiseDescriptors(wanted); err != nil {
+		return 0, err
+	}
+	if need := b.descriptorsNeeded(); limit < need {
+		b.ui.note("the descriptor limit of %s may not hold the requests in flight; raise it with `ulimit -n %d`", format.Count(int64(limit)), need)
+	}
+	return limit, nil
+}
+
+// descriptorsBesides are for all but requests in flight.
+const descriptorsBesides = 1 << 10
+
+// longAnswer is a response time beyond which a run that lacks descriptors is no surprise.
+const longAnswer = 2 * time.Second
+
+// descriptorsNeeded is room for the requests in flight if each took longAnswer.
+func (b *built) descriptorsNeeded() int {
+	most := b.Plan.PeakWithin(longAnswer)
+	if limit := b.Plan.Cap; limit > 0 {
+		most = min(most, limit)
+	}
+	return descriptorsBesides + most
+}
+
+// config is how the engine sends and receives.
+func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
+	descriptors, err := b.raiseDescriptors()
+	return engine.Config{
+		Backend: b.builder.Backend, Stream: !b.o.noStream || b.verbatims.shaped(), Timeout: b.o.timeout, IdleTimeout: b.o.idleTimeout, ConnectTimeout: b.o.connectTimeout,
+		Grace: b.o.grace, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: time.Duration(b.o.spin), Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
+		TLS: b.prober.TLS, Descriptors: descriptors, Secrets: b.prober.Secrets, Stamps: stamps, History: b.history,
+		InstanceHeaders: b.o.headersNamed(), InstanceField: b.o.instancePath(),
+		OnSenderDeath: func(why string) { b.ui.line("%s: nothing more is sent; what is in flight may end (--grace)", why) },
+	}, err
 }

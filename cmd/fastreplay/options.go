@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -23,6 +24,8 @@ import (
 
 // options is what the flags of a replay say.
 type options struct {
+	line     *compat.Line
+	given    func(flag string) bool
 	config   string
 	traces   []string
 	timeUnit string
@@ -98,6 +101,7 @@ type options struct {
 
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
+	o.given = f.Changed
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; what the command line says wins")
 	o.addTraceFlags(f)
 	o.addTargetFlags(f)
@@ -273,7 +277,7 @@ func (o *options) splitTargets() error {
 
 // cutAfter is since instant 0 when what is in flight is cut; 0 = never.
 func (o *options) cutAfter() time.Duration {
-	if !o.pacing.given("duration-grace") {
+	if !o.given("duration-grace") {
 		return 0
 	}
 	return o.pacing.duration + o.durationGrace
@@ -300,7 +304,7 @@ func (o *options) check() error {
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case o.durationGrace < 0:
 		return errors.New("--duration-grace cannot be negative")
-	case o.pacing.given("duration-grace") && o.pacing.duration == 0:
+	case o.given("duration-grace") && o.pacing.duration == 0:
 		return errors.New("--duration-grace is about what is in flight when --duration is over; give that, too")
 	case o.key != "" && o.apiKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")

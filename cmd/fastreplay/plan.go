@@ -17,7 +17,6 @@ import (
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
-	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -253,48 +252,83 @@ func (p *pacing) summary() *metrics.Arrival {
 	return s
 }
 
-// load reads the trace, decides when its requests leave and how they are put, and says so.
-func (r *replay) load(ctx context.Context) error {
-	for _, step := range []func() error{func() error { return r.read(ctx) }, r.plan, r.checkSender, r.checkRouted, r.chooseAPI} {
-		if err := step(); err != nil {
-			return err
-		}
+// load is a trace with the times at which its requests are sent. The steps that follow fill in the rest of the work.
+type load struct {
+	*workload.Work
+	verbatims verbatims
+	selected  int              // rows of the file that are replayed, before --amplify and --repeat
+	amplify   *metrics.Amplify // nil if the load is as recorded
+	seconds   float64          // that reading took
+}
+
+// readTrace reads the trace, decides when its requests are sent and which API they use, and prints that.
+func readTrace(ctx context.Context, o *options, ui *terminal) (*load, error) {
+	l := &load{Work: new(workload.Work)}
+	if err := l.read(ctx, o, ui); err != nil {
+		return l, err
 	}
-	r.announce()
-	return nil
+	if err := l.plan(o, ui); err != nil {
+		return l, err
+	}
+	if o.route == routeSession && l.Trace.Session == nil {
+		return l, errors.New("--route session: the trace has no conversations")
+	}
+	if err := l.chooseAPI(o, ui); err != nil {
+		return l, err
+	}
+	l.announce(o, ui)
+	return l, nil
+}
+
+// free gives the memory of the requests back, if they were built.
+func (l *load) free() {
+	if l.Prebuilt != nil {
+		_ = l.Prebuilt.Free()
+	}
 }
 
 // read reads the trace and makes as much of it as was asked for.
-func (r *replay) read(ctx context.Context) error {
+func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	began := time.Now()
 	var counted string
 	t, err := await(ctx, func() (*trace.Trace, error) {
-		t, err := trace.OpenAll(r.o.traces, r.o.read)
+		t, err := trace.OpenAll(o.traces, o.read)
 		if err == nil {
-			t, counted, err = countAnswers(t, r.o.tokenizer)
+			t, counted, err = countAnswers(t, o.tokenizer)
 		}
 		return t, err
 	})
 	if err != nil {
 		return err
 	}
-	if err := checkLengths(r.line, t); err != nil {
+	if err := checkLengths(o.line, t); err != nil {
 		return err
 	}
-	r.selected = t.Len()
-	if r.o.maxBytes > 0 {
-		if err := r.o.amplify.checkHeld(t, allowance{r.o.maxBytes, "--max-memory"}); err != nil {
+	l.selected = t.Len()
+	if o.maxBytes > 0 {
+		if err := o.amplify.checkHeld(t, allowance{o.maxBytes, "--max-memory"}); err != nil {
 			return err
 		}
 	}
-	if t, r.amplify, err = r.o.amplify.apply(t, r.o.seed); err != nil {
+	if t, l.amplify, err = o.amplify.apply(t, o.seed); err != nil {
 		return err
 	}
-	if r.trace, err = r.o.pacing.repeated(t); err != nil {
+	if l.Trace, err = o.pacing.repeated(t); err != nil {
 		return err
 	}
-	r.loadS = time.Since(began).Seconds()
-	r.noteTrace(counted)
+	l.seconds = time.Since(began).Seconds()
+	for _, note := range l.Trace.Lint.Notes() {
+		ui.note("trace: %s", note)
+	}
+	if counted != "" {
+		if o.tokenizer == "" {
+			counted += "; name the model's own with --tokenizer"
+		}
+		ui.note("trace: %s", counted)
+	}
+	if n := o.read.Limit; n > l.selected {
+		ui.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(int64(l.selected), "request"))
+	}
 	return nil
 }
 
@@ -310,53 +344,37 @@ func checkLengths(line *compat.Line, t *trace.Trace) error {
 	return nil
 }
 
-// noteTrace notes what is worth knowing about the rows; counted: with what the tokens of answers were counted, "" = they were not.
-func (r *replay) noteTrace(counted string) {
-	for _, note := range r.trace.Lint.Notes() {
-		r.note("trace: %s", note)
-	}
-	if counted != "" {
-		if r.o.tokenizer == "" {
-			counted += "; name the model's own with --tokenizer"
-		}
-		r.note("trace: %s", counted)
-	}
-	if n := r.o.read.Limit; n > r.selected {
-		r.note("--limit is %d, and the selection has %s; --repeat N replays it N times", n, format.Many(int64(r.selected), "request"))
-	}
-}
-
 // plan decides when each request leaves.
-func (r *replay) plan() error {
-	t := r.trace
-	if r.line.Profile {
-		for _, note := range append(paceLikeAIPerf(r.line, &r.o.pacing, t), talkLikeAIPerf(r.line, r.o, t)...) {
-			r.note("%s", note)
+func (l *load) plan(o *options, ui *terminal) error {
+	t := l.Trace
+	if o.line.Profile {
+		for _, note := range append(paceLikeAIPerf(o, t), talkLikeAIPerf(o, t)...) {
+			ui.note("%s", note)
 		}
 	}
-	if err := r.o.pacing.checkTimes(t); err != nil {
+	if err := o.pacing.checkTimes(t); err != nil {
 		return err
 	}
-	plan, err := r.o.pacing.plan(t)
+	plan, err := o.pacing.plan(t)
 	if err != nil {
 		return err
 	}
-	if plan, err = r.o.sessions.follow(plan, t, r.o.pacing.scale); err != nil {
-		return fmt.Errorf("--sessions %s: %w", r.o.sessions.mode, err)
+	if plan, err = o.sessions.follow(plan, t, o.pacing.scale); err != nil {
+		return fmt.Errorf("--sessions %s: %w", o.sessions.mode, err)
 	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
-	if t.DelayNS != nil && !r.o.pacing.timed() && r.o.sessions.mode != sessionsThink {
-		r.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
+	if t.DelayNS != nil && !o.pacing.timed() && o.sessions.mode != sessionsThink {
+		ui.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
-	r.work = &workload.Work{Trace: t, Plan: plan}
-	return nil
+	l.Plan = plan
+	return o.checkSender(&l.Plan)
 }
 
 // announce says what was read.
-func (r *replay) announce() {
-	t, sent := r.trace, min(r.work.Plan.Requests, r.selected)
+func (l *load) announce(o *options, ui *terminal) {
+	t, sent := l.Trace, min(l.Plan.Requests, l.selected)
 	units := "no timestamps"
 	if !t.Untimed {
 		units = "timestamps in " + trace.UnitName(t.TimeUnit)
@@ -364,11 +382,11 @@ func (r *replay) announce() {
 	if t.BlockRefs() > 0 {
 		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 	}
-	r.say.line("trace: %s, read as %s (%s): %s of %s rows in %s",
-		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(r.loadS))
-	r.say.amplified(r.amplify)
-	if n := r.o.pacing.repeat; n > 1 {
-		r.say.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+	ui.line("trace: %s, read as %s (%s): %s of %s rows in %s",
+		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(l.seconds))
+	ui.amplified(l.amplify)
+	if n := o.pacing.repeat; n > 1 {
+		ui.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
 }
 
@@ -455,46 +473,10 @@ func followUps(before []int32) bool {
 	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
 }
 
-// leftOutNotes say how many turns waited for others until --duration was over.
-func (r *replay) leftOutNotes(out []int32) []string {
-	if r.work.Plan.Turns == nil {
-		return nil
-	}
-	turns := int64(0)
-	for _, i := range out {
-		if r.work.Plan.Turns.After[i] != trace.NoTurn {
-			turns++
-		}
-	}
-	if turns == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", r.o.pacing.duration, format.Many(turns, "follow-up turn"))}
-}
-
 // words say when turns that follow others leave.
 func (s *sessionFlags) words() string {
 	if s.mode == sessionsThink {
 		return "a conversation's turns leave the recorded time after the end of the turn before"
 	}
 	return "a conversation's turns wait for the end of the turn before"
-}
-
-// The values of --history.
-const (
-	historyRecorded = "recorded"
-	historyLive     = "live"
-)
-
-// carryHistory prepares the turns that get what the servers answer.
-func (r *replay) carryHistory() (err error) {
-	if r.o.sessions.past == historyRecorded {
-		return nil
-	}
-	if r.history, err = history.New(r.builder, r.work); err != nil {
-		return fmt.Errorf("--history %s: %w", historyLive, err)
-	}
-	r.say.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(r.history.Turns()), "follow-up turn"))
-	r.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
-	return nil
 }

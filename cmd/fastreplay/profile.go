@@ -28,7 +28,8 @@ must be the same. The first request leaves at instant 0.`,
 
 // paceLikeAIPerf decides, for `fastreplay profile`, when requests leave where the flags leave it open: what a trace's times say,
 // with --concurrency as a cap, and one request at a time where it has none. It returns what is worth a note.
-func paceLikeAIPerf(line *compat.Line, p *pacing, t *trace.Trace) []string {
+func paceLikeAIPerf(o *options, t *trace.Trace) []string {
+	line, p := o.line, &o.pacing
 	if p.fixed || p.notFixed || p.given("scale") {
 		return nil
 	}
@@ -54,8 +55,8 @@ func paceLikeAIPerf(line *compat.Line, p *pacing, t *trace.Trace) []string {
 // talkLikeAIPerf decides, for `fastreplay profile`, how the turns of a conversation follow each other where neither the flags nor the
 // trace's times say it: each after the answer to the one before, which it carries where the file has the user's side to go on from.
 // It returns what is worth a note.
-func talkLikeAIPerf(line *compat.Line, o *options, t *trace.Trace) []string {
-	p := &o.pacing
+func talkLikeAIPerf(o *options, t *trace.Trace) []string {
+	line, p := o.line, &o.pacing
 	if p.timed() || p.capped() || p.given("sessions") || !followUps(t.TurnsBefore(t.Len())) {
 		return nil
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -16,9 +18,11 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/sched"
@@ -26,7 +30,8 @@ import (
 
 // results takes a run's records to the disk and to the meter. It is the engine's Sink.
 type results struct {
-	r         *replay
+	*built
+	out       io.Writer // gets the summary with --json
 	dir       string
 	collector *metrics.Collector
 	writer    *report.Writer
@@ -36,10 +41,14 @@ type results struct {
 
 var _ engine.Sink = (*results)(nil)
 
-func newResults(dir string, r *replay) (*results, error) {
-	s := &results{r: r, dir: dir, collector: metrics.NewCollector(r.work.URLs(), r.o.goodput.slos...)}
-	var err error
-	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: r.o.compress, OnState: s.onDisk, OnRemoved: r.say.removed})
+// newResults makes the directory of the results, with the file of records.
+func newResults(b *built, out io.Writer) (*results, error) {
+	dir, err := report.Create(b.o.output, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...)}
+	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: b.o.compress, OnState: s.onDisk, OnRemoved: b.ui.removed})
 	return s, err
 }
 
@@ -58,10 +67,10 @@ func (s *results) Gaps(target int, gapsNS []int64) { s.collector.AddGaps(target,
 
 func (s *results) onDisk(err error) {
 	if err != nil {
-		s.r.say.line("results: %v", err)
+		s.ui.line("results: %v", err)
 		return
 	}
-	s.r.say.line("results: the disk takes records again; none is lost")
+	s.ui.line("results: the disk takes records again; none is lost")
 }
 
 // discard takes back an output directory to which nothing was sent.
@@ -77,17 +86,17 @@ func (s *results) discard() error {
 
 // conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
 func (s *results) conclude(found engine.Result, records []record.Record) error {
-	s.r.noteMiscounted(records)
+	s.noteMiscounted(records)
 	unwritten, diskErr := s.writer.Close()
-	info := s.r.info(found)
-	info.Notes = append(info.Notes, s.answerers.notes(s.r.o)...)
+	info := s.info(found)
+	info.Notes = append(info.Notes, s.answerers.notes(s.o)...)
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
-	work := s.r.work
+	work := s.Work
 	info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 	info.Routing = audit.Oracle(work, records)
-	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.r.unknown, Unproven: s.r.unproven, CacheOff: work.CacheOff})
+	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
 		report.WriteTimeline(s.dir, s.collector.ByTime()), s.servers.err,
@@ -108,9 +117,9 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 func (s *results) export(diskErr error) error {
 	switch {
 	case diskErr == nil:
-		return writeExports(s.r.say, s.dir, s.r.o.exports)
-	case len(s.r.o.exports) > 0:
-		s.r.say.line("not exported, since the results are incomplete on disk")
+		return writeExports(s.ui, s.dir, s.o.exports)
+	case len(s.o.exports) > 0:
+		s.ui.line("not exported, since the results are incomplete on disk")
 	}
 	return diskErr
 }
@@ -133,9 +142,9 @@ func ending(stopped, valid bool, diskErr error) error {
 }
 
 func (s *results) show(summary *metrics.Summary) error {
-	err := s.stillRead(s.r.say.summary(summary, s.dir))
-	if err == nil && s.r.o.json {
-		err = s.stillRead(report.EncodeSummary(s.r.out, summary))
+	err := s.stillRead(s.ui.summary(summary, s.dir))
+	if err == nil && s.o.json {
+		err = s.stillRead(report.EncodeSummary(s.out, summary))
 	}
 	if err != nil {
 		return &exitError{exitInvalid, "printing the summary: " + err.Error()}
@@ -145,7 +154,7 @@ func (s *results) show(summary *metrics.Summary) error {
 
 // stillRead is err, unless that says that nobody reads any more, a pipe or a terminal that was closed: the results are on disk.
 func (s *results) stillRead(err error) error {
-	if errors.Is(err, syscall.EPIPE) || s.r.say.width > 0 && errors.Is(err, syscall.EIO) {
+	if errors.Is(err, syscall.EPIPE) || s.ui.width > 0 && errors.Is(err, syscall.EIO) {
 		return nil
 	}
 	return err
@@ -186,7 +195,7 @@ func (o *options) checkInstance() error {
 			return fmt.Errorf("--instance-header %q: %w", name, err)
 		}
 	}
-	if o.pacing.given("instance-field") && slices.Contains(strings.Split(o.instanceField, "."), "") {
+	if o.given("instance-field") && slices.Contains(strings.Split(o.instanceField, "."), "") {
 		return fmt.Errorf("--instance-field %q: want keys with dots between them, such as meta_info.worker", o.instanceField)
 	}
 	return nil
@@ -202,7 +211,7 @@ func (o *options) instancePath() []string {
 
 // headersNamed are the response headers that may name who answered.
 func (o *options) headersNamed() []string {
-	if o.instanceField != "" && !o.pacing.given("instance-header") {
+	if o.instanceField != "" && !o.given("instance-header") {
 		return nil
 	}
 	return o.instanceHeaders
@@ -219,10 +228,10 @@ func (a *answerers) add(r *record.Record) {
 // notes say that what was asked for by name, who answered, came nowhere.
 func (a *answerers) notes(o *options) []string {
 	var asked []string
-	if o.pacing.given("instance-header") {
+	if o.given("instance-header") {
 		asked = append(asked, "the header "+strings.Join(o.instanceHeaders, " or "))
 	}
-	if o.pacing.given("instance-field") {
+	if o.given("instance-field") {
 		asked = append(asked, "the field "+o.instanceField)
 	}
 	if !a.some || a.named || asked == nil {
@@ -232,16 +241,16 @@ func (a *answerers) notes(o *options) []string {
 }
 
 // info adds to what the run found what was asked for: the part of the summary that the collector does not count.
-func (r *replay) info(found engine.Result) metrics.Summary {
-	found.Client.LoadS, found.Client.PrebuildS = r.loadS, r.buildS
+func (s *results) info(found engine.Result) metrics.Summary {
+	found.Client.LoadS, found.Client.PrebuildS = s.load.seconds, s.built.seconds
 	if found.Turns != nil {
-		found.Turns.Sessions = string(r.o.sessions.mode)
+		found.Turns.Sessions = string(s.o.sessions.mode)
 	}
 	return metrics.Summary{
-		Run: r.runInfo(found.Run), Workload: r.workloadInfo(found.LeftOut), Client: found.Client,
-		Requests:    metrics.Requests{Planned: int64(r.work.Requests() + len(r.leftOut) - len(found.LeftOut))},
+		Run: s.runInfo(found.Run), Workload: s.workloadInfo(found.LeftOut), Client: found.Client,
+		Requests:    metrics.Requests{Planned: int64(s.Requests() + len(s.leftOut) - len(found.LeftOut))},
 		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, BuildAhead: found.BuildAhead,
-		Amplify: r.amplify, Limits: r.o.limits, Notes: slices.Concat(r.notes, r.leftOutNotes(found.LeftOut), placementNotes(found.Placement)),
+		Amplify: s.amplify, Limits: s.o.limits, Notes: slices.Concat(s.ui.notes, s.leftOutNotes(found.LeftOut), placementNotes(found.Placement)),
 	}
 }
 
@@ -252,30 +261,30 @@ func placementNotes(p sched.Placement) []string {
 	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", p.Refused, p)}
 }
 
-func (r *replay) runInfo(run metrics.Run) metrics.Run {
-	run.Scale, run.Pace, run.Arrival, run.Warmup = r.o.pacing.scale, r.o.pacing.words(), r.o.pacing.summary(), int64(r.o.warmup)
-	run.Targets, run.API, run.Model, run.Version = r.work.URLs(), r.o.api, r.shownModel(), buildVersion()
-	run.Host, run.Options = thisHost(), givenFlags(r.line)
+func (s *results) runInfo(run metrics.Run) metrics.Run {
+	run.Scale, run.Pace, run.Arrival, run.Warmup = s.o.pacing.scale, s.o.pacing.words(), s.o.pacing.summary(), int64(s.o.warmup)
+	run.Targets, run.API, run.Model, run.Version = s.URLs(), s.o.api, s.shownModel(), buildVersion()
+	run.Host, run.Options = thisHost(), givenFlags(s.o.line)
 	return run
 }
 
-func (r *replay) workloadInfo(out []int32) metrics.Workload {
-	t, n := r.trace, r.work.Requests()-len(out)
+func (s *results) workloadInfo(out []int32) metrics.Workload {
+	t, n := s.Trace, s.Requests()-len(out)
 	w := metrics.Workload{
-		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(r.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
-		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: r.work.Prebuilt.Fingerprint(r.work),
-		Context: r.workload.Context, LeftOut: r.workload.LeftOut, Clipped: r.workload.Clipped, ClippedOff: r.workload.ClippedOff,
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(s.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
+		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: s.Prebuilt.Fingerprint(s.Work),
+		Context: s.fitted.Context, LeftOut: s.fitted.LeftOut, Clipped: s.fitted.Clipped, ClippedOff: s.fitted.ClippedOff,
 	}
-	for i := range r.work.Requests() {
+	for i := range s.Requests() {
 		if len(out) > 0 && int(out[0]) == i {
 			out = out[1:]
 			continue
 		}
-		if surplus := r.work.SurplusTokens(i); surplus > 0 {
+		if surplus := s.SurplusTokens(i); surplus > 0 {
 			w.ShortRows++
 			w.ShortSurplus += int64(surplus)
 		}
-		if r.work.Made(i) {
+		if s.Made(i) {
 			w.InputTokens += int64(t.InputTokens[i])
 		} else {
 			w.Verbatims++
@@ -283,6 +292,31 @@ func (r *replay) workloadInfo(out []int32) metrics.Workload {
 		w.OutputTokens += int64(t.OutputTokens[i])
 	}
 	return w
+}
+
+// noteMiscounted says where a server did not count the tokens that were counted before the start.
+func (s *results) noteMiscounted(records []record.Record) {
+	if n, row, want, got := audit.Miscounted(s.Work, records); n > 0 {
+		s.ui.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
+			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
+	}
+}
+
+// leftOutNotes say how many turns waited for others until --duration was over.
+func (s *results) leftOutNotes(out []int32) []string {
+	if s.Plan.Turns == nil {
+		return nil
+	}
+	turns := int64(0)
+	for _, i := range out {
+		if s.Plan.Turns.After[i] != trace.NoTurn {
+			turns++
+		}
+	}
+	if turns == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", s.o.pacing.duration, format.Many(turns, "follow-up turn"))}
 }
 
 // givenFlags are the flags as given under our names, but for what may be secret, and which of them a file set.

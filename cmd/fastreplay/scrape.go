@@ -70,18 +70,18 @@ func (o *options) scrapes() bool {
 func (f *scrapeFlags) demanded() bool { return f.mode == scrapeOn || len(f.urls) > 0 }
 
 // checkMetrics reads the pages that must be there, before requests are built for nothing.
-func (r *replay) checkMetrics(ctx context.Context) error {
-	if r.o.dryRun || !r.o.scrape.demanded() {
+func (p *prepared) checkMetrics(ctx context.Context) error {
+	if p.o.dryRun || !p.o.scrape.demanded() {
 		return nil
 	}
-	_, _, err := r.readServers(ctx)
+	_, _, err := p.readServers(ctx)
 	return err
 }
 
 // readServers reads every page once. silent says why pages that are not demanded cannot be.
-func (r *replay) readServers(ctx context.Context) (s *probe.Scraper, silent []error, err error) {
-	f := &r.o.scrape
-	s, silent, err = r.prober.Scraper(ctx, f.urls, f.interval)
+func (p *prepared) readServers(ctx context.Context) (s *probe.Scraper, silent []error, err error) {
+	f := &p.o.scrape
+	s, silent, err = p.prober.Scraper(ctx, f.urls, f.interval)
 	switch {
 	case err != nil || len(silent) == 0:
 	case len(f.urls) > 0:
@@ -103,14 +103,14 @@ type serverWatch struct {
 }
 
 // watchServers takes the samples before the run and opens the file of samples in dir.
-func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, error) {
-	w := &serverWatch{every: r.o.scrape.interval}
-	if !r.o.scrapes() {
+func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, error) {
+	w := &serverWatch{every: p.o.scrape.interval}
+	if !p.o.scrapes() {
 		return w, nil
 	}
 	var silent []error
 	var err error
-	if w.scraper, silent, err = r.readServers(ctx); err != nil {
+	if w.scraper, silent, err = p.readServers(ctx); err != nil {
 		return w, err
 	}
 	if w.scraper == nil {
@@ -118,14 +118,14 @@ func (r *replay) watchServers(ctx context.Context, dir string) (*serverWatch, er
 	}
 	pages := len(w.scraper.Targets())
 	if len(silent) > 0 {
-		r.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(int64(len(silent)+pages), "server"), silent[0])
+		p.ui.note("no metrics can be read from %d of %s, such as %v", len(silent), format.Many(int64(len(silent)+pages), "server"), silent[0])
 	}
-	w.whole = len(r.o.scrape.urls) == 0 && len(silent) == 0
+	w.whole = len(p.o.scrape.urls) == 0 && len(silent) == 0
 	w.sums = scrape.NewWatch(w.scraper.Targets())
-	if w.file, err = report.NewSampleWriter(dir, r.say.removed); err != nil {
+	if w.file, err = report.NewSampleWriter(dir, p.ui.removed); err != nil {
 		return w, err
 	}
-	r.say.line("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
+	p.ui.line("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
 	return w, nil
 }
 

@@ -17,16 +17,16 @@ type interrupts struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
 	done    chan struct{}
-	say     func(text string) // tells people what an interrupt does
+	ui      *terminal // where people read what an interrupt does
 
 	mu    sync.Mutex
 	count int
 	run   *engine.Run
 }
 
-func catchSignals(ctx context.Context, say func(text string)) (context.Context, *interrupts) {
+func catchSignals(ctx context.Context, ui *terminal) (context.Context, *interrupts) {
 	ctx, cancel := context.WithCancel(ctx)
-	in := &interrupts{cancel: cancel, signals: make(chan os.Signal, 4), done: make(chan struct{}), say: say}
+	in := &interrupts{cancel: cancel, signals: make(chan os.Signal, 4), done: make(chan struct{}), ui: ui}
 	signal.Ignore(syscall.SIGPIPE) // who reads our words may leave; the run goes on
 	signal.Notify(in.signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -77,9 +77,9 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.say("interrupted: nothing more is sent; what is in flight may end (--grace), and another interrupt cuts it")
+		in.ui.line("interrupted: nothing more is sent; what is in flight may end (--grace), and another interrupt cuts it")
 	default:
-		in.say("interrupted again: cutting what is in flight")
+		in.ui.line("interrupted again: cutting what is in flight")
 		in.run.Abort()
 	}
 }

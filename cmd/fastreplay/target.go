@@ -17,79 +17,107 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/redact"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// aim finds out where requests go and with what credentials. Without --url it starts the mock.
-func (r *replay) aim(ctx context.Context) error {
-	r.o.modelInPath()
-	backend, err := r.o.backend(r.o.model, "", !r.o.noStream)
+// target is where requests go and what is in them besides what the trace says. Nobody has been asked yet.
+type target struct {
+	source    prompt.Source
+	tokenizer *tokenizer.Tokenizer // nil if none was given
+	secrets   []http1.Header
+	prober    *probe.Prober
+	mock      *embeddedMock // nil if servers are named
+}
+
+// findTarget finds out where the requests of a load go, with what credentials, and what their prompts are made of. Without --url it
+// starts the mock; call close even after an error.
+func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target, error) {
+	t := &target{}
+	o.modelInPath()
+	backend, err := o.backend(o.model, "", !o.noStream)
 	if err != nil {
-		return err
+		return t, err
 	}
-	if err := r.makeSource(ctx); err != nil {
-		return err
+	if err := t.makeSource(ctx, o, ui); err != nil {
+		return t, err
 	}
-	if r.work.Targets, err = r.findTargets(ctx, backend.Path()); err != nil {
-		return err
+	if l.Targets, err = t.resolve(ctx, o, backend.Path(), ui); err != nil {
+		return t, err
 	}
-	trust, err := r.o.tlsConfig()
+	trust, err := o.tlsConfig()
 	if err != nil {
-		return err
+		return t, err
 	}
-	if r.secrets, err = r.o.secretHeaders(); err != nil {
-		return err
+	if t.secrets, err = o.secretHeaders(); err != nil {
+		return t, err
 	}
-	timeout := min(probeTimeout, r.o.timeout)
-	if r.o.pacing.given("timeout") {
-		timeout = r.o.timeout
+	timeout := min(probeTimeout, o.timeout)
+	if o.given("timeout") {
+		timeout = o.timeout
 	}
-	r.prober = &probe.Prober{
-		Tokenize: r.tokenizeBackend, Targets: r.work.Targets, TLS: trust, ConnectTimeout: r.o.connectTimeout, Timeout: timeout, Waiting: r.say.waiting,
-		Headers: append(r.ownHeaders(backend), r.secrets...), Secrets: r.redactor(), Tokenizer: r.o.tokenizer, Nonce: rand.Uint64() >> 1,
+	t.prober = &probe.Prober{
+		Targets: l.Targets, TLS: trust, ConnectTimeout: o.connectTimeout, Timeout: timeout, Waiting: ui.waiting,
+		Headers: t.headers(o, backend, l.verbatims.shaped()), Secrets: t.redactor(l.Targets, o.scrape.urls), Tokenizer: o.tokenizer, Nonce: rand.Uint64() >> 1,
 	}
-	r.sayTargets()
-	return nil
+	if o.dryRun {
+		ui.line("dry run: no server is asked and nothing is sent")
+		return t, nil
+	}
+	where := strings.Join(l.URLs(), ", ")
+	ui.line("target: POST %s at %s", l.Targets[0].Path, where)
+	for _, h := range t.secrets {
+		ui.line("        sending the header %s to %s", h.Name, where)
+	}
+	return t, nil
+}
+
+// close ends the mock, if there is one.
+func (t *target) close() {
+	if t.mock != nil {
+		t.mock.stop()
+	}
 }
 
 // redactor hides what the user's headers and URLs carry from everything that servers say.
-func (r *replay) redactor() *redact.Redactor {
+func (t *target) redactor(targets []workload.Target, pages []string) *redact.Redactor {
 	var queries []string
-	for _, t := range r.work.Targets {
+	for _, t := range targets {
 		queries = append(queries, t.Query)
 	}
-	for _, url := range r.o.scrape.urls {
+	for _, url := range pages {
 		_, query, _ := strings.Cut(url, "?")
 		queries = append(queries, query)
 	}
-	return redact.NewRedactor(r.secrets, queries...)
+	return redact.NewRedactor(t.secrets, queries...)
 }
 
-// findTargets are the servers that were named, with their addresses; path is where the API posts to.
-func (r *replay) findTargets(ctx context.Context, path string) ([]workload.Target, error) {
-	urls, err := r.o.urls, error(nil)
+// resolve returns the servers that were named, with their addresses; path is where the API posts to.
+func (t *target) resolve(ctx context.Context, o *options, path string, ui *terminal) ([]workload.Target, error) {
+	urls, err := o.urls, error(nil)
 	switch {
 	case len(urls) > 0:
-	case r.o.dryRun:
+	case o.dryRun:
 		urls = []string{"127.0.0.1:8000"}
 	default:
-		if r.mock, err = startMock(ctx); err != nil {
+		if t.mock, err = startMock(ctx); err != nil {
 			return nil, err
 		}
-		r.say.line("no --url: replaying against the embedded mock, %s, in a process of its own", r.mock.url)
-		urls = []string{r.mock.url}
+		ui.line("no --url: replaying against the embedded mock, %s, in a process of its own", t.mock.url)
+		urls = []string{t.mock.url}
 	}
 	targets := make([]workload.Target, len(urls))
 	for i, url := range urls {
 		if targets[i], err = workload.ParseTarget(url, path); err != nil {
 			return nil, err
 		}
-		targets[i].PostTo(r.o.endpoint)
+		targets[i].PostTo(o.endpoint)
 		if targets[i].Path == "" {
-			return nil, fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", r.o.api, targets[i].URL)
+			return nil, fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", o.api, targets[i].URL)
 		}
 	}
 	return targets, probe.Resolve(ctx, targets)
@@ -107,29 +135,22 @@ func (o *options) modelInPath() {
 // probeTimeout bounds one answer to a probe where --timeout is not given: a cold server may load its graphs first.
 const probeTimeout = 2 * time.Minute
 
-func (r *replay) sayTargets() {
-	where := strings.Join(r.work.URLs(), ", ")
-	if r.o.dryRun {
-		r.say.line("dry run: no server is asked and nothing is sent")
-		return
+// headers are those of every request: ours, the user's own and credentials. If shaped, a row may ask for a stream or not.
+func (t *target) headers(o *options, backend api.Backend, shaped bool) []http1.Header {
+	accept := "text/event-stream"
+	switch {
+	case shaped:
+		accept = "text/event-stream, application/json"
+	case o.noStream:
+		accept = "application/json"
 	}
-	r.say.line("target: POST %s at %s", r.work.Targets[0].Path, where)
-	for _, h := range r.secrets {
-		r.say.line("        sending the header %s to %s", h.Name, where)
+	headers := []http1.Header{
+		{Name: "User-Agent", Value: "fastreplay/" + buildVersion()}, {Name: "Accept", Value: accept}, {Name: "Content-Type", Value: "application/json"},
 	}
-}
-
-// tokenizeBackend makes bodies as /tokenize takes them.
-func (r *replay) tokenizeBackend() (api.Backend, error) {
-	name := "completions"
-	if r.o.traits.Template {
-		name = "chat"
+	for _, h := range backend.Headers() {
+		headers = append(headers, http1.Header(h))
 	}
-	o := api.Options{Model: r.probed.model, TokenIDs: r.o.prompt == promptTokenIDs && name == "completions"}
-	if name == r.o.api {
-		o.ForceOutput, o.Extra = !r.o.noForceOutput, r.o.extra // what shapes the template is in it, and servers ignore the rest
-	}
-	return api.New(name, o)
+	return append(headers, t.secrets...)
 }
 
 // backend makes the bodies of this run.
@@ -245,18 +266,10 @@ func (o *options) checkRoute() error {
 		return fmt.Errorf("--route %q: want one of %s", o.route, strings.Join(routes(), ", "))
 	case o.loadBound != 0 && !(o.loadBound >= 1) || math.IsInf(o.loadBound, 0):
 		return fmt.Errorf("--load-bound %v: want at least 1, such as %v, or 0 for none", o.loadBound, route.DefaultBound)
-	case o.pacing.given("load-bound") && o.route != routePrefix:
+	case o.given("load-bound") && o.route != routePrefix:
 		return fmt.Errorf("--load-bound is about --route %s", routePrefix)
 	case o.route == routeLeastInFlight && o.sessions.past == historyLive:
 		return fmt.Errorf("--route %s with --history %s: a body that is made of answers is made for the server that it goes to; use another router", o.route, historyLive)
-	}
-	return nil
-}
-
-// checkRouted refuses a router that the trace has nothing for.
-func (r *replay) checkRouted() error {
-	if r.o.route == routeSession && r.trace.Session == nil {
-		return errors.New("--route session: the trace has no conversations")
 	}
 	return nil
 }
@@ -299,75 +312,75 @@ func (o *options) readTargets() error {
 }
 
 // route decides which instance gets which request.
-func (r *replay) route() error {
-	targets := make([]route.Target, len(r.work.Targets))
-	for i, t := range r.work.Targets {
+func (b *built) route() error {
+	targets := make([]route.Target, len(b.Targets))
+	for i, t := range b.Targets {
 		targets[i] = route.Target{Endpoints: len(t.Endpoints), Weight: 1}
-		if i < len(r.o.weights) {
-			targets[i].Weight = r.o.weights[i]
+		if i < len(b.o.weights) {
+			targets[i].Weight = b.o.weights[i]
 		}
 	}
-	r.work.Routing = workload.Routing{
-		Targets: targets, Seed: r.o.seed, Bound: r.o.loadBound, Assumed: r.o.sessions.taken, LeastInFlight: r.o.route == routeLeastInFlight,
+	b.Routing = workload.Routing{
+		Targets: targets, Seed: b.o.seed, Bound: b.o.loadBound, Assumed: b.o.sessions.taken, LeastInFlight: b.o.route == routeLeastInFlight,
 	}
-	n := r.work.Requests()
-	switch r.o.route {
+	n := b.Requests()
+	switch b.o.route {
 	case routePrefix:
-		r.work.RouteByPrefix()
-		r.noteIdle()
+		b.RouteByPrefix()
+		b.noteIdle()
 	case routeLeastInFlight:
-		if err := r.work.CheckLeastInFlight(); err != nil {
+		if err := b.CheckLeastInFlight(); err != nil {
 			return fmt.Errorf("--route %s: %w", routeLeastInFlight, err)
 		}
-		r.work.Places = route.RoundRobin(n, targets)
+		b.Places = route.RoundRobin(n, targets)
 	case routeRandom:
-		r.work.Places = route.Random(n, targets, r.o.seed)
+		b.Places = route.Random(n, targets, b.o.seed)
 	case routeSession:
-		r.work.Places = route.BySession(r.trace.Session[:n], targets, r.o.seed)
+		b.Places = route.BySession(b.Trace.Session[:n], targets, b.o.seed)
 	default:
-		r.work.Places = route.RoundRobin(n, targets)
+		b.Places = route.RoundRobin(n, targets)
 	}
-	r.noteIncomparable()
+	b.noteIncomparable()
 	return nil
 }
 
 // noteIdle says which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
 // bound do all the work.
-func (r *replay) noteIdle() {
-	busy := make([]bool, len(r.work.Targets))
-	for _, p := range r.work.Places {
+func (b *built) noteIdle() {
+	busy := make([]bool, len(b.Targets))
+	for _, p := range b.Places {
 		busy[p.Target] = true
 	}
 	var idle []string
-	for i, t := range r.work.Targets {
+	for i, t := range b.Targets {
 		if !busy[i] {
 			idle = append(idle, t.URL)
 		}
 	}
 	switch {
-	case len(idle) == 0 || r.work.Requests() < len(busy):
-	case r.o.loadBound == 0:
-		r.note("--route %s without a bound gives no request to %d of %d targets: %s", routePrefix, len(idle), len(busy), strings.Join(idle, ", "))
+	case len(idle) == 0 || b.Requests() < len(busy):
+	case b.o.loadBound == 0:
+		b.ui.note("--route %s without a bound gives no request to %d of %d targets: %s", routePrefix, len(idle), len(busy), strings.Join(idle, ", "))
 	default:
-		r.note("--route %s gives no request to %d of %d targets: %s; within %g times the mean load fewer can do all the work (--load-bound 1 spreads it)",
-			routePrefix, len(idle), len(busy), strings.Join(idle, ", "), r.o.loadBound)
+		b.ui.note("--route %s gives no request to %d of %d targets: %s; within %g times the mean load fewer can do all the work (--load-bound 1 spreads it)",
+			routePrefix, len(idle), len(busy), strings.Join(idle, ", "), b.o.loadBound)
 	}
 }
 
 // noteIncomparable says why routers are not compared, or not exactly.
-func (r *replay) noteIncomparable() {
+func (b *built) noteIncomparable() {
 	sizes, servers := map[int]bool{}, 0
-	for _, t := range r.work.Targets {
+	for _, t := range b.Targets {
 		for _, addr := range t.Endpoints {
-			sizes[r.work.Caches[addr].BlockTokens] = true
+			sizes[b.Caches[addr].BlockTokens] = true
 			servers++
 		}
 	}
 	switch {
-	case servers < 2 || r.o.dryRun:
-	case r.verbatims.all:
-		r.note("routers are not compared: only the servers can count the tokens that verbatim prompts share")
+	case servers < 2 || b.o.dryRun:
+	case b.verbatims.all:
+		b.ui.note("routers are not compared: only the servers can count the tokens that verbatim prompts share")
 	case len(sizes) > 1:
-		r.note("routers are compared as if all servers had the blocks of the first")
+		b.ui.note("routers are compared as if all servers had the blocks of the first")
 	}
 }

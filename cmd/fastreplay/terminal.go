@@ -25,6 +25,7 @@ type terminal struct {
 	width int    // columns; 0 where w is no terminal
 	live  string // the changing line as it stands
 	last  string // the line printed last
+	notes []string
 }
 
 func newTerminal(w io.Writer) *terminal {
@@ -42,6 +43,13 @@ func (t *terminal) line(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.print(fmt.Sprintf(format, args...))
+}
+
+// note prints what is worth knowing, and keeps it for the summary. It is for one goroutine.
+func (t *terminal) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.notes = append(t.notes, text)
+	t.line("note: %s", text)
 }
 
 func (t *terminal) print(text string) {

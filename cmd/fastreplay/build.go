@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/history"
+	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// built is a prepared load with its requests in memory.
+type built struct {
+	*prepared
+	builder *workload.Builder
+	ideal   workload.IdealHits
+	history *history.History // nil if turns are sent as recorded
+	seconds float64          // that building took
+}
+
+// build decides which instance gets which request, finds the exact memory that the requests need, and builds them.
+func build(ctx context.Context, p *prepared) (*built, error) {
+	b := &built{prepared: p}
+	for _, step := range []func(context.Context) error{b.layout, b.fill, b.verify} {
+		if err := orInterrupted(ctx, step(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// layout decides where each request goes and where it lies in memory.
+func (b *built) layout(ctx context.Context) error {
+	if err := b.route(); err != nil {
+		return err
+	}
+	backend, err := b.o.backend(b.model, b.salt, !b.o.noStream)
+	if err != nil {
+		return err
+	}
+	b.builder = &workload.Builder{Backend: backend, Source: b.source, RunID: b.runID, Headers: b.headers(b.o, backend, b.verbatims.shaped())}
+	if b.Prebuilt, err = b.builder.Layout(ctx, b.Work); err != nil {
+		return err
+	}
+	b.ideal = b.IdealHits()
+	b.describe()
+	b.noteShort()
+	if err := b.carryHistory(); err != nil {
+		return err
+	}
+	return b.checkMemory()
+}
+
+// maxNamed is how many rows a note names.
+const maxNamed = 10
+
+// noteShort names the rows that are shorter than what the server adds to them.
+func (b *built) noteShort() {
+	short, rows := int64(0), []string(nil)
+	for i := range b.Requests() {
+		if b.SurplusTokens(i) <= 0 {
+			continue
+		}
+		if short++; short <= maxNamed {
+			rows = append(rows, fmt.Sprint(b.Trace.Row[i]))
+		}
+	}
+	switch {
+	case short == 0:
+		return
+	case short > maxNamed:
+		rows = append(rows, "…")
+	}
+	b.ui.note("%s of at most %d tokens, which the server adds anyway: each is sent as one token, so it gets more than recorded (rows %s, from 0)",
+		format.Many(short, "prompt"), b.Overhead.Tokens(), strings.Join(rows, ", "))
+}
+
+func (b *built) checkMemory() error {
+	need := b.Prebuilt.Bytes()
+	kept := b.kept()
+	allowed, err := b.o.allowance(kept)
+	if err != nil {
+		b.ui.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
+		return nil
+	}
+	if free, of, err := host.FreeMemory(); err == nil && b.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
+		b.ui.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
+	}
+	if need > allowed.bytes {
+		b.ui.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
+		if err := b.builder.UseRing(b.Work, b.Prebuilt, allowed.bytes); err != nil {
+			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
+		}
+		return nil
+	}
+	b.ui.line("      memory for them: %s of %s allowed (%s)", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin)
+	return nil
+}
+
+// fill builds every request, or as many as fit into the ring.
+func (b *built) fill(ctx context.Context) error {
+	began := time.Now()
+	progress := b.ui.watchBuild(b.Prebuilt.Bytes())
+	ring, fill := b.Prebuilt.RingBytes(), b.builder.Fill
+	if ring > 0 {
+		fill = b.builder.FillRing
+	}
+	err := fill(ctx, b.Work, b.Prebuilt, &progress.built)
+	progress.end()
+	if err != nil {
+		return err
+	}
+	b.seconds = time.Since(began).Seconds()
+	took := format.Seconds(b.seconds)
+	if ring > 0 {
+		b.ui.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
+		return nil
+	}
+	b.ui.line("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, b.Prebuilt.Fingerprint(b.Work))
+	return nil
+}
+
+// defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.
+const defaultVerified = 64
+
+// parseVerified reads how many prompts are to be counted again; -1 = all.
+func parseVerified(text string) (int, error) {
+	switch text {
+	case "":
+		return defaultVerified, nil
+	case "all":
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("--verify-prompts %q: want a number of prompts, or all", text)
+	}
+	return n, nil
+}
+
+// verifyPrompts counts built prompts again with the model's own tokenizer and stops the run at the first that has not the
+// number of tokens that it should.
+func (b *built) verify(ctx context.Context) error {
+	if b.tokenizer == nil || b.o.verifyPrompts == 0 || b.verbatims.all {
+		return nil
+	}
+	began := time.Now()
+	check := func(prompt []byte) (int, error) { return b.tokenizer.Count(string(prompt), false) }
+	if b.o.prompt == promptTokenIDs {
+		check = countIDs(b.tokenizer.Ordinary())
+	}
+	n, err := b.builder.Verify(ctx, b.Work, b.o.verifyPrompts, check)
+	if wrong := (*workload.PromptError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%w, counted with %s; nothing was sent. This is a bug: please report it; meanwhile replay without --tokenizer", wrong, b.tokenizer.Name())
+	}
+	if err != nil {
+		return err
+	}
+	b.ui.line("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
+		format.Many(int64(b.Requests()), "prompt"), b.tokenizer.Name(), format.Duration(float64(time.Since(began)), 3))
+	return nil
+}
+
+// countIDs counts the ids of a prompt and refuses those that are none of the vocabulary's ordinary ones.
+func countIDs(ordinary []int) func([]byte) (int, error) {
+	return func(prompt []byte) (n int, err error) {
+		for text := range bytes.SplitSeq(prompt, []byte{','}) {
+			id, err := strconv.Atoi(string(text))
+			if err != nil {
+				return n, err
+			}
+			if _, ok := slices.BinarySearch(ordinary, id); !ok {
+				return n, fmt.Errorf("token %d is id %d, which is no ordinary one", n, id)
+			}
+			n++
+		}
+		return n, nil
+	}
+}
+
+// The values of --history.
+const (
+	historyRecorded = "recorded"
+	historyLive     = "live"
+)
+
+// carryHistory prepares the turns that get what the servers answer.
+func (b *built) carryHistory() (err error) {
+	if b.o.sessions.past == historyRecorded {
+		return nil
+	}
+	if b.history, err = history.New(b.builder, b.Work); err != nil {
+		return fmt.Errorf("--history %s: %w", historyLive, err)
+	}
+	b.ui.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
+	b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
+	return nil
+}
+
+// describe says what is about to happen: the whole of a dry run's answer.
+func (b *built) describe() {
+	plan, t := b.Plan, b.Trace
+	var input, output, several int64
+	for i := range plan.Requests {
+		if b.AskedChoices(i) > 1 {
+			several++
+		}
+		output += int64(t.OutputTokens[i])
+		if b.Made(i) {
+			input += int64(t.InputTokens[i])
+		}
+	}
+	what := format.Many(int64(plan.Requests), "request")
+	if !b.verbatims.all {
+		what += fmt.Sprintf(", %s input tokens", format.Count(input))
+	}
+	if output > 0 {
+		what += fmt.Sprintf(", %s output tokens", format.Count(output))
+	}
+	b.ui.line("work: %s", what)
+	if plan.Open() {
+		mean := ""
+		if plan.SpanNS() > 0 {
+			mean = fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
+		}
+		b.ui.line("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), mean, format.Count(int64(plan.PeakWithin(time.Second))))
+		if plan.Cap > 0 {
+			b.ui.line("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
+		}
+	} else {
+		b.ui.line("      in a closed loop of %d", plan.Concurrency)
+	}
+	if plan.Turns != nil {
+		b.ui.line("      %s", b.o.sessions.words())
+	}
+	b.describeVerbatims()
+	b.ui.line("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
+	b.describeIdeal()
+	if several > 0 {
+		b.ui.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
+	}
+}
+
+// describeIdeal says how much of the prompts that are made an ideal cache would hold.
+func (b *built) describeIdeal() {
+	if b.verbatims.all && b.Verbatim == nil {
+		return
+	}
+	var built, least, most int64
+	for i := range b.Requests() {
+		if tokens := b.ServerTokens(i); tokens > 0 {
+			built += int64(tokens)
+			least += b.ideal.Least[i]
+			most += b.ideal.Most[i]
+		}
+	}
+	share := format.Percent(float64(least) / float64(max(1, built)))
+	if b.ideal.Expected == nil {
+		share += " to " + format.Percent(float64(most)/float64(max(1, built)))
+	}
+	whose := "the input tokens"
+	if b.verbatims.rows > 0 && b.Verbatim == nil {
+		whose = "the tokens of prompts that are made"
+	}
+	placed := ""
+	if b.Routing.LeastInFlight {
+		placed = ", were they sent in turn"
+	}
+	b.ui.line("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
+}
