@@ -51,7 +51,7 @@ not the run's own, and requests are counted again by their records.`,
 				say.line("written: %s", html)
 			}
 			if asJSON {
-				return report.EncodeSummary(c.OutOrStdout(), s)
+				return report.EncodeJSON(c.OutOrStdout(), s)
 			}
 			return newTerminal(c.OutOrStdout()).summary(s, args[0])
 		},

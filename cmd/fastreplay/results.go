@@ -144,7 +144,7 @@ func ending(stopped, valid bool, diskErr error) error {
 func (s *results) show(summary *metrics.Summary) error {
 	err := s.stillRead(s.ui.summary(summary, s.dir))
 	if err == nil && s.o.json {
-		err = s.stillRead(report.EncodeSummary(s.out, summary))
+		err = s.stillRead(report.EncodeJSON(s.out, summary))
 	}
 	if err != nil {
 		return &exitError{exitInvalid, "printing the summary: " + err.Error()}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -13,49 +14,31 @@ import (
 // Requests that are sent at nearly the same time overtake each other on their way. Then the one that was planned first
 // hits what the other one brought. A cache that began cold can have had those tokens.
 func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
-	o := overtakers{work: w, records: records, alike: map[uint64][]int32{}}
+	alike := sync.OnceValue(func() map[uint64][]int32 { // requests by their first block; needed only if a hit is above the ideal
+		all := map[uint64][]int32{}
+		for i := range w.Requests() {
+			if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
+				all[blocks[0]] = append(all[blocks[0]], int32(i))
+			}
+		}
+		return all
+	})
 	for i := range records {
-		rec := &records[i]
-		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None || rec.CachedTokens <= rec.MostCachedTokens {
+		rec, blocks := &records[i], w.Trace.Blocks(i)
+		if rec.Outcome != record.OK || rec.MostCachedTokens == record.None || rec.CachedTokens <= rec.MostCachedTokens || len(blocks) == 0 {
 			continue
 		}
-		o.index()
 		above := rec.CachedTokens - rec.MostCachedTokens
-		tokens += min(above, max(0, o.reach(i)-rec.MostCachedTokens))
+		tokens += min(above, max(0, reach(w, records, i, alike()[blocks[0]])-rec.MostCachedTokens))
 	}
 	return tokens
 }
 
-// overtakers finds the requests whose prompts begin alike.
-type overtakers struct {
-	work    *workload.Work
-	records []record.Record
-	alike   map[uint64][]int32 // requests by their first block
-}
-
-// index is made once, and only if something was cached above the ideal.
-func (o *overtakers) index() {
-	if len(o.alike) > 0 {
-		return
-	}
-	w := o.work
-	for i := range w.Requests() {
-		if blocks := w.Trace.Blocks(i); len(blocks) > 0 {
-			o.alike[blocks[0]] = append(o.alike[blocks[0]], int32(i))
-		}
-	}
-}
-
-// reach is the most that request i could hit of prompts that were sent before its own first token arrived, in any order.
-func (o *overtakers) reach(i int) int64 {
-	w, records := o.work, o.records
-	blocks := w.Trace.Blocks(i)
-	if len(blocks) == 0 {
-		return 0
-	}
+// reach is the most that request i could hit of prompts that begin alike and were sent before its own first token arrived, in any order.
+func reach(w *workload.Work, records []record.Record, i int, alike []int32) int64 {
 	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
 	longest := 0
-	for _, j := range o.alike[blocks[0]] {
+	for _, j := range alike {
 		sent := records[j].SentNS
 		if int(j) != i && sent != record.None && sent < until && w.Endpoint(i) == w.Endpoint(int(j)) {
 			longest = max(longest, sharedTokens(w, i, int(j)))

@@ -30,7 +30,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
 	all.count(&s.Requests)
 	s.Requests.Late = all.drift.above(int64(s.Limits.MaxDriftMS * 1e6))
-	s.Tokens, s.Throughput = all.tokens.summary(), Throughput{}
+	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
+	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
 	if d := s.Run.DurationS; d > 0 {
 		s.Throughput = Throughput{float64(s.Requests.OK) / d, float64(s.Tokens.Prompt) / d, float64(s.Tokens.Completion) / d}
 	}
@@ -102,14 +103,6 @@ func (s *series) target(url string) Target {
 		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok,
 		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
 		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
-	}
-}
-
-func (t *tokenCounts) summary() Tokens {
-	return Tokens{
-		Prompt: t.prompt, Completion: t.completion, FromUsage: t.fromUsage, FromChunks: t.fromChunks,
-		PerChunk: ratio(t.usageTokens, t.chunks), PromptMismatches: t.promptMismatches, CutShort: t.cutShort, OverLong: t.overLong,
-		AtOnce: t.atOnce, SeveralChoices: t.several,
 	}
 }
 

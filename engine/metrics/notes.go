@@ -32,7 +32,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
 		add("a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
 	}
-	if t := all.tokens; t.promptMismatches > 0 {
+	if t := all.tokens; t.PromptMismatches > 0 {
 		add("row %d is the first whose prompt tokens differ: %s sent, %s counted",
 			t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
 	}

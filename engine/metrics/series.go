@@ -24,15 +24,11 @@ type failure struct {
 	text string
 }
 
-// tokenCounts is over OK requests.
+// tokenCounts is over OK requests. PerChunk is missing.
 type tokenCounts struct {
-	prompt, completion        int64 // as counted by the server, else as recorded or by chunks
-	fromUsage, fromChunks     int64 // requests
+	Tokens
 	usageTokens, chunks       int64 // of requests that have both
-	promptMismatches          int64 // requests whose prompt the server counts otherwise
-	cutShort, overLong        int64 // requests, by usage
-	atOnce, several           int64 // requests: all tokens in one chunk; several choices
-	mismatchRow               int64 // the first such request
+	mismatchRow               int64 // the first of PromptMismatches
 	mismatchGot, mismatchWant int64
 }
 
@@ -116,25 +112,25 @@ func addKnown(d *Distribution, ns int64) {
 }
 
 func (t *tokenCounts) add(r *record.Record) {
-	t.prompt += promptTokens(r)
-	t.completion += known(r.CompletionTokens)
+	t.Prompt += promptTokens(r)
+	t.Completion += known(r.CompletionTokens)
 	if r.AtOnce() {
-		t.atOnce++
+		t.AtOnce++
 	}
 	if r.Choices > 1 {
-		t.several++
+		t.SeveralChoices++
 	}
 	if r.PromptTokens != record.None && r.BuiltTokens != record.None && r.PromptTokens != r.BuiltTokens {
-		if t.promptMismatches == 0 {
+		if t.PromptMismatches == 0 {
 			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.BuiltTokens
 		}
-		t.promptMismatches++
+		t.PromptMismatches++
 	}
 	switch r.TokensFrom {
 	case record.TokensFromChunks:
-		t.fromChunks++
+		t.FromChunks++
 	case record.TokensFromUsage:
-		t.fromUsage++
+		t.FromUsage++
 		t.addUsage(r)
 	}
 }
@@ -153,9 +149,9 @@ func (t *tokenCounts) addUsage(r *record.Record) {
 	switch {
 	case r.OutputTokens == record.None:
 	case r.CompletionTokens < choices*r.OutputTokens:
-		t.cutShort++
+		t.CutShort++
 	case r.CompletionTokens > max(choices, r.AskedChoices)*r.OutputTokens:
-		t.overLong++
+		t.OverLong++
 	}
 }
 
@@ -235,7 +231,7 @@ func (s *series) merge(o *series) {
 }
 
 func (t *tokenCounts) merge(o *tokenCounts) {
-	if t.promptMismatches == 0 {
+	if t.PromptMismatches == 0 {
 		t.mismatchRow, t.mismatchGot, t.mismatchWant = o.mismatchRow, o.mismatchGot, o.mismatchWant
 	}
 	addCounts(t.counts(), o.counts())
@@ -244,8 +240,8 @@ func (t *tokenCounts) merge(o *tokenCounts) {
 // counts are the numbers that add up over targets.
 func (t *tokenCounts) counts() []*int64 {
 	return []*int64{
-		&t.prompt, &t.completion, &t.fromUsage, &t.fromChunks, &t.usageTokens, &t.chunks,
-		&t.promptMismatches, &t.cutShort, &t.overLong, &t.atOnce, &t.several,
+		&t.Prompt, &t.Completion, &t.FromUsage, &t.FromChunks, &t.usageTokens, &t.chunks,
+		&t.PromptMismatches, &t.CutShort, &t.OverLong, &t.AtOnce, &t.SeveralChoices,
 	}
 }
 

@@ -37,8 +37,8 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 		hits[i] = record.None
 		if t := &c.targets[i]; servers != nil && servers.Whole && t.cache.reports == 0 {
 			at := slices.IndexFunc(servers.Targets, func(s scrape.Server) bool { return s.Target == c.urls[i] })
-			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens) {
-				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.prompt)))
+			if at >= 0 && coversUsAlone(&servers.Targets[at], &t.tokens.Tokens) {
+				hits[i] = int64(math.Round(*servers.Targets[at].PrefixHitRatio * float64(t.tokens.Prompt)))
 			}
 		}
 	}
@@ -47,9 +47,9 @@ func (c *Collector) CountedHits(servers *Servers) []int64 {
 
 // coversUsAlone reports whether a server's counters are of the whole run and of our requests only. An old vLLM counts hits in
 // blocks, so that its queries are no tokens and disagree.
-func coversUsAlone(s *scrape.Server, ours *tokenCounts) bool {
-	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.completion) &&
-		agree(s.PrefixQueries, ours.prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.prompt))
+func coversUsAlone(s *scrape.Server, ours *Tokens) bool {
+	return !s.Incomplete && s.Restarts == 0 && s.PrefixHitRatio != nil && agree(s.GenerationTokens, ours.Completion) &&
+		agree(s.PrefixQueries, ours.Prompt) && (s.PromptTokens == nil || agree(s.PromptTokens, ours.Prompt))
 }
 
 // serverNotes names where the servers' own numbers and ours contradict each other, and the faults that the servers report.

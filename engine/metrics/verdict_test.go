@@ -245,29 +245,18 @@ func TestHistoryNotes(t *testing.T) {
 	}
 }
 
-// TestGatewayOfWholeAnswers: a header that tells more than TTFT is of the whole answer, and no share of TTFT.
-func TestGatewayOfWholeAnswers(t *testing.T) {
-	collector := NewCollector(urls(1))
-	var r record.Record
-	r.Clear()
-	r.PlannedNS, r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.Outcome, r.UpstreamNS = 0, 0, 10e6, 30e6, 90e6, record.OK, 93e6
-	collector.Add(&r, 0)
-	if g := collector.Summary(Summary{Requests: Requests{Planned: 1}, Limits: DefaultLimits()}, Probed{}).Gateway; g == nil || g.UpstreamMS.P50 != 93 || g.ServerShare != nil || g.Share != nil {
-		t.Errorf("%s: want its time and no share", dump(g))
-	}
-}
-
 // TestGateway: the shares of TTFT, and when a note names the gateway.
 func TestGateway(t *testing.T) {
 	const ms, none = 1_000_000, record.None
 	for _, c := range []struct {
 		what               string
-		head, ttft         int64 // ms after sending
-		own, upstream      int64 // ns
-		share, serverShare float64
+		head, ttft         int64   // ms after sending
+		own, upstream      int64   // ns
+		share, serverShare float64 // below 0: none
 		note               string
 	}{
 		{"no gateway", 10, 30, none, none, 0, 0, ""},
+		{"a time of the whole answer, above TTFT", 10, 30, none, 93 * ms, -1, -1, ""},
 		{"a quick one", 31, 32, 1 * ms, 30 * ms, 1. / 32, 30. / 32, ""},
 		{"rounded up to a whole millisecond", 30, 30, none, 31 * ms, 0, 1, ""},
 		{"Envoy before a server with an early head", 4, 200, none, 3 * ms, 1. / 200, 3. / 200, ""},
@@ -289,7 +278,7 @@ func TestGateway(t *testing.T) {
 			if g != nil {
 				t.Errorf("%s: %+v, want none", c.what, g)
 			}
-		case g == nil || g.Requests != 4 || math.Abs(*g.Share-c.share) > 1e-9 || math.Abs(*g.ServerShare-c.serverShare) > 1e-9 || g.UpstreamMS.P50 != float64(c.upstream)/ms || (g.OwnMS == nil) != (c.own == none):
+		case g == nil || g.Requests != 4 || (g.Share == nil) != (c.share < 0) || g.Share != nil && math.Abs(*g.Share-c.share)+math.Abs(*g.ServerShare-c.serverShare) > 1e-9 || g.UpstreamMS.P50 != float64(c.upstream)/ms || (g.OwnMS == nil) != (c.own == none):
 			t.Errorf("%s: %s", c.what, dump(g))
 		}
 		if notes := strings.Join(s.Notes, "\n"); strings.Contains(notes, "gateway") != (c.note != "") || !strings.Contains(notes+"\n", c.note) {

@@ -113,7 +113,8 @@ func (b *Prober) Head(ctx context.Context, source prompt.Source, overhead int) (
 		var lists [3][]int64
 		for j, text := range [...][]byte{one, other, one} {
 			var err error
-			if lists[j], err = b.tokenize(ctx, t, text); err != nil {
+			body := func(k api.Backend) []byte { return k.AppendSuffix(append(k.AppendPrefix(nil), text...), 1) }
+			if lists[j], err = b.tokenize(ctx, t, body); err != nil {
 				return workload.Overhead{}, err
 			}
 		}
@@ -144,26 +145,18 @@ func (b *Prober) unlike(source prompt.Source) (one, other []byte) {
 	}
 }
 
-// tokenize returns the token ids of a prompt as the server's model gets it, template included.
-func (b *Prober) tokenize(ctx context.Context, t *workload.Target, text []byte) ([]int64, error) {
-	backend, err := b.Tokenize()
-	if err != nil {
-		return nil, err
-	}
-	return b.tokenizeBody(ctx, t, backend.AppendSuffix(append(backend.AppendPrefix(nil), text...), 1))
-}
-
 // TokenIDs returns the token ids of a verbatim prompt, template included, as one of the servers reports them.
 func (b *Prober) TokenIDs(ctx context.Context, l api.Verbatim) ([]int64, error) {
+	return b.tokenize(ctx, &b.Targets[0], func(k api.Backend) []byte { return k.AppendVerbatim(nil, l, 1) })
+}
+
+// tokenize returns the token ids of the prompt in a body, as the server's model gets it, template included.
+func (b *Prober) tokenize(ctx context.Context, t *workload.Target, body func(api.Backend) []byte) ([]int64, error) {
 	backend, err := b.Tokenize()
 	if err != nil {
 		return nil, err
 	}
-	return b.tokenizeBody(ctx, &b.Targets[0], backend.AppendVerbatim(nil, l, 1))
-}
-
-func (b *Prober) tokenizeBody(ctx context.Context, t *workload.Target, body []byte) ([]int64, error) {
-	status, answer, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodPost, t.Base+"/tokenize", body)
+	status, answer, err := b.ask(ctx, t, t.Endpoints[0], fasthttp.MethodPost, t.Base+"/tokenize", body(backend))
 	if err != nil {
 		return nil, fmt.Errorf("%s/tokenize: %w", t.Base, err)
 	}

@@ -74,10 +74,13 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	asking := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an interrupted run has its last samples, too
 	defer context.AfterFunc(asking, cancel)()                     // but who interrupts the first ones waits for none
-	s = &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{})}
+	defer func() {
+		if s == nil {
+			cancel()
+		}
+	}()
 	candidates, err := b.scrapePages(ctx, urls)
 	if err != nil {
-		cancel()
 		return nil, nil, err
 	}
 	pages, errs := make([]*scrapePage, len(candidates)), make([]error, len(candidates))
@@ -90,21 +93,13 @@ func (b *Prober) Scraper(ctx context.Context, urls []string, interval time.Durat
 	}
 	asked.Wait()
 	if asking.Err() != nil {
-		cancel()
 		return nil, nil, asking.Err()
 	}
-	for i, p := range pages {
-		if errs[i] != nil {
-			silent = append(silent, errs[i])
-			continue
-		}
-		s.pages = append(s.pages, p)
-	}
-	if len(s.pages) == 0 {
-		cancel()
+	silent = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if pages = slices.DeleteFunc(pages, func(p *scrapePage) bool { return p == nil }); len(pages) == 0 {
 		return nil, silent, nil
 	}
-	return s, silent, nil
+	return &Scraper{interval: interval, cancel: cancel, halt: make(chan struct{}), pages: pages}, silent, nil
 }
 
 // firstOf returns the first page with known metrics, after it took its sample before the run; else the first page's

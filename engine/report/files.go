@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,15 +19,10 @@ import (
 
 // WriteSummary writes dir/summary.json, all of it or nothing.
 func WriteSummary(dir string, s *metrics.Summary) error {
-	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeSummary(w, s) })
+	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeJSON(w, s) })
 }
 
-// EncodeSummary writes the summary as indented JSON, as in summary.json.
-func EncodeSummary(w io.Writer, s *metrics.Summary) error {
-	return EncodeJSON(w, s)
-}
-
-// EncodeJSON writes indented JSON that a terminal can show.
+// EncodeJSON writes indented JSON, as summary.json has it, that a terminal can show.
 func EncodeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -122,19 +118,12 @@ func (w *SampleWriter) Append(s *scrape.Sample) {
 	if err = errors.Join(err, w.file.restore()); err == nil {
 		_, err = w.file.Write(append(line, '\n'))
 	}
-	w.keep(err)
+	w.err = cmp.Or(w.err, err)
 }
 
 // Close closes the file and returns the first error of all.
 func (w *SampleWriter) Close() error {
-	w.keep(w.file.Close())
-	return w.err
-}
-
-func (w *SampleWriter) keep(err error) {
-	if w.err == nil {
-		w.err = err
-	}
+	return cmp.Or(w.err, w.file.Close())
 }
 
 // readSamples reads server_metrics.jsonl, if there is one. A last line that was not finished does not count.

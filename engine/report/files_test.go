@@ -80,7 +80,7 @@ func TestSummaryFile(t *testing.T) {
 		t.Errorf("printed from disk\n%s\nwant\n%s (%v)", g.String(), w.String(), err)
 	}
 	g.Reset()
-	if err := EncodeSummary(&g, got); err != nil || g.String() != string(text) {
+	if err := EncodeJSON(&g, got); err != nil || g.String() != string(text) {
 		t.Errorf("encoded again %s\nwant %s (%v)", g.String(), text, err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "summary.json")); err != nil || info.Mode().Perm() != 0o644 {
@@ -163,7 +163,7 @@ func TestRebuild(t *testing.T) {
 	}, metrics.Probed{})
 	want.Run.Partial = true
 	var g, x bytes.Buffer
-	if err := errors.Join(EncodeSummary(&g, got), EncodeSummary(&x, want)); err != nil || g.String() != x.String() {
+	if err := errors.Join(EncodeJSON(&g, got), EncodeJSON(&x, want)); err != nil || g.String() != x.String() {
 		t.Errorf("got %s\nwant %s (%v)", g.String(), x.String(), err)
 	}
 }

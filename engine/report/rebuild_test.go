@@ -58,7 +58,7 @@ func text(t *testing.T, s *metrics.Summary, err error) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := EncodeSummary(&b, s); err != nil {
+	if err := EncodeJSON(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -205,11 +206,6 @@ func (w *Writer) Close() (unwritten int64, err error) {
 	if w.encoder != nil {
 		_ = w.encoder.Close()
 	}
-	if e := w.file.Sync(); err == nil {
-		err = e
-	}
-	if e := w.file.Close(); err == nil {
-		err = e
-	}
+	err = cmp.Or(err, w.file.Sync(), w.file.Close())
 	return w.Pending() + w.lost, err
 }

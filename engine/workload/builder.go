@@ -37,7 +37,7 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		return nil, err
 	}
 	n := w.Requests()
-	m := &Requests{arena: &arena{}, offsets: make([]int64, n+1), late: newLateTargets(w)}
+	m := &Requests{builder: r, arena: &arena{}, offsets: make([]int64, n+1), late: newLateTargets(w)}
 	err := parallel(ctx, n, func(from, to int) {
 		var head []byte
 		for i := from; i < to; i++ {
@@ -213,7 +213,7 @@ func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt 
 				continue
 			}
 			made.Add(1)
-			raw, spec := w.Prebuilt.whole(r, w, i), r.spec(w, i)
+			raw, spec := w.Prebuilt.Whole(w, i), r.spec(w, i)
 			size := r.Source.Size(spec)
 			body := r.bodySize(w, i)
 			before := len(r.backend(w, i).AppendPrefix(nil))

@@ -12,6 +12,7 @@ import (
 
 // Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
 type Requests struct {
+	builder *Builder
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
 	largest int

@@ -17,7 +17,6 @@ type ring struct {
 	ends    []int64       // where it ends if the ring were endless, with what is lost at its end
 	written []atomic.Bool // request i is not needed any more
 	kept    int           // requests before this one are not needed; the builder's own
-	builder *Builder
 }
 
 // RingBytes is the room for requests at a time; 0 where all fit into memory.
@@ -41,7 +40,7 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 		return fmt.Errorf("%w: %d bytes do not hold %d of the largest request", ErrArena, limit, leastInRing)
 	}
 	n := w.Requests()
-	v := &ring{builder: r, bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
+	v := &ring{bytes: limit, places: make([]int64, n), ends: make([]int64, n), written: make([]atomic.Bool, n)}
 	var at int64 // in the endless ring
 	for i := range n {
 		size := m.Size(i)
@@ -102,13 +101,13 @@ func (m *Requests) BuildMore(ctx context.Context, w *Work, needed func(i int) bo
 	if to == from {
 		return from, nil
 	}
-	return to, m.ring.builder.fill(ctx, w, m, from, to, built)
+	return to, m.builder.fill(ctx, w, m, from, to, built)
 }
 
 // DigestRest computes the digests of the requests that were never built in the ring, because the run ended while the
 // ring was full or late. The fingerprint covers all requests.
 func (m *Requests) DigestRest(w *Work) {
-	r, from := m.ring.builder, m.Built()
+	r, from := m.builder, m.Built()
 	_ = parallel(context.Background(), w.Requests()-from, func(a, b int) {
 		var scratch []byte
 		for i := from + a; i < from+b; i++ {
@@ -132,16 +131,13 @@ func (m *Requests) Wrote(i int32) {
 	}
 }
 
-// Whole is request i of a ring as it is or will be written, in memory of its own.
-func (m *Requests) Whole(w *Work, i int) []byte { return m.whole(m.ring.builder, w, i) }
-
-// whole is request i as it is or will be written: the arena's, or with a ring one of its own.
-func (m *Requests) whole(r *Builder, w *Work, i int) []byte {
+// Whole returns request i as it is or will be written: the arena's bytes, or with a ring bytes of its own.
+func (m *Requests) Whole(w *Work, i int) []byte {
 	if m.ring == nil {
 		return m.At(i)
 	}
 	b := make([]byte, m.Size(i))
-	r.build(w, i, b)
+	m.builder.build(w, i, b)
 	if m.late != nil {
 		b = b[m.late.write(b, w.Places[i].Target):]
 	}
