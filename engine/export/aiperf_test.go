@@ -194,22 +194,30 @@ func checkErrorSummary(t *testing.T, errors []any) {
 	}
 }
 
-// TestAIPerfChunks: the gaps between chunks come from the histograms, and the exact ones from the summary.
-func TestAIPerfChunks(t *testing.T) {
+// TestGaps: the gaps between chunks come from the histograms, and the exact ones from the summary.
+func TestGaps(t *testing.T) {
 	gaps := make([]int64, 1000)
 	for i := range gaps {
 		gaps[i] = int64(i+1) * 20_000
 	}
 	dir := resultsDir(t, []record.Record{answered(0)}, gaps, nil)
 	write(t, dir, "aiperf")
-	got := readObject(t, filepath.Join(dir, "profile_export_aiperf.json"))["inter_chunk_latency"].(object)
-	for key, want := range map[string]float64{"avg": 10.01, "min": .02, "max": 20, "p1": .2, "p25": 5, "p50": 10, "p99": 19.8, "std": 5.7735, "count": 1000, "sum": 10010} {
-		if v := got[key].(float64); v < want*.999 || v > want*1.001 {
+	write(t, dir, "vllm")
+	chunks, vllm := readObject(t, filepath.Join(dir, "profile_export_aiperf.json"))["inter_chunk_latency"].(object), readObject(t, filepath.Join(dir, "vllm.json"))
+	for key, want := range map[string]float64{
+		"avg": 10.01, "min": .02, "max": 20, "p1": .2, "p25": 5, "p50": 10, "p99": 19.8, "std": 5.7735, "count": 1000, "sum": 10010,
+		"mean_itl_ms": 10.01, "median_itl_ms": 10, "std_itl_ms": 5.7735, "p90_itl_ms": 18, "p99_itl_ms": 19.8,
+	} {
+		v, ok := chunks[key].(float64)
+		if !ok {
+			v, ok = vllm[key].(float64)
+		}
+		if !ok || v < want*.999 || v > want*1.001 {
 			t.Errorf("%s is %v, want %v within 0.1 %%", key, v, want)
 		}
 	}
-	if got["unit"] != "ms" {
-		t.Errorf("unit %v", got["unit"])
+	if _, there := vllm["itls"]; there || chunks["unit"] != "ms" {
+		t.Errorf("itls: %v, but the gaps of single requests are not known; unit %v", there, chunks["unit"])
 	}
 }
 

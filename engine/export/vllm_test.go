@@ -130,23 +130,6 @@ func naiveVLLM(lines []object) (numbers map[string]float64, lists map[string][]a
 	return numbers, lists
 }
 
-// TestVLLMGaps: the gaps between chunks come from the histograms.
-func TestVLLMGaps(t *testing.T) {
-	gaps := make([]int64, 1000)
-	for i := range gaps {
-		gaps[i] = int64(i+1) * 20_000
-	}
-	got := vllmOf(t, []record.Record{answered(0)}, gaps, nil)
-	for key, want := range map[string]float64{"mean_itl_ms": 10.01, "median_itl_ms": 10, "std_itl_ms": 5.7735, "p90_itl_ms": 18, "p99_itl_ms": 19.8} {
-		if v := got[key].(float64); v < want*.999 || v > want*1.001 {
-			t.Errorf("%s is %v, want %v within 0.1 %%", key, v, want)
-		}
-	}
-	if _, there := got["itls"]; there {
-		t.Error("itls is there, but the gaps of single requests are not known")
-	}
-}
-
 // TestVLLMTraffic: what released the requests, in vLLM's words.
 func TestVLLMTraffic(t *testing.T) {
 	half := 0.5

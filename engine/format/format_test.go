@@ -8,32 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-func TestCount(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 7: "7", 999: "999", 1000: "1,000", -1: "-1", -999: "-999", -1000: "-1,000", 12031: "12,031",
-		144793823: "144,793,823", math.MaxInt64: "9,223,372,036,854,775,807", math.MinInt64: "-9,223,372,036,854,775,808",
-	} {
-		if got := Count(n); got != want {
-			t.Errorf("Count(%d) = %q, want %q", n, got, want)
-		}
-	}
-}
+func TestNumbers(t *testing.T) {
+	for _, c := range [][2]string{
+		{Count(0), "0"}, {Count(7), "7"}, {Count(999), "999"}, {Count(1000), "1,000"}, {Count(-1), "-1"}, {Count(-999), "-999"},
+		{Count(-1000), "-1,000"}, {Count(12031), "12,031"}, {Count(144793823), "144,793,823"},
+		{Count(math.MaxInt64), "9,223,372,036,854,775,807"}, {Count(math.MinInt64), "-9,223,372,036,854,775,808"},
 
-func TestMany(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 rows", 1: "1 row", 2: "2 rows", 1200: "1,200 rows"} {
-		if got := Many(n, "row"); got != want {
-			t.Errorf("Many(%d) = %q, want %q", n, got, want)
-		}
-	}
-}
+		{Many(0, "row"), "0 rows"}, {Many(1, "row"), "1 row"}, {Many(2, "row"), "2 rows"}, {Many(1200, "row"), "1,200 rows"},
 
-func TestPercent(t *testing.T) {
-	for r, want := range map[float64]string{
-		0: "0 %", 1: "100 %", 0.01: "1 %", 0.3736: "37.36 %", 0.373649: "37.36 %", 1.0 / 3: "33.33 %", 0.000083: "0.0083 %",
-		0.0000001: "0.00001 %", 25: "2,500 %", -0.5: "-50 %",
+		{Percent(0), "0 %"}, {Percent(1), "100 %"}, {Percent(0.01), "1 %"}, {Percent(0.3736), "37.36 %"}, {Percent(0.373649), "37.36 %"},
+		{Percent(1.0 / 3), "33.33 %"}, {Percent(0.000083), "0.0083 %"}, {Percent(0.0000001), "0.00001 %"}, {Percent(25), "2,500 %"},
+		{Percent(-0.5), "-50 %"},
+
+		{Short(0), "0"}, {Short(0.5), "0.5"}, {Short(950), "950"}, {Short(999.4), "999"}, {Short(999.6), "1k"}, {Short(30_000), "30k"},
+		{Short(20_480), "20.5k"}, {Short(999_499), "999k"}, {Short(999_500), "1M"}, {Short(1_500_000), "1.5M"}, {Short(3e9), "3G"},
+
+		{Number(0, 3), "0.00"}, {Number(0.00012345, 3), "0.000123"}, {Number(0.1, 3), "0.100"}, {Number(0.0999, 3), "0.0999"},
+		{Number(0.9999, 3), "1.00"}, {Number(1000, 3), "1,000"}, {Number(1, 3), "1.00"}, {Number(9.996, 3), "10.0"}, {Number(99.96, 3), "100"},
+		{Number(12345, 3), "12,300"}, {Number(-1.5, 3), "-1.50"},
+
+		{Rate(0), "0.00"}, {Rate(3.4), "3.40"}, {Rate(99.94), "99.9"}, {Rate(99.95), "100"}, {Rate(204.3), "204"}, {Rate(2458123.4), "2,458,123"},
+		{Rate(-3.4), "-3.40"},
+
+		{Bytes(0), "0 B"}, {Bytes(999), "999 B"}, {Bytes(1000), "1.00 kB"}, {Bytes(999_499), "999 kB"}, {Bytes(999_500), "1.00 MB"},
+		{Bytes(1_240_000_000), "1.24 GB"}, {Bytes(-2048), "-2.05 kB"}, {Bytes(math.MaxInt64), "9,220 PB"},
 	} {
-		if got := Percent(r); got != want {
-			t.Errorf("Percent(%v) = %q, want %q", r, got, want)
+		if c[0] != c[1] {
+			t.Errorf("printed as %q, want %q", c[0], c[1])
 		}
 	}
 }
@@ -74,32 +75,6 @@ func TestDurationIsExact(t *testing.T) {
 			if v >= 1000 && unit != "s" {
 				t.Fatalf("Duration(%v, %d) = %q: the unit is too small", ns, digits, text)
 			}
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 950: "950", 999.4: "999", 999.6: "1k", 30_000: "30k", 20_480: "20.5k", 999_499: "999k", 999_500: "1M", 1_500_000: "1.5M", 3e9: "3G"} {
-		if got := Short(v); got != want {
-			t.Errorf("Short(%v) = %q, want %q", v, got, want)
-		}
-	}
-}
-
-func TestNumberRateBytes(t *testing.T) {
-	for v, want := range map[float64]string{0: "0.00", 0.00012345: "0.000123", 0.1: "0.100", 0.0999: "0.0999", 0.9999: "1.00", 1000: "1,000", 1: "1.00", 9.996: "10.0", 99.96: "100", 12345: "12,300", -1.5: "-1.50"} {
-		if got := Number(v, 3); got != want {
-			t.Errorf("Number(%v, 3) = %q, want %q", v, got, want)
-		}
-	}
-	for v, want := range map[float64]string{0: "0.00", 3.4: "3.40", 99.94: "99.9", 99.95: "100", 204.3: "204", 2458123.4: "2,458,123", -3.4: "-3.40"} {
-		if got := Rate(v); got != want {
-			t.Errorf("Rate(%v) = %q, want %q", v, got, want)
-		}
-	}
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.00 kB", 999_499: "999 kB", 999_500: "1.00 MB", 1_240_000_000: "1.24 GB", -2048: "-2.05 kB", math.MaxInt64: "9,220 PB"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

@@ -50,7 +50,8 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	}
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
 	if t.BlockRefs() > 0 {
-		caches(r, t, o.CacheTokens)
+		f := follow(t, &idTable{seen: map[uint64]seenID{}})
+		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
 		r.Routing = routing(t, o)
 	}
 	r.Findings = findings(r, &t.Lint, o)

@@ -16,28 +16,19 @@ const curvePoints = 64
 
 // follower gathers what is counted per block reference.
 type follower struct {
+	Blocks
 	stack *kvcache.StackDistances
-	ids   *idTable // nil where nobody asks for the summary
+	ids   *idTable // nil if the summary is not needed
 
-	blocks, hitBlocks     int64
-	tokens, hitTokens     int64
-	full, hitFull         int64
-	meanSum               float64 // of the rows' shares
-	rows                  int64
-	withoutID, bareRows   int64
-	references, repeatIDs int64
+	blocks, hitBlocks int64
+	tokens, hitTokens int64
+	full, hitFull     int64
+	meanSum           float64 // of the rows' shares
+	rows, repeatIDs   int64
 
 	lastNS  []int64 // by block: when it was used last
 	gapsNS  []int64 // of repeated blocks
 	between []int64 // of repeated blocks: tokens in the other blocks since, each a whole block
-}
-
-// caches fills in all parts of a report that are about blocks.
-func caches(r *Report, t *trace.Trace, capacities []int64) {
-	f := follow(t, &idTable{seen: map[uint64]seenID{}})
-	r.Blocks = f.summary()
-	r.Cache = f.cache(t.BlockTokens, capacities)
-	r.Reuse = f.distances()
 }
 
 // follow adds all rows to a follower, except those whose prompts are verbatim.
@@ -55,7 +46,7 @@ func follow(t *trace.Trace, ids *idTable) *follower {
 // add follows one row.
 func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 	if len(ids) == 0 {
-		f.bareRows++
+		f.BareRows++
 	}
 	hit := 0
 	for i, u := range f.stack.Add(ids, tokens) {
@@ -64,10 +55,10 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 			f.full++
 		}
 		if u.Block < 0 {
-			f.withoutID++
+			f.WithoutID++
 			continue
 		}
-		f.references++
+		f.References++
 		if f.ids != nil && f.ids.see(ids, i, u.Tokens) {
 			f.repeatIDs++
 		}
@@ -100,14 +91,12 @@ func (f *follower) used(block int, atNS int64) {
 }
 
 func (f *follower) summary() *Blocks {
-	b := &Blocks{
-		References: f.references, Distinct: int64(len(f.ids.seen)), DistinctAll: int64(f.stack.Distinct()),
-		WithoutID: f.withoutID, BareRows: f.bareRows, TwoLengths: f.ids.twoLengths, ManyBefore: f.ids.manyBefore, Names: "prefixes",
+	f.Distinct, f.DistinctAll, f.TwoLengths, f.ManyBefore = int64(len(f.ids.seen)), int64(f.stack.Distinct()), f.ids.twoLengths, f.ids.manyBefore
+	f.Names = "prefixes"
+	if f.ManyBefore > 0 {
+		f.Names = "contents"
 	}
-	if b.ManyBefore > 0 {
-		b.Names = "contents"
-	}
-	return b
+	return &f.Blocks
 }
 
 func (f *follower) cache(blockTokens int, capacities []int64) *Cache {

@@ -30,21 +30,14 @@ type Step struct {
 	ttft []int64
 }
 
-// stepWidths are lengths of a step that people read easily, s. A longer run has steps of whole multiples of the last.
-func stepWidths() []int64 {
-	return []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600}
-}
-
-// stepNS is the length of the steps of a run that ends at endNS.
+// stepNS is the length of the steps of a run that ends at endNS: one that people read easily, or for a long run whole hours.
 func stepNS(endNS int64) int64 {
-	const second = 1e9
-	widths := stepWidths()
-	for _, w := range widths {
+	const second, hour = int64(1e9), int64(3600e9)
+	for _, w := range []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
 		if endNS < w*second*mostSteps {
 			return w * second
 		}
 	}
-	hour := widths[len(widths)-1] * second
 	return (endNS/(hour*mostSteps) + 1) * hour
 }
 

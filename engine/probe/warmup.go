@@ -14,6 +14,15 @@ import (
 // warmUpAtOnce is how many requests of a warm-up are in flight by default.
 const warmUpAtOnce = 16
 
+// warmUpFrom is how many numbers of prompts are left to probes.
+const warmUpFrom = 1 << 32
+
+// The lengths in a warm-up if those of verbatim content are not known.
+const (
+	bytesPerToken    = 4 // about as many as English text has
+	unrecordedOutput = 16
+)
+
 // WarmUp sends n requests with the sizes of the work's first requests, to all addresses in turn. At most atOnce (0 = 16)
 // are in flight. It returns when all have been answered. Their prompts share no prefix with each other or with the
 // work's. If the work has fewer requests, its sizes are repeated.
@@ -39,8 +48,15 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 		senders.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				at, shape := places[i%len(places)], i%w.Requests()
-				text := b.warmUpPrompt(source, i, warmUpTokens(w, shape))
-				if _, err := b.complete(ctx, at.target, at.addr, text, salt, warmUpOutput(w, shape)); err != nil {
+				tokens, output := w.PromptTokens(shape), int(w.Trace.OutputTokens[shape])
+				if !w.Made(shape) && w.Trace.InputTokens[shape] <= 0 {
+					tokens = max(1, len(w.Trace.Verbatim(shape).Content)/bytesPerToken)
+				}
+				if output <= 0 {
+					output = unrecordedOutput
+				}
+				text := source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
+				if _, err := b.complete(ctx, at.target, at.addr, text, salt, output); err != nil {
 					cancel(fmt.Errorf("warm-up request %d of %d: %w", i+1, n, err))
 				}
 			}
@@ -49,31 +65,3 @@ func (b *Prober) WarmUp(ctx context.Context, w *workload.Work, source prompt.Sou
 	senders.Wait()
 	return context.Cause(ctx)
 }
-
-// What a warm-up takes where the lengths of verbatim content are not known.
-const (
-	bytesPerToken    = 4 // about as many as English text has
-	unrecordedOutput = 16
-)
-
-func warmUpTokens(w *workload.Work, i int) int {
-	if w.Made(i) || w.Trace.InputTokens[i] > 0 {
-		return w.PromptTokens(i)
-	}
-	return max(1, len(w.Trace.Verbatim(i).Content)/bytesPerToken)
-}
-
-func warmUpOutput(w *workload.Work, i int) int {
-	if n := w.Trace.OutputTokens[i]; n > 0 {
-		return int(n)
-	}
-	return unrecordedOutput
-}
-
-// warmUpPrompt makes a prompt whose number no probe has.
-func (b *Prober) warmUpPrompt(source prompt.Source, i, tokens int) []byte {
-	return source.Append(nil, prompt.Spec{Tokens: tokens, Unique: probeDomain | (b.Nonce + warmUpFrom + uint64(i))})
-}
-
-// warmUpFrom is how many prompts are left to probes.
-const warmUpFrom = 1 << 32
