@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -97,4 +98,19 @@ func BenchmarkLRU(b *testing.B) {
 			b.ReportMetric(float64(after-before)/1e6, "heapMB")
 		})
 	}
+}
+
+func BenchmarkStackDistances(b *testing.B) {
+	trace := chats(benchPrompts)
+	b.ReportAllocs()
+	for b.Loop() {
+		r := NewStackDistances(512)
+		for _, chain := range trace {
+			r.Add(chain, 512*len(chain))
+		}
+		if r.Curve(InOrder).BlockRatio(math.MaxInt64) < 0.3 {
+			b.Fatal("no reuse")
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/benchReferences, "ns/reference")
 }

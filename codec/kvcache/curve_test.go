@@ -207,33 +207,3 @@ func FuzzCurve(f *testing.F) {
 		checkCurve(t, 5+int(blockTokens%10), ids, tokens)
 	})
 }
-
-// BenchmarkStackDistances shows 20 million block references in chats: each
-// prompt goes on from a random earlier one for about half of its length.
-func BenchmarkStackDistances(b *testing.B) {
-	const prompts, references = 100_000, 20_000_000
-	chance := rand.New(rand.NewPCG(1, 2))
-	chains := make([][]uint64, prompts)
-	for i := range chains {
-		chain := make([]uint64, references/prompts)
-		from := 0
-		if i > 0 {
-			from = copy(chain[:chance.IntN(len(chain))], chains[chance.IntN(i)])
-		}
-		for j := from; j < len(chain); j++ {
-			chain[j] = uint64(i)<<32 | uint64(j)
-		}
-		chains[i] = chain
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		r := NewStackDistances(512)
-		for _, chain := range chains {
-			r.Add(chain, 512*len(chain))
-		}
-		if r.Curve(InOrder).BlockRatio(math.MaxInt64) < 0.3 {
-			b.Fatal("no reuse")
-		}
-	}
-	b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/references, "ns/reference")
-}

@@ -18,22 +18,10 @@ type naiveFleet struct {
 // written is a prompt as a list of what its tokens are.
 type written []string
 
-func writeOut(p prompt, blockTokens, head, tail, row int) (w written) {
+func writeOut(p prompt, blockTokens, row int) (w written) {
 	before := ""
-	for i := range head {
-		before += fmt.Sprintf("head%d ", i)
-		w = append(w, before)
-	}
-	for i := range p.tokens {
-		if b := i / blockTokens; b < len(p.blocks) {
-			before += fmt.Sprintf("%d.%d ", p.blocks[b], i%blockTokens)
-		} else {
-			before += fmt.Sprintf("own%d.%d ", row, i)
-		}
-		w = append(w, before)
-	}
-	for i := range tail {
-		before += fmt.Sprintf("tail%d ", i)
+	for _, token := range p.sequence(blockTokens, row) {
+		before += fmt.Sprint(token)
 		w = append(w, before)
 	}
 	return w
@@ -93,8 +81,9 @@ func TestFleetAgreesWithSetsOfPrefixes(t *testing.T) {
 		p := NewPrompts(blockTokens, head)
 		for range 150 {
 			one := randomPrompt(chance, blockTokens, asked)
+			one.head, one.tail = head, tail
 			asked = append(asked, one)
-			p.Add(one.blocks, one.tokens, head+one.tokens+tail)
+			p.Add(one.blocks, one.tokens, one.total())
 		}
 		f := NewFleet(p, engineTokens, capacity)
 		naive := &naiveFleet{engineTokens: engineTokens, capacity: capacity}
@@ -103,7 +92,7 @@ func TestFleetAgreesWithSetsOfPrefixes(t *testing.T) {
 		}
 		among, who := NewSet(instances), NewSet(instances)
 		for i, one := range asked {
-			w := writeOut(one, blockTokens, head, tail, i)
+			w := writeOut(one, blockTokens, i)
 			clear(among)
 			for k := range instances {
 				if chance.IntN(3) > 0 {
@@ -119,8 +108,8 @@ func TestFleetAgreesWithSetsOfPrefixes(t *testing.T) {
 				t.Fatalf("seed %d: instance %d holds %d tokens of prompt %d, want %d", seed, k, got, i, want)
 			}
 			whole := one
-			whole.tokens = max(one.tokens, len(one.blocks)*blockTokens)
-			naive.give(w, writeOut(whole, blockTokens, head, 0, i)[head+one.tokens:], tail, k)
+			whole.tokens, whole.tail = max(one.tokens, len(one.blocks)*blockTokens), 0
+			naive.give(w, writeOut(whole, blockTokens, i)[head+one.tokens:], tail, k)
 		}
 	}
 }

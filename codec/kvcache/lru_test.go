@@ -2,114 +2,63 @@ package kvcache
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// ran sends a request through, from its start to its end, and returns what was
-// found.
-func ran(c *LRU, blocks []uint64, total, outputTokens int) int {
-	r, cached := c.Start(blocks, total, 0, total, outputTokens)
-	c.Prefilled(r)
-	c.Finish(r)
-	return cached
-}
-
-// The end of a prompt goes first.
-func TestLRUEvictsTheEndFirst(t *testing.T) {
-	c := NewLRU(16, 16, 4*16)
-	ran(c, []uint64{1, 2, 3, 4}, 64, 0)
-	ran(c, []uint64{9}, 16, 0) // takes the room of 4
-	if got := ran(c, []uint64{1, 2, 3, 4}, 64, 0); got != 48 {
-		t.Errorf("%d tokens found, want 48", got)
+// TestLRU plays what happens to a server in order: the model finds the tokens that are given here, and so does the oracle.
+func TestLRU(t *testing.T) {
+	start := func(output, tokens int, ids ...uint64) event {
+		return event{kind: startPrompt, prompt: prompt{blocks: ids, tokens: tokens}, outputTokens: output}
 	}
-}
-
-// An answer takes room.
-func TestLRUHoldsAnswers(t *testing.T) {
-	c := NewLRU(16, 16, 4*16)
-	ran(c, []uint64{1, 2, 3}, 48, 0)
-	ran(c, []uint64{9}, 16, 17) // 33 tokens, 3 blocks
-	if got := ran(c, []uint64{1, 2, 3}, 48, 0); got != 16 {
-		t.Errorf("%d tokens found, want 16", got)
+	prefilled := func(running int) event { return event{kind: endPrefill, choice: running} }
+	end := func(running int) event { return event{kind: finish, choice: running} }
+	// ran sends a request through, from its start to its end, beside so many that are running.
+	ran := func(beside, output, tokens int, ids ...uint64) []event {
+		return []event{start(output, tokens, ids...), prefilled(beside), end(beside)}
 	}
-}
-
-// Blocks are found from the end of the prefill on, even when all have finished.
-func TestLRUFindsWhatIsPrefilled(t *testing.T) {
-	c := NewLRU(16, 16, 0)
-	a, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
-	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 0 {
-		t.Errorf("%d tokens found during the prefill, want 0", got)
-	}
-	c.Prefilled(a)
-	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
-		t.Errorf("%d tokens found behind the prefill, want 32", got)
-	}
-	c.Finish(a)
-	if _, got := c.Start([]uint64{1, 2, 3}, 48, 0, 48, 8); got != 32 {
-		t.Errorf("%d tokens found behind the end, want 32", got)
-	}
-}
-
-// What failed in its prefill is never found.
-func TestLRUNeverFindsWhatFailed(t *testing.T) {
-	c := NewLRU(16, 16, 0)
-	r, _ := c.Start([]uint64{1, 2}, 32, 0, 32, 8)
-	c.Finish(r)
-	if got := ran(c, []uint64{1, 2}, 33, 0); got != 0 {
-		t.Errorf("%d tokens found, want 0", got)
-	}
-}
-
-// A copy takes room, and is found when the first is gone.
-func TestLRUHoldsCopies(t *testing.T) {
-	c := NewLRU(16, 16, 3*16)
-	a, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
-	b, _ := c.Start([]uint64{1}, 16, 0, 16, 0)
-	c.Prefilled(a)
-	c.Prefilled(b)
-	c.Finish(a)
-	c.Finish(b)
-	ran(c, []uint64{8, 9}, 32, 0) // takes what was vacant and the copy of a
-	if got := ran(c, []uint64{1}, 17, 0); got != 16 {
-		t.Errorf("%d tokens found, want those of the second copy", got)
-	}
-}
-
-// Of a copy found in its middle, the end goes first.
-func TestLRUSplitsCopies(t *testing.T) {
-	c := NewLRU(8, 1, 13)
-	a, _ := c.Start([]uint64{1}, 5, 0, 5, 0)
-	b, _ := c.Start([]uint64{1}, 8, 0, 8, 0)
-	c.Prefilled(a)
-	c.Prefilled(b)
-	c.Finish(a)
-	c.Finish(b)
-	r, got := c.Start([]uint64{1}, 7, 0, 7, 0) // 5 of a, 1 of b, and in the place of b's last one its own
-	if got != 6 {
-		t.Errorf("%d tokens found, want 6", got)
-	}
-	c.Finish(r)
-	if got := ran(c, []uint64{1}, 9, 0); got != 7 {
-		t.Errorf("%d tokens found, want 7", got)
-	}
-}
-
-// Running requests may hold more than there is room.
-func TestLRUBeyondItsRoom(t *testing.T) {
-	c := NewLRU(16, 16, 2*16)
-	ran(c, []uint64{7}, 16, 0)
-	r, _ := c.Start([]uint64{1, 2, 3, 4}, 64, 0, 64, 100)
-	c.Prefilled(r)
-	if got := ran(c, []uint64{7}, 17, 0); got != 0 {
-		t.Errorf("%d tokens found beside a request that needs more than all, want 0", got)
-	}
-	if got := ran(c, []uint64{1, 2}, 32, 0); got != 16 {
-		t.Errorf("%d tokens of the running request found, want 16", got)
-	}
-	c.Finish(r)
-	if got := ran(c, []uint64{1, 2, 3, 4}, 65, 0); got != 32 {
-		t.Errorf("%d tokens found in a pool of 32, want all", got)
+	for _, c := range []struct {
+		name                      string
+		blockTokens, engineTokens int
+		capacityTokens            int64
+		events                    []event
+		found                     []int // tokens, by start
+	}{
+		{"the end of a prompt goes first", 16, 16, 4 * 16,
+			slices.Concat(ran(0, 0, 64, 1, 2, 3, 4), ran(0, 0, 16, 9) /* takes the room of 4 */, ran(0, 0, 64, 1, 2, 3, 4)), []int{0, 0, 48}},
+		{"an answer takes room", 16, 16, 4 * 16,
+			slices.Concat(ran(0, 0, 48, 1, 2, 3), ran(0, 17, 16, 9) /* 33 tokens, 3 blocks */, ran(0, 0, 48, 1, 2, 3)), []int{0, 0, 16}},
+		{"blocks are found from the end of the prefill on, also after the end", 16, 16, 0, []event{
+			start(8, 32, 1, 2), start(8, 48, 1, 2, 3), prefilled(0), start(8, 48, 1, 2, 3), end(0), start(8, 48, 1, 2, 3),
+		}, []int{0, 0, 32, 32}},
+		{"what failed in its prefill is never found", 16, 16, 0,
+			append([]event{start(8, 32, 1, 2), end(0)}, ran(0, 0, 33, 1, 2)...), []int{0, 0}},
+		{"a copy takes room, and is found when the first is gone", 16, 16, 3 * 16, slices.Concat(
+			[]event{start(0, 16, 1), start(0, 16, 1), prefilled(0), prefilled(1), end(0), end(0)},
+			ran(0, 0, 32, 8, 9), // takes what was vacant and the first copy
+			ran(0, 0, 17, 1)), []int{0, 0, 0, 16}},
+		{"of a copy found in its middle, the end goes first", 8, 1, 13, slices.Concat(
+			[]event{start(0, 5, 1), start(0, 8, 1), prefilled(0), prefilled(1), end(0), end(0)},
+			[]event{start(0, 7, 1), end(0)}, // 5 of the first, 1 of the second, and in the place of the latter's last one its own
+			ran(0, 0, 9, 1)), []int{0, 0, 6, 7}},
+		{"running requests may hold more than there is room", 16, 16, 2 * 16, slices.Concat(
+			ran(0, 0, 16, 7), []event{start(100, 64, 1, 2, 3, 4), prefilled(0)},
+			ran(1, 0, 17, 7), ran(1, 0, 32, 1, 2), []event{end(0)}, ran(0, 0, 65, 1, 2, 3, 4)), []int{0, 0, 0, 16, 32}},
+	} {
+		s := newServer(c.blockTokens, c.engineTokens, c.capacityTokens)
+		var found []int
+		for _, e := range c.events {
+			got, want := s.do(e)
+			if got != want {
+				t.Errorf("%s: %+v: %d tokens found, the oracle finds %d", c.name, e, got, want)
+			}
+			if e.kind == startPrompt {
+				found = append(found, got)
+			}
+		}
+		if !slices.Equal(found, c.found) {
+			t.Errorf("%s: %v tokens found, want %v", c.name, found, c.found)
+		}
 	}
 }
 
@@ -117,8 +66,9 @@ func TestLRUBeyondItsRoom(t *testing.T) {
 func TestLRUForgetsWhatIsEvicted(t *testing.T) {
 	c := NewLRU(16, 16, 1000*16)
 	for i := range 5000 {
-		chain := []uint64{1, uint64(i), uint64(i), 4, 5}
-		ran(c, chain, 80, 20)
+		r, _ := c.Start([]uint64{1, uint64(i), uint64(i), 4, 5}, 80, 0, 80, 20)
+		c.Prefilled(r)
+		c.Finish(r)
 	}
 	if nodes, runs := len(c.pool.prefixes.nodes), len(c.pool.runs); nodes > 1100 || runs > 1400 {
 		t.Errorf("%d nodes and %d runs for 1,000 blocks", nodes, runs)

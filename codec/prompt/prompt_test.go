@@ -196,16 +196,6 @@ func TestPromptsAreReadyForJSON(t *testing.T) {
 	}
 }
 
-func TestAppendKeepsWhatIsThere(t *testing.T) {
-	for _, p := range pairs(t, 5) {
-		s := Spec{Tokens: 100}
-		got := p.source.Append([]byte(`{"prompt":`), s)
-		if want := `{"prompt":` + p.oracle.prompt(s); string(got) != want {
-			t.Errorf("%s: got %q, want %q", p.name, got, want)
-		}
-	}
-}
-
 func TestAppendAllocatesNothing(t *testing.T) {
 	s := Spec{Blocks: []uint64{1, 2, 3}, BlockTokens: 16, Tokens: 60}
 	for _, p := range pairs(t, 5) {
