@@ -1,10 +1,11 @@
 // Package api writes request bodies for LLM servers and reads what they answer, one file a backend.
 //
-// It owns paths, bodies and the meaning of an event's JSON. It does not own prompts (they come as JSON-ready bytes), HTTP,
-// sockets, clocks or the policy of what a missing field means.
+// It owns paths, bodies and the meaning of an event's JSON. It does not own prompts (they come as JSON-ready bytes),
+// HTTP, sockets, clocks or the policy of what a missing field means.
 //
-// A [Backend] is immutable: any goroutine may use it. Appending the body of a made prompt allocates nothing. Nor does parsing,
-// save for what no known server sends (a new finish reason, an escaped key), an answer's text in several pieces and errors.
+// A [Backend] is immutable: any goroutine may use it. Appending the body of a made prompt allocates nothing. Nor does
+// parsing, save for what no known server sends (a new finish reason, an escaped key), an answer's text in several
+// pieces and errors.
 package api
 
 import (
@@ -75,14 +76,16 @@ type Backend interface {
 	Takes(l Verbatim) error
 	// VerbatimSize is the exact number of bytes of the body of verbatim content.
 	VerbatimSize(l Verbatim, outputTokens int) int
-	// AppendVerbatim appends the body of verbatim content. 0 output tokens, also of AppendSuffix and Size, ask for no number.
+	// AppendVerbatim appends the body of verbatim content. 0 output tokens, also of AppendSuffix and Size, ask for no
+	// number.
 	AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte
 	// SaltSpan tells where the cache salt lies in a finished body, as body[from:to]; 0, 0 where there is none.
 	SaltSpan(body []byte) (from, to int)
 	// ParseEvent resets d and fills it from the data of one server-sent event. d.Error aliases data. Empty data, a
 	// heartbeat of some servers, says nothing.
 	ParseEvent(data []byte, d *Delta) error
-	// ParseBody resets d and fills it from a whole body: an answer that is not streamed, or an error. d.Error aliases body.
+	// ParseBody resets d and fills it from a whole body: an answer that is not streamed, or an error. d.Error aliases
+	// body.
 	ParseBody(body []byte, d *Delta) error
 }
 

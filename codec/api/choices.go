@@ -10,7 +10,8 @@ type content struct {
 	answer          []byte // the answer's text, escapes and all; nil where there is none
 }
 
-// choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat answer.
+// choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat
+// answer.
 func (p *parser) choice() {
 	var c content
 	finished, index := false, 0
@@ -68,8 +69,8 @@ func (p *parser) finishReason() bool {
 	return true
 }
 
-// chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and "reasoning_content"
-// before and in DeepSeek and SGLang.
+// chatDelta reads a delta or message. Reasoning is "reasoning" in vLLM since its pull request 27752, and
+// "reasoning_content" before and in DeepSeek and SGLang.
 func (p *parser) chatDelta(c *content) {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
@@ -93,8 +94,8 @@ func (p *parser) chatDelta(c *content) {
 	}
 }
 
-// carries notes a text: a string, which it returns as it stands, or (content parts) a list that is not empty. null and other
-// kinds are absent.
+// carries notes a text: a string, which it returns as it stands, or (content parts) a list that is not empty. null and
+// other kinds are absent.
 func (p *parser) carries(c *content) (raw []byte) {
 	switch p.Peek() {
 	case '"':

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestContent joins the answer's pieces in the events of a stream. Together they are the inside of a JSON string, and equal the answer.
-// An answer that comes whole once more at the stream's end is not counted twice.
+// TestContent joins the answer's pieces in the events of a stream. Together they are the inside of a JSON string, and
+// equal the answer. An answer that comes whole once more at the stream's end is not counted twice.
 func TestContent(t *testing.T) {
 	const response = `"status":"completed","output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"r"}]},{"type":"message","content":[{"type":"output_text","text":"a\n"},{"text":"b","type":"output_text"}]}`
 	for name, c := range map[string]struct {

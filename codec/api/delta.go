@@ -6,23 +6,23 @@ import (
 	"github.com/fastreplay/fastreplay/codec/json"
 )
 
-// Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it: the chunk
-// before makes the next one cheaper to read.
+// Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it:
+// the chunk before makes the next one cheaper to read.
 type Delta struct {
-	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is role-only, null is
-	// absent, and empty text beside a finish reason is EmptyFinish instead.
+	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is role-only,
+	// null is absent, and empty text beside a finish reason is EmptyFinish instead.
 	Token bool
 	// Text: some text, reasoning, tool name or tool arguments is not empty.
 	Text bool
-	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so, others
-	// send no token: usage tells.
+	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so,
+	// others send no token: usage tells.
 	EmptyFinish bool
-	// Choices has a bit for each choice, by its index (63 stands for more), that Token or EmptyFinish is about; 0 where an API has
-	// one answer only.
+	// Choices has a bit for each choice, by its index (63 stands for more), that Token or EmptyFinish is about; 0 where an
+	// API has one answer only.
 	Choices uint64
-	// Content is the answer's text, without reasoning and tool calls, as it stands in the JSON, escapes and all: those of a stream's
-	// events, one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
-	// aliases what was parsed.
+	// Content is the answer's text, without reasoning and tool calls, as it stands in the JSON, escapes and all: those of
+	// a stream's events, one after the other, are again the inside of a JSON string. Of several choices it is the first
+	// one's (index 0). It aliases what was parsed.
 	Content []byte
 	// Tool: a choice calls a tool.
 	Tool bool
@@ -31,20 +31,22 @@ type Delta struct {
 
 	// PromptTokens and CompletionTokens are the server's counts; each is -1 where absent.
 	PromptTokens, CompletionTokens int
-	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where absent.
+	// MoreTokens is how many completion tokens the event adds to those before it, of servers that count so; -1 where
+	// absent.
 	MoreTokens int
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
 
-	// Instance is who answered, where the answer says so in a known place; nil where it does not. It aliases what was parsed.
+	// Instance is who answered, where the answer says so in a known place; nil where it does not. It aliases what was
+	// parsed.
 	Instance []byte
 
 	// Done: the event is [DONE].
 	Done bool
 	// IsError: the server reports an error instead of an answer.
 	IsError bool
-	// Error is the server's message as it stands in the JSON, escapes and all (see AppendUnescaped), or the whole error value
-	// where it has no message. It aliases what was parsed.
+	// Error is the server's message as it stands in the JSON, escapes and all (see AppendUnescaped), or the whole error
+	// value where it has no message. It aliases what was parsed.
 	Error []byte
 
 	last repeat
@@ -71,8 +73,9 @@ func (d *Delta) plain() bool {
 // maxFinishBytes bounds a finish reason that is kept; the longest known has 28.
 const maxFinishBytes = 64
 
-// intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and SGLang's, TGI's,
-// DeepSeek's, those of OpenAI's responses, of Triton's vLLM backend (None while there is none) and Anthropic's.
+// intern returns the finish reason without allocating, if servers are known to send it: OpenAI's, then vLLM's and
+// SGLang's, TGI's, DeepSeek's, those of OpenAI's responses, of Triton's vLLM backend (None while there is none) and
+// Anthropic's.
 func intern(reason []byte) string {
 	for _, known := range [...]string{
 		"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "repetition", "eos_token", "stop_sequence",
@@ -91,8 +94,9 @@ func intern(reason []byte) string {
 // repeatBytes bounds the chunk that is remembered; usual ones have 200 to 300 bytes, with logprobs thousands.
 const repeatBytes = 512
 
-// repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, so most need no parsing: bytes
-// that are equal up to the text and after it, around a text that is not empty and ends nowhere else, mean the same.
+// repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, so most need no
+// parsing: bytes that are equal up to the text and after it, around a text that is not empty and ends nowhere else,
+// mean the same.
 type repeat struct {
 	chunk    [repeatBytes]byte
 	size     int
@@ -127,8 +131,8 @@ func (r *repeat) tell(data []byte, d *Delta) {
 	}
 }
 
-// remember notes a chunk whose whole meaning, in d, is that data[from:to] is some text of a choice. Where the answer's text is
-// another one beside it, there would be two that change.
+// remember notes a chunk whose whole meaning, in d, is that data[from:to] is some text of a choice. Where the answer's
+// text is another one beside it, there would be two that change.
 func (r *repeat) remember(data []byte, from, to int, d *Delta) {
 	answer := len(d.Content) > 0 && &d.Content[0] == &data[from]
 	if len(data) > len(r.chunk) || len(d.Content) > 0 && !answer {

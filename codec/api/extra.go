@@ -60,8 +60,8 @@ func (m member) append(dst []byte) []byte {
 }
 
 // ParseExtra merges extra inputs, each "key:value" (the value taken as JSON if it is JSON, else as a string) or a JSON
-// object, into one object; a later key replaces an earlier one. It returns nil for no arguments, and refuses keys that the
-// replay owns.
+// object, into one object; a later key replaces an earlier one. It returns nil for no arguments, and refuses keys that
+// the replay owns.
 func ParseExtra(args []string) (json.RawMessage, error) {
 	var all members
 	for _, arg := range args {

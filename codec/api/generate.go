@@ -40,7 +40,8 @@ func (p *parser) tgiToken(c *content) {
 	}
 }
 
-// tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header that of a whole answer.
+// tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header
+// that of a whole answer.
 func (p *parser) tgiDetails() {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
@@ -69,8 +70,8 @@ func sglang() kind {
 	}
 }
 
-// sglangDocument reads an event, or a whole answer. The text of an event is all the text so far, so an event is as long as the
-// answer up to it, unless the server runs with --incremental-streaming-output.
+// sglangDocument reads an event, or a whole answer. The text of an event is all the text so far, so an event is as long
+// as the answer up to it, unless the server runs with --incremental-streaming-output.
 func (p *parser) sglangDocument() {
 	var c content
 	for key, ok := p.Key(); ok; key, ok = p.Key() {
@@ -148,8 +149,8 @@ func tritonVLLM() kind {
 	return k
 }
 
-// tritonTRTLLM is Triton's generate extension in front of TensorRT-LLM's ensemble or BLS model, which counts nothing. min_length is
-// what min_tokens was called before (triton-inference-server/tensorrtllm_backend).
+// tritonTRTLLM is Triton's generate extension in front of TensorRT-LLM's ensemble or BLS model, which counts nothing.
+// min_length is what min_tokens was called before (triton-inference-server/tensorrtllm_backend).
 func tritonTRTLLM() kind {
 	k := triton("triton-trtllm", shape{
 		text: frame{`"text_input":"`, `"`}, most: []string{"max_tokens"}, least: []string{"min_tokens", "min_length"},
@@ -177,8 +178,8 @@ func ModelAt(path string) string {
 	return model
 }
 
-// tritonDocument reads an event, or a whole answer, which is finished where it has a text. vLLM's backend counts the output tokens
-// of each event, and says "None" for a reason while there is none.
+// tritonDocument reads an event, or a whole answer, which is finished where it has a text. vLLM's backend counts the
+// output tokens of each event, and says "None" for a reason while there is none.
 func (p *parser) tritonDocument() {
 	var c content
 	for key, ok := p.Key(); ok; key, ok = p.Key() {

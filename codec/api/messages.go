@@ -57,7 +57,8 @@ func (p *parser) messageMember(key []byte) {
 	}
 }
 
-// blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta, too.
+// blockDelta reads a part of a content block: text, thinking or the input of a tool. The end of the message is a delta,
+// too.
 func (p *parser) blockDelta(c *content) {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {

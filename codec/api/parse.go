@@ -162,7 +162,8 @@ func (p *parser) common(key []byte) {
 	}
 }
 
-// worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for "nvext":{"extra_fields":["worker_id"]}.
+// worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for
+// "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch {
@@ -294,8 +295,8 @@ func anyBody(body []byte, d *Delta) {
 	d.Token, d.Text = !d.IsError, !d.IsError
 }
 
-// Field returns the value at a path of keys in a JSON document: what is between a string's quotes, or a number as it stands; nil
-// where there is neither. It aliases data and allocates nothing.
+// Field returns the value at a path of keys in a JSON document: what is between a string's quotes, or a number as it
+// stands; nil where there is neither. It aliases data and allocates nothing.
 func Field(data []byte, path []string) (value []byte) {
 	s := scan(data)
 	if s.Peek() != '{' {
@@ -308,7 +309,8 @@ func Field(data []byte, path []string) (value []byte) {
 	return value
 }
 
-// Choices is how many answers the members of a body ask for, by n or by the candidates of best_of; 1 where they do not say.
+// Choices is how many answers the members of a body ask for, by n or by the candidates of best_of; 1 where they do not
+// say.
 func Choices(body []byte) int {
 	most := 1
 	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {

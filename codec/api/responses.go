@@ -2,8 +2,8 @@ package api
 
 import "bytes"
 
-// responses is OpenAI's responses API with the prompt as its input. vLLM takes ignore_eos and cache_salt there, and no min_tokens
-// (vllm/entrypoints/openai/responses/protocol.py).
+// responses is OpenAI's responses API with the prompt as its input. vLLM takes ignore_eos and cache_salt there, and no
+// min_tokens (vllm/entrypoints/openai/responses/protocol.py).
 func responses() kind {
 	return kind{
 		name: "responses", path: "/v1/responses", reads: responsesEvents,
@@ -140,7 +140,8 @@ func (p *parser) inputUsage() {
 	}
 }
 
-// parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of tools.
+// parts reads the parts of an answer's content, in the APIs of which a whole answer has such: texts, and calls of
+// tools.
 func (p *parser) parts() {
 	for more := p.Array() && p.Element(); more; more = p.Element() {
 		p.part()

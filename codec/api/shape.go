@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// shape is how an API lays out a request's body: the model, the prompt, lengths, what is in every body, stream, extra members and
-// salt, in that order. Where an API does not take a form of prompt, its frame is empty.
+// shape is how an API lays out a request's body: the model, the prompt, lengths, what is in every body, stream, extra
+// members and salt, in that order. Where an API does not take a form of prompt, its frame is empty.
 type shape struct {
 	text     frame                            // around a prompt
 	tokenIDs frame                            // around one of token ids
@@ -33,7 +33,8 @@ const (
 	saltEnd  = `"}`
 )
 
-// OwnLength reports whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be. Bodies then do not.
+// OwnLength reports whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be.
+// Bodies then do not.
 func OwnLength(api string, extra json.RawMessage) bool {
 	k, err := find(api)
 	return err == nil && k.shape.ownLength(extra)

@@ -31,7 +31,8 @@ func (r *Response) statusLine(line []byte) {
 	r.state = atHeader
 }
 
-// headerLine notes a header that framing depends on, or that is kept. Folded lines (RFC 9112 §5.2, obsolete) are refused.
+// headerLine notes a header that framing depends on, or that is kept. Folded lines (RFC 9112 §5.2, obsolete) are
+// refused.
 func (r *Response) headerLine(line []byte) {
 	name, value, ok := splitHeader(line)
 	if !ok {
@@ -139,8 +140,8 @@ func (r *Response) endInterim() {
 // Header is one request header field, written as given.
 type Header struct{ Name, Value string }
 
-// Validate reports a name that is no RFC 9110 §5.6.2 token or a value with control characters, either of which would let
-// a header end early and another one begin.
+// Validate returns an error if the name is no RFC 9110 §5.6.2 token or if the value has control characters. Either
+// could end a header early and begin another one.
 func (h Header) Validate() error {
 	if !isToken([]byte(h.Name)) {
 		return fmt.Errorf("header name %q is not valid: use letters, digits and -", h.Name)

@@ -53,8 +53,8 @@ func (r *Response) account(n int) bool {
 	return r.err == nil
 }
 
-// onLine handles one whole line, without its end; crlf tells which end it had. RFC 9112 §2.2 allows a lone LF in a head;
-// chunk framing must have CRLF, as in net/http.
+// onLine handles one whole line, without its end; crlf reports whether that was CRLF. RFC 9112 §2.2 allows a lone LF in
+// a head; chunk framing must have CRLF, as in net/http.
 func (r *Response) onLine(line []byte, crlf bool) {
 	switch r.state {
 	case atStatus:
@@ -115,8 +115,8 @@ func (r *Response) chunkSize(line []byte, crlf bool) {
 	}
 }
 
-// chunkEdge consumes what servers put between two chunks: CRLF, a size of few digits, CRLF. It returns 0, and changes nothing,
-// where p has anything else or not all of it.
+// chunkEdge consumes what servers put between two chunks: CRLF, a size of few digits, CRLF. It returns 0, and changes
+// nothing, where p has anything else or not all of it.
 func (r *Response) chunkEdge(p []byte) int {
 	const most = 7 // digits
 	if r.overhead > 0 || len(p) < len("\r\n0\r\n") || p[0] != '\r' || p[1] != '\n' {

@@ -3,8 +3,8 @@
 // It owns the framing of RFC 9112: status line, headers, Content-Length, chunked and read-to-close bodies, interim
 // responses. It does not own sockets, clocks, decompression or the meaning of a body.
 //
-// A [Response] belongs to one goroutine at a time. Scanning allocates nothing, save the buffer that holds a line cut in two by
-// a read (kept over Reset) and the error that ends a broken response.
+// A [Response] belongs to one goroutine at a time. Scanning allocates only the buffer for a line that a read cut in two
+// (kept over Reset) and the error that ends a broken response.
 package http1
 
 import (
@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// MaxHeadBytes bounds a response head, interim heads included, and separately the trailers. Servers keep theirs far smaller
-// (nginx sends at most 8 KiB a buffer, Node 16 KiB in all); net/http's transport takes 10 MiB.
+// MaxHeadBytes bounds a response head, interim heads included, and separately the trailers. Servers keep theirs far
+// smaller (nginx sends at most 8 KiB a buffer, Node 16 KiB in all); net/http's transport takes 10 MiB.
 const MaxHeadBytes = 64 << 10
 
-// Response scans one response, in pieces of any size. The zero value is ready; Reset makes it ready for the next response of
-// the connection. The exported fields are set when HeadDone.
+// Response scans one response, in pieces of any size. The zero value is ready; Reset makes it ready for the next
+// response of the connection. The exported fields are set when HeadDone.
 type Response struct {
 	Status        int   // 200..999; interim responses are skipped
 	ContentLength int64 // body bytes announced; -1 where the head does not tell (chunked, read to close); 0 where no body may follow
@@ -59,9 +59,9 @@ func (r *Response) Reset() {
 	*r = Response{line: r.line[:0], kept: r.kept}
 }
 
-// Scan consumes bytes of p and returns the next piece of the body in it, which aliases p and may be empty, and the number of
-// bytes consumed. Call it with the rest of p until n == len(p) or Done. Bytes after the end of the response are left
-// unconsumed. An error is final.
+// Scan consumes bytes of p. It returns the next piece of the body in it, which aliases p and may be empty, and the
+// number of bytes consumed. Call it with the rest of p until n == len(p) or Done. Bytes after the end of the response
+// are left unconsumed. An error is final.
 func (r *Response) Scan(p []byte) (body []byte, n int, err error) {
 	for n < len(p) && r.err == nil {
 		switch r.state {
@@ -109,8 +109,8 @@ func (r *Response) HeadDone() bool { return r.headDone }
 // Done reports whether the response is complete.
 func (r *Response) Done() bool { return r.state == done }
 
-// EOF tells what it means that the peer closed the connection now: nil if the response is complete (for a read-to-close
-// body this completes it), else an error that wraps ErrNoResponse, ErrTruncated or the failure before.
+// EOF is called when the peer has closed the connection. It returns nil if the response is complete; a read-to-close
+// body is complete then. Else it returns an error that wraps ErrNoResponse, ErrTruncated or the failure before.
 func (r *Response) EOF() error {
 	switch {
 	case r.err != nil:
@@ -138,7 +138,8 @@ type keptHeader struct {
 
 func (k *keptHeader) clear() { k.value, k.set = k.value[:0], false }
 
-// Keep makes Kept return the named headers of this response and, over Reset, of later ones. Call it before the first Scan.
+// Keep makes Kept return the named headers of this response and, over Reset, of later ones. Call it before the first
+// Scan.
 func (r *Response) Keep(names ...string) {
 	r.kept = r.kept[:0]
 	for _, name := range names {
@@ -146,8 +147,8 @@ func (r *Response) Keep(names ...string) {
 	}
 }
 
-// Kept returns the value of the i-th header named to Keep (the first, where it came twice), valid until Reset; nil if it did
-// not come, or was not named.
+// Kept returns the value of the i-th header given to Keep, the first one if it came twice. It is valid until Reset, and
+// nil if the header did not come or was not given.
 func (r *Response) Kept(i int) []byte {
 	if i >= len(r.kept) || !r.kept[i].set {
 		return nil

@@ -1,7 +1,9 @@
-// Package json scans JSON (RFC 8259) that is in memory: events and bodies of servers for codec/api, rows for codec/trace.
+// Package json scans JSON (RFC 8259) that is in memory: events and bodies of servers for codec/api, rows for
+// codec/trace.
 //
-// It owns the grammar: it accepts what encoding/json accepts, but the caller limits the depth. It does not own what values mean.
-// A Scanner belongs to one goroutine. It allocates for an error, and for a key with escapes that does not fit into Scratch.
+// It owns the grammar: it accepts what encoding/json accepts, but the caller limits the depth. It does not own what
+// values mean. A Scanner belongs to one goroutine. It allocates for an error, and for a key with escapes that does not
+// fit into Scratch.
 package json
 
 import (
@@ -9,8 +11,8 @@ import (
 	"math"
 )
 
-// Scanner walks one document from left to right and validates all that it passes. After an error every method reports the end,
-// so that callers check Err once.
+// Scanner walks one document from left to right and validates all that it passes. After an error every method reports
+// the end, so that callers check Err once.
 type Scanner struct {
 	Data     []byte // the document; it ends before the error after one
 	At       int    // the next byte
@@ -133,8 +135,8 @@ func (s *Scanner) FirstKey() (key []byte, ok bool) {
 	return s.Key()
 }
 
-// Key steps to the next member of the object entered and returns its key, valid until the next call. A plain key with no space
-// around it, as servers send it, takes the short way.
+// Key steps to the next member of the object entered and returns its key, valid until the next call. A plain key with
+// no space around it, as servers send it, takes the short way.
 func (s *Scanner) Key() (key []byte, ok bool) {
 	b, i := s.Data, s.At
 	if !s.first && i < len(b) && b[i] == ',' {
@@ -171,7 +173,8 @@ func (s *Scanner) anyKey() (key []byte, ok bool) {
 	return key, true
 }
 
-// Text reads the next value if it is a string and returns what is between its quotes, escapes and all; else it skips it.
+// Text reads the next value if it is a string and returns what is between its quotes, escapes and all; else it skips
+// it.
 func (s *Scanner) Text() (raw []byte, escaped, ok bool) {
 	if s.Peek() != '"' {
 		s.Skip()
@@ -335,8 +338,8 @@ func (s *Scanner) Count() int {
 	return n
 }
 
-// Field reads the next value and returns what stands at a path of keys in it, as Scalar does; of a key that comes twice the last
-// one with a value counts.
+// Field reads the next value and returns the scalar at a path of keys in it, as Scalar does. If a key occurs twice, the
+// last one with a value counts.
 func (s *Scanner) Field(path []string) (value []byte) {
 	if len(path) == 0 {
 		return s.Scalar()

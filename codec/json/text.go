@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendUnescaped appends what the inside of a JSON string means, as encoding/json reads it (a lone surrogate becomes U+FFFD).
-// Any bytes will do: an escape that is broken or cut off, as in a message that was shortened, stays as it is.
+// AppendUnescaped appends what the inside of a JSON string means, as encoding/json reads it (a lone surrogate becomes
+// U+FFFD). Any bytes will do: an escape that is broken or cut off, as in a message that was shortened, stays as it is.
 func AppendUnescaped(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); {
 		c := raw[i]
@@ -55,9 +55,9 @@ func lowSurrogate(b []byte) (rune, bool) {
 	return hex4(b[2:])
 }
 
-// Repair makes of an answer's text, the inside of a JSON string, one that every server takes back: half of a surrogate pair, and
-// what is no UTF-8, becomes U+FFFD, as it does for whoever decodes it. Such comes of answers that end inside a character. It changes text in
-// place where it can, and allocates only for text that is no UTF-8.
+// Repair changes an answer's text, the inside of a JSON string, so that every server accepts it. Half of a surrogate
+// pair, and what is no UTF-8, becomes U+FFFD, as it does when it is decoded. Answers that end inside a character have
+// such text. Repair changes text in place where it can, and allocates only for text that is no UTF-8.
 func Repair(text []byte) []byte {
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte(string(utf8.RuneError)))
@@ -125,8 +125,8 @@ func hex4(b []byte) (r rune, ok bool) {
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 6 }
 
-// Plain returns the index of the first quote, backslash or control character at or after i, or len(b). It looks at eight
-// bytes at a time; the lowest bit that the tests below set is exact, higher bits may be wrong.
+// Plain returns the index of the first quote, backslash or control character at or after i, or len(b). It looks at
+// eight bytes at a time; the lowest bit that the tests below set is exact, higher bits may be wrong.
 func Plain(b []byte, i int) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(b); i += 8 {

@@ -9,8 +9,8 @@ import (
 
 const benchPrompts, benchReferences = 100_000, 20_000_000
 
-// chats makes prompts of 20 million blocks in all: each goes on from a random
-// one of the last so many for about half of its length.
+// chats makes prompts of 20 million blocks in all. Each continues a random one of the last so many for about half of
+// its length.
 func chats(last int) [][]uint64 {
 	chance := rand.New(rand.NewPCG(1, 2))
 	trace := make([][]uint64, benchPrompts)
@@ -57,8 +57,8 @@ func BenchmarkInfinite(b *testing.B) {
 	b.ReportMetric(float64(after-before)/float64(nodes), "heapB/node")
 }
 
-// BenchmarkLRU has 32 requests running, of which 8 in their prefill, and room
-// for the blocks of about 1,000 prompts, so that it evicts all the time.
+// BenchmarkLRU has 32 requests running, of which 8 are in their prefill. It has room for the blocks of about 1,000
+// prompts, so it evicts all the time.
 func BenchmarkLRU(b *testing.B) {
 	trace := chats(1000)
 	for _, of := range []struct {

@@ -5,25 +5,19 @@ import (
 	"math/bits"
 )
 
-// StackDistances follows the blocks of prompts that arrive one after another,
-// and finds for each how far back its last use lies. From that follows what LRU
-// caches of every capacity would have held, in one pass (Mattson et al.,
-// "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
-// 1970): a block is held by every cache with more slots than other blocks were
-// used since.
+// StackDistances follows the blocks of prompts that arrive one after another, and finds for each how far back its last
+// use lies. A cache holds a block if it has more slots than other blocks were used since. So one pass gives what LRU
+// caches of every capacity would have held (Mattson et al., "Evaluation techniques for storage hierarchies", IBM
+// Systems Journal 9(2), 1970).
 //
-// A block is an id together with all ids before it, as a server's cache knows
-// it. Each block takes a slot of its own, a last partial one and one without an
-// id too; a capacity of n tokens has ⌊n / tokens a block⌋ slots. Prompts count
-// from their arrival, and what is generated takes no room. A reference hits
-// only where all blocks before it in its prompt hit, which needs no rule of its
-// own: whoever used a block used all before it in the same prompt, so that
-// these lie no deeper, in either order. A hit is worth those of its tokens that
-// some earlier prompt had there.
+// A block is an id together with all ids before it, as in a server's cache. Each block takes a slot of its own, also a
+// last partial one and one without an id. A capacity of n tokens has ⌊n / tokens a block⌋ slots. Prompts count from
+// their arrival, and what is generated takes no room. A reference hits only if all blocks before it in its prompt hit.
+// That needs no rule of its own: a prompt that used a block used all blocks before it. So these lie no deeper in the
+// stack, in either order. A hit counts those of its tokens that some earlier prompt had there.
 //
-// One goroutine uses a StackDistances. For n block references of which d are
-// distinct it takes about 70 bytes for each of d and a quarter of a byte for
-// each of n, and O(n log n) time.
+// One goroutine uses a StackDistances. It takes about 70 bytes for each distinct block and a quarter of a byte for each
+// of n block references. Its time is O(n log n).
 type StackDistances struct {
 	blockTokens int
 	prefixes    *tree
@@ -32,36 +26,29 @@ type StackDistances struct {
 	uses        []Use // scratch
 }
 
-// Order is the order in which a prompt's blocks become the most recently used
-// ones.
+// Order is the order in which a prompt's blocks become the most recently used ones.
 type Order int
 
 // The orders that [StackDistances.Curve] knows.
 const (
-	// InOrder looks a block up and touches it before the next one: the last
-	// block is the most recent.
+	// InOrder looks a block up and touches it before the next one: the last block is the most recent.
 	InOrder Order = iota
-	// TailFirst looks all blocks up when the prompt arrives, then touches them
-	// from the last to the first, as vLLM frees them: the first block is the
-	// most recent, and a prompt's tail is evicted before its head.
+	// TailFirst looks all blocks up when the prompt arrives, then touches them from the last to the first, as vLLM frees
+	// them. So the first block is the most recent, and a prompt's tail is evicted before its head.
 	TailFirst
 )
 
 // Use is one block of a prompt.
 type Use struct {
-	// Block numbers the distinct blocks from 0 in order of their first use; -1
-	// is one without an id, unique to its prompt.
+	// Block numbers the distinct blocks from 0 in order of their first use; -1 is one without an id, unique to its prompt.
 	Block int
-	// Tokens that the prompt has of it, and Held the most that an earlier
-	// prompt had of it, 0 = a new block.
+	// Tokens that the prompt has of it, and Held the most that an earlier prompt had of it, 0 = a new block.
 	Tokens, Held int
-	// StackDistance is how many other blocks were used, in order, since its
-	// last use; -1 = a new block.
+	// StackDistance is how many other blocks were used, in order, since its last use; -1 = a new block.
 	StackDistance int
 }
 
-// NewStackDistances makes a StackDistances of blocks of so many tokens, at
-// least 1.
+// NewStackDistances makes a StackDistances of blocks of so many tokens, at least 1.
 func NewStackDistances(blockTokens int) *StackDistances {
 	if blockTokens < 1 {
 		panic("BUG: kvcache: a block of less than one token")
@@ -69,9 +56,8 @@ func NewStackDistances(blockTokens int) *StackDistances {
 	return &StackDistances{blockTokens: blockTokens, prefixes: newTree()}
 }
 
-// Add shows the next prompt, tokens long and beginning with the blocks of those
-// ids; what lies beyond them is unique to it, ids beyond its length are
-// ignored. It returns the prompt's blocks, valid until the next call.
+// Add adds the next prompt. It has so many tokens and begins with the blocks of those ids. What lies beyond them is
+// unique to it; ids beyond its length are ignored. Add returns the prompt's blocks, valid until the next call.
 func (d *StackDistances) Add(ids []uint64, tokens int) []Use {
 	d.uses = d.uses[:0]
 	parent := uint32(0)
@@ -133,8 +119,8 @@ func (d *StackDistances) Curve(o Order) *Curve {
 	return c
 }
 
-// Curve is the hits of LRU caches by capacity; see [StackDistances] for what a
-// hit is. Any number of goroutines may use it.
+// Curve is the hits of LRU caches by capacity; see [StackDistances] for what a hit is. Any number of goroutines may use
+// it.
 type Curve struct {
 	blockTokens    int64
 	blocks, tokens int64  // of all prompts
@@ -150,20 +136,17 @@ func (c *Curve) at(capacityTokens int64) hits {
 	return c.hits[slots]
 }
 
-// BlockRatio is the share 0..1 of all blocks that a cache of so many tokens
-// would have held; 0 without blocks.
+// BlockRatio is the share 0..1 of all blocks that a cache of so many tokens would have held; 0 without blocks.
 func (c *Curve) BlockRatio(capacityTokens int64) float64 {
 	return ratio(c.at(capacityTokens).blocks, c.blocks)
 }
 
-// TokenRatio is the share 0..1 of all prompt tokens that a cache of so many
-// tokens would have held; 0 without tokens.
+// TokenRatio is the share 0..1 of all prompt tokens that a cache of so many tokens would have held; 0 without tokens.
 func (c *Curve) TokenRatio(capacityTokens int64) float64 {
 	return ratio(c.at(capacityTokens).tokens, c.tokens)
 }
 
-// SaturationTokens is the smallest capacity in tokens that holds as much as an
-// unlimited one.
+// SaturationTokens is the smallest capacity in tokens that holds as much as an unlimited one.
 func (c *Curve) SaturationTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
 
 func ratio(part, all int64) float64 {
@@ -174,17 +157,15 @@ func ratio(part, all int64) float64 {
 }
 
 const (
-	// groupWords is how many words of marks one count stands for: with 8 the
-	// counts of 20 million uses fit a second-level cache, and the words of a
-	// group one line of it.
+	// groupWords is how many words of marks one count covers. With 8, the counts of 20 million uses fit a second-level
+	// cache, and the words of a group fit one of its lines.
 	groupWords = 8
 	groupUses  = 64 * groupWords
 )
 
-// stack is an LRU stack that tells the depth of a block in O(log n). Every use
-// has a place in the order of uses; a mark says that it is the latest of its
-// block. What lies above a block are the marks behind its own: they are counted
-// by a Fenwick tree of whole groups, and bit by bit inside the group.
+// stack is an LRU stack that finds the depth of a block in O(log n). Every use has a place in the order of uses; a mark
+// says that it is the latest of its block. The blocks above a block are the marks behind its own. A Fenwick tree counts
+// those of whole groups; those inside the group are counted bit by bit.
 type stack struct {
 	last   []uint32 // by block: place of its latest use, from 1; 0 = none
 	marks  []uint64 // a bit for each use
@@ -211,8 +192,7 @@ func (s *stack) miss(tokens int) {
 	s.tokens += int64(tokens)
 }
 
-// above is the number of blocks that were used after the latest use of this
-// one.
+// above is the number of blocks that were used after the latest use of this one.
 func (s *stack) above(block int) int {
 	place := s.last[block] - 1
 	group := place / groupUses
@@ -228,8 +208,7 @@ func (s *stack) above(block int) int {
 	return s.marked - upTo
 }
 
-// touch makes a block the most recently used one; -1 is a block that is never
-// used again.
+// touch makes a block the most recently used one; -1 is a block that is never used again.
 func (s *stack) touch(block int) {
 	if s.used == math.MaxUint32 {
 		panic("BUG: kvcache: more than 4 billion block references")

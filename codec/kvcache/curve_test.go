@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// request is a prompt of a naive cache: the names of its blocks and how long
-// each is.
+// request is a prompt of a naive cache: the names of its blocks and how long each is.
 type request struct {
 	names   []string
 	lengths []int
@@ -56,8 +55,7 @@ func replayNaive(requests []request, slots int, o Order) (blocks, tokens int) {
 	return blocks, tokens
 }
 
-// named writes a prompt's blocks as the definition says: an id with all before
-// it, or something unique.
+// named writes a prompt's blocks as the definition says: an id with all before it, or something unique.
 func named(ids []uint64, tokens, blockTokens, row int) request {
 	var r request
 	for i := 0; i*blockTokens < tokens; i++ {
@@ -71,8 +69,7 @@ func named(ids []uint64, tokens, blockTokens, row int) request {
 	return r
 }
 
-// checkCurve compares the curves of prompts with lists of every capacity that
-// matters.
+// checkCurve compares the curves of prompts with lists of every capacity that matters.
 func checkCurve(t *testing.T, blockTokens int, ids [][]uint64, tokens []int) {
 	t.Helper()
 	r := NewStackDistances(blockTokens)
@@ -103,8 +100,7 @@ func checkCurve(t *testing.T, blockTokens int, ids [][]uint64, tokens []int) {
 	}
 }
 
-// checkUses compares what Add returns with a search through all earlier
-// requests.
+// checkUses compares what Add returns with a search through all earlier requests.
 func checkUses(t *testing.T, earlier []request, q request, ids []uint64, uses []Use) {
 	t.Helper()
 	if len(uses) != len(q.names) {

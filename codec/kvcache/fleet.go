@@ -34,16 +34,14 @@ func (s Set) Next(k int) int {
 	return -1
 }
 
-// Fleet is the prefix caches of several instances, each with room for a number
-// of tokens or without a limit. All of them lie over one numbering of blocks,
-// each with the set of instances that hold it, so that who holds the longest
-// prefix of a prompt is found in one walk and not in one for each instance.
+// Fleet is the prefix caches of several instances, each with room for a number of tokens or without a limit. They share
+// one numbering of blocks, and each block has the set of instances that hold it. So one walk finds which instances hold
+// the longest prefix of a prompt.
 //
-// A prompt is held from its arrival on, and its answer takes no room. A cache
-// that is full drops the least recently used blocks; of a prompt, its last block
-// is the least recent, so that a tail goes before its head. One goroutine uses a
-// Fleet. It takes 8 bytes for each distinct block and 64 instances, and with a
-// limit 24 more for each block that an instance holds.
+// A prompt is held from its arrival on, and its answer takes no room. A full cache drops the least recently used
+// blocks. Of a prompt, the last block is the least recent, so a tail is dropped before its head. One goroutine uses a
+// Fleet. It takes 8 bytes for each distinct block and 64 instances, and with a limit 24 more for each block that an
+// instance holds.
 type Fleet struct {
 	prompts      *Prompts
 	engineTokens int
@@ -60,9 +58,8 @@ type part struct {
 	instance int
 }
 
-// NewFleet makes empty caches of these capacities in tokens, 0 = unlimited, for
-// prompts that are all added already and servers that cache engineBlockTokens
-// tokens at a time.
+// NewFleet makes empty caches of these capacities in tokens, 0 = unlimited. All prompts must have been added. The
+// servers cache engineBlockTokens tokens at a time.
 func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet {
 	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))), cut: make([]bool, p.distinct()), parts: map[part]int32{}}
 	f.masks = make([]uint64, f.words*p.distinct())
@@ -72,10 +69,9 @@ func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet 
 	return f
 }
 
-// Longest finds, among the instances of a set that is not empty, those that hold
-// the most of prompt i in whole engine blocks, puts them into who and returns
-// how many tokens that is. Where none holds more than the template, that is all
-// of them.
+// Longest finds the instances that hold the most of prompt i in whole engine blocks, among those of a set that is not
+// empty. It puts them into who and returns how many tokens they hold. If none holds more than the template, all of them
+// are in who.
 func (f *Fleet) Longest(i int, among, who Set) (tokens int) {
 	blocks := f.prompts.of(i)
 	deepest := -1
@@ -131,8 +127,8 @@ func meet(both, a, b Set) bool {
 	return any != 0
 }
 
-// Give returns how many tokens of prompt i an instance holds, in whole engine
-// blocks and never all, then shows it the prompt.
+// Give returns how many tokens of prompt i an instance holds, in whole engine blocks and never all, then shows it the
+// prompt.
 func (f *Fleet) Give(i, instance int) (held int) {
 	held = f.whole(i, f.shared(i, instance))
 	blocks := f.prompts.of(i)
@@ -152,8 +148,8 @@ func (f *Fleet) Give(i, instance int) (held int) {
 	return held
 }
 
-// whole is what a server has of prompt i where it holds so many tokens: whole
-// blocks, and not the last token, which has to be computed.
+// whole returns what a server uses of prompt i if it holds so many tokens. It uses whole blocks, and not the last
+// token, which has to be computed.
 func (f *Fleet) whole(i, tokens int) int {
 	tokens = max(0, min(tokens, int(f.prompts.ends[i].total)-1))
 	return tokens - tokens%f.engineTokens
@@ -187,8 +183,7 @@ func (f *Fleet) held(block uint32, instance int) int {
 	return int(f.prompts.most(block))
 }
 
-// take gives an instance so many tokens of a block, and returns how many more
-// these are than it had.
+// take gives an instance so many tokens of a block, and returns how many more these are than it had.
 func (f *Fleet) take(block uint32, instance int, tokens int32) (grown int32) {
 	had := int32(0)
 	if f.holders(block).Has(instance) {
@@ -230,7 +225,8 @@ func (f *Fleet) shrink(instance int) {
 	}
 }
 
-// recency is the blocks of instances with limits by their last use: a list for each instance, and a chain for each block.
+// recency is the blocks of instances with limits by their last use: a list for each instance, and a chain for each
+// block.
 type recency struct {
 	capacity, used []int64  // tokens, by instance
 	uses           []use    // the first ones, a number for each instance, are both ends of its list

@@ -35,8 +35,8 @@ func (n *naiveFleet) shared(w written, k int) (tokens int) {
 	return tokens / n.engineTokens * n.engineTokens
 }
 
-// give uses a prompt's tokens, its last one first. With them it uses what is there of its last block beyond its own end, which
-// is as recent as the block.
+// give uses a prompt's tokens, its last one first. With them it uses what is there of its last block beyond its own
+// end, which is as recent as the block.
 func (n *naiveFleet) give(w, beyond written, tail, k int) {
 	body := len(w) - tail
 	for _, part := range []written{w[body:], beyond, w[:body]} {
@@ -60,8 +60,8 @@ func (n *naiveFleet) give(w, beyond written, tail, k int) {
 	}
 }
 
-// TestFleetAgreesWithSetsOfPrefixes: what each instance holds, and who holds the most among some, is what sets of written-out
-// prefixes say, one for each instance; with and without limits, templates and last blocks of many lengths.
+// TestFleetAgreesWithSetsOfPrefixes compares what each instance holds, and which hold the most, with one set of
+// written-out prefixes for each instance. There are prompts with and without limits, templates and partial last blocks.
 func TestFleetAgreesWithSetsOfPrefixes(t *testing.T) {
 	for seed := range uint64(60) {
 		chance := rand.New(rand.NewPCG(seed, 5))

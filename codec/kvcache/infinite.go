@@ -1,18 +1,15 @@
-// Package kvcache models the prefix caches of LLM servers over the hash ids of
-// a trace's blocks.
+// Package kvcache models the prefix caches of LLM servers over the hash ids of a trace's blocks.
 //
-// It owns what a cache would hold for a prompt, in tokens. It does not know how
-// tokens are written, which server caches, or when prompts arrive: a model is
-// shown prompts in the order of their arrival, or what became of them in the
-// order of time. Models are not safe for concurrent use. They allocate as they
-// grow, with the number of distinct blocks in distinct contexts: Infinite 24 to
-// 40 bytes each.
+// It owns what a cache would hold for a prompt, in tokens. It does not own how tokens are written, which server caches,
+// or when prompts arrive. A model gets prompts in the order of their arrival, or the events of requests in the order of
+// time. Models are not safe for concurrent use. They allocate as they grow, with the number of distinct blocks in
+// distinct contexts: Infinite 24 to 40 bytes each.
 package kvcache
 
 import "hash/maphash"
 
-// Infinite is an ideal prefix cache of unlimited size: what it holds for a
-// prompt is the most that any server could reuse.
+// Infinite is an ideal prefix cache of unlimited size: what it holds for a prompt is the most that any server could
+// reuse.
 type Infinite struct {
 	blockTokens  int // tokens that one hash id stands for
 	engineTokens int // tokens that the server caches as one piece
@@ -27,8 +24,8 @@ type end struct {
 	tokens uint32
 }
 
-// NewInfinite makes an empty cache for hash ids of blockTokens tokens each and a
-// server that caches engineBlockTokens tokens at a time, both at least 1.
+// NewInfinite makes an empty cache for hash ids of blockTokens tokens each. The server caches engineBlockTokens tokens
+// at a time. Both are at least 1.
 func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 	if blockTokens < 1 || engineBlockTokens < 1 {
 		panic("BUG: kvcache: a block of less than one token")
@@ -41,16 +38,14 @@ func NewInfinite(blockTokens, engineBlockTokens int) *Infinite {
 	}
 }
 
-// Expected returns how many tokens of a prompt an ideal cache holds when the
-// prompt arrives, then remembers the prompt. The prompt's text is tokens long
-// and begins with blocks, of which a last partial one is a prefix of its full
-// block; what lies beyond them is unique. head is the number of template tokens
-// before the text, total what the server counts: head, text and tail.
+// Expected returns how many tokens of a prompt an ideal cache holds when the prompt arrives, then remembers the prompt.
+// The prompt's text has so many tokens and begins with blocks; a last partial one is a prefix of its full block. What
+// lies beyond them is unique. head is the number of template tokens before the text. total is what the server counts:
+// head, text and tail.
 //
-// Held are whole engine blocks of the longest prefix shared with any earlier
-// prompt, never the whole prompt, since the server has to compute the last
-// token: floor(min(head+shared, total-1)/b)*b. Prompts of equal text share the
-// template's tail too. The first prompt finds nothing.
+// The cache holds whole engine blocks of the longest prefix shared with any earlier prompt: floor(min(head+shared,
+// total-1)/b)*b. It never holds the whole prompt, since the server has to compute the last token. Prompts of equal text
+// share the template's tail too. The first prompt finds nothing.
 func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	shared, whole := c.remember(blocks, tokens)
 	if !c.started {
@@ -65,8 +60,7 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	return held - held%c.engineTokens
 }
 
-// remember adds a text and returns how many tokens at its front were seen
-// before, and whether the very same text was.
+// remember adds a text and returns how many tokens at its front were seen before, and whether the very same text was.
 func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, whole bool) {
 	var last end
 	rest := max(0, tokens)
@@ -90,11 +84,9 @@ func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, whole bool
 	return shared, whole
 }
 
-// Prompts are the prompts of many requests, taken apart once for any number of
-// Fleets: each is a list of blocks by number, where a block is what it has
-// together with all before it. When all are added, any number of goroutines may
-// read them. They take 4 bytes for each block of each prompt, and 24 to 40 for
-// each distinct one.
+// Prompts are the prompts of many requests, taken apart once for any number of Fleets. Each is a list of blocks by
+// number. A block is its content together with all before it. When all are added, any number of goroutines may read
+// them. They take 4 bytes for each block of each prompt, and 24 to 40 for each distinct one.
 type Prompts struct {
 	blockTokens int // tokens that one hash id stands for
 	head        int // template tokens before every text
@@ -113,15 +105,15 @@ type ending struct {
 	text   bool
 }
 
-// A prompt whose text alone is known is cut into pieces of so many bytes, which
-// count as so many tokens: of English text a token is about 4 bytes.
+// A prompt of which only the text is known is cut into pieces of so many bytes. Each counts as so many tokens: a token
+// of English text has about 4 bytes.
 const (
 	pieceBytes  = 64
 	pieceTokens = 16
 )
 
-// NewPrompts begins a list of prompts with hash ids of blockTokens tokens, at
-// least 1, and head template tokens before the text of each.
+// NewPrompts begins a list of prompts with hash ids of blockTokens tokens, at least 1, and head template tokens before
+// the text of each.
 func NewPrompts(blockTokens, head int) *Prompts {
 	if blockTokens < 1 || head < 0 {
 		panic("BUG: kvcache: a block of less than one token or a head below 0")
@@ -151,8 +143,8 @@ func (p *Prompts) Add(ids []uint64, tokens, total int) {
 	p.end(ending{total: int32(total), shared: int32(known)})
 }
 
-// AddText appends a prompt of which no tokens are known, by its text. It takes
-// part in the choice of an instance, and in no count of tokens.
+// AddText appends a prompt of which no tokens are known, by its text. It takes part in the choice of an instance, and
+// in no count of tokens.
 func (p *Prompts) AddText(text []byte) {
 	node, tokens := uint32(0), 0
 	for at := 0; at+pieceBytes <= len(text); at += pieceBytes {
@@ -176,8 +168,7 @@ func (p *Prompts) end(e ending) {
 // Len is how many prompts there are.
 func (p *Prompts) Len() int { return len(p.ends) }
 
-// Tokens is the length of prompt i as the server counts it; 0 where only its
-// text is known.
+// Tokens is the length of prompt i as the server counts it; 0 where only its text is known.
 func (p *Prompts) Tokens(i int) int {
 	if p.ends[i].text {
 		return 0

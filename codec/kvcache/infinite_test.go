@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// token is one token as the oracle sees it: made anew for every position, equal
-// exactly where the definition of prompts says so.
+// token is one token as the oracle sees it: made anew for every position, equal exactly where the definition of prompts
+// says so.
 type token struct {
 	kind     string
 	id       uint64

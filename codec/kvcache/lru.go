@@ -1,38 +1,32 @@
 package kvcache
 
-// LRU is the prefix cache of one server with room for a number of tokens, by
-// the rules of vLLM's block pool (vllm/v1/core/block_pool.py and
-// kv_cache_manager.py). It is shown what happened in the order of time: Start,
+// LRU is the prefix cache of one server with room for a number of tokens, by the rules of vLLM's block pool
+// (vllm/v1/core/block_pool.py and kv_cache_manager.py). It is shown what happened in the order of time: Start,
 // Prefilled and Finish of every request.
 //
-// The pool has capacity/engineBlockTokens engine blocks. A request takes the
-// longest prefix of its prompt that the pool has (at most up to the last token,
-// which has to be computed) and allocates a block of its own for everything
-// else, its answer too. It holds all of them until it finishes.
+// The pool has capacity/engineBlockTokens engine blocks. A request takes the longest prefix of its prompt that the pool
+// has, at most up to the last token, which has to be computed. It allocates blocks of its own for everything else, its
+// answer too. It holds all of them until it finishes.
 //
-//   - A block is known by all tokens from the prompt's first to the block's
-//     last. It can be found from the end of its request's prefill on. Requests
-//     that compute the same prefix at the same time have copies of it, which
-//     all take room; the copy that has been known longest is the one found.
-//   - Blocks that nobody holds wait in a queue, where they can still be found.
-//     A request that finishes adds its blocks at the queue's end, those of the
-//     prompt's end first. Who needs room takes from the queue's front.
-//   - Blocks that cannot be found by any tokens are taken before all others:
-//     never used ones, last ones that are not full, and those of requests that
-//     ended before their prefill did. (vLLM does so since pull request 42656;
+//   - A block is known by all tokens from the prompt's first to the block's last. It can be found from the end of its
+//     request's prefill on. Requests that compute the same prefix at the same time have copies of it, which all take
+//     room. The copy that has been known longest is found.
+//   - Blocks that nobody holds wait in a queue, where they can still be found. A request that finishes adds its blocks
+//     at the queue's end, those of the prompt's end first. A request that needs room takes blocks from the queue's
+//     front.
+//   - Blocks that cannot be found by any tokens are taken before all others. These are never used ones, last ones that
+//     are not full, and those of requests that ended before their prefill. (vLLM does so since pull request 42656;
 //     before, they queued like others.)
-//   - What running requests hold may exceed the capacity; then nothing else is
-//     kept. A real server would let requests wait instead.
+//   - Running requests may hold more than the capacity. Then nothing else is kept. A real server would let requests
+//     wait instead.
 //
-// Two rules are simpler than vLLM's: it makes blocks known when it schedules
-// them, a step before they are computed, and allocates those of the answer as
-// it grows; here they are taken at the start, since a caller knows the answer's
-// length but not its course.
+// Two rules are simpler than vLLM's. vLLM makes blocks known when it schedules them, a step before they are computed.
+// It allocates the answer's blocks as the answer grows. Here they are allocated at the start, since a caller has the
+// answer's length but not its course.
 //
-// Time is linear in the ids shown, however many engine blocks each stands for.
-// An id in the context of those before it takes 70 to 90 bytes while any of its
-// blocks is in the pool (without a limit, that is for ever), a further copy or
-// part of it 36 more, and an id of a running request 4.
+// Time is linear in the ids shown, however many engine blocks each stands for. An id in the context of those before it
+// takes 70 to 90 bytes while any of its blocks is in the pool. Without a limit, that is for ever. A further copy or
+// part of it takes 36 bytes more, and an id of a running request 4.
 type LRU struct {
 	blockTokens  int // tokens that one hash id stands for
 	engineTokens int // tokens of an engine block
@@ -41,8 +35,7 @@ type LRU struct {
 	unused       []Running // requests that have finished
 }
 
-// Running is a request between its Start and its Finish. Numbers are used
-// again.
+// Running is a request between its Start and its Finish. Numbers are used again.
 type Running uint32
 
 // inFlight is what a running request holds.
@@ -56,14 +49,12 @@ type inFlight struct {
 	running   bool
 }
 
-// maxTokens of a prompt or an answer are counted, so that engine blocks fit
-// into 32 bits.
+// maxTokens of a prompt or an answer are counted, so that engine blocks fit into 32 bits.
 const maxTokens = 1 << 31
 
-// NewLRU makes an empty cache for hash ids of blockTokens tokens each and a
-// server with engine blocks of engineBlockTokens tokens, both at least 1, and
-// room for capacityTokens tokens (0 = unlimited), of which part of a block is no
-// use. Of the blocks that vLLM reports as num_gpu_blocks, it keeps one back.
+// NewLRU makes an empty cache for hash ids of blockTokens tokens each. The server has engine blocks of
+// engineBlockTokens tokens; both are at least 1. It has room for capacityTokens tokens (0 = unlimited), rounded down to
+// whole blocks. vLLM keeps one of the blocks that it reports as num_gpu_blocks for itself.
 func NewLRU(blockTokens, engineBlockTokens int, capacityTokens int64) *LRU {
 	if blockTokens < 1 || engineBlockTokens < 1 || capacityTokens < 0 {
 		panic("BUG: kvcache: a block of less than one token or a capacity below 0")
@@ -75,11 +66,9 @@ func NewLRU(blockTokens, engineBlockTokens int, capacityTokens int64) *LRU {
 	}
 }
 
-// Start begins a request and returns how many tokens of its prompt the cache
-// has, a multiple of the engine block. The prompt is given as in
-// Infinite.Expected; head, the number of template tokens before the text, has
-// to be the same for all prompts. outputTokens is the length that its answer is
-// going to have.
+// Start begins a request and returns how many tokens of its prompt the cache has, a multiple of the engine block. The
+// prompt is given as in Infinite.Expected. head is the number of template tokens before the text; it must be the same
+// for all prompts. outputTokens is the length of the answer to come.
 func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r Running, cached int) {
 	total = clamp(total, maxTokens)
 	r = c.newRequest()
@@ -97,8 +86,7 @@ func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r R
 	return r, int(q.foundTo) * c.engineTokens
 }
 
-// Prefilled says that the request's prompt has been computed: its whole blocks
-// can be found from now on.
+// Prefilled says that the request's prompt has been computed: its whole blocks can be found from now on.
 func (c *LRU) Prefilled(r Running) {
 	q := c.request(r)
 	if q.prefilled {
@@ -110,8 +98,8 @@ func (c *LRU) Prefilled(r Running) {
 	}
 }
 
-// Finish ends the request, whose blocks are free unless others hold them too.
-// Without Prefilled, those that it allocated are never found.
+// Finish ends the request, whose blocks are free unless others hold them too. Without Prefilled, those that it
+// allocated are never found.
 func (c *LRU) Finish(r Running) {
 	q := c.request(r)
 	freed := int64(q.nameless)
@@ -152,8 +140,8 @@ func (c *LRU) request(r Running) *inFlight {
 	return &c.requests[r]
 }
 
-// layPrompt gives the request the blocks of its prompt that other prompts can
-// have too. An engine block belongs to the node in which its last token lies.
+// layPrompt gives the request the blocks of its prompt that other prompts can have too. An engine block belongs to the
+// node in which its last token lies.
 func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
 	known := min(tokens, total-head, len(blocks)*c.blockTokens)
 	common := head + known
@@ -176,8 +164,8 @@ func (c *LRU) layPrompt(q *inFlight, blocks []uint64, tokens, head, total int) {
 	}
 }
 
-// lay gives the request the engine blocks up to block to, which end in node:
-// those found before block reach, and from the first that is not, its own.
+// lay gives the request the engine blocks up to block to, which end in node. Those found before block reach are shared.
+// From the first block that is not found on, they are its own.
 func (c *LRU) lay(q *inFlight, node, to, reach uint32) {
 	for q.foundTo == q.laid && q.laid < min(to, reach) {
 		number := c.pool.find(node, q.laid)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// event is a step of a server's life: a prompt starts, or the choice-th running
-// request goes on.
+// event is a step of a server's life: a prompt starts, or the choice-th running request goes on.
 type event struct {
 	kind         int // startPrompt, endPrefill or finish
 	prompt       prompt

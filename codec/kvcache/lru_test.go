@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLRU plays what happens to a server in order: the model finds the tokens that are given here, and so does the oracle.
+// TestLRU plays what happens to a server in order: the model finds the tokens that are given here, and so does the
+// oracle.
 func TestLRU(t *testing.T) {
 	start := func(output, tokens int, ids ...uint64) event {
 		return event{kind: startPrompt, prompt: prompt{blocks: ids, tokens: tokens}, outputTokens: output}
@@ -102,8 +103,7 @@ func TestLRURefusesARequestThatEnded(t *testing.T) {
 	c.Finish(r)
 }
 
-// Once its slices have grown, a pool that evicts all the time allocates
-// nothing.
+// Once its slices have grown, a pool that evicts all the time allocates nothing.
 func TestLRUAllocatesNothingOnceGrown(t *testing.T) {
 	c := NewLRU(64, 16, 1000*16)
 	chance := rand.New(rand.NewPCG(9, 10))

@@ -2,8 +2,8 @@ package kvcache
 
 import "math"
 
-// pool is a server's engine blocks, as runs of them. It costs a run and a node
-// for each trace block, and not one of either for each engine block.
+// pool is a server's engine blocks, as runs of them. It costs a run and a node for each trace block, and not one of
+// either for each engine block.
 type pool struct {
 	prefixes  *tree
 	shelves   []shelf // by node
@@ -14,8 +14,8 @@ type pool struct {
 	unlimited bool
 }
 
-// run is a range of engine blocks that were allocated together, end in one
-// node, and are held by the same requests. Free, they leave from the end.
+// run is a range of engine blocks that were allocated together, end in one node, and are held by the same requests.
+// Free, they leave from the end.
 type run struct {
 	node     uint32 // alone: no other prompt has such blocks
 	from, to uint32 // places in the prompt: from <= i < to
@@ -35,8 +35,8 @@ type shelf struct {
 const (
 	// alone is the node of blocks that belong to one request only.
 	alone = math.MaxUint32
-	// tail marks a parent whose child is a template's tail. Its id is the
-	// number of tokens that the text has in the parent.
+	// tail marks a parent whose child is a template's tail. Its id is the number of tokens that the text has in the
+	// parent.
 	tail = 1 << 31
 )
 
@@ -56,8 +56,8 @@ func newPool(blocks int64, unlimited bool) pool {
 	}
 }
 
-// node returns the node of a block behind its parent. A new one has to get a
-// run or a child before anything is discarded.
+// node returns the node of a block behind its parent. A new one has to get a run or a child before anything is
+// discarded.
 func (p *pool) node(parent uint32, id uint64) uint32 {
 	number, seen := p.prefixes.extend(parent, id, 1)
 	if seen == 0 {
@@ -69,11 +69,9 @@ func (p *pool) node(parent uint32, id uint64) uint32 {
 	return number
 }
 
-// find returns the run in which engine block at is found, or 0. Where several
-// have it, it is the one that has been known longest, up to its end: a run that
-// begins behind at and has been known for longer still would be held and left
-// only together with one that has at. With n runs known in the node, it looks at
-// n at most; mostly the first is right.
+// find returns the run in which engine block at is found, or 0. If several have it, find returns the one that has been
+// known longest, up to its end. A run that begins behind at and has been known even longer is never held or freed
+// without one that has at. With n runs known in the node, it looks at n at most; mostly the first is right.
 func (p *pool) find(node, at uint32) (number uint32) {
 	first := p.shelves[node].first
 	for number = first; number != 0; {
@@ -88,8 +86,8 @@ func (p *pool) find(node, at uint32) (number uint32) {
 	return 0
 }
 
-// hold adds a holder to the blocks from <= i < end of a run, which become a run
-// of their own, and returns its number.
+// hold adds a holder to the blocks from <= i < end of a run. They become a run of their own, and hold returns its
+// number.
 func (p *pool) hold(number, from, end uint32) uint32 {
 	if p.runs[number].from < from {
 		p.split(number, from)
@@ -126,8 +124,7 @@ func (p *pool) split(number, at uint32) {
 	}
 }
 
-// release takes a holder from a run and from what was split off behind it, up
-// to end, the end first.
+// release takes a holder from a run and from what was split off behind it, up to end, the end first.
 func (p *pool) release(number, end uint32) {
 	for from := p.runs[number].from; end > from; {
 		last := number
@@ -156,8 +153,7 @@ func (p *pool) free(number uint32) {
 	p.runs[0].older = number
 }
 
-// useless reports whether a run would not be found as long as nothing leaves
-// the pool.
+// useless reports whether a run would not be found as long as nothing leaves the pool.
 func (p *pool) useless(r *run) bool {
 	if r.node == alone {
 		return true
@@ -213,8 +209,7 @@ func (p *pool) add(r run) (number uint32) {
 	return uint32(len(p.runs) - 1)
 }
 
-// discard forgets a run that is not in the queue, and its node if nothing else
-// is there.
+// discard forgets a run that is not in the queue, and its node if nothing else is there.
 func (p *pool) discard(number uint32) {
 	r := &p.runs[number]
 	if r.next != 0 {

@@ -55,8 +55,7 @@ func mooncakeConversation(t *testing.T) (rows []mooncakeRow) {
 	return rows
 }
 
-// The Mooncake conversation trace has shares of reuse that were computed
-// without this package.
+// The Mooncake conversation trace has shares of reuse that were computed without this package.
 func TestMooncakeConversation(t *testing.T) {
 	byToken, byBlock := NewInfinite(mooncakeBlock, 1), NewInfinite(mooncakeBlock, mooncakeBlock)
 	var tokens, fullBlocks, hitTokens, hitBlocks int
@@ -71,10 +70,9 @@ func TestMooncakeConversation(t *testing.T) {
 	checkShare(t, "full blocks", hitBlocks, fullBlocks, 0.3819)
 }
 
-// Freed tail first, as vLLM does, a pool of 3M tokens has 13.61 % of the blocks
-// that the trace refers to, when each counts as a whole one, a last partial one
-// too, and whole prompts can be found. For the latter the prompts have one token
-// more, and the pool a block for it.
+// If blocks are freed tail first, as in vLLM, a pool of 3M tokens has 13.61 % of the blocks that the trace refers to.
+// Each counts as a whole one, a last partial one too, and whole prompts can be found. For the latter the prompts have
+// one token more, and the pool a block for it.
 func TestMooncakeConversationLRU(t *testing.T) {
 	c := NewLRU(mooncakeBlock, mooncakeBlock, 3_000_000+mooncakeBlock)
 	var references, hits int

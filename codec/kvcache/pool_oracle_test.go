@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// poolOracle is a server's block pool as one would write it down: every engine
-// block on its own, known by the tokens before it, the free ones in a slice.
+// poolOracle is a server's block pool, written naively. Every engine block is an object of its own, found by the tokens
+// before it. The free ones are in a slice.
 type poolOracle struct {
 	blockTokens, engineTokens int
 	capacity, blocks          int            // engine blocks; capacity < 0: unlimited

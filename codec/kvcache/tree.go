@@ -2,11 +2,9 @@ package kvcache
 
 import "math"
 
-// tree holds every distinct chain of blocks once. A node is a block in the
-// context of those before it; node 0 is the root. Nodes lie in one slice in the
-// order of their making and are found through an open-addressing hash table of
-// their numbers, so that 20 million blocks are two allocations and not 20
-// million pointers.
+// tree holds every distinct chain of blocks once. A node is a block in the context of those before it; node 0 is the
+// root. Nodes are in one slice, in the order in which they were made. An open-addressing hash table of their numbers
+// finds them. So 20 million blocks are two allocations and not 20 million pointers.
 type tree struct {
 	nodes  []node
 	table  []uint32 // node numbers, 0 = empty; a power of two, at most half full
@@ -33,8 +31,8 @@ func newTree() *tree {
 	return &tree{nodes: make([]node, 1), table: make([]uint32, smallestTable)}
 }
 
-// extend returns the node of block id behind parent, made now if it is new, and
-// how many tokens of it were seen before (0 = new). Then at least tokens were.
+// extend returns the node of block id behind parent, which it makes if it is new. seen is how many tokens of it were
+// seen before, 0 = new. Then at least tokens were.
 func (t *tree) extend(parent uint32, id uint64, tokens uint32) (number, seen uint32) {
 	number = t.find(parent, id)
 	if number == 0 {
@@ -82,8 +80,7 @@ func (t *tree) add(parent uint32, id uint64, tokens uint32) (number uint32) {
 	return number
 }
 
-// remove takes out a node that has no children and returns its parent. Its
-// number is used again.
+// remove takes out a node that has no children and returns its parent. Its number is used again.
 func (t *tree) remove(number uint32) (parent uint32) {
 	parent = t.nodes[number].parent
 	hole := t.slot(parent, t.nodes[number].id)
@@ -134,8 +131,8 @@ func (t *tree) distance(from, to uint64) uint64 { return (to - from) & uint64(le
 
 func (t *tree) after(slot uint64) uint64 { return (slot + 1) & uint64(len(t.table)-1) }
 
-// mix is the finalizer of MurmurHash3 (Appleby): ids are often small and
-// consecutive, and every bit of them has to reach the slot.
+// mix is the finalizer of MurmurHash3 (Appleby): ids are often small and consecutive, and every bit of them has to
+// reach the slot.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -9,8 +9,7 @@ import (
 // benchTokens is the length of the prompt that benchmarks append.
 const benchTokens = 8192
 
-// benchSource appends one prompt in blocks of blockTokens, the last of them
-// unique.
+// benchSource appends one prompt in blocks of blockTokens, the last of them unique.
 func benchSource(b *testing.B, src Source, blockTokens int) {
 	s := Spec{BlockTokens: blockTokens, Tokens: benchTokens, Unique: 7}
 	for id := range benchTokens/blockTokens - 1 {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// oracle writes prompts the slow way: token by token from a sequential
-// generator, with no groups, tables or sizes.
+// oracle writes prompts the slow way: token by token from a sequential generator, with no groups, tables or sizes.
 type oracle struct {
 	seed      uint64
 	first     []string

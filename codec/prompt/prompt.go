@@ -1,31 +1,26 @@
-// Package prompt turns a trace's block hashes into prompts that are exact in
-// their number of tokens.
+// Package prompt turns a trace's block hashes into prompts that are exact in their number of tokens.
 //
-// It owns which tokens a block stands for: a pure function of (seed, hash id,
-// position), equal in every request, process and machine, so that two prompts
-// share a prefix in the server's cache exactly where their hash ids do. It does
-// not know traces' formats, request bodies or templates.
+// It owns which tokens a block stands for: a pure function of (seed, hash id, position), equal in every request,
+// process and machine, so that two prompts share a prefix in the server's cache exactly where their hash ids do. It
+// does not know traces' formats, request bodies or templates.
 //
-// A Source is immutable once made and may be used by any number of goroutines.
-// Making one allocates its table (below 600 kB); using it allocates nothing
-// but the growth of the caller's slice.
+// A Source is immutable once made and may be used by any number of goroutines. Making one allocates its table (below
+// 600 kB); using it allocates nothing but the growth of the caller's slice.
 package prompt
 
 import "encoding/binary"
 
 // Spec describes one prompt.
 type Spec struct {
-	// Blocks holds the hash ids of the prompt's blocks, in order. Ids beyond
-	// Tokens are ignored.
+	// Blocks holds the hash ids of the prompt's blocks, in order. Ids beyond Tokens are ignored.
 	Blocks []uint64
-	// BlockTokens is the number of tokens that one id stands for. At 0 or
-	// below Blocks is ignored.
+	// BlockTokens is the number of tokens that one id stands for. At 0 or below Blocks is ignored.
 	BlockTokens int
-	// Tokens is the length of the whole prompt in tokens. A last partial block
-	// is a prefix of its full block; tokens beyond Blocks are unique.
+	// Tokens is the length of the whole prompt in tokens. A last partial block is a prefix of its full block; tokens
+	// beyond Blocks are unique.
 	Tokens int
-	// Unique is the key of the unique tokens: prompts with different keys share
-	// none of them, and no hash id ever produces them.
+	// Unique is the key of the unique tokens: prompts with different keys share none of them, and no hash id ever produces
+	// them.
 	Unique uint64
 }
 
@@ -33,16 +28,14 @@ type Spec struct {
 type Source interface {
 	// Size returns how many bytes Append adds for s. It takes constant time.
 	Size(s Spec) int
-	// Append adds the prompt to dst and returns the longer slice. Bytes beyond
-	// its end stay untouched, and with Size(s) bytes of room nothing is
-	// allocated. What is added goes into a JSON body as it is: token ids
-	// "10234,29311" for the inside of an array, or text that needs no escaping
-	// for the inside of a string.
+	// Append adds the prompt to dst and returns the longer slice. Bytes beyond its end stay untouched, and with Size(s)
+	// bytes of room nothing is allocated. What is added goes into a JSON body as it is: token ids "10234,29311" for the
+	// inside of an array, or text that needs no escaping for the inside of a string.
 	Append(dst []byte, s Spec) []byte
 }
 
-// split returns how many whole blocks the prompt has, how many tokens of the
-// block after them, and how many unique tokens at the end.
+// split returns how many whole blocks the prompt has, how many tokens of the block after them, and how many unique
+// tokens at the end.
 func (s Spec) split() (blocks, partial, unique int) {
 	if s.Tokens <= 0 {
 		return 0, 0, 0
@@ -58,9 +51,8 @@ func (s Spec) split() (blocks, partial, unique int) {
 	return blocks, 0, rest
 }
 
-// fill writes the tokens from position from up to n of the run key to the front
-// of out and returns what lies behind them. It may scribble over the bytes that
-// follow inside out, which later tokens write again.
+// fill writes the tokens from position from up to n of the run key to the front of out and returns what lies behind
+// them. It may scribble over the bytes that follow inside out, which later tokens write again.
 func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 	p := from
 	for ; p < n && p%columns != 0; p++ {
@@ -74,9 +66,8 @@ func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 	return out
 }
 
-// writeGroups writes the groups of four tokens from number g up to end, each
-// token with one store of 8 bytes whose surplus the next one overwrites, while
-// out has room for the surplus. It returns how many groups it wrote.
+// writeGroups writes the groups of four tokens from number g up to end, each token with one store of 8 bytes whose
+// surplus the next one overwrites, while out has room for the surplus. It returns how many groups it wrote.
 func (w *writer) writeGroups(out []byte, key uint64, g, end int) (written int) {
 	a, b, c, d := w.columns[0].slots, w.columns[1].slots, w.columns[2].slots, w.columns[3].slots
 	atB, atC, atD := w.offset[1], w.offset[2], w.offset[3]
@@ -110,11 +101,11 @@ func (w *writer) writeFirst(out []byte, key uint64) []byte {
 	return out[n:]
 }
 
-// A block's tokens come from a counter-based generator: draw g of a key is
-// mix(key + g·golden), so any position is reached without the ones before it.
+// A block's tokens come from a counter-based generator: draw g of a key is mix(key + g·golden), so any position is
+// reached without the ones before it.
 
-// golden is 2^64 divided by the golden ratio, the odd increment of SplitMix64
-// (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+// golden is 2^64 divided by the golden ratio, the odd increment of SplitMix64 (Steele, Lea, Flood: Fast Splittable
+// Pseudorandom Number Generators, 2014).
 const golden = 0x9e3779b97f4a7c15
 
 // Domains keep the tokens of hash ids apart from those unique to a row.
@@ -123,8 +114,7 @@ const (
 	uniqueDomain = 0x756e69717565 // "unique"
 )
 
-// mix is the output function of SplitMix64, a bijection: different ids under
-// one seed never share a key.
+// mix is the output function of SplitMix64, a bijection: different ids under one seed never share a key.
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

@@ -70,8 +70,8 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// The first bytes of prompts must never change: results on disk, caches and
-// fingerprints of different versions and machines are compared by them.
+// The first bytes of prompts must never change: results on disk, caches and fingerprints of different versions and
+// machines are compared by them.
 func TestGoldenPrompts(t *testing.T) {
 	s := Spec{Blocks: []uint64{46, 47, 48}, BlockTokens: 4, Tokens: 13, Unique: 5}
 	ids, err := NewTokenIDs(42, BuiltInIDs())
@@ -117,8 +117,7 @@ func TestBlockIsPureFunctionOfItsID(t *testing.T) {
 	}
 }
 
-// What should differ does: at equal positions two runs agree no more often than
-// chance allows.
+// What should differ does: at equal positions two runs agree no more often than chance allows.
 func TestDifferentRunsDiffer(t *testing.T) {
 	const n = 4096
 	block := func(id uint64) Spec { return Spec{Blocks: []uint64{id}, BlockTokens: n, Tokens: n} }

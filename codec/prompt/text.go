@@ -12,37 +12,32 @@ const (
 	maxLetters = slotBytes - 1
 )
 
-// What a vocabulary must offer. With fewer, different blocks would begin alike
-// too often for cache hits to be predicted: of a hundred words at a position,
-// two blocks share the first by chance in one case of a hundred, the first two
-// in one of ten thousand. The first word of a prompt matters less, since only
-// the start of a prompt has it.
+// What a vocabulary must offer. With fewer, different blocks would begin alike too often for cache hits to be
+// predicted: of a hundred words at a position, two blocks share the first by chance in one case of a hundred, the first
+// two in one of ten thousand. The first word of a prompt matters less, since only the start of a prompt has it.
 const (
 	MinWords = 100 // of one length
 	MinFirst = 64
 )
 
-// Vocabulary is what text prompts are made of: words of lower-case letters that
-// are single tokens behind a space in any company. Only those of two to seven
-// letters are used.
+// Vocabulary is what text prompts are made of: words of lower-case letters that are single tokens behind a space in any
+// company. Only those of two to seven letters are used.
 type Vocabulary struct {
 	Words []string
-	// First are those of Words that are a single token without a leading space
-	// too, at the start of a prompt or message.
+	// First are those of Words that are a single token without a leading space too, at the start of a prompt or message.
 	First []string
 }
 
-// Text writes prompts of words separated by one space, each exactly one token,
-// whatever stands beside it. The first word has no leading space and is one that
-// is a single token that way.
+// Text writes prompts of words separated by one space, each exactly one token, whatever stands beside it. The first
+// word has no leading space and is one that is a single token that way.
 type Text struct {
 	writer
 	words [columns][]string // a length may serve several columns
 	first []string
 }
 
-// NewText makes a source of text from a vocabulary. The seed decides which words
-// a block stands for, and so do the words and their order.
+// NewText makes a source of text from a vocabulary. The seed decides which words a block stands for, and so do the
+// words and their order.
 func NewText(seed uint64, v Vocabulary) (*Text, error) {
 	words, err := byLetters(v.Words)
 	if err != nil {
@@ -85,12 +80,10 @@ func byLetters(words []string) (l lists, err error) {
 	return l, nil
 }
 
-// chooseLetters returns how long the words at positions 0, 1, 2 and 3 (and 4, 5,
-// …) of a run are: with fixed lengths a prompt's size follows from its tokens.
-// The first is the length that most words to begin with have. The others go to
-// the lengths with most words, each counted by the columns that it would serve
-// (d'Hondt's rule), so that one with very many words serves twice before one
-// with few serves at all.
+// chooseLetters returns how long the words at positions 0, 1, 2 and 3 (and 4, 5, …) of a run are: with fixed lengths a
+// prompt's size follows from its tokens. The first is the length that most words to begin with have. The others go to
+// the lengths with most words, each counted by the columns that it would serve (d'Hondt's rule), so that one with very
+// many words serves twice before one with few serves at all.
 func chooseLetters(words, first lists) (letters [columns]int) {
 	letters[0] = minLetters
 	for n := range first {
@@ -141,9 +134,8 @@ func (t *Text) distinct() (all [][]string) {
 	return all
 }
 
-// AppendWords adds every word once, separated by spaces and led by one that may
-// come first: Words() + 1 tokens, by which a server is asked whether each word
-// is a single token there.
+// AppendWords adds every word once, separated by spaces and led by one that may come first: Words() + 1 tokens, by
+// which a server is asked whether each word is a single token there.
 func (t *Text) AppendWords(dst []byte) []byte {
 	dst = append(dst, t.first[0]...)
 	for _, list := range t.distinct() {
@@ -155,15 +147,13 @@ func (t *Text) AppendWords(dst []byte) []byte {
 	return dst
 }
 
-// words is the built-in vocabulary, one word a line. A star behind a word says
-// that it is a single token without a leading space too. scripts/vocabulary
-// makes the file and names the vocabularies that it is the intersection of.
+// words is the built-in vocabulary, one word a line. A star behind a word says that it is a single token without a
+// leading space too. scripts/vocabulary makes the file and names the vocabularies that it is the intersection of.
 //
 //go:embed words.txt
 var words string
 
-// BuiltIn returns the vocabulary of words that are single tokens in every public
-// vocabulary that could be checked.
+// BuiltIn returns the vocabulary of words that are single tokens in every public vocabulary that could be checked.
 func BuiltIn() (v Vocabulary) {
 	for line := range strings.Lines(words) {
 		word, first := strings.CutSuffix(strings.TrimSpace(line), "*")

@@ -10,14 +10,12 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// encodings are vocabularies that a Go test can ask; scripts/vocabulary asks the
-// others.
+// encodings are vocabularies that a Go test can ask; scripts/vocabulary asks the others.
 var encodings = []tokenizer.Encoding{
 	tokenizer.R50kBase, tokenizer.P50kBase, tokenizer.Cl100kBase, tokenizer.O200kBase,
 }
 
-// eachCodec runs a subtest for each of encodings with a function that counts
-// tokens.
+// eachCodec runs a subtest for each of encodings with a function that counts tokens.
 func eachCodec(t *testing.T, test func(t *testing.T, count func(text string) int)) {
 	for _, encoding := range encodings {
 		t.Run(string(encoding), func(t *testing.T) {

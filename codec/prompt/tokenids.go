@@ -8,16 +8,15 @@ import (
 
 // Limits on the ids of a prompt.
 const (
-	// minIDs is how many ids there must be. With fewer, different blocks would
-	// begin alike too often for cache hits to be predicted.
+	// minIDs is how many ids there must be. With fewer, different blocks would begin alike too often for cache hits to be
+	// predicted.
 	minIDs = 1000
 	// maxID is the largest id that fits a table slot beside its comma.
 	maxID = 9999999
 )
 
-// BuiltInIDs returns ids of ordinary text in every popular vocabulary, clear of
-// special tokens and single bytes: all that have five digits in the smallest of
-// these vocabularies, Llama 2's of 32,000 ids.
+// BuiltInIDs returns ids of ordinary text in every popular vocabulary, clear of special tokens and single bytes: all
+// that have five digits in the smallest of these vocabularies, Llama 2's of 32,000 ids.
 func BuiltInIDs() []int {
 	const first, end = 10000, 32000
 	ids := make([]int, 0, end-first)
@@ -27,17 +26,15 @@ func BuiltInIDs() []int {
 	return ids
 }
 
-// TokenIDs writes prompts as arrays of token ids. All its ids have the same
-// number of digits: of what it was given it uses the ids of the digit count
-// that most of them have, at most 65,536.
+// TokenIDs writes prompts as arrays of token ids. All its ids have the same number of digits: of what it was given it
+// uses the ids of the digit count that most of them have, at most 65,536.
 type TokenIDs struct {
 	writer
 	first, last int
 }
 
-// NewTokenIDs makes a source of some of the given ids, such as BuiltInIDs or a
-// tokenizer's ordinary ones, which may have gaps. They must be sorted and below
-// ten million. The seed decides which ids a block stands for.
+// NewTokenIDs makes a source of some of the given ids, such as BuiltInIDs or a tokenizer's ordinary ones, which may
+// have gaps. They must be sorted and below ten million. The seed decides which ids a block stands for.
 func NewTokenIDs(seed uint64, ids []int) (*TokenIDs, error) {
 	for i, id := range ids {
 		if id < 0 || id > maxID || i > 0 && id <= ids[i-1] {
@@ -63,8 +60,7 @@ func NewTokenIDs(seed uint64, ids []int) (*TokenIDs, error) {
 // Range returns the smallest and the largest id that prompts may have.
 func (t *TokenIDs) Range() (first, last int) { return t.first, t.last }
 
-// widest returns the ids of the digit count that most have, cut to what a column
-// can hold.
+// widest returns the ids of the digit count that most have, cut to what a column can hold.
 func widest(ids []int) []int {
 	var best []int
 	for low, high := 0, 10; low <= maxID; low, high = high, high*10 {

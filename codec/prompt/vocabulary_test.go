@@ -58,8 +58,8 @@ func TestLengthsOfWords(t *testing.T) {
 	}
 }
 
-// checkVocabulary: every word comes once in the probe, and prompts have as many
-// words as tokens were asked for and the size that was promised.
+// checkVocabulary: every word comes once in the probe, and prompts have as many words as tokens were asked for and the
+// size that was promised.
 func checkVocabulary(t *testing.T, name string, text *Text) {
 	t.Helper()
 	fields := strings.Fields(string(text.AppendWords(nil)))

@@ -8,8 +8,7 @@ import (
 // columns is how many tokens one random number makes: 16 bits choose one token.
 const columns = 4
 
-// drawBits is the share of a random number that one token gets, and so the
-// limit on the tokens of a column.
+// drawBits is the share of a random number that one token gets, and so the limit on the tokens of a column.
 const (
 	drawBits  = 64 / columns
 	maxColumn = 1 << drawBits
@@ -18,11 +17,9 @@ const (
 // slotBytes is the room of one token with its separator in a table.
 const slotBytes = 8
 
-// writer makes prompts from tables of tokens. The token at position p of a run
-// comes from column p mod 4, and all tokens of a column have the same number
-// of bytes: sizes are arithmetic, and no write waits for the one before it.
-// Every token begins with its separator (a comma, a space) of one byte, which
-// the first one of a prompt does without.
+// writer makes prompts from tables of tokens. The token at position p of a run comes from column p mod 4, and all
+// tokens of a column have the same number of bytes: sizes are arithmetic, and no write waits for the one before it.
+// Every token begins with its separator (a comma, a space) of one byte, which the first one of a prompt does without.
 type writer struct {
 	keys    keys
 	columns [columns]column
@@ -31,8 +28,7 @@ type writer struct {
 	group   int          // bytes of four tokens
 }
 
-// column is a table of tokens of one length. A slot holds separator and token,
-// padded to 8 bytes, little endian.
+// column is a table of tokens of one length. A slot holds separator and token, padded to 8 bytes, little endian.
 type column struct {
 	slots []uint64
 	width int // bytes of a token with its separator

@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the record as one line of JSON, newline included, and
-// returns the extended slice. Keys and their order are fixed; durations in ms
-// carry six decimals, so they are exact to the nanosecond. It allocates only
-// when dst is too small, and keeps nothing of dst.
+// AppendJSON appends the record as one line of JSON, newline included, and returns the extended slice. Keys and their
+// order are fixed; durations in ms carry six decimals, so they are exact to the nanosecond. It allocates only when dst
+// is too small, and keeps nothing of dst.
 func (r *Record) AppendJSON(dst []byte) []byte {
 	dst = appendInt(append(dst, `{"row":`...), r.Row)
 	dst = appendString(append(dst, `,"request_id":`...), r.RequestID)
@@ -106,8 +105,7 @@ func appendMS(dst []byte, ns int64) []byte {
 	return dst
 }
 
-// appendString appends s quoted, or null when it is "". Bytes that are not
-// UTF-8 become U+FFFD, as in encoding/json.
+// appendString appends s quoted, or null when it is "". Bytes that are not UTF-8 become U+FFFD, as in encoding/json.
 func appendString(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)

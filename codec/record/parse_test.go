@@ -123,8 +123,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReaderOfABrokenFile cuts a file at every byte: the whole records before
-// the cut must come out, and then EOF or ErrUnfinished, never a wrong record.
+// TestReaderOfABrokenFile cuts a file at every byte: the whole records before the cut must come out, and then EOF or
+// ErrUnfinished, never a wrong record.
 func TestReaderOfABrokenFile(t *testing.T) {
 	want, plain := lines(3)
 	z, err := zstd.NewWriter(nil)

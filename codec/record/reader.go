@@ -11,12 +11,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// MaxLineBytes is the longest line that a Reader takes. A record is below
-// 2 kB unless a server's message is in it, and those are bounded too.
+// MaxLineBytes is the longest line that a Reader takes. A record is below 2 kB unless a server's message is in it, and
+// those are bounded too.
 const MaxLineBytes = 16 << 20
 
-// ErrUnfinished is returned for a last line that a killed or full writer left
-// incomplete. All records before it have been read and are good.
+// ErrUnfinished is returned for a last line that a killed or full writer left incomplete. All records before it have
+// been read and are good.
 var ErrUnfinished = errors.New("the file ends in the middle of a record")
 
 // Reader reads requests.jsonl, plain or zstd.
@@ -28,8 +28,8 @@ type Reader struct {
 	buf   []byte
 }
 
-// NewReader returns a reader; name is used in messages. Compression is
-// recognised by its magic bytes. Close it after use.
+// NewReader returns a reader; name is used in messages. Compression is recognised by its magic bytes. Close it after
+// use.
 func NewReader(r io.Reader, name string) (*Reader, error) {
 	plain := bufio.NewReaderSize(r, 64<<10)
 	magic, err := plain.Peek(4)
@@ -54,9 +54,8 @@ func (d *Reader) Close() {
 	}
 }
 
-// Next reads the next record into r. It returns io.EOF after the last one, an
-// error that is ErrUnfinished where the file breaks off, and otherwise an
-// error with file and line. Blank lines are skipped.
+// Next reads the next record into r. It returns io.EOF after the last one, an error that is ErrUnfinished where the
+// file breaks off, and otherwise an error with file and line. Blank lines are skipped.
 func (d *Reader) Next(r *Record) error {
 	for {
 		line, err := d.next()
@@ -100,13 +99,11 @@ func (d *Reader) next() ([]byte, error) {
 // missing is an outcome that no line can name.
 const missing = Outcome(Outcomes)
 
-// Parse reads one line as AppendJSON writes it, with or without its newline.
-// Unknown keys are ignored and missing ones are absent, so that files of
-// other versions can be read; only "row" and "outcome" must be there. Derived
-// keys (drift_ns, ttft_ms, …) are not read: they follow from the instants.
-// What no line has, LeastCachedTokens and MostCachedTokens, becomes
-// ExpectedCachedTokens, and BuiltTokens InputTokens. r keeps nothing of line.
-// On error r is unspecified.
+// Parse reads one line as AppendJSON writes it, with or without its newline. Unknown keys are ignored and missing ones
+// are absent, so that files of other versions can be read; only "row" and "outcome" must be there. Derived keys
+// (drift_ns, ttft_ms, …) are not read: they follow from the instants. What no line has, LeastCachedTokens and
+// MostCachedTokens, becomes ExpectedCachedTokens, and BuiltTokens InputTokens. r keeps nothing of line. On error r is
+// unspecified.
 func Parse(line []byte, r *Record) error {
 	r.Clear()
 	r.Chunks, r.Resent, r.BytesSent, r.BytesReceived = None, None, None, None

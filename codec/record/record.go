@@ -1,12 +1,10 @@
-// Package record is the result of one request: the Record, its Outcome, and
-// its form as one line of JSON, out and in.
+// Package record is the result of one request: the Record, its Outcome, and its form as one line of JSON, out and in.
 //
-// It owns the names and units of requests.jsonl and the arithmetic that turns
-// instants into drift, TTFT, TPOT and E2E. It does not know how anything was
-// measured, nor statistics over many records.
+// It owns the names and units of requests.jsonl and the arithmetic that turns instants into drift, TTFT, TPOT and E2E.
+// It does not know how anything was measured, nor statistics over many records.
 //
-// A Record is plain data: one goroutine at a time. AppendJSON and the
-// accessors allocate nothing; Parse and Reader allocate for each line.
+// A Record is plain data: one goroutine at a time. AppendJSON and the accessors allocate nothing; Parse and Reader
+// allocate for each line.
 package record
 
 import (
@@ -18,12 +16,11 @@ import (
 // None stands for an absent instant or number; it is null in JSON, never 0.
 const None = math.MinInt64
 
-// Record is one planned request and what became of it. Instants are
-// nanoseconds since the start of the run on its monotonic clock. Any number
-// may be None and any string "", meaning absent.
+// Record is one planned request and what became of it. Instants are nanoseconds since the start of the run on its
+// monotonic clock. Any number may be None and any string "", meaning absent.
 //
-// The zero value is not an empty record: call Clear first. The tags are the
-// keys that Parse reads; AppendJSON writes them and what follows from them.
+// The zero value is not an empty record: call Clear first. The tags are the keys that Parse reads; AppendJSON writes
+// them and what follows from them.
 type Record struct {
 	Row         int64  `json:"row"`          // row in the trace file, from 0; with --amplify the row of which the request is a copy
 	RequestID   string `json:"request_id"`   // as sent in X-Request-Id
@@ -64,18 +61,16 @@ type Record struct {
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // prompt tokens that an ideal prefix cache would have held; null if unknown
 	CachedTokens         int64 `json:"cached_tokens"`          // prompt tokens that the server found in its cache, as it reported
 
-	// BuiltTokens is the prompt length that the request was built for: the
-	// recorded one, or more where the server's template alone is longer. It
-	// stays in memory.
+	// BuiltTokens is the prompt length that the request was built for: the recorded one, or more where the server's
+	// template alone is longer. It stays in memory.
 	BuiltTokens int64 `json:"-"`
 
-	// AskedChoices is how many answers the request asks for (n, or the
-	// candidates of best_of); 0 of one. It stays in memory.
+	// AskedChoices is how many answers the request asks for (n, or the candidates of best_of); 0 of one. It stays in
+	// memory.
 	AskedChoices int64 `json:"-"`
 
-	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache
-	// would have had, where the template hides the exact number. They stay in
-	// memory.
+	// LeastCachedTokens and MostCachedTokens bound what an ideal prefix cache would have had, where the template hides the
+	// exact number. They stay in memory.
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
@@ -87,9 +82,8 @@ type Record struct {
 	BytesReceived int64   `json:"bytes_received"` // on the wire, heads included
 }
 
-// Clear makes every field absent; the outcome becomes NotSent, which is what
-// a request is until somebody sends it. Counters (Resent, bytes, Chunks)
-// become 0, for they are known from the start.
+// Clear makes every field absent; the outcome becomes NotSent, which is what a request is until somebody sends it.
+// Counters (Resent, bytes, Chunks) become 0, for they are known from the start.
 func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None,
@@ -102,8 +96,8 @@ func (r *Record) Clear() {
 	}
 }
 
-// ToldUsage reports whether the server told any count of its own. What such an answer leaves out, as some do with cached
-// tokens that are none, is 0 where the server tells it at other times; what any other leaves out is unknown.
+// ToldUsage reports whether the server told any count of its own. What such an answer leaves out, as some do with
+// cached tokens that are none, is 0 where the server tells it at other times; what any other leaves out is unknown.
 func (r *Record) ToldUsage() bool {
 	return r.TokensFrom == TokensFromUsage || r.PromptTokens != None || r.CachedTokens != None
 }
@@ -116,22 +110,22 @@ func (r *Record) LeftOut() bool {
 	return r.Outcome == NotSent && strings.HasSuffix(r.Error, LeftOutWords)
 }
 
-// DriftNS is sent - planned, in ns. It is never clamped: negative means that
-// the request left early, which is a bug. None when it was not sent.
+// DriftNS is sent - planned, in ns. It is never clamped: negative means that the request left early, which is a bug.
+// None when it was not sent.
 func (r *Record) DriftNS() int64 { return span(r.PlannedNS, r.SentNS) }
 
 // WireDriftNS is departed - planned, in ns.
 func (r *Record) WireDriftNS() int64 { return span(r.PlannedNS, r.DepartedNS) }
 
-// UploadNS is acked - sent, in ns: until the peer's kernel had said that it has
-// the whole request. A peer may delay that by up to 40 ms.
+// UploadNS is acked - sent, in ns: until the peer's kernel had said that it has the whole request. A peer may delay
+// that by up to 40 ms.
 func (r *Record) UploadNS() int64 { return span(r.SentNS, r.AckedNS) }
 
 // TTFTNS is the time to first token from the moment of sending, in ns.
 func (r *Record) TTFTNS() int64 { return span(r.SentNS, r.FirstTokenNS) }
 
-// TTFTPlannedNS is the time to first token from the planned moment, in ns. It
-// contains the drift, so no lateness of ours can be left out of it.
+// TTFTPlannedNS is the time to first token from the planned moment, in ns. It contains the drift, so no lateness of
+// ours can be left out of it.
 func (r *Record) TTFTPlannedNS() int64 { return span(r.PlannedNS, r.FirstTokenNS) }
 
 // E2ENS is last token - sent, in ns.
@@ -140,9 +134,8 @@ func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
 // E2EPlannedNS is last token - planned, in ns.
 func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
 
-// TPOTNS is the time per output token after the first, in ns, rounded to the
-// nearest; of several choices the mean over these tokens of all. None with
-// fewer than two completion tokens, and where they came AtOnce.
+// TPOTNS is the time per output token after the first, in ns, rounded to the nearest; of several choices the mean over
+// these tokens of all. None with fewer than two completion tokens, and where they came AtOnce.
 func (r *Record) TPOTNS() int64 {
 	d, tokens := r.decoded()
 	if d == None || tokens < 1 || r.AtOnce() {
@@ -151,15 +144,14 @@ func (r *Record) TPOTNS() int64 {
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
-// AtOnce reports whether one chunk brought the several tokens of a stream, or of
-// each of its choices: how long the later ones took cannot be known.
+// AtOnce reports whether one chunk brought the several tokens of a stream, or of each of its choices: how long the
+// later ones took cannot be known.
 func (r *Record) AtOnce() bool {
 	_, tokens := r.decoded()
 	return tokens >= 1 && r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices)
 }
 
-// decoded is how long the tokens after the first took, and how many these are;
-// of several choices all together.
+// decoded is how long the tokens after the first took, and how many these are; of several choices all together.
 func (r *Record) decoded() (ns, tokens int64) {
 	ns, tokens = span(r.FirstTokenNS, r.LastTokenNS), max(0, r.CompletionTokens)
 	if r.Choices > 1 {
@@ -176,8 +168,7 @@ func span(from, to int64) int64 {
 	return to - from
 }
 
-// Outcome says how a planned request ended. Every planned request has exactly
-// one.
+// Outcome says how a planned request ended. Every planned request has exactly one.
 type Outcome uint8
 
 // The outcomes. Only OK requests enter a latency distribution.

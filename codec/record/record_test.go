@@ -91,8 +91,8 @@ func random(rng *rand.Rand) *Record {
 	return r
 }
 
-// ms returns to - from in milliseconds as an exact fraction, rounded half away
-// from zero to the nanosecond after the division.
+// ms returns to - from in milliseconds as an exact fraction, rounded half away from zero to the nanosecond after the
+// division.
 func ms(from, to, divisor int64) string {
 	if from == None || to == None || divisor < 1 {
 		return "null"
@@ -105,8 +105,8 @@ func ms(from, to, divisor int64) string {
 	return new(big.Rat).SetFrac(whole, big.NewInt(1e6)).FloatString(6)
 }
 
-// TestAppendJSONAgainstOracle compares each value with what encoding/json
-// reads, and the derived ones with exact arithmetic.
+// TestAppendJSONAgainstOracle compares each value with what encoding/json reads, and the derived ones with exact
+// arithmetic.
 func TestAppendJSONAgainstOracle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {

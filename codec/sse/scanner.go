@@ -1,10 +1,10 @@
 // Package sse scans server-sent events (text/event-stream, WHATWG HTML §9.2.6).
 //
-// It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data, and
-// ignores event types, ids and retry times: no LLM server gives them one.
+// It owns lines, fields and the end of an event, and returns the data of each. It does not own the meaning of the data,
+// and ignores event types, ids and retry times: no LLM server gives them one.
 //
-// A [Scanner] belongs to one goroutine at a time. It copies only an event that a read cut in two or that has several data
-// lines, into buffers that it keeps; an event that lies whole in the input is returned where it lies.
+// A [Scanner] belongs to one goroutine at a time. It copies an event only if a read cut it in two or if it has several
+// data lines, into buffers that it keeps. An event that lies whole in the input is returned in place.
 package sse
 
 import (
@@ -17,7 +17,8 @@ import (
 // hundreds of kilobytes.
 const MaxEventBytes = 8 << 20
 
-// keepBytes is how large a buffer may be to survive Reset, so that one huge event does not stay for every later request.
+// keepBytes is how large a buffer may be to survive Reset, so that one huge event does not stay for every later
+// request.
 const keepBytes = 64 << 10
 
 // Memory lends buffers of more than 64 KiB.
@@ -70,9 +71,9 @@ func (s *Scanner) Reset() {
 	*s = Scanner{Memory: s.Memory, less: s.less, joined: Reuse(s.Memory, s.joined), line: Reuse(s.Memory, s.line)}
 }
 
-// Next consumes bytes of p up to the end of the first event that has data, and returns that data (never nil, perhaps empty),
-// valid until the next call and while p is unchanged, and the number of bytes consumed. Where ok is false, p is used up: call
-// again with what follows it. An error is final.
+// Next consumes bytes of p up to the end of the first event that has data. It returns that data (never nil, perhaps
+// empty) and the number of bytes consumed. The data is valid until the next call and while p is unchanged. Where ok is
+// false, p is used up: call again with what follows it. An error is final.
 func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	if s.sent {
 		if !s.skipLF { // with CR line ends, usual would search all of p for an LF at each event
@@ -114,8 +115,8 @@ func (s *Scanner) Next(p []byte) (data []byte, n int, ok bool, err error) {
 	return nil, n, false, s.err
 }
 
-// usual reads what servers send between two reads: one line "data: …" and a blank one, both ended by LF and whole in p. It
-// returns n = 0 for all else, and changes nothing.
+// usual reads what servers send between two reads: one line "data: …" and a blank one, both ended by LF and whole in p.
+// It returns n = 0 for all else, and changes nothing.
 func (s *Scanner) usual(p []byte) (data []byte, n int) {
 	const field = "data: "
 	end := bytes.IndexByte(p, '\n')
@@ -129,8 +130,8 @@ func (s *Scanner) usual(p []byte) (data []byte, n int) {
 	return data, end + 2
 }
 
-// Finish returns, at the end of the stream, the data of a last event that no blank line ended: some servers forget it. The
-// standard would discard that event, and it may be cut short anywhere.
+// Finish returns, at the end of the stream, the data of a last event that no blank line ended: some servers forget it.
+// The standard would discard that event, and it may be cut short anywhere.
 func (s *Scanner) Finish() (data []byte, ok bool) {
 	if s.sent {
 		s.forget()
@@ -251,8 +252,8 @@ func (s *Scanner) tooLong() {
 // window is how far lineEnd looks for the one kind of line end before it looks for the other: about one event.
 const window = 512
 
-// lineEnd returns the index of the first LF or CR, or -1. It looks at stretches that double, so that its cost grows with the
-// line and not with what follows it.
+// lineEnd returns the index of the first LF or CR, or -1. It looks at stretches that double, so that its cost grows
+// with the line and not with what follows it.
 func lineEnd(p []byte) int {
 	for from, size := 0, window; from < len(p); size *= 2 {
 		part := p[from:min(from+size, len(p))]

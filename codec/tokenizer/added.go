@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// addedToken is a token that is found in a text before the model sees it:
-// "<|im_end|>" and its like.
+// addedToken is a token that is found in a text before the model sees it: "<|im_end|>" and its like.
 type addedToken struct {
 	ID         int64  `json:"id"`
 	Content    string `json:"content"`
@@ -20,8 +19,7 @@ type addedToken struct {
 	id         int32  // the one that counts; see assignIDs
 }
 
-// addedTokens finds the added tokens of a text: some before it is normalized,
-// some after.
+// addedTokens finds the added tokens of a text: some before it is normalized, some after.
 type addedTokens struct {
 	all        []addedToken
 	raw, later matcher
@@ -31,8 +29,7 @@ type addedTokens struct {
 func newAddedTokens(list []addedToken, find func(string) int32, size int, n normalizers) addedTokens {
 	list = assignIDs(list, find, size)
 	a := addedTokens{all: list}
-	// The reference lists special tokens first, and of equal patterns the first
-	// one wins.
+	// The reference lists special tokens first, and of equal patterns the first one wins.
 	for _, special := range []bool{true, false} {
 		for _, t := range list {
 			if t.Special != special {
@@ -49,8 +46,8 @@ func newAddedTokens(list []addedToken, find func(string) int32, size int, n norm
 	return a
 }
 
-// assignIDs gives every token its id: that of the model's vocabulary, or the
-// next one free. Like the reference it ignores the id in the file.
+// assignIDs gives every token its id: that of the model's vocabulary, or the next one free. Like the reference it
+// ignores the id in the file.
 func assignIDs(list []addedToken, find func(string) int32, size int) []addedToken {
 	var out []addedToken
 	known := make(map[string]int, len(list)) // by content, in out
@@ -114,8 +111,8 @@ func (m *matcher) next(text string, from int) (start, end int, t addedToken, ok 
 	return 0, 0, t, false
 }
 
-// each calls between for what lies between matches and found for each match, in
-// order. A token that takes the spaces beside it leaves them out of both.
+// each calls between for what lies between matches and found for each match, in order. A token that takes the spaces
+// beside it leaves them out of both.
 func (m *matcher) each(text string, between func(from, end int), found func(id int32)) {
 	done := 0
 	for from := 0; ; {

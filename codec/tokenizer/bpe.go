@@ -11,9 +11,8 @@ import (
 // none marks an id that is not there.
 const none = int32(-1)
 
-// bpe is a byte-pair encoding: a word begins as its characters, and the pair of
-// neighbours of the lowest rank is merged until no pair is left that has one.
-// It is immutable.
+// bpe is a byte-pair encoding: a word begins as its characters, and the pair of neighbours of the lowest rank is merged
+// until no pair is left that has one. It is immutable.
 type bpe struct {
 	vocabulary    map[string]int32
 	merges        map[uint64]merge
@@ -52,8 +51,7 @@ type bpeFile struct {
 	Merges       json.RawMessage  `json:"merges"`
 }
 
-// newBPE builds the model; letters is set where words come as bytes that have
-// yet to be spelt in byte letters.
+// newBPE builds the model; letters is set where words come as bytes that have yet to be spelt in byte letters.
 func newBPE(raw json.RawMessage, letters *[256]rune) (*bpe, error) {
 	var f bpeFile
 	if err := decode(raw, &f); err != nil {
@@ -159,11 +157,10 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 	return nil
 }
 
-// allowCuts finds where a word falls apart into words that are encoded alone.
-// No merge joins a character that is not in crossing to a mark behind it, so
-// what stands on either side never meets: a prompt that no pre-tokenizer cuts
-// (SentencePiece) then costs a look-up a word. Only ASCII characters that the
-// vocabulary knows are considered; others may become bytes or unknown.
+// allowCuts finds where a word falls apart into words that are encoded alone. No merge joins a character that is not in
+// crossing to a mark behind it, so what stands on either side never meets: a prompt that no pre-tokenizer cuts
+// (SentencePiece) then costs a look-up a word. Only ASCII characters that the vocabulary knows are considered; others
+// may become bytes or unknown.
 func (m *bpe) allowCuts(crossing map[rune]bool) {
 	m.cuts = m.prefix == "" && m.suffix == "" && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
 	for c := range m.unsafeToCutAt {
@@ -301,8 +298,7 @@ func (m *bpe) spellBytes(c string, s *scratch) bool {
 
 func (m *bpe) size() int { return len(m.vocabulary) }
 
-// each names every piece. In a byte-level vocabulary the text is the bytes that
-// its letters stand for.
+// each names every piece. In a byte-level vocabulary the text is the bytes that its letters stand for.
 func (m *bpe) each(yield func(id int32, piece, text string)) {
 	read := byteReader()
 	for piece, id := range m.vocabulary {

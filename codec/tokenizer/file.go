@@ -13,8 +13,7 @@ import (
 	"github.com/bytedance/sonic"
 )
 
-// Limits on a file. The largest tokenizer.json of a public model, Gemma 3's,
-// has 33 MB and 262,144 pieces.
+// Limits on a file. The largest tokenizer.json of a public model, Gemma 3's, has 33 MB and 262,144 pieces.
 const (
 	maxFileBytes = 256 << 20
 	maxID        = 9999999
@@ -63,8 +62,8 @@ func unsupported(component, what string) error {
 	return fmt.Errorf("%s: %s: %w", component, what, errUnsupported)
 }
 
-// file is a tokenizer.json. Its truncation and padding are not applied: they
-// belong to how a caller uses it, and servers use neither.
+// file is a tokenizer.json. Its truncation and padding are not applied: they belong to how a caller uses it, and
+// servers use neither.
 type file struct {
 	AddedTokens   []addedToken    `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
@@ -144,8 +143,8 @@ func parse(data []byte) (h *hugging, err error) {
 	return h, nil
 }
 
-// readModel builds the model. What a last ByteLevel would spell is left to a BPE
-// model's look-up of words, which does it for new words alone.
+// readModel builds the model. What a last ByteLevel would spell is left to a BPE model's look-up of words, which does
+// it for new words alone.
 func (h *hugging) readModel(raw json.RawMessage) error {
 	kind, err := modelKind(raw)
 	if err != nil {

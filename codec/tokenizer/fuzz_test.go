@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzAppend: encoding never fails, keeps what stands before it, says the same
-// twice and counts what it appends. A text in two parts, cut where a word is cut
-// anyway, has the tokens of both.
+// FuzzAppend: encoding never fails, keeps what stands before it, says the same twice and counts what it appends. A text
+// in two parts, cut where a word is cut anyway, has the tokens of both.
 func FuzzAppend(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.json")
 	if err != nil {
@@ -48,8 +47,7 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// FuzzParse: whatever a file says, reading it ends with a tokenizer that works
-// or with an error.
+// FuzzParse: whatever a file says, reading it ends with a tokenizer that works or with an error.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"model":` + tinyModel + `}`))
 	f.Add([]byte(`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"CAAAAAABAAAAAAAAYQA="},"model":` + tinyModel + `}`))
@@ -61,8 +59,8 @@ func FuzzParse(f *testing.F) {
 		`"vocab":{"<u>":0,"▁":1,"a":2,"▁a":3,"<0x0A>":4},"merges":[["▁","a"]]}}`))
 	f.Add([]byte(`{"model":{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0],["a",-1.5],["ab",-2]]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// A pattern may be written so that it takes for ever, or a Replace so that
-		// texts grow without end: that is the author's to answer for.
+		// A pattern may be written so that it takes for ever, or a Replace so that texts grow without end: that is the
+		// author's to answer for.
 		if strings.Contains(string(data), "Regex") || strings.Count(string(data), "Replace") > 2 {
 			return
 		}

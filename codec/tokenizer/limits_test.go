@@ -23,7 +23,8 @@ func (t *Tokenizer) MustCount(text string, special bool) int {
 	return len(t.MustAppend(nil, text, special))
 }
 
-// TestLimits: a file that would make the work on a text unbounded is refused when it is opened, or when it meets such a text.
+// TestLimits: a file that would make the work on a text unbounded is refused when it is opened, or when it meets such a
+// text.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("a", 1<<20)
 	vocab, merges := `"a":0,"b":1`, ``

@@ -11,8 +11,7 @@ const gone = int32(-2)
 // symbol is a part of a word in a doubly linked list; -1 ends it.
 type symbol struct{ id, prev, next int32 }
 
-// candidate is a pair that may be merged: the symbol at position at with its
-// right neighbour.
+// candidate is a pair that may be merged: the symbol at position at with its right neighbour.
 type candidate struct{ rank, at, id int32 }
 
 func (s *scratch) addSymbol(id int32) {
@@ -28,9 +27,8 @@ type merger interface {
 	merge(left, right int32) (merge, bool)
 }
 
-// mergeAll merges s.symbols: always the pair of the lowest rank, the leftmost
-// of equals. It adds the ids of what is left to dst. A heap keeps a word of n
-// characters at n log n.
+// mergeAll merges s.symbols: always the pair of the lowest rank, the leftmost of equals. It adds the ids of what is
+// left to dst. A heap keeps a word of n characters at n log n.
 func (s *scratch) mergeAll(dst []int32, m merger) []int32 {
 	s.heap = s.heap[:0]
 	for i := range len(s.symbols) - 1 {
@@ -115,16 +113,14 @@ func (h *candidates) pop() candidate {
 	}
 }
 
-// Limits of the memory of one encoding: words longer than maxCachedBytes come
-// too seldom twice, and a cache that is full is emptied. 65,536 words are more
-// than a prompt's vocabulary; with their tokens they take about 8 MB.
+// Limits of the memory of one encoding: words longer than maxCachedBytes come too seldom twice, and a cache that is
+// full is emptied. 65,536 words are more than a prompt's vocabulary; with their tokens they take about 8 MB.
 const (
 	maxCachedBytes = 128
 	maxCachedWords = 1 << 16
 )
 
-// scratch is what one call of Append works with. It goes back to a pool, with
-// the words that it remembers.
+// scratch is what one call of Append works with. It goes back to a pool, with the words that it remembers.
 type scratch struct {
 	words   map[string]span
 	ids     []int32 // of the words remembered
@@ -138,8 +134,8 @@ type scratch struct {
 
 type span struct{ from, end int32 }
 
-// pool keeps what was worked with for the next call. Unlike sync.Pool it does
-// not forget at every garbage collection, which would cost the caches.
+// pool keeps what was worked with for the next call. Unlike sync.Pool it does not forget at every garbage collection,
+// which would cost the caches.
 type pool struct {
 	mutex sync.Mutex
 	free  []*scratch

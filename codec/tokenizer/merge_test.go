@@ -27,8 +27,8 @@ func naiveBPE(m *bpe, word string) []int32 {
 	}
 }
 
-// randomBPE makes a model over a few characters, one of which stands for a
-// space, with merges of what earlier merges made.
+// randomBPE makes a model over a few characters, one of which stands for a space, with merges of what earlier merges
+// made.
 func randomBPE(t *testing.T, chance *rand.Rand) *bpe {
 	vocabulary := map[string]int{"a": 0, "b": 1, "c": 2, "▁": 3}
 	pieces := []string{"a", "b", "c", "▁"}

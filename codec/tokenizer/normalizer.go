@@ -12,9 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites a text before it is cut. opens says that the text's first
-// character comes from the first of the whole text, which a pre-tokenizer asks
-// for; what normalize returns says it of the new first character.
+// normalizer rewrites a text before it is cut. opens says that the text's first character comes from the first of the
+// whole text, which a pre-tokenizer asks for; what normalize returns says it of the new first character.
 type normalizer interface {
 	normalize(text string, opens bool) (string, bool)
 }
@@ -127,8 +126,7 @@ func withoutMarks(r rune) rune {
 	return r
 }
 
-// nmt is SentencePiece's treatment of controls and spaces for machine
-// translation.
+// nmt is SentencePiece's treatment of controls and spaces for machine translation.
 func nmt(r rune) rune {
 	switch {
 	case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, 0x200B <= r && r <= 0x200F,
@@ -200,17 +198,15 @@ func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, er
 	return nil, unsupported("normalizer", fmt.Sprintf("type %.40q", kind))
 }
 
-// charsmap is SentencePiece's normalization: a double-array trie whose values
-// are offsets of zero-terminated replacements. The layout is that of Darts-clone
-// (github.com/s-yata/darts-clone).
+// charsmap is SentencePiece's normalization: a double-array trie whose values are offsets of zero-terminated
+// replacements. The layout is that of Darts-clone (github.com/s-yata/darts-clone).
 type charsmap struct {
 	units []uint32
 	texts string
 	keeps [utf8.RuneSelf]bool // ASCII characters that it does not change
 }
 
-// longestCluster is how long a grapheme cluster may be, in bytes, to be looked
-// up whole; the reference's limit.
+// longestCluster is how long a grapheme cluster may be, in bytes, to be looked up whole; the reference's limit.
 const longestCluster = 5
 
 // newCharsmap reads the size of the trie, the trie and the replacements.
@@ -241,9 +237,8 @@ func newCharsmap(component string, data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// replacement returns what stands for the shortest prefix of s that the trie
-// knows. That the shortest decides, and then for the whole of s, is how the
-// reference does it.
+// replacement returns what stands for the shortest prefix of s that the trie knows. That the shortest decides, and then
+// for the whole of s, is how the reference does it.
 func (c *charsmap) replacement(s string) (string, bool) {
 	unit := func(i uint32) (uint32, bool) {
 		if int64(i) >= int64(len(c.units)) {

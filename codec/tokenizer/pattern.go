@@ -11,8 +11,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// pattern finds matches in a text, as pairs of byte offsets, in order and
-// without overlaps.
+// pattern finds matches in a text, as pairs of byte offsets, in order and without overlaps.
 type pattern interface {
 	find(text string) [][]int
 }
@@ -67,8 +66,7 @@ func (c class) find(text string) [][]int {
 	return f.matches
 }
 
-// expression is a regular expression. Look-ahead, which most models' patterns
-// use, is beyond Go's own package.
+// expression is a regular expression. Look-ahead, which most models' patterns use, is beyond Go's own package.
 type expression struct{ re *regexp2.Regexp }
 
 func (e expression) find(text string) [][]int {
@@ -82,8 +80,7 @@ func (e expression) find(text string) [][]int {
 // maxMatchTime is how long the search for one match may take: a pattern with nested repetitions may take forever.
 const maxMatchTime = 10 * time.Second
 
-// newExpression compiles a pattern written for Oniguruma with Ruby's syntax,
-// which the reference uses.
+// newExpression compiles a pattern written for Oniguruma with Ruby's syntax, which the reference uses.
 func newExpression(source string) (expression, error) {
 	translated, err := translate(source)
 	if err != nil {
@@ -116,15 +113,13 @@ func newPattern(component string, raw json.RawMessage) (pattern, error) {
 	return nil, fmt.Errorf(`%s: %w`, component, errors.New(`pattern: want {"String": …} or {"Regex": …}`))
 }
 
-// wordClass is Oniguruma's \w: Alphabetic, Mark, Decimal_Number and
-// Connector_Punctuation, for use inside a class. What is alphabetic without
-// being a letter, mark or letter number are the circled and squared letters.
+// wordClass is Oniguruma's \w: Alphabetic, Mark, Decimal_Number and Connector_Punctuation, for use inside a class. What
+// is alphabetic without being a letter, mark or letter number are the circled and squared letters.
 const wordClass = `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\u24B6-\u24E9`
 
-// translator rewrites a pattern from Ruby's syntax to .NET's, which regexp2
-// reads. Most of it is the same in both. What differs and occurs is rewritten;
-// what differs and does not occur is refused, since it would match something
-// else without a word.
+// translator rewrites a pattern from Ruby's syntax to .NET's, which regexp2 reads. Most of it is the same in both. What
+// differs and occurs is rewritten; what differs and does not occur is refused, since it would match something else
+// without a word.
 type translator struct {
 	in   string
 	at   int
@@ -271,8 +266,8 @@ func (t *translator) group() error {
 	return nil
 }
 
-// interval rewrites {n,m}. A plus behind it repeats it in Ruby and makes it
-// possessive in .NET; {,m} is literal in .NET.
+// interval rewrites {n,m}. A plus behind it repeats it in Ruby and makes it possessive in .NET; {,m} is literal in
+// .NET.
 func (t *translator) interval() error {
 	end := strings.IndexByte(t.in[t.at:], '}')
 	if end < 0 || strings.Trim(t.in[t.at+1:t.at+end], "0123456789,") != "" || end == 1 {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// preTokenizer cuts a text into words, which a model encodes one by one. opens
-// says that the piece begins where the whole text does.
+// preTokenizer cuts a text into words, which a model encodes one by one. opens says that the piece begins where the
+// whole text does.
 type preTokenizer interface {
 	split(dst []string, piece string, opens bool) []string
 }
@@ -22,8 +22,7 @@ func (p plain) split(dst []string, piece string, _ bool) []string {
 	return p.splitter.split(dst, piece)
 }
 
-// wordsOrSymbols are runs of word characters and runs of what is neither such
-// nor space.
+// wordsOrSymbols are runs of word characters and runs of what is neither such nor space.
 type wordsOrSymbols struct{}
 
 func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
@@ -51,8 +50,7 @@ func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
 	return dst
 }
 
-// isWord is \w of the reference: Alphabetic, Mark, Decimal_Number,
-// Connector_Punctuation and Join_Control.
+// isWord is \w of the reference: Alphabetic, Mark, Decimal_Number, Connector_Punctuation and Join_Control.
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
@@ -216,8 +214,7 @@ func (b behaviour) valid() bool {
 	return slices.Contains([]behaviour{removed, isolated, mergedWithPrevious, mergedWithNext, contiguous}, b)
 }
 
-// splitter cuts a text at the matches of a pattern, or with invert at what lies
-// between them.
+// splitter cuts a text at the matches of a pattern, or with invert at what lies between them.
 type splitter struct {
 	pattern   pattern
 	behaviour behaviour
@@ -271,8 +268,7 @@ func (s splitter) parts(text string) []part {
 	return parts
 }
 
-// join puts each part for which with holds, given it and its neighbour as both
-// came, together with that neighbour.
+// join puts each part for which with holds, given it and its neighbour as both came, together with that neighbour.
 func join(parts []part, with func(before, p part) bool) []part {
 	joined := parts[:0]
 	var before part
@@ -288,9 +284,8 @@ func join(parts []part, with func(before, p part) bool) []part {
 	return joined
 }
 
-// byteRunes returns the letter that byte-level vocabularies write for each byte:
-// the byte's own character where that prints, else one from U+0100 on. The
-// table is OpenAI's, from the encoder of GPT-2.
+// byteRunes returns the letter that byte-level vocabularies write for each byte: the byte's own character where that
+// prints, else one from U+0100 on. The table is OpenAI's, from the encoder of GPT-2.
 func byteRunes() (table [256]rune) {
 	next := rune(256)
 	for b := range table {
@@ -315,8 +310,8 @@ func byteLetters(table *[256]rune, s string) string {
 	return b.String()
 }
 
-// byteReader returns the reverse of byteLetters. It makes nothing of a text that
-// holds a letter which stands for no byte.
+// byteReader returns the reverse of byteLetters. It makes nothing of a text that holds a letter which stands for no
+// byte.
 func byteReader() func(s string) string {
 	reverse := make(map[rune]byte, 256)
 	for b, r := range byteRunes() {

@@ -38,8 +38,7 @@ func open(t testing.TB, name string) *tokenizer.Tokenizer {
 	return tok
 }
 
-// The ids are those of the reference implementation, with and without special
-// tokens.
+// The ids are those of the reference implementation, with and without special tokens.
 func TestGoldenVectors(t *testing.T) {
 	var texts []string
 	readJSON(t, "texts", &texts)
@@ -71,15 +70,13 @@ func readJSON(t *testing.T, name string, v any) {
 	}
 }
 
-// Prompts is how many prompts of 1 to maxPrompt tokens the reference counted for
-// each tokenizer.
+// Prompts is how many prompts of 1 to maxPrompt tokens the reference counted for each tokenizer.
 const (
 	prompts   = 1000
 	maxPrompt = 20000
 )
 
-// referencePrompts calls each for every prompt that the reference counted, with
-// -short for one in ten.
+// referencePrompts calls each for every prompt that the reference counted, with -short for one in ten.
 func referencePrompts(t *testing.T, tok *tokenizer.Tokenizer, each func(i int, s prompt.Spec, text []byte)) {
 	t.Helper()
 	words, first, err := tok.Words()
@@ -110,8 +107,8 @@ func referencePrompts(t *testing.T, tok *tokenizer.Tokenizer, each func(i int, s
 	}
 }
 
-// TestReferenceCountsPrompts: the prompts are, byte for byte, those in which the
-// reference implementation counted as many tokens as were asked for.
+// TestReferenceCountsPrompts: the prompts are, byte for byte, those in which the reference implementation counted as
+// many tokens as were asked for.
 func TestReferenceCountsPrompts(t *testing.T) {
 	for _, name := range trained() {
 		t.Run(name, func(t *testing.T) {

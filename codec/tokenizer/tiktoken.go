@@ -12,15 +12,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// CL100K and O200K name the built-in vocabularies, OpenAI's of GPT-4 and of
-// GPT-4o and gpt-oss.
+// CL100K and O200K name the built-in vocabularies, OpenAI's of GPT-4 and of GPT-4o and gpt-oss.
 const (
 	CL100K = "cl100k_base"
 	O200K  = "o200k_base"
 )
 
-// The built-in vocabularies, compressed with zstd: for each id from 0 on the length of its piece in one byte, then all pieces.
-// TestVocabulariesAreOpenAIs makes the files and compares their checksums with those of OpenAI's own files.
+// The built-in vocabularies, compressed with zstd: for each id from 0 on the length of its piece in one byte, then all
+// pieces. TestVocabulariesAreOpenAIs makes the files and compares their checksums with those of OpenAI's own files.
 //
 //go:generate go test . -run ^TestVocabulariesAreOpenAIs$ -update
 var (
@@ -44,8 +43,7 @@ const (
 		`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// tiktoken is a built-in vocabulary. Names of special tokens inside a text are
-// ordinary text to it.
+// tiktoken is a built-in vocabulary. Names of special tokens inside a text are ordinary text to it.
 type tiktoken struct {
 	pattern expression
 	text    []byte   // all pieces in order of their ids
@@ -67,8 +65,8 @@ func newTiktoken(name string) *tiktoken {
 	return t
 }
 
-// unpack reads a packed vocabulary of so many ids. For o200k_base this takes 21 ms (2026, 2 cores); a map compiled into the
-// program took 27 ms, and a map filled here three times as long.
+// unpack reads a packed vocabulary of so many ids. For o200k_base this takes 21 ms (2026, 2 cores); a map compiled into
+// the program took 27 ms, and a map filled here three times as long.
 func (t *tiktoken) unpack(packed string, size int) {
 	unpacker, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -132,7 +130,8 @@ func (t *tiktoken) encode(dst []int32, text string) []int32 {
 	return dst
 }
 
-// encodeFresh cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of [bpe].
+// encodeFresh cuts a text into words. A word that is no piece begins as its bytes, which are merged like those of
+// [bpe].
 func (t *tiktoken) encodeFresh(dst []int32, text string, s *scratch) []int32 {
 	for _, at := range t.pattern.find(text) {
 		s.word = append(s.word[:0], text[at[0]:at[1]]...)
@@ -161,8 +160,8 @@ func (t *tiktoken) merge(left, right int32) (merge, bool) {
 // maxPiece is how many bytes a piece has at most, since its length is packed into one.
 const maxPiece = 255
 
-// cutLength is how much of a text can be encoded by itself: up to a space between a visible character and a letter, where both
-// patterns always cut. What they do on one side of it depends on nothing on the other.
+// cutLength is how much of a text can be encoded by itself: up to a space between a visible character and a letter,
+// where both patterns always cut. What they do on one side of it depends on nothing on the other.
 func cutLength(text string) int {
 	for i := 1; i < len(text)-1; i++ {
 		if text[i] == ' ' && text[i-1] > ' ' && text[i-1] < 0x7f && text[i+1]|0x20-'a' < 26 {
@@ -182,8 +181,7 @@ func (t *tiktoken) pieces(yield func(id int32, piece, text string)) {
 	}
 }
 
-// cut is what both patterns do to that which words are chosen from: lower-case
-// letters and single spaces.
+// cut is what both patterns do to that which words are chosen from: lower-case letters and single spaces.
 func (t *tiktoken) cut(text string) []string {
 	words := strings.Split(text, " ")
 	for i := 1; i < len(words); i++ {

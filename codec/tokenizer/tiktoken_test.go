@@ -29,7 +29,8 @@ func oracle(name string) *codec.Codec {
 }
 
 // TestVocabulariesAreOpenAIs: the packed vocabularies hold OpenAI's files, byte for byte. The checksums are those of
-// https://openaipublic.blob.core.windows.net/encodings/NAME.tiktoken, as tiktoken checks them (tiktoken_ext/openai_public.py).
+// https://openaipublic.blob.core.windows.net/encodings/NAME.tiktoken, as tiktoken checks them
+// (tiktoken_ext/openai_public.py).
 func TestVocabulariesAreOpenAIs(t *testing.T) {
 	for _, c := range []struct {
 		name, packed string
@@ -98,8 +99,8 @@ func TestTiktokenCuts(t *testing.T) {
 	}
 }
 
-// TestTiktokenMerges: long words that only merges make have the ids of another implementation. TestGoldenVectors has texts of
-// all kinds: the other implementation (v0.10.0) cuts some of them otherwise than OpenAI's, and drops U+007F.
+// TestTiktokenMerges: long words that only merges make have the ids of another implementation. TestGoldenVectors has
+// texts of all kinds: the other implementation (v0.10.0) cuts some of them otherwise than OpenAI's, and drops U+007F.
 func TestTiktokenMerges(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{CL100K, O200K} {

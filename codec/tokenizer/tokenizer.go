@@ -1,19 +1,16 @@
 // Package tokenizer counts a text's tokens as a model's own tokenizer does.
 //
-// It owns the reading of Hugging Face's tokenizer.json, an encoder that gives
-// the ids of their tokenizers library for the same file, and the choice of words
-// that are single tokens in any company. It does not own prompts, nor chat
+// It owns the reading of Hugging Face's tokenizer.json, an encoder that gives the ids of their tokenizers library for
+// the same file, and the choice of words that are single tokens in any company. It does not own prompts, nor chat
 // templates, nor decoding.
 //
-// A Tokenizer is immutable but for a pool of caches and may be used by any
-// number of goroutines. It holds the vocabulary, some tens of MB for the largest
-// models; encoding allocates a few bytes a word, and each goroutine that encodes
-// at one time keeps a cache of at most about 8 MB.
+// A Tokenizer is immutable but for a pool of caches and may be used by any number of goroutines. It holds the
+// vocabulary, some tens of MB for the largest models; encoding allocates a few bytes a word, and each goroutine that
+// encodes at one time keeps a cache of at most about 8 MB.
 //
-// Two things differ from the reference. Its truncation and padding are not
-// applied. Character classes and normalization forms follow the version of
-// Unicode of Go and golang.org/x/text, so characters that only newer or older
-// versions assign may be cut in another way.
+// Two things differ from the reference. Its truncation and padding are not applied. Character classes and normalization
+// forms follow the version of Unicode of Go and golang.org/x/text, so characters that only newer or older versions
+// assign may be cut in another way.
 package tokenizer
 
 import (
@@ -36,8 +33,8 @@ type encoder interface {
 	encode(dst []int32, text string) []int32
 	// special returns what is put before and behind a text.
 	special() (head, tail []int32)
-	// pieces calls yield for every id of the model with its piece, as the file
-	// spells it, and with the text that it stands for where it stands for one.
+	// pieces calls yield for every id of the model with its piece, as the file spells it, and with the text that it stands
+	// for where it stands for one.
 	pieces(yield func(id int32, piece, text string))
 	// addedIDs returns the added tokens.
 	addedIDs() []addedToken
@@ -45,9 +42,8 @@ type encoder interface {
 	cut(text string) []string
 }
 
-// Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of
-// the built-in names CL100K and O200K. What it does not know it refuses; errors
-// do not repeat the name.
+// Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of the built-in names CL100K and O200K.
+// What it does not know it refuses; errors do not repeat the name.
 func Open(name string) (*Tokenizer, error) {
 	if name == CL100K || name == O200K {
 		return &Tokenizer{name: name, encoder: newTiktoken(name)}, nil
@@ -66,9 +62,8 @@ func Open(name string) (*Tokenizer, error) {
 // Name returns the name that it was opened by.
 func (t *Tokenizer) Name() string { return t.name }
 
-// Append adds the ids of text to dst; special reports whether with those that the
-// tokenizer puts before and behind it. Bytes that are no UTF-8 count as U+FFFD.
-// The error is a LimitError.
+// Append adds the ids of text to dst; special reports whether with those that the tokenizer puts before and behind it.
+// Bytes that are no UTF-8 count as U+FFFD. The error is a LimitError.
 func (t *Tokenizer) Append(dst []int32, text string, special bool) (ids []int32, err error) {
 	defer catch(&err)
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -91,9 +86,8 @@ func (t *Tokenizer) Special() (head, tail int) {
 	return len(before), len(behind)
 }
 
-// Ordinary returns the ids of ordinary text, sorted: those of the model's
-// vocabulary that are no added token, no single byte and no name in brackets
-// (<unk>, [PAD], <0x0A>).
+// Ordinary returns the ids of ordinary text, sorted: those of the model's vocabulary that are no added token, no single
+// byte and no name in brackets (<unk>, [PAD], <0x0A>).
 func (t *Tokenizer) Ordinary() []int {
 	added := make(map[int32]bool)
 	for _, a := range t.addedIDs() {
@@ -137,8 +131,7 @@ func (h *hugging) special() (head, tail []int32)                   { return h.he
 func (h *hugging) addedIDs() []addedToken                          { return h.added.all }
 func (h *hugging) pieces(yield func(id int32, piece, text string)) { h.model.each(yield) }
 
-// encode runs the stages: added tokens, normalizing, added tokens of normalized
-// text, pre-tokenizing, the model.
+// encode runs the stages: added tokens, normalizing, added tokens of normalized text, pre-tokenizing, the model.
 func (h *hugging) encode(dst []int32, text string) []int32 {
 	s := h.pool.take()
 	h.stretches(text, func(stretch string, opens bool) {
@@ -150,8 +143,7 @@ func (h *hugging) encode(dst []int32, text string) []int32 {
 	return dst
 }
 
-// stretches finds the added tokens and calls plain for the normalized text
-// between them.
+// stretches finds the added tokens and calls plain for the normalized text between them.
 func (h *hugging) stretches(text string, plain func(stretch string, opens bool), added func(id int32)) {
 	h.added.raw.each(text, func(from, end int) {
 		stretch, opens := h.normalizer.normalize(text[from:end], from == 0)

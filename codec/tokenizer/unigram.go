@@ -10,12 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// unknownPenalty is what an unknown character costs beyond the least likely
-// piece; SentencePiece's kUnkPenalty.
+// unknownPenalty is what an unknown character costs beyond the least likely piece; SentencePiece's kUnkPenalty.
 const unknownPenalty = 10.0
 
-// unigram chooses the pieces whose log probabilities have the largest sum. It
-// is immutable.
+// unigram chooses the pieces whose log probabilities have the largest sum. It is immutable.
 type unigram struct {
 	ids      map[string]int32
 	scores   []float64
@@ -133,8 +131,8 @@ func (n *node) improve(score float64, from int, id int32) {
 	}
 }
 
-// collect walks the best way back and adds its tokens in order. Neighbouring
-// unknown characters are one token, or their bytes.
+// collect walks the best way back and adds its tokens in order. Neighbouring unknown characters are one token, or their
+// bytes.
 func (u *unigram) collect(dst []int32, word string, s *scratch) []int32 {
 	first := len(dst)
 	for end := int32(len(word)); end > 0; {
@@ -182,8 +180,8 @@ func (u *unigram) each(yield func(id int32, piece, text string)) {
 	}
 }
 
-// trie finds the pieces that a text begins with. A node's children lie side by
-// side, in order of their byte; node 0 is the root.
+// trie finds the pieces that a text begins with. A node's children lie side by side, in order of their byte; node 0 is
+// the root.
 type trie struct{ nodes []trieNode }
 
 type trieNode struct {

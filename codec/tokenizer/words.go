@@ -18,16 +18,13 @@ type choice struct {
 	err          error
 }
 
-// Words chooses words of two to seven lower-case letters that are single tokens
-// in any company: behind a space, whatever chosen words stand before and behind
-// it, and at the end of a prompt. Those of first are single tokens without the
-// space too, at the start of a text and of a chat message, that is behind
-// newlines, special tokens and "[INST] "; all of them are among words. Both are
-// sorted.
+// Words chooses words of two to seven lower-case letters that are single tokens in any company: behind a space,
+// whatever chosen words stand before and behind it, and at the end of a prompt. Those of first are single tokens
+// without the space too, at the start of a text and of a chat message, that is behind newlines, special tokens and
+// "[INST] "; all of them are among words. Both are sorted.
 //
-// It proves the choice by encoding: each word alone in every place, and random
-// runs of at least 100,000 words. It takes about a second, once; the slices are
-// shared. Where no word may come first, there are none at all. An error says that
+// It proves the choice by encoding: each word alone in every place, and random runs of at least 100,000 words. It takes
+// about a second, once; the slices are shared. Where no word may come first, there are none at all. An error says that
 // the proof came to no end.
 func (t *Tokenizer) Words() (words, first []string, err error) {
 	t.once.Do(func() { t.found = t.choose() })
@@ -74,8 +71,8 @@ func (c *chooser) encode(parts ...string) []int32 {
 
 func (c *chooser) count(parts ...string) int { return len(c.encode(parts...)) }
 
-// takeSingle takes the words that are one ordinary token behind a space, those
-// with the smallest ids if there are many: vocabularies begin with the commonest.
+// takeSingle takes the words that are one ordinary token behind a space, those with the smallest ids if there are many:
+// vocabularies begin with the commonest.
 func (c *chooser) takeSingle() {
 	ordinary := make(map[int32]bool)
 	for _, id := range c.t.Ordinary() {
@@ -102,8 +99,8 @@ func (c *chooser) takeSingle() {
 	}
 }
 
-// contexts returns what may stand before a message, in templates of chats: line
-// ends, special tokens of every kind, and Mistral's bracketed words.
+// contexts returns what may stand before a message, in templates of chats: line ends, special tokens of every kind, and
+// Mistral's bracketed words.
 func (c *chooser) contexts(before bool) []string {
 	all := []string{"\n", "\n\n"}
 	if before {
@@ -122,10 +119,9 @@ func (c *chooser) contexts(before bool) []string {
 	return all
 }
 
-// takeFirst takes the words that may open a prompt. Alone they are one token.
-// Behind a context they are their own last token, and add as much to what stands
-// before them as most words do: it may end in a space that goes with the word,
-// or in newlines that are one token only at the end of a text.
+// takeFirst takes the words that may open a prompt. Alone they are one token. Behind a context they are their own last
+// token, and add as much to what stands before them as most words do: it may end in a space that goes with the word, or
+// in newlines that are one token only at the end of a text.
 func (c *chooser) takeFirst() {
 	c.first = make(map[string]int32)
 	for word := range c.ids {
@@ -143,8 +139,8 @@ func (c *chooser) takeFirst() {
 	}
 }
 
-// rareContexts are ends of roles and tags, as few templates have them right
-// before a message. Words that join them are left out where that leaves most.
+// rareContexts are ends of roles and tags, as few templates have them right before a message. Words that join them are
+// left out where that leaves most.
 var rareContexts = [...]string{"User:", "<user>", "[INST]", "\"", "\t"}
 
 // behind returns the words of first that stay what they are behind a context.
@@ -173,8 +169,7 @@ func (*chooser) keepUsual(counts map[string]int, words map[string]int32) {
 	}
 }
 
-// dropByTails drops words to which the end of a prompt adds more or fewer tokens
-// than to most.
+// dropByTails drops words to which the end of a prompt adds more or fewer tokens than to most.
 func (c *chooser) dropByTails() {
 	for _, context := range c.contexts(false) {
 		added := make(map[string]int, len(c.ids))
@@ -212,9 +207,8 @@ const (
 	maxAttempts  = 20
 )
 
-// proveInRuns encodes random runs of all words, in random contexts, and drops
-// the words that do not come out as their own tokens. Then it begins anew, until
-// a whole proof goes without.
+// proveInRuns encodes random runs of all words, in random contexts, and drops the words that do not come out as their
+// own tokens. Then it begins anew, until a whole proof goes without.
 func (c *chooser) proveInRuns() error {
 	chance := rand.New(rand.NewPCG(1, 2))
 	for range maxAttempts {
@@ -252,8 +246,7 @@ func (c *chooser) attempt(chance *rand.Rand) bool {
 	return clean
 }
 
-// runIsExact reports whether every word of a run is its own token, and drops the
-// first two that are not.
+// runIsExact reports whether every word of a run is its own token, and drops the first two that are not.
 func (c *chooser) runIsExact(run []string) bool {
 	got := c.encode(strings.Join(run, " "))
 	for i, word := range run {
@@ -273,13 +266,11 @@ func (c *chooser) runIsExact(run []string) bool {
 	return len(got) == len(run)
 }
 
-// dropCrossing makes sure that no piece of the vocabulary reaches from one word
-// into the next. A pre-tokenizer that cuts between words does so for all of
-// them. Without one ("▁of▁the" in a SentencePiece vocabulary) every piece that
-// could cross a space between two chosen words loses one side: a word in its
-// middle, the words that end as it begins, or those that begin as it ends,
-// whichever are fewest. What is left cannot be joined: whatever a merge or a
-// search makes is a piece.
+// dropCrossing makes sure that no piece of the vocabulary reaches from one word into the next. A pre-tokenizer that
+// cuts between words does so for all of them. Without one ("▁of▁the" in a SentencePiece vocabulary) every piece that
+// could cross a space between two chosen words loses one side: a word in its middle, the words that end as it begins,
+// or those that begin as it ends, whichever are fewest. What is left cannot be joined: whatever a merge or a search
+// makes is a piece.
 func (c *chooser) dropCrossing() {
 	space, apart := c.space()
 	if apart {
@@ -305,8 +296,7 @@ func (c *chooser) dropCrossing() {
 	}
 }
 
-// space returns how the model sees a space between words, and whether the
-// pre-tokenizer always keeps words apart.
+// space returns how the model sees a space between words, and whether the pre-tokenizer always keeps words apart.
 func (c *chooser) space() (mark string, apart bool) {
 	words := c.t.cut("ab cd ef")
 	all := strings.Join(words, "")
@@ -322,8 +312,8 @@ func (c *chooser) space() (mark string, apart bool) {
 	return all[from+len("ab") : end], apart
 }
 
-// fewest returns the words to drop so that the piece made of parts, with a space
-// between each, cannot occur; false if it cannot anyway.
+// fewest returns the words to drop so that the piece made of parts, with a space between each, cannot occur; false if
+// it cannot anyway.
 func (c *chooser) fewest(index ends, parts []string) (drop []string, ok bool) {
 	last := len(parts) - 1
 	sides := [][]string{c.left(index.suffix[parts[0]]), c.left(index.prefix[parts[last]])}

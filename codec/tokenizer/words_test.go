@@ -27,8 +27,7 @@ func each(t *testing.T, test func(t *testing.T, tok *Tokenizer)) {
 	}
 }
 
-// Every chosen word is one token in every place, and prompts of them have as
-// many tokens as words.
+// Every chosen word is one token in every place, and prompts of them have as many tokens as words.
 func TestWordsAreSingleTokens(t *testing.T) {
 	each(t, func(t *testing.T, tok *Tokenizer) {
 		words, first, err := tok.Words()
@@ -74,8 +73,8 @@ func TestWordsAreSingleTokens(t *testing.T) {
 	})
 }
 
-// crossed makes a Unigram vocabulary of n words that no pre-tokenizer cuts. Each
-// of the crossings words behind the first three has a piece with each of those.
+// crossed makes a Unigram vocabulary of n words that no pre-tokenizer cuts. Each of the crossings words behind the
+// first three has a piece with each of those.
 func crossed(t *testing.T, n, crossings int) (*Tokenizer, []string) {
 	t.Helper()
 	vocabulary := [][2]any{{"<unk>", 0}, {"▁", -10}}
@@ -109,8 +108,7 @@ func crossed(t *testing.T, n, crossings int) (*Tokenizer, []string) {
 	return tok, words
 }
 
-// Where pieces reach across a space, the side with fewer words goes, however
-// seldom chance would bring both together.
+// Where pieces reach across a space, the side with fewer words goes, however seldom chance would bring both together.
 func TestWordsThatMergeAcrossSpacesAreDropped(t *testing.T) {
 	tok, all := crossed(t, 1000, 500)
 	if n := tok.MustCount(all[0]+" "+all[3]+" "+all[0], false); n != 2 {
@@ -147,8 +145,8 @@ func TestProofFindsWhatMerges(t *testing.T) {
 	}
 }
 
-// No added token and no byte of its own is ordinary; the words are. How many ids
-// of the trained vocabularies are was counted in the files by other means.
+// No added token and no byte of its own is ordinary; the words are. How many ids of the trained vocabularies are was
+// counted in the files by other means.
 func TestOrdinaryIDs(t *testing.T) {
 	counts := map[string]int{"qwen2.json": 2344, "llama3.json": 2344, "llama2.json": 2261, "mistral.json": 2261, "unigram.json": 2243, "t5.json": 1718,
 		CL100K: 99993, O200K: 199734}

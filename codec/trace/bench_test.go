@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// benchTrace is a made file of about 3 MB: in Mooncake's format with prompts as long as the conversation trace's, in
-// Bailian's with those of a chat service.
+// benchTrace is a generated file of about 3 MB. In Mooncake's format prompts are as long as the conversation trace's,
+// in Bailian's as long as those of a chat service.
 func benchTrace(tb testing.TB, format string) []byte {
 	tb.Helper()
 	g := Gen{Format: format, ArrivalNS: spaced(12_000, 1e8), InputTokens: Range{1000, 23_000}, OutputTokens: Range{10, 700}, Reuse: 0.37, Seed: 1}

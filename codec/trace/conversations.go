@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Conversations says which requests of a trace belong together, and what of their prompts belongs to nobody.
+// Conversations holds which requests of a trace belong together, and which part of their prompts many conversations
+// share.
 type Conversations struct {
 	Session  []int32 // of each request, numbered from 0 in order of arrival
 	Sessions int
@@ -18,19 +19,20 @@ type Conversations struct {
 
 // manySessions is how many sessions must begin alike so that their beginning counts as shared by all.
 //
-// Mooncake's conversation trace, which names no sessions, continues its first block in 7,373 ways, and the next most frequent
-// beginning in 11. So any number from 12 to 7,373 divides that trace the same way. A beginning of fewer sessions is renumbered in
-// each clone. A clone therefore has as many hits as were recorded, and not more.
+// Mooncake's conversation trace, which names no sessions, continues its first block in 7,373 ways, and the next most
+// frequent beginning in 11. So any number from 12 to 7,373 divides that trace the same way. A beginning of fewer
+// sessions is renumbered in each clone. A clone therefore has as many hits as were recorded, and not more.
 const manySessions = 16
 
 // Conversations finds the sessions of a trace and the beginnings of prompts that many of them share.
 //
 // A beginning is a run of blocks from the first one on. It is shared if at least 16 sessions have it.
 //
-// If the file has conversations, those are the sessions. Else requests belong to one session if they have blocks in common behind
-// what is shared. A system prompt alone would then join all requests. So a beginning counts as shared if it continues in at least
-// 16 different ways, or if it leads to one that does; a prompt that ends there is one way. Short requests of one conversation
-// cannot be distinguished from those of others if only a system prompt is common to them.
+// If the file has conversations, those are the sessions. Else requests belong to one session if they have blocks in
+// common behind what is shared. A system prompt alone would then join all requests. So a beginning counts as shared if
+// it continues in at least 16 different ways, or if it leads to one that does. A prompt that ends there is one way.
+// Short requests of one conversation cannot be distinguished from those of others if only a system prompt is common to
+// them.
 func (t *Trace) Conversations() *Conversations {
 	k := &conversationFinder{t: t, Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
 	rows := make([]int32, t.Len())
@@ -53,8 +55,8 @@ type conversationFinder struct {
 	Conversations
 }
 
-// follow looks at rows whose first depth blocks are the same, and reports whether these are shared. Rows of sessions that the file
-// names are in order of these. It changes the rows' order.
+// follow looks at rows whose first depth blocks are the same, and reports whether these are shared. Rows of sessions
+// that the file names are in order of these. It changes the rows' order.
 func (k *conversationFinder) follow(rows []int32, depth int) (shared bool) {
 	shared = depth == 0 || !k.Inferred && k.sessionsIn(rows) >= manySessions
 	ways := k.ways(rows, depth)

@@ -9,12 +9,13 @@ import (
 	"slices"
 )
 
-// Copies is the trace of requests each of which is a copy of one of t: request i is request source[i] in clone clone[i], 0 being t
-// itself, and arrives at atNS[i], in ns since the first, ascending. Untimed stays untimed. A request comes at most once in a clone.
+// Copies returns the trace of requests each of which is a copy of one of t. Request i is request source[i] in clone
+// clone[i]; clone 0 is t itself. It arrives at atNS[i], in ns since the first, ascending. Untimed stays untimed. A
+// request comes at most once in a clone.
 //
-// Clones share nothing with t and with each other but the first shared[source[i]] blocks of a prompt: their other block ids, their
-// sessions and their chats are new, alike within a clone, and Unique tells what has no id apart. Rows keep their numbers. A clone of
-// what is there verbatim would have the same words, and is an error.
+// Clones share only the first shared[source[i]] blocks of a prompt with t and with each other. Their other block ids,
+// their sessions and their chats are new, alike within a clone. Unique distinguishes what has no id. Rows keep their
+// numbers. A clone of verbatim content would have the same words, so it is an error.
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
 	if clones > 0 && t.Verbatims() > 0 {
@@ -34,8 +35,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 	return out, nil
 }
 
-// Fitted is the trace of t's requests in order, which ascends. Their lengths in tokens are those given for t's requests; of a prompt
-// that becomes shorter the end is missing, so that what it shares with others stays shared.
+// Fitted is the trace of t's requests in order, which ascends. Their lengths in tokens are those given for t's
+// requests. A prompt that becomes shorter loses its end, so what it shares with others stays shared.
 func (t *Trace) Fitted(order, input, output []int32) *Trace {
 	out := t.chosen(order)
 	out.InputTokens, out.OutputTokens = gather(order, input), gather(order, output)
@@ -148,8 +149,8 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 }
 
 // renumbering gives clones numbers of their own for those of a trace, such as block ids. Mostly a clone's number is the
-// recorded one and a step times the clone's; where the recorded ones are too large for that, such as hashes, they are counted
-// through, and clones get a range that the trace leaves free.
+// recorded one plus a step times the clone's. If the recorded ones are too large for that, such as hashes, they are
+// numbered anew. Clones then get a range that the trace leaves free.
 type renumbering struct {
 	step   uint64
 	places map[uint64]uint64 // of recorded numbers; nil where there is a step
@@ -192,8 +193,9 @@ func (f *renumbering) of(n uint64, clone int32) uint64 {
 	return f.first + uint64(clone-1)*uint64(len(f.places)) + f.places[n]
 }
 
-// Repeat is the trace n times in a row, at least once: each repetition begins one mean gap after the end of the one before
-// and asks for the same content, also where that is unique to a row. Rows, chats and sessions keep their numbers.
+// Repeat returns the trace n times in a row, at least once. Each repetition begins one mean gap after the end of the
+// one before. It asks for the same content, also where that is unique to a row. Rows, chats and sessions keep their
+// numbers.
 //
 // So that caches can be modelled, the unique rest of a prompt gets block ids that no other row has.
 func (t *Trace) Repeat(n int) (*Trace, error) {

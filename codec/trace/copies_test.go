@@ -40,8 +40,8 @@ func upTo(n int) (all []int32) {
 	return all
 }
 
-// sameColumns checks that request k of got is request order[k] of was in every column but some. It finds the columns by reflection,
-// so that a new one cannot be forgotten.
+// sameColumns checks that request k of got is request order[k] of was in every column but some. It finds the columns by
+// reflection, so that a new one cannot be forgotten.
 func sameColumns(t *testing.T, got, was *Trace, order []int32, but ...string) {
 	t.Helper()
 	is, of := reflect.ValueOf(*got), reflect.ValueOf(*was)
@@ -82,8 +82,8 @@ func TestCopiesHaveEveryColumn(t *testing.T) {
 	}
 }
 
-// TestCopiesAreFresh: blocks are the same within a clone exactly where they are in the trace, and between clones only where they are
-// shared; likewise conversations.
+// TestCopiesAreFresh: blocks are the same within a clone exactly where they are in the trace, and between clones only
+// where they are shared; likewise conversations.
 func TestCopiesAreFresh(t *testing.T) {
 	const clones = 4
 	for seed := range uint64(12) {
@@ -179,7 +179,8 @@ func (t *Trace) checkConversations(tt *testing.T, was *Trace, clones int) {
 	}
 }
 
-// TestCopiesNameConversations: a name gets a tail, a number another number, and rows of none stay so; the file reads back the same.
+// TestCopiesNameConversations: a name gets a tail, a number another number, and rows of none stay so; the file reads
+// back the same.
 func TestCopiesNameConversations(t *testing.T) {
 	tr := read(t, `{"timestamp":0,"input_length":520,"output_length":2,"hash_ids":[7,9],"session_id":"a"}
 {"timestamp":1,"input_length":512,"output_length":2,"hash_ids":[7],"session_id":40}

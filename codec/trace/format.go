@@ -76,8 +76,8 @@ func (n *fieldNames) named(name []byte) field {
 	return unknownField
 }
 
-// format is what the reader and the writer must know of a format. A line is a JSON object that is a row or that items turns
-// into rows, or after a line with the names of the columns a row of CSV.
+// format is what the reader and the writer must know of a format. A line is a JSON object: a row, or an object that
+// items turns into rows. In CSV the first line names the columns, and each other line is a row.
 type format struct {
 	name        string
 	csv         bool
@@ -197,7 +197,7 @@ func checkNames(names map[string]string) error {
 	return nil
 }
 
-// formats lists every format, the most telling first: detection takes the first that fits.
+// formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
 	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// singleTurn is AIPerf's format of requests that are independent of each other, a line a request:
+// singleTurn is AIPerf's format of independent requests, a line a request:
 //
 //	{"text":"What is the capital of France?","timestamp":1000,"output_length":20}
 //	{"texts":["What is in it?"],"image":"https://example.org/a.png","session_id":"a","delay":1500,"role":"user"}
 //
-// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. Times are milliseconds. Lines with the same
-// session_id are one conversation's turns, but each is sent as it stands, without those before.
+// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. Times are milliseconds. Lines
+// with the same session_id are one conversation's turns, but each is sent alone, without those before.
 func singleTurn() *format {
 	return &format{
 		name:        "single_turn",
@@ -65,9 +65,9 @@ func appendSingleTurn(dst []byte, t *Trace, i int) []byte {
 //
 //	{"session_id":"a","turns":[{"text":"Hi","timestamp":0},{"role":"assistant","text":"Hello."},{"text":"Why?","delay":1500}]}
 //
-// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes; a turn is what a line of single_turn is. Each
-// turn but those of the assistant and the system is a request, with all turns before it. What the assistant said stands where
-// the file has it; AIPerf itself puts there what the server answered.
+// as https://github.com/ai-dynamo/aiperf (docs/tutorials, custom datasets) describes. A turn has the fields of a line
+// of single_turn. Each turn but those of the assistant and the system is a request, with all turns before it. The
+// assistant's turns are those of the file; AIPerf itself puts the server's answers there.
 func multiTurn() *format {
 	return &format{
 		name:        "multi_turn",
@@ -168,7 +168,8 @@ func (m *items) setConversation(r *row, object []member) error {
 	return err
 }
 
-// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row before.
+// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
+// before.
 func (m *items) setMessages(r *row, content []byte) {
 	r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, content[:len(content):len(content)]
 	r.longer = len(m.rows) > 1
@@ -183,9 +184,9 @@ func appendMessage(dst []byte, role string, content []byte) []byte {
 	return append(append(dst, content...), '}')
 }
 
-// turn is what someone said as AIPerf's files have it
-// (https://github.com/ai-dynamo/aiperf, aiperf/dataset/loader/models.py, SingleTurn). It is sent as AIPerf sends it: one text is
-// the content, several texts or anything but text are its parts.
+// turn is what someone said as AIPerf's files have it (https://github.com/ai-dynamo/aiperf,
+// aiperf/dataset/loader/models.py, SingleTurn). It is sent as AIPerf sends it: one text is the content, several texts
+// or anything but text are its parts.
 type turn struct {
 	object []member
 	role   string   // as it stands in JSON, without quotes
@@ -226,8 +227,8 @@ func saysKeys(keys []string) bool {
 	})
 }
 
-// textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or [{"name":"x","contents":["a","b"]}].
-// Empty ones are left out.
+// textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or
+// [{"name":"x","contents":["a","b"]}]. Empty ones are left out.
 func textsIn(all []member, name string) (texts [][]byte, err error) {
 	one, several := valueOf(all, name), valueOf(all, name+"s")
 	take := func(_ int, value []byte) error {

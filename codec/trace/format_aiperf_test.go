@@ -349,8 +349,8 @@ func TestLongConversations(t *testing.T) {
 	}
 }
 
-// FuzzTurns goes through the formats whose objects hold several rows: nothing panics, what is taken is valid JSON, and one
-// conversation's rows begin with those before.
+// FuzzTurns goes through the formats whose objects hold several rows. Nothing panics, what is taken is valid JSON, and
+// answers can be counted.
 func FuzzTurns(f *testing.F) {
 	for _, file := range []string{singleFile, multiFile, shareFile} {
 		f.Add([]byte(file))

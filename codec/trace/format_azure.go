@@ -13,8 +13,8 @@ import (
 //	2023-11-16 18:17:03.9799600,4808,10
 //	2024-05-10 00:00:00.009930+00:00,2162,5
 //
-// as https://github.com/Azure/AzurePublicDataset describes (AzureLLMInferenceDataset2023.md and 2024.md). There are no block ids:
-// every prompt is unique to its row.
+// as https://github.com/Azure/AzurePublicDataset describes (AzureLLMInferenceDataset2023.md and 2024.md). There are no
+// block ids: every prompt is unique to its row.
 func azure() *format {
 	return &format{
 		name:        "azure",
@@ -50,8 +50,9 @@ func appendAzure(dst []byte, t *Trace, i int) []byte {
 //	Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
 //	5,17,3.1,ChatGPT,472,18,490,Conversation log
 //
-// as https://github.com/HPMLL/BurstGPT describes; older files have neither Session ID nor Elapsed time. Timestamps are seconds. A
-// request without response tokens failed when it was recorded. There are no block ids: every prompt is unique to its row.
+// as https://github.com/HPMLL/BurstGPT describes; older files have neither Session ID nor Elapsed time. Timestamps are
+// seconds. A request without response tokens failed when it was recorded. There are no block ids: every prompt is
+// unique to its row.
 func burstGPT() *format {
 	return &format{
 		name:        "burstgpt",
@@ -98,9 +99,9 @@ func (p *rowParser) date(cell []byte) error {
 	return nil
 }
 
-// parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits beyond
-// the ns are cut off. It takes 124 ns (2 cores, 2026); [time.Parse] takes 341 ns for one of the forms, and each row of
-// Azure's traces has a date.
+// parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits
+// beyond the ns are cut off. It takes 124 ns (2 cores, 2026); [time.Parse] takes 341 ns for one of the forms, and each
+// row of Azure's traces has a date.
 func parseDate(b []byte) (time.Time, bool) {
 	const form = "0000-00-00 00:00:00"
 	if len(b) < len(form) {

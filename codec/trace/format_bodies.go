@@ -12,8 +12,8 @@ import (
 //
 //	{"custom_id":"request-1","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[…]}}
 //
-// as https://platform.openai.com/docs/guides/batch describes. Bodies are sent as they are, and all to the same url. There are no
-// timestamps.
+// as https://platform.openai.com/docs/guides/batch describes. Bodies are sent as they are, and all to the same url.
+// There are no timestamps.
 func batch() *format {
 	return &format{
 		name:        "batch",
@@ -65,7 +65,7 @@ func appendBatch(dst []byte, t *Trace, i int) []byte {
 	return append(append(append(dst, `,"body":`...), t.body(i)...), '}')
 }
 
-// rawPayload is the format of files of request bodies, a line a body, which are sent as they are:
+// rawPayload is the format of files of request bodies, one a line, which are sent unchanged:
 //
 //	{"model":"m","messages":[…],"max_tokens":20}
 //
@@ -85,7 +85,8 @@ func rawPayload() *format {
 	}
 }
 
-// isBody recognizes a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and tools.
+// isBody recognizes a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and
+// tools.
 func isBody(keys []string) bool {
 	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
 }
@@ -129,12 +130,13 @@ func readRawPayload(out *items, object []byte) error {
 	return out.setWhole(r, object)
 }
 
-// inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent as they are:
+// inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent unchanged:
 //
 //	{"data":[{"session_id":"a","payloads":[{"model":"m","messages":[…]},…]},…]}
 //
-// as https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/inputs-json-replay describes: a session's payloads are its turns in
-// order. GenAI-Perf, from which it comes, has an entry for each request, with what else it says of it in lists of one:
+// as https://docs.nvidia.com/aiperf/tutorials/datasets-inputs/inputs-json-replay describes. A session's payloads are
+// its turns in order. The format comes from GenAI-Perf, which has an entry for each request, with all values in lists
+// of one:
 //
 //	{"data":[{"payload":[{"model":"m","messages":[…]}],"session_id":["a"],"timestamp":[1500]},…]}
 //
@@ -220,8 +222,8 @@ func alone(value []byte) []byte {
 	return only
 }
 
-// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp: AIPerf ignores what it does not
-// know. A session must have a name.
+// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp: AIPerf ignores what it
+// does not know. A session must have a name.
 func appendInputs(dst []byte, t *Trace, i int) []byte {
 	before := len(dst) + 1
 	if dst = appendSession(append(dst, '{'), t, i, "session_id"); len(dst) == before {

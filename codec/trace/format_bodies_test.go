@@ -186,7 +186,8 @@ func TestReadBatch(t *testing.T) {
 	}
 }
 
-// TestEndpointsOfGoodRows: a row that is refused has no say in which endpoint the others must name, in whichever file they are.
+// TestEndpointsOfGoodRows: a row that is refused has no say in which endpoint the others must name, in whichever file
+// they are.
 func TestEndpointsOfGoodRows(t *testing.T) {
 	other := strings.ReplaceAll(batchFile, "/v1/chat/completions", "/v1/completions")
 	tr := read(t, strings.Replace(other, `"body":{"model":"m", "messages":[]}`, `"body":{}`, 1)+batchFile, Options{Lenient: true})
@@ -368,7 +369,8 @@ func oracleTokens(value []byte) int32 {
 	return int32(n)
 }
 
-// checkItems compares what each format finds in an object with the oracle's rows. Whatever it is, all or nothing is taken.
+// checkItems compares what each format finds in an object with the oracle's rows. Whatever it is, all or nothing is
+// taken.
 func checkItems(t *testing.T, object []byte) {
 	t.Helper()
 	oracles := oracles()

@@ -14,8 +14,8 @@ import (
 //	{"session_id":"a","delay":1500,"payload":{"model":"m","messages":[…]}}
 //
 // Timestamps are milliseconds and an id stands for 512 tokens, as
-// https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all before it. A
-// prompt is either made of input_length tokens or there verbatim; the fields for that are AIPerf's
+// https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all
+// before it. A prompt is either made of input_length tokens or verbatim. The fields of the latter are AIPerf's
 // (https://github.com/ai-dynamo/aiperf), with delays in milliseconds.
 func mooncake() *format {
 	return &format{
@@ -82,8 +82,8 @@ func appendPrompt(dst []byte, t *Trace, i int) []byte {
 //	{"chat_id":159,"parent_chat_id":55,"timestamp":61.114,"input_length":521,"output_length":132,"type":"text","turn":2,"hash_ids":[1089,…]}
 //
 // Timestamps are decimal seconds and an id stands for 16 tokens, as the README of
-// https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon describes. An id names a block's content alone, so the same
-// id may follow different blocks.
+// https://github.com/alibaba-edu/qwen-bailian-usagetraces-anon describes. An id names a block's content alone, so the
+// same id may follow different blocks.
 func bailian() *format {
 	return &format{
 		name:        "bailian",

@@ -14,8 +14,8 @@ import (
 //	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
 //	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
 //
-// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. What was asked is sent as it
-// is. Times are whole seconds. An answer that was captured too may say how many tokens there were.
+// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. What was asked
+// is sent as it is. Times are whole seconds. An answer that was captured too may say how many tokens there were.
 func sageMaker() *format {
 	return &format{
 		name:        "sagemaker",
@@ -91,8 +91,8 @@ func captured(part []member) ([]byte, error) {
 	return nil, &rowError{"encoding is " + clip(encoding) + `, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again"}
 }
 
-// setUsage notes how many tokens an answer says it was made of; nothing where it does not. It is only to be compared with,
-// so no answer is wrong.
+// setUsage notes how many tokens an answer says it was made of; nothing where it does not. It is only to be compared
+// with, so no answer is wrong.
 func (r *row) setUsage(part []member) {
 	answer, err := captured(part)
 	if err != nil {
@@ -102,7 +102,8 @@ func (r *row) setUsage(part []member) {
 	r.input, r.output = tokensOf(usage, "prompt_tokens"), tokensOf(usage, "completion_tokens")
 }
 
-// usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed one.
+// usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
+// one.
 func usageOf(answer []byte) []member {
 	if all, err := membersOf(answer); err == nil {
 		usage, _ := objectIn(all, "usage", "")

@@ -7,9 +7,9 @@ import "slices"
 //	[{"id":"QWJhYvA_0","conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello."}]},…]
 //	[{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello."}]},…]
 //
-// as https://huggingface.co/datasets/anon8231489123/ShareGPT_Vicuna_unfiltered has it. Each message of a human or a tool that
-// an answer follows is a request, with all messages before it. There are no timestamps, and no token counts: the recorded
-// answers are kept so that they can be counted.
+// as https://huggingface.co/datasets/anon8231489123/ShareGPT_Vicuna_unfiltered has it. Each message of a human or a
+// tool that an answer follows is a request, with all messages before it. There are no timestamps, and no token counts:
+// the recorded answers are kept so that they can be counted.
 func shareGPT() *format {
 	return &format{
 		name:        "sharegpt",
@@ -125,8 +125,8 @@ func readMessage(object []byte) (m message, err error) {
 	return m, isString("value", text)
 }
 
-// roleOf is the role in a chat of who spoke, a JSON string; "" for a stranger. The names are those of ShareGPT's files and of the
-// tools that read them (https://github.com/lm-sys/FastChat, https://github.com/hiyouga/LLaMA-Factory).
+// roleOf is the role in a chat of who spoke, a JSON string; "" for a stranger. The names are those of ShareGPT's files
+// and of the tools that read them (https://github.com/lm-sys/FastChat, https://github.com/hiyouga/LLaMA-Factory).
 func roleOf(speaker string) string {
 	switch speaker {
 	case `"human"`, `"user"`:

@@ -162,8 +162,8 @@ func (g *Gen) bursts() []int64 {
 	return at
 }
 
-// Lengths is how numbers of tokens are distributed: a Range or a Lognormal. What is drawn must not change with Go's releases,
-// so it is made of the generator's bits.
+// Lengths is how numbers of tokens are distributed: a Range or a Lognormal. What is drawn must not change with Go's
+// releases, so it is made of the generator's bits.
 type Lengths interface {
 	draw(rng *rand.PCG) int
 	longest() int
@@ -187,8 +187,8 @@ func (r Range) check(what string, most int) error {
 	return nil
 }
 
-// Lognormal is whole numbers whose logarithm is normal: many short ones and a long tail, as prompts have. Mean and StdDev
-// are those of the numbers themselves, before what lies outside 1 to Max is drawn again.
+// Lognormal is whole numbers whose logarithm is normal: many short ones and a long tail, as prompts have. Mean and
+// StdDev are those of the numbers themselves, before what lies outside 1 to Max is drawn again.
 type Lognormal struct {
 	Mean, StdDev float64
 	Max          int

@@ -43,8 +43,8 @@ func newMaker(g Gen) *maker {
 	return &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
 }
 
-// pick takes the next turn of an active conversation, or begins one if too few are active. Only the quarter that has waited
-// longest is asked, so that a conversation's turns lie apart as if somebody read the answer.
+// pick takes the next turn of an active conversation, or begins one if too few are active. Only the quarter that has
+// waited longest is asked, so that a conversation's turns lie apart as if somebody read the answer.
 func (m *maker) pick() *conversation {
 	for len(m.active) >= m.g.Active {
 		at := m.draw(Range{0, (len(m.active) - 1) / 4})
@@ -94,8 +94,8 @@ func (m *maker) extend(c *conversation) {
 	c.output = m.draw(m.g.OutputTokens)
 }
 
-// known is the blocks that the prompt may begin with: those of the turn before, the system prompt, or an earlier first
-// prompt that is long enough for what is wanted.
+// known returns the blocks that the prompt may begin with. These are those of the turn before, the system prompt, or an
+// earlier first prompt that is long enough.
 func (m *maker) known(c *conversation, wanted int) []uint64 {
 	if c.turn > 1 {
 		return m.whole(c.ids, c)
@@ -118,8 +118,8 @@ func (m *maker) known(c *conversation, wanted int) []uint64 {
 	return best
 }
 
-// whole leaves out the last block of the turn before where it was partial: the answer has completed it since. The blocks
-// of the answer are new, as in the published traces.
+// whole leaves out the last block of the turn before where it was partial: the answer has completed it since. The
+// blocks of the answer are new, as in the published traces.
 func (m *maker) whole(ids []uint64, c *conversation) []uint64 {
 	return ids[:min(len(ids), c.before/m.g.BlockTokens)]
 }

@@ -13,20 +13,20 @@ import (
 type Carried struct {
 	// Of is that request: the nearest turn before with whose messages those of request i begin. NoTurn = none.
 	Of int32
-	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the file has no
-	// answer there, and From is where it belongs.
+	// From and To are the place of the answer in the request's Verbatim.Content, with the comma before it. Equal: the file
+	// has no answer there, and From is where it belongs.
 	From, To int32
-	// Fixed: no other answer can stand there, since what follows is about this one: it calls a tool, or what was said does not show
-	// where it belongs.
+	// Fixed: no other answer can replace it. What follows is about this one because it calls a tool, or the messages do
+	// not show where an answer belongs.
 	Fixed bool
 }
 
 // mostBack is how many turns back the one is looked for that a turn goes on from: agents of one session take turns.
 const mostBack = 16
 
-// Carries finds for each of the trace's first len(before) requests whose answer it holds that others before it do not: all else of
-// its messages that are answers of earlier requests lies where it does in the request that Of names. Before is the turn before each
-// request, NoTurn = none; all of them come earlier in the trace.
+// Carries finds, for each of the trace's first len(before) requests, the answer that it holds and earlier requests do
+// not. All other answers in its messages have the places that they have in the request Of. before is the turn before
+// each request, NoTurn = none; all of them come earlier in the trace.
 func (t *Trace) Carries(before []int32) []Carried {
 	all := make([]Carried, len(before))
 	for i := range all {
@@ -49,7 +49,8 @@ func (t *Trace) Carries(before []int32) []Carried {
 	return all
 }
 
-// goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands then.
+// goesOnFrom reports whether request i's messages begin with those of request j and go on, and where j's answer stands
+// then.
 func (t *Trace) goesOnFrom(i, j int) (Carried, bool) {
 	content, said := t.Verbatim(i).Content, t.Verbatim(j)
 	head := bytes.TrimRight(said.Content, " \t\r\n")
@@ -112,8 +113,8 @@ func AppendAnswer(dst, text []byte) []byte {
 	return append(append(append(dst, `,{"role":"assistant","content":"`...), text...), `"}`...)
 }
 
-// Answer is the recorded answer to request i: the inside of a JSON string, as it stands in the file; nil where the file has none.
-// The slice aliases the trace and must not be changed.
+// Answer returns the recorded answer to request i, the inside of a JSON string; nil if the file has none. The slice
+// aliases the trace and must not be changed.
 func (t *Trace) Answer(i int) []byte {
 	if t.answers == nil || t.answers.rows[i].n == 0 {
 		return nil
@@ -121,7 +122,8 @@ func (t *Trace) Answer(i int) []byte {
 	return t.answers.row(i)
 }
 
-// Uncounted is how many requests have a recorded answer but no number of output tokens: those of which [Trace.CountAnswers] counts it.
+// Uncounted is how many requests have a recorded answer but no number of output tokens: those of which
+// [Trace.CountAnswers] counts it.
 func (t *Trace) Uncounted() int {
 	n := 0
 	for i := range t.Len() {
@@ -134,9 +136,9 @@ func (t *Trace) Uncounted() int {
 
 func (t *Trace) uncounted(i int) bool { return t.OutputTokens[i] == 0 && t.Answer(i) != nil }
 
-// CountAnswers is the trace with OutputTokens from the recorded answers where the file does not say how many they are: what
-// count says of an answer's text, at least 1. Count is called by as many goroutines as Go runs at once, and must not keep the
-// text; its first error ends the counting.
+// CountAnswers returns the trace with OutputTokens from the recorded answers if the file has no such numbers. They are
+// what count returns for an answer's text, at least 1. Count is called by as many goroutines as Go runs at once, and
+// must not keep the text; its first error ends the counting.
 func (t *Trace) CountAnswers(count func(text []byte) (int, error)) (*Trace, error) {
 	out := *t
 	out.OutputTokens = append([]int32(nil), t.OutputTokens...)

@@ -63,8 +63,8 @@ func TestCarries(t *testing.T) {
 	}
 }
 
-// TestCarriesAll puts answers into random conversations and compares with what encoding/json makes of the messages: nothing but
-// the answers is other than recorded.
+// TestCarriesAll puts answers into random conversations and compares with what encoding/json makes of the messages:
+// nothing but the answers is other than recorded.
 func TestCarriesAll(t *testing.T) {
 	type message struct {
 		Role    string `json:"role"`

@@ -132,17 +132,19 @@ func plural(n int) string {
 }
 
 // Thresholds of the linter's judgement on a whole file. They refuse a replay that would be wrong by the factor of 1,000
-// between seconds and milliseconds, and let pass what a real server has seen. An explicit Options.TimeUnit silences
-// those about time, as does a format that has only one, an explicit Options.BlockTokens none: it is what the ids are checked against.
+// between seconds and milliseconds. They accept what a real server has seen. An explicit Options.TimeUnit, or a format
+// with one unit only, turns those about time off. An explicit Options.BlockTokens turns none off: the ids are checked
+// against it.
 const (
 	// maxSpan is longer than the public traces whose unit may be mistaken.
 	maxSpan = 31 * 24 * time.Hour
-	// maxMeanGap is the mean time between requests from which a trace of slowRows rows or more is refused. Mooncake's conversation
-	// trace has 0.29 s; its milliseconds taken for seconds would make 294 s.
+	// maxMeanGap is the mean time between requests from which a trace of slowRows rows or more is refused. Mooncake's
+	// conversation trace has 0.29 s; its milliseconds taken for seconds would make 294 s.
 	maxMeanGap = time.Minute
 	slowRows   = 20
-	// maxTokenRate is the mean input tokens a second above which a trace of fastRows rows or more is refused. The conversation
-	// trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make 41 million.
+	// maxTokenRate is the mean input tokens a second above which a trace of fastRows rows or more is refused. The
+	// conversation trace, the work of a whole cluster, has 41 thousand; its seconds taken for milliseconds would make 41
+	// million.
 	maxTokenRate = 10_000_000
 	fastRows     = 100
 	// maxMismatchPercent is the share of rows with hash ids of which the number of ids may not fit the length. More

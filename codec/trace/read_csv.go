@@ -9,8 +9,8 @@ import (
 // maxColumns bounds the columns of a CSV file.
 const maxColumns = 1000
 
-// splitCSV appends the values of a line to cells, as RFC 4180 writes them but for quoted line ends: a row is one line. White
-// space around a value does not count. Quoted holds values with quotes inside; the cells alias it and the line.
+// splitCSV appends the values of a line to cells, as RFC 4180 writes them but for quoted line ends: a row is one line.
+// White space around a value does not count. Quoted holds values with quotes inside; the cells alias it and the line.
 func splitCSV(cells [][]byte, quoted *[]byte, line []byte) ([][]byte, error) {
 	if need := len(line); cap(*quoted) < need {
 		*quoted = make([]byte, 0, need) // once and for all: cells alias it

@@ -14,9 +14,9 @@ var errEnoughKeys = errors.New("enough keys")
 // maxKeysShown bounds the keys that a message about an unknown format lists.
 const maxKeysShown = 12
 
-// detect tells the format from the keys of the first rows, or from the head of a CSV file. The formats share most keys, so the
-// first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well, comes before
-// Mooncake.
+// detect finds the format by the keys of the first rows, or by the head of a CSV file. The formats share most keys, so
+// the first format in the list of which some row has every required key wins; Bailian, which needs chat_id as well,
+// comes before Mooncake.
 func detect(name string, lines []pendingLine, renamed map[string]string) (*format, error) {
 	first := bytes.TrimSpace(lines[0].text)
 	if first[0] == '[' {
@@ -51,8 +51,8 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 	return nil, undetected(name, lines[0])
 }
 
-// ownKey is the format for rows of which none is whole: the keys of its own that a format has decide, so that the linter can
-// say what is missing.
+// ownKey finds a format if no row is whole. A key that only one format has decides, so that the linter can report what
+// is missing.
 func ownKey(known []*format, lines []pendingLine) *format {
 	for _, l := range lines {
 		keys := keysOf(l.text, 0)
@@ -83,7 +83,7 @@ func keysOf(line []byte, most int) []string {
 	return keys
 }
 
-// undetected says what the first row looks like and what was expected.
+// undetected is the error that describes the first row and what was expected.
 func undetected(name string, first pendingLine) error {
 	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
 		strings.Join(Formats(), ", ")

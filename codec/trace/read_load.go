@@ -374,8 +374,8 @@ const (
 	noDelay = -1
 )
 
-// settleTimes finds the instants of rows that have none: the next turn of a conversation comes its delay after the one before.
-// If no row has an instant, all are at 0. What has no time among others that have one becomes a fault.
+// settleTimes finds the instants of rows that have none: the next turn of a conversation comes its delay after the one
+// before. If no row has an instant, all are at 0. What has no time among others that have one becomes a fault.
 func (l *loader) settleTimes() {
 	if l.timed == len(l.timeNS) {
 		return

@@ -22,13 +22,13 @@ const maxZstdWindow = 1 << 31
 // Open reads the trace in a file, "-" being standard input. Plain, gzip and zstd files are distinguished by their first
 // bytes, whatever their names.
 //
-// A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors are
-// about the file or the options.
+// A trace that must not be replayed is a [*LintError], unless Options.Collect notes the reasons instead; other errors
+// are about the file or the options.
 func Open(path string, o Options) (*Trace, error) { return OpenAll([]string{path}, o) }
 
-// OpenAll reads one or several files of the same format as one trace: as if they stood one after the other in one file, in the
-// order given, which is also how rows are numbered, and were sorted by their timestamps. Equal ids are the same blocks and the
-// same conversations in whichever file they stand. A directory stands for the traces in it and below, in order of their paths.
+// OpenAll reads one or several files of the same format as one trace. Rows are numbered as if the files were one, in
+// the order given, and sorted by their timestamps. Equal ids are the same blocks and the same conversations in every
+// file. A directory means the traces in it and below, in order of their paths.
 func OpenAll(paths []string, o Options) (*Trace, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxTokens bounds input_length and output_length. The longest context of a public model is 10M tokens (Llama 4 Scout).
+	// maxTokens bounds input_length and output_length. The longest context of a public model is 10M tokens (Llama 4
+	// Scout).
 	maxTokens = 1 << 24
 	// maxTypeBytes bounds the name of a request's type; the published ones are text, search, image and file.
 	maxTypeBytes = 128
@@ -416,7 +417,7 @@ func faultOf(file string, line int, err error) Fault {
 	return f
 }
 
-// shape is a row without its values. The rows of a file are usually written alike: where the bytes between the values are
+// shape is a row without its values. The rows of a file are usually written alike. If the bytes between the values are
 // those of the row before, the keys and the syntax are known.
 type shape struct {
 	text  []byte // all between the values
@@ -432,8 +433,8 @@ type lead struct {
 
 func (h *shape) forget() { h.text, h.leads, h.whole = h.text[:0], h.leads[:0], false }
 
-// sameShape decodes a row of the shape of the one before, into an empty p.row. It reports false for every other row, and for
-// one with a fault.
+// sameShape decodes a row of the shape of the one before, into an empty p.row. It reports false for every other row,
+// and for one with a fault.
 func (p *rowParser) sameShape(line []byte) bool {
 	text := p.shape.text
 	s := scan(line)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// oracleRow decodes a line with encoding/json and math/big, knowing nothing of the scanner. Sure is false where the oracle
-// itself would take too long.
+// oracleRow decodes a line with encoding/json and math/big, knowing nothing of the scanner. Sure is false where the
+// oracle itself would take too long.
 func oracleRow(line []byte, f *format) (r row, ok, sure bool) {
 	values, ok := oracleValues(line, f)
 	if !ok {
@@ -222,8 +222,8 @@ func jsonFormats() []*format {
 	return append(list, mooncake().renamed(map[string]string{"timestamp": "ts", "hash_ids": "turn"}))
 }
 
-// checkRow compares a line's decoding with the oracle's, in each format: as the first of a file, after the line itself, and
-// after usual rows.
+// checkRow compares a line's decoding with the oracle's, in each format: as the first of a file, after the line itself,
+// and after usual rows.
 func checkRow(t *testing.T, line []byte) {
 	t.Helper()
 	seeds := rowSeeds()

@@ -15,8 +15,8 @@ const maxDepth = 10000
 // maxPlainDigits is how many digits surely fit 64 bits.
 const maxPlainDigits = 19
 
-// scanner walks over the JSON text of one line. It accepts what encoding/json accepts, nothing else. Its methods return the first
-// error.
+// scanner walks over the JSON text of one line. It accepts what encoding/json accepts, nothing else. Its methods return
+// the first error.
 type scanner struct{ json.Scanner }
 
 func scan(text []byte) scanner { return scanner{json.Scanner{Data: text, MaxDepth: maxDepth}} }
@@ -45,8 +45,8 @@ func (s *scanner) fail(what string) error {
 	return s.err()
 }
 
-// object calls member for each key of the row; the scanner then stands before the value, which member must consume. Key is valid
-// during the call.
+// object calls member for each key of the row; the scanner then stands before the value, which member must consume. Key
+// is valid during the call.
 func (s *scanner) object(member func(key []byte) error) error {
 	if s.Peek() != '{' {
 		return s.fail("want a row, an object {…}")
@@ -131,8 +131,8 @@ func (s *scanner) text(scratch *[]byte) ([]byte, error) {
 	return raw, s.err()
 }
 
-// appendUnquoted appends the text that the inside of a valid JSON string stands for. Each byte that is not UTF-8 becomes U+FFFD, as
-// in encoding/json.
+// appendUnquoted appends the text that the inside of a valid JSON string stands for. Each byte that is not UTF-8
+// becomes U+FFFD, as in encoding/json.
 func appendUnquoted(out, raw []byte) []byte {
 	from := len(out)
 	out = json.AppendUnescaped(out, raw)
@@ -160,8 +160,8 @@ func (s *scanner) short() (uint64, bool) {
 	return v, true
 }
 
-// plainNumber is the number that the digits from b[i] on make, and how many they are. No digits, a leading zero, and more
-// digits than surely fit count as none.
+// plainNumber is the number that the digits from b[i] on make, and how many they are. No digits, a leading zero, and
+// more digits than surely fit count as none.
 func plainNumber(b []byte, i int) (v uint64, n int) {
 	if i+8 <= len(b) {
 		v, n = leadingDigits(binary.LittleEndian.Uint64(b[i:]))

@@ -58,7 +58,7 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 	if roots[i] == rootOnPath {
 		path = l.breakLoop(i, roots, path)
 	}
-	// What is left of the path leads to row i, or begins below a loop, whose rows are gone: then its last row is a root.
+	// What is left of the path leads to row i, or begins below a loop whose rows are gone. Then its last row is a root.
 	for at := len(path) - 1; at >= 0; at-- {
 		row := path[at]
 		if roots[row] != rootOnPath {
@@ -131,8 +131,8 @@ func (t *Trace) sessionName(i int) (string, bool) {
 	return strconv.FormatInt(t.Session[i], 10), true
 }
 
-// linkSessions gives the rows of named conversations the places that they have there in order: a row's chat id is its place in
-// the file, its parent the row before.
+// linkSessions fills in chat ids, parents and turns for named conversations, in order. A row's chat id is its place in
+// the file, its parent the row before in its conversation.
 func (l *loader) linkSessions(order []int32) {
 	n := len(l.session)
 	l.chat, l.parent, l.turn = make([]int64, n), make([]int64, n), make([]int32, n)

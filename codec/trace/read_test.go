@@ -159,7 +159,8 @@ t:60: output_length 0: a server generates at least 1 token; fix the row, or repl
 3 of 60 rows cannot be replayed; mend them, or leave them out with --lenient`)
 }
 
-// TestMismatchLimit is at and just above 5 %: 3 of 60 rows are repaired, 3 of 59 refused. Rows without ids do not count.
+// TestMismatchLimit is at and just above 5 %: 3 of 60 rows are repaired, 3 of 59 refused. Rows without ids do not
+// count.
 func TestMismatchLimit(t *testing.T) {
 	good := `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1]}` + "\n"
 	bad := `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[1,2]}` + "\n"

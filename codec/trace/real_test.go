@@ -44,8 +44,8 @@ func realTrace(tb testing.TB) []byte {
 	return plain
 }
 
-// TestConversationTrace checks the published trace against numbers that were computed from the file by other means, and
-// against Table 2 of the Mooncake paper (FAST'25), which has them rounded.
+// TestConversationTrace checks the published trace against numbers that were computed from the file by other means.
+// Table 2 of the Mooncake paper (FAST'25) has them rounded.
 func TestConversationTrace(t *testing.T) {
 	tr, err := Open(realPath(t), Options{Strict: true})
 	if err != nil {
@@ -73,8 +73,8 @@ func TestConversationTrace(t *testing.T) {
 	}
 }
 
-// TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023) against
-// numbers that were computed from the file by other means.
+// TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023)
+// against numbers that were computed from the file by other means.
 func TestAzureCodeTrace(t *testing.T) {
 	tr, err := Open(publishedPath(t, "azure-code.csv"), Options{Strict: true})
 	if err != nil {

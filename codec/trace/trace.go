@@ -1,12 +1,13 @@
 // Package trace turns a file of recorded LLM requests into columns that can be replayed.
 //
-// It owns the trace formats (one file each, named nowhere else), their detection, the linter that refuses a wrong replay
-// before anything is sent, the selection of rows, which of them belong together, copies of rows, the writers and the
-// generator. It does not own the time of day, the plan, prompts or sockets.
+// It owns the trace formats, which no other package names, their detection, writers and generator. It owns the linter
+// that refuses a wrong replay before anything is sent. It owns the selection of rows, which of them belong together,
+// and copies of rows. It does not own the time of day, the plan, prompts or sockets.
 //
 // Reading and writing happen on the caller's goroutine. A Trace is plain data that is never changed after it was made:
-// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. It takes 32 bytes a row, 62 with conversations, 4 more with copies, and 8 bytes a block id; while it is
-// read, up to twice that.
+// any number of goroutines may read it. Only [Trace.CountAnswers] starts goroutines, which end with it. A Trace takes
+// 32 bytes a row, 62 with conversations, 4 more with copies, and 8 bytes a block id. While it is read, it takes up to
+// twice that.
 package trace
 
 import "time"
@@ -61,11 +62,12 @@ type Trace struct {
 // Len is the number of selected requests.
 func (t *Trace) Len() int { return len(t.ArrivalNS) }
 
-// Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer, the
-// rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
+// Blocks returns request i's block ids in prompt order, at most ceil(InputTokens/BlockTokens). Where there are fewer,
+// the rest of the prompt is unique to the row. The slice aliases the trace and must not be changed.
 func (t *Trace) Blocks(i int) []uint64 { return t.ids.row(i) }
 
-// SessionName is what the file calls request i's conversation; "" where it has none or Session says it.
+// SessionName returns the name of request i's conversation in the file; "" if it has none or if the name is the number
+// in Session.
 func (t *Trace) SessionName(i int) string {
 	if t.Session == nil {
 		return ""
@@ -90,11 +92,11 @@ func (t *Trace) SpanNS() int64 {
 	return t.ArrivalNS[len(t.ArrivalNS)-1]
 }
 
-// NoTurn says that no turn comes before.
+// NoTurn means that no turn comes before.
 const NoTurn = -1
 
-// TurnsBefore is for each of the trace's first n requests the one before it in its conversation, the last of those that the trace
-// has before it; NoTurn for none. It is nil for a trace without conversations.
+// TurnsBefore returns, for each of the trace's first n requests, the request before it in its conversation, NoTurn for
+// none. It returns nil for a trace without conversations.
 func (t *Trace) TurnsBefore(n int) []int32 {
 	if t.Parent == nil {
 		return nil
@@ -114,7 +116,8 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 // slabBytes is the size of a slab.
 const slabBytes = 1 << 20
 
-// listStore keeps a list for each of many rows, such as block ids, in slabs, so that appending never moves what is stored.
+// listStore keeps a list for each of many rows, such as block ids, in slabs, so that appending never moves what is
+// stored.
 type listStore[T uint64 | byte] struct {
 	slabs [][]T
 	rows  []span
@@ -163,8 +166,8 @@ func (s *listStore[T]) row(i int) []T {
 	return s.slabs[p.slab][p.from : p.from+p.n : p.from+p.n]
 }
 
-// chosen is the store of the rows in order, row i cut to at most most(row) elements. It shares the slabs, unless most of
-// what they hold would be kept for nothing.
+// chosen is the store of the rows in order, row i cut to at most most(row) elements. It shares the slabs, unless most
+// of what they hold would be kept for nothing.
 func (s *listStore[T]) chosen(order []int32, most func(row int32) int) listStore[T] {
 	out := listStore[T]{slabs: s.slabs, rows: make([]span, len(order)), held: s.held}
 	used := 0

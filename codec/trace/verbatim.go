@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// VerbatimKind says what of a request a file has verbatim.
+// VerbatimKind is the part of a request that a file has verbatim.
 type VerbatimKind uint8
 
 // The kinds of [Verbatim].
@@ -17,18 +17,17 @@ const (
 	VerbatimPayload                      // the whole body
 )
 
-// Verbatim is what a file has of a request verbatim: JSON, as it stands there. The slices alias the trace and must not be
-// changed.
+// Verbatim is what a file has of a request, as JSON and unchanged. The slices alias the trace and must not be changed.
 type Verbatim struct {
 	Kind VerbatimKind
-	// Content is the inside of a JSON string (VerbatimText), of an array (VerbatimMessages) or of an object (VerbatimPayload),
-	// without the quotes or brackets around it.
+	// Content is the inside of a JSON string (VerbatimText), of an array (VerbatimMessages) or of an object
+	// (VerbatimPayload), without the quotes or brackets around it.
 	Content []byte
 	Tools   []byte // an array, beside messages; nil = none
 	Extra   []byte // an object whose members belong into the body, beside any kind; nil = none
 }
 
-// Verbatim is what the file has of request i verbatim.
+// Verbatim returns what the file has of request i, unchanged.
 func (t *Trace) Verbatim(i int) Verbatim {
 	if t.verbatims == nil {
 		return Verbatim{}
@@ -36,7 +35,7 @@ func (t *Trace) Verbatim(i int) Verbatim {
 	return t.verbatims.row(i)
 }
 
-// Verbatims is how many requests have a prompt or a body verbatim.
+// Verbatims returns how many requests have a prompt or a body verbatim.
 func (t *Trace) Verbatims() int {
 	n := 0
 	if t.verbatims != nil {
@@ -55,7 +54,7 @@ func (t *Trace) HasMessages(i int) bool {
 	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
-// verbatim takes what is verbatim as it stands.
+// verbatim reads a value that is kept unchanged.
 func (p *rowParser) verbatim(f field, s *scanner) error {
 	from := s.At
 	if err := s.skip(); err != nil {
@@ -64,7 +63,7 @@ func (p *rowParser) verbatim(f field, s *scanner) error {
 	return p.row.setVerbatim(f, p.format.names[f], s.Data[from:s.At])
 }
 
-// setVerbatim notes a value of a kind that is verbatim, which must be of the right sort.
+// setVerbatim stores a verbatim value, which must be of the right kind.
 func (r *row) setVerbatim(f field, name string, value []byte) error {
 	want := wantedVerbatim(f)
 	if value[0] != want.first {
@@ -89,7 +88,7 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 	return nil
 }
 
-// verbatimForm is what a value that is verbatim must look like.
+// verbatimForm is the form that a verbatim value must have.
 type verbatimForm struct {
 	kind          VerbatimKind
 	first         byte
@@ -187,7 +186,7 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 	}
 }
 
-// keepVerbatim appends what is verbatim, if there is anything.
+// keepVerbatim appends a row's verbatim content, if there is any.
 func (l *loader) keepVerbatim(r *row) {
 	if l.verbatim == nil {
 		if r.verbatim.Kind == NoVerbatim && r.verbatim.Extra == nil {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the format
-// has no place for is left out: see [WriteNotes]. A trace that says less than the format must, or asks what the format cannot, is an
-// error, and nothing is written. Formats of what was said need words for rows that only have numbers of tokens: see [Trace.With].
+// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the
+// format has no place for is left out: see [WriteNotes]. A trace that says less than the format must, or asks what the
+// format cannot, is an error, and nothing is written. Formats of what was said need words for rows that only have
+// numbers of tokens: see [Trace.With].
 //
 // Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
 func Write(w io.Writer, t *Trace, format string) error {
@@ -48,8 +49,8 @@ func Write(w io.Writer, t *Trace, format string) error {
 	return nil
 }
 
-// oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside of values
-// there are none.
+// oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside
+// of values there are none.
 func oneLine(text []byte) {
 	for i, c := range text {
 		if c == '\n' || c == '\r' {

@@ -85,7 +85,8 @@ func TestRoundTrip(t *testing.T) {
 	want(t, "Types", back.Types, []string{""})
 }
 
-// TestNamedSessionsRoundTrip: conversations that have a name keep it where the format has names, and their turns elsewhere.
+// TestNamedSessionsRoundTrip: conversations that have a name keep it where the format has names, and their turns
+// elsewhere.
 func TestNamedSessionsRoundTrip(t *testing.T) {
 	tr := read(t, strings.ReplaceAll(burstFile, ",0,", ",7,"), Options{})
 	back := roundTrip(t, tr, "burstgpt")

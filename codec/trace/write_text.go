@@ -8,8 +8,8 @@ import (
 // Words are what [Write] puts into formats that have what was said where the trace has numbers of tokens.
 type Words struct {
 	Model string // that bodies ask for
-	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of a JSON
-	// string. Both are called row by row, while the trace is written.
+	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of a
+	// JSON string. Both are called row by row, while the trace is written.
 	Prompt, Answer func(dst []byte, i int) []byte
 }
 
@@ -54,8 +54,8 @@ func (t *Trace) chatMessages(i int) []chatMessage {
 	return []chatMessage{{"user", t.appendText(nil, i)}}
 }
 
-// plainChat takes messages apart. It reports false where they are more than texts, or where others than the last are the
-// user's: a format of conversations would make a request of each.
+// plainChat takes messages apart. It reports false if they are more than texts, or if others than the last are the
+// user's. A format of conversations would make a request of each of the user's messages.
 func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	ok = true
 	s := scan(slices.Concat([]byte("["), messages, []byte("]")))

@@ -161,7 +161,8 @@ func TestWriteWords(t *testing.T) {
 	}
 }
 
-// TestBodiesRoundTrip writes bodies in every format that has such: they stay as they are, but for what ends lines between values.
+// TestBodiesRoundTrip writes bodies in every format that has such: they stay as they are, but for what ends lines
+// between values.
 func TestBodiesRoundTrip(t *testing.T) {
 	for _, file := range []string{rawFile, inputsFile, genAIFile, batchFile, captureFile()} {
 		tr := read(t, file, Options{})
