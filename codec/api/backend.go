@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Options say how every body of a run is made. The zero value asks for a whole answer of the server's default model.
+// Options are how every body of a run is made. The zero value asks for a whole answer of the server's default model.
 type Options struct {
 	Model       string          // left out where empty
 	Stream      bool            // ask for server-sent events with usage at their end
@@ -25,7 +25,7 @@ type Options struct {
 	TokenIDs    bool            // prompts are token ids "1,2,3", not text
 }
 
-// Traits are what tells one API from another, besides the form of its bodies.
+// Traits are how one API differs from another, besides the form of its bodies.
 type Traits struct {
 	Template     bool   // a chat template stands around the prompt
 	TokenIDs     bool   // takes prompts as token ids
@@ -58,7 +58,7 @@ type Header struct{ Name, Value string }
 type Backend interface {
 	// Path is where requests go, such as "/v1/completions"; "" where the API leaves that open.
 	Path() string
-	// Traits tells what kind of API it is.
+	// Traits returns the API's properties.
 	Traits() Traits
 	// Headers are sent with every request.
 	Headers() []Header
@@ -70,19 +70,19 @@ type Backend interface {
 	AppendSuffix(dst []byte, outputTokens int) []byte
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
-	// OwnLength reports whether a row's extra members say how long the answer may be.
+	// OwnLength reports whether a row's extra members limit the length of the answer.
 	OwnLength(extra []byte) bool
-	// Takes tells why the API cannot send a request of that form; nil if it can. The others are for what it takes.
+	// Takes returns why the API cannot send l; nil if it can. The other methods are for what it takes.
 	Takes(l Verbatim) error
 	// VerbatimSize is the exact number of bytes of the body of verbatim content.
 	VerbatimSize(l Verbatim, outputTokens int) int
 	// AppendVerbatim appends the body of verbatim content. 0 output tokens, also of AppendSuffix and Size, ask for no
 	// number.
 	AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte
-	// SaltSpan tells where the cache salt lies in a finished body, as body[from:to]; 0, 0 where there is none.
+	// SaltSpan returns the place of the cache salt in a finished body, body[from:to]; 0, 0 if it has none.
 	SaltSpan(body []byte) (from, to int)
 	// ParseEvent resets d and fills it from the data of one server-sent event. d.Error aliases data. Empty data, a
-	// heartbeat of some servers, says nothing.
+	// heartbeat of some servers, leaves d empty.
 	ParseEvent(data []byte, d *Delta) error
 	// ParseBody resets d and fills it from a whole body: an answer that is not streamed, or an error. d.Error aliases
 	// body.
@@ -105,7 +105,7 @@ func kinds() []kind {
 	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), tritonVLLM(), tritonTRTLLM(), raw()}
 }
 
-// Names returns the backends that New knows, the default first.
+// Names returns the names that New accepts, the default first.
 func Names() []string {
 	var names []string
 	for _, k := range kinds() {
@@ -123,7 +123,7 @@ func find(name string) (kind, error) {
 	return kind{}, fmt.Errorf("unknown API %q: use one of %s", name, strings.Join(Names(), ", "))
 }
 
-// TraitsOf tells what kind of API a name is.
+// TraitsOf returns the properties of the named API.
 func TraitsOf(name string) (Traits, error) {
 	k, err := find(name)
 	return k.traits, err
@@ -206,7 +206,7 @@ func (s *server) With(extra []byte) Backend {
 	return &w
 }
 
-// Takes also refuses what the API has no words for.
+// Takes also refuses what the API cannot express.
 func (s *server) Takes(l Verbatim) error {
 	if l.Form != Payload && !s.kind.traits.Made {
 		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)

@@ -94,8 +94,8 @@ func (p *parser) chatDelta(c *content) {
 	}
 }
 
-// carries notes a text: a string, which it returns as it stands, or (content parts) a list that is not empty. null and
-// other kinds are absent.
+// carries notes a text: a string, or (content parts) a list that is not empty. It returns the inside of a string. null
+// and other kinds are absent.
 func (p *parser) carries(c *content) (raw []byte) {
 	switch p.Peek() {
 	case '"':
@@ -176,7 +176,7 @@ func openAI() shape {
 	}
 }
 
-// embeddings is OpenAI's embeddings API, which reads a prompt and says nothing.
+// embeddings is OpenAI's embeddings API, which reads a prompt and generates nothing.
 func embeddings() kind {
 	return kind{
 		name: "embeddings", path: "/v1/embeddings", reads: embeddingsAnswer,

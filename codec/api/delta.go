@@ -6,8 +6,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/json"
 )
 
-// Delta is what one event, or one whole body, says. Use one for all events of a stream, and of the streams after it:
-// the chunk before makes the next one cheaper to read.
+// Delta is the content of one event, or of one whole body. Use one for all events of a stream, and of the streams after
+// it: the chunk before makes the next one cheaper to read.
 type Delta struct {
 	// Token: a choice carries a text, reasoning or tool-call key, even an empty one. A role with empty text is role-only,
 	// null is absent, and empty text beside a finish reason is EmptyFinish instead.
@@ -15,14 +15,14 @@ type Delta struct {
 	// Text: some text, reasoning, tool name or tool arguments is not empty.
 	Text bool
 	// EmptyFinish: a finish reason beside an empty text, and no Token in the event. Some servers send the last token so,
-	// others send no token: usage tells.
+	// others send no token; usage shows which.
 	EmptyFinish bool
-	// Choices has a bit for each choice, by its index (63 stands for more), that Token or EmptyFinish is about; 0 where an
-	// API has one answer only.
+	// Choices has a bit for each choice that Token or EmptyFinish is about, by its index (63 for all higher ones). It is 0
+	// if an API has one answer only.
 	Choices uint64
-	// Content is the answer's text, without reasoning and tool calls, as it stands in the JSON, escapes and all: those of
-	// a stream's events, one after the other, are again the inside of a JSON string. Of several choices it is the first
-	// one's (index 0). It aliases what was parsed.
+	// Content is the answer's text, without reasoning and tool calls, with the JSON's escapes. Those of a stream's events,
+	// one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
+	// aliases what was parsed.
 	Content []byte
 	// Tool: a choice calls a tool.
 	Tool bool
@@ -37,16 +37,15 @@ type Delta struct {
 	// CachedTokens is how many prompt tokens came from the prefix cache; -1 where absent.
 	CachedTokens int
 
-	// Instance is who answered, where the answer says so in a known place; nil where it does not. It aliases what was
-	// parsed.
+	// Instance is who answered, if the answer names it in a known place; else nil. It aliases what was parsed.
 	Instance []byte
 
 	// Done: the event is [DONE].
 	Done bool
 	// IsError: the server reports an error instead of an answer.
 	IsError bool
-	// Error is the server's message as it stands in the JSON, escapes and all (see AppendUnescaped), or the whole error
-	// value where it has no message. It aliases what was parsed.
+	// Error is the server's message with the JSON's escapes (see AppendUnescaped), or the whole error value if it has no
+	// message. It aliases what was parsed.
 	Error []byte
 
 	last repeat
@@ -60,12 +59,12 @@ func (d *Delta) Reset() {
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }
 
-// HasUsage reports whether the server told a count of its own.
+// HasUsage reports whether the server sent a count of its own.
 func (d *Delta) HasUsage() bool {
 	return d.PromptTokens >= 0 || d.CompletionTokens >= 0 || d.MoreTokens >= 0
 }
 
-// plain reports a Delta that says nothing but that there is text.
+// plain reports whether a Delta has text and nothing else.
 func (d *Delta) plain() bool {
 	return d.Token && d.Text && d.Finish == "" && !d.HasUsage() && !d.IsError && d.CachedTokens < 0 && d.Instance == nil
 }
@@ -95,8 +94,8 @@ func intern(reason []byte) string {
 const repeatBytes = 512
 
 // repeat remembers the last plain token chunk. The chunks of a stream differ only in their text, so most need no
-// parsing: bytes that are equal up to the text and after it, around a text that is not empty and ends nowhere else,
-// mean the same.
+// parsing. They mean the same if the bytes before and after the text are equal, and the text is not empty and ends
+// there.
 type repeat struct {
 	chunk    [repeatBytes]byte
 	size     int
@@ -123,7 +122,7 @@ func (r *repeat) matches(data []byte) bool {
 	return !s.Failed() && s.At == end+1
 }
 
-// tell says of a chunk that matches whose text it has.
+// tell fills in whose text a chunk has that matches.
 func (r *repeat) tell(data []byte, d *Delta) {
 	d.Choices, d.Tool = r.choices, r.tool
 	if r.answer {

@@ -59,9 +59,9 @@ func (m member) append(dst []byte) []byte {
 	return append(append(appendString(dst, m.key), ':'), m.value...)
 }
 
-// ParseExtra merges extra inputs, each "key:value" (the value taken as JSON if it is JSON, else as a string) or a JSON
-// object, into one object; a later key replaces an earlier one. It returns nil for no arguments, and refuses keys that
-// the replay owns.
+// ParseExtra merges extra inputs into one object; a later key replaces an earlier one. Each is "key:value" or a JSON
+// object; a value that is no JSON is taken as a string. It returns nil for no arguments, and refuses keys that the
+// replay owns.
 func ParseExtra(args []string) (json.RawMessage, error) {
 	var all members
 	for _, arg := range args {

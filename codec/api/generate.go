@@ -40,8 +40,8 @@ func (p *parser) tgiToken(c *content) {
 	}
 }
 
-// tgiDetails reads what the last event and a whole answer say of the end; only the event counts the prompt, a header
-// that of a whole answer.
+// tgiDetails reads the details of the last event or of a whole answer. Only the event counts the prompt; for a whole
+// answer a header does.
 func (p *parser) tgiDetails() {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
@@ -70,8 +70,8 @@ func sglang() kind {
 	}
 }
 
-// sglangDocument reads an event, or a whole answer. The text of an event is all the text so far, so an event is as long
-// as the answer up to it, unless the server runs with --incremental-streaming-output.
+// sglangDocument reads an event, or a whole answer. The text of an event is all the text so far, unless the server runs
+// with --incremental-streaming-output.
 func (p *parser) sglangDocument() {
 	var c content
 	for key, ok := p.Key(); ok; key, ok = p.Key() {
@@ -137,7 +137,7 @@ func (p *parser) finishObject() {
 }
 
 // tritonVLLM is Triton's generate extension in front of its vLLM backend (triton-inference-server/vllm_backend:
-// src/utils/request.py), which says why and with how many tokens it ends where it is asked.
+// src/utils/request.py). The backend reports its finish reason and counts only if the request asks for them.
 func tritonVLLM() kind {
 	k := triton("triton-vllm", shape{
 		text: frame{`"text_input":"`, `"`}, nest: "parameters",
@@ -178,8 +178,8 @@ func ModelAt(path string) string {
 	return model
 }
 
-// tritonDocument reads an event, or a whole answer, which is finished where it has a text. vLLM's backend counts the
-// output tokens of each event, and says "None" for a reason while there is none.
+// tritonDocument reads an event, or a whole answer, which is finished if it has a text. vLLM's backend counts the
+// output tokens of each event. Its reason is "None" as long as the answer goes on.
 func (p *parser) tritonDocument() {
 	var c content
 	for key, ok := p.Key(); ok; key, ok = p.Key() {

@@ -143,7 +143,7 @@ func (p *parser) choicesDocument() {
 	}
 }
 
-// common reads the members by which any server tells errors, and skips all others.
+// common reads the members in which any server reports errors, and skips all others.
 func (p *parser) common(key []byte) {
 	switch string(key) {
 	case "error":
@@ -162,7 +162,7 @@ func (p *parser) common(key []byte) {
 	}
 }
 
-// worker reads who answered in an answer of NVIDIA's Dynamo, which tells where it is asked for
+// worker reads which worker answered, from an answer of NVIDIA's Dynamo. Dynamo reports it if a request has
 // "nvext":{"extra_fields":["worker_id"]}.
 func (p *parser) worker() {
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
@@ -273,7 +273,7 @@ func raw() kind {
 	return kind{name: "raw", reads: anything, traits: Traits{Generates: true, Streams: true, Stateful: true}}
 }
 
-// anyEvent takes an event as a token chunk unless it says something else, in whatever form.
+// anyEvent takes an event of any form as a token chunk, unless it is known to be something else.
 func anyEvent(data []byte, d *Delta) {
 	err := parseEvent(data, d, freely)
 	if len(data) == 0 || d.Done {
@@ -287,7 +287,7 @@ func anyEvent(data []byte, d *Delta) {
 	}
 }
 
-// anyBody takes an answer for what it says in OpenAI's words, if in any, and else for one piece of text.
+// anyBody reads an answer as OpenAI's if it can, and else as one piece of text.
 func anyBody(body []byte, d *Delta) {
 	if parseBody(body, d, freely) != nil {
 		d.Reset()
@@ -295,8 +295,8 @@ func anyBody(body []byte, d *Delta) {
 	d.Token, d.Text = !d.IsError, !d.IsError
 }
 
-// Field returns the value at a path of keys in a JSON document: what is between a string's quotes, or a number as it
-// stands; nil where there is neither. It aliases data and allocates nothing.
+// Field returns the scalar at a path of keys in a JSON document: a string without its quotes, or a number. It is nil if
+// there is neither. It aliases data and allocates nothing.
 func Field(data []byte, path []string) (value []byte) {
 	s := scan(data)
 	if s.Peek() != '{' {
@@ -309,8 +309,7 @@ func Field(data []byte, path []string) (value []byte) {
 	return value
 }
 
-// Choices is how many answers the members of a body ask for, by n or by the candidates of best_of; 1 where they do not
-// say.
+// Choices returns how many answers a body asks for, by n or by the candidates of best_of; 1 if it has neither.
 func Choices(body []byte) int {
 	most := 1
 	for _, path := range [][]string{{"n"}, {"best_of"}, {"sampling_params", "n"}, {"parameters", "best_of"}} {

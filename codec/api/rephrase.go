@@ -46,7 +46,7 @@ func plainMessages(l Verbatim) (Verbatim, error) {
 	return l, err
 }
 
-// systemApart moves what the system says out of the messages, where Anthropic has it.
+// systemApart moves the system's messages out of the list, into the key that Anthropic has for them.
 func systemApart(l Verbatim) (Verbatim, error) {
 	list, err := readMessages(l.Content)
 	if err != nil {

@@ -16,7 +16,7 @@ func responses() kind {
 	}
 }
 
-// response is what a response object says of its end.
+// response is how a response object describes its end.
 type response struct{ status, reason []byte }
 
 // responsesDocument reads an event, or a whole answer, which is a response object.
@@ -107,7 +107,7 @@ func (p *parser) responseMember(key []byte, r *response) {
 	}
 }
 
-// weighResponse knows what a status means; one that is still in progress, nothing.
+// weighResponse applies a status; one that is still in progress changes nothing.
 func (p *parser) weighResponse(r response) {
 	switch string(r.status) {
 	case "completed":

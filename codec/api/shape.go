@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// shape is how an API lays out a request's body: the model, the prompt, lengths, what is in every body, stream, extra
-// members and salt, in that order. Where an API does not take a form of prompt, its frame is empty.
+// shape is the layout of an API's request bodies. In order: the model, the prompt, lengths, what is in every body,
+// stream, extra members and salt. If an API does not take a form of prompt, its frame is empty.
 type shape struct {
 	text     frame                            // around a prompt
 	tokenIDs frame                            // around one of token ids
@@ -33,7 +33,7 @@ const (
 	saltEnd  = `"}`
 )
 
-// OwnLength reports whether extra inputs, as ParseExtra returns them, say how long the named API's answers may be.
+// OwnLength reports whether extra inputs, as ParseExtra returns them, limit the length of the named API's answers.
 // Bodies then do not.
 func OwnLength(api string, extra json.RawMessage) bool {
 	k, err := find(api)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Form says what of a request is given verbatim.
+// Form is the part of a request that is given verbatim.
 type Form uint8
 
 // The forms of [Verbatim].
@@ -17,7 +17,7 @@ const (
 	forms
 )
 
-// Verbatim is a request of which more is given than a number of tokens. All of it is JSON and arrives as it stands.
+// Verbatim is a request of which more is given than a number of tokens. All of it is JSON and is sent unchanged.
 type Verbatim struct {
 	Form    Form
 	Content []byte // inside of a string (Text), of an array (Messages) or of an object (Payload), without what is around it
@@ -74,7 +74,7 @@ func (b *bodies) with(extra []byte) *bodies {
 	return &w
 }
 
-// takes tells why the shape has no place for l; nil if it has.
+// takes returns why the shape has no place for l; nil if it has.
 func (b *bodies) takes(l Verbatim) error {
 	if l.Form == Messages && b.shape.messages.open == "" {
 		return errors.New("messages are for chats: use --api chat, messages or responses")

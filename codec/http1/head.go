@@ -63,7 +63,7 @@ func (r *Response) headerLine(line []byte) {
 	}
 }
 
-// contentLength takes digits only, and a repeated header only if it says the same (RFC 9112 §6.3).
+// contentLength takes digits only, and a repeated header only if it is the same (RFC 9112 §6.3).
 func (r *Response) contentLength(value []byte) {
 	n := int64(0)
 	for _, c := range value {
@@ -80,7 +80,7 @@ func (r *Response) contentLength(value []byte) {
 	r.head.length, r.head.hasLength = n, true
 }
 
-// contentEncoding knows gzip (RFC 9110 §8.4.1.3 names x-gzip its equal); requests never ask for anything else.
+// contentEncoding accepts gzip (RFC 9110 §8.4.1.3 makes x-gzip its equal). Requests never ask for anything else.
 func (r *Response) contentEncoding(value []byte) {
 	switch {
 	case len(value) == 0 || equalFold(value, "identity"):

@@ -7,8 +7,8 @@ import (
 
 // StackDistances follows the blocks of prompts that arrive one after another, and finds for each how far back its last
 // use lies. A cache holds a block if it has more slots than other blocks were used since. So one pass gives what LRU
-// caches of every capacity would have held (Mattson et al., "Evaluation techniques for storage hierarchies", IBM
-// Systems Journal 9(2), 1970).
+// caches of every capacity would have held. (Mattson et al., "Evaluation techniques for storage hierarchies", IBM
+// Systems Journal 9(2), 1970.)
 //
 // A block is an id together with all ids before it, as in a server's cache. Each block takes a slot of its own, also a
 // last partial one and one without an id. A capacity of n tokens has ⌊n / tokens a block⌋ slots. Prompts count from
@@ -29,7 +29,7 @@ type StackDistances struct {
 // Order is the order in which a prompt's blocks become the most recently used ones.
 type Order int
 
-// The orders that [StackDistances.Curve] knows.
+// The orders that [StackDistances.Curve] accepts.
 const (
 	// InOrder looks a block up and touches it before the next one: the last block is the most recent.
 	InOrder Order = iota
@@ -164,8 +164,8 @@ const (
 )
 
 // stack is an LRU stack that finds the depth of a block in O(log n). Every use has a place in the order of uses; a mark
-// says that it is the latest of its block. The blocks above a block are the marks behind its own. A Fenwick tree counts
-// those of whole groups; those inside the group are counted bit by bit.
+// means that it is the latest of its block. The blocks above a block are the marks behind its own. A Fenwick tree
+// counts those of whole groups; those inside the group are counted bit by bit.
 type stack struct {
 	last   []uint32 // by block: place of its latest use, from 1; 0 = none
 	marks  []uint64 // a bit for each use

@@ -117,7 +117,7 @@ func (f *Fleet) holders(block uint32) Set {
 	return f.masks[at : at+f.words]
 }
 
-// meet puts into both what a and b have in common, and reports whether there is any.
+// meet puts into both what a and b have in common, and reports whether that is anything.
 func meet(both, a, b Set) bool {
 	any := uint64(0)
 	for w := range both {

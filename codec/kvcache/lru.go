@@ -1,8 +1,8 @@
 package kvcache
 
 // LRU is the prefix cache of one server with room for a number of tokens, by the rules of vLLM's block pool
-// (vllm/v1/core/block_pool.py and kv_cache_manager.py). It is shown what happened in the order of time: Start,
-// Prefilled and Finish of every request.
+// (vllm/v1/core/block_pool.py and kv_cache_manager.py). It gets the events in the order of time: Start, Prefilled and
+// Finish of every request.
 //
 // The pool has capacity/engineBlockTokens engine blocks. A request takes the longest prefix of its prompt that the pool
 // has, at most up to the last token, which has to be computed. It allocates blocks of its own for everything else, its
@@ -86,7 +86,7 @@ func (c *LRU) Start(blocks []uint64, tokens, head, total, outputTokens int) (r R
 	return r, int(q.foundTo) * c.engineTokens
 }
 
-// Prefilled says that the request's prompt has been computed: its whole blocks can be found from now on.
+// Prefilled marks the request's prompt as computed: its whole blocks can be found from now on.
 func (c *LRU) Prefilled(r Running) {
 	q := c.request(r)
 	if q.prefilled {

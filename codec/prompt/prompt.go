@@ -1,8 +1,8 @@
 // Package prompt turns a trace's block hashes into prompts that are exact in their number of tokens.
 //
 // It owns which tokens a block stands for: a pure function of (seed, hash id, position), equal in every request,
-// process and machine, so that two prompts share a prefix in the server's cache exactly where their hash ids do. It
-// does not know traces' formats, request bodies or templates.
+// process and machine. So two prompts share a prefix in the server's cache exactly where their hash ids do. It does not
+// own traces' formats, request bodies or templates.
 //
 // A Source is immutable once made and may be used by any number of goroutines. Making one allocates its table (below
 // 600 kB); using it allocates nothing but the growth of the caller's slice.
@@ -29,8 +29,8 @@ type Source interface {
 	// Size returns how many bytes Append adds for s. It takes constant time.
 	Size(s Spec) int
 	// Append adds the prompt to dst and returns the longer slice. Bytes beyond its end stay untouched, and with Size(s)
-	// bytes of room nothing is allocated. What is added goes into a JSON body as it is: token ids "10234,29311" for the
-	// inside of an array, or text that needs no escaping for the inside of a string.
+	// bytes of room nothing is allocated. What is added goes into a JSON body unchanged. It is token ids "10234,29311" for
+	// the inside of an array, or text without escapes for the inside of a string.
 	Append(dst []byte, s Spec) []byte
 }
 
@@ -66,8 +66,8 @@ func (w *writer) fill(out []byte, key uint64, from, n int) []byte {
 	return out
 }
 
-// writeGroups writes the groups of four tokens from number g up to end, each token with one store of 8 bytes whose
-// surplus the next one overwrites, while out has room for the surplus. It returns how many groups it wrote.
+// writeGroups writes the groups of four tokens from number g up to end, while out has room. Each token is one store of
+// 8 bytes; the next token overwrites the surplus. It returns how many groups it wrote.
 func (w *writer) writeGroups(out []byte, key uint64, g, end int) (written int) {
 	a, b, c, d := w.columns[0].slots, w.columns[1].slots, w.columns[2].slots, w.columns[3].slots
 	atB, atC, atD := w.offset[1], w.offset[2], w.offset[3]
@@ -101,8 +101,8 @@ func (w *writer) writeFirst(out []byte, key uint64) []byte {
 	return out[n:]
 }
 
-// A block's tokens come from a counter-based generator: draw g of a key is mix(key + g·golden), so any position is
-// reached without the ones before it.
+// A block's tokens come from a counter-based generator. Draw g of a key is mix(key + g·golden), so any position is
+// computed without the ones before it.
 
 // golden is 2^64 divided by the golden ratio, the odd increment of SplitMix64 (Steele, Lea, Flood: Fast Splittable
 // Pseudorandom Number Generators, 2014).

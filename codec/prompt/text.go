@@ -13,8 +13,9 @@ const (
 )
 
 // What a vocabulary must offer. With fewer, different blocks would begin alike too often for cache hits to be
-// predicted: of a hundred words at a position, two blocks share the first by chance in one case of a hundred, the first
-// two in one of ten thousand. The first word of a prompt matters less, since only the start of a prompt has it.
+// predicted. With a hundred words at a position, two blocks share the first by chance in one case of a hundred. They
+// share the first two in one of ten thousand. The first word of a prompt matters less, since only the start of a prompt
+// has it.
 const (
 	MinWords = 100 // of one length
 	MinFirst = 64
@@ -80,9 +81,9 @@ func byLetters(words []string) (l lists, err error) {
 	return l, nil
 }
 
-// chooseLetters returns how long the words at positions 0, 1, 2 and 3 (and 4, 5, …) of a run are: with fixed lengths a
-// prompt's size follows from its tokens. The first is the length that most words to begin with have. The others go to
-// the lengths with most words, each counted by the columns that it would serve (d'Hondt's rule), so that one with very
+// chooseLetters returns the lengths of the words at positions 0, 1, 2 and 3 (and 4, 5, …) of a run. With fixed lengths
+// a prompt's size follows from its tokens. The first is the length that most words to begin with have. The others go to
+// the lengths with most words, divided by the columns that each would serve (d'Hondt's rule). So a length with very
 // many words serves twice before one with few serves at all.
 func chooseLetters(words, first lists) (letters [columns]int) {
 	letters[0] = minLetters
@@ -147,8 +148,8 @@ func (t *Text) AppendWords(dst []byte) []byte {
 	return dst
 }
 
-// words is the built-in vocabulary, one word a line. A star behind a word says that it is a single token without a
-// leading space too. scripts/vocabulary makes the file and names the vocabularies that it is the intersection of.
+// words is the built-in vocabulary, one word a line. A star behind a word marks a single token without a leading space
+// too. scripts/vocabulary makes the file. It names the vocabularies of which it is the intersection.
 //
 //go:embed words.txt
 var words string

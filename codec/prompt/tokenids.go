@@ -15,8 +15,8 @@ const (
 	maxID = 9999999
 )
 
-// BuiltInIDs returns ids of ordinary text in every popular vocabulary, clear of special tokens and single bytes: all
-// that have five digits in the smallest of these vocabularies, Llama 2's of 32,000 ids.
+// BuiltInIDs returns ids of ordinary text in every popular vocabulary, without special tokens and single bytes. They
+// are all ids of five digits in the smallest of these vocabularies, Llama 2's of 32,000 ids.
 func BuiltInIDs() []int {
 	const first, end = 10000, 32000
 	ids := make([]int, 0, end-first)
@@ -26,8 +26,8 @@ func BuiltInIDs() []int {
 	return ids
 }
 
-// TokenIDs writes prompts as arrays of token ids. All its ids have the same number of digits: of what it was given it
-// uses the ids of the digit count that most of them have, at most 65,536.
+// TokenIDs writes prompts as arrays of token ids. All its ids have the same number of digits. Of the given ids it uses
+// those with the most frequent number of digits, at most 65,536.
 type TokenIDs struct {
 	writer
 	first, last int

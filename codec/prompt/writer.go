@@ -17,9 +17,9 @@ const (
 // slotBytes is the room of one token with its separator in a table.
 const slotBytes = 8
 
-// writer makes prompts from tables of tokens. The token at position p of a run comes from column p mod 4, and all
-// tokens of a column have the same number of bytes: sizes are arithmetic, and no write waits for the one before it.
-// Every token begins with its separator (a comma, a space) of one byte, which the first one of a prompt does without.
+// writer makes prompts from tables of tokens. The token at position p of a run comes from column p mod 4. All tokens of
+// a column have the same number of bytes, so sizes are arithmetic, and no write waits for the one before it. Every
+// token begins with its separator (a comma, a space) of one byte, which the first one of a prompt does without.
 type writer struct {
 	keys    keys
 	columns [columns]column

@@ -1,7 +1,7 @@
 // Package record is the result of one request: the Record, its Outcome, and its form as one line of JSON, out and in.
 //
 // It owns the names and units of requests.jsonl and the arithmetic that turns instants into drift, TTFT, TPOT and E2E.
-// It does not know how anything was measured, nor statistics over many records.
+// It does not own measuring, nor statistics over many records.
 //
 // A Record is plain data: one goroutine at a time. AppendJSON and the accessors allocate nothing; Parse and Reader
 // allocate for each line.
@@ -96,8 +96,8 @@ func (r *Record) Clear() {
 	}
 }
 
-// ToldUsage reports whether the server told any count of its own. What such an answer leaves out, as some do with
-// cached tokens that are none, is 0 where the server tells it at other times; what any other leaves out is unknown.
+// ToldUsage reports whether the server sent any count of its own. If such an answer leaves out a count that the server
+// sends at other times, such as cached tokens, the count is 0. What any other answer leaves out is unknown.
 func (r *Record) ToldUsage() bool {
 	return r.TokensFrom == TokensFromUsage || r.PromptTokens != None || r.CachedTokens != None
 }
@@ -134,8 +134,8 @@ func (r *Record) E2ENS() int64 { return span(r.SentNS, r.LastTokenNS) }
 // E2EPlannedNS is last token - planned, in ns.
 func (r *Record) E2EPlannedNS() int64 { return span(r.PlannedNS, r.LastTokenNS) }
 
-// TPOTNS is the time per output token after the first, in ns, rounded to the nearest; of several choices the mean over
-// these tokens of all. None with fewer than two completion tokens, and where they came AtOnce.
+// TPOTNS is the time per output token after the first, in ns, rounded to the nearest. Of several choices it is the mean
+// over these tokens of all. It is None with fewer than two completion tokens, and if they came AtOnce.
 func (r *Record) TPOTNS() int64 {
 	d, tokens := r.decoded()
 	if d == None || tokens < 1 || r.AtOnce() {
@@ -144,8 +144,8 @@ func (r *Record) TPOTNS() int64 {
 	return int64(math.Round(float64(d) / float64(tokens)))
 }
 
-// AtOnce reports whether one chunk brought the several tokens of a stream, or of each of its choices: how long the
-// later ones took cannot be known.
+// AtOnce reports whether one chunk brought the several tokens of a stream, or of each of its choices. How long the
+// later ones took is unknown then.
 func (r *Record) AtOnce() bool {
 	_, tokens := r.decoded()
 	return tokens >= 1 && r.FirstTokenNS != None && r.Chunks > 0 && r.Chunks <= max(1, r.Choices)
@@ -168,7 +168,7 @@ func span(from, to int64) int64 {
 	return to - from
 }
 
-// Outcome says how a planned request ended. Every planned request has exactly one.
+// Outcome is how a planned request ended. Every planned request has exactly one.
 type Outcome uint8
 
 // The outcomes. Only OK requests enter a latency distribution.
@@ -226,7 +226,7 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 	return fmt.Errorf("outcome %q is none of %v", name, outcomeNames())
 }
 
-// TokensFrom says where the number of completion tokens comes from.
+// TokensFrom is the source of the number of completion tokens.
 type TokensFrom uint8
 
 // The sources of a token count.

@@ -11,8 +11,8 @@ import (
 // none marks an id that is not there.
 const none = int32(-1)
 
-// bpe is a byte-pair encoding: a word begins as its characters, and the pair of neighbours of the lowest rank is merged
-// until no pair is left that has one. It is immutable.
+// bpe is a byte-pair encoding. A word begins as its characters. The pair of neighbours of the lowest rank is merged
+// until no pair has a rank. It is immutable.
 type bpe struct {
 	vocabulary    map[string]int32
 	merges        map[uint64]merge
@@ -158,9 +158,9 @@ func (m *bpe) readMerges(raw json.RawMessage) error {
 }
 
 // allowCuts finds where a word falls apart into words that are encoded alone. No merge joins a character that is not in
-// crossing to a mark behind it, so what stands on either side never meets: a prompt that no pre-tokenizer cuts
-// (SentencePiece) then costs a look-up a word. Only ASCII characters that the vocabulary knows are considered; others
-// may become bytes or unknown.
+// crossing to a mark behind it, so the two sides are never merged. A prompt that no pre-tokenizer cuts (SentencePiece)
+// then costs a look-up a word. Only ASCII characters of the vocabulary are considered; others may become bytes or
+// unknown.
 func (m *bpe) allowCuts(crossing map[rune]bool) {
 	m.cuts = m.prefix == "" && m.suffix == "" && !m.wholeFirst && m.letters == nil && m.find(string(cutMark)) != none
 	for c := range m.unsafeToCutAt {

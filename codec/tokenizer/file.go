@@ -18,7 +18,7 @@ const (
 	maxFileBytes = 256 << 20
 	maxID        = 9999999
 	// Limits on what a file may make of a text. In public models the longest added token has some 130 bytes, a text that a
-	// component writes 3, a chain 6 components, and the largest part but the model (T5's normalizer) 0.4 MB.
+	// component writes 3, and a chain 6 components. The largest part but the model (T5's normalizer) has 0.4 MB.
 	maxTextBytes = 256
 	maxParts     = 64
 	maxPartBytes = 4 << 20
@@ -27,10 +27,10 @@ const (
 	maxGrowth    = 64   // of a text that is normalized; ALBERT's normalizer makes 33 bytes of each 3 of U+FDFA
 )
 
-// LimitError says what of a tokenizer.json would make the work on a text unbounded.
+// LimitError is a part of a tokenizer.json that would make the work on a text unbounded.
 type LimitError struct{ what string }
 
-// Error says what it is.
+// Error names the part.
 func (e *LimitError) Error() string { return e.what + "; is it the model's own tokenizer.json?" }
 
 // atMost panics with a LimitError, for catch, where what has more than the limit.

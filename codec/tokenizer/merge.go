@@ -113,8 +113,8 @@ func (h *candidates) pop() candidate {
 	}
 }
 
-// Limits of the memory of one encoding: words longer than maxCachedBytes come too seldom twice, and a cache that is
-// full is emptied. 65,536 words are more than a prompt's vocabulary; with their tokens they take about 8 MB.
+// Limits of the memory of one encoding. Words longer than maxCachedBytes are too rarely repeated, and a full cache is
+// emptied. A cache of 65,536 words is more than a prompt's vocabulary and takes about 8 MB with their tokens.
 const (
 	maxCachedBytes = 128
 	maxCachedWords = 1 << 16

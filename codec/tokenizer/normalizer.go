@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites a text before it is cut. opens says that the text's first character comes from the first of the
-// whole text, which a pre-tokenizer asks for; what normalize returns says it of the new first character.
+// normalizer rewrites a text before it is cut. opens reports whether the text's first character comes from the first of
+// the whole text; some pre-tokenizers need that. The returned bool reports it of the new first character.
 type normalizer interface {
 	normalize(text string, opens bool) (string, bool)
 }
@@ -237,8 +237,8 @@ func newCharsmap(component string, data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// replacement returns what stands for the shortest prefix of s that the trie knows. That the shortest decides, and then
-// for the whole of s, is how the reference does it.
+// replacement returns the replacement of the shortest prefix of s in the trie. As in the reference, the shortest
+// decides, and for the whole of s.
 func (c *charsmap) replacement(s string) (string, bool) {
 	unit := func(i uint32) (uint32, bool) {
 		if int64(i) >= int64(len(c.units)) {

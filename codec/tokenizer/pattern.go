@@ -138,7 +138,7 @@ func translate(source string) (string, error) {
 	return t.out.String(), nil
 }
 
-// refuse says what at the current place is not known.
+// refuse is the error for something unknown at the current place.
 func (t *translator) refuse(what string) error {
 	return unsupported("regular expression", fmt.Sprintf("%s at byte %d", what, t.at))
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// preTokenizer cuts a text into words, which a model encodes one by one. opens says that the piece begins where the
-// whole text does.
+// preTokenizer cuts a text into words, which a model encodes one by one. opens reports whether the piece begins where
+// the whole text does.
 type preTokenizer interface {
 	split(dst []string, piece string, opens bool) []string
 }

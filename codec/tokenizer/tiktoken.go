@@ -65,7 +65,7 @@ func newTiktoken(name string) *tiktoken {
 	return t
 }
 
-// unpack reads a packed vocabulary of so many ids. For o200k_base this takes 21 ms (2026, 2 cores); a map compiled into
+// unpack reads a packed vocabulary of so many ids. For o200k_base this takes 21 ms (2026, 2 cores). A map compiled into
 // the program took 27 ms, and a map filled here three times as long.
 func (t *tiktoken) unpack(packed string, size int) {
 	unpacker, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
@@ -160,8 +160,8 @@ func (t *tiktoken) merge(left, right int32) (merge, bool) {
 // maxPiece is how many bytes a piece has at most, since its length is packed into one.
 const maxPiece = 255
 
-// cutLength is how much of a text can be encoded by itself: up to a space between a visible character and a letter,
-// where both patterns always cut. What they do on one side of it depends on nothing on the other.
+// cutLength returns how much of a text can be encoded by itself. It ends at a space between a visible character and a
+// letter, where both patterns always cut. How they cut one side does not depend on the other.
 func cutLength(text string) int {
 	for i := 1; i < len(text)-1; i++ {
 		if text[i] == ' ' && text[i-1] > ' ' && text[i-1] < 0x7f && text[i+1]|0x20-'a' < 26 {

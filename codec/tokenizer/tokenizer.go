@@ -1,15 +1,15 @@
 // Package tokenizer counts a text's tokens as a model's own tokenizer does.
 //
-// It owns the reading of Hugging Face's tokenizer.json, an encoder that gives the ids of their tokenizers library for
-// the same file, and the choice of words that are single tokens in any company. It does not own prompts, nor chat
-// templates, nor decoding.
+// It owns the reading of Hugging Face's tokenizer.json, and an encoder that gives the ids of their tokenizers library
+// for the same file. It owns the choice of words that are single tokens beside any others. It does not own prompts, nor
+// chat templates, nor decoding.
 //
 // A Tokenizer is immutable but for a pool of caches and may be used by any number of goroutines. It holds the
-// vocabulary, some tens of MB for the largest models; encoding allocates a few bytes a word, and each goroutine that
+// vocabulary, some tens of MB for the largest models. Encoding allocates a few bytes a word. Each goroutine that
 // encodes at one time keeps a cache of at most about 8 MB.
 //
 // Two things differ from the reference. Its truncation and padding are not applied. Character classes and normalization
-// forms follow the version of Unicode of Go and golang.org/x/text, so characters that only newer or older versions
+// forms follow the version of Unicode of Go and golang.org/x/text. So characters that only newer or older versions
 // assign may be cut in another way.
 package tokenizer
 
@@ -33,8 +33,7 @@ type encoder interface {
 	encode(dst []int32, text string) []int32
 	// special returns what is put before and behind a text.
 	special() (head, tail []int32)
-	// pieces calls yield for every id of the model with its piece, as the file spells it, and with the text that it stands
-	// for where it stands for one.
+	// pieces calls yield for every id of the model. piece is spelled as in the file; text is what it stands for.
 	pieces(yield func(id int32, piece, text string))
 	// addedIDs returns the added tokens.
 	addedIDs() []addedToken
@@ -42,8 +41,8 @@ type encoder interface {
 	cut(text string) []string
 }
 
-// Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of the built-in names CL100K and O200K.
-// What it does not know it refuses; errors do not repeat the name.
+// Open reads a tokenizer: a tokenizer.json, a folder that holds one, or one of the built-in names CL100K and O200K. It
+// refuses what it cannot read; errors do not repeat the name.
 func Open(name string) (*Tokenizer, error) {
 	if name == CL100K || name == O200K {
 		return &Tokenizer{name: name, encoder: newTiktoken(name)}, nil
@@ -86,8 +85,8 @@ func (t *Tokenizer) Special() (head, tail int) {
 	return len(before), len(behind)
 }
 
-// Ordinary returns the ids of ordinary text, sorted: those of the model's vocabulary that are no added token, no single
-// byte and no name in brackets (<unk>, [PAD], <0x0A>).
+// Ordinary returns the ids of ordinary text, sorted. They are those of the model's vocabulary that are no added token,
+// no single byte and no name in brackets (<unk>, [PAD], <0x0A>).
 func (t *Tokenizer) Ordinary() []int {
 	added := make(map[int32]bool)
 	for _, a := range t.addedIDs() {

@@ -18,13 +18,13 @@ type choice struct {
 	err          error
 }
 
-// Words chooses words of two to seven lower-case letters that are single tokens in any company: behind a space,
-// whatever chosen words stand before and behind it, and at the end of a prompt. Those of first are single tokens
-// without the space too, at the start of a text and of a chat message, that is behind newlines, special tokens and
-// "[INST] "; all of them are among words. Both are sorted.
+// Words chooses words of two to seven lower-case letters that are single tokens everywhere. That is behind a space,
+// between any chosen words, and at the end of a prompt. Those of first are single tokens without the space too, at the
+// start of a text and of a chat message. That is behind newlines, special tokens and "[INST] ". All of them are among
+// words. Both are sorted.
 //
 // It proves the choice by encoding: each word alone in every place, and random runs of at least 100,000 words. It takes
-// about a second, once; the slices are shared. Where no word may come first, there are none at all. An error says that
+// about a second, once; the slices are shared. If no word may come first, there are none at all. An error means that
 // the proof came to no end.
 func (t *Tokenizer) Words() (words, first []string, err error) {
 	t.once.Do(func() { t.found = t.choose() })
@@ -71,8 +71,8 @@ func (c *chooser) encode(parts ...string) []int32 {
 
 func (c *chooser) count(parts ...string) int { return len(c.encode(parts...)) }
 
-// takeSingle takes the words that are one ordinary token behind a space, those with the smallest ids if there are many:
-// vocabularies begin with the commonest.
+// takeSingle takes the words that are one ordinary token behind a space. If there are many, it takes those with the
+// smallest ids: vocabularies begin with the commonest.
 func (c *chooser) takeSingle() {
 	ordinary := make(map[int32]bool)
 	for _, id := range c.t.Ordinary() {
@@ -120,8 +120,8 @@ func (c *chooser) contexts(before bool) []string {
 }
 
 // takeFirst takes the words that may open a prompt. Alone they are one token. Behind a context they are their own last
-// token, and add as much to what stands before them as most words do: it may end in a space that goes with the word, or
-// in newlines that are one token only at the end of a text.
+// token, and add as many tokens as most words do. A context may end in a space that joins the word, or in newlines that
+// are one token only at the end of a text.
 func (c *chooser) takeFirst() {
 	c.first = make(map[string]int32)
 	for word := range c.ids {
@@ -267,10 +267,10 @@ func (c *chooser) runIsExact(run []string) bool {
 }
 
 // dropCrossing makes sure that no piece of the vocabulary reaches from one word into the next. A pre-tokenizer that
-// cuts between words does so for all of them. Without one ("▁of▁the" in a SentencePiece vocabulary) every piece that
-// could cross a space between two chosen words loses one side: a word in its middle, the words that end as it begins,
-// or those that begin as it ends, whichever are fewest. What is left cannot be joined: whatever a merge or a search
-// makes is a piece.
+// cuts between words does so for all of them. Without one ("▁of▁the" in a SentencePiece vocabulary) a piece could cross
+// a space between two chosen words. Then one of its sides is dropped, whichever has the fewest words: a word in its
+// middle, the words that end as it begins, or those that begin as it ends. What is left cannot be joined: whatever a
+// merge or a search makes is a piece.
 func (c *chooser) dropCrossing() {
 	space, apart := c.space()
 	if apart {

@@ -123,7 +123,7 @@ func compareAt(a, b []uint64, depth int) int {
 	return cmp.Compare(a[depth], b[depth])
 }
 
-// inNumbers gives names numbers from 0, in order, and says how many there are.
+// inNumbers gives names numbers from 0, in order. n is how many names there are.
 func inNumbers[T comparable](names []T) (numbers []int32, n int) {
 	numbers = make([]int32, len(names))
 	known := map[T]int32{}

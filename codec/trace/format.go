@@ -76,8 +76,8 @@ func (n *fieldNames) named(name []byte) field {
 	return unknownField
 }
 
-// format is what the reader and the writer must know of a format. A line is a JSON object: a row, or an object that
-// items turns into rows. In CSV the first line names the columns, and each other line is a row.
+// format describes a format to the reader and the writer. A line is a JSON object: a row, or an object that items turns
+// into rows. In CSV the first line names the columns, and each other line is a row.
 type format struct {
 	name        string
 	csv         bool

@@ -184,9 +184,9 @@ func appendMessage(dst []byte, role string, content []byte) []byte {
 	return append(append(dst, content...), '}')
 }
 
-// turn is what someone said as AIPerf's files have it (https://github.com/ai-dynamo/aiperf,
-// aiperf/dataset/loader/models.py, SingleTurn). It is sent as AIPerf sends it: one text is the content, several texts
-// or anything but text are its parts.
+// turn is one message as AIPerf's files have it (https://github.com/ai-dynamo/aiperf, aiperf/dataset/loader/models.py,
+// SingleTurn). It is sent as AIPerf sends it: one text is the content, several texts or anything but text are its
+// parts.
 type turn struct {
 	object []member
 	role   string   // as it stands in JSON, without quotes
@@ -220,7 +220,7 @@ func readTurn(object []byte) (*turn, error) {
 	return t, nil
 }
 
-// saysKeys reports whether keys are those of a turn that says something.
+// saysKeys reports whether keys are those of a turn with content.
 func saysKeys(keys []string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool {
 		return slices.Contains([]string{"text", "image", "audio", "video"}, strings.TrimSuffix(k, "s"))

@@ -85,8 +85,7 @@ func rawPayload() *format {
 	}
 }
 
-// isBody recognizes a body by what it asks and what it says besides. A row of Mooncake's may have messages too, and
-// tools.
+// isBody recognizes a body by its prompt and its other keys. A row of Mooncake's may have messages too, and tools.
 func isBody(keys []string) bool {
 	return saysBody(keys) && hasAny(keys, "messages", "prompt", "input", "inputs", "contents") && notOfBodies(keys) == 0
 }
@@ -184,7 +183,7 @@ func readInputs(out *items, object []byte) error {
 	})
 }
 
-// payloadsOf is the list of bodies of an entry and its key, AIPerf's or GenAI-Perf's.
+// payloadsOf returns the list of bodies of an entry and its key, AIPerf's or GenAI-Perf's.
 func payloadsOf(all []member) (key string, list []byte, err error) {
 	session, one := valueOf(all, "payloads"), valueOf(all, "payload")
 	key, list = "payloads", session
@@ -222,8 +221,8 @@ func alone(value []byte) []byte {
 	return only
 }
 
-// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp: AIPerf ignores what it
-// does not know. A session must have a name.
+// appendInputs writes an entry for each row, as AIPerf has it but for GenAI-Perf's timestamp, which AIPerf ignores. A
+// session must have a name.
 func appendInputs(dst []byte, t *Trace, i int) []byte {
 	before := len(dst) + 1
 	if dst = appendSession(append(dst, '{'), t, i, "session_id"); len(dst) == before {

@@ -30,7 +30,7 @@ func mooncake() *format {
 	}
 }
 
-// checkMooncake refuses rows that say what to send twice, or not at all.
+// checkMooncake refuses rows with several prompts, or none.
 func checkMooncake(f *format, r *row) error {
 	given := r.seen & setOf(inputField, textField, messagesField, payloadField)
 	without := func(has, needed field) error {

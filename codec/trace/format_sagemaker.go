@@ -14,8 +14,8 @@ import (
 //	{"captureData":{"endpointInput":{"observedContentType":"application/json","mode":"INPUT","data":"{\"messages\":…}","encoding":"JSON"},
 //	"endpointOutput":{…}},"eventMetadata":{"eventId":"…","inferenceTime":"2022-02-14T17:25:06Z"},"eventVersion":"0"}
 //
-// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. What was asked
-// is sent as it is. Times are whole seconds. An answer that was captured too may say how many tokens there were.
+// as https://docs.aws.amazon.com/sagemaker/latest/dg/model-monitor-data-capture-endpoint.html describes. The request is
+// sent unchanged. Times are whole seconds. An answer that was captured too may have the numbers of tokens.
 func sageMaker() *format {
 	return &format{
 		name:        "sagemaker",
@@ -91,8 +91,8 @@ func captured(part []member) ([]byte, error) {
 	return nil, &rowError{"encoding is " + clip(encoding) + `, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again"}
 }
 
-// setUsage notes how many tokens an answer says it was made of; nothing where it does not. It is only to be compared
-// with, so no answer is wrong.
+// setUsage stores the numbers of tokens in an answer's usage, if it has one. They are only compared with, so no answer
+// is refused.
 func (r *row) setUsage(part []member) {
 	answer, err := captured(part)
 	if err != nil {

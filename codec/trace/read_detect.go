@@ -126,7 +126,7 @@ func shown(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// knownHeads says which columns each CSV format must have.
+// knownHeads lists the columns that each CSV format must have.
 func knownHeads() []string {
 	var heads []string
 	for _, f := range formats() {
@@ -137,11 +137,11 @@ func knownHeads() []string {
 	return heads
 }
 
-// bodyKeys are what bodies say besides the prompt.
+// bodyKeys are keys of bodies besides the prompt.
 var bodyKeys = []string{"model", "max_tokens", "max_completion_tokens", "min_tokens", "temperature", "top_p", "top_k", "n", "seed", "stop", "stream",
 	"stream_options", "ignore_eos", "response_format", "tool_choice", "reasoning_effort"}
 
-// noteUnsent notes what a body would say beside the prompts of rows that a format which was detected takes for its own.
+// noteUnsent notes keys of bodies in rows with a prompt, if a detected format skips them.
 func (l *Lint) noteUnsent(f *format, lines []pendingLine) {
 	if f.items != nil || !f.has(textField) {
 		return

@@ -296,7 +296,7 @@ func (l *loader) refuseRepairs(r *row) error {
 	return nil
 }
 
-// noOutput reports whether the row says that nothing was generated.
+// noOutput reports whether the row has an output length of 0.
 func (r *row) noOutput() bool { return r.output == 0 && r.seen.has(outputField) }
 
 // repair mends what real traces get wrong in a few rows, and counts it.

@@ -175,7 +175,7 @@ func (p *rowParser) value(f field, s *scanner) error {
 	return p.whole(f, number)
 }
 
-// wrongKind says that the next value is not what it must be, unless it is no JSON either.
+// wrongKind is the error for a next value of the wrong kind, or for one that is no JSON.
 func (s *scanner) wrongKind(name, not, fix string) error {
 	from := s.At
 	if err := s.skip(); err != nil {

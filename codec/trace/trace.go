@@ -12,7 +12,7 @@ package trace
 
 import "time"
 
-// Options say how to read a trace; the zero value detects the format and takes every row.
+// Options are how to read a trace. The zero value detects the format and takes every row.
 type Options struct {
 	Format      string            // "" = detect; otherwise a name of [Formats]
 	Fields      map[string]string // what fields are called in the file, such as timestamp: ts, where not as the format has it

@@ -11,11 +11,12 @@ import (
 )
 
 // Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the
-// format has no place for is left out: see [WriteNotes]. A trace that says less than the format must, or asks what the
-// format cannot, is an error, and nothing is written. Formats of what was said need words for rows that only have
+// format has no place for is left out: see [WriteNotes]. A trace that lacks what the format requires, or has what the
+// format cannot express, is an error, and nothing is written. Formats of text need words for rows that only have
 // numbers of tokens: see [Trace.With].
 //
-// Block ids are written as they are: where t.BlockTokens is not the format's own, whoever reads the file must be told.
+// Block ids are written unchanged. If t.BlockTokens is not the format's own, the file must be read with
+// Options.BlockTokens.
 func Write(w io.Writer, t *Trace, format string) error {
 	f, err := formatByName(format)
 	if err == nil {
@@ -59,7 +60,7 @@ func oneLine(text []byte) {
 	}
 }
 
-// checkWritable refuses a trace that does not say what every row of the format must.
+// checkWritable refuses a trace that lacks what every row of the format needs.
 func (t *Trace) checkWritable(f *format) error {
 	if t.Untimed && f.required.has(timestampField) {
 		return fmt.Errorf("no row of %s says when it arrived, which %s must: write it as %s", t.Name, f.name, mooncake().name)
@@ -81,7 +82,7 @@ func (t *Trace) checkWritable(f *format) error {
 	return nil
 }
 
-// WriteNotes has a line for people on each thing that a file which [Write] makes in a format will not say.
+// WriteNotes returns a line for people on each thing that a file in a format will lack.
 func WriteNotes(t *Trace, format string) ([]string, error) {
 	f, err := formatByName(format)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Words are what [Write] puts into formats that have what was said where the trace has numbers of tokens.
+// Words are the text that [Write] puts into formats of text if the trace has numbers of tokens only.
 type Words struct {
 	Model string // that bodies ask for
 	// Prompt appends request i's prompt of InputTokens tokens, Answer its answer of OutputTokens tokens: the inside of a
@@ -39,13 +39,13 @@ func (t *Trace) appendAnswer(dst []byte, i int) []byte {
 	return t.words.Answer(dst, i)
 }
 
-// chatMessage is what someone says in a chat, the inside of a JSON string.
+// chatMessage is a message of a chat; text is the inside of a JSON string.
 type chatMessage struct {
 	role string
 	text []byte
 }
 
-// chatMessages is what is said in request i, which [notPlain] has passed.
+// chatMessages returns the messages of request i, which [notPlain] has accepted.
 func (t *Trace) chatMessages(i int) []chatMessage {
 	if l := t.Verbatim(i); l.Kind == VerbatimMessages {
 		all, _ := plainChat(l.Content)
