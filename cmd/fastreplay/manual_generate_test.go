@@ -64,7 +64,7 @@ func TestManualIsFresh(t *testing.T) {
 			want = append(want, "flags "+c.Name())
 		}
 	}
-	for _, g := range flagGroups() {
+	for _, g := range new(options).groups() {
 		title, _, _ := strings.Cut(g.title, ":")
 		want = append(want, "flags "+title)
 	}
@@ -121,9 +121,9 @@ func flagTable(t *testing.T, of string) string {
 	if c, _, err := root.Find([]string{of}); err == nil && c != root {
 		flags = c.Flags()
 	}
-	for _, g := range flagGroups() {
+	for _, g := range new(options).groups() {
 		if title, _, _ := strings.Cut(g.title, ":"); title == of {
-			flags = g.pick(root.Flags())
+			flags = g.flags
 		}
 	}
 	if flags == nil {
@@ -152,30 +152,11 @@ func flagTable(t *testing.T, of string) string {
 	return b.String()
 }
 
-// TestEachFlagHasAGroup: every flag of a replay is in one group, and groups name nothing else.
-func TestEachFlagHasAGroup(t *testing.T) {
-	groups := map[string]int{}
-	for _, g := range flagGroups() {
-		for _, name := range strings.Fields(g.flags) {
-			groups[name]++
-		}
-	}
-	newRootCommand().Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && f.Name != "help" && f.Name != "version" && groups[f.Name] != 1 {
-			t.Errorf("--%s stands in %d groups of flagGroups; it stands in one", f.Name, groups[f.Name])
-		}
-		delete(groups, f.Name)
-	})
-	for name := range groups {
-		t.Errorf("flagGroups names --%s, which there is not", name)
-	}
-}
-
 // TestHelpByGroup: the help of a replay has its flags by group, that of other commands has none of them.
 func TestHelpByGroup(t *testing.T) {
 	for _, c := range commands() {
 		help := helpOf(t, c)
-		for _, g := range flagGroups() {
+		for _, g := range new(options).groups() {
 			if want := c.Name() == "fastreplay" || c.Name() == "profile"; strings.Contains(help, "\n"+g.title+"\n") != want {
 				t.Errorf("fastreplay %s --help: the group %q is there: %v, want %v", c.Name(), g.title, !want, want)
 			}

@@ -181,7 +181,7 @@ func TestMockInstances(t *testing.T) {
 	file := filepath.Join(dir, "targets")
 	url, stop, ended := startMockCommand(t, strings.NewReader(""), "--instances", "3", "--targets-file", file, "--log", filepath.Join(dir, "log-{instance}"),
 		"--header", "x-instance: m{instance}", "--body-field", "nvext.worker_id={instance}")
-	o := options{targetsFile: file}
+	o := options{serverOptions: serverOptions{targetsFile: file}}
 	if err := o.readTargets(); err != nil || len(o.urls) != 3 || o.urls[0] != url {
 		t.Fatalf("targets %v, %v; the first is %s", o.urls, err, url)
 	}

@@ -22,101 +22,238 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// options is what the flags of a replay say.
+// options is what the flags of a replay say, in the groups of its help.
 type options struct {
-	line     *compat.Line
-	given    func(flag string) bool
+	line  *compat.Line
+	given func(flag string) bool
+
+	traceOptions
+	loadOptions
+	serverOptions
+	requestOptions
+	resultOptions
+	proofOptions
+	machineOptions
+}
+
+type traceOptions struct {
 	config   string
 	traces   []string
 	timeUnit string
 	read     trace.Options
-
+	repeat   int
 	amplify  amplifyFlag
-	pacing   pacing
-	sessions sessionFlags
-	warmup   int
+	tooLong  string
+}
 
-	urls          []string
-	targetsFile   string
-	weights       []float64 // of urls
-	route         string
-	loadBound     float64
-	endpoint      string
-	model         string
-	api           string
-	traits        api.Traits // of the API; after chooseAPI
-	prompt        string
-	seed          uint64
-	noStream      bool
-	noForceOutput bool
-	tooLong       string
-	extraInputs   []string
-	extra         json.RawMessage // what they say
-	cold          probe.Cold
+type loadOptions struct {
+	pacing        pacing
+	sessions      sessionFlags
+	durationGrace time.Duration
+	warmup        int
+}
 
-	tokenizer     string
-	proof         struct{ verify, overhead, capacity string } // as given; what they say is below
-	verifyPrompts int                                         // how many are counted again; -1 = all
-	overhead      *workload.Overhead                          // nil = measured
-	engineBlock   int                                         // tokens; 0 = asked from the servers
-	cacheCapacity int64                                       // tokens; 0 = asked from the servers
-
-	headers    []string
-	key        string
-	apiKeyFile string
-	caCert     string
-	insecure   bool
-
-	instanceHeaders []string
-	instanceField   string
+type serverOptions struct {
+	urls        []string
+	targetsFile string
+	weights     []float64 // of urls
+	route       string
+	loadBound   float64
+	model       string
+	api         string
+	traits      api.Traits // of the API; after chooseAPI
+	endpoint    string
+	headers     []string
+	key         string
+	apiKeyFile  string
+	caCert      string
+	insecure    bool
 
 	timeout        time.Duration
 	idleTimeout    time.Duration
 	connectTimeout time.Duration
-	grace          time.Duration
-	durationGrace  time.Duration
-	noProbe        bool
 	resend         engine.Resend
+}
 
+type requestOptions struct {
+	prompt        string
+	tokenizer     string
+	extraInputs   []string
+	extra         json.RawMessage // of extraInputs
+	noStream      bool
+	noForceOutput bool
+	seed          uint64
+	cold          probe.Cold
+}
+
+type resultOptions struct {
+	output   string
+	json     bool
+	goodput  goodput
+	exports  []string
+	compress bool
+	dryRun   bool
+	limits   metrics.Limits
+	maxDrift time.Duration
+	maxLag   time.Duration
+	scrape   scrapeFlags
+}
+
+type proofOptions struct {
+	noProbe         bool
+	proof           struct{ verify, overhead, capacity string } // as given; their meaning is below
+	verifyPrompts   int                                         // how many are counted again; -1 = all
+	overhead        *workload.Overhead                          // nil = measured
+	engineBlock     int                                         // tokens; 0 = asked from the servers
+	cacheCapacity   int64                                       // tokens; 0 = asked from the servers
+	assumed         sched.Assumed                               // times of requests to reckon with
+	instanceHeaders []string
+	instanceField   string
+}
+
+type machineOptions struct {
 	sender    string
 	senders   int
 	realtime  sched.Realtime
 	spin      spinFlag
 	stamps    string
-	scrape    scrapeFlags
 	maxMemory string
-	maxBytes  int64 // what it says; 0 = nobody has said
-	dryRun    bool
-
-	output   string
-	compress bool
-	json     bool
-	exports  []string
-	limits   metrics.Limits
-	maxDrift time.Duration
-	maxLag   time.Duration
-	chunkLog string
-	goodput  goodput
+	maxBytes  int64 // of maxMemory; 0 = not given
+	grace     time.Duration
+	chunkLog  string
 }
 
+// addFlags adds all flags of a replay.
 func (o *options) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	o.given = f.Changed
-	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; what the command line says wins")
-	o.addTraceFlags(f)
-	o.addTargetFlags(f)
-	o.addRequestFlags(f)
-	o.addProofFlags(f)
-	o.addRunFlags(f)
-	o.addResultFlags(f)
+	o.given, o.pacing.given, o.scrape.given = f.Changed, f.Changed, f.Changed
+	for _, g := range o.groups() {
+		f.AddFlagSet(g.flags)
+	}
 }
 
-func (o *options) addTraceFlags(f *pflag.FlagSet) {
+// flagGroup is a part of a replay's flags in its help and in the manual.
+type flagGroup struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// groups returns the flags of a replay by group.
+func (o *options) groups() (all []flagGroup) {
+	for _, g := range []struct {
+		title string
+		add   func(*pflag.FlagSet)
+	}{
+		{"Trace: what is replayed", o.traceOptions.add},
+		{"Load: when requests leave", o.loadOptions.add},
+		{"Server: where requests go", o.serverOptions.add},
+		{"Requests: what is sent", o.requestOptions.add},
+		{"Results: what is kept and judged", o.resultOptions.add},
+		{"Proof: what is checked and assumed", o.proofOptions.add},
+		{"Machine: how requests are sent", o.machineOptions.add},
+	} {
+		f := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+		f.SortFlags = false
+		g.add(f)
+		all = append(all, flagGroup{g.title, f})
+	}
+	return all
+}
+
+func (o *traceOptions) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
 	addReadFlags(f, &o.read, &o.timeUnit)
+	f.IntVar(&o.repeat, "repeat", 1, "replay the selection `N` times in a row")
 	o.amplify.addFlag(f)
-	o.pacing.addFlags(f)
-	o.sessions.addFlags(f)
+	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
+	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; what the command line says wins")
+}
+
+func (o *loadOptions) add(f *pflag.FlagSet) {
+	f.Float64Var(&o.pacing.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
+	f.StringVar(&o.pacing.rate, "rate", "", "send `R` requests per second instead of at trace times, or all at once: max")
+	f.StringVar(&o.pacing.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
+	f.StringVar(&o.pacing.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant, with --burstiness gamma)")
+	f.Float64Var(&o.pacing.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
+	f.IntVar(&o.pacing.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
+	f.DurationVar(&o.pacing.duration, "duration", 0, "release nothing after this much wall time")
+	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
+	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
+	f.BoolVar(&o.pacing.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
+	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
+	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
+	f.StringVar(&o.sessions.past, "history", historyRecorded, "turns of a conversation carry the recorded answers to the turns before (recorded), or what the servers answered in this run (live)")
+}
+
+func (o *serverOptions) add(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
+	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
+	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
+	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "with --route "+routePrefix+": pass over an instance that would have more than this many times its share of the requests in flight; 0 = none")
+	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat, and one of whole bodies where its path says")
+	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set; with --api messages first $ANTHROPIC_API_KEY, as x-api-key)")
+	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
+	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
+	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
+	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
+	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
+	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send a request once more that got no byte of an answer: never, unread (where the server provably did not read it), or safe (also where the server closed a connection that had waited, and may have read it)")
+}
+
+func (o *requestOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids where the API takes them)")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder, or "+tokenizer.CL100K+" or "+tokenizer.O200K)
+	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
+	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
+	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts, of random arrivals and of --amplify: the same seed makes the same bytes at the same instants")
+	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
+}
+
+func (o *resultOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
+	o.goodput.addFlag(f)
+	addExportFlag(f, &o.exports)
+	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
+	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
+	o.limits = metrics.DefaultLimits()
+	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
+	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
+	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
+	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
+	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: where they answer (auto), on (or refuse to start) or off")
+	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
+	f.DurationVar(&o.scrape.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
+}
+
+func (o *proofOptions) add(f *pflag.FlagSet) {
+	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
+	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
+	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
+	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
+	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
+	f.DurationVar(&o.assumed.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
+	f.DurationVar(&o.assumed.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
+	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
+	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that says which instance answered, such as meta_info.worker; unless --instance-header is given, no header is asked (default: where NVIDIA's Dynamo has it)")
+}
+
+func (o *machineOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
+	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
+	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
+	o.spin = spinFlag(sched.AutoSpin)
+	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
+	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
+	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
+	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
+	_ = f.MarkHidden("chunk-log")
 }
 
 // addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
@@ -136,77 +273,6 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
 	f.IntVar(&read.Limit, "limit", 0, "take the first `N` requests of the selection")
 	f.DurationVar(&read.From, "from", 0, "take rows from this trace time on, counted from the earliest row")
 	f.DurationVar(&read.To, "to", 0, "take rows up to this trace time")
-}
-
-func (o *options) addTargetFlags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
-	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
-	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
-	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
-	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "with --route "+routePrefix+": pass over an instance that would have more than this many times its share of the requests in flight; 0 = none")
-	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat, and one of whole bodies where its path says")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
-	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
-	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
-	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that says which instance answered, such as meta_info.worker; unless --instance-header is given, no header is asked (default: where NVIDIA's Dynamo has it)")
-	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set; with --api messages first $ANTHROPIC_API_KEY, as x-api-key)")
-	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
-	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
-	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
-}
-
-func (o *options) addRequestFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids where the API takes them)")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts, of random arrivals and of --amplify: the same seed makes the same bytes at the same instants")
-	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
-	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
-	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
-	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
-	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
-}
-
-// addProofFlags are about the proof that prompts and cache hits are right.
-func (o *options) addProofFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder, or "+tokenizer.CL100K+" or "+tokenizer.O200K)
-	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
-	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
-	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
-	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
-}
-
-func (o *options) addRunFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
-	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
-	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
-	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send a request once more that got no byte of an answer: never, unread (where the server provably did not read it), or safe (also where the server closed a connection that had waited, and may have read it)")
-	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
-	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
-	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
-	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
-	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
-	o.spin = spinFlag(sched.AutoSpin)
-	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
-	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
-	o.scrape.addFlags(f)
-	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
-	_ = f.MarkHidden("chunk-log")
-	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
-	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
-}
-
-func (o *options) addResultFlags(f *pflag.FlagSet) {
-	o.limits = metrics.DefaultLimits()
-	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
-	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
-	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
-	addExportFlag(f, &o.exports)
-	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
-	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
-	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
-	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
-	o.goodput.addFlag(f)
 }
 
 // complete checks the flags against each other and fills in what depends on others.
@@ -230,7 +296,7 @@ func (o *options) complete(args []string) error {
 	if err := o.pacing.complete(o.seed); err != nil {
 		return err
 	}
-	if err := o.sessions.check(&o.pacing, o.route == routePrefix); err != nil {
+	if err := o.checkSessions(); err != nil {
 		return err
 	}
 	if err := o.goodput.complete(); err != nil {
@@ -296,6 +362,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
 	case !slices.Contains([]string{tooLongRefuse, tooLongDrop, tooLongClip}, o.tooLong):
 		return fmt.Errorf("--too-long %q: want %s, %s or %s", o.tooLong, tooLongRefuse, tooLongDrop, tooLongClip)
+	case o.repeat < 1:
+		return fmt.Errorf("--repeat is %d; want at least 1", o.repeat)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/tokenizer"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -33,7 +31,6 @@ type pacing struct {
 	arrival     string
 	burstiness  float64
 	concurrency int
-	repeat      int
 
 	given    func(flag string) bool
 	arrivals *sched.Arrivals // from complete on; nil without --rate R and --ramp
@@ -41,20 +38,6 @@ type pacing struct {
 
 // rateMax is the --rate that releases everything at once.
 const rateMax = "max"
-
-func (p *pacing) addFlags(f *pflag.FlagSet) {
-	p.given = f.Changed
-	f.Float64Var(&p.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
-	f.DurationVar(&p.duration, "duration", 0, "release nothing after this much wall time")
-	f.BoolVar(&p.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
-	f.BoolVar(&p.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
-	f.StringVar(&p.rate, "rate", "", "send `R` requests per second instead of at trace times, or all at once: max")
-	f.StringVar(&p.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
-	f.StringVar(&p.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant, with --burstiness gamma)")
-	f.Float64Var(&p.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
-	f.IntVar(&p.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
-	f.IntVar(&p.repeat, "repeat", 1, "replay the selection `N` times in a row")
-}
 
 // complete checks the flags against each other and reads what --rate and --ramp say; seed is that of the gaps.
 func (p *pacing) complete(seed uint64) error {
@@ -118,8 +101,6 @@ func (p *pacing) check() error {
 		return errors.New("--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N")
 	case p.concurrency < 0 || p.duration < 0:
 		return errors.New("--concurrency and --duration cannot be negative")
-	case p.repeat < 1:
-		return fmt.Errorf("--repeat is %d; want at least 1", p.repeat)
 	case (p.given("arrival") || p.given("burstiness")) && (!rated || p.rate == rateMax):
 		return errors.New("--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp")
 	}
@@ -198,14 +179,14 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 }
 
 // repeated is the trace so often in a row.
-func (p *pacing) repeated(t *trace.Trace) (*trace.Trace, error) {
-	requests := float64(p.repeat) * float64(t.Len())
-	if free, err := freeAllowance(0); err == nil && p.repeat > 1 {
-		if err := free.refuse("--repeat", p.repeat, requests, requests*peakPerRequest); err != nil {
+func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
+	requests := float64(o.repeat) * float64(t.Len())
+	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
+		if err := free.refuse("--repeat", o.repeat, requests, requests*peakPerRequest); err != nil {
 			return nil, err
 		}
 	}
-	t, err := t.Repeat(p.repeat)
+	t, err := t.Repeat(o.repeat)
 	if err != nil {
 		return nil, fmt.Errorf("--repeat: %w", err)
 	}
@@ -313,7 +294,7 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	if t, l.amplify, err = o.amplify.apply(t, o.seed); err != nil {
 		return err
 	}
-	if l.Trace, err = o.pacing.repeated(t); err != nil {
+	if l.Trace, err = o.repeated(t); err != nil {
 		return err
 	}
 	l.seconds = time.Since(began).Seconds()
@@ -359,7 +340,7 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if err != nil {
 		return err
 	}
-	if plan, err = o.sessions.follow(plan, t, o.pacing.scale); err != nil {
+	if plan, err = o.follow(plan, t); err != nil {
 		return fmt.Errorf("--sessions %s: %w", o.sessions.mode, err)
 	}
 	if plan.Requests == 0 {
@@ -385,7 +366,7 @@ func (l *load) announce(o *options, ui *terminal) {
 	ui.line("trace: %s, read as %s (%s): %s of %s rows in %s",
 		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(l.seconds))
 	ui.amplified(l.amplify)
-	if n := o.pacing.repeat; n > 1 {
+	if n := o.repeat; n > 1 {
 		ui.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
 }
@@ -422,38 +403,29 @@ const (
 
 // sessionFlags are about conversations.
 type sessionFlags struct {
-	mode  sessionMode
-	past  string // recorded or live
-	taken sched.Assumed
-	given func(flag string) bool
+	mode sessionMode
+	past string // recorded or live
 }
 
-func (s *sessionFlags) addFlags(f *pflag.FlagSet) {
-	s.given = f.Changed
-	f.StringVar((*string)(&s.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
-	f.StringVar(&s.past, "history", historyRecorded, "turns of a conversation carry the recorded answers to the turns before (recorded), or what the servers answered in this run (live)")
-	f.DurationVar(&s.taken.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
-	f.DurationVar(&s.taken.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
-}
-
-// check refuses what cannot be meant; routed: a router reckons with the assumed times.
-func (s *sessionFlags) check(p *pacing, routed bool) error {
+// checkSessions refuses what cannot be meant.
+func (o *options) checkSessions() error {
+	s := &o.sessions
 	switch {
 	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
 		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
 	case s.past != historyRecorded && s.past != historyLive:
 		return fmt.Errorf("--history %q: want %s or %s", s.past, historyRecorded, historyLive)
-	case (s.given("assume-ttft") || s.given("assume-tpot")) && s.mode != sessionsThink && !routed:
+	case (o.given("assume-ttft") || o.given("assume-tpot")) && s.mode != sessionsThink && o.route != routePrefix:
 		return fmt.Errorf("--assume-ttft and --assume-tpot are about --sessions %s and --route %s", sessionsThink, routePrefix)
-	case s.mode != sessionsStrict && p.capped():
+	case s.mode != sessionsStrict && o.pacing.capped():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
-	return s.taken.Validate()
+	return o.assumed.Validate()
 }
 
 // follow makes turns of the plan wait for each other, as far as the mode has it.
-func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (sched.Plan, error) {
-	if s.mode == sessionsStrict {
+func (o *options) follow(plan sched.Plan, t *trace.Trace) (sched.Plan, error) {
+	if o.sessions.mode == sessionsStrict {
 		return plan, nil
 	}
 	before := t.TurnsBefore(t.Len())
@@ -462,8 +434,8 @@ func (s *sessionFlags) follow(plan sched.Plan, t *trace.Trace, speed float64) (s
 	}
 	before = before[:plan.Requests]
 	turns := &sched.Turns{After: before}
-	if s.mode == sessionsThink {
-		turns.ThinkNS = workload.ThinkTimes(t, before, s.taken, speed)
+	if o.sessions.mode == sessionsThink {
+		turns.ThinkNS = workload.ThinkTimes(t, before, o.assumed, o.pacing.scale)
 	}
 	return plan.Following(turns)
 }

@@ -379,7 +379,7 @@ func (p *prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 
 // sizeCache is sizeCaches for one server, of which the zero value was told if nothing was. The words say where each number
 // comes from.
-func (o *options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
+func (o *proofOptions) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
 	case o.engineBlock > 0:
@@ -403,7 +403,7 @@ func (o *options) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, 
 }
 
 // contradictCache names the given sizes of a server's cache that are not what the server tells; "" if all are.
-func (o *options) contradictCache(told workload.PrefixCache) string {
+func (o *proofOptions) contradictCache(told workload.PrefixCache) string {
 	var wrong []string
 	if block := told.BlockTokens; o.engineBlock > 0 && block > 0 && !told.Assumed && block != o.engineBlock {
 		wrong = append(wrong, fmt.Sprintf("--engine-block-tokens is %d, /metrics says %d", o.engineBlock, block))

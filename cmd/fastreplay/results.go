@@ -271,7 +271,7 @@ func (s *results) runInfo(run metrics.Run) metrics.Run {
 func (s *results) workloadInfo(out []int32) metrics.Workload {
 	t, n := s.Trace, s.Requests()-len(out)
 	w := metrics.Workload{
-		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(s.o.pacing.repeat), BlockTokens: int64(t.BlockTokens),
+		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(s.o.repeat), BlockTokens: int64(t.BlockTokens),
 		RepairedRows: int64(t.Lint.Repaired), DroppedRows: int64(t.Lint.Dropped), Fingerprint: s.Prebuilt.Fingerprint(s.Work),
 		Context: s.fitted.Context, LeftOut: s.fitted.LeftOut, Clipped: s.fitted.Clipped, ClippedOff: s.fitted.ClippedOff,
 	}

@@ -19,7 +19,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestSummaryThatCannotBePrinted(t *testing.T) {
 	for name, s := range map[string]*results{
 		"terminal": {built: &built{prepared: &prepared{o: &options{}, ui: newTerminal(fullDisk{})}}, out: io.Discard},
-		"JSON":     {built: &built{prepared: &prepared{o: &options{json: true}, ui: newTerminal(io.Discard)}}, out: fullDisk{}},
+		"JSON":     {built: &built{prepared: &prepared{o: &options{resultOptions: resultOptions{json: true}}, ui: newTerminal(io.Discard)}}, out: fullDisk{}},
 	} {
 		err := s.show(new(metrics.Summary))
 		var exit *exitError

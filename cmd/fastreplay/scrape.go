@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -30,13 +28,6 @@ type scrapeFlags struct {
 	interval time.Duration
 	urls     []string
 	given    func(flag string) bool
-}
-
-func (f *scrapeFlags) addFlags(flags *pflag.FlagSet) {
-	f.given = flags.Changed
-	flags.StringVar(&f.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: where they answer (auto), on (or refuse to start) or off")
-	flags.DurationVar(&f.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
-	flags.StringArrayVar(&f.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 }
 
 // leastScrapeInterval keeps a server from being asked more than it can bear.

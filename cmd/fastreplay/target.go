@@ -321,7 +321,7 @@ func (b *built) route() error {
 		}
 	}
 	b.Routing = workload.Routing{
-		Targets: targets, Seed: b.o.seed, Bound: b.o.loadBound, Assumed: b.o.sessions.taken, LeastInFlight: b.o.route == routeLeastInFlight,
+		Targets: targets, Seed: b.o.seed, Bound: b.o.loadBound, Assumed: b.o.assumed, LeastInFlight: b.o.route == routeLeastInFlight,
 	}
 	n := b.Requests()
 	switch b.o.route {
