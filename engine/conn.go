@@ -97,7 +97,27 @@ func (c *conn) start(i int32, from uint32) bool {
 	}
 	c.carry(i, from, c.run.clock.Now())
 	c.state.Store(busy)
-	c.write(i)
+	r := c.run
+	rec := &r.records[i]
+	all, err := c.sock.Send(r.bytesOf(i, c.fresh))
+	if c.sock.SentNS() != wire.NotYet {
+		rec.SentNS, rec.ConnWaitNS = c.sock.SentNS(), 0
+		if c.fresh {
+			rec.ConnWaitNS = rec.SentNS - c.wantedNS
+		}
+	}
+	rec.WrittenFirstBytes = c.sock.FirstOut()
+	r.sent.Add(1)
+	if err == nil && !all {
+		r.partialWrites.Add(1)
+		r.workers.do(c.flushRest)
+		return true
+	}
+	if c.writeErr = err; err == nil {
+		r.wholeWrites.Add(1)
+		rec.WrittenNS = r.clock.Now()
+	}
+	c.endWrite()
 	return true
 }
 
@@ -110,41 +130,6 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 	c.fresh, c.outBase = from == opening, c.sock.BytesOut()
 	c.writeErr, c.readErr = nil, nil
 	c.noFlush.Store(false)
-}
-
-// write is the writer's side of request i.
-func (c *conn) write(i int32) {
-	r := c.run
-	rec := &r.records[i]
-	all, err := c.sock.Send(r.bytesOf(i, c.fresh))
-	if c.sock.SentNS() != wire.NotYet {
-		rec.SentNS = c.sock.SentNS()
-		rec.ConnWaitNS = c.waited(rec.SentNS)
-	}
-	rec.WrittenFirstBytes = c.sock.FirstOut()
-	r.sent.Add(1)
-	switch {
-	case err != nil:
-		c.writeErr = err
-		r.work.Prebuilt.Wrote(i)
-		c.endSide()
-	case all:
-		r.wholeWrites.Add(1)
-		rec.WrittenNS = r.clock.Now()
-		r.work.Prebuilt.Wrote(i)
-		c.endSide()
-	default:
-		r.partialWrites.Add(1)
-		r.workers.do(c.flushRest)
-	}
-}
-
-// waited is how long the request waited for the connection.
-func (c *conn) waited(sentNS int64) int64 {
-	if !c.fresh {
-		return 0
-	}
-	return sentNS - c.wantedNS
 }
 
 // errUnwanted ends the writer's side of a request whose reply was over before its image was written.
@@ -164,6 +149,11 @@ func (c *conn) flush() {
 	if c.writeErr == nil {
 		c.run.records[c.request.Load()].WrittenNS = c.run.clock.Now()
 	}
+	c.endWrite()
+}
+
+// endWrite ends the writer's side of the request: its bytes are no longer needed.
+func (c *conn) endWrite() {
 	c.run.work.Prebuilt.Wrote(c.request.Load())
 	c.endSide()
 }

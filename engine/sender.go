@@ -93,21 +93,15 @@ func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.place(i)
 	p.sent.Add(1)
-	if !r.work.Prebuilt.Ready(int(i)) {
-		r.sendLate(i, p)
-		return
-	}
-	r.work.Prebuilt.SetTarget(i, p.target)
-	for {
-		c := p.takeIdle()
-		if c == nil {
-			r.sendLate(i, p)
-			return
-		}
-		if c.start(i, idle) {
-			return
+	if r.work.Prebuilt.Ready(int(i)) {
+		r.work.Prebuilt.SetTarget(i, p.target)
+		for c := p.takeIdle(); c != nil; c = p.takeIdle() {
+			if c.start(i, idle) {
+				return
+			}
 		}
 	}
+	r.sendLate(i, p)
 }
 
 // sendLate sends request i, for which no connection or no image is ready, on a connection that a worker dials for it.

@@ -208,8 +208,7 @@ func (c *conn) settleSlot(i int32) {
 		c.run.wholeWrites.Add(1)
 		c.noteWrite(i, s)
 		c.run.records[i].WrittenNS = s.writtenNS
-		c.run.work.Prebuilt.Wrote(i)
-		c.endSide()
+		c.endWrite()
 	}
 }
 
@@ -228,8 +227,7 @@ func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	c.noteWrite(i, s)
 	if failed {
 		c.writeErr = syscall.Errno(s.errno)
-		c.run.work.Prebuilt.Wrote(i)
-		c.endSide()
+		c.endWrite()
 		return
 	}
 	c.sock.KeepRest(c.run.process.bytesOf(i)[s.wrote:])
