@@ -8,27 +8,27 @@ import (
 	"github.com/fastreplay/fastreplay/engine/host"
 )
 
-// largeShare of the free memory, and mostLarge bytes at most, are for what is large of answers.
+// largeShare is the share of the free memory for large parts of answers, at most mostLarge bytes.
 const (
 	largeShare = 0.25
 	mostLarge  = 1 << 30
 )
 
-// largeBuffers hold what is large of the answers of all connections, outside of Go's heap, so that it can be let go at once. If more
-// is lent than the limit, only one of the replies that have some goes on, and after it the next. Any goroutine may use them.
+// largeBuffers lend memory for the large parts of answers of all connections. It is outside Go's heap, so that it can be freed at once.
+// If more is lent than the limit, the responses that have some continue one after the other. Any goroutine may use them.
 type largeBuffers struct {
 	limit   int64 // bytes
 	lent    atomic.Int64
 	mu      sync.Mutex
 	changed sync.Cond               // of mu
-	free    [bits.UintSize][][]byte // by the power of two
-	mapped  map[*byte]bool          // lent and free; where the kernel gives none, Go's heap does
-	bytes   int64                   // of them …
-	most    int64                   // … ever
-	turn    *response               // goes on though too much is lent
+	free    [bits.UintSize][][]byte // by size, a power of two
+	mapped  map[*byte]bool          // by first byte, lent and free; if the kernel gives none, a buffer is of Go's heap
+	bytes   int64                   // size of mapped …
+	most    int64                   // … and the most it ever was
+	turn    *response               // continues although too much is lent
 }
 
-// grow moves b into a buffer with room for n more bytes.
+// grow returns a buffer with b's bytes and room for n more, and takes b back.
 func (l *largeBuffers) grow(b []byte, n int) []byte {
 	larger := append(l.get(len(b)+n), b...)
 	l.put(b)
@@ -58,7 +58,7 @@ func (l *largeBuffers) get(n int) []byte {
 	return b[:0]
 }
 
-// put takes a buffer of get's back, and leaves others alone.
+// put takes back a buffer that get returned. It ignores others.
 func (l *largeBuffers) put(b []byte) {
 	b = b[:cap(b)]
 	l.mu.Lock()
@@ -70,14 +70,15 @@ func (l *largeBuffers) put(b []byte) {
 	}
 }
 
-// short tells whether more is lent than the limit.
+// short reports whether more is lent than the limit.
 func (l *largeBuffers) short() bool { return l.lent.Load() > l.limit }
 
-// wait is called by a reply that has large buffers, before it reads on. It returns if there is enough, at p's turn, or when p is cut.
-func (l *largeBuffers) wait(p *response, cut func() bool) {
+// wait is called before a response that has large buffers reads on. It returns if there is enough, when it is p's turn, or if cancelled
+// returns true.
+func (l *largeBuffers) wait(p *response, cancelled func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.short() && l.turn != p && l.turn != nil && !cut() {
+	for l.short() && l.turn != p && l.turn != nil && !cancelled() {
 		l.changed.Wait()
 	}
 	if l.short() && l.turn == nil {
@@ -85,7 +86,7 @@ func (l *largeBuffers) wait(p *response, cut func() bool) {
 	}
 }
 
-// end is called by a reply that has given back its buffers.
+// end is called when p has given back its buffers.
 func (l *largeBuffers) end(p *response) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +96,7 @@ func (l *largeBuffers) end(p *response) {
 	l.changed.Broadcast()
 }
 
-// trim is called now and then. It lets all go when none is in use.
+// trim frees all buffers if none is lent. The watchdog calls it.
 func (l *largeBuffers) trim() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +105,7 @@ func (l *largeBuffers) trim() {
 	}
 }
 
-// release lets go what is free.
+// release frees the buffers that are not lent.
 func (l *largeBuffers) release() {
 	for class, free := range &l.free {
 		for _, b := range free {

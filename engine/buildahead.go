@@ -10,16 +10,16 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
-// ringTick is how often a builder without room looks for it.
+// ringTick is how often a builder without room looks for room.
 const ringTick = 2 * time.Millisecond
 
-// batch ends before request to; its requests were all there at atNS.
+// batch has the requests up to, not including, to. All of them were built at atNS.
 type batch struct {
 	to   int
 	atNS int64
 }
 
-// buildAhead builds the rest during the run, until all are built or ctx ends.
+// buildAhead builds the requests that are not built yet, until all are built or ctx ends.
 func (r *Run) buildAhead(ctx context.Context) {
 	m := r.work.Prebuilt
 	var built atomic.Int64
@@ -45,7 +45,7 @@ func (r *Run) buildAhead(ctx context.Context) {
 	}
 }
 
-// endBuilding gives up the requests that have not been built: none of them was there before now.
+// endBuilding notes the requests that were not built as built now: none of them was built before.
 func (r *Run) endBuilding() {
 	r.batches = append(r.batches, batch{r.work.Requests(), r.clock.Now()})
 	if !r.stop.Load() { // else not all were sent
@@ -79,10 +79,10 @@ func (r *Run) builtAhead() *metrics.BuildAhead {
 	return found
 }
 
-// releasedNS is when request i could leave: at its own instant, or when a cap or the turn before let it go.
+// releasedNS returns when request i could be sent: at its own instant, or when a cap or the previous turn released it.
 func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
 
-// needsBytes tells whether the arena must still hold request i.
+// needsBytes reports whether the arena must still hold request i.
 func (r *Run) needsBytes(i int) bool {
 	if r.work.Prebuilt.Written(i) {
 		return false
@@ -90,8 +90,8 @@ func (r *Run) needsBytes(i int) bool {
 	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
 }
 
-// bytesOf is what is written for request i: with live history its own, or else the arena's, in place for a connection that was ready
-// in time. A late or repeated request gets bytes of its own where the arena's may be gone.
+// bytesOf returns what is written for request i: with live history the bytes of that, or else the arena's. fresh is for a connection
+// that was dialled for the request: with a ring, it gets a copy of the bytes, since the ring's may be overwritten.
 func (r *Run) bytesOf(i int32, fresh bool) []byte {
 	if b := r.cfg.History.Bytes(i); b != nil {
 		return b

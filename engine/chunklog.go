@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, the instant after the read
-// that brought it, and what the server says in the chunk's own "sent_ns", empty where it says nothing. The instants of the
-// client are ns since the run's start, the server's as it gave it (the mock's --quirk stamp: CLOCK_MONOTONIC; subtract the
-// summary's monotonic_start_ns). It is for measuring the meter, so it costs memory, but time only between responses.
+// ChunkLog writes a line of CSV for each token chunk: row, number of the chunk, its instant, the instant after its read, and the value
+// of the chunk's own "sent_ns", empty if it has none. The client's instants are ns since the run's start. The server's is as the server
+// gave it (the mock's --quirk stamp: CLOCK_MONOTONIC; subtract the summary's monotonic_start_ns). A ChunkLog is for measuring the meter:
+// it costs memory, and time only between responses.
 type ChunkLog struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -24,10 +24,10 @@ func NewChunkLog(w io.Writer) *ChunkLog {
 	return l
 }
 
-// Err is the first error of writing. Call it after the run.
+// Err returns the first error of writing. Call it after the run.
 func (l *ChunkLog) Err() error { return l.err }
 
-// chunkLines are the lines of one reply.
+// chunkLines are the lines of one response.
 type chunkLines struct {
 	log   *ChunkLog // nil: off
 	lines []byte
@@ -44,7 +44,7 @@ func (c *chunkLines) add(p *response, nowNS int64, data []byte) {
 	c.lines = append(append(append(b, ','), sentIn(data)...), '\n')
 }
 
-// sentIn is the number of a chunk's "sent_ns", as it stands there.
+// sentIn returns the digits of a chunk's "sent_ns".
 func sentIn(data []byte) []byte {
 	_, after, _ := bytes.Cut(data, []byte(`"sent_ns":`))
 	end := 0
@@ -54,7 +54,7 @@ func sentIn(data []byte) []byte {
 	return after[:end]
 }
 
-// flush hands the lines of a reply that has ended to the log.
+// flush writes the lines of a response that has ended to the log.
 func (c *chunkLines) flush() {
 	if len(c.lines) == 0 {
 		return

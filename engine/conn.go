@@ -26,16 +26,16 @@ const (
 	dead                  // closed and forgotten
 )
 
-// readBuffer holds one read: a few dozen events of a busy stream. A loop has one, and so has each receiver that is a
-// goroutine: 10,000 of them take 160 MB.
+// readBuffer is the size of a read: a few dozen events of a busy stream. Each epoll reader has one buffer, and so has each receiver
+// that is a goroutine: 10,000 of them take 160 MB.
 const readBuffer = 16 << 10
 
-// conn is one connection with its receiver. Between requests it belongs to its peer; while busy its request has two
-// sides, the writer (lane, late worker or flush) and the reader (the receiver).
+// conn is one connection with its receiver. Between requests it belongs to its pool. While it is busy its request has two sides: the
+// writer (a sender, a worker that sends late, or a flush) and the reader (the receiver).
 type conn struct {
-	id       uint32 // place in the peer's table
-	key      uint64 // names it to the lane's process and to its loop
-	linkSeq  int64  // how many messages the lane's process has to have taken before it knows it
+	id       uint32 // place in the pool's table
+	key      uint64 // names it for the sender process and the epoll reader
+	linkSeq  int64  // how many messages the sender process must have taken before it has the descriptor
 	pool     *pool
 	run      *Run
 	sock     *wire.Socket
@@ -45,36 +45,36 @@ type conn struct {
 	state     atomic.Uint32
 	request   atomic.Int32  // the request it carries, or carried last
 	sides     atomic.Int32  // sides of the request still at work
-	cancelled atomic.Int64  // what the watchdog decided: cancelCode(request, why); 0 = nothing
-	noFlush   atomic.Bool   // the reader's side has found that the rest of the image need not be written
+	cancelled atomic.Int64  // the watchdog's decision: cancelCode(request, why); 0 = none
+	noFlush   atomic.Bool   // set by the reader's side: the rest of the request need not be written
 	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
-	fresh    bool  // dialled for this very request
-	wantedNS int64 // when that request wanted it
+	fresh    bool  // dialled for the current request
+	wantedNS int64 // when that request needed it
 	outBase  int64 // bytes sent on the connection before this request
 	writeErr error // of the writer's side
 	readErr  error // of the reader's side: the connection's own failure
 	madeNS   int64 // when it was made
-	finished int32 // the receiver's: the request whose reply has ended
-	dataNS   int64 // the receiver's: the instant of what it read last
+	finished int32 // the receiver's: the request whose response has ended
+	dataNS   int64 // the receiver's: the instant of its last read
 	lags     *lags // the receiver's
 
-	over     int32 // the watchdog's: the request that it found over a limit …
-	overCame int64 // … and what had come on the connection by then, bytes
+	over     int32 // the watchdog's: the request that was over a limit at its last look …
+	overCame int64 // … and how many bytes had arrived by then
 
 	startedNS  atomic.Int64 // when the current request was written; for the watchdog
-	lastReadNS atomic.Int64 // when bytes came last; for the watchdog
+	lastReadNS atomic.Int64 // when bytes arrived last; for the watchdog
 	flushRest  func()       // c.flush, bound once
 }
 
 const noRequest = -1
 
-// The receiver of a connection: a loop, or a goroutine of its own. Whoever takes it from byEpoll by compare-and-swap owns the
-// receiver's part of the connection; byGoroutine is for good.
+// The receiver of a connection is an epoll reader or a goroutine. Whoever takes it from byEpoll by compare-and-swap owns the
+// receiver's part of the connection; byGoroutine is final.
 const (
 	byGoroutine uint32 = iota // a goroutine
-	byEpoll                   // a loop, once there is something to read
-	inEpoll                   // a loop reads it now
+	byEpoll                   // an epoll reader, when there is something to read
+	inEpoll                   // an epoll reader, which reads it now
 )
 
 func newConn(r *Run, p *pool, s *wire.Socket) *conn {
@@ -89,8 +89,8 @@ func newConn(r *Run, p *pool, s *wire.Socket) *conn {
 	return c
 }
 
-// start claims the connection, which is in state from, for request i and writes its image, on the calling thread and
-// without blocking. False: somebody else has it, or it died; nothing was sent.
+// start claims the connection, which is in state from, for request i and writes the request, on the calling thread and without
+// blocking. If somebody else has the connection, or it died, start sends nothing and returns false.
 func (c *conn) start(i int32, from uint32) bool {
 	if !c.state.CompareAndSwap(from, claimed) {
 		return false
@@ -123,7 +123,7 @@ func (c *conn) start(i int32, from uint32) bool {
 
 // carry makes a claimed connection ready for request i, to be written at atNS.
 func (c *conn) carry(i int32, from uint32, atNS int64) {
-	c.startedNS.Store(atNS) // before the request: the watchdog must not hold an earlier one's age against it
+	c.startedNS.Store(atNS) // before the request, so that the watchdog does not take the age of an earlier one for this one's
 	c.lastReadNS.Store(atNS)
 	c.request.Store(i)
 	c.sides.Store(2)
@@ -132,8 +132,8 @@ func (c *conn) carry(i int32, from uint32, atNS int64) {
 	c.noFlush.Store(false)
 }
 
-// errUnwanted ends the writer's side of a request whose reply was over before its image was written.
-var errUnwanted = errors.New("the reply ended before the request was written")
+// errUnwanted ends the writer's side of a request whose response ended before the request was written.
+var errUnwanted = errors.New("the response ended before the request was written")
 
 // flush writes what the kernel did not take at once. It blocks, on a worker. A deadline that was meant for an earlier
 // request of the connection is ignored.
@@ -165,20 +165,20 @@ func (c *conn) endSide() {
 	}
 }
 
-// readInGoroutine starts a receiver of c's own; first, unless nil, is what it does first: false if that ends it.
+// readInGoroutine starts a goroutine as c's receiver. If first is not nil, the goroutine calls it first, and ends if it returns false.
 func (c *conn) readInGoroutine(first func() bool) {
 	c.run.receivers.Add(1)
 	go c.receive(first)
 }
 
-// leaveEpoll takes the connection out of its loop, if it is in one and not being read this moment.
+// leaveEpoll gives c a goroutine as its receiver, if an epoll reader has it and does not read it at this moment.
 func (c *conn) leaveEpoll() {
 	if c.receiver.CompareAndSwap(byEpoll, byGoroutine) {
 		c.readInGoroutine(nil)
 	}
 }
 
-// receive is a receiver: it reads, stamps and parses until the connection ends.
+// receive reads, stamps and parses until the connection ends, or first returns false.
 func (c *conn) receive(first func() bool) {
 	defer c.run.receivers.Done()
 	c.lags = new(lags)
@@ -190,23 +190,23 @@ func (c *conn) receive(first func() bool) {
 	}
 }
 
-// step takes what a read has brought, and waits where that is not the reply of a request. False: the connection is over.
+// step processes the result of a read. If no request awaits a response, it waits for one. False: the connection is over.
 func (c *conn) step(b []byte, atNS int64, err error) bool {
 	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
 
-// endMayWait tells whether answered may have to wait for the lanes' process: for the end of its write, or to tell it that the
+// endMayWait reports whether answered may wait for the sender process: for the end of its write, or to send it a message that the
 // connection is closed.
 func (c *conn) endMayWait() bool {
 	return !c.staysOpen() || c.beingWritten()
 }
 
-// staysOpen tells whether the reader's side finds the connection of use for another request.
+// staysOpen reports whether the connection may carry another request, as far as the reader's side knows.
 func (c *conn) staysOpen() bool {
 	return c.response.reusable && c.cancelReason() == notCancelled && c.run.needsConnections()
 }
 
-// answered ends the reader's side of a request whose reply has ended. False: the connection is over.
+// answered ends the reader's side of a request whose response has ended. False: the connection is over.
 func (c *conn) answered() bool {
 	c.finished = c.request.Load()
 	c.settleSlot(c.finished)
@@ -219,8 +219,8 @@ func (c *conn) answered() bool {
 	return reusable
 }
 
-// read returns the next bytes and their instant: the kernel's, or else that after the read. A deadline that was meant for
-// an earlier request of the connection is ignored.
+// read returns the next bytes and their instant: the kernel's, or else that after the read. It ignores a deadline that was meant for
+// an earlier request of the connection.
 func (c *conn) read() ([]byte, int64, error) {
 	if c.buf == nil {
 		c.buf = make([]byte, readBuffer)
@@ -232,7 +232,7 @@ func (c *conn) read() ([]byte, int64, error) {
 		n, err := c.sock.Read(c.buf)
 		at := c.noteRead(n)
 		if n > 0 {
-			return c.buf[:n], at, nil // an error comes again with the next read
+			return c.buf[:n], at, nil // the next read returns the error again
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.cancelReason() != notCancelled || c.state.Load() == dead {
 			return nil, at, err
@@ -241,7 +241,7 @@ func (c *conn) read() ([]byte, int64, error) {
 	}
 }
 
-// noteRead is called after each read, which returned n bytes, and returns their instant.
+// noteRead notes a read of n bytes, which has just ended, and returns their instant.
 func (c *conn) noteRead(n int) (atNS int64) {
 	at, now := c.instants(n)
 	c.lastReadNS.Store(now)
@@ -251,22 +251,22 @@ func (c *conn) noteRead(n int) (atNS int64) {
 	return at
 }
 
-// busyWith returns the request that the connection carries. False: it carries none, or is about to change it.
+// busyWith returns the request that the connection carries; false if it carries none, or is about to change it.
 func (c *conn) busyWith() (i int32, ok bool) {
-	// The request is read before the state, and again after it: busy is then that request's, not another one's.
+	// The request is read before the state and after it: if both are equal, the state is that request's.
 	i = c.request.Load()
 	return i, c.state.Load() == busy && c.request.Load() == i
 }
 
-// awaiting tells whether a request on the connection has left and still lacks its reply.
+// awaiting reports whether a request on the connection has been sent and its response has not ended.
 func (c *conn) awaiting() bool {
 	i, ok := c.busyWith()
 	return ok && i != c.finished && c.sent(i)
 }
 
-// untilAwaiting is asked after each read and waits until the connection is awaiting a reply: true; or dead: false. What comes
-// without a request means that the connection has ended, and kills it. What comes after a reply means the same: the writer's
-// side is told so, and waited for.
+// untilAwaiting is called after each read. It returns true when the connection awaits a response, and false when it is dead. If no
+// request was sent, what was read means that the connection has ended, so untilAwaiting makes it dead. After a response it means the
+// same: then untilAwaiting ends the writer's side and waits for it.
 func (c *conn) untilAwaiting() bool {
 	for ; ; runtime.Gosched() {
 		i, ok := c.busyWith()
@@ -278,7 +278,7 @@ func (c *conn) untilAwaiting() bool {
 			if c.unassign(i) {
 				return false
 			}
-			// Else the lane is writing, or the replay takes the request back.
+			// Else the sender is writing, or the replay takes the request back.
 		case ok:
 			c.endFlush()
 		case state == dead:
@@ -292,28 +292,28 @@ func (c *conn) untilAwaiting() bool {
 	}
 }
 
-// closedUnused buries a connection that the server closed while no request was on it.
+// closedUnused removes a connection that the server closed while no request was on it.
 func (c *conn) closedUnused() {
 	if c.finished == noRequest && c.run.clock.Now()-c.madeNS < int64(dialLead) {
-		c.pool.refused.Store(true) // closed as soon as it was open: dialling more at once would not help
+		c.pool.refused.Store(true) // the server closed it as soon as it was open: dialling more at once would not help
 	}
 	c.run.closedIdle.Add(1)
 	c.closeAndRemove()
 }
 
-// bury closes a dead connection and takes it out of the books.
+// closeAndRemove closes c, which is dead, and removes it from its pool.
 func (c *conn) closeAndRemove() {
 	c.sock.Close()
 	c.pool.remove(c)
 }
 
-// endFlush ends a flush that is still going on: the reply is over, and so is the connection.
+// endFlush ends a flush that still blocks: the response is over, and so is the connection.
 func (c *conn) endFlush() {
 	c.noFlush.Store(true)
 	c.sock.Interrupt()
 }
 
-// onRead takes what a read has brought of a reply and reports whether that has ended.
+// onRead processes what a read returned of a response, and reports whether the response has ended.
 func (c *conn) onRead(b []byte, atNS int64, err error) bool {
 	if err != nil {
 		return c.readFailed(err, atNS)
@@ -325,7 +325,7 @@ func (c *conn) onRead(b []byte, atNS int64, err error) bool {
 	return ended
 }
 
-// feed hands bytes to the reply of the current request.
+// feed passes bytes to the response of the current request.
 func (c *conn) feed(b []byte, atNS int64) (ended bool, compressed *inflateSource) {
 	c.beginResponse()
 	return c.response.feed(b, atNS)
@@ -338,18 +338,19 @@ func (c *conn) beginResponse() {
 	}
 }
 
-// inflate reads the rest of a compressed reply and reports whether it has ended.
+// inflate reads the rest of a compressed response and reports whether it has ended.
 func (c *conn) inflate(src *inflateSource) bool {
 	at, err := c.response.readInflated(src, c.read)
 	return err == nil || errors.Is(err, errResponseEnded) || c.readFailed(err, at)
 }
 
-// readFailed ends the reply of a connection that failed, ended or was cut. False: it was nothing after all.
+// readFailed ends the response if the connection failed or ended, or if the request was cancelled. It returns false if the error was
+// an earlier request's deadline.
 func (c *conn) readFailed(err error, atNS int64) bool {
 	c.beginResponse()
 	why := c.cancelReason()
 	if why == notCancelled && errors.Is(err, os.ErrDeadlineExceeded) {
-		c.sock.Resume() // the deadline was an earlier request's, whose end came at the same moment
+		c.sock.Resume() // the deadline was an earlier request's, which ended at the same moment
 		return false
 	}
 	c.readErr = err
@@ -361,7 +362,7 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 	return true
 }
 
-// release gives the connection back to its peer, or closes it.
+// release gives the connection back to its pool, or closes it.
 func (c *conn) release() {
 	if c.writeErr == nil && c.staysOpen() {
 		c.pool.offer(c, busy)
@@ -371,17 +372,17 @@ func (c *conn) release() {
 	c.closeAndRemove()
 }
 
-// Resend says when a request that got no byte of an answer is sent once more, on a fresh connection.
+// Resend decides whether a request that got no byte of an answer is sent once more, on a new connection.
 type Resend string
 
 // The values of Resend.
 const (
 	ResendNever  Resend = "never"
-	ResendUnread Resend = "unread" // where the server provably did not read it; so does the zero value
-	ResendSafe   Resend = "safe"   // also where the server broke off a connection that had waited for a request
+	ResendUnread Resend = "unread" // if the server provably did not read it; so does the zero value
+	ResendSafe   Resend = "safe"   // also if the server reset a connection on which it had answered before
 )
 
-// Validate says what is wrong with r for an API of the given traits; nil if nothing is.
+// Validate returns why r does not suit an API of the given traits; nil if it does.
 func (r Resend) Validate(apiName string, t api.Traits) error {
 	switch {
 	case r != ResendNever && r != ResendUnread && r != ResendSafe:
@@ -392,7 +393,7 @@ func (r Resend) Validate(apiName string, t api.Traits) error {
 	return nil
 }
 
-// mayResend tells whether the request, which has ended, is to be sent again.
+// mayResend reports whether the request, which has ended, is to be sent again.
 func (c *conn) mayResend() bool {
 	how := c.run.cfg.Resend
 	if how == ResendNever || c.response.bytesIn > 0 || c.cancelReason() != notCancelled {
@@ -401,22 +402,22 @@ func (c *conn) mayResend() bool {
 	return c.unread() || how == ResendSafe && c.brokenOff()
 }
 
-// brokenOff tells whether the server reset a connection on which it had answered before, and has answered nothing now.
+// brokenOff reports whether the server reset a connection on which it had answered before, and has answered nothing now.
 func (c *conn) brokenOff() bool {
 	return !c.fresh && c.response.bytesIn == 0 && c.run.records[c.request.Load()].Outcome == record.Reset
 }
 
-// unread tells whether the server provably did not read the request: the kernel took no byte of it, or the connection ended in
-// good order (a FIN, which acknowledges what came before it) and the peer's kernel acknowledged no byte of it. A reset proves
-// nothing: with the request unread in the server's kernel, or read and acted upon, TCP_INFO says the same here (none acknowledged,
-// all in SIOCOUTQ; 400 of 400 each, Linux 6.18), since acknowledgements are delayed by up to 40 ms. Where the system cannot tell
-// what was acknowledged, a connection that had been idle gets the benefit of the doubt.
+// unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended
+// with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of the request. A reset proves
+// nothing. Whether the request lies unread in the server's kernel, or was read and acted upon, TCP_INFO is the same here (none
+// acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18): acknowledgements are delayed by up to 40 ms. If the system cannot
+// report what was acknowledged, unread assumes that a connection that had been idle was closed before it read the request.
 func (c *conn) unread() bool {
 	if c.sock.BytesOut() == c.outBase {
 		return c.writeErr != nil && !errors.Is(c.writeErr, errSenderGone)
 	}
 	ended := errors.Is(c.readErr, io.EOF) || errors.Is(c.readErr, io.ErrUnexpectedEOF)
-	// A reset that the writer met first looks like an end to the reader; after a FIN the writer meets EPIPE instead.
+	// If the writer gets a reset first, the reader sees an end; after a FIN the writer gets EPIPE instead.
 	if !ended || errors.Is(c.writeErr, syscall.ECONNRESET) {
 		return false
 	}
@@ -425,7 +426,7 @@ func (c *conn) unread() bool {
 	return known && acked <= c.outBase+1 || !known && !c.fresh
 }
 
-// countBytes completes the record with what went over the connection.
+// countBytes notes how many bytes the request sent and received.
 func (c *conn) countBytes(rec *record.Record) {
 	rec.BytesSent = c.sock.BytesOut() - c.outBase
 	rec.BytesReceived = c.response.bytesIn

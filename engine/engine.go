@@ -1,13 +1,20 @@
 // Package engine replays a plan against real servers. It opens connections ahead of time, sends each request's prebuilt bytes at
 // its planned instant, and stamps what comes back.
 //
-// A program resolves targets and builds the work (package workload), asks the servers (package probe), and then calls New and
+// A program resolves targets and builds the work (package workload), probes the servers (package probe), and then calls New and
 // Do. Senders are the threads that send. Each connection has a receiver from when it is dialled: a goroutine that blocks in a
 // read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
-// whichever of them ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
+// the one that ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
 // lock that is contended.
 //
-// It does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
+// From release to bytes, if a connection is idle (pacer.run calls Run.send):
+//
+//   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow → write(2). send
+//     takes the connection from place and takeIdle; start claims it, and gets the bytes from bytesOf.
+//   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → write(2). The replay has chosen the connection and the
+//     bytes before, in senderProcess.assignOne → conn.assign.
+//
+// The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
 package engine
 
 import (
@@ -31,7 +38,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// Config is how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
+// Config describes how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
 type Config struct {
 	Backend         api.Backend
 	Stream          bool // a stream was asked for
@@ -39,21 +46,21 @@ type Config struct {
 	IdleTimeout     time.Duration
 	ConnectTimeout  time.Duration
 	Grace           time.Duration // how long a stopped run waits for what is in flight
-	CancelAfter     time.Duration // since instant 0: what is then in flight is cut, and what is not sent stays so; 0 = never
+	CancelAfter     time.Duration // since instant 0: then requests in flight are cancelled, and the others are not sent; 0 = never
 	Realtime        sched.Realtime
 	Spin            time.Duration    // see sched.NewWaiter
-	Senders         int              // how many threads fire, at most MaxSenders; 0 = 1
+	Senders         int              // how many threads send, at most MaxSenders; 0 = 1
 	TLS             *tls.Config      // for https targets
-	SenderCommand   []string         // how to start a process that calls ServeSender; nil = lanes are threads of this one
+	SenderCommand   []string         // starts a process that calls ServeSender; nil = senders are threads of this process
 	Resend          Resend           // when a request is sent once more
 	Descriptors     int              // how many sockets the process may open
-	Secrets         *redact.Redactor // of what servers say
-	Stamps          wire.Stamps      // as ProbeStamps has found to work
-	InstanceHeaders []string         // responseText headers that may name who answered, the first that comes does
-	InstanceField   []string         // path in an answer's JSON of the field that names who answered; nil = where it is known to be
-	History         *history.History // puts answers into later turns; nil: all is sent as recorded
-	Chunks          *ChunkLog        // where each token chunk's instants go; nil: nowhere
-	OnSenderDeath   func(string)     // called once, with what happened, if the lanes' process dies during the run, which then stops; nil: nothing
+	Secrets         *redact.Redactor // hides credentials in what servers answer
+	Stamps          wire.Stamps      // those that wire.ProbeStamps found to work
+	InstanceHeaders []string         // response headers that may name the instance; the first that is present counts
+	InstanceField   []string         // path, in an answer's JSON, of the field that names the instance; nil = the API's own
+	History         *history.History // puts answers into later turns; nil = all is sent as recorded
+	Chunks          *ChunkLog        // takes the instants of each token chunk; nil = not kept
+	OnSenderDeath   func(string)     // called once, with the cause, if the sender process dies during the run, which then stops; may be nil
 }
 
 // Sink takes the records of a run, one at a time, in order of completion.
@@ -73,7 +80,7 @@ type Run struct {
 	sink         Sink
 	clock        *sched.Monotonic
 	pacer        pacer
-	balance      *balance // nil where each request's place is settled
+	balance      *balance // nil if each request's endpoint is known before the run
 	records      []record.Record
 	pools        []*pool
 	poolsOf      [][]*pool              // by target
@@ -81,14 +88,14 @@ type Run struct {
 	workers      *workers
 	epollReaders epollReaders
 	dialer       *dialer
-	process      *senderProcess // the lanes in a process of their own; nil = in this one
-	processErr   error          // why they have none
-	died         string         // how the lanes' process ended before its time; "" = it did not. Read it after Do
+	process      *senderProcess // the senders in a process of their own; nil = they are threads of this process
+	processErr   error          // why there is no sender process
+	died         string         // how the sender process died; "" = it did not. Read it after Do
 	receivers    sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
-	expired atomic.Bool        // since Config.CancelAfter is over
-	ctx     context.Context    // ends when what is in flight is cut
+	expired atomic.Bool        // because Config.CancelAfter is over
+	ctx     context.Context    // ends when requests in flight are to be cancelled
 	abort   context.CancelFunc // ends ctx
 
 	left    atomic.Int64 // requests without a final record
@@ -101,24 +108,24 @@ type Run struct {
 	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
 	lags lagTotal
 
-	batches []batch // with a ring of requests: what was built before the run, and each time during it; the builder's own
+	batches []batch // with a ring of requests: what was built before the run, and in each step during it; the builder's own
 
 	placement     sched.Placement
-	spins         []time.Duration // of the lanes that are threads of this process, once they have ended
-	senderThreads []int           // the lanes' threads, where they are of this process
-	machine       *host.Watch     // nil before Do, and where that sent nothing
+	spins         []time.Duration // of the senders that are threads of this process, once they have ended
+	senderThreads []int           // ids of the senders that are threads of this process
+	machine       *host.Watch     // nil before Do, and if nothing was sent
 	sent          atomic.Int64
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
 	unsentFailed  atomic.Int64
 	tokensOut     atomic.Int64
 	dialled       atomic.Int64
-	notReady      atomic.Int64 // requests sent late for want of a connection; a closed loop has no deadlines, so none there
+	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
 	closedIdle    atomic.Int64
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
-	leftOut       []int32      // requests that were skipped, in ascending order; written before the run ends
+	leftOut       []int32      // requests that nobody released, in ascending order; written before the run ends
 }
 
 // New prepares a run of work; without ideal hits its records expect none.
@@ -150,10 +157,11 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	return r
 }
 
-// descriptorsKept is what the process keeps for files, probes, loops, watching lanes and control groups, and the runtime.
+// descriptorsKept is how many descriptors remain for files, probes, epoll readers, the watches of senders and control groups, and
+// the runtime.
 const descriptorsKept = 128
 
-// maxPerPool bounds an endpoint's table: a TCP port has no more connections to one address than it has ports.
+// maxPerPool bounds an endpoint's table: there are no more TCP connections to one address and port than there are local ports.
 const maxPerPool = math.MaxUint16
 
 func (r *Run) addPools() {
@@ -185,18 +193,18 @@ func (r *Run) addPools() {
 	}
 }
 
-// systemSendBuffer is what a fresh connection takes at once without our asking: 78 kB at MTU 1500, measured over a veth
-// pair. Larger images get a send buffer of their size.
+// systemSendBuffer is what the kernel takes at once on a new connection with its default send buffer: 78 kB at MTU 1500, measured
+// over a veth pair. If requests are larger, connections get a send buffer of the largest one's size.
 const systemSendBuffer = 64 << 10
 
-// SenderErr is why the lanes have no process of their own, though Config.SenderCommand is there for one; nil if they have.
+// SenderErr returns why the senders have no process of their own, although Config.SenderCommand is set; nil if they have one.
 func (r *Run) SenderErr() error { return r.processErr }
 
-// Connect dials what the first requests need and returns when that many connections are ready, or dialling them failed,
-// or ctx ended.
+// Connect dials the connections that the first requests need. It returns when they are ready, when dialling them has failed, or when
+// ctx ends.
 func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
 
-// startLead lets every part of the run be in place when its clock reaches zero.
+// startLead is the time between the start of all parts of a run and instant 0.
 const startLead = 50 * time.Millisecond
 
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. If ctx ends
@@ -253,8 +261,8 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	return r.result(host.UsageNow().Since(before)), nil
 }
 
-// soleSenders are the threads that do nothing but send. There are none in a closed loop or with a cap, where those that
-// receive send too.
+// soleSenders returns the ids of the threads that only send. There are none in a closed loop or with a cap: there receiving threads
+// send too.
 func (r *Run) soleSenders() []int {
 	switch {
 	case !r.work.Plan.ByClock():
@@ -265,18 +273,18 @@ func (r *Run) soleSenders() []int {
 	return r.senderThreads
 }
 
-// poolOf is where request i goes, once that is settled.
+// poolOf returns the pool of the endpoint that request i goes to, once that is known.
 func (r *Run) poolOf(i int32) *pool {
 	place := r.work.Places[i]
 	return r.poolsOf[place.Target][place.Endpoint]
 }
 
-// connOf is the connection that a shot was armed with.
+// connOf returns the connection that was assigned to s.
 func (r *Run) connOf(s *slot) *conn {
 	return r.table[uint32(s.conn.Load())].Load()
 }
 
-// complete is called once for each request that was sent, by the side that ends last.
+// complete ends the request on c, which was sent. The side of the request that ends last calls it, once.
 func (r *Run) complete(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
@@ -298,7 +306,7 @@ func (r *Run) complete(c *conn) {
 	r.finish(i)
 }
 
-// resend gives the request a connection of its own. What became of the first attempt is forgotten.
+// resend sends request i again, on a new connection, and clears what its record has of the first attempt.
 func (r *Run) resend(i int32, c *conn) {
 	rec := &r.records[i]
 	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
@@ -309,7 +317,7 @@ func (r *Run) resend(i int32, c *conn) {
 	r.sendLate(i, p)
 }
 
-// finish hands a final record to the recorder, and lets the pacer release what has waited for it.
+// finish passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
 func (r *Run) finish(i int32) {
 	r.work.Prebuilt.Wrote(i)
 	if r.balance != nil && r.placed(i) {
@@ -329,17 +337,17 @@ func (r *Run) finish(i int32) {
 	r.pacer.done(i, now)
 }
 
-// settle counts requests whose fate is known.
+// settle counts n requests as ended.
 func (r *Run) settle(n int64) {
 	if n > 0 && r.left.Add(-n) == 0 {
 		close(r.allDone)
 	}
 }
 
-// keep tells whether connections are still of use.
+// needsConnections reports whether a later request may need a connection that is open now.
 func (r *Run) needsConnections() bool { return r.left.Load() > 1 }
 
-// recordAll hands finished requests to the sink.
+// recordAll passes the records of finished requests to the sink, until Run.done is closed.
 func (r *Run) recordAll() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -386,7 +394,7 @@ func (r *Run) hangUp() {
 	r.large.trim()
 }
 
-// Progress is where a run stands. It may be asked for at any time.
+// Progress counts what a run has done so far.
 type Progress struct {
 	NowNS     int64 // since the start
 	Sent      int64 // requests, re-sends included
@@ -397,31 +405,26 @@ type Progress struct {
 	TokensOut int64 // completion tokens of requests that ended ok
 }
 
-// Progress reads the run's counters.
+// Progress returns the run's counters. It may be called at any time.
 func (r *Run) Progress() Progress {
+	sent := r.sent.Load()
+	if r.process != nil {
+		sent += r.process.header.written.Load()
+	}
 	return Progress{
-		NowNS: r.clock.Now(), Sent: r.sends(), OK: r.finishedOK.Load(), Failed: r.failed.Load(), Unsent: r.unsentFailed.Load(), Left: r.left.Load(),
+		NowNS: r.clock.Now(), Sent: sent, OK: r.finishedOK.Load(), Failed: r.failed.Load(), Unsent: r.unsentFailed.Load(), Left: r.left.Load(),
 		TokensOut: r.tokensOut.Load(),
 	}
 }
 
-// Clock tells the run's time.
+// Clock returns the run's clock.
 func (r *Run) Clock() sched.Clock { return r.clock }
 
-// sends is how many images have been sent, by whichever lane.
-func (r *Run) sends() int64 {
-	n := r.sent.Load()
-	if r.process != nil {
-		n += r.process.header.written.Load()
-	}
-	return n
-}
-
-// Requests is how many requests the run has.
+// Requests returns how many requests the run has.
 func (r *Run) Requests() int { return r.work.Requests() }
 
-// Result is what a run found besides its records, as a summary has it. What the run cannot know is zero: the load and the target in
-// Run, and the time to read and to build in Client.
+// Result has what a run found besides its records, in the summary's own types. What the run cannot know is zero: the load and the
+// target in Run, and the times to read and to build in Client.
 type Result struct {
 	Run         metrics.Run
 	Client      metrics.Client
@@ -436,7 +439,7 @@ type Result struct {
 	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
 }
 
-// result collects what the run found, when all of it has ended.
+// result collects what the run found. All of its parts have ended.
 func (r *Run) result(used host.Usage) Result {
 	start, end := r.clock.StartedAt(), time.Duration(r.endNS.Load())
 	stamps, lag := r.stampCounts()
@@ -461,20 +464,20 @@ func (r *Run) result(used host.Usage) Result {
 	return found
 }
 
-// Stop releases nothing more and lets what is in flight end within the grace period. It may be called at any time.
+// Stop ends the release of requests. Requests in flight may end within the grace period. It may be called at any time.
 func (r *Run) Stop() {
 	if !r.stop.Swap(true) {
 		time.AfterFunc(r.cfg.Grace, r.Abort)
 	}
 }
 
-// Abort releases nothing more and cuts what is in flight, within a tick of the watchdog. It may be called at any time.
+// Abort ends the release of requests and cancels those in flight, within a tick of the watchdog. It may be called at any time.
 func (r *Run) Abort() {
 	r.stop.Store(true)
 	r.abort()
 }
 
-// expire is Abort at the end of the run's own time: whatever it ends was not interrupted.
+// expire is Abort when Config.CancelAfter is over: the requests that it ends were not interrupted.
 func (r *Run) expire() {
 	if !r.stop.Swap(true) {
 		r.expired.Store(true)
@@ -482,10 +485,10 @@ func (r *Run) expire() {
 	r.abort()
 }
 
-// aborted tells whether what is in flight is to be cut.
+// aborted reports whether requests in flight are to be cancelled.
 func (r *Run) aborted() bool { return r.ctx.Err() != nil }
 
-// notItsTime is why a request of a stopped run was not sent.
+// notItsTime returns why a request of a stopped run was not sent.
 func (r *Run) notItsTime() string {
 	if r.expired.Load() {
 		return "the run's time was over first"
@@ -499,11 +502,11 @@ func (r *Run) unsent(i int32, why string) {
 	r.finish(i)
 }
 
-// skip takes requests, in ascending order, out of the run that nobody has released before its time was over.
+// skip takes requests, in ascending order, out of the run: nobody has released them before the plan's time was over.
 func (r *Run) skip(requests []int32) {
 	r.leftOut = requests
 	r.settle(int64(len(requests)))
 }
 
-// Records are the records of all requests, in the plan's order. Call it after Do.
+// Records returns the records of all requests, in the plan's order. Call it after Do.
 func (r *Run) Records() []record.Record { return r.records }

@@ -13,35 +13,34 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A loop is one thread that reads many plain connections, each as soon as its own epoll instance says that bytes are there,
-// into one buffer. Against a goroutine idle in Go's poller for each connection it saves the waking of goroutines and of
-// threads for them: it takes about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000
-// events/s, 2 cores, Linux 6.18).
+// epollReader is a thread that reads many plain connections into one buffer, each as soon as its epoll instance reports bytes. A
+// goroutine for each connection, in Go's poller, has to be woken for each event, and perhaps a thread for it. The epoll reader takes
+// about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000 events/s, 2 cores, Linux 6.18).
 //
-// It never waits for a single connection: one that may need that (it has ended, was cut or is compressed) leaves the loop
-// for a goroutine of its own, for good.
+// It never waits for a single connection. A connection that may need a wait gets a goroutine of its own instead, and keeps it: one
+// that has ended, was cancelled or is compressed.
 type epollReader struct {
 	run   *Run
 	epoll int
-	wake  int // an eventfd; rung, the loop ends
+	wake  int // an eventfd; when it is written, the reader ends
 	buf   []byte
 	lags  lags
 }
 
 const (
-	// maxEpollReaders read what a machine's network brings: one that never sleeps takes 300,000 events/s (BenchmarkEpollReader).
+	// maxEpollReaders are enough for a machine's network: one that never sleeps takes 300,000 events/s (BenchmarkEpollReader).
 	maxEpollReaders = 8
-	// coresPerEpollReader leave room for everything else.
+	// coresPerEpollReader leaves cores for everything else.
 	coresPerEpollReader = 2
 	// epollBatch bounds what one epoll_wait(2) returns.
 	epollBatch = 128
-	// watchedFor are the events of a connection. Edge-triggered: what a loop has read dry costs nothing.
+	// watchedFor are the events of a connection. They are edge-triggered: a connection without new bytes costs nothing.
 	watchedFor = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
-	// wakeKey is no connection's: their generations count from 1.
+	// wakeKey is no connection's key: their generations count from 1.
 	wakeKey = 0
 )
 
-// loops are those of a run. They start with the first connection.
+// epollReaders are those of a run. They start with the first connection.
 type epollReaders struct {
 	start sync.Once
 	err   error
@@ -49,7 +48,7 @@ type epollReaders struct {
 	ended sync.WaitGroup
 }
 
-// take gives a new connection to a loop. False: it needs a goroutine of its own.
+// add gives a new connection to an epoll reader; false if it needs a goroutine of its own.
 func (ls *epollReaders) add(c *conn) (bool, error) {
 	fd, ok := c.sock.EpollFD()
 	if !ok {
@@ -77,7 +76,7 @@ func (ls *epollReaders) begin(r *Run) error {
 	return nil
 }
 
-// end stops the loops; their connections are closed.
+// end stops the readers, after all connections are closed.
 func (ls *epollReaders) end() {
 	for _, l := range ls.all {
 		_, _ = unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
@@ -100,13 +99,13 @@ func newEpollReader(r *Run) (l *epollReader, err error) {
 	return l, nil
 }
 
-// watch adds a descriptor; its events bear the key.
+// watch adds a descriptor, whose events have the key.
 func (l *epollReader) watch(fd int, events uint32, key uint64) error {
 	e := unix.EpollEvent{Events: events, Fd: int32(uint32(key)), Pad: int32(uint32(key >> 32))}
 	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &e)
 }
 
-// turn reads until the bell rings. Its goroutine ends with the thread still locked, so that Go drops the thread.
+// readUntilWoken reads until wake is written. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (l *epollReader) readUntilWoken() {
 	sched.PlaceReader(l.run.cfg.Realtime)
 	defer l.close()
@@ -117,7 +116,7 @@ func (l *epollReader) readUntilWoken() {
 			if key == wakeKey {
 				return
 			}
-			// A connection that is over may have events left; its place may be another one's.
+			// A connection that is over may have events left, and another connection may have its place.
 			if c := l.run.table[uint32(key)].Load(); c != nil && c.key == key {
 				l.ready(c, e.Events)
 			}
@@ -144,14 +143,14 @@ func (l *epollReader) close() {
 	_ = unix.Close(l.wake)
 }
 
-// ready is told what has happened to a connection.
+// ready handles the events of a connection.
 func (l *epollReader) ready(c *conn, events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP
 	if events&(unix.EPOLLOUT|over) != 0 {
 		c.sock.WakeWriter()
 	}
 	if events&(unix.EPOLLIN|over) == 0 {
-		return // stamps of sent data, or room
+		return // stamps of sent data, or room in the send buffer
 	}
 	if !c.receiver.CompareAndSwap(byEpoll, inEpoll) {
 		c.sock.WakeReader()
@@ -164,7 +163,7 @@ func (l *epollReader) ready(c *conn, events uint32) {
 	}
 }
 
-// read takes what has come on c, to the end of the stream if that has come. False: c has left the loop.
+// read reads what has arrived on c, with toEnd up to the end of the stream. It returns false if c has a goroutine of its own now.
 func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 	for {
 		n, err := c.sock.ReadNow(l.buf)
@@ -173,12 +172,14 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 		}
 		b, at := l.buf[:n], c.noteRead(n)
 		if err != nil || !c.awaiting() {
-			c.leave(b, at, err)
+			kept := bytes.Clone(b) // not b: the closure would make it a heap variable of each read
+			c.readInGoroutine(func() bool { return c.step(kept, at, err) })
 			return false
 		}
 		ended, compressed := c.feed(b, at)
 		if compressed != nil {
-			c.leaveCompressed(compressed)
+			compressed.body, compressed.pending = bytes.Clone(compressed.body), bytes.Clone(compressed.pending)
+			c.readInGoroutine(func() bool { return !c.inflate(compressed) || c.answered() })
 			return false
 		}
 		if ended && c.endMayWait() {
@@ -188,22 +189,11 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 		if ended {
 			c.answered()
 		} else if c.response.lent && l.run.large.short() {
-			c.readInGoroutine(nil) // it may have to wait
+			c.readInGoroutine(nil) // it may have to wait for memory
 			return false
 		}
-		if n < len(l.buf) && !toEnd { // the kernel has no more, and will say when it has
+		if n < len(l.buf) && !toEnd { // the kernel has no more, and sends an event when it has
 			return true
 		}
 	}
-}
-
-// leave goes on with what has been read in a goroutine of c's own.
-func (c *conn) leave(b []byte, atNS int64, err error) {
-	b = bytes.Clone(b)
-	c.readInGoroutine(func() bool { return c.step(b, atNS, err) })
-}
-
-func (c *conn) leaveCompressed(src *inflateSource) {
-	src.body, src.pending = bytes.Clone(src.body), bytes.Clone(src.pending)
-	c.readInGoroutine(func() bool { return !c.inflate(src) || c.answered() })
 }

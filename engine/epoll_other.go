@@ -2,7 +2,7 @@
 
 package engine
 
-// loops is the portable twin: there are none, and each connection is read by a goroutine of its own.
+// epollReaders is the portable twin: there are no epoll readers, and each connection has a goroutine as its receiver.
 type epollReaders struct{}
 
 func (*epollReaders) add(*conn) (bool, error) { return false, nil }

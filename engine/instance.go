@@ -9,27 +9,27 @@ import (
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
-// InstanceHeaders are the responseText headers by which gateways and servers are known to name the instance that answered:
-// AIBrix's gateway, llm-d's simulator, gateways that show the endpoint which the Gateway API's inference extension has chosen, and
-// LiteLLM's proxy, by the server's address or else by the deployment's id.
+// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered. They are those of
+// AIBrix's gateway, llm-d's simulator, gateways that report the endpoint which the Gateway API's inference extension has chosen, and
+// LiteLLM's proxy (the server's address, or else the deployment's id).
 func InstanceHeaders() []string {
 	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served", "x-litellm-model-api-base", "x-litellm-model-id"}
 }
 
-// maxInstances bounds the names that are kept; a header that has more names no instances.
+// maxInstances bounds the names that are kept; a header with more values does not name instances.
 const maxInstances = 1 << 16
 
-// instanceNames keeps each name once, so that reading it allocates nothing from the second time on.
+// instanceNames keeps each name once, so that only the first response with a name allocates.
 type instanceNames struct {
 	secrets *redact.Redactor
-	headers int      // the first so many of those that are kept may have it
-	field   []string // of an answer's JSON; nil = where it is known to be
+	headers int      // that many of the kept headers, from the first, may have the name
+	field   []string // path in an answer's JSON; nil = the API's own
 
 	mu    sync.RWMutex
 	known map[string]string
 }
 
-// in notes who has sent an event or a whole answer, unless a header or an event before has said it.
+// in notes the instance that an event or a whole answer names, unless a header or an earlier event has named it.
 func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 	if rec.Instance != "" {
 		return
@@ -43,7 +43,7 @@ func (n *instanceNames) in(data []byte, d *api.Delta, rec *record.Record) {
 	}
 }
 
-// of is the name in the first of the kept headers that came; "" for none.
+// of returns the name in the first of the kept headers that is present; "" if none is.
 func (n *instanceNames) of(head *http1.Response) string {
 	for i := range n.headers {
 		if value := head.Kept(i); len(value) > 0 {
@@ -53,7 +53,7 @@ func (n *instanceNames) of(head *http1.Response) string {
 	return ""
 }
 
-// intern returns the name as results have it. What is longer than twice its bound is cut before credentials are looked for.
+// intern returns the name as results have it. It cuts a name at twice its bound before it looks for credentials.
 func (n *instanceNames) intern(name []byte) string {
 	name = name[:min(len(name), 2*redact.MaxInstanceName)]
 	n.mu.RLock()
@@ -78,16 +78,17 @@ func (n *instanceNames) intern(name []byte) string {
 	return known
 }
 
-// gatewayHeaders are the responseText headers by which gateways tell times, all in ms and of a stream until its head.
-//   - LiteLLM's proxy: from when it had the request to the head of the server's responseText; and what of that it took itself
+// gatewayHeaders returns the response headers in which gateways report times, all in ms and, of a stream, until its head.
+//   - LiteLLM's proxy: from when it had the request to the head of the server's response; and its own share of that time
 //     (litellm_core_utils/llm_response_utils/response_metadata.py, 1.106).
-//   - Envoy: from when it had the whole request to the head of the upstream's responseText
+//   - Envoy: from when it had the whole request to the head of the upstream's response
 //     (source/common/router/router.cc, Filter::onUpstreamHeaders).
 func gatewayHeaders() []string {
 	return []string{"x-litellm-response-duration-ms", "x-litellm-overhead-duration-ms", "x-envoy-upstream-service-time"}
 }
 
-// gatewayShare notes what a gateway says of its own time and of the server's. Of two gateways, the one next to the server counts.
+// gatewayShare notes the gateway's own time and the server's, as the gateway reports them. Of two gateways, the one next to the server
+// counts.
 func (p *response) gatewayShare() {
 	at := p.names.headers
 	all, own := msToNS(p.head.Kept(at)), msToNS(p.head.Kept(at+1))

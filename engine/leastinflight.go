@@ -9,21 +9,21 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// balance gives each request, when it leaves, to the address with the fewest of our requests in flight against its weight. An
-// address that fails requests counts them as in flight until it answers one again: one that is dead must not draw all others.
+// balance sends each request, at its release, to the endpoint with the fewest requests in flight for its weight. Failed requests of an
+// endpoint count as in flight until it answers one: an endpoint that is dead must not get all requests.
 type balance struct {
 	pools    []*pool
-	released []atomic.Int32 // 1 + the requests, in the order in which they were given away; 0 = not yet there
-	n        atomic.Int64   // of them
+	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
+	n        atomic.Int64   // how many requests are in released, or about to be
 
-	// The recorder's own.
-	followed int // of released
+	// What follows belongs to Run.recordAll.
+	followed int // how many of released the model has seen
 	known    []bool
 	model    *workload.IdealModel
 	ideal    workload.IdealHits
 }
 
-// newBalance is nil where places are settled before the run.
+// newBalance returns nil if endpoints are chosen before the run.
 func newBalance(w *workload.Work, endpoints []*pool) *balance {
 	if !w.Routing.LeastInFlight {
 		return nil
@@ -37,7 +37,7 @@ func newBalance(w *workload.Work, endpoints []*pool) *balance {
 	return b
 }
 
-// take chooses an address and counts a request there. Any goroutine may call it, and it allocates nothing.
+// choose chooses an endpoint and counts a request there. Any goroutine may call it, and it allocates nothing.
 func (b *balance) choose() *pool {
 	for {
 		best := b.pools[0]
@@ -54,7 +54,7 @@ func (b *balance) choose() *pool {
 	}
 }
 
-// place is where request i, which leaves now, goes.
+// place returns the pool for request i, which is released now.
 func (r *Run) place(i int32) *pool {
 	b := r.balance
 	if b == nil {
@@ -68,10 +68,10 @@ func (r *Run) place(i int32) *pool {
 	return p
 }
 
-// placed tells whether it is settled where request i goes, or went.
+// placed reports whether the endpoint of request i is known.
 func (r *Run) placed(i int32) bool { return r.balance == nil || r.records[i].Target != "" }
 
-// targetOf is the index of request i's target; -1 for one that never had any.
+// targetOf returns the index of request i's target; -1 if the request never got one.
 func (r *Run) targetOf(i int32) int {
 	if !r.placed(i) {
 		return -1
@@ -79,13 +79,12 @@ func (r *Run) targetOf(i int32) int {
 	return r.work.Places[i].Target
 }
 
-// expect notes what an ideal cache would have held for request i, now that it is known where it and all before it went. The order
-// is that in which they were released.
+// expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order of their release.
 func (b *balance) expect(i int32, rec *record.Record) {
 	for !b.known[i] {
 		j := b.released[b.followed].Load() - 1
 		if j < 0 {
-			runtime.Gosched() // about to be noted
+			runtime.Gosched() // place is about to note it
 			continue
 		}
 		b.followed++
@@ -95,7 +94,7 @@ func (b *balance) expect(i int32, rec *record.Record) {
 	b.ideal.Note(int(i), rec)
 }
 
-// needs is how many of the next requests each address gets if none ends before: those that level what is in flight.
+// needs sets into to how many of the next requests each endpoint gets, if none ends before: they level what is in flight.
 func (b *balance) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
 	for _, p := range b.pools {
@@ -117,5 +116,5 @@ func (b *balance) needs(next int64, into []int64) {
 	}
 }
 
-// levelSteps halve the range of levels often enough: to a thousandth of a request of millions.
+// levelSteps is how often the range of levels is halved: from millions of requests to a thousandth of one.
 const levelSteps = 32

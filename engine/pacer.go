@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A pacer decides when requests leave. There is one kind for each way: by the clock, in a closed loop, under a cap, after
-// earlier turns. It sends by calling pacing.send.
+// A pacer decides when requests are released: by the clock, in a closed loop, under a cap, or after earlier turns. It releases a request
+// by calling pacing.send.
 type pacer interface {
 	// run releases requests on the calling thread, which is a sender's, at w's deadlines. It returns the requests that nobody
 	// has released, in ascending order. If over, the plan's time has ended and they are not part of the run; otherwise the run
@@ -18,9 +18,9 @@ type pacer interface {
 	run(w *sched.Waiter) (left []int32, over bool)
 	// done is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may release others.
 	done(i int32, nowNS int64)
-	// heldNS is for how long request i was held back after its planned instant; planned_ns stays that instant.
+	// heldNS returns for how long request i was held back after its planned instant; planned_ns stays that instant.
 	heldNS(i int32) int64
-	// held is for how long requests were held back, in ns; nil if this pacer holds none back. Call it after the run.
+	// held returns for how long requests were held back, in ns; nil if the pacer holds none back. Call it after the run.
 	held() *metrics.Distribution
 }
 
@@ -66,7 +66,7 @@ func (p *openPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return left, false
 }
 
-// requestsFrom lists the requests from i up to n.
+// requestsFrom returns the requests from i up to n.
 func requestsFrom(i, n int64) (list []int32) {
 	for ; i < n; i++ {
 		list = append(list, int32(i))
@@ -83,8 +83,8 @@ type closedPacer struct {
 // closedTick is how often a pacer that waits for answers checks whether the plan's time is over.
 const closedTick = 10 * time.Millisecond
 
-// run releases the first requests, and stays until all are released or the plan's time is over. Nothing there is worth
-// spinning for, so it does not use the sender's waiter.
+// run releases the first requests, and returns when all are released or the plan's time is over. It does not use the sender's waiter,
+// which spins before an instant: nothing here has to be that exact.
 func (p *closedPacer) run(*sched.Waiter) (left []int32, over bool) {
 	w := sched.NewWaiter(p.clock, 0, p.stop)
 	if !w.Wait(0) {
@@ -103,7 +103,7 @@ func (p *closedPacer) run(*sched.Waiter) (left []int32, over bool) {
 	return nil, false
 }
 
-// rest takes every request that nobody has released.
+// rest returns the requests that nobody has released, and releases none of them any more.
 func (p *closedPacer) rest() []int32 {
 	n := int64(p.plan.Requests)
 	return requestsFrom(p.next.Swap(n), n)
@@ -138,7 +138,7 @@ func newCappedPacer(p pacing) *cappedPacer {
 	return &cappedPacer{pacing: p, heldBack: make([]int64, p.plan.Requests), heldFor: metrics.NewHistogram()}
 }
 
-// run releases requests at their planned instants if the cap allows it, and stays until all have left.
+// run releases requests at their planned instants if the cap allows it, and returns when all are released.
 func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	for _, at := range p.plan.ReleaseNS {
 		if !w.Wait(at) {
@@ -146,7 +146,7 @@ func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
 		}
 		p.release(1, 0)
 	}
-	tick := sched.NewWaiter(p.clock, 0, p.stop) // nothing here is worth spinning for
+	tick := sched.NewWaiter(p.clock, 0, p.stop) // nothing here has to be as exact as spinning is
 	for p.holdsBack() {
 		if !tick.Wait(p.clock.Now() + int64(closedTick)) {
 			return p.rest(), false
@@ -155,10 +155,10 @@ func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return nil, false
 }
 
-// done releases what the cap has held back.
+// done releases a request that the cap has held back.
 func (p *cappedPacer) done(int32, int64) { p.release(0, 1) }
 
-// release counts requests that are due or have ended, and sends what may leave now.
+// release counts requests that are due or have ended, and sends those that the cap allows now.
 func (p *cappedPacer) release(due, ended int) {
 	for {
 		p.mu.Lock()
@@ -190,7 +190,7 @@ func (p *cappedPacer) holdsBack() bool {
 	return p.next < p.plan.Requests
 }
 
-// rest takes every request that was not released.
+// rest returns the requests that were not released, and releases none of them any more.
 func (p *cappedPacer) rest() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 type turnsPacer struct {
 	pacing
 	mu      sync.Mutex
-	next    []int32 // the requests that follow request i, as a list: the first is follows[i], behind j comes next[j]
+	next    []int32 // the requests that follow request i, as a list: the first is follows[i], the one after j is next[j]
 	follows []int32
 	state   []turnState
 	left    int                   // requests that have not been released
-	delayed delayedReleases       // requests whose turn before has ended, and that wait for their time
-	heldFor *metrics.Distribution // follow-up turns, by how long after their own instants they were released
+	delayed delayedReleases       // requests whose previous turn has ended, and that wait for their time
+	heldFor *metrics.Distribution // how long after their own instants follow-up turns were released, ns
 
-	inOrder int     // of the requests before this one the own instants have come, or in a closed loop their places in the order
-	waiting []int32 // in a closed loop: requests that could leave, in order
-	free    int     // in a closed loop: places
+	inOrder int     // the own instants of the requests before this one have come; in a closed loop, their turns in the order
+	waiting []int32 // in a closed loop: requests that may be released, in order
+	free    int     // in a closed loop: how many more may be in flight
 }
 
 type turnState struct {
@@ -38,7 +38,7 @@ func newTurnsPacer(p pacing) *turnsPacer {
 	for i := range t.follows {
 		t.follows[i], t.next[i] = trace.NoTurn, trace.NoTurn
 	}
-	for i := n - 1; i >= 0; i-- { // so that lists are in order
+	for i := n - 1; i >= 0; i-- { // backwards, so that the lists are in order
 		if before := p.plan.Turns.After[i]; before != trace.NoTurn {
 			t.next[i], t.follows[before] = t.follows[before], int32(i)
 		}
@@ -46,7 +46,7 @@ func newTurnsPacer(p pacing) *turnsPacer {
 	return t
 }
 
-// delayedReleases are requests by the instants at which they are to be released, the earliest on top.
+// delayedReleases is a heap of requests by their time of release, the earliest on top.
 type delayedReleases []release
 
 type release struct {
@@ -65,18 +65,18 @@ func (h *delayedReleases) Pop() any {
 	return x
 }
 
-// isDelayed tells whether request i is released a time after the turn before it, not at its own instant.
+// isDelayed reports whether request i is released some time after the previous turn, not at its own instant.
 func (t *turnsPacer) isDelayed(i int) bool {
 	return t.plan.Turns.ThinkNS != nil && t.plan.Turns.After[i] != trace.NoTurn
 }
 
-// mayLeave tells whether no turn before request i is still to end.
+// mayLeave reports whether the turn before request i has ended, or there is none.
 func (t *turnsPacer) mayLeave(i int) bool {
 	before := t.plan.Turns.After[i]
 	return before == trace.NoTurn || t.state[before].ended
 }
 
-// release takes request i out, to be fired with the instant at which it was released.
+// release adds request i to list, as released at atNS.
 func (t *turnsPacer) release(list []release, i int32, atNS int64) []release {
 	if t.plan.Open() && t.plan.Turns.After[i] != trace.NoTurn {
 		t.heldFor.Add(max(0, atNS-t.plan.ReleaseNS[i]))
@@ -86,8 +86,8 @@ func (t *turnsPacer) release(list []release, i int32, atNS int64) []release {
 	return append(list, release{atNS, i})
 }
 
-// ended notes that request i has ended, at nowNS, and returns what is released by it. A turn whose own instant has come since is
-// released at that.
+// after notes that request i has ended, at nowNS, and returns the requests that this releases. A turn whose own instant came after
+// nowNS is released for that instant.
 func (t *turnsPacer) after(i int32, nowNS int64) (leaving []release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *turnsPacer) after(i int32, nowNS int64) (leaving []release) {
 	return leaving
 }
 
-// notBefore is an instant, or request i's own where that is later and counts.
+// notBefore returns atNS, or request i's own instant if that is later and the request is not delayed.
 func (t *turnsPacer) notBefore(i int32, atNS int64) int64 {
 	if t.isDelayed(int(i)) {
 		return atNS
@@ -120,7 +120,8 @@ func (t *turnsPacer) notBefore(i int32, atNS int64) int64 {
 	return max(atNS, t.plan.ReleaseNS[i])
 }
 
-// ready gives places of a closed loop back and returns who takes them: whoever waits, then the next in the order.
+// freePlaces lets freed more requests of a closed loop be in flight, and returns those that it releases: first the waiting ones, then
+// the next in the order.
 func (t *turnsPacer) freePlaces(freed int) (leaving []release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +143,8 @@ func (t *turnsPacer) freePlaces(freed int) (leaving []release) {
 	return leaving
 }
 
-// nextInOrder is the first request from at on that may leave now; those that it passes over leave when the turns before them end.
+// nextInOrder returns the next request in the order that may be released now. Those that it skips are released when the turns before
+// them end.
 func (t *turnsPacer) nextInOrder() int {
 	for t.inOrder < t.plan.Requests {
 		i := t.inOrder
@@ -155,8 +157,8 @@ func (t *turnsPacer) nextInOrder() int {
 	return trace.NoTurn
 }
 
-// come returns what is released by the clock: requests whose own instants have come, unless they must wait, and those that have
-// waited long enough, all before the end of the plan.
+// due returns the requests that the clock releases: those whose own instants have come, unless they must wait, and those that have
+// waited long enough. It releases none after the end of the plan.
 func (t *turnsPacer) due(nowNS int64) (leaving []release) {
 	nowNS = min(nowNS, t.plan.UntilNS-1)
 	t.mu.Lock()
@@ -183,8 +185,8 @@ func (t *turnsPacer) due(nowNS int64) (leaving []release) {
 	return leaving
 }
 
-// nextDue is the next instant at which the clock releases something, as far as is known; math.MaxInt64 for none. left is how many
-// requests there are still to be released.
+// nextDue returns the next known instant at which the clock releases something; math.MaxInt64 if there is none. left is how many
+// requests are still to be released.
 func (t *turnsPacer) nextDue() (atNS int64, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,7 +200,7 @@ func (t *turnsPacer) nextDue() (atNS int64, left int) {
 	return atNS, t.left
 }
 
-// rest takes every request that has not been released, in ascending order.
+// rest returns the requests that were not released, in ascending order, and releases none of them any more.
 func (t *turnsPacer) rest() (list []int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,12 +214,12 @@ func (t *turnsPacer) rest() (list []int32) {
 	return list
 }
 
-// turnsTick is how often the pacer checks whether an answer has set an instant that is nearer than the next it knows of.
+// turnsTick is how often the pacer checks whether an answer has set an instant that is earlier than the next known one.
 const turnsTick = time.Millisecond
 
-// run releases what the clock releases, and stays until all have left or the plan's time is over.
+// run releases what the clock releases, and returns when all are released or the plan's time is over.
 func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
-	tick := sched.NewWaiter(t.clock, 0, t.stop) // nothing there is worth spinning for
+	tick := sched.NewWaiter(t.clock, 0, t.stop) // nothing has to be as exact as spinning is
 	until := t.plan.UntilNS
 	if !t.plan.Open() && tick.Wait(0) {
 		t.sendAll(t.freePlaces(t.plan.Concurrency))
@@ -235,7 +237,7 @@ func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
 		}
 		now := t.clock.Now()
 		if waited {
-			t.sendAll(t.due(now)) // if the sender is late, what was due before the end still leaves
+			t.sendAll(t.due(now)) // even if the sender is late, it releases what was due before the end
 			t.sendAll(t.freePlaces(0))
 		}
 		if over = now >= until; over || !waited {

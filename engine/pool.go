@@ -12,30 +12,30 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// ErrNoRoom means that an endpoint has as many connections as the descriptor limit leaves it.
+// ErrNoRoom means that an endpoint has as many connections as the limit of descriptors allows.
 var ErrNoRoom = errors.New("no descriptor left for another connection; raise `ulimit -n`")
 
-// endpoint is one address of a target with its connections. Each has an id below the endpoint's room.
+// pool is one endpoint with its connections. Each connection has an id below the pool's room.
 type pool struct {
 	run    *Run
 	addr   netip.AddrPort
 	name   string // addr as text, for records
-	target int    // index into the run's targets
-	index  int    // among its target's addresses
+	target int    // index among the run's targets
+	index  int    // index among its target's endpoints
 	dial   wire.DialOptions
 
-	base        uint32                 // of its connections' places among the run's
+	base        uint32                 // place of its first connection among the run's
 	generations []uint32               // how many connections each id has had
 	table       []atomic.Pointer[conn] // connections that exist, by id
-	idle        *idSet                 // ids of connections that wait for a request; now and then one that has just died
+	idle        *idSet                 // ids of connections that wait for a request; one of them may have just died
 	unused      *idSet                 // ids without a connection
 
-	dialing            atomic.Int64 // connections on their way, ahead of demand
-	refused            atomic.Bool  // a connection made ahead of demand failed, or died before it was of use
-	sent               atomic.Int64 // requests released to this endpoint so far; compared with due
-	weight             float64      // where requests are balanced; see balance
-	inFlight, failures atomic.Int64 // likewise: requests that have not ended, failed ones among them; and those
-	due                int64        // requests planned for this endpoint up to the dialer's horizon; the dialer's own
+	dialing            atomic.Int64 // connections that are being dialled ahead of demand
+	refused            atomic.Bool  // a connection dialled ahead of demand failed, or died before it carried a request
+	sent               atomic.Int64 // requests released to the endpoint so far; compared with due
+	weight             float64      // with --route least-inflight; see balance
+	inFlight, failures atomic.Int64 // likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
+	due                int64        // requests planned for the endpoint up to the dialer's horizon; the dialer's own
 }
 
 func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.DialOptions) *pool {
@@ -49,7 +49,7 @@ func newPool(r *Run, target int, addr netip.AddrPort, base, room int, d wire.Dia
 	return p
 }
 
-// take returns a connection that was idle a moment ago; nil if there is none. Whether it still is, start finds out.
+// takeIdle returns a connection that was idle a moment ago; nil if there is none. conn.start fails if it is no longer idle.
 func (p *pool) takeIdle() *conn {
 	for {
 		id, ok := p.idle.pop()
@@ -62,15 +62,15 @@ func (p *pool) takeIdle() *conn {
 	}
 }
 
-// returnIdle offers a connection again that was taken and is still idle.
+// returnIdle gives back a connection that was taken and is still idle.
 func (p *pool) returnIdle(c *conn) {
 	p.idle.add(c.id)
 	if c.state.Load() == dead && p.table[c.id].Load() == c {
-		p.idle.remove(c.id) // it died in between, before it could be withdrawn
+		p.idle.remove(c.id) // it died meanwhile
 	}
 }
 
-// park offers a connection that is in state from for the next request. Its receiver may find it closed at any moment.
+// offer makes a connection, which is in state from, idle. Its receiver may find it closed at any moment.
 func (p *pool) offer(c *conn, from uint32) {
 	if !c.state.CompareAndSwap(from, idle) {
 		return // closed by the server as soon as it was open
@@ -78,7 +78,7 @@ func (p *pool) offer(c *conn, from uint32) {
 	p.returnIdle(c)
 }
 
-// dropSocket takes a dead connection out of the books and frees its id. It is called once, by whoever made it dead.
+// remove removes a dead connection and frees its id. It is called once, by whoever made the connection dead.
 func (p *pool) remove(c *conn) {
 	p.idle.remove(c.id)
 	if l := p.run.process; l != nil {
@@ -88,10 +88,10 @@ func (p *pool) remove(c *conn) {
 	p.unused.add(c.id)
 }
 
-// alive is how many connections exist.
+// open returns how many connections exist.
 func (p *pool) open() int64 { return int64(len(p.table)) - p.unused.len() }
 
-// connect dials and gives the connection its receiver. The connection belongs to the caller, who parks it or starts a request on it.
+// connect dials a connection and gives it a receiver. The connection belongs to the caller, who offers it or starts a request on it.
 func (p *pool) connect(ctx context.Context) (*conn, error) {
 	id, ok := p.unused.pop()
 	if !ok {
@@ -115,18 +115,18 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 		}
 	}
 	p.table[id].Store(c)
-	inLoop, err := p.run.epollReaders.add(c)
+	byEpoll, err := p.run.epollReaders.add(c)
 	if err != nil {
 		c.end()
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 	}
-	if !inLoop {
+	if !byEpoll {
 		c.readInGoroutine(nil)
 	}
 	return c, nil
 }
 
-// dialAhead parks one more connection, soon.
+// dialAhead makes a worker dial a connection and offer it.
 func (p *pool) dialAhead() {
 	p.dialing.Add(1)
 	p.run.workers.do(func() {
@@ -140,7 +140,7 @@ func (p *pool) dialAhead() {
 	})
 }
 
-// ended takes a request off its address' books.
+// endRequest counts a request that has ended with outcome o. A failed request counts as in flight until one is answered.
 func (p *pool) endRequest(o record.Outcome) {
 	switch o {
 	case record.OK:
@@ -152,7 +152,7 @@ func (p *pool) endRequest(o record.Outcome) {
 	}
 }
 
-// each calls f for every connection of the endpoint.
+// eachConn calls f for every connection.
 func (p *pool) eachConn(f func(*conn)) {
 	for id := range p.table {
 		if c := p.table[id].Load(); c != nil {
@@ -161,8 +161,8 @@ func (p *pool) eachConn(f func(*conn)) {
 	}
 }
 
-// idSet is a lock-free set of small ids. The lowest id is taken first, so that the connections in use stay few and warm and
-// the others grow old and are closed by the server, rather than raced against. Taking looks at one word for every 64 ids.
+// idSet is a lock-free set of small ids. The lowest id is taken first, so that few connections are in use and stay warm. The server
+// closes the others, and no request arrives at that moment. Taking an id looks at one word for every 64 ids.
 type idSet struct {
 	words []atomic.Uint64 // bit id%64 of word id/64
 	count atomic.Int64
@@ -170,7 +170,7 @@ type idSet struct {
 
 func newIDSet(capacity int) *idSet { return &idSet{words: make([]atomic.Uint64, (capacity+63)/64)} }
 
-// put adds id; adding it again changes nothing.
+// add adds id; adding it again changes nothing.
 func (s *idSet) add(id uint32) {
 	bit := uint64(1) << (id % 64)
 	if s.words[id/64].Or(bit)&bit == 0 {
@@ -178,7 +178,7 @@ func (s *idSet) add(id uint32) {
 	}
 }
 
-// drop removes id if it is there.
+// remove removes id, if the set has it.
 func (s *idSet) remove(id uint32) {
 	bit := uint64(1) << (id % 64)
 	if s.words[id/64].And(^bit)&bit != 0 {
@@ -186,7 +186,7 @@ func (s *idSet) remove(id uint32) {
 	}
 }
 
-// take removes the lowest id; false when the set is empty.
+// pop removes the lowest id; false if the set is empty.
 func (s *idSet) pop() (id uint32, ok bool) {
 	for w := range s.words {
 		word := &s.words[w]
@@ -204,5 +204,5 @@ func (s *idSet) pop() (id uint32, ok bool) {
 	return 0, false
 }
 
-// len is how many ids the set has.
+// len returns how many ids the set has.
 func (s *idSet) len() int64 { return s.count.Load() }

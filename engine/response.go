@@ -23,12 +23,12 @@ import (
 // maxWholeBody bounds a body that is not an event stream: a whole completion of the longest outputs served today.
 const maxWholeBody = 64 << 20
 
-// reply turns the bytes of one responseText into a record. It belongs to one receiver, which hands in what it read together
-// with the instant after the read; everything found in one read shares that instant.
+// response turns the bytes of one response into a record. It belongs to one receiver, which passes in what it read and the instant of
+// the read. All events of one read have that instant.
 type response struct {
 	backend api.Backend
 	stream  bool             // a stream was asked for
-	secrets *redact.Redactor // of what the server says
+	secrets *redact.Redactor // hides credentials in what the server answers
 	names   *instanceNames
 
 	head   http1.Response
@@ -40,17 +40,17 @@ type response struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large  *largeBuffers  // where what is large comes from
-	lent   bool           // something has come from there
-	chunks chunkLines     // for the chunk log
+	large  *largeBuffers  // lends memory for what is large
+	lent   bool           // large has lent some
+	chunks chunkLines     // of the chunk log
 	answer history.Answer // for later turns
 	readNS int64          // the instant after the read
 
 	bytesIn       int64
-	emptyFinish   uint64 // the choices that the event below is about
-	emptyFinishNS int64  // a finish chunk with empty text, or before any token: a token if usage counts exactly one more than the chunks, or no chunk came
+	emptyFinish   uint64 // the choices of the event below
+	emptyFinishNS int64  // when a finish chunk with empty text came, or one before any token. It is a token if usage counts one more than the chunks, or no chunk came
 	usageTokens   int64
-	marks         bool // answers of this API say when they are finished
+	marks         bool // answers of this API have a mark when they are finished
 	finished      bool // a finish reason or [DONE] was seen
 	streamError   bool
 	reusable      bool // the connection may carry another request
@@ -64,7 +64,7 @@ const (
 	wholeBody
 )
 
-// begin makes the reply ready for the responseText to rec's request.
+// begin makes p ready for the response to rec's request.
 func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
@@ -75,8 +75,8 @@ func (p *response) begin(rec *record.Record) {
 	p.answer.Reset()
 }
 
-// feed takes what one read returned. ended means the record's outcome is set and the responseText is over. A body that turns
-// out to be compressed is handed back: its first piece and what follows it in b, for readInflated.
+// feed processes what one read returned. If ended, the record's outcome is set and the response is over. If the body is compressed,
+// feed returns its first piece, and what follows it in b, for readInflated.
 func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
 	p.bytesIn += int64(len(b))
 	for {
@@ -92,7 +92,7 @@ func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateS
 		}
 		if len(body) > 0 {
 			if p.head.Gzip {
-				return false, &inflateSource{reply: p, body: body, pending: b[n:], nowNS: nowNS}
+				return false, &inflateSource{response: p, body: body, pending: b[n:], nowNS: nowNS}
 			}
 			if err := p.onBody(body, nowNS); err != nil {
 				return p.fail(record.BadResponse, err.Error()), nil
@@ -109,7 +109,7 @@ func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateS
 	}
 }
 
-// onBody takes decompressed body bytes.
+// onBody processes decompressed body bytes.
 func (p *response) onBody(body []byte, nowNS int64) error {
 	if p.form == undecided {
 		body = p.decideForm(body)
@@ -118,7 +118,7 @@ func (p *response) onBody(body []byte, nowNS int64) error {
 	case eventStream:
 		return p.onEvents(body, nowNS)
 	case wholeBody:
-		if p.rec.Status != 200 { // what follows what is looked at is read and dropped
+		if p.rec.Status != 200 { // what exceeds redact.MaxErrorRead is read and dropped
 			body = body[:min(len(body), redact.MaxErrorRead-len(p.whole))]
 		}
 		if len(p.whole)+len(body) > maxWholeBody {
@@ -138,7 +138,7 @@ func (p *response) Grow(b []byte, n int) []byte {
 // Free implements sse.Memory.
 func (p *response) Free(b []byte) { p.large.put(b) }
 
-// freeBuffers gives back what is large, when the reply has ended.
+// freeBuffers gives back the lent memory, when the response has ended.
 func (p *response) freeBuffers() {
 	if !p.lent {
 		return
@@ -149,8 +149,8 @@ func (p *response) freeBuffers() {
 	p.large.end(p)
 }
 
-// decideForm trusts the status and the request first and the Content-Type second: some servers stream as text/plain, and
-// some answer a stream request with one JSON object. It returns body without leading white space.
+// decideForm sets the form by the status, the request and the first byte, not by the Content-Type: some servers stream as text/plain,
+// and some answer a stream request with one JSON object. It returns body without leading white space.
 func (p *response) decideForm(body []byte) []byte {
 	if p.head.Status != 200 || !p.stream {
 		p.form = wholeBody
@@ -233,7 +233,7 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 	rec.Chunks++
 }
 
-// onDelta takes what an event or a whole body says besides its tokens.
+// onDelta notes what an event or a whole body has besides its tokens.
 func (p *response) onDelta(d *api.Delta) {
 	rec := p.rec
 	if d.Finish != "" {
@@ -258,13 +258,13 @@ func (p *response) onDelta(d *api.Delta) {
 	}
 }
 
-// countedInHead takes the length of the prompt from the header in which some APIs tell it with a whole answer.
+// countedInHead notes the length of the prompt from the header in which some APIs report it with a whole answer.
 func (p *response) countedInHead() {
-	told := p.head.Kept(p.names.headers + len(gatewayHeaders()))
-	if len(told) == 0 || p.rec.PromptTokens != record.None {
+	count := p.head.Kept(p.names.headers + len(gatewayHeaders()))
+	if len(count) == 0 || p.rec.PromptTokens != record.None {
 		return
 	}
-	if n, err := strconv.ParseUint(string(told), 10, 31); err == nil {
+	if n, err := strconv.ParseUint(string(count), 10, 31); err == nil {
 		p.rec.PromptTokens = int64(n)
 	}
 }
@@ -275,7 +275,7 @@ func keepCount(into *int64, count int) {
 	}
 }
 
-// end sets the outcome of a responseText that is complete as HTTP.
+// end sets the outcome of a response that is complete as HTTP.
 func (p *response) end(nowNS int64) bool {
 	rec := p.rec
 	rec.DoneNS = nowNS
@@ -294,7 +294,7 @@ func (p *response) end(nowNS int64) bool {
 
 func (p *response) endStream() {
 	rec := p.rec
-	// llama.cpp's chat sends no chunk at all of an answer that is half a character.
+	// llama.cpp's chat sends no chunk of an answer that is half a character.
 	unseen := p.usageTokens - rec.Chunks
 	if (unseen == 1 || unseen > 1 && rec.Chunks == 0) && p.emptyFinishNS != record.None && p.emptyFinishNS >= rec.LastTokenNS {
 		p.onToken(false, p.emptyFinish, p.emptyFinishNS)
@@ -312,7 +312,7 @@ func (p *response) endStream() {
 	}
 }
 
-// endWhole reads a body that came in one piece. It has no first token; its last is there when the body is.
+// endWhole reads a body that came in one piece. It has no first token; its last token comes with the body.
 func (p *response) endWhole(nowNS int64) {
 	rec := p.rec
 	err := p.backend.ParseBody(p.whole, &p.delta)
@@ -342,12 +342,12 @@ func (p *response) endWhole(nowNS int64) {
 	}
 }
 
-// serverFailed sets the outcome of an answer that says itself that it is none, and reports whether it is one.
+// serverFailed reports whether the answer itself reports a failure, and sets the outcome then.
 func (p *response) serverFailed() bool {
 	rec := p.rec
 	switch {
 	case p.streamError:
-	case givenUp(rec.FinishReason):
+	case rec.FinishReason == "abort" || rec.FinishReason == "error": // vLLM's, when it is shut down
 		rec.Error = "the server gave the request up: finish reason " + rec.FinishReason
 	default:
 		return false
@@ -356,10 +356,7 @@ func (p *response) serverFailed() bool {
 	return true
 }
 
-// givenUp tells a finish reason by which a server says that it did not finish (vLLM's abort, when it is shut down).
-func givenUp(reason string) bool { return reason == "abort" || reason == "error" }
-
-// serverMessage is what an error responseText says, whatever its form.
+// serverMessage returns the message of an error response, in whatever form it is.
 func (p *response) serverMessage(parseErr error) string {
 	text := p.secrets.Line(string(p.whole[:min(len(p.whole), redact.MaxErrorRead)]))
 	if parseErr == nil && len(p.delta.Error) > 0 {
@@ -371,7 +368,7 @@ func (p *response) serverMessage(parseErr error) string {
 	return text
 }
 
-// countChoices notes how many choices a stream had, and how long they took together, where there are several.
+// countChoices notes how many choices a stream had, and how long they took together, if there are several.
 func (p *response) countChoices() {
 	n, took := int64(0), int64(0)
 	for _, c := range p.spans {
@@ -385,7 +382,7 @@ func (p *response) countChoices() {
 	}
 }
 
-// countTokens takes the server's count, or else the chunks, marked so.
+// countTokens notes the server's count of tokens, or else that of the chunks, and which of them it is.
 func (p *response) countTokens() {
 	switch {
 	case p.usageTokens != record.None:
@@ -395,7 +392,7 @@ func (p *response) countTokens() {
 	}
 }
 
-// broken ends the reply of a connection that failed or was closed with err.
+// broken ends the response of a connection that failed or was closed with err.
 func (p *response) broken(err error, nowNS int64) {
 	if closed := errors.Is(err, io.EOF); closed || errors.Is(err, io.ErrUnexpectedEOF) { // the latter of TLS
 		if cause := p.head.EOF(); cause != nil {
@@ -416,14 +413,13 @@ func (p *response) broken(err error, nowNS int64) {
 	case errors.As(err, &errno): // ETIMEDOUT, EHOSTUNREACH and their like: the network lost the connection
 		p.fail(record.Reset, "connection lost: "+errno.Error())
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		panic("BUG: a deadline reached the reply; the receiver resolves those")
+		panic("BUG: a deadline reached the response; the receiver handles deadlines")
 	default:
 		p.fail(record.BadResponse, err.Error())
 	}
 }
 
-// fail ends the reply with an outcome of our own finding, unless the server has said itself that it failed. The connection is
-// not used again.
+// fail ends the response with outcome o, unless the server itself has reported a failure. The connection is not used again.
 func (p *response) fail(o record.Outcome, why string) bool {
 	p.reusable = false
 	p.countTokens()
@@ -433,8 +429,8 @@ func (p *response) fail(o record.Outcome, why string) bool {
 	return true
 }
 
-// reportedFailure sets the outcome of a broken responseText whose server has already told an error, by its status or in what came of the
-// body, and reports whether it has.
+// reportedFailure reports whether the server of a broken response has reported an error, by its status or in the part of the body that
+// came, and sets the outcome then.
 func (p *response) reportedFailure() bool {
 	switch {
 	case !p.head.HeadDone():
@@ -444,7 +440,7 @@ func (p *response) reportedFailure() bool {
 		return true
 	case p.form == eventStream:
 		if data, ok := p.events.Finish(); ok && p.backend.ParseEvent(data, &p.delta) == nil && p.delta.IsError {
-			p.onDelta(&p.delta) // the blank line after it did not come
+			p.onDelta(&p.delta) // without the blank line after it
 		}
 	case len(p.whole) > 0 && p.backend.ParseBody(p.whole, &p.delta) == nil && p.delta.IsError:
 		p.onDelta(&p.delta)
@@ -452,12 +448,11 @@ func (p *response) reportedFailure() bool {
 	return p.serverFailed()
 }
 
-// reader is where a receiver's bytes come from: one read and the instant after it.
+// reader does one read of a receiver and returns the bytes and their instant.
 type reader func() (b []byte, nowNS int64, err error)
 
-// readInflated reads the rest of a compressed responseText and ends the reply. It returns the instant of the last read; the
-// error is the connection's, or errResponseEnded. Compressed responses are rare (nobody asks for them), so this path may
-// allocate.
+// readInflated reads the rest of a compressed response and ends it. It returns the instant of the last read. The error is the
+// connection's, or errResponseEnded. Compressed responses are rare, since no request accepts them, so this path may allocate.
 func (p *response) readInflated(src *inflateSource, next reader) (nowNS int64, err error) {
 	src.next = next
 	if err = p.inflate(src); err != nil {
@@ -473,7 +468,7 @@ func (p *response) readInflated(src *inflateSource, next reader) (nowNS int64, e
 	return src.nowNS, nil
 }
 
-// inflate feeds decompressed bytes to the reply. The error is the connection's; the reply's own failures end it.
+// inflate passes decompressed bytes to onBody. The error is the connection's, or errResponseEnded after a failure of the response.
 func (p *response) inflate(src *inflateSource) error {
 	z, err := gzip.NewReader(src)
 	buf := make([]byte, 32<<10)
@@ -482,7 +477,8 @@ func (p *response) inflate(src *inflateSource) error {
 		n, err = z.Read(buf)
 		if n > 0 {
 			if bad := p.onBody(buf[:n], src.nowNS); bad != nil {
-				return p.inflateFailed(bad)
+				p.fail(record.BadResponse, bad.Error())
+				return errResponseEnded
 			}
 		}
 	}
@@ -492,26 +488,22 @@ func (p *response) inflate(src *inflateSource) error {
 	case errors.Is(err, io.EOF): // of the gzip stream
 		return nil
 	default:
-		return p.inflateFailed(fmt.Errorf("gzip body: %w", err))
+		p.fail(record.BadResponse, "gzip body: "+err.Error())
+		return errResponseEnded
 	}
 }
 
-// errResponseEnded tells the receiver that the reply has ended by itself.
-var errResponseEnded = errors.New("reply ended")
-
-func (p *response) inflateFailed(err error) error {
-	p.fail(record.BadResponse, err.Error())
-	return errResponseEnded
-}
+// errResponseEnded means that the response has ended, and not by the connection's end.
+var errResponseEnded = errors.New("response ended")
 
 // inflateSource is the compressed body as an io.Reader.
 type inflateSource struct {
-	reply   *response
-	pending []byte // read but not scanned
-	body    []byte // scanned but not handed over
-	nowNS   int64
-	next    reader
-	err     error
+	response *response
+	pending  []byte // read but not scanned
+	body     []byte // scanned but not returned
+	nowNS    int64
+	next     reader
+	err      error
 }
 
 func (s *inflateSource) Read(dst []byte) (int, error) {
@@ -519,7 +511,7 @@ func (s *inflateSource) Read(dst []byte) (int, error) {
 		if s.err != nil {
 			return 0, s.err
 		}
-		if s.reply.head.Done() {
+		if s.response.head.Done() {
 			return 0, io.EOF
 		}
 		s.advance()
@@ -534,9 +526,9 @@ func (s *inflateSource) advance() {
 		if s.pending, s.nowNS, s.err = s.next(); s.err != nil {
 			return
 		}
-		s.reply.bytesIn += int64(len(s.pending))
+		s.response.bytesIn += int64(len(s.pending))
 	}
 	var n int
-	s.body, n, s.err = s.reply.head.Scan(s.pending)
+	s.body, n, s.err = s.response.head.Scan(s.pending)
 	s.pending = s.pending[n:]
 }

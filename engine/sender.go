@@ -18,7 +18,7 @@ import (
 // MaxSenders bounds Config.Senders.
 const MaxSenders = 16
 
-// lanes is how many threads fire. If anything but the clock releases requests there is one: those that receive release, too.
+// senderCount returns how many threads send. If anything but the clock releases requests it is one: then receivers release too.
 func (r *Run) senderCount() int {
 	if !r.work.Plan.ByClock() {
 		return 1
@@ -26,7 +26,7 @@ func (r *Run) senderCount() int {
 	return min(max(1, r.cfg.Senders), MaxSenders)
 }
 
-// spin is the largest of the lanes' windows, when they have ended.
+// spin returns the longest spinning time of a sender before an instant. The senders have ended.
 func (r *Run) spin() time.Duration {
 	if r.process != nil {
 		return r.process.header.spin()
@@ -34,8 +34,8 @@ func (r *Run) spin() time.Duration {
 	return slices.Max(r.spins)
 }
 
-// startSenders starts the threads that fire, which ended waits for, and returns when they are placed. After an error none of
-// them fires.
+// startSenders starts the threads that send and returns when they are placed. ended waits for them. After an error none of them
+// sends.
 func (r *Run) startSenders(ended *sync.WaitGroup) error {
 	r.spins = make([]time.Duration, r.senderCount())
 	r.senderThreads = make([]int, r.senderCount())
@@ -51,22 +51,22 @@ func (r *Run) startSenders(ended *sync.WaitGroup) error {
 	return all.err
 }
 
-// threadPlacement is what became of a lane's placement.
+// threadPlacement is the result of placing a sender's thread.
 type threadPlacement struct {
 	sched.Placement
 	err error
 }
 
-// collectPlacements waits for every lane: they are placed alike.
-func collectPlacements(placed <-chan threadPlacement, lanes int) (all threadPlacement) {
-	for range lanes {
+// collectPlacements waits until n senders are placed. All are placed alike, so it returns one placement, and the first error.
+func collectPlacements(placed <-chan threadPlacement, n int) (all threadPlacement) {
+	for range n {
 		p := <-placed
 		all = threadPlacement{p.Placement, cmp.Or(all.err, p.err)}
 	}
 	return all
 }
 
-// lane is a thread that fires. Its goroutine ends with the thread still locked, so that Go drops the thread.
+// runSender sends on a thread of its own. Its goroutine ends with the thread still locked, so that Go drops the thread.
 func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool) {
 	p, err := sched.Place(r.cfg.Realtime)
 	r.senderThreads[i] = threadID()
@@ -88,7 +88,7 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 	}
 }
 
-// send sends request i now, which was released for plannedNS: the hot path. Only it sets planned_ns.
+// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns.
 func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.place(i)
@@ -104,14 +104,14 @@ func (r *Run) send(i int32, plannedNS int64) {
 	r.sendLate(i, p)
 }
 
-// sendLate sends request i, for which no connection or no image is ready, on a connection that a worker dials for it.
+// sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not built.
 func (r *Run) sendLate(i int32, p *pool) {
 	wanted := r.clock.Now()
 	unbuilt := !r.work.Prebuilt.Ready(int(i))
 	r.workers.do(func() { r.dialAndSend(i, p, wanted, unbuilt) })
 }
 
-// dialAttempts: a server, or a balancer without one, may close a connection as soon as it is open.
+// dialAttempts is above 1, since a server, or a balancer without a server, may close a connection as soon as it is open.
 const dialAttempts = 2
 
 func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
@@ -149,15 +149,15 @@ func (r *Run) connectFailed(i int32, err error) {
 	r.finish(i)
 }
 
-// workers run what may block, off the lane: dialling, completions of partial writes, re-sends. The pool has no limit, so
-// that handing work over never waits; what bounds it is the number of requests in flight.
+// workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has no limit, so
+// that a caller never waits; the number of requests in flight bounds it.
 type workers struct {
 	pool *ants.Pool
 	busy sync.WaitGroup
 }
 
 func newWorkers() *workers {
-	// Without a handler the pool would log a panic and go on, and the run would wait for ever for the request that it hit.
+	// Without a handler the pool would log a panic and continue, and the run would wait for the panic's request forever.
 	pool, err := ants.NewPool(math.MaxInt32, ants.WithPanicHandler(func(p any) { panic(p) }))
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -173,7 +173,7 @@ func (w *workers) do(f func()) {
 	}
 }
 
-// wait returns when all work handed over has ended, and gives the pool back.
+// wait returns when all work has ended, and frees the pool.
 func (w *workers) wait() {
 	w.busy.Wait()
 	w.pool.Release()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,42 +23,42 @@ import (
 )
 
 const (
-	// assignLead is how long before its instant a request gets its connection. The armer, a goroutine like others, may be late
-	// by that much: 40 ms were too few beside a test suite under the race detector on the same 2 cores.
+	// assignLead is how long before its instant a request gets its connection. The goroutine that assigns may be late by that much:
+	// 40 ms were too few beside a test suite under the race detector on the same 2 cores.
 	assignLead = 100 * time.Millisecond
-	// assignTick is how often the armer looks.
+	// assignTick is how often requests are assigned.
 	assignTick = 4 * time.Millisecond
-	// startTimeout bounds how long the lane's process may take to be ready, but for mapping the images, each GB of which
-	// takes it some 0.1 s.
+	// startTimeout bounds how long the sender process may take to be ready, without the time to map the requests: about 0.1 s a
+	// GB. mapPerByte bounds that.
 	startTimeout = 20 * time.Second
 	mapPerByte   = 1 * time.Nanosecond
 )
 
-// senderProcess is the lanes in a process of their own, as the replay sees it. There they never meet Go's scheduler, so that a
-// deadline waits for no goroutine. The replay arms requests a little ahead: it claims a connection for each and says so on the
-// shared board; a lane only waits and writes.
+// senderProcess is the replay's side of the senders in a process of their own. Go's scheduler never runs between a deadline and its
+// write there, so a deadline waits for no goroutine. The replay assigns requests a little ahead: it claims a connection for each and
+// notes it in the request's slot. A sender only waits and writes.
 type senderProcess struct {
 	run       *Run
 	cmd       *exec.Cmd
-	link      *net.UnixConn // to the lane: descriptors and what became of them; from it: wake-ups
+	link      *net.UnixConn // to the process: descriptors of connections, and which are closed; from it: wake-ups
 	memory    []byte
 	header    *sharedHeader
 	slots     []slot
 	ring      *tlsRing // of https requests; nil = there are none
-	encrypted []byte   // the armer's: one of them on its way to the stage
+	encrypted []byte   // of the goroutine that assigns: one request on its way to the ring
 
 	linkMu   sync.Mutex
 	messages int64 // messages on the link
 
 	mu       sync.Mutex
-	scanned  int64   // shots before this one have been looked at
+	scanned  int64   // slots before this one have been settled, or will be by a receiver
 	retry    []int32 // requests that found no connection yet, or whose connection died before its time
 	spare    []int32 // room for the next list of them
-	assigned int     // requests before this one have been armed, or are in again
+	assigned int     // requests before this one have been assigned, or are in retry
 	died     bool
 }
 
-// linkMessage tells the lane what happens to a connection: a letter and the connection's key.
+// linkMessage opens or closes a connection for the sender process: a letter and the connection's key.
 type linkMessage [9]byte
 
 const (
@@ -65,7 +66,7 @@ const (
 	linkClose = 'c'
 )
 
-// startSenderProcess starts the lane's process for r and waits until it is placed.
+// startSenderProcess starts the sender process for r and waits until its threads are placed.
 func startSenderProcess(r *Run, command []string) (*senderProcess, error) {
 	l := &senderProcess{run: r}
 	if err := l.spawn(command, len(r.table)); err != nil {
@@ -82,18 +83,12 @@ func startSenderProcess(r *Run, command []string) (*senderProcess, error) {
 	return l, nil
 }
 
-// fill lays the plan on the board.
+// fill writes the plan into the header and the slots.
 func (l *senderProcess) fill(places int) {
 	r := l.run
-	b := l.header
-	*b = sharedHeader{
-		spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()), slots: int64(len(l.slots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
-	}
-	switch r.cfg.Realtime {
-	case sched.RealtimeOn:
-		b.realtimeOn = 1
-	case sched.RealtimeOff:
-		b.realtimeOff = 1
+	*l.header = sharedHeader{
+		realtime: int64(max(0, slices.Index(realtimeModes(), r.cfg.Realtime))), spinNS: int64(r.cfg.Spin), senders: int64(r.senderCount()),
+		slots: int64(len(l.slots)), arenaBytes: r.work.Prebuilt.MappedBytes(), places: int64(places),
 	}
 	for i := range l.slots {
 		s := &l.slots[i]
@@ -102,18 +97,17 @@ func (l *senderProcess) fill(places int) {
 	}
 }
 
-// placement is how the lanes' threads are scheduled, or why it could not be as asked.
+// placement returns how the senders' threads are scheduled, or why they cannot be scheduled as requested.
 func (l *senderProcess) placement() (sched.Placement, error) {
-	b := l.header
-	text, _, _ := bytes.Cut(b.refused[:], []byte{0})
-	refused := string(text)
-	if b.ready.Load() == senderRefused {
-		return sched.Placement{}, errors.New(refused)
+	h := l.header
+	refused, _, _ := bytes.Cut(h.refused[:], []byte{0})
+	if h.ready.Load() == senderRefused {
+		return sched.Placement{}, errors.New(string(refused))
 	}
-	return sched.Placement{FIFO: b.fifo != 0, ShortSlice: b.short != 0, Refused: refused}, nil
+	return sched.Placement{FIFO: h.fifo, ShortSlice: h.short, Refused: string(refused)}, nil
 }
 
-// threads are the lanes', once they are placed.
+// threads returns the ids of the senders' threads, once they are placed.
 func (l *senderProcess) threads() (ids []int) {
 	for i := range l.header.senders {
 		ids = append(ids, int(l.header.sender[i].thread))
@@ -121,11 +115,11 @@ func (l *senderProcess) threads() (ids []int) {
 	return ids
 }
 
-// drive keeps requests armed and settles what the lane cannot, until the lane has ended. It has a placed thread: the lane
-// can only be as punctual as its requests are armed. Beside six busy programs on 2 cores drift p99 was 19 µs to 190 ms with an
-// ordinary goroutine, 27 to 44 µs with this.
+// drive assigns requests and settles the slots that need the replay, until the senders have ended. It has a placed thread: a sender can
+// only be punctual if its request is assigned. Beside six busy programs on 2 cores drift p99 was 19 µs to 190 ms with an ordinary
+// goroutine, 27 to 44 µs with this.
 func (l *senderProcess) drive() {
-	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the lane has been granted the same
+	_, _ = sched.PlaceBelow(l.run.cfg.Realtime) // the senders have been granted the same
 	l.header.startNS.Store(l.run.clock.MonotonicStartNS())
 	listening := make(chan struct{})
 	go func() { defer close(listening); l.listen() }()
@@ -137,7 +131,7 @@ func (l *senderProcess) drive() {
 	<-listening
 }
 
-// listen settles shots as soon as the lane says that there is something to settle, until it is gone.
+// listen settles slots after each wake-up of the process, until the process ends.
 func (l *senderProcess) listen() {
 	var b [16]byte
 	for {
@@ -153,7 +147,7 @@ func (l *senderProcess) listen() {
 	}
 }
 
-// look arms what is due and settles what was missed. It reports whether the lane still runs.
+// look settles slots and assigns the requests that are due soon. It reports whether the process still runs.
 func (l *senderProcess) look() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,18 +164,17 @@ func (l *senderProcess) look() bool {
 	return true
 }
 
-// arm claims connections for the requests released before horizonNS.
+// assignDue claims connections for the requests released before horizonNS.
 func (l *senderProcess) assignDue(horizonNS int64) {
 	if l.run.stop.Load() {
 		return
 	}
 	again := l.retry
-	l.retry = l.spare[:0]
+	l.retry, l.spare = l.spare[:0], again
 	for _, i := range again {
 		l.assignOne(i)
 		l.yieldLock()
 	}
-	l.spare = again
 	for l.assigned < len(l.slots) && l.slots[l.assigned].releaseNS < horizonNS {
 		l.assignOne(int32(l.assigned))
 		l.assigned++
@@ -189,7 +182,7 @@ func (l *senderProcess) assignDue(horizonNS int64) {
 	}
 }
 
-// yieldLock lets others settle shots between two that are armed: encrypting a long prompt takes milliseconds.
+// yieldLock lets others settle slots between two assignments: encrypting a long prompt takes milliseconds.
 func (l *senderProcess) yieldLock() {
 	if l.ring != nil {
 		l.mu.Unlock()
@@ -197,7 +190,7 @@ func (l *senderProcess) yieldLock() {
 	}
 }
 
-// assignOne claims a connection for request i; without one it is tried again at the next look, until its instant.
+// assignOne claims a connection for request i. If it gets none, the next look tries again, until the request's instant.
 func (l *senderProcess) assignOne(i int32) {
 	s := &l.slots[i]
 	if s.state.Load() != slotEmpty {
@@ -215,7 +208,7 @@ func (l *senderProcess) assignOne(i int32) {
 			return
 		}
 		if c.linkSeq > l.header.messagesTaken.Load() {
-			p.returnIdle(c) // the lane has not got its descriptor yet
+			p.returnIdle(c) // the process does not have its descriptor yet
 			l.retry = append(l.retry, i)
 			return
 		}
@@ -225,7 +218,7 @@ func (l *senderProcess) assignOne(i int32) {
 	}
 }
 
-// put encrypts request i for its connection and stages it. False: the connection is of no use any more.
+// encrypt encrypts request i for its connection into the TLS ring. If it fails, the connection can carry nothing any more.
 func (l *senderProcess) encrypt(i int32, s *slot, c *conn) bool {
 	var err error
 	if l.encrypted, err = c.sock.Encrypt(l.encrypted[:0], l.run.bytesOf(i, false)); err != nil {
@@ -235,7 +228,7 @@ func (l *senderProcess) encrypt(i int32, s *slot, c *conn) bool {
 	return true
 }
 
-// inRing tells whether what lies at a place of the stage is still to be written for request i.
+// inRing reports whether the bytes at a place of the TLS ring are still to be written for request i.
 func (l *senderProcess) inRing(i int32, place int64) bool {
 	s := &l.slots[i]
 	switch s.state.Load() {
@@ -245,7 +238,7 @@ func (l *senderProcess) inRing(i int32, place int64) bool {
 	return false
 }
 
-// bytesOf is what the lane is given to write for request i.
+// bytesOf returns the bytes that a sender writes for request i.
 func (l *senderProcess) bytesOf(i int32) []byte {
 	if s := &l.slots[i]; s.offset < 0 {
 		return l.ring.bytes[^s.offset:][:s.size]
@@ -253,15 +246,15 @@ func (l *senderProcess) bytesOf(i int32) []byte {
 	return l.run.work.Prebuilt.At(int(i))
 }
 
-// rearm is told that the connection claimed for request i died before its instant.
+// reassign gives request i another connection, since the one claimed for it died before its instant.
 func (l *senderProcess) reassign(i int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.assignOne(i)
 }
 
-// scan settles the shots that lanes are done with and that no receiver will settle. A lane may be done with a shot while
-// another is still at an earlier one.
+// settleSlots settles the slots that senders are done with and that no receiver will settle. A sender may be done with a slot while
+// another one is still at an earlier slot.
 func (l *senderProcess) settleSlots() {
 	passed := l.header.passed()
 	for i := l.scanned; i < min(l.header.claimed.Load(), int64(len(l.slots))); i++ {
@@ -275,7 +268,7 @@ func (l *senderProcess) settleSlots() {
 	l.scanned = passed
 }
 
-// settlePartial goes on with a shot of which the kernel did not take all.
+// settlePartial continues request i, of which the kernel did not take all, or nothing.
 func (l *senderProcess) settlePartial(i int32, s *slot) {
 	switch s.state.Load() {
 	case slotPart:
@@ -284,12 +277,12 @@ func (l *senderProcess) settlePartial(i int32, s *slot) {
 	case slotFailed:
 		s.state.Store(slotSettled)
 		c := l.run.connOf(s)
-		c.sock.Shutdown() // the reader's side ends too, if it has not
+		c.sock.Shutdown() // so that the reader's side ends too
 		c.finishWrite(i, s, true)
 	}
 }
 
-// abandonRest ends the requests that the lane will not send, and gives their connections back.
+// abandonRest ends the requests that no sender will send, and gives their connections back.
 func (l *senderProcess) abandonRest() {
 	why := l.run.notItsTime()
 	if !l.header.ended.Load() {
@@ -306,27 +299,27 @@ func (l *senderProcess) abandonRest() {
 	}
 }
 
-// exitReason waits for the end of the process, which has closed its link, and says how it ended.
+// exitReason waits for the end of the process, which has closed its link, and returns how it ended.
 func (l *senderProcess) exitReason() string {
 	_ = l.cmd.Process.Kill() // has no effect on one that is ending
 	_ = l.cmd.Wait()
 	how := l.cmd.ProcessState.String() // "exit status 2", "signal: killed"
 	if status, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
-		how += ", which the kernel sends where memory is short: see dmesg"
+		how += ", which the kernel sends if memory is short: see dmesg"
 	}
 	return fmt.Sprintf("the sending process (pid %d) died during the run (%s)", l.cmd.Process.Pid, how)
 }
 
+// abandon ends request i, unless it was sent: then it settles the slot, or leaves that to the receiver.
 func (l *senderProcess) abandon(i int32, why string) {
 	s := &l.slots[i]
 	switch s.state.Load() {
 	case slotPart, slotFailed:
 		l.settlePartial(i, s)
-	case slotSending: // the lane died over it: whether it was sent, the reply will tell
+	case slotSending: // the sender died in its write: the response shows whether the request was sent
 		s.errno = int32(errSenderGone)
 		s.state.Store(slotSettled)
-		c := l.run.connOf(s)
-		c.finishWrite(i, s, true)
+		l.run.connOf(s).finishWrite(i, s, true)
 	case slotWhole, slotSettled: // the receiver's
 	default:
 		if s.state.CompareAndSwap(slotAssigned, slotAbandoned) {
@@ -337,13 +330,13 @@ func (l *senderProcess) abandon(i int32, why string) {
 	}
 }
 
-// errSenderGone ends the writer's side of a request that the lane died over: the server may have it.
+// errSenderGone ends the writer's side of a request in whose write the sender died: the server may have the request.
 const errSenderGone = syscall.ECONNABORTED
 
-// killGrace is how long a lane may take to end when the run is aborted: one that was stopped or frozen never does.
+// killGrace is how long the process may take to end when the run is aborted: one that is stopped by a signal never ends.
 const killGrace = time.Second
 
-// killAfter kills the lane some time after ctx has ended, unless it has ended by then.
+// killAfter kills the process some time after ctx has ended, unless its senders have ended by then.
 func (l *senderProcess) killAfter(ctx context.Context) (cancel func() bool) {
 	return context.AfterFunc(ctx, func() {
 		time.AfterFunc(killGrace, func() {
@@ -357,7 +350,7 @@ func (l *senderProcess) killAfter(ctx context.Context) (cancel func() bool) {
 // kill ends the process, if it has not ended, and waits for it.
 func (l *senderProcess) kill() {
 	if l.link != nil {
-		_ = l.link.Close() // the lane takes that for an order to end
+		_ = l.link.Close() // the process ends then
 	}
 	if l.cmd != nil {
 		if !l.header.ended.Load() {
@@ -367,7 +360,7 @@ func (l *senderProcess) kill() {
 	}
 }
 
-// give hands a connection's descriptor to the lane. It can be armed when the lane has taken as many messages as returned.
+// passSocket sends a connection's descriptor to the process. The connection can be assigned when the process has taken seq messages.
 func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err error) {
 	if failed := s.Control(func(fd uintptr) { seq, err = l.sendMessage(linkOpen, key, syscall.UnixRights(int(fd))) }); failed != nil {
 		return 0, failed
@@ -378,10 +371,10 @@ func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err e
 	return seq, err
 }
 
-// dropSocket tells the lane that a connection is over. A lane that is gone needs no telling.
+// dropSocket sends the process a message that a connection is closed. An error means that the process has ended.
 func (l *senderProcess) dropSocket(key uint64) { _, _ = l.sendMessage(linkClose, key, nil) }
 
-// tell sends a message and returns how many there have been.
+// sendMessage sends a message and returns how many messages have been sent.
 func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq int64, err error) {
 	l.linkMu.Lock()
 	defer l.linkMu.Unlock()
@@ -393,16 +386,16 @@ func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq i
 	return l.messages, err
 }
 
-// CheckSenderProcess says why a plan's requests cannot be sent by a process of its own, in which no responseText comes in; nil if they
-// can. leastInFlight and live: responses decide where they go, and what they carry.
+// CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests; nil if it can.
+// leastInFlight: responses decide where requests go. live: they decide what requests carry.
 func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	switch {
 	case !plan.Open():
 		return errors.New("a closed loop has no deadlines to keep")
 	case plan.Cap > 0:
-		return errors.New("what --concurrency holds back is released by responses, which come in here")
+		return errors.New("responses, which come in here, release what --concurrency holds back")
 	case plan.Turns != nil:
-		return errors.New("turns that wait for answers are released by them, which come in here")
+		return errors.New("turns that wait for answers are released by responses, which come in here")
 	case leastInFlight:
 		return errors.New("where a request goes is decided by responses, which come in here")
 	case live:
@@ -411,13 +404,13 @@ func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	return nil
 }
 
-// whyNoSenderProcess says why a run cannot have a lane in a process of its own.
+// whyNoSenderProcess returns why a run cannot have senders in a process of their own; nil if it can.
 func whyNoSenderProcess(w *workload.Work, h *history.History) error {
 	if err := CheckSenderProcess(&w.Plan, w.Routing.LeastInFlight, h != nil); err != nil {
 		return err
 	}
 	if w.Prebuilt.File() == nil {
-		return errors.New("this system has no memory for processes to share")
+		return errors.New("this system has no memory that processes can share")
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// spawn starts the process with board, arena, link and, for https, stage as its descriptors 3 to 6.
+// spawn starts the process with shared header and slots, arena, link and, for https, TLS ring as its descriptors 3 to 6.
 func (l *senderProcess) spawn(command []string, places int) error {
 	n := l.run.work.Requests()
-	file, memory, err := host.NewSharedMemory("fastreplay-board", sharedSize(n))
+	file, memory, err := host.NewSharedMemory("fastreplay-slots", sharedSize(n))
 	if err != nil {
 		return fmt.Errorf("shared memory: %w", err)
 	}
@@ -24,19 +24,19 @@ func (l *senderProcess) spawn(command []string, places int) error {
 	l.fill(places)
 	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
-		stageFile, bytes, err := host.NewSharedMemory("fastreplay-stage", tlsRingSize(l.run.work.Prebuilt.Largest()))
+		ringFile, bytes, err := host.NewSharedMemory("fastreplay-tls-ring", tlsRingSize(l.run.work.Prebuilt.Largest()))
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}
-		defer func() { _ = stageFile.Close() }()
+		defer func() { _ = ringFile.Close() }()
 		l.ring, l.header.ringBytes = &tlsRing{bytes: bytes}, int64(len(bytes))
-		files = append(files, stageFile)
+		files = append(files, ringFile)
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "lane"), os.NewFile(uintptr(pair[1]), "replay")
+	ours, theirs := os.NewFile(uintptr(pair[0]), "senders"), os.NewFile(uintptr(pair[1]), "replay")
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	link, err := net.FileConn(ours)
 	if err != nil {
@@ -56,5 +56,5 @@ func (l *senderProcess) spawn(command []string, places int) error {
 	return nil
 }
 
-// threadID is the calling thread.
+// threadID returns the id of the calling thread.
 func threadID() int { return unix.Gettid() }

@@ -4,12 +4,12 @@ package engine
 
 import "errors"
 
-var errNoSenderProcess = errors.New("a lane in a process of its own needs Linux")
+var errNoSenderProcess = errors.New("a sender process needs Linux")
 
 func (l *senderProcess) spawn([]string, int) error { return errNoSenderProcess }
 
-// ServeSender is for Linux.
+// ServeSender needs Linux.
 func ServeSender() error { return errNoSenderProcess }
 
-// threadID is the calling thread, which nobody needs to know here.
+// threadID returns 0: only Linux has a use for thread ids.
 func threadID() int { return 0 }

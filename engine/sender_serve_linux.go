@@ -19,7 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// The descriptors that the lanes' process is started with.
+// The descriptors that the sender process is started with.
 const (
 	headerFD = 3
 	arenaFD  = 4
@@ -27,7 +27,7 @@ const (
 	ringFD   = 6
 )
 
-// senderChild is the lanes in their own process.
+// senderChild is the sender process's own side.
 type senderChild struct {
 	header *sharedHeader
 	slots  []slot
@@ -38,31 +38,32 @@ type senderChild struct {
 	wake   [1]byte // what wakeReplay sends
 }
 
-// ServeSender is the whole of the lanes' process: each waits for its requests' instants and writes them on the connections
-// that the replay has armed. The command line hands it the descriptors; it ends when the replay does.
+// ServeSender is the whole sender process. Each sender waits for its requests' instants and writes them on the connections that the
+// replay has assigned. The replay starts the process with the descriptors it needs. ServeSender returns when all is sent or the run is
+// stopped; if the replay ends before, the process exits.
 func ServeSender() error {
-	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which drains first
+	signal.Ignore(os.Interrupt, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE) // they are for the replay, which lets requests in flight end first
 	l, err := openSenderChild()
 	if err != nil {
-		return fmt.Errorf("lane: %w (this command is for fastreplay itself)", err)
+		return fmt.Errorf("sender: %w (only fastreplay itself runs this command)", err)
 	}
 	sched.Alone(int(l.header.senders))
 	go l.receiveSockets()
 	placed := make(chan threadPlacement)
-	var lanes sync.WaitGroup
+	var senders sync.WaitGroup
 	for i := range l.header.senders {
-		lanes.Go(func() { l.runSender(&l.header.sender[i], placed) })
+		senders.Go(func() { l.runSender(&l.header.sender[i], placed) })
 	}
-	l.publish(collectPlacements(placed, int(l.header.senders))) // refused, the replay ends us
-	lanes.Wait()
+	l.publish(collectPlacements(placed, int(l.header.senders))) // if it was refused, the replay ends this process
+	senders.Wait()
 	l.header.ended.Store(true)
 	l.wakeReplay()
 	return nil
 }
 
-// lane is one lane, on a thread of its own.
+// runSender is one sender, on a thread of its own.
 func (l *senderChild) runSender(s *senderState, placed chan<- threadPlacement) {
-	p, err := sched.Place(l.mode())
+	p, err := sched.Place(realtimeModes()[l.header.realtime])
 	s.thread = int64(threadID())
 	placed <- threadPlacement{p, err}
 	if err != nil {
@@ -86,7 +87,7 @@ func openSenderChild() (*senderChild, error) {
 		return nil, err
 	}
 	if stat.Size < int64(headerBytes) {
-		return nil, errors.New("no board")
+		return nil, errors.New("no shared header")
 	}
 	memory, err := unix.Mmap(headerFD, 0, int(stat.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -94,7 +95,7 @@ func openSenderChild() (*senderChild, error) {
 	}
 	l := &senderChild{header: headerOf(memory), clock: sched.NewMonotonic()}
 	if sharedSize(int(l.header.slots)) > stat.Size {
-		return nil, errors.New("the board is too small")
+		return nil, errors.New("the shared memory is too small")
 	}
 	l.slots = slotsOf(memory, int(l.header.slots))
 	l.table = make([]socketEntry, l.header.places)
@@ -111,7 +112,7 @@ func openSenderChild() (*senderChild, error) {
 	return l, nil
 }
 
-// touch maps every page of memory, so that no write meets its first touch.
+// touch maps every page of memory, so that no write waits for that.
 func touch(memory []byte) {
 	if unix.Madvise(memory, unix.MADV_POPULATE_READ) == nil {
 		return
@@ -123,42 +124,24 @@ func touch(memory []byte) {
 	runtime.KeepAlive(sum)
 }
 
-func (l *senderChild) mode() sched.Realtime {
-	switch {
-	case l.header.realtimeOn != 0:
-		return sched.RealtimeOn
-	case l.header.realtimeOff != 0:
-		return sched.RealtimeOff
-	}
-	return sched.RealtimeAuto
-}
-
+// publish writes the placement of the senders' threads into the header.
 func (l *senderChild) publish(p threadPlacement) {
-	b := l.header
-	text := p.Refused
+	h := l.header
+	text, ready := p.Refused, senderPlaced
 	if p.err != nil {
-		text = p.err.Error()
+		text, ready = p.err.Error(), senderRefused
 	}
-	copy(b.refused[:len(b.refused)-1], text)
-	if p.FIFO {
-		b.fifo = 1
-	}
-	if p.ShortSlice {
-		b.short = 1
-	}
-	ready := senderPlaced
-	if p.err != nil {
-		ready = senderRefused
-	}
-	b.ready.Store(ready)
+	copy(h.refused[:len(h.refused)-1], text)
+	h.fifo, h.short = p.FIFO, p.ShortSlice
+	h.ready.Store(ready)
 	l.wakeReplay()
 }
 
-// socketEntry is a connection of the replay: its generation and this process's descriptor of it. A lane reads it as one word.
+// socketEntry is a connection of the replay: its generation and this process's descriptor of it. A sender reads it as one word.
 type socketEntry struct{ word atomic.Uint64 } // generation<<32 | descriptor; 0 = none
 
-// receiveSockets keeps the table, and ends the process when the replay is gone. It allocates nothing: the collector is
-// off for good.
+// receiveSockets keeps the table up to date, and exits the process when the replay has ended. It allocates nothing: the collector is
+// off.
 func (l *senderChild) receiveSockets() {
 	var in linkReader
 	for in.next() {
@@ -187,7 +170,7 @@ type linkReader struct {
 	iov  unix.Iovec
 }
 
-// next waits for a message; false: the other side is gone.
+// next waits for a message; false: the other side has closed the link.
 func (r *linkReader) next() bool {
 	r.iov.Base = &r.message[0]
 	r.iov.SetLen(len(r.message))
@@ -202,15 +185,15 @@ func (r *linkReader) next() bool {
 	}
 }
 
-// right is the descriptor that came with the message.
+// right returns the descriptor that came with the message.
 func (r *linkReader) right() (fd int32, ok bool) {
 	h := &r.rights.head
 	return r.rights.fd, h.Level == unix.SOL_SOCKET && h.Type == unix.SCM_RIGHTS && int(h.Len) == unix.CmsgLen(4)
 }
 
-// What follows is the hot path of a lane in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
+// What follows is the hot path of a sender in a process of its own. None of it checks the stack: see sched.NewLoneWaiter.
 
-// sendAll fires whatever no other lane has claimed.
+// sendAll sends each slot that no other sender has claimed.
 //
 //go:nosplit
 func (l *senderChild) sendAll(s *senderState, w *sched.Waiter) {
@@ -218,15 +201,15 @@ func (l *senderChild) sendAll(s *senderState, w *sched.Waiter) {
 		if !w.Wait(l.slots[i].releaseNS) {
 			return
 		}
-		told := l.sendSlot(&l.slots[i])
+		wake := l.sendSlot(&l.slots[i])
 		s.at.Store(i + 1)
-		if told {
+		if wake {
 			l.wakeReplay()
 		}
 	}
 }
 
-// claim takes the next shot for the lane s.
+// claim takes the next slot for the sender s.
 //
 //go:nosplit
 func (l *senderChild) claim(s *senderState) int64 {
@@ -235,10 +218,10 @@ func (l *senderChild) claim(s *senderState) int64 {
 	return i
 }
 
-// fire writes one shot, and reports whether the replay must be told of the result at once.
+// sendSlot writes one slot, and reports whether the replay must be woken to settle it.
 //
 //go:nosplit
-func (l *senderChild) sendSlot(s *slot) (tell bool) {
+func (l *senderChild) sendSlot(s *slot) (wake bool) {
 	for !s.state.CompareAndSwap(slotAssigned, slotSending) {
 		if s.state.CompareAndSwap(slotEmpty, slotMissed) {
 			return true
@@ -265,7 +248,7 @@ func (l *senderChild) sendSlot(s *slot) (tell bool) {
 	return false
 }
 
-// bytes is what a shot writes.
+// bytes returns what is written for a slot.
 //
 //go:nosplit
 func (l *senderChild) bytes(s *slot) []byte {
@@ -275,16 +258,16 @@ func (l *senderChild) bytes(s *slot) []byte {
 	return l.arena[s.offset:][:s.size]
 }
 
-// fail leaves errno as the result of a shot.
+// fail makes errno the result of a slot, and returns true.
 //
 //go:nosplit
-func (s *slot) fail(errno syscall.Errno) (tell bool) {
+func (s *slot) fail(errno syscall.Errno) (wake bool) {
 	s.errno = int32(errno)
 	s.state.Store(slotFailed)
 	return true
 }
 
-// wakeReplay sends a wake-up. One that does not fit is not missed: others wait to be read.
+// wakeReplay sends a wake-up. If there is no room for it, earlier ones are unread, and serve as well.
 //
 //go:nosplit
 func (l *senderChild) wakeReplay() { _, _ = wire.WriteNow(linkFD, l.wake[:]) }

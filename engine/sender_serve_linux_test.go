@@ -20,7 +20,7 @@ func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
-		for i, n := range []int64{250, 1750} {
+		for i, n := range []int64{250, 1500} {
 			s.after(n, func() { fired[i], blocked[i] = r.process.header.passed(), timesBlocked(t, r.process) })
 		}
 	}()

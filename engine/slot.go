@@ -6,14 +6,16 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A shot is one request as the lanes' process sees it, in memory that both processes share. The replay fills in what is
-// to be written and on which connection, a lane writes it at its instant and leaves the result.
+// A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to be written and on
+// which connection. A sender writes it at its instant and leaves the result.
 type slot struct {
 	releaseNS    int64
-	offset, size int64         // of the bytes in the arena; where offset is below 0, at ^offset in the stage
-	conn         atomic.Uint64 // see connKey; valid while armed
+	offset, size int64         // of the bytes in the arena; if offset is below 0, at ^offset in the TLS ring
+	conn         atomic.Uint64 // see connKey; valid while assigned
 	state        atomic.Uint32
 	errno        int32
 	sentNS       int64 // just before the write
@@ -21,71 +23,76 @@ type slot struct {
 	wrote        int64 // bytes that the kernel took
 }
 
-// The states of a shot. The replay arms and disarms it, a lane takes it from armed or empty, and whoever takes it from
-// whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
+// The states of a slot. The replay takes it from empty to assigned and back; a sender takes it from assigned to sending or from empty
+// to missed. Whoever takes it from whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
 const (
-	slotEmpty     uint32 = iota // no connection is claimed for it
-	slotAssigned                // one is
-	slotSending                 // the lane is writing
+	slotEmpty     uint32 = iota // it has no connection
+	slotAssigned                // a connection is claimed for it
+	slotSending                 // a sender is writing it
 	slotWhole                   // the kernel took all of it
 	slotPart                    // it took less
 	slotFailed                  // it took nothing, see errno
-	slotMissed                  // its instant came and it was empty
-	slotSettled                 // the result is where it belongs
+	slotMissed                  // it was empty at its instant
+	slotSettled                 // the record has the result
 	slotAbandoned               // it will not be sent
 )
 
-// connKey names a connection to the lane: its place in the lane's table, and which of the place's connections it is.
+// connKey names a connection for a sender: its place in the table, and which of the place's connections it is.
 func connKey(place, generation uint32) uint64 { return uint64(generation)<<32 | uint64(place) }
 
 // sharedHeader is the head of the shared memory.
 type sharedHeader struct {
-	realtimeOn, realtimeOff uint32 // the mode; neither is auto
-	spinNS                  int64  // sched.AutoSpin, or a time
-	senders                 int64
-	slots                   int64
-	arenaBytes              int64
-	ringBytes               int64 // 0 = there is no stage
-	places                  int64 // of connections
+	realtime   int64 // the mode, of realtimeModes
+	spinNS     int64 // sched.AutoSpin, or a time
+	senders    int64
+	slots      int64
+	arenaBytes int64
+	ringBytes  int64 // 0 = there is no TLS ring
+	places     int64 // of connections
 
 	ready   atomic.Uint32 // senderStarting, senderPlaced or senderRefused
-	fifo    uint32        // the placement, valid once ready
-	short   uint32
+	fifo    bool          // the placement, valid once ready
+	short   bool
 	refused [160]byte // why SCHED_FIFO was not granted; zero-terminated
 
 	startNS       atomic.Int64 // CLOCK_MONOTONIC of instant 0; 0 = not yet
 	stop          atomic.Bool  // nothing more is released
-	ended         atomic.Bool  // the lanes release nothing more
-	claimed       atomic.Int64 // shots before this one belong to some lane
-	written       atomic.Int64 // shots that were written
-	messagesTaken atomic.Int64 // messages on the link that the process has acted on
+	ended         atomic.Bool  // the senders release nothing more
+	claimed       atomic.Int64 // slots before this one belong to some sender
+	written       atomic.Int64 // slots that were written
+	messagesTaken atomic.Int64 // messages on the link that the process has handled
 	sender        [MaxSenders]senderState
 }
 
-// senderState is what a lane tells of itself.
+// senderState has what a sender reports to the replay.
 type senderState struct {
-	at     atomic.Int64 // it has passed those of its shots that come before this one
+	at     atomic.Int64 // it is done with those of its slots that come before this one
 	spinNS atomic.Int64 // how long before an instant it stopped sleeping, in the end
-	thread int64        // its id, once the board is ready
+	thread int64        // its id, once the header is ready
 	_      [40]byte     // to a cache line
 }
 
-// passed is the first shot that some lane has not passed, or may yet claim.
-func (b *sharedHeader) passed() int64 {
-	first := b.slots
-	for i := range b.senders {
-		first = min(first, b.sender[i].at.Load())
+// passed returns the first slot that some sender is not done with, or may still claim.
+func (h *sharedHeader) passed() int64 {
+	first := h.slots
+	for i := range h.senders {
+		first = min(first, h.sender[i].at.Load())
 	}
 	return first
 }
 
-// spin is the largest window of its lanes.
-func (b *sharedHeader) spin() time.Duration {
+// spin returns the longest spinning time of a sender.
+func (h *sharedHeader) spin() time.Duration {
 	most := int64(0)
-	for i := range b.senders {
-		most = max(most, b.sender[i].spinNS.Load())
+	for i := range h.senders {
+		most = max(most, h.sender[i].spinNS.Load())
 	}
 	return time.Duration(most)
+}
+
+// realtimeModes are the values of sharedHeader.realtime, by index.
+func realtimeModes() []sched.Realtime {
+	return []sched.Realtime{sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff}
 }
 
 // The values of sharedHeader.ready.
@@ -95,17 +102,17 @@ const (
 	senderRefused
 )
 
-// headerBytes is the room of the board before the first shot: whole cache lines.
+// headerBytes is the room of the header before the first slot: whole cache lines.
 const headerBytes = (unsafe.Sizeof(sharedHeader{}) + 63) / 64 * 64
 
-func sharedSize(shots int) int64 {
-	return int64(headerBytes) + int64(shots)*int64(unsafe.Sizeof(slot{}))
+func sharedSize(slots int) int64 {
+	return int64(headerBytes) + int64(slots)*int64(unsafe.Sizeof(slot{}))
 }
 
-// headerOf lays a board over shared memory.
+// headerOf returns the header that begins shared memory.
 func headerOf(memory []byte) *sharedHeader { return (*sharedHeader)(unsafe.Pointer(&memory[0])) }
 
-// slotsOf lays the shots over the memory behind the board.
+// slotsOf returns the slots behind the header.
 func slotsOf(memory []byte, n int) []slot {
 	if n == 0 {
 		return nil
@@ -113,12 +120,11 @@ func slotsOf(memory []byte, n int) []slot {
 	return unsafe.Slice((*slot)(unsafe.Pointer(&memory[headerBytes])), n)
 }
 
-// What a connection goes through for a request that the lane's process writes. Between arming and the lane's write the
-// connection is busy; its reader's side is the receiver, as ever, and the writer's side is ended by whoever settles the
-// shot: the receiver if the kernel took all of it, else the replay's side of the lane.
+// What follows is for a request that the sender process writes. From its assignment on the connection is busy. Its reader's side is
+// the receiver. Whoever settles the slot ends its writer's side: the receiver if the kernel took all of it, else senderProcess.
 
-// arm claims the connection for request i, which the lane will write. False: somebody else has it, it died, or the lane
-// has passed the request.
+// assign claims the connection for request i, which a sender will write. It returns false if somebody else has the connection, if it
+// died, or if the request's instant has passed.
 func (c *conn) assign(i int32, s *slot) bool {
 	if !c.state.CompareAndSwap(idle, claimed) {
 		return false
@@ -142,27 +148,26 @@ func (c *conn) assign(i int32, s *slot) bool {
 func (c *conn) unclaim() {
 	c.request.Store(noRequest)
 	if c.sock.UsesTLS() {
-		c.end() // TLS counts what it has encrypted, so it can carry nothing else
+		c.end() // TLS numbers what it has encrypted, so nothing else can follow
 		return
 	}
 	c.pool.offer(c, claimed)
 }
 
-// drop ends a claimed connection.
+// end closes a claimed connection.
 func (c *conn) end() {
 	c.state.Store(dead)
 	c.closeAndRemove()
 }
 
-// takeBack frees the busy connection of a request that the lane will not write. Its shot is abandoned, so nobody else
-// touches it.
+// takeBack frees the busy connection of a request that no sender will write. Its slot is abandoned, so nobody else uses it.
 func (c *conn) takeBack() {
 	c.state.Store(claimed)
 	c.unclaim()
 }
 
-// sent tells whether request i of a busy connection has left, or is leaving: not that it waits for the lane, or is being
-// taken back.
+// sent reports whether request i of a busy connection has been sent, or is being sent. It returns false if the request waits for a
+// sender, or is being taken back.
 func (c *conn) sent(i int32) bool {
 	l := c.run.process
 	if l == nil {
@@ -175,8 +180,8 @@ func (c *conn) sent(i int32) bool {
 	return true
 }
 
-// unassign is for a receiver that has found its connection over. If the lane has not written request i yet, the request
-// gets another connection and this one is buried; true then.
+// unassign is for a receiver whose connection has ended. If no sender has begun to write request i, unassign gives the request another
+// connection, removes this one, and returns true.
 func (c *conn) unassign(i int32) bool {
 	if !c.run.process.slots[i].state.CompareAndSwap(slotAssigned, slotEmpty) {
 		return false
@@ -188,13 +193,13 @@ func (c *conn) unassign(i int32) bool {
 	return true
 }
 
-// beingWritten tells whether a lane in its own process writes the current request this moment.
+// beingWritten reports whether the sender process writes the current request at this moment.
 func (c *conn) beingWritten() bool {
 	l := c.run.process
 	return l != nil && l.slots[c.request.Load()].state.Load() == slotSending
 }
 
-// settleSlot ends the writer's side of a request that the lane has written whole, when its reply is there.
+// settleSlot ends the writer's side of request i if the sender process has written it whole. The response has ended.
 func (c *conn) settleSlot(i int32) {
 	l := c.run.process
 	if l == nil {
@@ -202,7 +207,7 @@ func (c *conn) settleSlot(i int32) {
 	}
 	s := &l.slots[i]
 	for s.state.Load() == slotSending {
-		runtime.Gosched() // the reply is quicker than the lane's return from the write
+		runtime.Gosched() // the response came before the sender returned from the write
 	}
 	if s.state.CompareAndSwap(slotWhole, slotSettled) {
 		c.run.wholeWrites.Add(1)
@@ -212,14 +217,14 @@ func (c *conn) settleSlot(i int32) {
 	}
 }
 
-// took puts what the lane did into the books.
+// noteWrite puts the result of a sender's write into the record.
 func (c *conn) noteWrite(i int32, s *slot) {
 	rec := &c.run.records[i]
 	rec.SentNS, rec.ConnWaitNS, rec.WrittenFirstBytes = s.sentNS, 0, s.wrote
 	c.sock.CountWrite(s.wrote)
 }
 
-// finishWrite goes on with a request that the kernel did not take whole from the lane.
+// finishWrite continues a request that the kernel did not take whole from the sender.
 func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	if failed {
 		s.wrote = 0
@@ -235,11 +240,11 @@ func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	c.run.workers.do(c.flushRest)
 }
 
-// stage is where https requests lie between their encryption, which happens when they are armed, and the lane's write: a
-// ring in memory that the lane's process shares. It belongs to the armer.
+// tlsRing holds https requests between their encryption, when they get their connection, and the sender's write. It is memory that the
+// sender process shares. It belongs to the goroutine that assigns.
 type tlsRing struct {
 	bytes   []byte
-	end     int64 // of what was put last, in an endless ring
+	end     int64 // of what was added last, in an endless ring
 	entries []ringEntry
 }
 
@@ -249,7 +254,7 @@ type ringEntry struct {
 	begin   int64 // in an endless ring
 }
 
-// Room for a stage: what is armed at a time, which a burst of long prompts makes large.
+// The room of a TLS ring: for all requests that are assigned at a time, which may be a burst of long prompts.
 const (
 	minRing       = 64 << 20
 	ringOfLargest = 64 // times the largest request
@@ -257,8 +262,8 @@ const (
 
 func tlsRingSize(largest int) int64 { return max(minRing, ringOfLargest*int64(largest)) }
 
-// fits tells whether there is room for size bytes. needed tells whether the bytes at a place that put has returned for a
-// request are still to be written.
+// fits reports whether there is room for size bytes. needed reports whether the bytes at a place that add has returned for a request
+// are still to be written.
 func (g *tlsRing) fits(size int64, needed func(request int32, place int64) bool) bool {
 	limit := int64(len(g.bytes))
 	for len(g.entries) > 0 && !needed(g.entries[0].request, g.entries[0].begin%limit) {
@@ -271,7 +276,7 @@ func (g *tlsRing) fits(size int64, needed func(request int32, place int64) bool)
 	return g.place(size)+size-begin <= limit
 }
 
-// next is where size bytes go in an endless ring: not across the end of the real one.
+// place returns where size bytes go in an endless ring: not across the end of the real one.
 func (g *tlsRing) place(size int64) int64 {
 	limit := int64(len(g.bytes))
 	if over := g.end % limit; over+size > limit {
@@ -280,7 +285,7 @@ func (g *tlsRing) place(size int64) int64 {
 	return g.end
 }
 
-// put copies p, for which fits has found room, into the ring and returns where it lies.
+// add copies p, for which fits has found room, into the ring and returns its place.
 func (g *tlsRing) add(request int32, p []byte) (place int64) {
 	at := g.place(int64(len(p)))
 	place = at % int64(len(g.bytes))

@@ -10,10 +10,10 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// lagBatch is how many readings a receiver keeps before it hands them over.
+// lagBatch is how many delays a receiver keeps before it adds them to the total.
 const lagBatch = 64
 
-// lags are a receiver's latest delays between stamp and read, ns; what int32 cannot hold is at its most, two seconds.
+// lags are a receiver's latest delays between stamp and read, ns. A delay above two seconds is noted as math.MaxInt32.
 type lags struct {
 	ns                 [lagBatch]int32
 	n                  int
@@ -25,7 +25,7 @@ func (l *lags) add(ns int64) {
 	l.n++
 }
 
-// lagTotal gathers those of all receivers.
+// lagTotal has the delays of all receivers.
 type lagTotal struct {
 	sync.Mutex
 	lag                *metrics.Distribution
@@ -46,7 +46,7 @@ func (t *lagTotal) take(l *lags) {
 // wallTick is how often the wall clock is compared with the run's.
 const wallTick = time.Second
 
-// keepWall compares the clocks until halt is closed.
+// keepWall compares the clocks every wallTick until halt is closed.
 func (r *Run) keepWall(halt <-chan struct{}) {
 	tick := time.NewTicker(wallTick)
 	defer tick.Stop()
@@ -78,15 +78,15 @@ func (r *Run) stampCounts() (s metrics.Stamps, lag *metrics.Distribution) {
 	return s, lag
 }
 
-// instants is asked after each read, which returned n bytes: their instant and that of the read. They differ where the
-// kernel stamped. On one connection the former never descends, nor is it before its request.
+// instants returns the instant of n bytes that were just read, and that of the read. They differ if the kernel stamped the bytes. On
+// one connection the former never descends, nor is it before its request.
 func (c *conn) instants(n int) (dataNS, readNS int64) {
 	wall := c.run.wall.Load()
 	if wall == nil || n == 0 {
 		now := c.run.clock.Now()
 		return now, now
 	}
-	wallNS, fresh := c.sock.ReadStamp() // not fresh: TLS had the bytes already
+	wallNS, fresh := c.sock.ReadStamp() // not fresh: TLS had read the bytes before
 	if wallNS == 0 {
 		if fresh {
 			c.lags.unstamped++
@@ -110,14 +110,14 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	return at, now
 }
 
-// initialWindow segments may leave at once on a connection that has rested (RFC 6928).
+// initialWindow is how many segments may leave at once on a connection that was idle (RFC 6928).
 const initialWindow = 10
 
-// stampSent fills in what the kernel says of the request's sending. It is called when both sides of it have ended; the
-// answer has brought the acknowledgement with it at the latest.
+// stampSent notes what the kernel reports about the sending of the request, when both sides of it have ended. The acknowledgement has
+// come with the answer at the latest.
 //
-// There is one stamp for each write, that of its last byte. The request has departed when that of its first write has, and
-// only where that write fits the first flight: the rest of a longer one waits for acknowledgements.
+// There is one stamp for each write, that of its last byte. The request has departed when the last byte of its first write has. That
+// is known only if the first write fits the initial window: the rest of a longer one waits for acknowledgements.
 func (c *conn) stampSent(rec *record.Record) {
 	wall := c.run.wall.Load()
 	if wall == nil || !c.run.cfg.Stamps.Send {

@@ -8,7 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/host"
 )
 
-// cut is why a request in flight is ended by us.
+// cancelReason is why we end a request in flight.
 type cancelReason uint8
 
 const (
@@ -39,10 +39,10 @@ func (w cancelReason) text(r *Run) string {
 	}
 }
 
-// cancelCode binds a reason to a request, so that it never hits a later request of the same connection.
+// cancelCode combines a reason with its request, so that it never ends a later request of the same connection.
 func cancelCode(request int32, why cancelReason) int64 { return int64(request+1)<<8 | int64(why) }
 
-// cancelReason is why the current request was cut, notCancelled if it was not.
+// cancelReason returns why the current request was cancelled; notCancelled if it was not.
 func (c *conn) cancelReason() cancelReason {
 	code := c.cancelled.Load()
 	if code>>8 != int64(c.request.Load())+1 {
@@ -51,8 +51,8 @@ func (c *conn) cancelReason() cancelReason {
 	return cancelReason(code & 0xff)
 }
 
-// cancel ends request i if the connection still carries it. It is called again with each sweep until the request has
-// ended, since a deadline may be lifted by somebody who took it for an earlier request's.
+// cancel ends request i if the connection still carries it. Each sweep calls it again until the request has ended, since another
+// goroutine may clear the deadline: it takes it for an earlier request's.
 func (c *conn) cancel(i int32, why cancelReason) {
 	if c.cancelReason() == notCancelled {
 		c.cancelled.Store(cancelCode(i, why))
@@ -62,8 +62,8 @@ func (c *conn) cancel(i int32, why cancelReason) {
 	c.run.large.changed.Broadcast()
 }
 
-// isOverdue is asked when request i is over a limit, and tells whether that is the server's doing: all that had come when it was asked
-// first has been read since. What lies unread is our slowness, not the server's.
+// isOverdue reports whether it is due to the server that request i is over a limit: all bytes that had arrived at the first call for i
+// have been read since. If bytes are unread, the client is slow, not the server.
 func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {
@@ -73,8 +73,8 @@ func (c *conn) isOverdue(i int32) bool {
 	return came-unread >= c.overCame
 }
 
-// watch is the watchdog: it looks at every connection in flight a few times per shortest limit and cuts those over a
-// limit, or all of them when the run is aborted. One sweep for all keeps timers off the receive path.
+// watchTimeouts is the watchdog. Twenty times within the shortest limit it looks at every connection in flight, and cancels the requests
+// that are over a limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
 func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
 	tick := time.NewTicker(r.watchEvery())
 	defer tick.Stop()
@@ -90,11 +90,12 @@ func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
 	}
 }
 
-// watchEvery is a twentieth of the shortest limit, 100 ms at most.
+// watchEvery returns a twentieth of the shortest limit, 100 ms at most.
 func (r *Run) watchEvery() time.Duration {
 	return max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20))
 }
 
+// cancelOverdue cancels the requests in flight that are over a limit, or all of them.
 func (r *Run) cancelOverdue(all bool) {
 	now := r.clock.Now()
 	for _, p := range r.pools {
