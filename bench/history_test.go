@@ -489,7 +489,7 @@ func TestLiveHistoryRefused(t *testing.T) {
 		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "life"}, `--history "life": want recorded or live`},
 		{[]string{"samples/bailian.jsonl", "--history", "live"}, "--history live: the trace has token counts and no messages, so no turn carries an answer; leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)"},
 		{[]string{"samples/inputs.json", "--rate", "50", "--history", "live"}, "whole bodies are sent as they stand"},
-		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--api", "completions"}, "messages are for chats: use --api chat"},
+		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--api", "completions"}, "this API takes no messages: use --api chat"},
 		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--sender", "process"}, "--sender process: live history is made of responses, which come in here"},
 	} {
 		if said := refused(t, c.args...); !strings.Contains(said, c.says) {

@@ -192,7 +192,7 @@ func TestVerbatimsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
 	writeFile(t, path, file)
-	if said := refused(t, path, "--api", "completions"); !strings.Contains(said, "row 1: messages are for chats: use --api chat") {
+	if said := refused(t, path, "--api", "completions"); !strings.Contains(said, "row 1: this API takes no messages: use --api chat") {
 		t.Error(said)
 	}
 	if said := refused(t, path, "--no-stream", "--extra-inputs", "stream:true"); !strings.Contains(said, `"stream" beside --no-stream`) {

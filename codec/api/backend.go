@@ -35,13 +35,13 @@ type Traits struct {
 	Forces       bool   // can have an answer of exactly so many tokens
 	Generates    bool   // answers have output tokens
 	Streams      bool   // can answer event by event
-	Marks        bool   // an answer says when it is finished; else only HTTP does
-	Counts       bool   // a whole answer tells how many tokens the prompt has
+	Marks        bool   // an answer marks its end; else only HTTP does
+	Counts       bool   // a whole answer has the number of prompt tokens
 	StreamCounts bool   // a streamed one does
 	Sized        bool   // an answer must have a number of tokens that it may not exceed
 	Least        int    // the smallest such number
 	Stateful     bool   // a request may leave more behind on the server than a cache: it is not safe to send twice
-	CountHeader  string // header of a whole answer that tells how many tokens the prompt has; "" = none does
+	CountHeader  string // header of a whole answer with the number of prompt tokens; "" = none
 	Key          Key    // how its owner wants a key; zero: as OpenAI does
 }
 
@@ -93,7 +93,7 @@ type Backend interface {
 type kind struct {
 	name    string
 	traits  Traits
-	path    string // of whole answers; of streams, unless stream says otherwise. %s is the model's name
+	path    string // of whole answers; of streams too, if stream is empty. %s is the model's name
 	stream  string // path of streams; "" = the same
 	headers []Header
 	shape   shape
@@ -212,7 +212,7 @@ func (s *server) Takes(l Verbatim) error {
 		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
 	}
 	if l.Tools != nil && s.shape.prepare != nil {
-		return errors.New("tools are in the form of chats: use --api chat")
+		return errors.New("this API takes no tools: use --api chat")
 	}
 	return s.takes(l)
 }

@@ -141,7 +141,7 @@ func parseObject(object []byte) (members, error) {
 
 // Who owns the prompt that extra inputs cannot replace.
 const (
-	ownedByRun = "the trace's: prompts are what it says"
+	ownedByRun = "the trace's: prompts come from it"
 	ownedByRow = "given by the row itself"
 )
 

@@ -31,10 +31,10 @@ func readMessages(inside []byte) ([]chatMessage, error) {
 			return nil, fmt.Errorf("messages: %w", err)
 		}
 		if role := list[i].Role; role == "tool" || role == "function" || len(list[i].Calls) > 0 && string(list[i].Calls) != "null" {
-			return nil, errors.New("messages with tools are in the form of chats: use --api chat")
+			return nil, errors.New("this API takes no messages with tools: use --api chat")
 		}
 		if text := list[i].Content; len(text) == 0 || text[0] != '"' { // other APIs have other names for its parts
-			return nil, errors.New("messages whose content is not a string are in the form of chats: use --api chat")
+			return nil, errors.New("this API takes no messages whose content is not a string: use --api chat")
 		}
 	}
 	return list, nil
@@ -72,7 +72,7 @@ func systemApart(l Verbatim) (Verbatim, error) {
 	case system == nil:
 		return l, nil
 	case rest == nil:
-		return l, errors.New("only the system speaks, and this API wants a message of the user")
+		return l, errors.New("there are only system messages, and this API needs one of the user")
 	}
 	extra, err := parseObject(l.Extra)
 	if err != nil {

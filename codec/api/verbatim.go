@@ -77,7 +77,7 @@ func (b *bodies) with(extra []byte) *bodies {
 // takes returns why the shape has no place for l; nil if it has.
 func (b *bodies) takes(l Verbatim) error {
 	if l.Form == Messages && b.shape.messages.open == "" {
-		return errors.New("messages are for chats: use --api chat, messages or responses")
+		return errors.New("this API takes no messages: use --api chat, messages or responses")
 	}
 	extra, err := parseObject(l.Extra)
 	if err == nil && l.Form != Payload {

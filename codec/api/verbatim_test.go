@@ -109,7 +109,7 @@ func TestTakes(t *testing.T) {
 		{"chat", Verbatim{Form: Messages, Extra: []byte(`[1]`)}, "not a JSON object"},
 		{"tgi", Verbatim{Form: Messages, Content: []byte(turns)}, "--api chat"},
 		{"responses", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[{"type":"text","text":"a"}]}`)}, "not a string"},
-		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "only the system speaks"},
+		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"system","content":"x"}`)}, "there are only system messages"},
 		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"user","content":[]}`)}, "not a string"},
 		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
 		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},

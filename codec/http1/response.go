@@ -21,7 +21,7 @@ const MaxHeadBytes = 64 << 10
 // response of the connection. The exported fields are set when HeadDone.
 type Response struct {
 	Status        int   // 200..999; interim responses are skipped
-	ContentLength int64 // body bytes announced; -1 where the head does not tell (chunked, read to close); 0 where no body may follow
+	ContentLength int64 // body bytes announced; -1 if the head has no length (chunked, read to close); 0 if no body may follow
 	KeepAlive     bool  // the connection may carry another request once Done
 	Gzip          bool  // the body is gzip-compressed; the caller decompresses
 

@@ -30,7 +30,7 @@ type Record struct {
 	Type        string `json:"type"`         // kind of request in the trace; absent if it has none
 	Target      string `json:"target"`       // URL it was sent to
 	Endpoint    string `json:"endpoint"`     // address that was used
-	Instance    string `json:"instance"`     // who answered, as header or answer says; absent if neither does
+	Instance    string `json:"instance"`     // who answered, by header or answer; absent if neither names it
 	History     string `json:"history"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 
 	PlannedNS         int64 `json:"planned_ns"`          // when it was to leave
@@ -45,8 +45,8 @@ type Record struct {
 	FirstTextNS       int64 `json:"first_text_ns"`       // first token chunk with text in it
 	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
 	DoneNS            int64 `json:"done_ns"`             // end of the response body
-	GatewayNS         int64 `json:"gateway_ns"`          // duration that a gateway (LiteLLM) says it took itself; absent if none says so
-	UpstreamNS        int64 `json:"upstream_ns"`         // duration for which a gateway (LiteLLM, Envoy) says it waited for the head of the server's response; absent if none says so
+	GatewayNS         int64 `json:"gateway_ns"`          // duration that a gateway (LiteLLM) reports for itself; absent if none does
+	UpstreamNS        int64 `json:"upstream_ns"`         // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
 
 	InputTokens      int64      `json:"input_tokens"`      // prompt length as recorded; null if the trace has the prompt verbatim
 	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it

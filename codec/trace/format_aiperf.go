@@ -91,7 +91,7 @@ func readMultiTurn(out *items, object []byte) error {
 		return err
 	}
 	if valueOf(all, "turns") == nil {
-		return &rowError{"missing turns", "it is the list of what was said"}
+		return &rowError{"missing turns", "it is the list of messages"}
 	}
 	var said []byte // so far
 	asked := false  // just now
@@ -145,7 +145,7 @@ func appendMultiTurn(dst []byte, t *Trace, i int) []byte {
 }
 
 // errUnanswered is a conversation in which nothing that was asked has an answer, so there was no request to replay.
-var errUnanswered = errors.New("nothing in the conversation was asked and answered")
+var errUnanswered = errors.New("no question in the conversation has an answer")
 
 // setAll notes the fields of a row that an object has.
 func (m *items) setAll(r *row, object []member, fields ...field) error {
@@ -215,7 +215,7 @@ func readTurn(object []byte) (*turn, error) {
 		}
 	}
 	if len(t.texts) == 0 && len(t.media) == 0 {
-		return nil, &rowError{"no text, image, audio or video", "a turn has something to say"}
+		return nil, &rowError{"no text, image, audio or video", "a turn needs one of them"}
 	}
 	return t, nil
 }
@@ -273,7 +273,7 @@ func textsIn(all []member, name string) (texts [][]byte, err error) {
 }
 
 func uuidsError(name string) error {
-	return &rowError{name + " are named by uuids, which only one server's own cache knows", "give the images themselves"}
+	return &rowError{name + " are named by uuids, which only one server's cache has", "give the images themselves"}
 }
 
 // readMedia makes parts of the content of what is no text.

@@ -109,7 +109,7 @@ func TestReadShareGPT(t *testing.T) {
 	if tr.Format != "sharegpt" || !tr.Untimed || tr.FileRows != 5 || tr.Lint.Unanswered != 2 {
 		t.Errorf("%s, untimed %v, %d rows, %d unanswered", tr.Format, tr.Untimed, tr.FileRows, tr.Lint.Unanswered)
 	}
-	want(t, "notes", tr.Lint.Notes(), []string{"2 conversations left out: nothing in them was asked and answered"})
+	want(t, "notes", tr.Lint.Notes(), []string{"2 conversations left out: no question in them has an answer"})
 	const first = `[{"role":"assistant","content":"left over"},{"role":"user","content":"Sum\u006dary?\n"}`
 	want(t, "verbatim content", asJSON(tr), []string{
 		first + "]",
@@ -124,8 +124,8 @@ func TestReadShareGPT(t *testing.T) {
 		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.held)
 	}
 	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
-	wantError(t, err, "t:7: nothing in the conversation was asked and answered; leave the row out, or replay without --strict\n"+
-		"t:8: nothing in the conversation was asked and answered; leave the row out, or replay without --strict\n2 of 5 rows cannot be replayed; mend them, or leave them out with --lenient")
+	wantError(t, err, "t:7: no question in the conversation has an answer; leave the row out, or replay without --strict\n"+
+		"t:8: no question in the conversation has an answer; leave the row out, or replay without --strict\n2 of 5 rows cannot be replayed; fix them, or leave them out with --lenient")
 }
 
 // TestReadMessages: the messages of a chat go as they stand.

@@ -40,7 +40,7 @@ func readBatch(out *items, object []byte) error {
 	case method != nil && !strings.EqualFold(string(method), `"POST"`):
 		return &rowError{"method is " + clip(method) + ", not \"POST\"", "requests for completions are posted"}
 	case url == nil:
-		return &rowError{"missing url", "it says which API the body is for"}
+		return &rowError{"missing url", "it names the API of the body"}
 	case !strings.HasPrefix(string(url), `"/`):
 		return &rowError{"url is " + clip(url) + ", not a path", `write it as "/v1/chat/completions"; the server is named by --url`}
 	case body == nil:

@@ -34,7 +34,7 @@ func mooncake() *format {
 func checkMooncake(f *format, r *row) error {
 	given := r.seen & setOf(inputField, textField, messagesField, payloadField)
 	without := func(has, needed field) error {
-		return &rowError{f.names[has] + " without " + f.names[needed], "the one says nothing without the other"}
+		return &rowError{f.names[has] + " without " + f.names[needed], "a row needs both or neither"}
 	}
 	switch {
 	case given == 0:
@@ -42,7 +42,7 @@ func checkMooncake(f *format, r *row) error {
 	case bits.OnesCount32(uint32(given)) > 1:
 		return &rowError{"several of " + f.list(given), "a row has exactly one of them"}
 	case given.has(inputField) && !r.seen.has(outputField):
-		return &rowError{"missing " + f.names[outputField], "beside input_length it says how long the answer is"}
+		return &rowError{"missing " + f.names[outputField], "a row with input_length needs the length of its answer"}
 	case r.seen.has(idsField) && !given.has(inputField):
 		return without(idsField, inputField)
 	case r.seen.has(toolsField) && !given.has(messagesField):

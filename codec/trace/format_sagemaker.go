@@ -42,7 +42,7 @@ func readCapture(out *items, object []byte) error {
 	if err != nil {
 		return err
 	}
-	event, err := objectIn(all, "eventMetadata", "it says when the request arrived")
+	event, err := objectIn(all, "eventMetadata", "it is the time of the request")
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func readShareGPT(out *items, object []byte) error {
 		key = "messages"
 	}
 	if valueOf(all, key) == nil {
-		return &rowError{"missing " + key, "it is the list of what was said"}
+		return &rowError{"missing " + key, "it is the list of messages"}
 	}
 	c := dialogue{out: out, object: all, said: out.p.said[:0]}
 	if system := valueOf(all, "system"); system != nil {
@@ -106,10 +106,10 @@ func readMessage(object []byte) (m message, err error) {
 	}
 	speaker, text := firstOf(all, "from", "role"), firstOf(all, "value", "content")
 	if speaker == nil {
-		return m, &rowError{"missing from", "it says who spoke"}
+		return m, &rowError{"missing from", "it names the speaker"}
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
-		return m, &rowError{"from is " + clip(speaker) + ", nobody known", "known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
+		return m, &rowError{"from is " + clip(speaker) + ", an unknown speaker", "known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = unquoted(text)
@@ -119,7 +119,7 @@ func readMessage(object []byte) (m message, err error) {
 		return m, nil
 	}
 	if text == nil {
-		return m, &rowError{"missing value", "it is what was said"}
+		return m, &rowError{"missing value", "it is the text of the message"}
 	}
 	m.content, m.empty = text, len(text) == 2
 	return m, isString("value", text)

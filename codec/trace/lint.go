@@ -50,7 +50,7 @@ func (e *LintError) Error() string {
 	}
 	if e.Good > 0 {
 		bad := len(e.Faults) + e.More
-		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; mend them, or leave them out with --lenient", bad, bad+e.Good))
+		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --lenient", bad, bad+e.Good))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -106,10 +106,10 @@ func (l *Lint) Notes() []string {
 	add(l.SurplusIDs, "%d row%s repaired: more hash ids than blocks, the surplus is ignored")
 	add(l.NoOutput, "%d row%s repaired: output_length 0, replayed as 1")
 	if len(l.Unsent) > 0 {
-		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them into extra, or say --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
+		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them into extra, or give --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
 	}
 	add(l.Failed, "%d row%s left out: requests that failed when they were recorded, with 0 response tokens")
-	add(l.Unanswered, "%d conversation%s left out: nothing in them was asked and answered")
+	add(l.Unanswered, "%d conversation%s left out: no question in them has an answer")
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
 	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in one of them is sent at once")
 	add(l.Unsorted, "%d row%s out of time order: the trace was sorted, equal instants keep file order")

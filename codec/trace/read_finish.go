@@ -55,7 +55,7 @@ func (l *loader) refuseWhole(order []int32) error {
 			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows), "a replay needs requests with response tokens")
 		}
 		if l.lint.Unanswered > 0 && l.lint.Unanswered == l.fileRows {
-			return refuse(l.name, fmt.Sprintf("in none of the %d conversations was something asked and answered", l.fileRows), "check that this is the right file and --format")
+			return refuse(l.name, fmt.Sprintf("no question in the %d conversations has an answer", l.fileRows), "check that this is the right file and --format")
 		}
 		if l.lint.Dropped > 0 {
 			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
@@ -111,7 +111,7 @@ func (l *loader) sameInstant(order []int32) int {
 // selected applies From, To and Limit.
 func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
-		return nil, refuse(l.name, "no row says when it arrived, so none can be selected by time", "leave --from and --to out, and select with --limit")
+		return nil, refuse(l.name, "no row has a timestamp, so none can be selected by time", "leave --from and --to out, and select with --limit")
 	}
 	zero := l.timeNS[order[0]]
 	if l.o.FileTime {

@@ -53,7 +53,7 @@ func (m *items) setDate(r *row, value []byte) error {
 	name := m.p.format.names[timestampField]
 	switch {
 	case value == nil:
-		return &rowError{"missing " + name, "it says when the request arrived"}
+		return &rowError{"missing " + name, "it is the time of the request"}
 	case value[0] != '"':
 		return &rowError{name + " is " + clip(value) + ", not a string", `write it as a date, for example "2022-02-14T17:25:06Z"`}
 	}

@@ -23,9 +23,9 @@ var errLineTooLong = errors.New("the line is too long")
 type lineReader struct {
 	r       io.Reader
 	buf     []byte
-	from    int // buf[from:to] has not been handed out
+	from    int // buf[from:to] has not been returned
 	to      int
-	line    int // number of the line that next returned, from 1
+	line    int // number of the line that next has returned, from 1
 	longest int // bytes a line may have
 	err     error
 }

@@ -93,7 +93,7 @@ func (l *loader) read(r io.Reader) error {
 	in := bufio.NewReaderSize(plain, headBytes)
 	head, err := in.Peek(headBytes)
 	if err != nil && err != io.EOF {
-		head = nil // whoever reads on meets the error too, and knows the line
+		head = nil // reading on returns the error too, with the line
 	}
 	if f := l.documentFormat(head); f != nil {
 		return l.readDocument(in, f)

@@ -35,9 +35,9 @@ type Trace struct {
 	BlockTokens int           // tokens a block id stands for
 	FileRows    int           // data rows in the file or files, bad ones included
 
-	Untimed      bool    // no row says when: ArrivalNS is all 0, and rows are in file order
+	Untimed      bool    // no row has a timestamp: ArrivalNS is all 0, and rows are in file order
 	ArrivalNS    []int64 // ns since the first selected request, ascending; equal instants keep file order
-	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 where the file does not say, which only a Verbatim may be without
+	InputTokens  []int32 // tokens of the whole prompt, at least 1; 0 if the file has no number, as verbatim rows may
 	OutputTokens []int32 // tokens to generate, at least 1; 0 likewise
 	Row          []int32 // place in the file, or in the files one after the other, from 0; blank lines and a CSV head take no number, bad rows do
 	Clone        []int32 // which of several copies of a row a request is, 0 the recorded one; nil where there are no copies, see Copies

@@ -72,7 +72,7 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 	inside := value[1 : len(value)-1 : len(value)-1]
 	if want.kind != NoVerbatim {
 		if len(inside) == 0 || f != textField && len(bytes.TrimSpace(inside)) == 0 {
-			return &rowError{name + " is empty", "a request needs something to ask"}
+			return &rowError{name + " is empty", "a request needs a prompt"}
 		}
 		r.verbatim.Kind, r.verbatim.Content = want.kind, inside
 	}

@@ -81,7 +81,7 @@ func TestUntimed(t *testing.T) {
 		t.Error("no row says when, but the trace is timed")
 	}
 	_, err := Read(strings.NewReader(file), "t", Options{From: time.Second})
-	wantError(t, err, "t: no row says when it arrived, so none can be selected by time; leave --from and --to out, and select with --limit")
+	wantError(t, err, "t: no row has a timestamp, so none can be selected by time; leave --from and --to out, and select with --limit")
 	_, err = Read(strings.NewReader(file+`{"timestamp":5,"text_input":"c"}`), "t", Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "t:1: missing timestamp; other rows have one: ") || !strings.Contains(err.Error(), "3 of 4 rows cannot be replayed") {
 		t.Errorf("some rows with a time: %v", err)

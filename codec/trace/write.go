@@ -63,14 +63,14 @@ func oneLine(text []byte) {
 // checkWritable refuses a trace that lacks what every row of the format needs.
 func (t *Trace) checkWritable(f *format) error {
 	if t.Untimed && f.required.has(timestampField) {
-		return fmt.Errorf("no row of %s says when it arrived, which %s must: write it as %s", t.Name, f.name, mooncake().name)
+		return fmt.Errorf("no row of %s has a timestamp, which %s needs: write it as %s", t.Name, f.name, mooncake().name)
 	}
 	if f.words && t.words.Prompt == nil && t.made() > 0 {
 		return fmt.Errorf("%s has numbers of tokens, and no words were given for %s", t.Name, f.name)
 	}
 	for i := range t.Len() {
 		if f.required.has(outputField) && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
-			return fmt.Errorf("row %d of %s does not say how many tokens it has, which %s must: write it as %s", t.Row[i], t.Name, f.name, mooncake().name)
+			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name, f.name, mooncake().name)
 		}
 		if f.cannot == nil {
 			continue

@@ -240,9 +240,9 @@ func TestWriteRefusesWords(t *testing.T) {
 		{"multi_turn", chat(`{}`), "more than texts and one question"},
 		{"batch", `{"timestamp":0,"text_input":"a"}` + "\n" + payload, "row 1 of t.jsonl is for /v1/completions, the first one for /v1/chat/completions, which batch" + elsewhere},
 		{"raw_payload", `{"text_input":"a","extra":{"n":1,"n":2}}`, "row 0 of t.jsonl has an extra that cannot be merged, since n occurs twice, which raw_payload" + elsewhere},
-		{"sagemaker", `{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which sagemaker must: write it as mooncake"},
-		{"bailian", `{"text_input":"a"}`, "no row of t.jsonl says when it arrived, which bailian must: write it as mooncake"},
-		{"bailian", payload, "row 0 of t.jsonl does not say how many tokens it has, which bailian must: write it as mooncake"},
+		{"sagemaker", `{"text_input":"a"}`, "no row of t.jsonl has a timestamp, which sagemaker needs: write it as mooncake"},
+		{"bailian", `{"text_input":"a"}`, "no row of t.jsonl has a timestamp, which bailian needs: write it as mooncake"},
+		{"bailian", payload, "row 0 of t.jsonl has no numbers of tokens, which bailian needs: write it as mooncake"},
 	} {
 		var b bytes.Buffer
 		if err := Write(&b, read(t, c.file, Options{}).With(numbered), c.format); err == nil || !strings.HasSuffix(err.Error(), c.says) && !strings.Contains(err.Error(), c.says+", which") || b.Len() > 0 {
