@@ -328,6 +328,9 @@ func TestLiveHistory(t *testing.T) {
 	otherAPIs := []string{"messages", "responses", "messages"}
 	for m, mode := range []string{"strict", "gated", "think"} {
 		for s, stream := range [][]string{{"--api", "chat"}, {"--api", "chat", "--no-stream"}, {"--api", otherAPIs[m], "--no-stream"}} {
+			if testing.Short() && s != m {
+				continue
+			}
 			format := formats[(m+s)%len(formats)]
 			if s == 2 {
 				format = formats[m%2] // in the form of chats alone there are tools
