@@ -177,21 +177,24 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// TestNoFaultHangs commits every fault in each request of the transcripts, with one slot and little cache. Afterwards the
+// TestNoFaultHangs commits every fault in a request of each path, with one slot and little cache. Afterwards the
 // slot is free.
 func TestNoFaultHangs(t *testing.T) {
 	ts := start(t, Config{CacheTokens: 160, Gzip: true, Slots: 1})
+	seen := map[string]bool{}
 	for _, c := range readTranscripts(t) {
-		if c.config() != "cache" || strings.Contains(c.request, "; ") {
+		form := fmt.Sprint(strings.Fields(c.request)[2], strings.Contains(c.body, `"stream":true`))
+		if strings.Contains(c.request, "; ") || seen[form] {
 			continue
 		}
+		seen[form] = true
 		for _, fault := range []string{"reset-before", "close-before", "reset-after:0", "truncate:0", "truncate:3", "slow-bytes:1us", "split", "bad-json:1",
 			"bad-chunk:1", "bad-status", "error-event:0", "error-event:3", "no-finish", "short:1", "big-event:1000", "interim", "no-length"} {
 			c.send(ts, "X-Mock-Fault", fault, "Connection", "close")
 		}
 	}
 	eventually(t, "the slot is free", func() bool { st := ts.Stats(); return st.Running == 0 && st.Waiting == 0 && st.HeldBlocks == 0 })
-	if c := ts.Stats(); c.Requests < 300 {
+	if c := ts.Stats(); c.Requests < 200 {
 		t.Errorf("only %d requests were sent", c.Requests)
 	}
 }
