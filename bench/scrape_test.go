@@ -82,7 +82,7 @@ func TestScrapeConfesses(t *testing.T) {
 	other.signal(t, os.Interrupt)
 	other.wait(t)
 	notes := strings.Join(r.summary.Notes, "\n")
-	for _, want := range []string{"before the first request the servers were running ", "requests waited in the servers' queues in ", "came in answers that ended ok: somebody else uses them", "responses report no cached tokens; by the servers' own counters "} {
+	for _, want := range []string{"before the first request the servers were running ", "requests waited in the servers' queues in ", "came in answers that ended ok: others use them, too", "responses report no cached tokens; by the servers' own counters "} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}

@@ -139,7 +139,7 @@ type moment struct {
 
 type momentKind uint8
 
-// Moments of one instant are taken in this order.
+// Moments at the same time are taken in this order.
 const (
 	prefilled momentKind = iota
 	ended

@@ -93,7 +93,7 @@ func (r *results) vllmTotals(out map[string]any, all vllmRequests) {
 	}
 	out["output_throughput"] = number(output / seconds)
 	out["total_token_throughput"] = number((input + output) / seconds)
-	out["max_output_tokens_per_s"] = nil // needs every chunk's instant
+	out["max_output_tokens_per_s"] = nil // needs every chunk's time
 	out["max_concurrent_requests"] = ok.mostAtOnce()
 }
 
@@ -188,7 +188,7 @@ func (all vllmRequests) column(c vllmColumn) []float64 {
 	return values
 }
 
-// mostAtOnce is the largest number of requests under way at an instant; one that ends as another starts is not.
+// mostAtOnce is the largest number of requests in flight at a time; one that ends as another starts is not.
 func (all vllmRequests) mostAtOnce() (most int) {
 	type event struct {
 		at    float64

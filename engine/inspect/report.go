@@ -80,8 +80,8 @@ type Arrivals struct {
 	InputTokensPerS  *float64           `json:"input_tokens_per_s"`    // null if the span is 0
 	OutputTokensPerS *float64           `json:"output_tokens_per_s"`   // null if the span is 0
 	Instants         int64              `json:"distinct_instants"`     // different timestamps
-	LargestBurst     int64              `json:"largest_burst"`         // most rows at one instant
-	LargestBurstAtS  float64            `json:"largest_burst_at_s"`    // the first such instant
+	LargestBurst     int64              `json:"largest_burst"`         // most rows with the same timestamp
+	LargestBurstAtS  float64            `json:"largest_burst_at_s"`    // the first such timestamp
 	PeakRows         int64              `json:"peak_rows_in_1s"`       // most rows within [t, t + 1 s), any t
 	PeakAtS          float64            `json:"peak_at_s"`             // the first such t that is an arrival
 	GapS             *stats.Percentiles `json:"interarrival_s"`        // from a row to the next, 0 within a burst; null below 2 rows

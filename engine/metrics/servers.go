@@ -137,14 +137,14 @@ func tokenNotes(s *Summary) []string {
 	if agree(all.GenerationTokens, s.Tokens.Completion) {
 		return nil
 	}
-	why := "somebody else uses them"
+	why := "others use them, too"
 	switch {
 	case made < came:
 		why = "they count otherwise, or not all that serve were read (--scrape-url)"
 	case s.Requests.Sent > s.Requests.OK:
-		why = fmt.Sprintf("it went to %s that failed, or somebody else uses them", requests(s.Requests.Sent-s.Requests.OK))
+		why = fmt.Sprintf("it went to %s that failed, or others use them, too", requests(s.Requests.Sent-s.Requests.OK))
 	case s.Requests.Resent > 0:
-		why = fmt.Sprintf("%s sent twice, or somebody else uses them", requests(s.Requests.Resent))
+		why = fmt.Sprintf("%s sent twice, or others use them, too", requests(s.Requests.Resent))
 	}
 	return []string{fmt.Sprintf("the servers made %s tokens during the run, and %s came in answers that ended ok: %s",
 		format.Count(int64(made)), format.Count(int64(came)), why)}

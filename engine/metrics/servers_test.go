@@ -51,9 +51,9 @@ func TestServerNotes(t *testing.T) {
 		{"other hits, answers without usage", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.PrefixCache.UnreportedRequests = new(0.3), 5 }, "the responses report 40 %; they count 5 requests whose answers do not report hits, too"},
 		{"other hits, some unread", func(s *Summary) { s.Servers.All.PrefixHitRatio, s.Servers.Whole = new(0.3), false }, "the responses report 40 %; not all of the servers were read"},
 		{"hits not reported", func(s *Summary) { s.PrefixCache.ReportedHitRatio = nil }, "responses report no cached tokens; by the servers' own counters 40 % of the prompt tokens hit, where an ideal cache has 50 %"},
-		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = new(12_000.0) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: somebody else uses them"},
-		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = new(12_000.0), s.Requests.OK+7 }, "it went to 7 requests that failed, or somebody else uses them"},
-		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = new(12_000.0), 7 }, "7 requests sent twice, or somebody else uses them"},
+		{"more made", func(s *Summary) { s.Servers.All.GenerationTokens = new(12_000.0) }, "the servers made 12,000 tokens during the run, and 10,000 came in answers that ended ok: others use them, too"},
+		{"more made, failures", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Sent = new(12_000.0), s.Requests.OK+7 }, "it went to 7 requests that failed, or others use them, too"},
+		{"more made, re-sent", func(s *Summary) { s.Servers.All.GenerationTokens, s.Requests.Resent = new(12_000.0), 7 }, "7 requests sent twice, or others use them, too"},
 		{"fewer made", func(s *Summary) { s.Servers.All.GenerationTokens = new(5_000.0) }, "they count otherwise, or not all that serve were read"},
 		{"fewer made, so whose hits these are is unknown", func(s *Summary) {
 			s.Servers.All.GenerationTokens, s.Servers.All.PrefixHitRatio, s.PrefixCache.ReportedHitRatio = new(5_000.0), new(0.9), nil

@@ -57,8 +57,8 @@ type Summary struct {
 // Run is when, where and how.
 type Run struct {
 	StartedAt        time.Time      `json:"started_at"`            // wall clock, UTC
-	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC of instant 0
-	DurationS        float64        `json:"duration_s"`            // from instant 0 to the end of the last request
+	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC at the start
+	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request
 	Scale            float64        `json:"scale"`                 // speed: 2 is twice as fast as recorded
 	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8"
 	Arrival          *Arrival       `json:"arrival"`               // how requests came at a rate; null if no rate released them
@@ -84,7 +84,7 @@ type Arrival struct {
 	Seed       *uint64  `json:"seed"`           // of random gaps; null if gaps are constant
 }
 
-// TraceTime is the pace of a run that sends at the trace's own instants.
+// TraceTime is the pace of a run that sends at the trace's own times.
 const TraceTime = "trace time"
 
 // Host is the machine that sent the load.
@@ -249,13 +249,13 @@ type Turns struct {
 	FollowUps    int64              `json:"followup_turns"` // requests that follow another of the run
 	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended
 	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before; of those
-	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own instants follow-up turns were released; null if they did not wait, and in a closed loop
+	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
 }
 
 // Cap is a bound on the requests in flight, and what it did to a plan.
 type Cap struct {
 	InFlight int64              `json:"in_flight"` // the cap: --concurrency
-	Held     int64              `json:"held_back"` // requests that could not leave at their instants
+	Held     int64              `json:"held_back"` // requests that could not leave at their planned times
 	HeldMS   *stats.Percentiles `json:"held_ms"`   // for how long the requests of held_back waited
 }
 
@@ -263,7 +263,7 @@ type Cap struct {
 // hold all of them.
 type BuildAhead struct {
 	WindowBytes int64    `json:"window_bytes"`  // room for the bytes of requests at a time
-	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between the end of a request's building and when it could leave: at its own instant, or when a cap or the turn before let it go; null if all were built before the start
+	LeastLeadMS *float64 `json:"least_lead_ms"` // the shortest time between the end of a request's building and when it could leave: at its planned time, or when a cap or the previous turn released it; null if all were built before the start
 	Late        int64    `json:"late"`          // requests that could leave before they were built: those of a lead below 0
 }
 
@@ -275,13 +275,13 @@ type Client struct {
 	Senders       int                `json:"senders"`        // sending threads
 	SenderProcess bool               `json:"sender_process"` // the sending threads had a process of their own
 	Realtime      bool               `json:"realtime"`       // they had real-time priority
-	SpinUS        float64            `json:"spin_us"`        // how long before an instant they stopped sleeping, at the end of the run
+	SpinUS        float64            `json:"spin_us"`        // how long before a planned time they stopped sleeping, at the end of the run
 	LoadS         float64            `json:"load_s"`         // time to read the trace
 	PrebuildS     float64            `json:"prebuild_s"`     // time to build the requests
 	WireBytes     int64              `json:"wire_bytes"`     // size of all requests
 	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
 	stats.Machine
-	Stamps *Stamps `json:"kernel_timestamps"` // how far instants come from the kernel
+	Stamps *Stamps `json:"kernel_timestamps"` // how far times come from the kernel
 }
 
 // Stamps counts how many times come from the kernel's timestamps.
@@ -289,7 +289,7 @@ type Stamps struct {
 	Received   bool    `json:"received"`        // what came was stamped
 	Sent       bool    `json:"sent"`            // what left and was acknowledged was stamped
 	Reads      int64   `json:"reads"`           // reads with a stamp
-	Unstamped  int64   `json:"unstamped_reads"` // reads without a stamp: their instants are the reader's
+	Unstamped  int64   `json:"unstamped_reads"` // reads without a stamp: their times are the reader's
 	Dropped    int64   `json:"dropped"`         // stamps not used, since the wall clock had just been set
 	ClockSteps int64   `json:"clock_steps"`     // how often the wall clock was set
 	StepMS     float64 `json:"largest_step_ms"` // by how much at most
