@@ -20,10 +20,7 @@ import (
 // writeRecords writes requests.jsonl into dir.
 func writeRecords(t *testing.T, dir string, o WriterOptions, records []record.Record) {
 	t.Helper()
-	w, err := NewWriter(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(NewWriter(dir, o))(t)
 	for i := range records {
 		w.Append(&records[i])
 	}
@@ -60,20 +57,12 @@ func ran(n, targets int) []record.Record {
 func TestPercentilesAreTheRecords(t *testing.T) {
 	dir := t.TempDir()
 	writeRecords(t, dir, WriterOptions{}, ran(4001, 3))
-	s, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, RequestsName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(Load(dir))(t)
+	text := must(os.ReadFile(filepath.Join(dir, RequestsName)))(t)
 	columns := map[string][]float64{}
 	for line := range strings.Lines(string(text)) {
 		var row map[string]any
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, json.Unmarshal([]byte(line), &row))
 		add := func(column string, unit float64) {
 			if v, ok := row[column].(float64); ok {
 				for _, part := range []string{"", row["target"].(string), row["instance"].(string)} {
@@ -131,9 +120,7 @@ func TestReportOfManyTargets(t *testing.T) {
 			if err != nil || len(s.Targets) != targets || len(s.Outages) != targets/2 {
 				t.Fatal(err, "or another number of targets or outages")
 			}
-			if err := Print(new(strings.Builder), s, PrintOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, Print(new(strings.Builder), s, PrintOptions{}))
 			_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
 			best = min(best, float64(after.Utime.Nano()-before.Utime.Nano()+after.Stime.Nano()-before.Stime.Nano()))
 		}
@@ -142,5 +129,22 @@ func TestReportOfManyTargets(t *testing.T) {
 	few, many := cpu(1000), cpu(10_000)
 	if t.Logf("%.3g ms of CPU for 1,000 targets, %.3g ms for 10,000", few/1e6, many/1e6); many > 35*few {
 		t.Error("the work grows faster than the targets")
+	}
+}
+
+// must returns a function that returns v, or ends the test if there is an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+// ok ends the test if there is an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

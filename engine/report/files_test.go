@@ -31,9 +31,7 @@ func TestCreateDefault(t *testing.T) {
 		if strings.Contains(got, ":") {
 			t.Errorf("%q has a colon", got)
 		}
-		if err := os.WriteFile(filepath.Join(got, "f"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(got, "f"), nil, 0o600))
 	}
 }
 
@@ -45,9 +43,7 @@ func TestCreateGiven(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "summary.json")
-	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(file, []byte("old"), 0o600))
 	_, err := Create(dir, time.Time{})
 	if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "summary.json") || !strings.Contains(err.Error(), "--output") {
 		t.Errorf("got %v, want what is there and what to do", err)
@@ -64,17 +60,12 @@ func TestSummaryFile(t *testing.T) {
 	dir := t.TempDir()
 	want := partialRun()
 	want.Run.Options = map[string]any{"url": "<http://a&b>"}
-	if err := WriteSummary(dir, want); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(dir, want))
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err != nil || !json.Valid(text) || !bytes.HasSuffix(text, []byte("}\n")) || !bytes.Contains(text, []byte("<http://a&b>")) {
 		t.Errorf("%v in %s", err, text)
 	}
-	got, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(Load(dir))(t)
 	var g, w bytes.Buffer
 	if err := errors.Join(Print(&g, got, PrintOptions{}), Print(&w, want, PrintOptions{})); err != nil || g.String() != w.String() {
 		t.Errorf("printed from disk\n%s\nwant\n%s (%v)", g.String(), w.String(), err)
@@ -93,9 +84,7 @@ func TestSummaryFile(t *testing.T) {
 
 func TestWriteSummaryKeepsTheOldOne(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteSummary(dir, normalRun()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(dir, normalRun()))
 	before, _ := os.ReadFile(filepath.Join(dir, SummaryName))
 	bad := normalRun()
 	bad.Run.Options = map[string]any{"f": func() {}} // cannot be encoded
@@ -116,9 +105,7 @@ func TestLoadErrors(t *testing.T) {
 		`nonsense`:     "summary.json: invalid character",
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(filepath.Join(dir, SummaryName), []byte(content), 0o600))
 		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", content, err, want)
 		}
@@ -150,10 +137,7 @@ func TestRebuild(t *testing.T) {
 		live.Add(r, int(i%2)-2*int(i/49))
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
-	got, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(Load(dir))(t)
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
 	want := live.Summary(metrics.Summary{
@@ -170,10 +154,7 @@ func TestRebuild(t *testing.T) {
 
 func TestSamplesReadBack(t *testing.T) {
 	dir := t.TempDir()
-	w, err := NewSampleWriter(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(NewSampleWriter(dir, nil))(t)
 	running := 3.0
 	want := []scrape.Sample{
 		{AtNS: -5, Phase: scrape.Before, Target: "http://a", URL: "http://a/metrics", TookMS: 1.5, Reading: scrape.Reading{Engine: "vllm", Engines: 2, Values: scrape.Values{Running: &running}}},
@@ -210,16 +191,11 @@ func TestCrashHelper(t *testing.T) {
 	if dir == "" {
 		t.Skip("a part of TestKilledWriter")
 	}
-	w, err := NewWriter(dir, WriterOptions{Compress: strings.HasSuffix(dir, "zst")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(NewWriter(dir, WriterOptions{Compress: strings.HasSuffix(dir, "zst")}))(t)
 	for i := range int64(flushed) {
 		w.Append(numbered(i))
 		if i%100 == 99 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.Flush())
 		}
 	}
 	for i := range int64(appendedLater) {
@@ -234,18 +210,11 @@ func TestCrashHelper(t *testing.T) {
 func TestKilledWriter(t *testing.T) {
 	for _, kind := range []string{"plain", "zst"} {
 		dir := t.TempDir() + "/" + kind
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Mkdir(dir, 0o755))
 		child := exec.Command(os.Args[0], "-test.run=^TestCrashHelper$", "-test.v")
 		child.Env = append(os.Environ(), crashDir+"="+dir)
-		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := must(child.StdoutPipe())(t)
+		ok(t, child.Start())
 		lines := bufio.NewScanner(out)
 		ready := false
 		for !ready && lines.Scan() {

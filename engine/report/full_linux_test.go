@@ -36,20 +36,12 @@ func TestRealFullDisk(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := smallDisk(t)
 		ballast := filepath.Join(dir, "ballast")
-		if err := os.WriteFile(ballast, make([]byte, 40<<10), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile(ballast, make([]byte, 40<<10), 0o600))
 		var states []error
-		w, err := NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { states = append(states, err) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { states = append(states, err) }}))(t)
 		t.Cleanup(func() { _ = w.file.Close() }) // so that the disk can be unmounted whatever happens
 		onDisk := func() int64 {
-			data, err := os.ReadFile(w.file.(*keptFile).File.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(w.file.(*keptFile).File.Name()))(t)
 			return readBack(t, data)
 		}
 		appended := int64(0)
@@ -76,9 +68,7 @@ func TestRealFullDisk(t *testing.T) {
 		}
 		fill(func() bool { return w.Pending() > 25 })
 
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Remove(ballast))
 		if err := w.Flush(); err != nil || w.Pending() != 0 || onDisk() != appended {
 			t.Fatalf("compress %v: with room again: %v, %d pending", compress, err, w.Pending())
 		}

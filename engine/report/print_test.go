@@ -100,19 +100,12 @@ func TestPrint(t *testing.T) {
 	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun(), "empty": metrics.NewCollector(nil).Summary(metrics.Summary{}, metrics.Probed{})} {
 		for _, width := range []int{80, 100} {
 			var got bytes.Buffer
-			if err := Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, Print(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z"}))
 			file := filepath.Join("testdata", fmt.Sprintf("%s-%d.txt", name, width))
 			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, os.WriteFile(file, got.Bytes(), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must(os.ReadFile(file))(t)
 			if got.String() != string(want) {
 				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
 			}
@@ -128,9 +121,7 @@ func TestPrintFits(t *testing.T) {
 		s.Workload.Trace = strings.Repeat("long/", 50) + "trace.jsonl"
 		for width := 0; width <= 200; width++ {
 			var plain, colour bytes.Buffer
-			if err := errors.Join(Print(&plain, s, PrintOptions{Width: width}), Print(&colour, s, PrintOptions{Width: width, Colour: true})); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, errors.Join(Print(&plain, s, PrintOptions{Width: width}), Print(&colour, s, PrintOptions{Width: width, Colour: true})))
 			for _, line := range strings.Split(plain.String(), "\n") {
 				if n := utf8.RuneCountInString(line); n > min(max(width, 80), 100) || strings.HasSuffix(line, " ") {
 					t.Fatalf("%s at %d: %d columns: %q", name, width, n, line)
@@ -147,9 +138,7 @@ func TestPrintOfManyTargets(t *testing.T) {
 	s := normalRun()
 	s.Targets = make([]metrics.Target, 40)
 	var b bytes.Buffer
-	if err := Print(&b, s, PrintOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, Print(&b, s, PrintOptions{}))
 	if want := "\n  … and 8 more in summary.json\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
@@ -167,9 +156,7 @@ func TestPrintServers(t *testing.T) {
 	}
 	print := func() string {
 		var out bytes.Buffer
-		if err := Print(&out, s, PrintOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, Print(&out, s, PrintOptions{}))
 		return strings.Join(strings.Fields(out.String()), " ")
 	}
 	want := "servers running 61.8 mean, 77 max waiting 0 mean, 0 max in flight 61.5 mean KV use 25 % mean, 50 % max 49.94 % hits counted, 50 % reported 3 preempted 72,500 tokens made 72,468 received"
@@ -189,14 +176,9 @@ func TestPrintServers(t *testing.T) {
 // pageOf writes the page of results in dir, and their summary as it is on disk, or as it is made of the records.
 func pageOf(t *testing.T, dir string) string {
 	t.Helper()
-	s, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(Load(dir))(t)
 	var page bytes.Buffer
-	if err := HTML(&page, dir, s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, HTML(&page, dir, s))
 	return page.String()
 }
 
@@ -226,9 +208,7 @@ func TestHTML(t *testing.T) {
 {"at_ns":500000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"error":"HTTP 500"}
 {"at_ns":1000000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":8,"waiting":2,"kv_usage":0.5,"kv_usage_max":0.5}
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
-	if err := os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	page := pageOf(t, dir)
 	for _, want := range []string{
 		"INVALID", "http://b failed from 1.05 s on (10 of 10 requests; most by reset",
@@ -251,9 +231,7 @@ func TestHTML(t *testing.T) {
 	if figures := strings.Count(page, "<figure>"); figures != 3+3+1+1 {
 		t.Errorf("%d figures, want requests and TTFT of two targets and an instance, and two of the server", figures)
 	}
-	if err := os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644))
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
 		t.Errorf("a broken file: %v", err)
 	}

@@ -12,10 +12,7 @@ import (
 
 func slos(t *testing.T, list string) []metrics.SLO {
 	t.Helper()
-	slos, err := metrics.ParseSLOs(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slos := must(metrics.ParseSLOs(list))(t)
 	return slos
 }
 
@@ -45,9 +42,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 	}
 	writeRecords(t, dir, WriterOptions{Compress: true}, records)
 	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
-	if err := WriteSummary(dir, s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(dir, s))
 	return s
 }
 
@@ -58,9 +53,7 @@ func text(t *testing.T, s *metrics.Summary, err error) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := EncodeJSON(&b, s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, EncodeJSON(&b, s))
 	return b.String()
 }
 
@@ -86,9 +79,7 @@ func TestGoodputFromDisk(t *testing.T) {
 	if got := load(); got != text(t, s, nil) {
 		t.Errorf("counting again changed what is on disk: %s", got)
 	}
-	if err := os.Remove(filepath.Join(dir, SummaryName)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.Remove(filepath.Join(dir, SummaryName)))
 	rebuilt, err := Load(dir, slos(t, own)...)
 	if err != nil || rebuilt.Run.DurationS != s.Run.DurationS {
 		t.Fatalf("rebuilt: %v, %v", rebuilt, err)
@@ -111,23 +102,17 @@ func TestRecountRefuses(t *testing.T) {
 	dir := t.TempDir()
 	s := ranWith(t, dir, list)
 	s.Requests.Planned += 3 // which the disk did not take
-	if err := WriteSummary(dir, s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(dir, s))
 	if got, err := Load(dir, slos(t, list)...); err != nil || !strings.Contains(strings.Join(got.Notes, "\n"), "goodput was counted without 3 records that requests.jsonl lacks") {
 		t.Errorf("%v, %v", got, err)
 	}
 	s.Targets[1].URL = s.Targets[0].URL
-	if err := WriteSummary(dir, s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(dir, s))
 	if _, err := Load(dir, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "http://a:1 as several targets") {
 		t.Errorf("one URL twice: %v", err)
 	}
 	bare := t.TempDir()
-	if err := WriteSummary(bare, normalRun()); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, WriteSummary(bare, normalRun()))
 	if _, err := Load(bare, slos(t, list)...); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
 		t.Errorf("no records: %v", err)
 	}
@@ -147,10 +132,7 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 		}
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
-	s, err := rebuild(dir, slos(t, "ttft:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(rebuild(dir, slos(t, "ttft:1")))(t)
 	if len(s.Verdict.Reasons) != 1 || !strings.Contains(s.Verdict.Reasons[0], "has no summary.json") {
 		t.Errorf("reasons %q, want only that there was no summary", s.Verdict.Reasons)
 	}

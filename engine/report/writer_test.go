@@ -29,10 +29,7 @@ func numbered(i int64) *record.Record {
 // with nothing behind them.
 func readBack(t *testing.T, data []byte) (n int64) {
 	t.Helper()
-	in, err := record.NewReader(bytes.NewReader(data), "results")
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must(record.NewReader(bytes.NewReader(data), "results"))(t)
 	defer in.Close()
 	for ; ; n++ {
 		var r record.Record
@@ -50,10 +47,7 @@ func readBack(t *testing.T, data []byte) (n int64) {
 func TestWriter(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := t.TempDir()
-		w, err := NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { t.Errorf("state: %v", err) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnState: func(err error) { t.Errorf("state: %v", err) }}))(t)
 		name := filepath.Join(dir, map[bool]string{false: "requests.jsonl", true: "requests.jsonl.zst"}[compress])
 		rng := rand.New(rand.NewPCG(1, 1))
 		appended := int64(0)
@@ -65,10 +59,7 @@ func TestWriter(t *testing.T) {
 			if err := w.Flush(); err != nil || w.err != nil || w.Pending() != 0 {
 				t.Fatal(err, w.err, w.Pending())
 			}
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must(os.ReadFile(name))(t)
 			if n := readBack(t, data); n != appended { // whole after each flush, not only at the end
 				t.Fatalf("compress %v: %d records on disk, want %d", compress, n, appended)
 			}
@@ -183,10 +174,7 @@ func TestWriterOnAFullDisk(t *testing.T) {
 func TestWriterWhenCuttingFails(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		d := &disk{room: 700, noTruncate: true}
-		w, err := newWriter(d, WriterOptions{Compress: compress})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(newWriter(d, WriterOptions{Compress: compress}))(t)
 		for i := range int64(50) {
 			w.Append(numbered(int64(i)))
 			if i%7 == 6 {
@@ -209,10 +197,7 @@ func TestWriterWhenCuttingFails(t *testing.T) {
 func TestWriterHasALimit(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		d := &disk{broken: syscall.EIO}
-		w, err := newWriter(d, WriterOptions{Compress: compress})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(newWriter(d, WriterOptions{Compress: compress}))(t)
 		w.limit = 4000
 		for i := range int64(1000) {
 			w.Append(numbered(int64(i)))
@@ -231,10 +216,7 @@ func TestWriterHasALimit(t *testing.T) {
 
 func TestWriterSaysWhereAndHowMuch(t *testing.T) {
 	d := &disk{}
-	w, err := newWriter(d, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(newWriter(d, WriterOptions{}))(t)
 	for i := range int64(3) {
 		w.Append(numbered(int64(i)))
 	}
@@ -246,17 +228,12 @@ func TestWriterSaysWhereAndHowMuch(t *testing.T) {
 
 func TestAppendAllocatesNothing(t *testing.T) {
 	d := &disk{room: 1 << 30}
-	w, err := newWriter(d, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(newWriter(d, WriterOptions{}))(t)
 	r := numbered(5)
 	for range 5000 {
 		w.Append(r)
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, w.Flush())
 	if n := testing.AllocsPerRun(1000, func() { w.Append(r) }); n != 0 {
 		t.Errorf("%v allocations for each record, want 0", n)
 	}
@@ -265,19 +242,14 @@ func TestAppendAllocatesNothing(t *testing.T) {
 func BenchmarkWriter(b *testing.B) {
 	for _, compress := range []bool{false, true} {
 		b.Run(fmt.Sprint("compress=", compress), func(b *testing.B) {
-			w, err := NewWriter(b.TempDir(), WriterOptions{Compress: compress})
-			if err != nil {
-				b.Fatal(err)
-			}
+			w := must(NewWriter(b.TempDir(), WriterOptions{Compress: compress}))(b)
 			r, n := numbered(17), 0
 			b.SetBytes(int64(len(r.AppendJSON(nil))))
 			b.ReportAllocs()
 			for b.Loop() {
 				w.Append(r)
 				if n++; n%2000 == 0 { // as many as in a second
-					if err := w.Flush(); err != nil {
-						b.Fatal(err)
-					}
+					ok(b, w.Flush())
 				}
 			}
 			if lost, err := w.Close(); lost != 0 || err != nil {
@@ -292,22 +264,15 @@ func BenchmarkWriter(b *testing.B) {
 func TestWriterRemoved(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "a", "b")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.MkdirAll(dir, 0o755))
 		var removed []string
-		w, err := NewWriter(dir, WriterOptions{Compress: compress, OnRemoved: func(name string) { removed = append(removed, name) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must(NewWriter(dir, WriterOptions{Compress: compress, OnRemoved: func(name string) { removed = append(removed, name) }}))(t)
 		for i := range 10 {
 			w.Append(numbered(int64(i)))
 			if i == 9 {
 				break // Close writes it
 			}
-			if err := errors.Join(w.Flush(), os.RemoveAll(filepath.Dir(dir)), w.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, errors.Join(w.Flush(), os.RemoveAll(filepath.Dir(dir)), w.Flush()))
 		}
 		n, err := w.Close()
 		seen := 0
@@ -321,16 +286,11 @@ func TestWriterRemoved(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	w, err := NewWriter(dir, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(NewWriter(dir, WriterOptions{}))(t)
 	name := filepath.Join(dir, RequestsName)
-	if err := errors.Join(os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, errors.Join(os.Remove(name), os.WriteFile(name, []byte("mine"), 0o600)))
 	w.Append(numbered(0))
-	_, err = w.Close()
+	_, err := w.Close()
 	if text, _ := os.ReadFile(name); err == nil || !strings.Contains(err.Error(), "was replaced by another file") || string(text) != "mine" {
 		t.Errorf("replaced: %v, it holds %q", err, text)
 	}
