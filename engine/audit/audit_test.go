@@ -1,13 +1,18 @@
 package audit
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
+	"github.com/fastreplay/fastreplay/sched"
 )
 
 func TestExplain(t *testing.T) {
@@ -143,6 +148,82 @@ func TestOvertaken(t *testing.T) {
 		records[later].SentNS = c.laterSentNS
 		if got := OvertakenTokens(w, records); got != c.want {
 			t.Errorf("%+v: %d tokens overtaken", c, got)
+		}
+	}
+}
+
+// sent has records of requests which were all sent and answered by who has these names.
+func sent(w *workload.Work, name func(i int) string) []record.Record {
+	records := make([]record.Record, w.Requests())
+	for i := range records {
+		records[i] = record.Record{Outcome: record.OK, Instance: name(i), Endpoint: w.Endpoint(i).String()}
+	}
+	return records
+}
+
+// TestOracleKnowsWhoRouted: names for addresses of ours change nothing, least of all weights and caches; those behind a gateway are
+// compared as they are.
+func TestOracleKnowsWhoRouted(t *testing.T) {
+	w := workloadtest.Routed(t, 1, 2, 3)
+	bare := Oracle(w, sent(w, func(int) string { return "" }))
+	named := Oracle(w, sent(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }))
+	for _, o := range []*route.Oracle{bare, named} {
+		robin := o.Of(route.RoundRobinName)
+		if o.Instances != 3 || o.CapacityTokens == nil || *o.CapacityTokens != 96_000 || robin.HitTokens != o.Actual.HitTokens || o.Actual.HitTokens == 0 || robin.RequestsCV > 1e-9 {
+			t.Errorf("%+v: round-robin %+v, as they went %+v", o, robin, o.Actual)
+		}
+	}
+	behind := Oracle(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }))
+	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
+		t.Errorf("%+v: as they went %+v", behind, behind.Actual)
+	}
+	twice := workloadtest.Routed(t, 1, 2, 1)
+	if o := Oracle(twice, sent(twice, func(int) string { return "" })); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
+		t.Errorf("one server of two names: %+v: as they went %+v", o, o.Actual)
+	}
+}
+
+// TestCachesBehindGateways: an instance has the capacity that its gateway tells.
+func TestCachesBehindGateways(t *testing.T) {
+	w := workloadtest.Routed(t, 1, 2)
+	records := sent(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })
+	_, instances, capacity := byInstance(w, records, behindGateways(records))
+	if !slices.Equal(capacity, []int64{16_000, 16_000, 32_000, 32_000}) || len(instances) != w.Requests() {
+		t.Errorf("%v of %d", capacity, len(instances))
+	}
+}
+
+// TestTurnsLeftOut: a follow-up turn that is not part of the run is not counted.
+func TestTurnsLeftOut(t *testing.T) {
+	w := &workload.Work{Trace: &trace.Trace{Chat: []int64{0, 1}, Parent: []int64{-1, 0}, ArrivalNS: []int64{0, 1}}, Plan: sched.Plan{Requests: 2}}
+	records := make([]record.Record, 2)
+	for i := range records {
+		records[i].Clear()
+	}
+	if got := Turns(w, records, nil, nil); got == nil || got.FollowUps != 1 || got.Overtaking != 0 {
+		t.Errorf("%+v, want one follow-up turn", got)
+	}
+	if got := Turns(w, records, []int32{1}, nil); got != nil {
+		t.Errorf("%+v, want nil: the only follow-up turn is left out", got)
+	}
+}
+
+func TestOvertook(t *testing.T) {
+	rec := func(sent, done int64) *record.Record {
+		var r record.Record
+		r.Clear()
+		r.SentNS, r.DoneNS = sent, done
+		return &r
+	}
+	for _, c := range []struct {
+		turn, before *record.Record
+		want         int64
+	}{
+		{rec(100, 200), rec(0, 150), 50}, {rec(150, 200), rec(0, 150), 0}, {rec(160, 200), rec(0, 150), 0},
+		{rec(record.None, record.None), rec(0, 150), 0}, {rec(100, 200), rec(record.None, record.None), 0}, {rec(100, 200), rec(50, record.None), 0},
+	} {
+		if got := overtook(c.turn, c.before); got != c.want {
+			t.Errorf("%d after %d: %d, want %d", c.turn.SentNS, c.before.DoneNS, got, c.want)
 		}
 	}
 }
