@@ -135,7 +135,7 @@ func TestInspectUnreadable(t *testing.T) {
 		{[]string{"nothing.jsonl"}, "nothing.jsonl"},
 		{[]string{"../codec/trace/testdata/empty.jsonl"}, "the trace is empty"},
 		{[]string{"../codec/trace/testdata/damaged.jsonl.zst"}, "damaged or cut short"},
-		{[]string{"samples/mooncake.jsonl", "--cache-tokens", "many"}, `--cache-tokens: "many"`},
+		{[]string{"samples/mooncake.jsonl", "--cache-tokens", "many"}, `--cache-tokens "many": want`},
 		{[]string{"samples/mooncake.jsonl", "--time-unit", "h"}, "--time-unit"},
 		{[]string{"samples/mooncake.jsonl", "--max-model-len", "-1"}, "a context of -1 tokens"},
 		{[]string{"samples/mooncake.jsonl", "--from", "10h"}, "no row lies"},

@@ -140,7 +140,7 @@ func parseVerified(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("--verify-prompts %q: want a number of prompts, or all", text)
+		return 0, errors.New("want a number of prompts, or all")
 	}
 	return n, nil
 }

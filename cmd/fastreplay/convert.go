@@ -13,13 +13,12 @@ import (
 
 // conversion is what the flags of convert say.
 type conversion struct {
-	read     trace.Options
-	timeUnit string
-	format   string
-	output   string
-	model    string
-	seed     uint64
-	amplify  amplifyFlag
+	read    trace.Options
+	format  string
+	output  string
+	model   string
+	seed    uint64
+	amplify amplifyFlag
 }
 
 // newConvertCommand writes a trace in another format.
@@ -48,7 +47,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
 	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(&v.seed, "seed", 0, "seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of")
-	addRowFlags(f, &v.read, &v.timeUnit)
+	addRowFlags(f, &v.read)
 	v.amplify.addFlag(f)
 	return c
 }
@@ -56,10 +55,6 @@ repaired or left out, and what the other format has no place for, is noted.`,
 func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
 		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
-	}
-	var err error
-	if v.read.TimeUnit, err = trace.ParseUnit(v.timeUnit); err != nil {
-		return fmt.Errorf("--time-unit: %w", err)
 	}
 	t, err := trace.OpenAll(paths, v.read)
 	if err != nil {

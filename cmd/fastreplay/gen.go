@@ -17,78 +17,45 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// rangeFlag is a flag of the form N or MIN:MAX.
-type rangeFlag struct{ r *trace.Range }
-
-func (v rangeFlag) String() string {
-	if v.r == nil {
-		return ""
-	}
-	if v.r.Min == v.r.Max {
-		return strconv.Itoa(v.r.Min)
-	}
-	return fmt.Sprintf("%d:%d", v.r.Min, v.r.Max)
-}
-
-func (v rangeFlag) Type() string { return "N|MIN:MAX" }
-
-func (v rangeFlag) Set(text string) error {
+// parseRange reads N or MIN:MAX.
+func parseRange(text string) (r trace.Range, err error) {
 	from, to, two := strings.Cut(text, ":")
 	if !two {
 		to = from
 	}
-	lo, errLo := strconv.Atoi(from)
-	hi, errHi := strconv.Atoi(to)
-	if errLo != nil || errHi != nil || lo > hi {
-		return fmt.Errorf("want a number, or MIN:MAX")
+	var errMin, errMax error
+	r.Min, errMin = strconv.Atoi(from)
+	r.Max, errMax = strconv.Atoi(to)
+	if errMin != nil || errMax != nil || r.Min > r.Max {
+		return r, errors.New("want a number, or MIN:MAX")
 	}
-	*v.r = trace.Range{Min: lo, Max: hi}
-	return nil
+	return r, nil
 }
 
-// lengthsFlag is a flag of the form N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX].
-type lengthsFlag struct{ l *trace.Lengths }
-
-// longestLognormal bounds a lognormal length where no other bound is given.
+// longestLognormal bounds a lognormal length if no other bound is given.
 const longestLognormal = 1 << 20
 
-func (v lengthsFlag) String() string {
-	if v.l == nil {
-		return ""
-	}
-	switch l := (*v.l).(type) {
-	case trace.Range:
-		return rangeFlag{&l}.String()
-	case trace.Lognormal:
-		return fmt.Sprintf("lognormal:%g:%g:%d", l.Mean, l.StdDev, l.Max)
-	}
-	return ""
-}
-
-func (v lengthsFlag) Type() string { return "LENGTHS" }
-
-func (v lengthsFlag) Set(text string) error {
+// parseLengths reads N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX].
+func parseLengths(text string) (trace.Lengths, error) {
 	rest, lognormal := strings.CutPrefix(text, "lognormal:")
 	if !lognormal {
-		var r trace.Range
-		if err := (rangeFlag{&r}).Set(text); err != nil {
-			return fmt.Errorf("want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]")
+		r, err := parseRange(text)
+		if err != nil {
+			err = errors.New("want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]")
 		}
-		*v.l = r
-		return nil
+		return r, err
 	}
 	parts := append(strings.Split(rest, ":"), strconv.Itoa(longestLognormal))
 	if len(parts) != 3 && len(parts) != 4 {
-		return fmt.Errorf("want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX")
+		return nil, errors.New("want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX")
 	}
 	mean, errMean := strconv.ParseFloat(parts[0], 64)
 	deviation, errDeviation := strconv.ParseFloat(parts[1], 64)
 	longest, errMax := strconv.Atoi(parts[2])
 	if errors.Join(errMean, errDeviation, errMax) != nil {
-		return fmt.Errorf("want numbers in lognormal:MEAN:STDDEV[:MAX]")
+		return nil, errors.New("want numbers in lognormal:MEAN:STDDEV[:MAX]")
 	}
-	*v.l = trace.Lognormal{Mean: mean, StdDev: deviation, Max: longest}
-	return nil
+	return trace.Lognormal{Mean: mean, StdDev: deviation, Max: longest}, nil
 }
 
 // generation is what the flags of gen say.
@@ -123,12 +90,18 @@ func newGenCommand() *cobra.Command {
 	f.Float64Var(&g.arrivals.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
-	f.Var(lengthsFlag{&g.InputTokens}, "input-tokens", "tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too")
-	f.Var(lengthsFlag{&g.OutputTokens}, "output-tokens", "tokens to generate, likewise")
+	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
+		return &value[trace.Lengths]{to: to, parse: parseLengths, text: usual, kind: "LENGTHS"}
+	}
+	turns := func(to *trace.Range, usual string) *value[trace.Range] {
+		return &value[trace.Range]{to: to, parse: parseRange, text: usual, kind: "N|MIN:MAX"}
+	}
+	f.Var(lengths(&g.InputTokens, "256:4096"), "input-tokens", "tokens of a conversation's first prompt: N, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]; the maximum bounds later ones too")
+	f.Var(lengths(&g.OutputTokens, "16:256"), "output-tokens", "tokens to generate, likewise")
 	f.Float64Var(&g.Reuse, "reuse", 0, "wanted share (0..1) of blocks that an earlier request had already")
 	f.IntVar(&g.BlockTokens, "block-tokens", 0, "tokens a block (default: the format's)")
-	f.Var(rangeFlag{&g.Turns}, "turns", "requests of a conversation")
-	f.Var(rangeFlag{&g.TurnTokens}, "turn-tokens", "tokens that a later turn adds")
+	f.Var(turns(&g.Turns, "1"), "turns", "requests of a conversation")
+	f.Var(turns(&g.TurnTokens, "16:256"), "turn-tokens", "tokens that a later turn adds")
 	f.IntVar(&g.Active, "active", 0, "conversations that go on at once (default: one for every eight rows)")
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")

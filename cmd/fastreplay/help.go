@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 )
 
 // manualFiles are the pages of the manual: Markdown, named after their topics.
@@ -137,10 +139,13 @@ func nearest(typed string, names []string) []string {
 	return slices.Compact(near)
 }
 
-// unknownFlag adds the nearest known name to the error about one that is not known.
-func unknownFlag(c *cobra.Command, err error) error {
+// explainFlag returns why a flag is refused: the nearest known name of one that is not known, or what its value should be.
+func explainFlag(c *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		return fmt.Errorf("%w%s", err, nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--"))
+	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), compat.Plain(err))
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -24,14 +23,12 @@ const (
 
 // inspection is what the flags of inspect say.
 type inspection struct {
-	timeUnit    string
-	cacheTokens string
-	html        string
-	json        bool
-	amplify     amplifyFlag
-	seed        uint64
-	o           inspect.Options
-	given       func(flag string) bool
+	html    string
+	json    bool
+	amplify amplifyFlag
+	seed    uint64
+	o       inspect.Options
+	given   func(flag string) bool
 }
 
 // newInspectCommand prints what is in traces, without traffic.
@@ -61,10 +58,10 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f := c.Flags()
 	f.SortFlags = false
 	i.given = f.Changed
-	addReadFlags(f, &i.o.Read, &i.timeUnit)
+	addReadFlags(f, &i.o.Read)
 	i.amplify.addFlag(f)
 	f.Uint64Var(&i.seed, "seed", 0, "seed of --amplify")
-	f.StringVar(&i.cacheTokens, "cache-tokens", "", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
+	f.Var(&value[[]int64]{to: &i.o.CacheTokens, parse: parseTokenList}, "cache-tokens", "capacities of the LRU caches in tokens, a `LIST` such as 3M,10M (default: by the size of the trace)")
 	f.IntVar(&i.o.MaxModelLen, "max-model-len", 0, "count the rows whose input and output exceed this many tokens")
 	f.IntVar(&i.o.Instances, "instances", 0, "compare what routers in front of `N` instances would make of the prefix hits, with caches without a limit and of each --cache-tokens")
 	f.Float64Var(&i.o.LoadBound, "load-bound", route.DefaultBound, "with --instances: the router with a bound passes over an instance that would have more than this many times its share of the requests in flight")
@@ -118,13 +115,6 @@ func (i *inspection) run(c *cobra.Command, args []string) error {
 }
 
 func (i *inspection) complete() error {
-	var err error
-	if i.o.Read.TimeUnit, err = trace.ParseUnit(i.timeUnit); err != nil {
-		return fmt.Errorf("--time-unit: %w", err)
-	}
-	if i.o.CacheTokens, err = parseTokenList(i.cacheTokens); err != nil {
-		return fmt.Errorf("--cache-tokens: %w", err)
-	}
 	if i.given("load-bound") && i.o.Instances == 0 {
 		return errors.New("--load-bound is about --instances; give that, too")
 	}

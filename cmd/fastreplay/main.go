@@ -84,7 +84,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	groupFlags(root)
-	root.SetFlagErrorFunc(unknownFlag)
+	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
 	showVersion(root)

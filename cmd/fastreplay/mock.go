@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/bench/mockllm"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // Defaults of the mock that are not its zero values: a small model on a fast machine.
@@ -37,8 +38,7 @@ type mockOptions struct {
 	instances     int
 	targetsFile   string
 	logFile       string
-	template      string
-	cacheTokens   string
+	template      *workload.Overhead
 	faults        []string
 	quirks        []string
 	apiKeyFile    string
@@ -91,9 +91,10 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.Uint64Var(&c.Seed, "seed", 0, "seed of latencies, lengths, texts and faults")
 	f.IntVar(&c.Slots, "slots", 0, "requests that run at once; more wait (0 = no limit)")
 	f.IntVar(&c.MaxQueue, "max-queue", 0, "requests that may wait; more are refused with 503 (0 = no limit)")
-	f.StringVar(&o.cacheTokens, "cache-tokens", "-1", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
+	c.CacheTokens = -1
+	f.Var(&value[int64]{to: &c.CacheTokens, parse: parseCache, text: "-1"}, "cache-tokens", "room for running requests and cached prefixes together in `TOKENS`, such as 3M; a request that finds too little waits (-1 = no limit, 0 = no cache)")
 	f.IntVar(&c.BlockTokens, "block-tokens", mockllm.DefaultBlockTokens, "tokens in a block of the prefix cache")
-	f.StringVar(&o.template, "template-tokens", "0,0", "tokens that the chat template adds, as `HEAD,TAIL`")
+	f.Var(&value[*workload.Overhead]{to: &o.template, parse: parseOverhead, text: "0,0"}, "template-tokens", "tokens that the chat template adds, as `HEAD,TAIL`")
 	f.IntVar(&c.TemplateJitter, "template-jitter", 0, "make the chat template add 0 to `N` tokens more, another number with each request")
 	f.IntVar(&c.BOSTokens, "bos-tokens", 0, "tokens before text prompts that are no conversations")
 	f.IntVar(&c.SplitWords, "split-words", 0, "count words of more than `N` letters as two tokens, as another tokenizer would (0 = none)")
@@ -150,18 +151,13 @@ func (o *mockOptions) run(ctx context.Context, stdin io.Reader, stdout io.Writer
 
 // complete turns the flags that are not plain values into the configuration.
 func (o *mockOptions) complete() error {
-	if template, err := parseOverhead("mock: --template-tokens", o.template); err != nil {
-		return err
-	} else if template != nil {
-		o.cfg.TemplateHead, o.cfg.TemplateTail = template.Head, template.Tail
+	if o.template != nil {
+		o.cfg.TemplateHead, o.cfg.TemplateTail = o.template.Head, o.template.Tail
 	}
 	if o.cfg.BlockTokens < 1 {
 		return fmt.Errorf("mock: --block-tokens %d: a block has at least 1 token", o.cfg.BlockTokens)
 	}
 	if err := o.checkInstances(); err != nil {
-		return err
-	}
-	if err := o.parseCache(); err != nil {
 		return err
 	}
 	for _, text := range o.faults {
@@ -184,18 +180,15 @@ func (o *mockOptions) complete() error {
 }
 
 // parseCache reads a number of tokens, -1 or 0.
-func (o *mockOptions) parseCache() (err error) {
-	switch o.cacheTokens {
-	case "-1":
-		o.cfg.CacheTokens = -1
-	case "0":
-		o.cfg.CacheTokens = 0
-	default:
-		if o.cfg.CacheTokens, err = parseTokens(o.cacheTokens); err != nil {
-			return fmt.Errorf("mock: --cache-tokens: %w; or -1 or 0", err)
-		}
+func parseCache(text string) (int64, error) {
+	if text == "-1" || text == "0" {
+		return strconv.ParseInt(text, 10, 64)
 	}
-	return nil
+	n, err := parseTokens(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w; or -1 or 0", err)
+	}
+	return n, nil
 }
 
 func (o *mockOptions) completeTLS() error {

@@ -156,7 +156,7 @@ func TestMockBadUsage(t *testing.T) {
 		"--max-queue 3":                     "needs a number of slots",
 		"--block-tokens 0":                  "at least 1 token",
 		"--cache-tokens 15":                 "at least one block of 16",
-		"--cache-tokens -2":                 `"-2" is no number of tokens; want one such as 3000000, 300k or 3M; or -1 or 0`,
+		"--cache-tokens -2":                 "want a number of tokens such as 3000000, 300k or 3M; or -1 or 0",
 		"--template-jitter -1":              "template jitter -1",
 		"--instances 0":                     "want 1 to",
 		"--instances 2 --log x":             "write {instance} into the name",

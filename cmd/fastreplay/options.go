@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,13 +38,12 @@ type options struct {
 }
 
 type traceOptions struct {
-	config   string
-	traces   []string
-	timeUnit string
-	read     trace.Options
-	repeat   int
-	amplify  amplifyFlag
-	tooLong  string
+	config  string
+	traces  []string
+	read    trace.Options
+	repeat  int
+	amplify amplifyFlag
+	tooLong string
 }
 
 type loadOptions struct {
@@ -101,26 +101,24 @@ type resultOptions struct {
 
 type proofOptions struct {
 	noProbe         bool
-	proof           struct{ verify, overhead, capacity string } // as given; their meaning is below
-	verifyPrompts   int                                         // how many are counted again; -1 = all
-	overhead        *workload.Overhead                          // nil = measured
-	engineBlock     int                                         // tokens; 0 = asked from the servers
-	cacheCapacity   int64                                       // tokens; 0 = asked from the servers
-	assumed         sched.Assumed                               // times of requests to reckon with
+	verifyPrompts   int                // how many are counted again; -1 = all
+	overhead        *workload.Overhead // nil = measured
+	engineBlock     int                // tokens; 0 = asked from the servers
+	cacheCapacity   int64              // tokens; 0 = asked from the servers
+	assumed         sched.Assumed      // times of requests to reckon with
 	instanceHeaders []string
 	instanceField   string
 }
 
 type machineOptions struct {
-	sender    string
-	senders   int
-	realtime  sched.Realtime
-	spin      spinFlag
-	stamps    string
-	maxMemory string
-	maxBytes  int64 // of maxMemory; 0 = not given
-	grace     time.Duration
-	chunkLog  string
+	sender   string
+	senders  int
+	realtime sched.Realtime
+	spin     spinFlag
+	stamps   string
+	maxBytes int64 // of --max-memory; 0 = not given
+	grace    time.Duration
+	chunkLog string
 }
 
 // addFlags adds all flags of a replay.
@@ -162,7 +160,7 @@ func (o *options) groups() (all []flagGroup) {
 
 func (o *traceOptions) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
-	addReadFlags(f, &o.read, &o.timeUnit)
+	addReadFlags(f, &o.read)
 	f.IntVar(&o.repeat, "repeat", 1, "replay the selection `N` times in a row")
 	o.amplify.addFlag(f)
 	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
@@ -233,10 +231,11 @@ func (o *resultOptions) add(f *pflag.FlagSet) {
 
 func (o *proofOptions) add(f *pflag.FlagSet) {
 	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
-	f.StringVar(&o.proof.verify, "verify-prompts", "", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
-	f.StringVar(&o.proof.overhead, "chat-overhead", "", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
+	o.verifyPrompts = defaultVerified
+	f.Var(&value[int]{to: &o.verifyPrompts, parse: parseVerified}, "verify-prompts", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
+	f.Var(&value[*workload.Overhead]{to: &o.overhead, parse: parseOverhead}, "chat-overhead", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
-	f.StringVar(&o.proof.capacity, "cache-tokens", "", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
+	f.Var(&value[int64]{to: &o.cacheCapacity, parse: parseTokens}, "cache-tokens", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 	f.DurationVar(&o.assumed.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
 	f.DurationVar(&o.assumed.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
 	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
@@ -250,23 +249,23 @@ func (o *machineOptions) add(f *pflag.FlagSet) {
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
-	f.StringVar(&o.maxMemory, "max-memory", "", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
 	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 	_ = f.MarkHidden("chunk-log")
 }
 
-// addReadFlags adds what says how to read a trace; the unit is parsed by trace.ParseUnit.
-func addReadFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
+// addReadFlags adds what says how to read a trace.
+func addReadFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.StringVar(&read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
-	addRowFlags(f, read, timeUnit)
+	addRowFlags(f, read)
 }
 
 // addRowFlags adds what says how to read a trace besides its format.
-func addRowFlags(f *pflag.FlagSet, read *trace.Options, timeUnit *string) {
+func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME` with commas between them, such as timestamp=ts,input_length=prompt_tokens")
 	f.Lookup("fields").DefValue = "" // not []
-	f.StringVar(timeUnit, "time-unit", "", "unit of the timestamps: ns, us, ms, s (default: the format's)")
+	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit}, "time-unit", "unit of the timestamps: ns, us, ms, s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
 	f.BoolVar(&read.Strict, "strict", false, "refuse rows that would be repaired, too")
@@ -290,9 +289,6 @@ func (o *options) complete(args []string) error {
 		return err
 	}
 	var err error
-	if o.read.TimeUnit, err = trace.ParseUnit(o.timeUnit); err != nil {
-		return fmt.Errorf("--time-unit: %w", err)
-	}
 	if err := o.pacing.complete(o.seed); err != nil {
 		return err
 	}
@@ -301,22 +297,6 @@ func (o *options) complete(args []string) error {
 	}
 	if err := o.goodput.complete(); err != nil {
 		return err
-	}
-	if o.verifyPrompts, err = parseVerified(o.proof.verify); err != nil {
-		return err
-	}
-	if o.overhead, err = parseOverhead("--chat-overhead", o.proof.overhead); err != nil {
-		return err
-	}
-	if o.proof.capacity != "" {
-		if o.cacheCapacity, err = parseTokens(o.proof.capacity); err != nil {
-			return fmt.Errorf("--cache-tokens: %w", err)
-		}
-	}
-	if o.maxMemory != "" {
-		if o.maxBytes, err = parseBytes(o.maxMemory); err != nil {
-			return fmt.Errorf("--max-memory: %w", err)
-		}
 	}
 	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6
 	if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
@@ -384,13 +364,33 @@ func (o *options) check() error {
 		return fmt.Errorf("--senders is %d; want 1 to %d", o.senders, engine.MaxSenders)
 	case o.senders > 1 && o.pacing.concurrency > 0:
 		return errors.New("--senders: with --concurrency there is one")
-	case o.proof.verify != "" && o.tokenizer == "":
+	case o.given("verify-prompts") && o.tokenizer == "":
 		return errors.New("--verify-prompts: give the model's own tokenizer with --tokenizer")
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
 	return errors.Join(o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
 }
+
+// value is a flag whose text is parsed into *to as soon as it is given. It prints as it was given.
+type value[T any] struct {
+	to    *T
+	parse func(string) (T, error)
+	text  string // as given, or the default
+	kind  string // what help calls it, unless the usage does
+}
+
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err == nil {
+		*v.to, v.text = parsed, text
+	}
+	return err
+}
+
+func (v *value[T]) String() string { return v.text }
+
+func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
 // goodput is what --goodput says, of a run or of a report on one.
 type goodput struct {

@@ -24,7 +24,7 @@ func given(t *testing.T, line string) (*options, error) {
 	f := pflag.NewFlagSet("replay", pflag.ContinueOnError)
 	o.addFlags(f)
 	if err := f.Parse(strings.Fields(line)); err != nil {
-		t.Fatal(err)
+		return &o, explainFlag(nil, err)
 	}
 	return &o, o.complete(f.Args())
 }
@@ -59,7 +59,7 @@ func TestProofFlags(t *testing.T) {
 		"--tokenizer x --verify-prompts many":   `--verify-prompts "many": want a number of prompts, or all`,
 		"--tokenizer x --verify-prompts -1":     `--verify-prompts "-1"`,
 		"--api chat --chat-overhead 25":         `--chat-overhead "25": want HEAD,TAIL`,
-		"--cache-tokens -1":                     `--cache-tokens: "-1" is no number of tokens`,
+		"--cache-tokens -1":                     `--cache-tokens "-1": want a number of tokens`,
 		"--engine-block-tokens -1":              "--engine-block-tokens -1: want at least 1",
 		"--route least-inflight --history live": "use another router",
 		"--scrape off --scrape-interval 2s":     "--scrape-interval: --scrape is off",

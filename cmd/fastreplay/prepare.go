@@ -338,8 +338,8 @@ func (p *prepared) assumeOverhead(why string) {
 	p.ui.note("%s: what they add to a prompt is taken as 0 tokens", why)
 }
 
-// parseOverhead reads HEAD,TAIL as a flag has it; nil of nothing.
-func parseOverhead(flag, text string) (*workload.Overhead, error) {
+// parseOverhead reads HEAD,TAIL; nil of nothing.
+func parseOverhead(text string) (*workload.Overhead, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -347,7 +347,7 @@ func parseOverhead(flag, text string) (*workload.Overhead, error) {
 	h, err1 := strconv.ParseUint(strings.TrimSpace(head), 10, 20)
 	t, err2 := strconv.ParseUint(strings.TrimSpace(tail), 10, 20)
 	if !ok || err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("%s %q: want HEAD,TAIL in tokens, such as 20,5", flag, text)
+		return nil, errors.New("want HEAD,TAIL in tokens, such as 20,5")
 	}
 	return &workload.Overhead{Head: int(h), Tail: int(t)}, nil
 }
@@ -419,7 +419,7 @@ func parseTokens(text string) (int64, error) {
 	if n, ok := parseAmount(text, map[string]float64{"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}); ok && n <= 1<<52 {
 		return n, nil
 	}
-	return 0, fmt.Errorf("%q is no number of tokens; want one such as 3000000, 300k or 3M", text)
+	return 0, errors.New("want a number of tokens such as 3000000, 300k or 3M")
 }
 
 // parseBytes reads a size such as 500MB, 8GiB or 1048576.
@@ -429,7 +429,7 @@ func parseBytes(text string) (int64, error) {
 	if n, ok := parseAmount(text, units); ok {
 		return n, nil
 	}
-	return 0, fmt.Errorf("size %q; want bytes, or a number with kB, MB, GB, KiB, MiB or GiB", text)
+	return 0, errors.New("want bytes, or a number with kB, MB, GB, KiB, MiB or GiB")
 }
 
 // parseAmount reads a number from 1 to 2^62 with the name of a unit behind it.

@@ -136,7 +136,7 @@ func (l *Line) set(n Name, text string) error {
 		return nil
 	}
 	if err := l.Flags.Set(n.Flag, text); err != nil {
-		return fmt.Errorf("--%s %q: %w", n.Name, text, plain(err))
+		return fmt.Errorf("--%s %q: %w", n.Name, text, Plain(err))
 	}
 	if !first && !slices.Equal(before, list(own)) {
 		return fmt.Errorf("%s and --%s are two names of one flag and differ; give one of them", typed, n.Name)
@@ -155,8 +155,8 @@ func list(f *pflag.Flag) []string {
 	return []string{f.Value.String()}
 }
 
-// plain returns why a flag does not take a value, without pflag's and strconv's words about it.
-func plain(err error) error {
+// Plain returns why a flag does not take a value, without pflag's and strconv's words about it.
+func Plain(err error) error {
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		err = bad.Unwrap()
 	}
@@ -200,7 +200,7 @@ func (l *Line) takeSetting(s Setting, n Name, ours *pflag.Flag) error {
 	for _, text := range s.Values {
 		if n.Name == "" {
 			if err := l.Flags.Set(s.Name, text); err != nil {
-				return fmt.Errorf("%s: %w", s.Name, plain(err))
+				return fmt.Errorf("%s: %w", s.Name, Plain(err))
 			}
 			continue
 		}
