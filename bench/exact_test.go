@@ -131,27 +131,23 @@ func TestShortfall(t *testing.T) {
 func TestSuspects(t *testing.T) {
 	long(t)
 	t.Parallel()
-	t.Run("a template that is not constant", func(t *testing.T) {
-		m := startMock(t, "--template-tokens", "21,5", "--template-jitter", "40")
-		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
-		if last := lastLine(said); !strings.Contains(last, "is not constant") {
-			t.Errorf("said %q", last)
-		}
-	})
-	t.Run("another vocabulary", func(t *testing.T) {
-		m := startMock(t, "--split-words", "5")
-		said := refused(t, with(chat, "--api", "chat", "--url", m.url)...)
-		if last := lastLine(said); !strings.Contains(last, "does not take each word of the built-in list as one token; give the model's own tokenizer with --tokenizer") {
-			t.Errorf("said %q", last)
-		}
-	})
-	t.Run("the wrong overhead", func(t *testing.T) {
-		m := startMock(t, "--template-tokens", "21,5")
-		said := refused(t, with(chat, "--api", "chat", "--url", m.url, "--chat-overhead", "20,5")...)
-		if last := lastLine(said); !strings.Contains(last, "--chat-overhead 20,5: that makes 25 tokens, the servers add 26 to a prompt") {
-			t.Errorf("said %q", last)
-		}
-	})
+	for _, c := range []struct {
+		name       string
+		mock, args []string
+		says       string // by a run that does not start
+	}{
+		{"a template that is not constant", []string{"--template-tokens", "21,5", "--template-jitter", "40"}, nil, "is not constant"},
+		{"another vocabulary", []string{"--split-words", "5"}, nil, "does not take each word of the built-in list as one token; give the model's own tokenizer with --tokenizer"},
+		{"the wrong overhead", []string{"--template-tokens", "21,5"}, []string{"--chat-overhead", "20,5"}, "--chat-overhead 20,5: that makes 25 tokens, the servers add 26 to a prompt"},
+		{"a head that the server contradicts", []string{"--template-tokens", "21,5"}, []string{"--chat-overhead", "1,25"}, "--chat-overhead 1,25: the servers say 21,5 (/tokenize)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			said := refused(t, with(chat, append(c.args, "--api", "chat", "--url", startMock(t, c.mock...).url)...)...)
+			if last := lastLine(said); !strings.Contains(last, c.says) {
+				t.Errorf("said %q", last)
+			}
+		})
+	}
 	t.Run("no cached tokens", func(t *testing.T) {
 		m := startMock(t, "--quirk", "no-cached-tokens", "--template-tokens", "21,5")
 		r := run(t, with(chat, "--api", "chat", "--url", m.url, "--scrape", "off")...) // its counters would tell the hits
@@ -192,13 +188,6 @@ func TestSuspects(t *testing.T) {
 		r.verdict(t)
 		if s := r.summary.PrefixCache.Shortfall; s.CacheOffTokens == 0 || s.CacheOffTokens != s.Tokens || !strings.Contains(r.stderr, "the servers say that prefix caching is off") {
 			t.Errorf("%+v\n%s", s, r.stderr)
-		}
-	})
-	t.Run("a head that the server contradicts", func(t *testing.T) {
-		m := startMock(t, "--template-tokens", "21,5")
-		said := refused(t, with(chat, "--api", "chat", "--url", m.url, "--chat-overhead", "1,25")...)
-		if last := lastLine(said); !strings.Contains(last, "--chat-overhead 1,25: the servers say 21,5 (/tokenize)") {
-			t.Errorf("said %q", last)
 		}
 	})
 	t.Run("a context shorter than the probes", func(t *testing.T) {

@@ -29,11 +29,6 @@ func aiperfUnits() (request, run map[string]string) {
 	return request, run
 }
 
-// failureUnits are the tags of a run in which requests failed besides.
-func failureUnits() map[string]string {
-	return map[string]string{"error_request_count": "requests", "error_isl": "tokens", "total_error_isl": "tokens"}
-}
-
 // vllmKeys are those that vllm/benchmarks/serve.py writes with --save-result --save-detailed --percentile-metrics
 // ttft,tpot,itl,e2el --metric-percentiles 50,90,95,99; but for itls, generated_texts and rtfx, which no record of ours holds.
 func vllmKeys() []string {
@@ -153,58 +148,6 @@ func TestExport(t *testing.T) {
 	exportsAgain(t, res.dir)
 }
 
-// TestExportFailures: requests that fail are each tool's failures, and enter no latency.
-func TestExportFailures(t *testing.T) {
-	long(t)
-	t.Parallel()
-	m := startMock(t, "--fault", "status:503@0.3", "--fault", "truncate:2@0.2")
-	res := run(t, "--trace", steady(t, 150, 300, 5), "--url", m.url, "--no-probe", "--cold", "off", "--max-error-rate", "1", "--export", "vllm", "--export", "aiperf")
-	e, by := readExports(t, res.dir), res.outcomes()
-	failed := float64(150 - by["ok"])
-	if by["ok"] == 0 || by["http_error"] == 0 || by["truncated"] == 0 {
-		t.Fatalf("outcomes %v", by)
-	}
-	request, whole := aiperfUnits()
-	sameUnits(t, "profile_export_aiperf.json", e.run, request, whole, failureUnits())
-	if e.vllm["completed"] != float64(by["ok"]) || e.vllm["failed"] != failed || len(e.vllm["errors"].([]any)) != 150 {
-		t.Errorf("vllm: completed %v, failed %v; want %d, %v", e.vllm["completed"], e.vllm["failed"], by["ok"], failed)
-	}
-	if stats := e.aiperf["request_latency"].(map[string]any); stats["count"] != float64(by["ok"]) {
-		t.Errorf("AIPerf: latencies of %v requests, want %d", stats["count"], by["ok"])
-	}
-	codes := 0
-	for _, l := range e.lines {
-		if l.Error["code"] == 503.0 {
-			codes++
-		}
-		if (l.Error == nil) != (l.Metrics["request_latency"].Unit == "ms") {
-			t.Errorf("a line with error %v and metrics %v", l.Error, l.Metrics)
-		}
-	}
-	if codes != by["http_error"] {
-		t.Errorf("%d lines with code 503, want %d", codes, by["http_error"])
-	}
-	exportsAgain(t, res.dir)
-}
-
-// TestExportWhole: answers that are not streamed have no first token, in neither tool.
-func TestExportWhole(t *testing.T) {
-	long(t)
-	t.Parallel()
-	m := startMock(t)
-	res := run(t, "--trace", steady(t, 30, 100, 3), "--url", m.url, "--no-stream", "--api", "chat", "--export", "vllm", "--export", "aiperf")
-	e := readExports(t, res.dir)
-	for _, tag := range []string{"time_to_first_token", "inter_token_latency", "inter_chunk_latency", "decode_duration"} {
-		if e.aiperf[tag] != nil {
-			t.Errorf("%s is %v", tag, e.aiperf[tag])
-		}
-	}
-	if e.aiperf["request_latency"] == nil || e.vllm["mean_ttft_ms"] != nil || e.vllm["mean_itl_ms"] != nil || e.vllm["mean_e2el_ms"] == nil || e.vllm["backend"] != "openai-chat" {
-		t.Errorf("latency %v, vLLM's mean_ttft_ms %v, mean_itl_ms %v, mean_e2el_ms %v, backend %v",
-			e.aiperf["request_latency"], e.vllm["mean_ttft_ms"], e.vllm["mean_itl_ms"], e.vllm["mean_e2el_ms"], e.vllm["backend"])
-	}
-}
-
 // TestExportInterrupted: what was sent is exported, and marked as partial.
 func TestExportInterrupted(t *testing.T) {
 	t.Parallel()
@@ -224,19 +167,5 @@ func TestExportInterrupted(t *testing.T) {
 		if l.Metadata["was_cancelled"] != true || l.Error["code"] != 499.0 {
 			t.Errorf("a line with metadata %v and error %v", l.Metadata, l.Error)
 		}
-	}
-}
-
-// TestExportUnknown: an unknown tool is refused with the list of known ones, before anything is sent or printed.
-func TestExportUnknown(t *testing.T) {
-	long(t)
-	t.Parallel()
-	const want = `fastreplay: --export: "genai" is no export: use one of aiperf, vllm`
-	if said := refused(t, "samples/mooncake-small.jsonl", "--export", "vllm", "--export", "genai"); strings.TrimSpace(said) != want {
-		t.Errorf("said %q, want %q", said, want)
-	}
-	p := start(t, nil, "report", t.TempDir(), "--export", "genai")
-	if code := p.wait(t); code != 2 || strings.TrimSpace(p.stderr.String()) != want || p.stdout.String() != "" {
-		t.Errorf("report: exit %d, %q", code, p.stderr.String())
 	}
 }
