@@ -92,17 +92,9 @@ func TestAmplifyOnTime(t *testing.T) {
 // TestAmplifyTwice: equal seeds send the same bytes at the same instants, and once is the load itself.
 func TestAmplifyTwice(t *testing.T) {
 	t.Parallel()
-	fingerprint := func(args ...string) string {
-		r := startReplay(t, with(args, "samples/bailian.jsonl", "--dry-run")...)
-		if code := r.wait(t); code != 0 {
-			t.Fatalf("exit %d:\n%s", code, r.stderr.String())
-		}
-		_, after, _ := strings.Cut(r.stderr.String(), "fingerprint ")
-		line, _, _ := strings.Cut(after, "\n")
-		return line
-	}
-	plain, once := fingerprint(), fingerprint("--amplify", "1")
-	a, b, half := fingerprint("--amplify", "2.5"), fingerprint("--amplify", "2.5"), fingerprint("--amplify", "0.5")
+	amplified := func(args ...string) string { return fingerprint(t, with(args, "samples/bailian.jsonl")...) }
+	plain, once := amplified(), amplified("--amplify", "1")
+	a, b, half := amplified("--amplify", "2.5"), amplified("--amplify", "2.5"), amplified("--amplify", "0.5")
 	if plain == "" || plain != once || a != b || a == plain || half == plain || half == a {
 		t.Errorf("fingerprints: %q as it is, %q once, %q and %q amplified, %q thinned", plain, once, a, b, half)
 	}

@@ -252,24 +252,3 @@ func TestAnthropicKey(t *testing.T) {
 		}
 	}
 }
-
-// TestRefusedBackends: what an API cannot do is said before anything is sent.
-func TestRefusedBackends(t *testing.T) {
-	t.Parallel()
-	load := steady(t, 5, 100, 3)
-	for args, want := range map[string]string{
-		"--api triton-vllm":                         "--model",
-		"--api tgi --prompt token-ids":              "--api tgi takes text",
-		"--api raw --endpoint /x":                   "whole bodies",
-		"--api messages --cold salt":                "no cache_salt",
-		"--api tgi --chat-overhead 1,1":             "no template",
-		"--api grpc":                                `unknown API "grpc"`,
-		"--api chat --endpoint-type x":              "there are",
-		"--api chat --url 127.0.0.1:1/generate":     "--api tgi",
-		"--api tgi --url 127.0.0.1:1/v1/responses/": "--api responses",
-	} {
-		if said := refused(t, append([]string{"--trace", load, "--url", "127.0.0.1:1"}, strings.Fields(args)...)...); !strings.Contains(lastLine(said), want) {
-			t.Errorf("%s:\n%s\nwant %q", args, said, want)
-		}
-	}
-}

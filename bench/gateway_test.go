@@ -1,11 +1,7 @@
 package bench
 
 import (
-	"bytes"
-	"io"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -14,27 +10,13 @@ import (
 // TestGatewayTime: a proxy that keeps requests for longer than the server takes, and says of the server as Envoy does, is named.
 func TestGatewayTime(t *testing.T) {
 	t.Parallel()
-	m := startMock(t, "--ttft", "1ms", "--itl", "1ms")
-	to, err := url.Parse(m.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ModifyResponse = func(r *http.Response) error {
-		r.Header.Set("X-Envoy-Upstream-Service-Time", "1")
-		return nil
-	}
-	gateway := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // else the proxy may give up where an answer comes before it has passed the whole body on
-		if err != nil {
-			t.Error(err)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+	m := startMock(t, "--ttft", "1ms", "--itl", "1ms", "--header", "X-Envoy-Upstream-Service-Time: 1")
+	gateway := forward(t, func(r *http.Request) int {
 		if r.Method == http.MethodPost {
 			time.Sleep(100 * time.Millisecond) // its queue
 		}
-		proxy.ServeHTTP(w, r)
-	})
+		return 0
+	}, m.url)
 	r := run(t, steady(t, 10, 100, 2), "--url", gateway, "--cold", "off")
 	for _, l := range r.lines {
 		if l.Upstream != 1_000_000 {

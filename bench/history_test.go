@@ -481,22 +481,3 @@ func countLive(h *metrics.History, lives int64, lack string) {
 		h.Why.NoText++
 	}
 }
-
-// TestLiveHistoryRefused: what cannot be meant, and work that has no history.
-func TestLiveHistoryRefused(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "life"}, `--history "life": want recorded or live`},
-		{[]string{"samples/bailian.jsonl", "--history", "live"}, "--history live: the trace has token counts and no messages, so no turn carries an answer; leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)"},
-		{[]string{"samples/inputs.json", "--rate", "50", "--history", "live"}, "whole bodies are sent as they stand"},
-		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--api", "completions"}, "this API takes no messages: use --api chat"},
-		{[]string{"samples/sharegpt.json", "--rate", "50", "--history", "live", "--sender", "process"}, "--sender process: live history is made of responses, which come in here"},
-	} {
-		if said := refused(t, c.args...); !strings.Contains(said, c.says) {
-			t.Errorf("%v: %s", c.args, said)
-		}
-	}
-}

@@ -1,13 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"math"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,11 +19,15 @@ func sharing(t *testing.T) string {
 		"--input-tokens", "200:1200", "--output-tokens", "4:12", "--reuse", "0.6", "--seed", "3")
 }
 
-// fourMocks are servers with unlimited caches, as flags of a run.
-func fourMocks(t *testing.T) (urls, flags []string) {
+// fourMocks are servers with unlimited caches, as flags of a run. Their answers name them, if named.
+func fourMocks(t *testing.T, named bool) (urls, flags []string) {
 	t.Helper()
-	for range 4 {
-		m := startMock(t, "--ttft", "1ms", "--itl", "1ms")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		args := []string{"--ttft", "1ms", "--itl", "1ms"}
+		if named {
+			args = append(args, "--header", "Target-Pod: pod-"+name)
+		}
+		m := startMock(t, args...)
 		urls, flags = append(urls, m.url), append(flags, "--url", m.url)
 	}
 	return urls, flags
@@ -78,7 +78,7 @@ func TestRoutersHitWhatTheOracleSays(t *testing.T) {
 
 // hitsAsForetold routes a trace by a router on four servers, and compares.
 func hitsAsForetold(t *testing.T, path, name string, oracle *route.Oracle) {
-	_, servers := fourMocks(t)
+	_, servers := fourMocks(t, false)
 	r := run(t, append([]string{path, "--route", name}, servers...)...)
 	r.only(t, "ok")
 	best := oracle.Of(route.PrefixBoundedName).HitRatio
@@ -105,34 +105,18 @@ func hitsAsForetold(t *testing.T, path, name string, oracle *route.Oracle) {
 	}
 }
 
-// lopsided is a gateway that sends seven of ten requests to the first server and the rest to the others in turn, and says where.
+// lopsided is a gateway that sends seven of ten requests to the first server and the rest to the others in turn.
 func lopsided(t *testing.T, urls []string) string {
 	t.Helper()
 	var n atomic.Int64
-	return serve(t, func(w http.ResponseWriter, r *http.Request) {
-		i := int64(0)
+	return forward(t, func(r *http.Request) int {
 		if strings.HasSuffix(r.URL.Path, "/completions") {
 			if at := n.Add(1); at%10 >= 7 {
-				i = 1 + at%3
+				return 1 + int(at%3)
 			}
 		}
-		body, err := io.ReadAll(r.Body) // net/http closes what is not read when the answer begins
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		to, err := url.Parse(urls[i])
-		if err != nil {
-			return
-		}
-		p := httputil.NewSingleHostReverseProxy(to)
-		p.FlushInterval = -1
-		p.ModifyResponse = func(answer *http.Response) error {
-			answer.Header.Set("Target-Pod", "pod-"+string(rune('a'+i)))
-			return nil
-		}
-		p.ServeHTTP(w, r)
-	})
+		return 0
+	}, urls...)
 }
 
 // TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named, with the hits of where it sent requests, and
@@ -142,7 +126,7 @@ func TestGatewayIsToldWhatItCosts(t *testing.T) {
 	t.Parallel()
 	path := sharing(t)
 	oracle := foretold(t, path)
-	urls, _ := fourMocks(t)
+	urls, _ := fourMocks(t, true)
 	// The servers are cold, and a gateway passes a flush on to one of them.
 	r := run(t, path, "--url", lopsided(t, urls), "--no-probe", "--model", "mock", "--cold", "off")
 	r.only(t, "ok")

@@ -41,22 +41,54 @@ func TestMalformedTraces(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeAnybodyIsAsked: what options and trace tell needs no server, as one that is not there proves.
-func TestRefusedBeforeAnybodyIsAsked(t *testing.T) {
+// TestRefused: what options and trace decide is refused without a server: NOBODY does not listen. TEXTS is a file of prompts and
+// messages, HEAVY and EMPTY are bad lists of targets.
+func TestRefused(t *testing.T) {
 	t.Parallel()
-	nobody := deadURL(t)
+	texts := filepath.Join(t.TempDir(), "texts.jsonl")
+	writeFile(t, texts, `{"timestamp":0,"text_input":"x"}`+"\n"+`{"timestamp":5,"messages":[{"role":"user","content":"x"}]}`+"\n")
+	heavy, empty := targetsFile(t, "127.0.0.1:1\n127.0.0.1:2 heavy\n"), targetsFile(t, "# nobody\n")
+	names := strings.NewReplacer("NOBODY", deadURL(t), "TEXTS", texts, "HEAVY", heavy, "EMPTY", empty)
 	for line, want := range map[string]string{
-		"samples/azure.csv --route session":                                  "--route session: the trace has no conversations",
-		"samples/azure.csv --scrape-url :::":                                 `--scrape-url ":::": not an address`,
-		"samples/azure.csv --resend sometimes":                               `--resend "sometimes": want never, unread or safe`,
-		"samples/azure.csv --api responses --resend safe":                    "not safe to repeat; use unread",
-		"samples/azure.csv --sender process --route least-inflight":          "--sender process: where a request goes is decided by responses",
-		"samples/azure.csv --sender process --concurrency 2":                 "--sender process: a closed loop has no deadlines to keep",
-		"samples/bailian.jsonl --sender process --sessions gated":            "--sender process: turns that wait for answers",
-		"samples/sharegpt.json --rate 50 --sender process --history live":    "--sender process: live history is made of responses",
-		"samples/mooncake-small.jsonl --sender process --rate max --limit 5": "does not accept connections", // not refused, but for the server
+		"samples/azure.csv --url NOBODY --route session":                                  "--route session: the trace has no conversations",
+		"samples/azure.csv --url NOBODY --scrape-url :::":                                 `--scrape-url ":::": not an address`,
+		"samples/azure.csv --url NOBODY --resend sometimes":                               `--resend "sometimes": want never, unread or safe`,
+		"samples/azure.csv --url NOBODY --api responses --resend safe":                    "not safe to repeat; use unread",
+		"samples/azure.csv --url NOBODY --sender process --route least-inflight":          "--sender process: where a request goes is decided by responses",
+		"samples/azure.csv --url NOBODY --sender process --concurrency 2":                 "--sender process: a closed loop has no deadlines to keep",
+		"samples/bailian.jsonl --url NOBODY --sender process --sessions gated":            "--sender process: turns that wait for answers",
+		"samples/sharegpt.json --url NOBODY --rate 50 --sender process --history live":    "--sender process: live history is made of responses, which come in here",
+		"samples/mooncake-small.jsonl --url NOBODY --sender process --rate max --limit 5": "does not accept connections", // not refused, but for the server
+
+		"samples/bailian.jsonl --url NOBODY --api triton-vllm":                                                       "--model",
+		"samples/bailian.jsonl --url NOBODY --api tgi --prompt token-ids":                                            "--api tgi takes text",
+		"samples/bailian.jsonl --url NOBODY --api raw --endpoint /x":                                                 "whole bodies",
+		"samples/bailian.jsonl --url NOBODY --api messages --cold salt":                                              "no cache_salt",
+		"samples/bailian.jsonl --url NOBODY --api tgi --chat-overhead 1,1":                                           "no template",
+		"samples/bailian.jsonl --url NOBODY --api grpc":                                                              `unknown API "grpc"`,
+		"samples/bailian.jsonl --url NOBODY --api chat --endpoint-type x":                                            "there are",
+		"samples/bailian.jsonl --api chat --url 127.0.0.1:1/generate":                                                "--api tgi",
+		"samples/bailian.jsonl --api tgi --url 127.0.0.1:1/v1/responses/":                                            "--api responses",
+		"TEXTS --api completions":                                                                                    "row 1: this API takes no messages: use --api chat",
+		"TEXTS --no-stream --extra-inputs stream:true":                                                               `"stream" beside --no-stream`,
+		"samples/sharegpt.json --rate 50 --history life":                                                             `--history "life": want recorded or live`,
+		"samples/bailian.jsonl --history live":                                                                       "--history live: the trace has token counts and no messages, so no turn carries an answer; leave it out, or use a trace with conversations (sharegpt, multi_turn, mooncake with messages)",
+		"samples/inputs.json --rate 50 --history live":                                                               "whole bodies are sent as they stand",
+		"samples/sharegpt.json --rate 50 --history live --api completions":                                           "row 0: this API takes no messages: use --api chat",
+		"samples/azure.csv --sessions gated":                                                                         "--sessions gated: no request of the selection follows another",
+		"samples/azure.csv --sessions think":                                                                         "--sessions think: no request of the selection follows another",
+		"samples/bailian.jsonl --sessions loose":                                                                     `--sessions "loose": want strict, gated or think`,
+		"samples/bailian.jsonl --assume-ttft 1s":                                                                     "--assume-ttft and --assume-tpot are about --sessions think",
+		"samples/bailian.jsonl --sessions gated --scale 2 --concurrency 4":                                           "a cap holds requests back in their order",
+		"samples/bailian.jsonl --route best":                                                                         `--route "best": want one of round-robin, random, least-inflight, session, prefix`,
+		"samples/bailian.jsonl --load-bound 2":                                                                       "--load-bound is about --route prefix",
+		"samples/bailian.jsonl --route prefix --load-bound 0.5":                                                      "--load-bound 0.5: want at least 1, such as 1.25, or 0 for none",
+		"samples/bailian.jsonl --targets HEAVY":                                                                      "--targets HEAVY:2: want a URL and perhaps a weight above 0 on each line",
+		"samples/bailian.jsonl --targets EMPTY":                                                                      "--targets EMPTY: no server in it",
+		"samples/bailian.jsonl --targets /no/such/file":                                                              "--targets: open /no/such/file: ",
+		"samples/bailian.jsonl --route least-inflight --url 127.0.0.1:1 --url 127.0.0.1:2/v2/x --no-probe --model m": "requests that may go to either are built before, so want one path",
 	} {
-		if said := refused(t, append(strings.Fields(line), "--url", nobody)...); !strings.Contains(lastLine(said), want) {
+		if said := refused(t, strings.Fields(names.Replace(line))...); !strings.Contains(said, names.Replace(want)) {
 			t.Errorf("%s: no %q in\n%s", line, want, said)
 		}
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -59,30 +58,5 @@ func TestRoutes(t *testing.T) {
 			}
 			c.check(t, r.lines, byTarget, []string{a.url, b.url})
 		})
-	}
-}
-
-// TestRoutesRefused: one line, and where.
-func TestRoutesRefused(t *testing.T) {
-	t.Parallel()
-	heavy, empty := targetsFile(t, "127.0.0.1:1\n127.0.0.1:2 heavy\n"), targetsFile(t, "# nobody\n")
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--route", "best"}, `--route "best": want one of round-robin, random, least-inflight, session, prefix`},
-		{[]string{"--load-bound", "2"}, "--load-bound is about --route prefix"},
-		{[]string{"--route", "prefix", "--load-bound", "0.5"}, "--load-bound 0.5: want at least 1, such as 1.25, or 0 for none"},
-		{[]string{"--route", "least-inflight", "--url", "127.0.0.1:1", "--url", "127.0.0.1:2/v2/x", "--no-probe", "--model", "m"}, "requests that may go to either are built before, so want one path"},
-		{[]string{"--targets", heavy}, "--targets " + heavy + ":2: want a URL and perhaps a weight above 0 on each line"},
-		{[]string{"--targets", empty}, "--targets " + empty + ": no server in it"},
-		{[]string{"--targets", "/no/such/file"}, "--targets: open /no/such/file: "},
-	} {
-		if said := refused(t, with(c.args, "samples/bailian.jsonl")...); !strings.Contains(said, c.says) {
-			t.Errorf("%v: %s", c.args, said)
-		}
-	}
-	if said := refused(t, "samples/azure.csv", "--route", "session", "--no-probe"); !strings.Contains(said, "--route session: the trace has no conversations") {
-		t.Error(said)
 	}
 }

@@ -121,25 +121,3 @@ func TestSessionsEndWithDuration(t *testing.T) {
 		})
 	}
 }
-
-// TestSessionsRefused: what cannot be meant.
-func TestSessionsRefused(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"gated", "think"} {
-		if said := refused(t, "samples/azure.csv", "--sessions", mode); !strings.Contains(lastLine(said), "--sessions "+mode+": no request of the selection follows another") {
-			t.Error(said)
-		}
-	}
-	for _, c := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--sessions", "loose"}, `--sessions "loose": want strict, gated or think`},
-		{[]string{"--assume-ttft", "1s"}, "--assume-ttft and --assume-tpot are about --sessions think"},
-		{[]string{"--sessions", "gated", "--scale", "2", "--concurrency", "4"}, "a cap holds requests back in their order"},
-	} {
-		if said := refused(t, with(c.args, "samples/bailian.jsonl")...); !strings.Contains(said, c.says) {
-			t.Errorf("%v: %s", c.args, said)
-		}
-	}
-}

@@ -186,20 +186,6 @@ func TestDelaysIgnored(t *testing.T) {
 	}
 }
 
-// TestVerbatimsRefused: what an API cannot send.
-func TestVerbatimsRefused(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "trace.jsonl")
-	file := `{"timestamp":0,"text_input":"x"}` + "\n" + `{"timestamp":5,"messages":[{"role":"user","content":"x"}]}` + "\n"
-	writeFile(t, path, file)
-	if said := refused(t, path, "--api", "completions"); !strings.Contains(said, "row 1: this API takes no messages: use --api chat") {
-		t.Error(said)
-	}
-	if said := refused(t, path, "--no-stream", "--extra-inputs", "stream:true"); !strings.Contains(said, `"stream" beside --no-stream`) {
-		t.Error(said)
-	}
-}
-
 // TestOwnLength: whoever says max_tokens has said how long answers are, and the run does not call them cut short.
 func TestOwnLength(t *testing.T) {
 	t.Parallel()
