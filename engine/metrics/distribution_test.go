@@ -197,16 +197,3 @@ func TestDistributionAboveAnHour(t *testing.T) {
 		t.Errorf("p99 = %v, want an hour", p.P99)
 	}
 }
-
-func BenchmarkDistributionAdd(b *testing.B) {
-	d := NewHistogram()
-	v := int64(1)
-	b.ReportAllocs()
-	for b.Loop() {
-		d.Add(v)
-		v = (v*7 + 13) & (1<<30 - 1)
-	}
-	if d.Count() == 0 {
-		b.Fatal("nothing counted")
-	}
-}
