@@ -20,54 +20,35 @@ const perChunkTolerance = 0.005
 // notes returns what a reader of the numbers should know, a sentence each.
 func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
 	out := []string{}
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	for o, f := range all.failures {
-		if f.text != "" && !((s.Run.Partial || s.Run.Cut) && stopped(record.Outcome(o))) {
-			add("%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
+	add := func(holds bool, format string, args ...any) {
+		if holds {
+			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	if cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut; s.Run.Cut && cut+unsent > 0 {
-		add("%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
+	for o, f := range all.failures {
+		if f.text != "" && !((s.Run.Partial || s.Run.Cut) && stopped(record.Outcome(o))) {
+			add(true, "%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
+		}
 	}
-	if p := s.Tokens.PerChunk; p != nil && math.Abs(*p-1) > perChunkTolerance {
-		add("a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", *p)
-	}
-	if t := all.tokens; t.PromptMismatches > 0 {
-		add("row %d is the first whose prompt tokens differ: %s sent, %s counted",
-			t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
-	}
-	if s.Tokens.FromChunks > 0 {
-		add("the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
-	}
-	if s.Tokens.OverLong > 0 {
-		add("%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
-	}
-	if s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput {
-		add("%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
-	}
-	if a := s.PrefixCache.AboveIdealRequests; a > 0 {
-		add("%s hit %s above the ideal for the plan's order", requests(a), format.Many(all.cache.aboveTokens, "token"))
-	}
+	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut
+	add(s.Run.Cut && cut+unsent > 0, "%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
+	perChunk := orZero(s.Tokens.PerChunk)
+	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance, "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
+	t := &all.tokens
+	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
+	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
+	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
+	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput, "%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
+	above := s.PrefixCache.AboveIdealRequests
+	add(above > 0, "%s hit %s above the ideal for the plan's order", requests(above), format.Many(all.cache.aboveTokens, "token"))
 	if k := s.Client.Stamps; k != nil && k.ClockSteps+k.Dropped > 0 {
-		add("the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
+		add(true, "the wall clock was set %s during the run (by %s at most): %s around it were not used, and the reader's clock gave those times",
 			format.Many(k.ClockSteps, "time"), format.Duration(k.StepMS*1e6, 3), format.Many(k.Dropped, "kernel timestamp"))
 	}
-	if n := s.Tokens.AtOnce; n > 0 {
-		add("%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(n, "response"))
-	}
-	if n := s.Tokens.SeveralChoices; n > 0 {
-		add("%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(n, "response"))
-	}
-	out = append(out, gatewayNotes(s, &all.gateway)...)
-	out = append(out, historyNotes(s.History)...)
-	out = append(out, machineNotes(s)...)
-	out = append(out, unevenNotes(s)...)
-	out = append(out, outageNotes(s)...)
-	out = append(out, serverNotes(s)...)
-	out = append(out, placementNotes(s)...)
-	if n := all.cache.finer; n > 0 {
-		add("%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(n))
-	}
+	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
+	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
+	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), machineNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
+	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
 		unknown = append(slices.Clip(unknown), Unknown{"whether the cache_salt works", probed.Unproven})
@@ -84,7 +65,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		}
 	}
 	if len(partly) > 0 {
-		add("%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(partlyRequests))
+		add(true, "%s sent no usage in %s: their hits are unknown and left out of the reported ratio", several(partly), requests(partlyRequests))
 	}
 	if len(silent) > 0 {
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)

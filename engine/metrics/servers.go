@@ -58,27 +58,23 @@ func serverNotes(s *Summary) []string {
 		return nil
 	}
 	out := []string{}
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	add := func(holds bool, format string, args ...any) {
+		if holds {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
 	all := &s.Servers.All
-	if n := all.RunningBefore; n != nil && *n > 0 {
-		add("before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(*n)))
-	}
+	running, preempted := orZero(all.RunningBefore), orZero(all.Preemptions)
+	add(running > 0, "before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(running)))
 	for _, t := range s.Servers.Targets {
-		if t.Alternates {
-			add("each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
-		}
-		if t.Restarts > 0 {
-			add("the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
-		}
-		if t.Missed > 0 && !slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target }) {
-			add("%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
-		}
+		add(t.Alternates, "each reading of the metrics of %s is another server's, as behind a load balancer, so nothing is summed: give each server's own page with --scrape-url", t.Target)
+		add(t.Restarts > 0, "the counters of %s fell %s: it was restarted, and what it counted since the sample before is missing", t.Target, format.Many(t.Restarts, "time"))
+		down := slices.ContainsFunc(s.Outages, func(o Outage) bool { return o.Target == t.Target })
+		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 	}
-	if all.Preemptions != nil && *all.Preemptions > 0 {
-		add("the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(*all.Preemptions), "time"))
-	}
+	add(preempted > 0, "the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(preempted), "time"))
 	if w := all.WaitingShare; w != nil && *w > longQueue {
-		add("requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
+		add(true, "requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))
 	}
 	out = append(out, hitNotes(s)...)
