@@ -170,26 +170,42 @@ func New(name string, o Options) (Backend, error) {
 
 // server is the backend of any kind.
 type server struct {
-	bodies
-	kind kind
-	path string
+	body  // of prompts that are made
+	kind  kind
+	path  string
+	o     Options
+	extra members     // of the run
+	of    [forms]body // of verbatim content without tools and extra
 }
 
 func newServer(k kind, o Options) (Backend, error) {
-	path, model := k.path, o.Model
-	if !k.traits.Model {
-		o.Model = ""
+	s := &server{kind: k, path: k.path, o: o}
+	if s.o.Stream = o.Stream && k.traits.Streams; s.o.Stream && k.stream != "" {
+		s.path = k.stream
 	}
-	o.Stream = o.Stream && k.traits.Streams
-	b, err := newBodies(k.shape, o)
+	s.path = strings.Replace(s.path, "%s", o.Model, 1)
+	if !k.traits.Model {
+		s.o.Model = ""
+	}
+	var err error
+	if s.extra, err = parseOurs(o.Extra); err == nil {
+		err = k.shape.checkNest(s.extra)
+	}
 	if err != nil {
+		return nil, fmt.Errorf("extra inputs: %w", err)
+	}
+	if err := checkSalt(o.CacheSalt); err != nil {
 		return nil, err
 	}
-	if o.Stream && k.stream != "" {
-		path = k.stream
+	if !s.o.Stream && s.extra.find("stream") >= 0 {
+		return nil, errors.New(`extra inputs: "stream" beside --no-stream: leave one of them out`)
 	}
-	k.traits.Sized = k.traits.Sized && !k.shape.saysLength(b.extra)
-	return &server{kind: k, bodies: *b, path: strings.Replace(path, "%s", model, 1)}, nil
+	for form := range forms {
+		s.of[form] = k.shape.bodyOf(s.o, s.around(form), s.extra)
+	}
+	s.body = s.of[Made]
+	s.kind.traits.Sized = k.traits.Sized && !k.shape.saysLength(s.extra)
+	return s, nil
 }
 
 func (s *server) OwnLength(extra []byte) bool { return s.kind.shape.ownLength(extra) }
@@ -202,19 +218,8 @@ func (s *server) Headers() []Header { return s.kind.headers }
 
 func (s *server) With(extra []byte) Backend {
 	w := *s
-	w.bodies = *s.with(extra)
+	w.body = *s.verbatimBody(Verbatim{Extra: extra})
 	return &w
-}
-
-// Takes also refuses what the API cannot express.
-func (s *server) Takes(l Verbatim) error {
-	if l.Form != Payload && !s.kind.traits.Made {
-		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
-	}
-	if l.Tools != nil && s.shape.prepare != nil {
-		return errors.New("this API takes no tools: use --api chat")
-	}
-	return s.takes(l)
 }
 
 func (s *server) ParseEvent(data []byte, d *Delta) error { return parseEvent(data, d, s.kind.reads) }

@@ -25,116 +25,84 @@ type Verbatim struct {
 	Extra   []byte // an object merged as Options.Extra is, whose keys win over all others; nil = none
 }
 
-// bodies are the bodies of a run.
-type bodies struct {
-	body  // of prompts that are made
-	shape shape
-	o     Options
-	extra members     // of the run
-	of    [forms]body // of verbatim content without tools and extra
-}
-
-func newBodies(s shape, o Options) (*bodies, error) {
-	extra, err := parseOurs(o.Extra)
-	if err == nil {
-		err = s.checkNest(extra)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("extra inputs: %w", err)
-	}
-	if err := checkSalt(o.CacheSalt); err != nil {
-		return nil, err
-	}
-	if !o.Stream && extra.find("stream") >= 0 {
-		return nil, errors.New(`extra inputs: "stream" beside --no-stream: leave one of them out`)
-	}
-	b := &bodies{shape: s, o: o, extra: extra}
-	for form := range forms {
-		b.of[form] = s.bodyOf(o, b.around(form), extra)
-	}
-	b.body = b.of[Made]
-	return b, nil
-}
-
 // around is what stands around content of a form; empty where the API does not take it.
-func (b *bodies) around(form Form) frame {
+func (s *server) around(form Form) frame {
 	switch {
 	case form == Messages:
-		return b.shape.messages
-	case form == Made && b.o.TokenIDs:
-		return b.shape.tokenIDs
+		return s.kind.shape.messages
+	case form == Made && s.o.TokenIDs:
+		return s.kind.shape.tokenIDs
 	}
-	return b.shape.text
+	return s.kind.shape.text
 }
 
-// with is the same for made prompts beside which a row has extra members.
-func (b *bodies) with(extra []byte) *bodies {
-	w := *b
-	w.body = *b.verbatimBody(Verbatim{Extra: extra})
-	return &w
-}
-
-// takes returns why the shape has no place for l; nil if it has.
-func (b *bodies) takes(l Verbatim) error {
-	if l.Form == Messages && b.shape.messages.open == "" {
+// Takes returns why the API or its shape has no place for l; nil if it has.
+func (s *server) Takes(l Verbatim) error {
+	shape := &s.kind.shape
+	switch {
+	case l.Form != Payload && !s.kind.traits.Made:
+		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
+	case l.Tools != nil && shape.prepare != nil:
+		return errors.New("this API takes no tools: use --api chat")
+	case l.Form == Messages && shape.messages.open == "":
 		return errors.New("this API takes no messages: use --api chat, messages or responses")
 	}
 	extra, err := parseObject(l.Extra)
 	if err == nil && l.Form != Payload {
-		err = errors.Join(extra.refuse(ownedByRow), b.shape.checkNest(extra))
+		err = errors.Join(extra.refuse(ownedByRow), shape.checkNest(extra))
 	}
 	if err != nil {
 		return fmt.Errorf("extra: %w", err)
 	}
-	if l.Form == Messages && b.shape.prepare != nil {
-		_, err = b.shape.prepare(l)
+	if l.Form == Messages && shape.prepare != nil {
+		_, err = shape.prepare(l)
 	}
 	return err
 }
 
 // VerbatimSize is the exact number of bytes that AppendVerbatim appends.
-func (b *bodies) VerbatimSize(l Verbatim, outputTokens int) int {
+func (s *server) VerbatimSize(l Verbatim, outputTokens int) int {
 	switch {
-	case l.Form == Payload && l.Extra == nil && len(b.extra) == 0:
+	case l.Form == Payload && l.Extra == nil && len(s.extra) == 0:
 		return len(l.Content) + len("{}")
-	case l.Form == Payload || b.shape.prepare != nil:
-		return len(b.AppendVerbatim(nil, l, outputTokens))
+	case l.Form == Payload || s.kind.shape.prepare != nil:
+		return len(s.AppendVerbatim(nil, l, outputTokens))
 	}
-	return b.verbatimBody(l).Size(len(l.Content), outputTokens)
+	return s.verbatimBody(l).Size(len(l.Content), outputTokens)
 }
 
 // AppendVerbatim appends the body of l, which the API takes. With 0 output tokens it asks for no number. A payload is
 // left as it is, but for extra inputs: its own lengths count.
-func (b *bodies) AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte {
+func (s *server) AppendVerbatim(dst []byte, l Verbatim, outputTokens int) []byte {
 	switch {
 	case l.Form == Payload:
-		return b.appendPayload(dst, l)
-	case l.Form == Messages && b.shape.prepare != nil:
-		l, _ = b.shape.prepare(l) // Takes has found no fault
+		return s.appendPayload(dst, l)
+	case l.Form == Messages && s.kind.shape.prepare != nil:
+		l, _ = s.kind.shape.prepare(l) // Takes has found no fault
 	}
-	around := b.verbatimBody(l)
+	around := s.verbatimBody(l)
 	return around.AppendSuffix(append(append(dst, around.prefix...), l.Content...), outputTokens)
 }
 
 // verbatimBody is what stands around l's content.
-func (b *bodies) verbatimBody(l Verbatim) *body {
+func (s *server) verbatimBody(l Verbatim) *body {
 	if l.Tools == nil && l.Extra == nil {
-		return &b.of[l.Form]
+		return &s.of[l.Form]
 	}
-	extra := append(members(nil), b.extra...)
+	extra := append(members(nil), s.extra...)
 	if l.Tools != nil {
 		extra = extra.set("tools", l.Tools)
 	}
-	one := b.shape.bodyOf(b.o, b.around(l.Form), extra.merge(mustParse(l.Extra)))
+	one := s.kind.shape.bodyOf(s.o, s.around(l.Form), extra.merge(mustParse(l.Extra)))
 	return &one
 }
 
 // appendPayload appends a body as it stands, or with the extra members put in.
-func (b *bodies) appendPayload(dst []byte, l Verbatim) []byte {
-	if l.Extra == nil && len(b.extra) == 0 {
+func (s *server) appendPayload(dst []byte, l Verbatim) []byte {
+	if l.Extra == nil && len(s.extra) == 0 {
 		return payload(dst, l)
 	}
-	all := mustParse(payload(nil, l)).merge(b.extra).merge(mustParse(l.Extra))
+	all := mustParse(payload(nil, l)).merge(s.extra).merge(mustParse(l.Extra))
 	return all.append(dst)
 }
 

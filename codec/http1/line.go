@@ -1,6 +1,9 @@
 package http1
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // maxChunkLineBytes bounds a chunk-size line with its extensions; net/http takes as much.
 const maxChunkLineBytes = 4096
@@ -216,14 +219,7 @@ func isToken(b []byte) bool {
 }
 
 func isTokenByte(c byte) bool {
-	if isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-		return true
-	}
-	switch c {
-	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
-		return true
-	}
-	return false
+	return isDigit(c) || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
 // isFieldValue reports bytes without control characters other than a tab.

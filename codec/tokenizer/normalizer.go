@@ -169,14 +169,9 @@ func newNormalizer(raw json.RawMessage) ([]normalizer, error) {
 
 func newOneNormalizer(component, kind string, f *normalizerFile) (normalizer, error) {
 	switch kind {
-	case "NFC":
-		return unicodeForm{norm.NFC}, nil
-	case "NFD":
-		return unicodeForm{norm.NFD}, nil
-	case "NFKC":
-		return unicodeForm{norm.NFKC}, nil
-	case "NFKD":
-		return unicodeForm{norm.NFKD}, nil
+	case "NFC", "NFD", "NFKC", "NFKD":
+		forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+		return unicodeForm{forms[kind]}, nil
 	case "Lowercase":
 		return lowercase{}, nil
 	case "Prepend":

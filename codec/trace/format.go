@@ -220,45 +220,46 @@ func formatByName(name string) (*format, error) {
 	return nil, fmt.Errorf("unknown trace format %q; known are %s", name, strings.Join(Formats(), ", "))
 }
 
+// timeUnit is a unit of timestamps: its name as --time-unit takes it, and log10 of it in ns.
+type timeUnit struct {
+	name   string
+	unit   time.Duration
+	digits int
+}
+
+func timeUnits() []timeUnit {
+	return []timeUnit{{"ns", time.Nanosecond, 0}, {"us", time.Microsecond, 3}, {"ms", time.Millisecond, 6}, {"s", time.Second, 9}}
+}
+
 // UnitName is the short name of a time unit as --time-unit takes it: ns, us, ms or s.
 func UnitName(unit time.Duration) string {
-	switch unit {
-	case time.Nanosecond:
-		return "ns"
-	case time.Microsecond:
-		return "us"
-	case time.Millisecond:
-		return "ms"
-	case time.Second:
-		return "s"
+	for _, u := range timeUnits() {
+		if u.unit == unit {
+			return u.name
+		}
 	}
 	return unit.String()
 }
 
 // ParseUnit reads a name that [UnitName] makes; "" is 0, the format's own unit.
 func ParseUnit(name string) (time.Duration, error) {
+	for _, u := range timeUnits() {
+		if u.name == name {
+			return u.unit, nil
+		}
+	}
 	if name == "" {
 		return 0, nil
-	}
-	for _, u := range []time.Duration{time.Nanosecond, time.Microsecond, time.Millisecond, time.Second} {
-		if UnitName(u) == name {
-			return u, nil
-		}
 	}
 	return 0, fmt.Errorf("unknown time unit %q; known are ns, us, ms, s", name)
 }
 
 // unitDigits is log10 of the unit in ns, or -1 for a duration that is no unit.
 func unitDigits(unit time.Duration) int {
-	switch unit {
-	case time.Nanosecond:
-		return 0
-	case time.Microsecond:
-		return 3
-	case time.Millisecond:
-		return 6
-	case time.Second:
-		return 9
+	for _, u := range timeUnits() {
+		if u.unit == unit {
+			return u.digits
+		}
 	}
 	return -1
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -45,25 +46,14 @@ func DefaultGen() Gen {
 // withDefaults fills in the zero values and checks the rest.
 func (g Gen) withDefaults() (Gen, *format, error) {
 	usual := DefaultGen()
-	if g.Format == "" {
-		g.Format = usual.Format
-	}
+	g.Format = cmp.Or(g.Format, usual.Format)
 	f, err := formatByName(g.Format)
 	if err != nil {
 		return g, nil, err
 	}
-	if g.BlockTokens == 0 {
-		g.BlockTokens = f.blockTokens
-	}
-	if g.Turns == (Range{}) {
-		g.Turns = usual.Turns
-	}
-	if g.TurnTokens == (Range{}) {
-		g.TurnTokens = usual.TurnTokens
-	}
-	if g.Active == 0 {
-		g.Active = max(1, len(g.ArrivalNS)/8)
-	}
+	g.BlockTokens = cmp.Or(g.BlockTokens, f.blockTokens)
+	g.Turns, g.TurnTokens = cmp.Or(g.Turns, usual.Turns), cmp.Or(g.TurnTokens, usual.TurnTokens)
+	g.Active = cmp.Or(g.Active, max(1, len(g.ArrivalNS)/8))
 	if g.Types == nil {
 		g.Types = usual.Types
 	}

@@ -83,15 +83,7 @@ func (l *loader) sorted() []int32 {
 		order = append(order, int32(i))
 	}
 	if l.lint.Unsorted > 0 {
-		slices.SortStableFunc(order, func(a, b int32) int {
-			switch x, y := l.timeNS[a], l.timeNS[b]; {
-			case x < y:
-				return -1
-			case x > y:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
 	}
 	return order
 }
@@ -140,21 +132,16 @@ func (l *loader) selected(order []int32) ([]int32, error) {
 
 // assemble gathers the columns in order.
 func (l *loader) assemble(order []int32) *Trace {
-	first := l.timeNS[order[0]]
-	t := &Trace{
+	all := Trace{
 		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
-		ArrivalNS: gather(order, l.timeNS), InputTokens: gather(order, l.input), OutputTokens: gather(order, l.output),
-		Row: gather(order, l.row), DelayNS: gather(order, l.delay), Lint: l.lint, Untimed: l.timed == 0, verbatims: l.verbatim.chosen(order), answers: chosenAnswers(l.answers, order), sessionNames: l.names,
+		Untimed: l.timed == 0, ArrivalNS: l.timeNS, InputTokens: l.input, OutputTokens: l.output, Row: l.row,
+		Session: l.session, Turn: l.turn, Chat: l.chat, Parent: l.parent, DelayNS: l.delay, Type: l.typ, Types: l.types.names,
+		Lint: l.lint, verbatims: l.verbatim, answers: l.answers, sessionNames: l.names,
 	}
+	t := all.chosen(order)
+	first := t.ArrivalNS[0]
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first
-	}
-	if l.session != nil {
-		t.Session, t.Turn = gather(order, l.session), gather(order, l.turn)
-		t.Chat, t.Parent = gather(order, l.chat), gather(order, l.parent)
-	}
-	if l.types.names != nil {
-		t.Type, t.Types = gather(order, l.typ), l.types.names
 	}
 	t.ids = l.ids.chosen(order, func(row int32) int { return blocksOf(l.input[row], l.blockTokens) })
 	return t

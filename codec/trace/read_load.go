@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -109,13 +110,7 @@ func (l *loader) begin(name string) {
 }
 
 func (l *loader) setFormat(f *format) error {
-	l.unit, l.blockTokens = f.unit, f.blockTokens
-	if l.o.TimeUnit != 0 {
-		l.unit = l.o.TimeUnit
-	}
-	if l.o.BlockTokens != 0 {
-		l.blockTokens = l.o.BlockTokens
-	}
+	l.unit, l.blockTokens = cmp.Or(l.o.TimeUnit, f.unit), cmp.Or(l.o.BlockTokens, f.blockTokens)
 	l.parser = newRowParser(f, l.unit)
 	if f.csv {
 		return nil // its head shows more

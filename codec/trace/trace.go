@@ -10,7 +10,10 @@
 // twice that.
 package trace
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Options are how to read a trace. The zero value detects the format and takes every row.
 type Options struct {
@@ -136,7 +139,7 @@ type span struct{ slab, from, n uint32 }
 func (s *listStore[T]) add(list []T) {
 	last := len(s.slabs) - 1
 	if last < 0 || cap(s.slabs[last])-len(s.slabs[last]) < len(list) {
-		s.slabs = append(s.slabs, make([]T, 0, max(slabBytes/sizeOf[T](), len(list))))
+		s.slabs = append(s.slabs, make([]T, 0, max(slabBytes/int(reflect.TypeFor[T]().Size()), len(list))))
 		last++
 	}
 	s.rows = append(s.rows, span{uint32(last), uint32(len(s.slabs[last])), uint32(len(list))})
@@ -185,12 +188,4 @@ func (s *listStore[T]) chosen(order []int32, most func(row int32) int) listStore
 		small.add(out.row(i))
 	}
 	return small
-}
-
-func sizeOf[T uint64 | byte]() int {
-	var v T
-	if _, wide := any(v).(uint64); wide {
-		return 8
-	}
-	return 1
 }
