@@ -75,19 +75,15 @@ func multiTurn() *format {
 		unit:        time.Millisecond,
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       func(keys []string) bool { return slices.Contains(keys, "turns") },
-		items:       readMultiTurn,
+		items:       ofMembers(readMultiTurn),
 		words:       true,
 		cannot:      notTurns,
 		appendRow:   appendMultiTurn,
 	}
 }
 
-func readMultiTurn(out *items, object []byte) error {
-	all, err := membersOf(object)
-	if err == nil {
-		err = checkType(all, out.p.format.name)
-	}
-	if err != nil {
+func readMultiTurn(out *items, all []member) error {
+	if err := checkType(all, out.p.format.name); err != nil {
 		return err
 	}
 	if valueOf(all, "turns") == nil {

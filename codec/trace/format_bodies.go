@@ -21,18 +21,14 @@ func batch() *format {
 		unit:        noUnit,
 		names:       fieldNames{payloadField: "body"},
 		known:       func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
-		items:       readBatch,
+		items:       ofMembers(readBatch),
 		words:       true,
 		cannot:      notBatched,
 		appendRow:   appendBatch,
 	}
 }
 
-func readBatch(out *items, object []byte) error {
-	all, err := membersOf(object)
-	if err != nil {
-		return err
-	}
+func readBatch(out *items, all []member) error {
 	id, method, url, body := valueOf(all, "custom_id"), valueOf(all, "method"), valueOf(all, "url"), valueOf(all, "body")
 	switch {
 	case id != nil && id[0] != '"':
@@ -150,7 +146,7 @@ func inputsJSON() *format {
 		names:       names,
 		known:       func([]string) bool { return false }, // its listKey decides
 		listKey:     "data",
-		items:       readInputs,
+		items:       ofMembers(readInputs),
 		words:       true,
 		cannot:      notMerged,
 		head:        `{"data":[` + "\n",
@@ -160,11 +156,7 @@ func inputsJSON() *format {
 	}
 }
 
-func readInputs(out *items, object []byte) error {
-	all, err := membersOf(object)
-	if err != nil {
-		return err
-	}
+func readInputs(out *items, all []member) error {
 	key, list, err := payloadsOf(all)
 	if err != nil {
 		return err

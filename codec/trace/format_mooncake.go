@@ -110,7 +110,8 @@ func appendBailian(dst []byte, t *Trace, i int) []byte {
 	dst = strconv.AppendInt(dst, parent, 10)
 	dst = append(dst, `,"timestamp":`...)
 	dst = appendDecimal(dst, t.ArrivalNS[i], 9)
-	dst = appendLengths(dst, t, i)
+	dst = strconv.AppendInt(append(dst, `,"input_length":`...), int64(t.InputTokens[i]), 10)
+	dst = strconv.AppendInt(append(dst, `,"output_length":`...), int64(t.OutputTokens[i]), 10)
 	if t.Type != nil && t.Types[t.Type[i]] != "" {
 		dst = append(dst, `,"type":`...)
 		dst = appendString(dst, t.Types[t.Type[i]])

@@ -30,18 +30,14 @@ func sageMaker() *format {
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "captureData") && slices.Contains(keys, "eventMetadata")
 		},
-		items:     readCapture,
+		items:     ofMembers(readCapture),
 		words:     true,
 		cannot:    notMerged,
 		appendRow: appendCapture,
 	}
 }
 
-func readCapture(out *items, object []byte) error {
-	all, err := membersOf(object)
-	if err != nil {
-		return err
-	}
+func readCapture(out *items, all []member) error {
 	event, err := objectIn(all, "eventMetadata", "it is the time of the request")
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ func shareGPT() *format {
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
 		},
-		items:     readShareGPT,
+		items:     ofMembers(readShareGPT),
 		words:     true,
 		cannot:    notAnswered,
 		head:      "[\n",
@@ -29,11 +29,7 @@ func shareGPT() *format {
 	}
 }
 
-func readShareGPT(out *items, object []byte) error {
-	all, err := membersOf(object)
-	if err != nil {
-		return err
-	}
+func readShareGPT(out *items, all []member) error {
 	key := out.p.format.names[messagesField]
 	if valueOf(all, key) == nil && valueOf(all, "messages") != nil {
 		key = "messages"
@@ -48,7 +44,7 @@ func readShareGPT(out *items, object []byte) error {
 		}
 		c.said = appendMessage(c.said, "system", system)
 	}
-	err = listIn(all, key, c.take)
+	err := listIn(all, key, c.take)
 	out.p.said = c.said
 	if err != nil {
 		return err

@@ -97,7 +97,7 @@ func Generate(g Gen) (*Trace, error) {
 		Name: "generated", Format: f.name, TimeUnit: f.unit, BlockTokens: g.BlockTokens, FileRows: len(g.ArrivalNS),
 		ArrivalNS: g.bursts(),
 	}
-	m := newMaker(g)
+	m := &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
 	for i := range g.ArrivalNS {
 		c := m.pick()
 		m.extend(c)

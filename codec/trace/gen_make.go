@@ -39,10 +39,6 @@ type maker struct {
 	reused  int // of these, blocks that an earlier row had
 }
 
-func newMaker(g Gen) *maker {
-	return &maker{g: g, rng: rand.NewPCG(g.Seed, 1)}
-}
-
 // pick takes the next turn of an active conversation, or begins one if too few are active. Only the quarter that has
 // waited longest is asked, so that a conversation's turns lie apart as if somebody read the answer.
 func (m *maker) pick() *conversation {

@@ -169,21 +169,18 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	rate := tokens / span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
-		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap), finerUnit(l.unit))
+		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap), max(l.unit/1000, time.Nanosecond))
 	case rows >= fastRows && rate > maxTokenRate:
-		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate), coarserUnit(l.unit))
+		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate), min(l.unit*1000, time.Second))
 	}
 	return nil
 }
 
+// refuseSpan proposes another unit: the one that the format's is most often mistaken for.
 func (l *loader) refuseSpan(what string, other time.Duration) error {
 	return refuse(l.name, what+": the time unit ("+UnitName(l.unit)+") is probably wrong",
 		fmt.Sprintf("pass --time-unit %s if that is what the timestamps are, or --time-unit %s to replay them as they stand", UnitName(other), UnitName(l.unit)))
 }
-
-// finerUnit and coarserUnit are the units that a wrong one is most often taken for.
-func finerUnit(u time.Duration) time.Duration   { return max(u/1000, time.Nanosecond) }
-func coarserUnit(u time.Duration) time.Duration { return min(u*1000, time.Second) }
 
 // refuseBlockSize is the error for too many rows whose number of ids does not fit their length.
 func (l *loader) refuseBlockSize() error {

@@ -136,6 +136,17 @@ func membersOf(object []byte) ([]member, error) {
 	return all, err
 }
 
+// ofMembers makes a format's reader of objects out of one of their members.
+func ofMembers(read func(out *items, all []member) error) func(out *items, object []byte) error {
+	return func(out *items, object []byte) error {
+		all, err := membersOf(object)
+		if err != nil {
+			return err
+		}
+		return read(out, all)
+	}
+}
+
 // valueOf is the value of a key; nil where it is not there or null.
 func valueOf(all []member, key string) []byte {
 	for _, m := range all {

@@ -124,13 +124,6 @@ type verbatimStore struct {
 // absent is the place of no value.
 const absent = -1
 
-// upTo adds rows without content until there are n.
-func (s *verbatimStore) upTo(n int) {
-	for len(s.kinds) < n {
-		s.add(Verbatim{})
-	}
-}
-
 func (s *verbatimStore) add(l Verbatim) {
 	s.contents.add(l.Content)
 	s.addRest(l)
@@ -193,7 +186,9 @@ func (l *loader) keepVerbatim(r *row) {
 			return
 		}
 		l.verbatim = &verbatimStore{}
-		l.verbatim.upTo(len(l.timeNS))
+		for range l.timeNS {
+			l.verbatim.add(Verbatim{})
+		}
 	}
 	if r.longer {
 		l.verbatim.addLonger(r.verbatim)

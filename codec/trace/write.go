@@ -164,13 +164,6 @@ func appendAsked(dst []byte, t *Trace, i int) []byte {
 	return dst
 }
 
-func appendLengths(dst []byte, t *Trace, i int) []byte {
-	dst = append(dst, `,"input_length":`...)
-	dst = strconv.AppendInt(dst, int64(t.InputTokens[i]), 10)
-	dst = append(dst, `,"output_length":`...)
-	return strconv.AppendInt(dst, int64(t.OutputTokens[i]), 10)
-}
-
 // appendIDs writes no key at all for a prompt that shares nothing.
 func appendIDs(dst []byte, ids []uint64) []byte {
 	if len(ids) == 0 {
