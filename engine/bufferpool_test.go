@@ -12,7 +12,7 @@ func largeEvent(size int) string {
 	return chunked(`data: {"choices":[{"index":0,"text":"a","logprobs":"` + strings.Repeat("x", size) + `"}]}` + "\n\n" + events(15, finish, usage(64, 16, 0), done))
 }
 
-// TestLargeAnswersShareABudget: what many connections hold of large answers is bounded together, and none of them is lost.
+// TestLargeAnswersShareABudget: the memory for large answers of all connections together is bounded, and no answer is lost.
 func TestLargeAnswersShareABudget(t *testing.T) {
 	const requests, inFlight, size, budget = 40, 32, 3 << 20, 16 << 20 // each takes 4 MiB twice: without a bound, 256 MiB
 	for name, answer := range map[string]string{
@@ -38,7 +38,7 @@ func TestLargeAnswersShareABudget(t *testing.T) {
 	}
 }
 
-// TestErrorBodiesAreNotKept: of what a server says about an error the beginning is kept, whatever the size, and the connection stays.
+// TestErrorBodiesAreNotKept: of an error response of any size the beginning is kept, and the connection stays.
 func TestErrorBodiesAreNotKept(t *testing.T) {
 	const requests, inFlight, size = 32, 8, 4 << 20
 	w, s := equalWork(t, requests, closedPlan(inFlight))
@@ -91,7 +91,7 @@ func TestLargeBuffersAreLetGo(t *testing.T) {
 	}
 }
 
-// TestResponsesWaitForEachOther: of those that hold too much one goes on at a time, and one that is cut goes at once.
+// TestResponsesWaitForEachOther: of those that hold too much one continues at a time, and one that is cancelled continues at once.
 func TestResponsesWaitForEachOther(t *testing.T) {
 	l := largeBuffers{limit: 1, mapped: map[*byte]bool{}}
 	l.changed.L = &l.mu

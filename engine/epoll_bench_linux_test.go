@@ -14,9 +14,9 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// BenchmarkEpollReader measures what a core can read: each operation is a round of events, one on each of 1,000 connections, each
-// to be read by itself. They lie in the kernel when the loop begins, for a core that reads all it can never sleeps. The
-// result counts CPU time, the kernel's included, so that neighbours matter less.
+// BenchmarkEpollReader measures what a core can read. Each operation is a round of events: one on each of 1,000 connections, in a read
+// of its own. All lie in the kernel when the reader begins, since a core that reads all it can never sleeps. The result counts CPU time,
+// the kernel's included, so that other programs matter less.
 func BenchmarkEpollReader(b *testing.B) {
 	const streams = 1000
 	l, far := benchmarkEpollReader(b, streams)
@@ -32,7 +32,7 @@ func BenchmarkEpollReader(b *testing.B) {
 	b.ReportMetric(float64(streams*b.N)/used.Seconds(), "events/cpu-s")
 }
 
-// benchmarkEpollReader returns a loop that no thread turns, with a request under way on each connection, and their far ends.
+// benchmarkEpollReader returns a reader without a thread, with a request in flight on each connection, and their far ends.
 func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.Conn) {
 	w, s := equalWork(b, streams, openPlan)
 	accepted := make(chan net.Conn, streams)
@@ -64,7 +64,7 @@ func benchmarkEpollReader(b testing.TB, streams int) (l *epollReader, far []net.
 	return l, far
 }
 
-// round sends text on every connection and returns what reading it took.
+// round sends text on every connection and returns the CPU time of reading it.
 func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Duration {
 	b.StopTimer()
 	for _, f := range far {
@@ -86,7 +86,7 @@ func (l *epollReader) round(b *testing.B, far []net.Conn, text string) time.Dura
 	return threadTime(b) - before
 }
 
-// threadTime is the CPU time of the calling thread.
+// threadTime returns the CPU time of the calling thread.
 func threadTime(b *testing.B) time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -26,8 +26,8 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
 
-// TestConnectionLeavesItsEpollReaderForACompressedResponse: such a reply is read by waiting, which must hold up no other connection,
-// and the connection goes on to be of use.
+// TestConnectionLeavesItsEpollReaderForACompressedResponse: reading such a response waits, which must not delay other connections. The
+// connection carries further requests.
 func TestConnectionLeavesItsEpollReaderForACompressedResponse(t *testing.T) {
 	eachSender(t, connectionLeavesItsEpollReaderForACompressedResponse)
 }
@@ -64,8 +64,8 @@ func connectionLeavesItsEpollReaderForACompressedResponse(t *testing.T, kind sen
 	}
 }
 
-// looped is a connection in a loop, and its far end.
-func looped(t *testing.T) (near *conn, far net.Conn) {
+// onEpoll returns a connection that an epoll reader reads, and its far end.
+func onEpoll(t *testing.T) (near *conn, far net.Conn) {
 	w, s := equalWork(t, 1, openPlan)
 	accepted := make(chan net.Conn, 1)
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
@@ -83,13 +83,13 @@ func looped(t *testing.T) (near *conn, far net.Conn) {
 		r.receivers.Wait()
 	})
 	if got := near.receiver.Load(); got != byEpoll {
-		t.Fatalf("the connection is read by %d, want a loop", got)
+		t.Fatalf("the connection is read by %d, want an epoll reader", got)
 	}
 	return near, far
 }
 
 func TestEpollWritesWhatThePeerTakes(t *testing.T) {
-	near, far := looped(t)
+	near, far := onEpoll(t)
 	sent := bytes.Repeat([]byte("0123456789"), 2<<20) // more than two buffers hold
 	wrote := make(chan error)
 	go func() {
@@ -105,9 +105,9 @@ func TestEpollWritesWhatThePeerTakes(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsNotOfBytesThatLieHere: an answer that has come in time and waits in the kernel for us is no timeout, however late we
-// read it; silence is one.
-func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
+// TestUnreadBytesAreNoTimeout: if an answer has come in time and lies unread in the kernel, its request is not over its timeout. If
+// nothing has come, it is.
+func TestUnreadBytesAreNoTimeout(t *testing.T) {
 	l, far := benchmarkEpollReader(t, 2)
 	defer l.close()
 	r := l.run
@@ -129,7 +129,7 @@ func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
 		r.cancelOverdue(false)
 	}
 	if got, other := answered.cancelReason(), silent.cancelReason(); got != notCancelled || other != overTimeout {
-		t.Fatalf("cut for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
+		t.Fatalf("cancelled for %v with bytes unread, and %v without any; want 0 and %d", got, other, overTimeout)
 	}
 	l.ready(answered, unix.EPOLLIN)
 	if unread() != 0 {
@@ -143,7 +143,7 @@ func TestTimeoutIsNotOfBytesThatLieHere(t *testing.T) {
 	}
 	r.cancelOverdue(false)
 	if got := answered.cancelReason(); got != overTimeout {
-		t.Errorf("cut for %v, want %d: all that was there in time has been read", got, overTimeout)
+		t.Errorf("cancelled for %v, want %d: all that came in time has been read", got, overTimeout)
 	}
 	r.receivers.Wait()
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// errorEvents are errors inside a stream as servers of each API send them, all with the message "out of blocks".
+// errorEvents returns errors inside a stream as servers of each API send them, all with the message "out of blocks".
 func errorEvents() map[string][]string {
 	openAI := []string{
 		`data: {"error":{"message":"out of blocks","type":"InternalServerError","code":500}}`,
@@ -67,7 +67,7 @@ func framings(body string) map[string]string {
 	return all
 }
 
-// TestServersErrorOutlivesItsConnection: what the server said of a failure is the outcome, however the connection ended then.
+// TestServersErrorOutlivesItsConnection: the error that the server reported is the outcome, however the connection ends then.
 func TestServersErrorOutlivesItsConnection(t *testing.T) {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	for name, events := range errorEvents() {

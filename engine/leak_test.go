@@ -14,7 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// openFiles counts the descriptors of this process, -1 where the system does not tell.
+// openFiles returns how many descriptors this process has; -1 if the system does not report it.
 func openFiles() int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

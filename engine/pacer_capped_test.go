@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"io"
-	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -88,31 +86,5 @@ func TestStopAbandonsWhatIsHeldBack(t *testing.T) {
 	count := k.outcomes()
 	if len(k.records) != n || count[record.NotSent] != n-most || count[record.Cancelled] != most {
 		t.Errorf("outcomes %v, want %d cancelled and the rest not sent", count, most)
-	}
-}
-
-// TestCapGoesOnAfterFailures: a request that fails makes room, too.
-func TestCapGoesOnAfterFailures(t *testing.T) {
-	w, s := equalWork(t, 60, capped(2, 20))
-	s.handle = func(_ int64, c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, s.request))
-		_ = c.Close()
-	}
-	k := new(sink)
-	do(t, s, newRun(t, oneThread, w, k))
-	for _, rec := range k.records {
-		if rec.Outcome != record.Reset {
-			t.Errorf("row %d: %v, want reset", rec.Row, rec.Outcome)
-		}
-	}
-	if len(k.records) != 60 {
-		t.Errorf("%d records, want 60", len(k.records))
-	}
-}
-
-func TestCapHasNoSenderProcess(t *testing.T) {
-	w, _ := equalWork(t, 2, capped(1, 1))
-	if err := whyNoSenderProcess(w, nil); err == nil {
-		t.Error("a lane in a process of its own cannot know what has ended")
 	}
 }

@@ -2,9 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -28,17 +26,17 @@ func conversations(n int) []int32 {
 	return after
 }
 
-// following plans turns that wait for each other, 50 µs apart or in a closed loop.
-func following(t *sched.Turns, concurrency int) func([]int64) (sched.Plan, error) {
+// following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it does not.
+func following(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
 	return func(arrivals []int64) (sched.Plan, error) {
-		plan, err := sched.FromTrace(arrivals, 10, 0)
+		plan, err := sched.FromTrace(arrivals, 10, end)
 		if concurrency > 0 {
-			plan, err = sched.Closed(len(arrivals), concurrency, 0)
+			plan, err = sched.Closed(len(arrivals), concurrency, end)
 		}
 		if err != nil {
 			return plan, err
 		}
-		return plan.Following(t)
+		return plan.Following(turns)
 	}
 }
 
@@ -70,7 +68,7 @@ func TestTurnsWait(t *testing.T) {
 		"one after the other": {&sched.Turns{After: chain(n)}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, n, following(c.turns, c.concurrency))
+			w, s := equalWork(t, n, following(c.turns, c.concurrency, 0))
 			peak := s.counted(func() { time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond) })
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
@@ -97,7 +95,7 @@ func chain(n int) []int32 {
 	return after
 }
 
-// checkTurn is the rule, by the records alone.
+// checkTurn checks the rule for turn i by the records alone.
 func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record) {
 	t.Helper()
 	rec := rows[int64(i)]
@@ -128,18 +126,17 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 	}
 }
 
-// TestTurnsGoOnAfterFailures: a turn that failed has ended, too.
-func TestTurnsGoOnAfterFailures(t *testing.T) {
-	for _, concurrency := range []int{0, 3} {
-		w, s := equalWork(t, 60, following(&sched.Turns{After: chain(60)}, concurrency))
-		s.handle = func(_ int64, c net.Conn) {
-			_, _ = io.ReadFull(c, make([]byte, s.request))
-			_ = c.Close()
-		}
+// TestPacersGoOnAfterFailures: a request that failed has ended, too. It makes room under a cap, and releases the next turn.
+func TestPacersGoOnAfterFailures(t *testing.T) {
+	const n = 60
+	turns := &sched.Turns{After: chain(n)}
+	for name, plan := range map[string]func([]int64) (sched.Plan, error){"capped": capped(2, 20), "turns": following(turns, 0, 0), "closed turns": following(turns, 3, 0)} {
+		w, s := equalWork(t, n, plan)
+		s.handle = (&closer{server: s, read: true}).handleConn
 		k := new(sink)
 		do(t, s, newRun(t, oneThread, w, k))
-		if k.outcomes()[record.Reset] != 60 || len(k.records) != 60 {
-			t.Errorf("%v, want 60 reset", k.outcomes())
+		if k.outcomes()[record.Reset] != n || len(k.records) != n {
+			t.Errorf("%s: %v, want %d reset", name, k.outcomes(), n)
 		}
 	}
 }
@@ -152,7 +149,7 @@ func TestStopAbandonsTurns(t *testing.T) {
 			if thinks {
 				turns.ThinkNS = make([]int64, 100)
 			}
-			w, s := equalWork(t, 100, following(turns, concurrency))
+			w, s := equalWork(t, 100, following(turns, concurrency, 0))
 			got := s.silent(100)
 			k := new(sink)
 			r := newRun(t, oneThread, w, k)
@@ -175,22 +172,8 @@ func TestStopAbandonsTurns(t *testing.T) {
 	}
 }
 
-// endingTurns are turns that wait for each other in a plan that ends, in trace time or in a closed loop.
-func endingTurns(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
-	return func(arrivals []int64) (sched.Plan, error) {
-		plan, err := sched.FromTrace(arrivals, 10, end)
-		if concurrency > 0 {
-			plan, err = sched.Closed(len(arrivals), concurrency, end)
-		}
-		if err != nil {
-			return plan, err
-		}
-		return plan.Following(turns)
-	}
-}
-
-// TestTurnsEndInTime: what has not been released when the time is over is left out, and nothing is released then, also while
-// answers come that others wait for, and when the run is stopped, or cut, at that very time.
+// TestTurnsEndInTime: what was not released when the time is over is left out, and nothing is released then. That holds while answers
+// come that others wait for, and if the run is stopped, or its requests are cancelled, at that very time.
 func TestTurnsEndInTime(t *testing.T) {
 	const n, end = 400, 60 * time.Millisecond
 	think := slices.Repeat([]int64{int64(time.Millisecond)}, n)
@@ -199,18 +182,18 @@ func TestTurnsEndInTime(t *testing.T) {
 		concurrency int
 		then        func(*Run)
 	}{
-		"gated":                {&sched.Turns{After: conversations(n)}, 0, nil},
-		"think":                {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, nil},
-		"gated, closed loop":   {&sched.Turns{After: conversations(n)}, 3, nil},
-		"think, closed loop":   {&sched.Turns{After: conversations(n), ThinkNS: think}, 3, nil},
-		"think, stopped then":  {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, (*Run).Stop},
-		"gated, stopped then":  {&sched.Turns{After: conversations(n)}, 0, (*Run).Stop},
-		"closed, stopped then": {&sched.Turns{After: conversations(n)}, 3, (*Run).Stop},
-		"gated, cut then":      {&sched.Turns{After: conversations(n)}, 0, (*Run).expire},
-		"closed, cut then":     {&sched.Turns{After: conversations(n)}, 3, (*Run).expire},
+		"gated":                  {&sched.Turns{After: conversations(n)}, 0, nil},
+		"think":                  {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, nil},
+		"gated, closed loop":     {&sched.Turns{After: conversations(n)}, 3, nil},
+		"think, closed loop":     {&sched.Turns{After: conversations(n), ThinkNS: think}, 3, nil},
+		"think, stopped then":    {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, (*Run).Stop},
+		"gated, stopped then":    {&sched.Turns{After: conversations(n)}, 0, (*Run).Stop},
+		"closed, stopped then":   {&sched.Turns{After: conversations(n)}, 3, (*Run).Stop},
+		"gated, cancelled then":  {&sched.Turns{After: conversations(n)}, 0, (*Run).expire},
+		"closed, cancelled then": {&sched.Turns{After: conversations(n)}, 3, (*Run).expire},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, n, endingTurns(c.turns, c.concurrency, end))
+			w, s := equalWork(t, n, following(c.turns, c.concurrency, end))
 			first := make(chan struct{})
 			came := sync.OnceFunc(func() { close(first) })
 			s.counted(func() {
@@ -265,7 +248,7 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 		"one after another": {&sched.Turns{After: chain(n)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, s := equalWork(t, n, endingTurns(c.turns, 0, end))
+			w, s := equalWork(t, n, following(c.turns, 0, end))
 			var r *Run
 			s.counted(func() {
 				for !c.answered && r.clock.Now() < int64(end) {
@@ -291,8 +274,8 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTurnsFarBehind: turns that think may leave, and end, before the turn of those before them in the order has come. However the
-// run ends then, each request has one record, or none and is left out.
+// TestTurnsFarBehind: turns with a think time may be released, and end, before earlier requests of the order are due. However the run
+// ends then, each request has one record, or is left out.
 func TestTurnsFarBehind(t *testing.T) {
 	const n = 60
 	after := slices.Repeat([]int32{trace.NoTurn}, n)

@@ -27,8 +27,8 @@ const (
 	benchmarkITL     = 20 * time.Millisecond
 )
 
-// streamArgument makes this test program a server of streams, for BenchmarkReceive: each request of so many bytes
-// is answered with tokens in a write each.
+// streamArgument makes this test program the server of BenchmarkReceive. It answers each request of so many bytes with tokens, each in
+// a write of its own.
 const streamArgument = "stream"
 
 func serveStreams(requestBytes string) error {
@@ -64,11 +64,11 @@ func serveStreams(requestBytes string) error {
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// BenchmarkReceive measures what an event costs that comes in a read of its own, in CPU time: read by a loop, and by a
-// goroutine for each connection. Each operation is a whole run of 5 s.
+// BenchmarkReceive measures the CPU time of an event that comes in a read of its own: with epoll readers, and with a goroutine for each
+// connection. Each operation is a whole run of 5 s.
 func BenchmarkReceive(b *testing.B) {
 	if runtime.GOOS == "linux" {
-		b.Run("loop", func(b *testing.B) { benchmarkReceive(b, true) })
+		b.Run("epoll", func(b *testing.B) { benchmarkReceive(b, true) })
 	}
 	b.Run("goroutines", func(b *testing.B) { benchmarkReceive(b, false) })
 }
@@ -78,7 +78,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 	w.Targets[0].Endpoints[0] = startStreams(b, w.Prebuilt.Largest())
 	stamps := wire.Stamps{Receive: true}
 	if err := wire.ProbeStamps(stamps); err != nil {
-		b.Log("events that shared a read are not told apart: ", err)
+		b.Log("without stamps, so events that shared a read count as one read: ", err)
 		stamps = wire.Stamps{}
 	}
 	cpu := 0.0

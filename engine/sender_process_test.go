@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -19,12 +18,12 @@ import (
 func senderOfItsOwn(t *testing.T) senderKind {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("a lane in a process of its own needs Linux")
+		t.Skip("a sender process needs Linux")
 	}
 	return senderKind{[]string{os.Args[0], senderArgument}, 1}
 }
 
-// TestSenderThatDies: requests that were sent end as their replies say, the rest is not sent, and the run ends.
+// TestSenderThatDies: requests that were sent end by their responses, the others are not sent, and the run ends.
 func TestSenderThatDies(t *testing.T) {
 	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 4000, openPlan)
@@ -48,7 +47,7 @@ func TestSenderThatDies(t *testing.T) {
 	}
 }
 
-// TestSenderThatIsFrozen: a lane that does not run any more cannot keep an aborted run from ending.
+// TestSenderThatIsFrozen: an aborted run ends even if the sender process does not run any more.
 func TestSenderThatIsFrozen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: killGrace is a second")
@@ -66,7 +65,7 @@ func TestSenderThatIsFrozen(t *testing.T) {
 	}
 }
 
-// TestSenderThatIsNone: what cannot be started, or is no lane, leaves the run a thread, and says why.
+// TestSenderThatIsNone: if the command cannot be started, or is no sender process, the run sends from a thread and returns the cause.
 func TestSenderThatIsNone(t *testing.T) {
 	senderOfItsOwn(t)
 	for _, command := range [][]string{{"/nonexistent/fastreplay"}, {"/bin/true"}} {
@@ -77,7 +76,7 @@ func TestSenderThatIsNone(t *testing.T) {
 			Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: 1, SenderCommand: command,
 		}, w, "a", workload.IdealHits{}, k)
 		if r.process != nil || r.SenderErr() == nil {
-			t.Fatalf("%v is a lane", command)
+			t.Fatalf("%v is taken for a sender process", command)
 		}
 		do(t, s, r)
 		if len(k.records) != 20 || s.served.Load() != 20 {
@@ -86,26 +85,13 @@ func TestSenderThatIsNone(t *testing.T) {
 	}
 }
 
-// TestArmedConnectionThatDiesIsReplaced: the server closes each connection some time after its first answer, so that many
-// die while a request is armed on them, or is just being written. No request is lost or sent twice, and none fails but
-// those that crossed the server's end of the connection on their way: nobody can tell whether the server took them.
-func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
+// TestAssignedConnectionThatDiesIsReplaced: the server closes each connection after three answers, so that many die while a request is
+// assigned to them, or is just being written. No request is lost or sent twice. None fails but those that crossed the server's end of
+// the connection on their way: nobody can know whether the server took them.
+func TestAssignedConnectionThatDiesIsReplaced(t *testing.T) {
 	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 1500, fasterPlan)
-	var answered atomic.Int64
-	s.handle = func(_ int64, c net.Conn) {
-		defer func() { _ = c.Close() }()
-		buf := make([]byte, s.request)
-		for range 3 {
-			if _, err := io.ReadFull(c, buf); err != nil {
-				return
-			}
-			answered.Add(1)
-			if _, err := c.Write(s.answer); err != nil {
-				return
-			}
-		}
-	}
+	s.handle = (&closer{server: s, requests: 3}).handleConn
 	k := new(sink)
 	r := newRun(t, kind, w, k)
 	found := do(t, s, r).Connections
@@ -119,13 +105,13 @@ func TestArmedConnectionThatDiesIsReplaced(t *testing.T) {
 			t.Errorf("row %d: %v %q", rec.Row, rec.Outcome, rec.Error)
 		}
 	}
-	if len(k.records) != 1500 || answered.Load() != ok || ok < 1000 {
-		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, answered.Load())
+	if len(k.records) != 1500 || s.served.Load() != ok || ok < 1000 {
+		t.Errorf("%d records, %d ok, %d answered", len(k.records), ok, s.served.Load())
 	}
 	t.Logf("%d connections closed by the server, %d late", found.ClosedIdle, found.NotReady)
 }
 
-// TestSenderReportsErrors: what the kernel tells the lane of a connection reaches the record.
+// TestSenderReportsErrors: an error of the sender's write reaches the record.
 func TestSenderReportsErrors(t *testing.T) {
 	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 40, openPlan)

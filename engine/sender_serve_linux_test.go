@@ -11,24 +11,24 @@ import (
 	"testing"
 )
 
-// TestSenderStaysOutOfGosScheduler: Go would take the lane's thread off its P a hundred times a second, and each time the thread
+// TestSenderStaysOutOfGosScheduler: Go would take the sender's thread off its P a hundred times a second, and each time the thread
 // would block. It may block for nothing but its sleeps, one a request.
 func TestSenderStaysOutOfGosScheduler(t *testing.T) {
 	w, s := equalWork(t, 2000, openPlan)
 	r := newRun(t, senderOfItsOwn(t), w, new(sink))
-	var fired, blocked [2]int64
+	var sent, blocked [2]int64
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
 		for i, n := range []int64{250, 1500} {
-			s.after(n, func() { fired[i], blocked[i] = r.process.header.passed(), timesBlocked(t, r.process) })
+			s.after(n, func() { sent[i], blocked[i] = r.process.header.passed(), timesBlocked(t, r.process) })
 		}
 	}()
 	do(t, s, r)
 	<-measured
 	const apart = 20 // the two readings are not of one instant
-	if f, b := fired[1]-fired[0], blocked[1]-blocked[0]; f < 1000 || b > f+apart {
-		t.Errorf("the lane's thread blocked %d times for %d requests", b, f)
+	if f, b := sent[1]-sent[0], blocked[1]-blocked[0]; f < 1000 || b > f+apart {
+		t.Errorf("the sender's thread blocked %d times for %d requests", b, f)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTLSRing: what is needed stays as it was put, wherever it lies, and what is refused is refused for want of room.
+// TestTLSRing: bytes that are needed stay as they were added, at any place, and only a lack of room is a refusal.
 func TestTLSRing(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -23,7 +23,7 @@ func TestTLSRing(t *testing.T) {
 			if g.fits(int64(len(p)), needed) {
 				held[i] = put{g.add(i, p), p}
 			} else if refused++; len(held) == 0 {
-				t.Fatalf("seed %d: an empty stage refuses %d bytes", seed, len(p))
+				t.Fatalf("seed %d: an empty ring refuses %d bytes", seed, len(p))
 			}
 			for j, h := range held {
 				if !bytes.Equal(g.bytes[h.place:][:len(h.p)], h.p) {
