@@ -90,8 +90,8 @@ func (r *Run) needsBytes(i int) bool {
 	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
 }
 
-// bytesOf returns what is written for request i: with live history the bytes of that, or else the arena's. fresh is for a connection
-// that was dialled for the request: with a ring, it gets a copy of the bytes, since the ring's may be overwritten.
+// bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the connection was dialled for
+// the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them again.
 func (r *Run) bytesOf(i int32, fresh bool) []byte {
 	if b := r.cfg.History.Bytes(i); b != nil {
 		return b

@@ -16,8 +16,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
 )
 
-// TestRingSendsTheSameBytes: requests that are built during the run, in a ring of a few, reach the server with the same bytes as those
-// built before the run, also if they are sent again. The fingerprint is the same.
+// TestRingSendsTheSameBytes: requests that are built during the run, in a ring, reach the server with the same bytes as those built
+// before it, also if they are sent again. The fingerprint is the same.
 func TestRingSendsTheSameBytes(t *testing.T) { eachSender(t, ringSendsTheSameBytes) }
 
 func ringSendsTheSameBytes(t *testing.T, kind senderKind) {

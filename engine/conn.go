@@ -15,23 +15,23 @@ import (
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
-// The states of a connection. Whoever takes it out of opening or idle by compare-and-swap owns it: a sender claims it,
-// fills in the request and makes it busy; its receiver, finding it closed, makes it dead. The side of a request that ends
-// last takes it from busy to idle or dead.
+// The states of a connection. Whoever takes it out of opening or idle by compare-and-swap owns it. A sender claims it, fills in the
+// request and makes it busy. A receiver that finds it closed makes it dead. The side of a request that ends last takes it from busy to
+// idle or dead.
 const (
 	opening uint32 = iota // just dialled, not yet offered
 	idle                  // its receiver waits, no request on it
 	claimed               // about to be busy, for nanoseconds
 	busy                  // it carries a request
-	dead                  // closed and forgotten
+	dead                  // closed
 )
 
 // readBuffer is the size of a read: a few dozen events of a busy stream. Each epoll reader has one buffer, and so has each receiver
 // that is a goroutine: 10,000 of them take 160 MB.
 const readBuffer = 16 << 10
 
-// conn is one connection with its receiver. Between requests it belongs to its pool. While it is busy its request has two sides: the
-// writer (a sender, a worker that sends late, or a flush) and the reader (the receiver).
+// conn is one connection with its receiver. Between requests it belongs to its pool. While it is busy its request has two sides. The
+// writer is a sender, a worker that sends late, or a flush. The reader is the receiver.
 type conn struct {
 	id       uint32 // place in the pool's table
 	key      uint64 // names it for the sender process and the epoll reader
@@ -195,8 +195,7 @@ func (c *conn) step(b []byte, atNS int64, err error) bool {
 	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
 
-// endMayWait reports whether answered may wait for the sender process: for the end of its write, or to send it a message that the
-// connection is closed.
+// endMayWait reports whether answered may wait for the sender process: for the end of a write, or to send it a message.
 func (c *conn) endMayWait() bool {
 	return !c.staysOpen() || c.beingWritten()
 }
@@ -409,8 +408,8 @@ func (c *conn) brokenOff() bool {
 
 // unread reports whether the server provably did not read the request. Either the kernel took no byte of it. Or the connection ended
 // with a FIN, which acknowledges what came before it, and the peer's kernel acknowledged no byte of the request. A reset proves
-// nothing. Whether the request lies unread in the server's kernel, or was read and acted upon, TCP_INFO is the same here (none
-// acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18): acknowledgements are delayed by up to 40 ms. If the system cannot
+// nothing: TCP_INFO is the same here whether the request lies unread in the server's kernel, or was read and acted upon (none
+// acknowledged, all in SIOCOUTQ; 400 of 400 each, Linux 6.18). Acknowledgements are delayed by up to 40 ms. If the system cannot
 // report what was acknowledged, unread assumes that a connection that had been idle was closed before it read the request.
 func (c *conn) unread() bool {
 	if c.sock.BytesOut() == c.outBase {

@@ -2,16 +2,16 @@
 // its planned instant, and stamps what comes back.
 //
 // A program resolves targets and builds the work (package workload), probes the servers (package probe), and then calls New and
-// Do. Senders are the threads that send. Each connection has a receiver from when it is dialled: a goroutine that blocks in a
-// read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
+// Do. Senders are the threads that send. Each connection has a receiver from when it is dialled. It is a goroutine that blocks in
+// a read or, for plain http on Linux, an epoll reader that serves many connections. The writer and the reader share a request;
 // the one that ends last completes it. Between a deadline and its write there is no channel, map or allocation, and no
 // lock that is contended.
 //
 // From release to bytes, if a connection is idle (pacer.run calls Run.send):
 //
-//   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow → write(2). send
-//     takes the connection from place and takeIdle; start claims it, and gets the bytes from bytesOf.
-//   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → write(2). The replay has chosen the connection and the
+//   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow → the system call.
+//     send gets the connection from place and takeIdle. start claims it and gets the bytes from bytesOf.
+//   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → the system call. The replay has chosen connection and
 //     bytes before, in senderProcess.assignOne → conn.assign.
 //
 // The package does not know trace formats, the meaning of a backend's JSON, or how results look on disk or screen.
@@ -41,7 +41,7 @@ import (
 // Config describes how a run sends and receives. Timeout, IdleTimeout and ConnectTimeout must be positive.
 type Config struct {
 	Backend         api.Backend
-	Stream          bool // a stream was asked for
+	Stream          bool // the request asks for a stream
 	Timeout         time.Duration
 	IdleTimeout     time.Duration
 	ConnectTimeout  time.Duration
@@ -105,7 +105,7 @@ type Run struct {
 	instances instanceNames
 	large     largeBuffers // of answers
 
-	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and where there are none
+	wall atomic.Pointer[sched.Wall] // converts the kernel's stamps; nil before Do and if there are none
 	lags lagTotal
 
 	batches []batch // with a ring of requests: what was built before the run, and in each step during it; the builder's own
@@ -193,8 +193,8 @@ func (r *Run) addPools() {
 	}
 }
 
-// systemSendBuffer is what the kernel takes at once on a new connection with its default send buffer: 78 kB at MTU 1500, measured
-// over a veth pair. If requests are larger, connections get a send buffer of the largest one's size.
+// systemSendBuffer bounds what the kernel takes at once on a new connection with its default send buffer. It takes 78 kB at MTU 1500,
+// measured over a veth pair. If requests are larger, connections get a send buffer of the largest one's size.
 const systemSendBuffer = 64 << 10
 
 // SenderErr returns why the senders have no process of their own, although Config.SenderCommand is set; nil if they have one.

@@ -17,8 +17,8 @@ import (
 // goroutine for each connection, in Go's poller, has to be woken for each event, and perhaps a thread for it. The epoll reader takes
 // about half to two thirds of the CPU time an event (BenchmarkReceive; 1,000 connections, 50,000 events/s, 2 cores, Linux 6.18).
 //
-// It never waits for a single connection. A connection that may need a wait gets a goroutine of its own instead, and keeps it: one
-// that has ended, was cancelled or is compressed.
+// It never waits for a single connection. If a connection has ended, was cancelled or is compressed, reading it may wait: it gets a
+// goroutine of its own, for good.
 type epollReader struct {
 	run   *Run
 	epoll int

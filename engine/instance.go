@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
-// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered. They are those of
-// AIBrix's gateway, llm-d's simulator, gateways that report the endpoint which the Gateway API's inference extension has chosen, and
-// LiteLLM's proxy (the server's address, or else the deployment's id).
+// InstanceHeaders returns the response headers in which gateways and servers name the instance that answered: AIBrix's gateway,
+// llm-d's simulator, gateways with the Gateway API's inference extension (the endpoint it chose), and LiteLLM's proxy (the server's
+// address, or else the deployment's id).
 func InstanceHeaders() []string {
 	return []string{"target-pod", "x-inference-pod", "x-gateway-destination-endpoint-served", "x-litellm-model-api-base", "x-litellm-model-id"}
 }

@@ -120,8 +120,8 @@ func (t *turnsPacer) notBefore(i int32, atNS int64) int64 {
 	return max(atNS, t.plan.ReleaseNS[i])
 }
 
-// freePlaces lets freed more requests of a closed loop be in flight, and returns those that it releases: first the waiting ones, then
-// the next in the order.
+// freePlaces lets freed more requests of a closed loop be in flight, and returns those it releases: the waiting ones, then the next in
+// the order.
 func (t *turnsPacer) freePlaces(freed int) (leaving []release) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,8 +185,8 @@ func (t *turnsPacer) due(nowNS int64) (leaving []release) {
 	return leaving
 }
 
-// nextDue returns the next known instant at which the clock releases something; math.MaxInt64 if there is none. left is how many
-// requests are still to be released.
+// nextDue returns the next known instant at which the clock releases something, math.MaxInt64 if there is none, and how many requests are
+// still to be released.
 func (t *turnsPacer) nextDue() (atNS int64, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

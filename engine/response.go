@@ -27,7 +27,7 @@ const maxWholeBody = 64 << 20
 // the read. All events of one read have that instant.
 type response struct {
 	backend api.Backend
-	stream  bool             // a stream was asked for
+	stream  bool             // the request asks for a stream
 	secrets *redact.Redactor // hides credentials in what the server answers
 	names   *instanceNames
 
@@ -149,7 +149,7 @@ func (p *response) freeBuffers() {
 	p.large.end(p)
 }
 
-// decideForm sets the form by the status, the request and the first byte, not by the Content-Type: some servers stream as text/plain,
+// decideForm sets the form by the status, the request and the first byte, not by the Content-Type. Some servers stream as text/plain,
 // and some answer a stream request with one JSON object. It returns body without leading white space.
 func (p *response) decideForm(body []byte) []byte {
 	if p.head.Status != 200 || !p.stream {
@@ -429,8 +429,8 @@ func (p *response) fail(o record.Outcome, why string) bool {
 	return true
 }
 
-// reportedFailure reports whether the server of a broken response has reported an error, by its status or in the part of the body that
-// came, and sets the outcome then.
+// reportedFailure reports whether the server of a broken response has reported an error, and sets the outcome then. The error is in the
+// status or in the part of the body that came.
 func (p *response) reportedFailure() bool {
 	switch {
 	case !p.head.HeadDone():

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// assignLead is how long before its instant a request gets its connection. The goroutine that assigns may be late by that much:
+	// assignLead is how long before its instant a request gets its connection. The goroutine that assigns may be late by that much.
 	// 40 ms were too few beside a test suite under the race detector on the same 2 cores.
 	assignLead = 100 * time.Millisecond
 	// assignTick is how often requests are assigned.
 	assignTick = 4 * time.Millisecond
-	// startTimeout bounds how long the sender process may take to be ready, without the time to map the requests: about 0.1 s a
-	// GB. mapPerByte bounds that.
+	// startTimeout bounds how long the sender process may take to be ready, and mapPerByte its time to map the requests: about 0.1 s
+	// a GB.
 	startTimeout = 20 * time.Second
 	mapPerByte   = 1 * time.Nanosecond
 )
@@ -386,8 +386,8 @@ func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq i
 	return l.messages, err
 }
 
-// CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests; nil if it can.
-// leastInFlight: responses decide where requests go. live: they decide what requests carry.
+// CheckSenderProcess returns why a process of its own, which receives no responses, cannot send a plan's requests; nil if it can. With
+// leastInFlight responses decide where requests go, with live they decide what requests carry.
 func CheckSenderProcess(plan *sched.Plan, leastInFlight, live bool) error {
 	switch {
 	case !plan.Open():

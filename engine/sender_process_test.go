@@ -85,9 +85,9 @@ func TestSenderThatIsNone(t *testing.T) {
 	}
 }
 
-// TestAssignedConnectionThatDiesIsReplaced: the server closes each connection after three answers, so that many die while a request is
-// assigned to them, or is just being written. No request is lost or sent twice. None fails but those that crossed the server's end of
-// the connection on their way: nobody can know whether the server took them.
+// TestAssignedConnectionThatDiesIsReplaced: the server closes each connection after three answers, so that many die with a request
+// assigned or just being written. No request is lost or sent twice. Only those fail that crossed the server's end of the connection on
+// their way: nobody can know whether the server took them.
 func TestAssignedConnectionThatDiesIsReplaced(t *testing.T) {
 	kind := senderOfItsOwn(t)
 	w, s := equalWork(t, 1500, fasterPlan)

@@ -262,8 +262,8 @@ const (
 
 func tlsRingSize(largest int) int64 { return max(minRing, ringOfLargest*int64(largest)) }
 
-// fits reports whether there is room for size bytes. needed reports whether the bytes at a place that add has returned for a request
-// are still to be written.
+// fits reports whether there is room for size bytes. needed reports whether a request's bytes, at the place that add has returned, are
+// still to be written.
 func (g *tlsRing) fits(size int64, needed func(request int32, place int64) bool) bool {
 	limit := int64(len(g.bytes))
 	for len(g.entries) > 0 && !needed(g.entries[0].request, g.entries[0].begin%limit) {

@@ -62,8 +62,8 @@ func (c *conn) cancel(i int32, why cancelReason) {
 	c.run.large.changed.Broadcast()
 }
 
-// isOverdue reports whether it is due to the server that request i is over a limit: all bytes that had arrived at the first call for i
-// have been read since. If bytes are unread, the client is slow, not the server.
+// isOverdue reports whether the server causes that request i is over a limit: all bytes that had arrived at the first call for i have
+// been read. If bytes are unread, the client is slow, not the server.
 func (c *conn) isOverdue(i int32) bool {
 	came, unread := c.sock.Received()
 	if c.over != i {
@@ -73,8 +73,8 @@ func (c *conn) isOverdue(i int32) bool {
 	return came-unread >= c.overCame
 }
 
-// watchTimeouts is the watchdog. Twenty times within the shortest limit it looks at every connection in flight, and cancels the requests
-// that are over a limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
+// watchTimeouts is the watchdog. Twenty times within the shortest limit it looks at every request in flight and cancels those over a
+// limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
 func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
 	tick := time.NewTicker(r.watchEvery())
 	defer tick.Stop()
