@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Amplified says which requests an amplified load has, in order of arrival: request i is a copy of request Source[i].
+// Amplified has the requests of an amplified load, in order of arrival: request i is a copy of request Source[i].
 type Amplified struct {
 	Source    []int32
 	Clone     []int32 // 0 = as recorded
@@ -19,14 +19,13 @@ type Amplified struct {
 // Amplify multiplies a load by the factor. Request i arrived at arrivalNS[i], which ascend, in session[i]; sessions are
 // numbered from 0. The same seed gives the same result.
 //
-// Clones of the whole load are added to it, and for a fraction of the factor a clone of that share of the sessions, drawn at
-// random; below 1 the load itself is thinned that way. A session is taken whole or not at all, and the gaps within it stay as
-// they are to the ns.
+// It adds clones of the whole load. For a fraction of the factor it adds a clone of that share of the sessions, drawn at random; below 1
+// it thins the load itself that way. A session is taken whole or not at all, and the gaps within it stay the same to the ns.
 //
-// All sessions of a clone are moved by the same time, so that what came together still does: bursts are part of a load. Clones
-// are moved apart from each other, by no more than maxShift and 1/shiftShare of the span, so that bursts of one do not meet
-// those of another, and the load over minutes keeps its shape. A session that would begin before the start or end behind the end
-// comes in again at the other end, whole: the span stays the same, and neither end has more or less than its share.
+// All sessions of a clone are moved by the same time, so that bursts stay bursts: they are part of a load. Clones are moved apart from
+// each other, so that their bursts do not coincide, and by no more than maxShift and 1/shiftShare of the span. So the load over minutes
+// keeps its shape. A session that would begin before the start or end after the end moves, whole, to the other end. So the span stays
+// the same, and neither end has more or less than its share.
 func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
 	if err := CheckAmplify(factor, len(arrivalNS)); err != nil {
 		return nil, err
@@ -47,10 +46,10 @@ func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*
 	return a, nil
 }
 
-// mostClones keeps the number of a clone small enough to stand beside a row in one key.
+// mostClones keeps the number of a clone small enough for one key with a row.
 const mostClones = 1 << 20
 
-// CheckAmplify refuses a factor that no load of so many requests can be multiplied by.
+// CheckAmplify returns why a load of so many requests cannot be multiplied by the factor; nil if it can.
 func CheckAmplify(factor float64, requests int) error {
 	switch {
 	case !(factor > 0) || math.IsInf(factor, 0):
@@ -85,14 +84,14 @@ func sessionsOf(arrivalNS []int64, session []int32) []wholeSession {
 	return all
 }
 
-// The streams keep what is drawn here apart from all else that is drawn from the same seed.
+// The streams make what is drawn here independent of all else that is drawn from the same seed.
 const (
 	thinStream  = 3
 	shiftStream = 4
 )
 
-// drawn takes a share of the sessions, each as likely as any other. So that they have about that share of the requests, too, it is
-// taken of sessions of each length. A load has at least one session.
+// drawn takes a share of the sessions, each as likely as any other. It takes that share of the sessions of each length, so that they
+// have about that share of the requests, too. A load has at least one session.
 func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64) []bool {
 	rng := rand.NewPCG(seed, thinStream)
 	order := shuffled(len(sessions), rng)
@@ -111,10 +110,10 @@ func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64)
 	return taken
 }
 
-// uniform is in [0, 1).
+// uniform returns a number in [0, 1).
 func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
 
-// shuffled is the numbers below n in random order. It uses the generator's bits itself: the order must not change with Go's
+// shuffled returns the numbers below n in random order. It uses the generator's bits itself: the order must not change with Go's
 // releases.
 func shuffled(n int, rng *rand.PCG) []int32 {
 	order := make([]int32, n)
@@ -125,17 +124,16 @@ func shuffled(n int, rng *rand.PCG) []int32 {
 	return order
 }
 
-// Clones are moved by at most maxShift, less than what the eye sees in a load over an hour, and at most 1/shiftShare of the
-// span. The conversation trace of Mooncake has up to 28 requests at one instant and nothing for the next 3 s.
+// Clones are moved by at most maxShift, which nobody sees in a plot of an hour, and by at most 1/shiftShare of the span. The conversation trace of Mooncake has up to 28 requests at one instant and nothing for the next 3 s.
 const (
 	maxShift   = 30 * time.Second
 	shiftShare = 20
 )
 
-// shiftGrid is what shifts are rounded to, as instants in files are, where the span leaves room.
+// shiftGrid is what shifts are rounded to, as instants in files are, if the span is long enough.
 const shiftGrid = int64(time.Microsecond)
 
-// shifts spreads clones evenly around the recorded load, first one earlier, then one later, each up to a quarter of a step off its
+// shifts spreads clones evenly around the recorded load: first one earlier, then one later. Each is up to a quarter of a step off its
 // place.
 type shifts struct {
 	stepNS float64 // from one clone to the next
@@ -150,7 +148,7 @@ func newShifts(arrivalNS []int64, clones int, seed uint64) *shifts {
 	return &shifts{most / (float64(clones/2) + 0.25), rand.NewPCG(seed, shiftStream)}
 }
 
-// of is by how much a clone is moved, in ns. Clones are asked for in order, from 0.
+// of returns by how much a clone is moved, in ns. It is called for the clones in order, from 0.
 func (s *shifts) of(clone int) int64 {
 	if clone == 0 {
 		return 0
@@ -166,7 +164,7 @@ func (s *shifts) of(clone int) int64 {
 	return ns
 }
 
-// add appends the taken sessions of a clone, all where taken is nil.
+// add appends the taken sessions of a clone, or all if taken is nil.
 func (a *Amplified) add(arrivalNS []int64, session []int32, sessions []wholeSession, taken []bool, clone int32, shiftNS int64) {
 	for i, at := range arrivalNS {
 		if taken != nil && !taken[session[i]] {
@@ -179,7 +177,7 @@ func (a *Amplified) add(arrivalNS []int64, session []int32, sessions []wholeSess
 	}
 }
 
-// wrapped is at where it lies in [0, room], else where it comes in again at the other end.
+// wrapped returns at if it lies in [0, room], else its place from the other end.
 func wrapped(at, room int64) int64 {
 	switch {
 	case at >= 0 && at <= room:

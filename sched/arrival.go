@@ -15,19 +15,19 @@ type Process string
 // The arrival processes. All have the same mean gap.
 const (
 	Constant Process = "constant" // equal gaps
-	Poisson  Process = "poisson"  // exponential gaps: the requests know nothing of each other
+	Poisson  Process = "poisson"  // exponential gaps: the requests are independent of each other
 	Gamma    Process = "gamma"    // gamma gaps of shape Burstiness: below 1 requests cluster, above 1 they keep apart
 )
 
-// Processes are all of them.
+// Processes returns all of them.
 func Processes() []Process { return []Process{Constant, Poisson, Gamma} }
 
-// Arrivals describe requests that are released at a rate instead of at a trace's instants. The first is released at 0, the
-// k-th in the mean when the integral of the rate has reached k. Equal descriptions make equal instants on every machine.
+// Arrivals describes requests that are released at a rate instead of at a trace's instants. The first is released at 0, the k-th on
+// average when the integral of the rate has reached k. Equal descriptions make equal instants on every machine.
 type Arrivals struct {
 	Rate       Rate
 	Process    Process
-	Burstiness float64 // of Gamma, above 0; 1 is Poisson. vLLM's meaning: the gaps' shape, 1 / their squared variation
+	Burstiness float64 // of Gamma, above 0; 1 is Poisson. As in vLLM it is the gaps' shape, 1 / their squared variation
 	Seed       uint64  // of the gaps; Constant has none
 }
 
@@ -45,10 +45,10 @@ func AtOnce(requests int, duration time.Duration) Plan {
 	return openPlan(make([]int64, requests), duration)
 }
 
-// arrivalStream keeps the gaps apart from all else that is drawn from the same seed.
+// arrivalStream makes the gaps independent of all else that is drawn from the same seed.
 const arrivalStream = 2
 
-// Instants are those of n requests in ns, ascending from 0.
+// Instants returns the instants of n requests in ns, ascending from 0.
 func (a Arrivals) Instants(n int) ([]int64, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -72,10 +72,10 @@ func (a Arrivals) Instants(n int) ([]int64, error) {
 	return at, nil
 }
 
-// lastInstantNS leaves room in int64 for what is added to an instant.
+// lastInstantNS is the latest instant; int64 has room for what is added to it.
 const lastInstantNS = 3e18
 
-// Validate refuses what is no process.
+// Validate returns why the description is none of a process; nil if it is one.
 func (a Arrivals) Validate() error {
 	switch {
 	case !slices.Contains(Processes(), a.Process):
@@ -95,8 +95,8 @@ type gaps struct {
 	gridNS  float64
 }
 
-// grid is what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000 requests a
-// second. The last bit of a logarithm, which differs between processors, does not show then.
+// grid returns what gaps are rounded to, at most a thousandth of the mean: whole microseconds, or ns above 1,000 requests a second. So
+// the last bit of a logarithm, which differs between processors, has no effect.
 func grid(meanNS float64) float64 {
 	if meanNS >= 1e6 {
 		return 1e3
@@ -104,7 +104,7 @@ func grid(meanNS float64) float64 {
 	return 1
 }
 
-// next is the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's releases.
+// next returns the next gap, whole ns. It uses the generator's bits itself: the sequence must not change with Go's releases.
 func (g *gaps) next() float64 {
 	var gap float64 // in means
 	if g.process == Gamma {
@@ -115,7 +115,7 @@ func (g *gaps) next() float64 {
 	return math.Round(gap*g.meanNS/g.gridNS) * g.gridNS
 }
 
-// uniform is in (0, 1].
+// uniform returns a number in (0, 1].
 func (g *gaps) uniform() float64 { return float64(g.rng.Uint64()>>11+1) / (1 << 53) }
 
 // gamma draws from the gamma distribution of the given shape and scale 1. Marsaglia, Tsang: A Simple Method for Generating
@@ -140,7 +140,7 @@ func (g *gaps) gamma(shape float64) float64 {
 	}
 }
 
-// inside is in (0, 1).
+// inside returns a number in (0, 1).
 func (g *gaps) inside() float64 { return (float64(g.rng.Uint64()>>12) + 0.5) / (1 << 52) }
 
 // Rate is how many requests are released per second: From at instant 0, To from Over on, and in between a straight line.
@@ -164,8 +164,8 @@ func (r Rate) validate() error {
 	return nil
 }
 
-// when is the instant in ns at which as many requests are due as at a steady rate of To after steadyNS: where the integral of
-// the rate gets there. Products are rounded before they are added, as on processors that do not fuse both.
+// when returns the instant in ns at which as many requests are due as at a steady rate of To after steadyNS. It solves the integral of
+// the rate for it. Products are rounded before they are added, as on processors that do not fuse both.
 func (r Rate) when(steadyNS float64) float64 {
 	over := float64(r.Over)
 	if over == 0 || steadyNS == 0 {

@@ -1,8 +1,8 @@
-// Package sched owns all time: the run's clock, the plan of release instants, loads that are multiplied, the waiter that sleeps
-// and spins up to a deadline, and the placement of the thread that waits.
+// Package sched owns all time. It has the run's clock, the plan of release instants, and loads that are multiplied. Its waiter sleeps
+// and spins up to a deadline, and it places the thread that waits.
 //
-// It does not know what a request contains. A Monotonic clock may be read by any goroutine; a Plan is immutable once
-// made; a Waiter and a Placement belong to the one locked thread that uses them. Nothing here allocates after it is made.
+// It does not know what a request contains. Any goroutine may read a Monotonic clock. A Plan does not change once it is made. A Waiter
+// and a Placement belong to the one locked thread that uses them. Nothing here allocates after it is made.
 package sched
 
 import (
@@ -11,9 +11,9 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// Clock tells the time of a run. All instants of the project are readings of one Clock.
+// Clock is the clock of a run. All instants of the project are readings of one Clock.
 type Clock interface {
-	// Now is the time since the run's start in nanoseconds; negative before it.
+	// Now returns the time since the run's start in nanoseconds; negative before it.
 	Now() int64
 }
 
@@ -32,8 +32,8 @@ func NewMonotonic() *Monotonic {
 	return c
 }
 
-// nanotime is the machine's monotonic clock as time.Now carries it along: one call into the vDSO, and no check of the
-// stack, so that a sender can spin on it without meeting Go's scheduler.
+// nanotime returns the machine's monotonic clock, as time.Now has it. It is one call into the vDSO and checks no stack, so Go's
+// scheduler never runs while a sender spins on it.
 //
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64
@@ -49,16 +49,16 @@ func (c *Monotonic) Pair() (nowNS, wallNS int64) { return c.Now(), time.Now().Un
 // Start moves the clock's zero to lead from now: the run's start.
 func (c *Monotonic) Start(lead time.Duration) { c.StartAt(nanotime() + int64(lead)) }
 
-// StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has told.
+// StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has sent.
 func (c *Monotonic) StartAt(monotonicNS int64) { c.originNS.Store(monotonicNS) }
 
-// StartedAt is the wall-clock time of the run's start, as the wall clock stood when the clock was made.
+// StartedAt returns the wall-clock time of the run's start, by the wall clock when the Monotonic was made.
 func (c *Monotonic) StartedAt() time.Time {
 	return c.madeAt.Add(time.Duration(c.originNS.Load() - c.madeNS))
 }
 
-// MonotonicStartNS is the reading of the machine's monotonic clock at the run's start: what a second process on the
-// same machine needs to compare its own instants with ours.
+// MonotonicStartNS returns the reading of the machine's monotonic clock at the run's start. With it a second process on the same machine
+// can compare its own instants with ours.
 //
 //go:nosplit
 func (c *Monotonic) MonotonicStartNS() int64 { return c.originNS.Load() }

@@ -2,17 +2,17 @@ package sched
 
 import "fmt"
 
-// Realtime says whether threads ask for priority: those that send for SCHED_FIFO, those that read for nice −10.
+// Realtime is whether threads get priority: those that send SCHED_FIFO, those that read nice −10.
 type Realtime string
 
 // The values of --realtime.
 const (
-	RealtimeAuto Realtime = "auto" // SCHED_FIFO where the process may, else a short slice
+	RealtimeAuto Realtime = "auto" // SCHED_FIFO if the process may, else a short slice
 	RealtimeOn   Realtime = "on"   // SCHED_FIFO or an error, for those that send
 	RealtimeOff  Realtime = "off"  // the short slice only
 )
 
-// Validate refuses anything but auto, on and off.
+// Validate returns an error unless r is auto, on or off.
 func (r Realtime) Validate() error {
 	switch r {
 	case RealtimeAuto, RealtimeOn, RealtimeOff:
@@ -25,10 +25,10 @@ func (r Realtime) Validate() error {
 type Placement struct {
 	FIFO       bool   // SCHED_FIFO
 	ShortSlice bool   // SCHED_OTHER with a slice of 100 µs (Linux 6.12 and later)
-	Refused    string // why SCHED_FIFO was not granted; "" where it was or was not asked for
+	Refused    string // why SCHED_FIFO was not granted; "" if it was, or was not wanted
 }
 
-// String names the placement in the words of the terminal.
+// String returns the placement as the terminal has it.
 func (p Placement) String() string {
 	switch {
 	case p.FIFO:

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// senderPriority is low among real-time priorities: it need only beat every SCHED_OTHER thread, and what is placed below.
+	// senderPriority is low among real-time priorities: it need only exceed every SCHED_OTHER thread, and PlaceBelow's.
 	senderPriority = 10
-	// shortSliceNS is the slice asked of EEVDF: a waking thread with a short slice preempts one with a long slice.
-	// p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
+	// shortSliceNS is the slice for EEVDF: a waking thread with a short slice preempts one with a long slice.
+	// Lateness: p90 from 190–260 µs to 8–12 µs beside 70,000 events/s (2 cores, Linux 6.18).
 	shortSliceNS = 100_000
-	// readerNice is above what most programs run at: a reader is one thread where goroutines had several, and busy neighbours
+	// readerNice is a higher priority than most programs have. A reader is one thread in place of many goroutines, and busy programs
 	// would halve its share. Lag p50 from 90–240 to 5 µs beside a mock and a load of 9 (1,000 streams, 2 cores, Linux 6.18).
 	readerNice = -10
 	// timerSlackNS is the smallest that PR_SET_TIMERSLACK takes; 0 would mean the default of 50 µs.
@@ -24,11 +24,11 @@ const (
 // goroutine must end without unlocking, so that the thread ends with it. An error means that mode "on" was not granted.
 func Place(mode Realtime) (Placement, error) { return place(mode, senderPriority) }
 
-// PlaceBelow is Place for a thread that a sender depends on: it gives way to a sender.
+// PlaceBelow is Place for a thread that senders depend on: its priority is just below theirs.
 func PlaceBelow(mode Realtime) (Placement, error) { return place(mode, senderPriority-1) }
 
-// PlaceReader locks the calling goroutine to its thread, as Place does, and asks for a higher priority of it than ordinary
-// threads have, unless mode is off. It takes CAP_SYS_NICE; where that is refused, the thread stays as it was.
+// PlaceReader locks the calling goroutine to its thread, as Place does. Unless mode is off, it gives the thread a higher priority than
+// ordinary threads have. That needs CAP_SYS_NICE; without it the thread stays as it was.
 func PlaceReader(mode Realtime) {
 	runtime.LockOSThread()
 	if mode != RealtimeOff {
@@ -39,7 +39,7 @@ func PlaceReader(mode Realtime) {
 func place(mode Realtime, priority uint32) (Placement, error) {
 	runtime.LockOSThread()
 	var p Placement
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlackNS, 0, 0, 0) // refused, wake-ups are some 50 µs later
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, timerSlackNS, 0, 0, 0) // without it, wake-ups are some 50 µs later
 	if mode != RealtimeOff {
 		err := setAttr(unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: priority})
 		if err == nil {

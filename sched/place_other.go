@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Place is the portable twin: it locks the calling goroutine to its thread and asks for nothing else.
+// Place is the portable twin: it only locks the calling goroutine to its thread.
 func Place(mode Realtime) (Placement, error) {
 	runtime.LockOSThread()
 	if mode == RealtimeOn {
@@ -19,5 +19,5 @@ func Place(mode Realtime) (Placement, error) {
 // PlaceBelow is the same here.
 func PlaceBelow(mode Realtime) (Placement, error) { return Place(mode) }
 
-// PlaceReader locks the calling goroutine to its thread, and asks for nothing here.
+// PlaceReader only locks the calling goroutine to its thread.
 func PlaceReader(Realtime) { runtime.LockOSThread() }

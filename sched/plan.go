@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Plan says when each request of a run is released. Request i of a plan is row i of the trace it was made from.
-// A plan is open (ReleaseNS) or closed (Concurrency), never both; an open one may have a Cap.
+// Plan has when each request of a run is released. Request i of a plan is row i of the trace it was made from.
+// A plan is open (ReleaseNS) or closed (Concurrency), never both. An open one may have a Cap.
 type Plan struct {
 	// ReleaseNS are the planned instants in ns since the run's start, ascending. Nil in a closed loop.
 	ReleaseNS []int64
@@ -21,8 +21,8 @@ type Plan struct {
 	Cap int
 	// Turns makes requests wait for others; nil = none does.
 	Turns *Turns
-	// UntilNS ends the releases: whatever waits until then for another request is not released, but what a Cap holds back is.
-	// math.MaxInt64 where unlimited.
+	// UntilNS ends the releases: a request that waits until then for another one is not released, but one that a Cap holds back is.
+	// math.MaxInt64 = unlimited.
 	UntilNS int64
 }
 
@@ -60,7 +60,7 @@ func openPlan(release []int64, duration time.Duration) Plan {
 	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: end}
 }
 
-// until is when a duration, 0 = unlimited, is over.
+// until returns when a duration, 0 = unlimited, is over.
 func until(duration time.Duration) int64 {
 	if duration > 0 {
 		return int64(duration)
@@ -68,18 +68,18 @@ func until(duration time.Duration) int64 {
 	return math.MaxInt64
 }
 
-// dueBefore is how many of the ascending instants lie before atNS.
+// dueBefore returns how many of the ascending instants lie before atNS.
 func dueBefore(release []int64, atNS int64) int {
 	return sort.Search(len(release), func(i int) bool { return release[i] >= atNS })
 }
 
-// Open tells whether the plan releases by the clock, as far as its cap allows.
+// Open reports whether the plan releases by the clock, as far as its cap allows.
 func (p Plan) Open() bool { return p.Concurrency == 0 }
 
-// ByClock reports whether only the clock releases requests: no answer is waited for.
+// ByClock reports whether only the clock releases requests, and no answer does.
 func (p Plan) ByClock() bool { return p.Open() && p.Cap == 0 && p.Turns == nil }
 
-// Capped is the open plan with a cap of at least 1 on what is in flight.
+// Capped returns the open plan with a cap of at least 1 on the requests in flight.
 func (p Plan) Capped(inFlight int) (Plan, error) {
 	if inFlight < 1 || !p.Open() {
 		return Plan{}, fmt.Errorf("cap is %d; want at least 1, and a plan that releases by the clock", inFlight)
@@ -88,7 +88,7 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 	return p, nil
 }
 
-// Turns says which requests must not be released before others have ended: the turns of conversations.
+// Turns has which requests must not be released before others have ended: the turns of conversations.
 type Turns struct {
 	// After is the request before request i in its conversation, which comes before it in the plan, too; -1 = none.
 	After []int32
@@ -96,8 +96,8 @@ type Turns struct {
 	ThinkNS []int64
 }
 
-// Following is the plan of which requests wait for the turns before them. A plan with a cap, whose requests leave in order, has
-// no room for that.
+// Following returns the plan whose requests wait for the turns before them. A plan with a cap releases its requests in order, so it
+// cannot wait.
 func (p Plan) Following(t *Turns) (Plan, error) {
 	if p.Cap > 0 {
 		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
@@ -106,8 +106,8 @@ func (p Plan) Following(t *Turns) (Plan, error) {
 	return p, nil
 }
 
-// Only is the plan of some of its requests, in ascending order, each at its own instant. What waited for one that is missing waits for
-// the request which that waited for.
+// Only returns the plan of some of its requests, in ascending order, each at its own instant. A request that waited for a missing one
+// waits for the request that the missing one waited for.
 func (p Plan) Only(order []int32) Plan {
 	all := p
 	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
@@ -137,7 +137,7 @@ func (p Plan) Only(order []int32) Plan {
 	return p
 }
 
-// SpanNS is the last planned instant.
+// SpanNS returns the last planned instant.
 func (p Plan) SpanNS() int64 {
 	if len(p.ReleaseNS) == 0 {
 		return 0
@@ -145,7 +145,7 @@ func (p Plan) SpanNS() int64 {
 	return p.ReleaseNS[len(p.ReleaseNS)-1]
 }
 
-// PeakWithin is the largest number of requests released in any window of the given length.
+// PeakWithin returns the largest number of requests released in any window of the given length.
 func (p Plan) PeakWithin(window time.Duration) int {
 	if !p.Open() {
 		return p.Concurrency
@@ -160,19 +160,19 @@ func (p Plan) PeakWithin(window time.Duration) int {
 	return peak
 }
 
-// Assumed is how long requests took when they were recorded, where the trace does not say.
+// Assumed is how long requests took when they were recorded, if the trace does not have it.
 type Assumed struct {
 	TTFT time.Duration // at most 24 h
 	TPOT time.Duration // at most 1 min
 }
 
-// The longest latencies that can be assumed: beyond any server, and the longest output times maxTPOT still fits 64 bits.
+// The longest latencies that can be assumed. No server is slower, and the longest output times maxTPOT still fits 64 bits.
 const (
 	maxTTFT = 24 * time.Hour
 	maxTPOT = time.Minute
 )
 
-// Validate refuses what cannot be meant.
+// Validate returns why the latencies cannot be assumed; nil if they can.
 func (a Assumed) Validate() error {
 	switch {
 	case a.TTFT < 0 || a.TPOT < 0:
@@ -183,7 +183,7 @@ func (a Assumed) Validate() error {
 	return nil
 }
 
-// LastNS is how long a request of so many output tokens took, in ns.
+// LastNS returns how long a request of so many output tokens took, in ns.
 func (a Assumed) LastNS(outputTokens int32) int64 {
 	return int64(a.TTFT + time.Duration(max(1, outputTokens)-1)*a.TPOT)
 }

@@ -10,8 +10,8 @@ import (
 // longestSleep bounds one sleep, so that a Waiter notices a stop request.
 const longestSleep = int64(20 * time.Millisecond)
 
-// Waiter waits for deadlines on the calling thread: it sleeps to shortly before a deadline, then spins. It belongs to one
-// locked thread (see Place).
+// Waiter waits for deadlines on the calling thread: it sleeps until shortly before a deadline, then spins. It belongs to one locked
+// thread (see Place).
 type Waiter struct {
 	clock *Monotonic
 	stop  *atomic.Bool
@@ -19,16 +19,15 @@ type Waiter struct {
 	alone bool
 }
 
-// NewWaiter returns a waiter on clock that spins for the last stretch before each deadline, AutoSpin or a time of 0 or more,
-// and gives up when stop is set.
+// NewWaiter returns a waiter on clock. It spins before each deadline for the given time, 0 or more, or as AutoSpin finds. When stop is
+// set, it waits no more.
 func NewWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
 	return &Waiter{clock: clock, stop: stop, spin: newSpinWindow(spin)}
 }
 
-// NewLoneWaiter returns a waiter as NewWaiter does for a process in which Go's scheduler has nothing to decide: Wait then
-// never enters it. Go takes a thread that has run for 10 ms off its P, and whoever has to give it back is an ordinary
-// thread, which on a busy machine waits its turn: 0.3 to 1 ms of lateness, a hundred times a second. The price is that the
-// world cannot be stopped while the thread waits: see Alone and LoneGODEBUG.
+// NewLoneWaiter returns a waiter as NewWaiter does, for a process in which Wait never enters Go's scheduler. Go takes a thread that has
+// run for 10 ms off its P. An ordinary thread has to give it another P, and waits for a core on a busy machine: 0.3 to 1 ms of lateness,
+// a hundred times a second. On the other hand the world cannot be stopped while the thread waits: see Alone and LoneGODEBUG.
 func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Waiter {
 	w := NewWaiter(clock, spin, stop)
 	w.alone = true
@@ -37,7 +36,7 @@ func NewLoneWaiter(clock *Monotonic, spin time.Duration, stop *atomic.Bool) *Wai
 
 // Wait returns true at the first reading of the clock at or after deadlineNS, and false if the stop flag was set before.
 //
-// A lone waiter's Wait checks no stack, nor does what it calls: such a check is where Go's scheduler takes the thread away.
+// A lone waiter's Wait, and what it calls, checks no stack: in such a check Go's scheduler takes the thread away.
 //
 //go:nosplit
 func (w *Waiter) Wait(deadlineNS int64) bool {
@@ -57,7 +56,7 @@ func (w *Waiter) Wait(deadlineNS int64) bool {
 	return true
 }
 
-// sleep sleeps until wakeNS, and learns how late that ended.
+// sleep sleeps until wakeNS, and notes how late the sleep ended.
 //
 //go:nosplit
 func (w *Waiter) sleep(wakeNS int64) {
@@ -65,10 +64,10 @@ func (w *Waiter) sleep(wakeNS int64) {
 	w.spin.learn(w.clock.Now() - wakeNS)
 }
 
-// Spin is how long before its deadlines the waiter stops sleeping, as it is now.
+// Spin returns how long before its deadlines the waiter stops sleeping now.
 func (w *Waiter) Spin() time.Duration { return time.Duration(w.spin.ns) }
 
-// AutoSpin asks a Waiter to find out by itself how long before a deadline it must stop sleeping.
+// AutoSpin makes a Waiter find how long before a deadline it must stop sleeping.
 const AutoSpin time.Duration = -1
 
 // The bounds of what AutoSpin finds, and where it begins.
@@ -78,9 +77,9 @@ const (
 	mostSpin  = int64(200 * time.Microsecond)
 )
 
-// A sleep that ends later than the window allows for widens it by 1/widenBy, every other narrows it by 1/narrowBy. The
-// two balance where one in narrowBy/widenBy sleeps is too late: one in 300. Sleeps that end later than any window allows for
-// say nothing: on a host that takes the processor away, spinning more would only make it take more.
+// A sleep that ends later than the window allows for widens it by 1/widenBy; every other one narrows it by 1/narrowBy. The two balance
+// if one in narrowBy/widenBy sleeps is too late: one in 300. Sleeps that end later than any window allows for are ignored. Their host
+// takes the processor away, and would take more of it if the waiter spun more.
 const (
 	widenBy  = 4
 	narrowBy = 300 * widenBy
@@ -99,7 +98,7 @@ func newSpinWindow(spin time.Duration) spinWindow {
 	return spinWindow{ns: int64(spin)}
 }
 
-// learn takes by how much a sleep ended late.
+// learn adapts the window to a sleep that ended late by lateNS.
 //
 //go:nosplit
 func (s *spinWindow) learn(lateNS int64) {
@@ -115,8 +114,8 @@ func (s *spinWindow) learn(lateNS int64) {
 // LoneGODEBUG is the setting of GODEBUG that a process with lone waiters must be started with.
 const LoneGODEBUG = "asyncpreemptoff=1"
 
-// Alone readies this process for so many lone waiters: nothing may stop the world any more, and each waiter, which never gives
-// its P back, has one besides the one for all else. The garbage is not collected from now on.
+// Alone prepares this process for so many lone waiters. A waiter never gives its P back, so there is a P for each and one for all else.
+// Nothing may stop the world any more, so garbage is not collected from now on.
 func Alone(waiters int) {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(waiters + 1)

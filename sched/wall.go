@@ -13,16 +13,16 @@ type PairClock interface {
 	Pair() (nowNS, wallNS int64)
 }
 
-// Wall converts wall-clock instants of the kernel (it stamps packets by CLOCK_REALTIME) to a run's clock. Linux slews both
-// clocks alike, so that their difference is constant but for steps (settimeofday, leap seconds): the pair of readings with
-// the narrowest bracket since the last step is the conversion, and interpolating between pairs would only add their noise.
-// Each use compares the clocks again, so that a step is noticed at the first stamp after it; from there to the next Sample,
-// no stamp is converted. Sample belongs to one goroutine; the rest is safe for concurrent use and allocates nothing.
+// Wall converts wall-clock instants of the kernel (it stamps packets by CLOCK_REALTIME) to a run's clock. Linux slews both clocks alike,
+// so their difference is constant but for steps (settimeofday, leap seconds). The pair of readings with the narrowest bracket since the
+// last step is the conversion: interpolating between pairs would only add their noise. Each use compares the clocks again, so that the
+// first stamp after a step shows it. From there to the next Sample, no stamp is converted. Sample belongs to one goroutine; the rest is
+// safe for concurrent use and allocates nothing.
 type Wall struct {
 	clock PairClock
 	epoch atomic.Pointer[epoch]
 
-	mu      sync.Mutex // of what Steps tells
+	mu      sync.Mutex // of what Steps returns
 	steps   int64
 	largest int64
 }
@@ -35,12 +35,12 @@ type epoch struct {
 }
 
 const (
-	// wallTolerance is how far two readings of an undisturbed pair may disagree: the clocks are read 30 ns apart, and a
-	// virtual machine's interruption between them lasts microseconds.
+	// wallTolerance is how far two readings of an undisturbed pair may disagree. The clocks are read 30 ns apart; an interruption of a
+	// virtual machine between them lasts microseconds.
 	wallTolerance = 10_000
-	// wallRetries readings tell an interruption, which passes, from a step, which stays.
+	// wallRetries is how many readings distinguish an interruption, which passes, from a step, which stays.
 	wallRetries = 3
-	// wallRounds readings are bracketed and the narrowest kept: 50–100 ns wide on an idle machine.
+	// wallRounds is how many readings are bracketed; the narrowest is kept: 50–100 ns wide on an idle machine.
 	wallRounds = 16
 )
 
@@ -68,7 +68,7 @@ func (w *Wall) measure() epoch {
 }
 
 // Sample compares the clocks; call it once a second. It reports the size of a step of the wall clock since the last
-// Sample in ns, 0 where there was none.
+// Sample in ns, 0 if there was none.
 func (w *Wall) Sample() (stepNS int64) {
 	last, e := w.epoch.Load(), w.measure()
 	moved := e.offsetNS - last.offsetNS
@@ -89,8 +89,8 @@ func (w *Wall) Sample() (stepNS int64) {
 	return 0
 }
 
-// At reads the clock, nowNS, and converts the wall-clock instant of a stamp not later than that. Where it cannot be
-// trusted, because the wall clock was just set, ok is false and the result nowNS.
+// At reads the clock, nowNS, and converts the wall-clock instant of a stamp not later than that. If it cannot be trusted,
+// because the wall clock was just set, ok is false and the result nowNS.
 func (w *Wall) At(stampNS int64) (atNS, nowNS int64, ok bool) {
 	nowNS, wall := w.clock.Pair()
 	e := w.epoch.Load()
