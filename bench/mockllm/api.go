@@ -10,8 +10,8 @@ import (
 // event is due, nor what it costs. Its types have no state, so that one value serves all requests; what an answer has to
 // remember is in its reply.
 //
-// A stream is the events of open, then for each part of the answer those of turn and of tokens, one more turn to
-// partNone, and those of finish. A method with a step appends one event and reports whether the next step has more; it
+// A stream is the events of open, then for each part of the answer those of turn and of tokens. One more turn to
+// partNone and the events of finish end it. A method with a step appends one event and reports whether the next step has more; it
 // may append nothing.
 type api interface {
 	traits() traits
@@ -53,8 +53,8 @@ type traits struct {
 	maxTokens    int64  // the output length of requests that name none; 0 = defaultMaxTokens
 }
 
-// plain is an api without events around its tokens and headers of its own, and with the same object for an event and
-// for a whole answer.
+// plain is an api without events around its tokens and without headers of its own. An event and a whole answer are the
+// same object.
 type plain struct{}
 
 func (plain) require(*decoder) error { return nil }

@@ -48,8 +48,8 @@ func TestArrivalIsTheKernelsWhenThisProcessReadsLate(t *testing.T) {
 		}
 		return s.lastNS > after+int64(time.Millisecond)
 	}
-	// The kernel begins to stamp some time after the first socket asks for it, on a busy machine much later, and until then
-	// stamps when we read.
+	// The kernel begins to stamp some time after the first socket requests it, on a busy machine much later. Until then its
+	// stamps are of the read.
 	eventually(t, "the kernel stamps", func() bool { return !arrive() })
 	const rounds = 20
 	late := 0

@@ -164,8 +164,8 @@ func (p *blockPool) unregister(b int32) {
 	}
 }
 
-// prefixCache remembers the whole blocks of prompts: all of them, or as many as a pool of blocks has room for beside the
-// requests that run. It belongs to the scheduler and is used under its lock.
+// prefixCache holds the whole blocks of prompts: all of them, or as many as a pool has room for beside the running
+// requests. It belongs to the scheduler and is used under its lock.
 type prefixCache struct {
 	blockTokens int
 	all         map[uint64]struct{} // without a limit: 8 bytes a block and the map's slack; nil = limited, or no cache
@@ -186,7 +186,7 @@ func newPrefixCache(capacityTokens int64, blockTokens int) prefixCache {
 }
 
 // begin looks up l's prompt and holds the blocks of the whole request. It returns how many tokens were cached: whole
-// blocks, never the whole prompt. ok = false, and nothing done, when the pool has too few free blocks.
+// blocks, never the whole prompt. If the pool has too few free blocks, ok is false and nothing has changed.
 func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
 	limit := min(len(l.keys), (l.prompt-1)/c.blockTokens)
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 // clock reads the machine's CLOCK_MONOTONIC in absolute nanoseconds, so that stamps of several processes on one machine
-// compare. Go's own monotonic reading is the same clock without a system call, but with a hidden origin; the origin is
+// compare. Go's own monotonic reading is the same clock without a system call, but with a hidden origin. That origin is
 // measured once. (On macOS the two drift apart while the machine sleeps.)
 type clock struct {
 	origin time.Time
@@ -41,9 +41,9 @@ func (c *clock) now() int64 { return c.base + int64(time.Since(c.origin)) }
 // at returns CLOCK_MONOTONIC at t, in ns.
 func (c *clock) at(t time.Time) int64 { return c.base + int64(t.Sub(c.origin)) }
 
-// stampReader reads a connection and notes when what it read last had arrived: by the kernel's own stamp where there is
-// one, since on a busy machine this process may get to read milliseconds later, else the moment after the read. Bytes
-// that the kernel has joined by then bear the stamp of their last segment.
+// stampReader reads a connection and notes when what it read last had arrived. It uses the kernel's own stamp if there is
+// one, since on a busy machine this process may read milliseconds later. Otherwise it is the moment after the read.
+// Bytes that the kernel has joined by then bear the stamp of their last segment.
 type stampReader struct {
 	nc     net.Conn
 	kernel *kernelReader // nil: no kernel stamps

@@ -8,7 +8,7 @@ import (
 
 var errGone = errors.New("the client is gone")
 
-// commit does what the fault says, at its moment. over = true ends the reply.
+// commit commits the fault, at its moment. over = true ends the reply.
 func (d *driver) commit() (how ending, over bool) {
 	if d.phase == phaseBody {
 		return d.commitBody()

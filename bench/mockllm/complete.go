@@ -140,7 +140,7 @@ func asRequestError(err error) *requestError {
 	return re
 }
 
-// isJSON refuses requests whose body says to be something else.
+// isJSON refuses requests whose content type is another.
 func isJSON(req *fasthttp.Request) error {
 	media, _, _ := bytes.Cut(req.Header.Peek("Content-Type"), []byte(";"))
 	if !bytes.EqualFold(bytes.TrimSpace(media), []byte("application/json")) {

@@ -33,15 +33,15 @@ const (
 	defaultModel = "mock"
 )
 
-// Config says how a Server behaves. Its zero value is an instant server without a prefix cache that accepts any model.
+// Config is how a Server behaves. Its zero value is an instant server without a prefix cache that accepts any model.
 type Config struct {
 	// Model is the served model's name; a request for another is refused with 404. "" accepts all.
 	Model string
 	// MaxModelTokens refuses prompts that leave no room for their output. 0 = no limit.
 	MaxModelTokens int
 
-	// TTFT is the time from a request's start (its last byte read, or the moment it gets a slot) to its first token,
-	// before PrefillPerToken for each prompt token that is not cached.
+	// TTFT is the time from a request's start to its first token. The start is when its last byte was read, or when it got
+	// a slot. PrefillPerToken is added for each prompt token that is not cached.
 	TTFT, PrefillPerToken time.Duration
 	// ITL is the time from one token to the next; a chunk of several tokens comes after as many times ITL.
 	ITL time.Duration
@@ -56,16 +56,16 @@ type Config struct {
 	MaxQueue int
 
 	// CacheTokens is the size of the prefix cache, rounded down to whole blocks. As in an engine, it is all the room there
-	// is: running requests hold blocks for their prompt and output, and one that finds too few free waits. 0 = no cache
-	// and no such limit, negative = a cache without a limit.
+	// is: running requests hold blocks for their prompt and output. A request that finds too few free blocks waits. 0 = no
+	// cache and no such limit, negative = a cache without a limit.
 	CacheTokens int64
 	// BlockTokens is the size of its blocks. 0 = DefaultBlockTokens.
 	BlockTokens int
 
 	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.
 	TemplateHead, TemplateTail int
-	// TemplateJitter makes the chat template add between 0 and so many tokens more before its tail: 0, 1, 2 … and from 0
-	// again, one more with each request. 0 = a constant template.
+	// TemplateJitter is how many tokens more the chat template adds at most before its tail: 0, then one more with each
+	// request, then 0 again. 0 = a constant template.
 	TemplateJitter int
 	// SplitWords makes two tokens of each word that has more letters. 0 = no word is too long.
 	SplitWords int
@@ -79,8 +79,8 @@ type Config struct {
 	TokensPerChunk int
 	// EmptyChunks is the share of token chunks whose text is empty (special tokens, halves of characters). 0..1.
 	EmptyChunks float64
-	// ReasoningTokens of each answer come as reasoning before the content, and the last ToolTokens as arguments of a tool
-	// call after it, where the protocol has such things: chat, responses, messages.
+	// ReasoningTokens of each answer come as reasoning before the content, the last ToolTokens as arguments of a tool call
+	// after it. Only chat, responses and messages have such things.
 	ReasoningTokens, ToolTokens int
 	// Headers are sent with every response, each "Name: value".
 	Headers []string
@@ -117,21 +117,21 @@ type quirk struct {
 
 func (c *Config) quirks() []quirk {
 	return []quirk{
-		{"ignore-salt", "the prefix cache is blind to cache_salt", &c.IgnoreSalt},
+		{"ignore-salt", "the prefix cache ignores cache_salt", &c.IgnoreSalt},
 		{"no-flush", "/reset_prefix_cache and /flush_cache answer 404", &c.NoFlush},
-		{"no-cached-tokens", "the usage leaves out what was cached", &c.NoCachedTokens},
-		{"omit-zero-cached", "the usage leaves out what was cached where it is nothing, as vLLM's may", &c.OmitZeroCached},
+		{"no-cached-tokens", "the usage has no number of cached tokens", &c.NoCachedTokens},
+		{"omit-zero-cached", "the usage has no number of cached tokens if it is 0, as vLLM's may", &c.OmitZeroCached},
 		{"no-metrics", "/metrics answers 404", &c.NoMetrics},
 		{"no-tokenize", "/tokenize answers 404", &c.NoTokenize},
-		{"finish-chunk", "the finish reason of completions and chat has a chunk of its own, without text", &c.FinishChunk},
-		{"incremental", "events of SGLang's /generate carry what is new, not all text so far (it can do both)", &c.Incremental},
+		{"finish-chunk", "completions and chat send the finish reason in a chunk of its own, without text", &c.FinishChunk},
+		{"incremental", "events of SGLang's /generate carry only new text, not all text so far (it can do both)", &c.Incremental},
 		{"late-head", "the response head comes with the first chunk; vLLM's comes when the request has arrived", &c.LateHead},
-		{"coalesce", "what is due at one instant is one write, not a write an event", &c.Coalesce},
+		{"coalesce", "events that are due at the same time share one write", &c.Coalesce},
 		{"crlf", "lines of the event stream end with CR LF", &c.CRLF},
 		{"comments", "a comment line comes before each event", &c.Comments},
 		{"stamp", `each chunk has "sent_ns", CLOCK_MONOTONIC in ns, read just before its write`, &c.Stamp},
 		{"gzip", "responses are compressed for clients that accept it", &c.Gzip},
-		{"refuse-extras", "400 to min_tokens, ignore_eos, cache_salt and token ids, which OpenAI lacks", &c.RefuseExtras},
+		{"refuse-extras", "requests with min_tokens, ignore_eos, cache_salt or token ids, which OpenAI lacks, get a 400", &c.RefuseExtras},
 		{"no-header-faults", "X-Mock-Fault is ignored", &c.NoHeaderFaults},
 	}
 }
@@ -294,8 +294,8 @@ func setField(object map[string]any, path []string, value string) error {
 // selfSignedFor is how long a self-signed certificate is valid; a mock does not live longer.
 const selfSignedFor = 7 * 24 * time.Hour
 
-// SelfSigned makes a certificate for this machine's loopback names and host (a name, an address, or ""), and returns
-// it also as PEM, for clients to trust.
+// SelfSigned makes a certificate for this machine's loopback names and host (a name, an address, or ""). It returns it
+// also as PEM, for clients to trust.
 func SelfSigned(host string) (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // headBytes bounds a request head: it must fit into the connection's read buffer.
 const headBytes = 8 << 10
 
-// conn is one client connection. Its reader goroutine reads requests one after the other; while an answer is on its
-// way the reader waits for the next request, so that it notices at once when the client goes away.
+// conn is one client connection. Its reader goroutine reads requests one after the other. While an answer is on its
+// way, the reader waits for the next request, so that it notices at once when the client goes away.
 type conn struct {
 	srv    *Server
 	nc     net.Conn
@@ -35,7 +35,7 @@ type conn struct {
 	blocking bool // writes may block: TLS, or no TCP
 	over     bool // no more requests: set before done
 
-	keepAlive bool // what the request in hand asks for
+	keepAlive bool // of the request in hand
 	bodyless  bool // it is a HEAD
 	deadline  bool // an idle deadline is set: set before done
 
@@ -147,7 +147,7 @@ func (c *conn) request() (inFlight, ok bool) {
 	return c.route(req, arrivalNS, c.rd.lastNS)
 }
 
-// refuse answers a request that cannot be read, if somebody is there to hear it. The connection ends with it.
+// refuse answers a request that cannot be read, unless the client is gone. The connection ends with it.
 func (c *conn) refuse(err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var nothing fasthttp.ErrNothingRead
@@ -168,8 +168,8 @@ func (c *conn) refuse(err error) {
 // lingerLimit bounds how long linger waits for a client that goes on sending.
 const lingerLimit = 2 * time.Second
 
-// linger reads on for a while after the last response: closing a socket with unread bytes sends an RST, which can
-// destroy the response on its way (RFC 9112, 9.6).
+// linger reads on for a while after the last response. If a socket is closed with unread bytes, the kernel sends an RST,
+// which can destroy the response on its way (RFC 9112, 9.6).
 func (c *conn) linger() {
 	if c.tcp == nil || c.blocking {
 		return

@@ -9,7 +9,7 @@ import (
 // splitPause separates the writes of a split event: long enough for a client to see them one by one.
 const splitPause = 200 * time.Microsecond
 
-// driver serves one reply from a goroutine of its own, which may block on the socket: for TLS, gzip, most faults, and
+// driver serves one reply from a goroutine of its own, which may block on the socket. It is for TLS, gzip, most faults and
 // clients that do not read.
 type driver struct {
 	*reply
@@ -31,7 +31,7 @@ func (r *reply) drive() {
 	r.end(d.run())
 }
 
-// run serves the reply and says how it ended.
+// run serves the reply and returns how it ended.
 func (d *driver) run() ending {
 	if len(d.pending) > 0 {
 		if _, err := d.c.nc.Write(d.pending); err != nil {
@@ -114,7 +114,7 @@ func (d *driver) pause(wait time.Duration) bool {
 	}
 }
 
-// write sends p, whole or in the pieces that the fault asks for.
+// write sends p, whole or in the pieces of the fault.
 func (d *driver) write(p []byte) error {
 	size, wait := len(p), splitPause
 	switch d.fault.Kind {

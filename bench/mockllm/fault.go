@@ -42,7 +42,7 @@ type Fault struct {
 	Probability float64 // 0..1; ParseFault makes it 1 where none is given
 }
 
-// faultArg says what a fault's argument is.
+// faultArg is what a fault's argument may be.
 type faultArg struct {
 	kind     FaultKind
 	duration bool // the argument is D, not N

@@ -19,7 +19,7 @@ type scanner struct {
 	i int
 }
 
-// syntaxError says where a body stops being what it should be.
+// syntaxError is where a body stops being what it should be.
 type syntaxError struct {
 	at   int
 	what string

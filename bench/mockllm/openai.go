@@ -17,7 +17,7 @@ var streamOptions = fields{
 	"continuous_usage_stats": boolean(func(p *params) *bool { return &p.continuousUsage }),
 }
 
-// readN reads the number of answers that a request asks for, which must be 1.
+// readN reads the number of answers that a request wants, which must be 1.
 func readN(d *decoder) error {
 	var n int64 = 1
 	err := d.optional(&n)

@@ -262,7 +262,7 @@ func (r *reply) appendTail(dst []byte, now int64) []byte {
 // atEnd reports whether the event at hand, or the whole answer, has the finish reason.
 func (r *reply) atEnd() bool { return r.sent == r.total && !(r.noFinish && r.p.stream) }
 
-// showCached reports whether the usage is to tell what was cached.
+// showCached reports whether the usage has the number of cached tokens.
 func (r *reply) showCached() bool {
 	return !r.cfg.NoCachedTokens && (r.cachedTokens > 0 || !r.cfg.OmitZeroCached)
 }
@@ -276,7 +276,7 @@ func (r *reply) model() []byte {
 }
 
 // releaseAtEnd gives the slot and the blocks back when the last event is composed, before it is written, as an engine
-// does: a client that has seen the end finds them free.
+// does. So a client that has seen the end finds them free.
 func (r *reply) releaseAtEnd() {
 	if r.phase == phaseEnd {
 		r.release(r.doneNS)
@@ -291,7 +291,7 @@ func (r *reply) release(now int64) {
 	}
 }
 
-// frame appends the head, if it is still to be sent, and the event as the body's framing asks.
+// frame appends the head, if it is still to be sent, and the event in the body's framing.
 func (r *reply) frame(dst, event []byte, last bool) []byte {
 	if !r.headSent {
 		r.headSent = true
@@ -345,7 +345,7 @@ func appendHeaders(dst []byte, lines []string) []byte {
 	return dst
 }
 
-// ending says how a reply ended, for the log.
+// ending is how a reply ended, for the log.
 type ending string
 
 const (

@@ -7,7 +7,7 @@ import (
 	"maps"
 )
 
-// params is what a request asks for.
+// params is what a request wants.
 type params struct {
 	stream, usage, continuousUsage bool
 	ignoreEOS                      bool
@@ -32,7 +32,7 @@ type requestError struct {
 	message string
 }
 
-// Kinds of errors that protocols tell apart.
+// Kinds of errors that protocols distinguish.
 const (
 	kindBadRequest = "BadRequestError"
 	kindInjected   = "InjectedError" // by a fault

@@ -118,7 +118,7 @@ func (c *conn) respond(a response) bool {
 	return err == nil && c.keepAlive
 }
 
-// isTritonPage reports whether a path asks Triton whether the server or a model is ready.
+// isTritonPage reports whether a path is one of Triton that reports whether the server or a model is ready.
 func isTritonPage(path string) bool {
 	if path == "/v2/health/ready" || path == "/v2/health/live" {
 		return true

@@ -6,11 +6,11 @@ import (
 )
 
 // scheduler decides when a request begins and what of its prompt is cached then. Requests begin in order of arrival,
-// each as soon as there is a slot for it and room for its blocks: a request that waits is looked at again whenever one
+// each as soon as there is a slot for it and room for its blocks. A waiting request is looked at again whenever another
 // ends or leaves the queue.
 //
-// What a request meets depends on instants, not on which goroutine came first: ends of prefills and of requests are
-// events with instants, applied in their order before the next request is looked at.
+// What a request finds depends on instants, not on which goroutine came first. Ends of prefills and of requests are
+// events with instants. They are applied in their order before the next request is looked at.
 type scheduler struct {
 	launch func(*reply) // begins a reply that had to wait; it must not block
 	ends   endList
@@ -184,8 +184,8 @@ func (s *scheduler) admitHeads(now int64, own *reply) {
 	}
 }
 
-// admit starts r at the instant now, or at the latest end applied if that is later: it cannot have had before what only
-// then became free. It reports false when there is no slot or no room.
+// admit starts r at the instant now, or at the latest end applied if that is later, since its slot and blocks were not free
+// before. It reports false when there is no slot or no room.
 func (s *scheduler) admit(r *reply, now int64) bool {
 	if s.slots > 0 && s.running >= s.slots {
 		return false
@@ -241,7 +241,7 @@ func (s *scheduler) applyNext() (end bool) {
 	return e.end
 }
 
-// lease is one request's stay in the scheduler. Its keys belong to the connection until the request asks for a slot;
+// lease is one request's stay in the scheduler. Its keys belong to the connection until the request needs a slot;
 // from then on everything but endNS is the scheduler's.
 type lease struct {
 	keys           []uint64 // one for each whole block of the prompt
@@ -261,8 +261,8 @@ type lease struct {
 // reset makes a lease ready for another request, and keeps its memory.
 func (l *lease) reset() { *l = lease{keys: l.keys[:0], blocks: l.blocks[:0]} }
 
-// endList collects the requests that have ended until the scheduler looks at them, so that a pacer that ends a reply
-// never waits for somebody's look-up.
+// endList collects the requests that have ended until the scheduler looks at them. So a pacer that ends a reply never
+// waits for a look-up.
 type endList struct {
 	mu      sync.Mutex
 	list    []*lease
@@ -307,7 +307,7 @@ func (e *event) before(o *event) bool {
 	return e.order < o.order
 }
 
-// moved is nothing to an event: only the first one is ever taken.
+// moved does nothing: only the first event is ever taken.
 func (*event) moved(int) {}
 
 // ordered has an order, and may keep its place among others.

@@ -183,9 +183,8 @@ func (s *Server) maxModelLen() raw {
 	return "null"
 }
 
-// NewGroup makes a server of each configuration. They share nothing but their pacers, whose number the first one says,
-// so that many of them cost no more goroutines than one, and write what is due together in one go. All of them have to
-// be closed.
+// NewGroup makes a server of each configuration. They share nothing but their pacers, whose number the first one sets.
+// So many servers cost no more goroutines than one. All of them have to be closed.
 func NewGroup(configs []Config) ([]*Server, error) {
 	if len(configs) == 0 {
 		return nil, errors.New("mockllm: a group without a server")

@@ -331,8 +331,8 @@ func rawRequest(path, body string, headers ...string) string {
 		strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
 }
 
-// TestTextOfTheSeed: an answer's text depends on the seed and the request id, not on whether it is streamed; a share of its
-// chunks is empty if asked for.
+// TestTextOfTheSeed: an answer's text depends on the seed and the request id, not on whether it is streamed. Config.EmptyChunks
+// of its chunks are empty.
 func TestTextOfTheSeed(t *testing.T) {
 	ts := start(t, Config{EmptyChunks: 0.25})
 	body := `{"prompt":"a","max_tokens":4000}`

@@ -15,7 +15,7 @@ type tgiPath uint8
 const (
 	tgiWhole  tgiPath = iota // /generate
 	tgiStream                // /generate_stream
-	tgiCompat                // / of the older API, where the body says whether to stream
+	tgiCompat                // / of the older API, where the body decides whether to stream
 )
 
 // tgiMaxNewTokens is the output length of a request that names none (default_max_new_tokens in router/src/lib.rs).

@@ -67,7 +67,7 @@ func (s *Server) decodeTokenize(req *fasthttp.Request) ([]uint64, error) {
 	return h.values, nil
 }
 
-// tokenID is the id of a token's value: template tokens have the upper half of the numbers below 2^31, each its own; a
+// tokenID is the id of a token's value: template tokens have the upper half of the numbers below 2^31, each its own. A
 // word has a hash in the lower half.
 func tokenID(value uint64) uint64 {
 	if value&specialBit != 0 {

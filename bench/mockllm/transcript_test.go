@@ -42,8 +42,8 @@ func transcriptConfigs() map[string]Config {
 	}
 }
 
-// transcript is a request and what its client gets: a line with the server's name, the method, the path and headers after
-// "; ", a line with the body, and the answer.
+// transcript is a request and what its client gets. Its first line has the server's name, the method, the path and headers
+// after "; ". The second line is the body, the others are the answer.
 type transcript struct{ request, body, answer string }
 
 func (c *transcript) String() string { return c.request + "\n" + c.body + "\n" + c.answer }
@@ -143,8 +143,8 @@ func masked(text string) string {
 	return strings.TrimRight(strings.ReplaceAll(text, "\r", "␍"), "\n")
 }
 
-// TestTranscripts compares what a client gets, byte for byte, with testdata/transcripts.txt: every protocol streamed and
-// whole, with each form of an answer, and every page, refusal and fault. If a change of those bytes is meant, run:
+// TestTranscripts compares what a client gets, byte for byte, with testdata/transcripts.txt. It has every protocol streamed
+// and whole, each form of an answer, and every page, refusal and fault. If a change of those bytes is meant, run:
 // go test ./bench/mockllm -run TestTranscripts -update
 func TestTranscripts(t *testing.T) {
 	all := readTranscripts(t)
