@@ -183,7 +183,7 @@ func TestOracleKnowsWhoRouted(t *testing.T) {
 	}
 }
 
-// TestCachesBehindGateways: an instance has the capacity that its gateway tells.
+// TestCachesBehindGateways: an instance has the capacity that its gateway reports.
 func TestCachesBehindGateways(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2)
 	records := sent(w, func(i int) string { return fmt.Sprint(w.Places[i].Target, "-", i%2) })

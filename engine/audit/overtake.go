@@ -34,7 +34,8 @@ func OvertakenTokens(w *workload.Work, records []record.Record) (tokens int64) {
 	return tokens
 }
 
-// reach is the most that request i could hit of prompts that begin alike and were sent before its own first token arrived, in any order.
+// reach is the most that request i could hit of prompts that begin alike. Those count that were sent before its own
+// first token arrived, in any order.
 func reach(w *workload.Work, records []record.Record, i int, alike []int32) int64 {
 	until := max(records[i].FirstTokenNS, records[i].HeadersNS)
 	longest := 0
@@ -73,9 +74,9 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	return n
 }
 
-// Turns counts the follow-up turns that were sent before the previous turn had ended. leftOut are the requests, in ascending order,
-// that are not part of the run. held is for how long a pacer that waits for previous turns held requests back; it may be nil.
-// The result is nil if the trace has no follow-up turns.
+// Turns counts the follow-up turns that were sent before the previous turn had ended. The requests in leftOut, in
+// ascending order, are not part of the run. If a pacer waits for previous turns, held is for how long it held requests
+// back; it may be nil. The result is nil if the trace has no follow-up turns.
 func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := metrics.NewDistribution()
@@ -99,8 +100,8 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	return &found
 }
 
-// overtook returns how many ns before the end of the previous turn a turn was sent; 0 if it was sent later, or if one of them was
-// not sent.
+// overtook returns how many ns before the end of the previous turn a turn was sent. It is 0 if the turn was sent later,
+// or if one of them was not sent.
 func overtook(turn, previous *record.Record) int64 {
 	end := max(previous.DoneNS, previous.LastTokenNS, previous.HeadersNS)
 	if turn.SentNS == record.None || previous.SentNS == record.None || end == record.None {

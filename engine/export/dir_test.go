@@ -165,7 +165,7 @@ func write(t *testing.T, dir, name string) {
 	}
 }
 
-// near tells whether two numbers agree but for the last bits.
+// near reports whether two numbers agree but for the last bits.
 func near(got, want float64) bool {
 	return got == want || math.Abs(got-want) <= 1e-9*max(math.Abs(got), math.Abs(want))
 }

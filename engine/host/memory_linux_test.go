@@ -61,7 +61,8 @@ func TestGroupRoom(t *testing.T) {
 	}
 }
 
-// TestCollectorKeepsItsDistance: a heap that lives beyond the limit moves it, so that the collector is not always at work.
+// TestCollectorKeepsItsDistance: if the live heap exceeds the limit, the limit is raised, so that the collector does not
+// run all the time.
 func TestCollectorKeepsItsDistance(t *testing.T) {
 	c, restore := QuietRuntime()
 	defer restore()

@@ -221,7 +221,7 @@ func naiveBins(edges []float64, values []float64) []Bin {
 	return all
 }
 
-// TestLoad: the load alone is what the whole analysis says, of traces with and without blocks and times.
+// TestLoad: the load alone is that of the whole analysis, for traces with and without blocks and times.
 func TestLoad(t *testing.T) {
 	for path, has := range map[string]struct{ times, blocks bool }{
 		"bailian.jsonl": {true, true}, "mooncake.jsonl": {true, true}, "azure.csv": {true, false}, "sharegpt.json": {false, false}, "batch.jsonl": {false, false},

@@ -12,7 +12,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/route"
 )
 
-// answeredBy is a record of a request that an instance answered; ok tells how.
+// answeredBy is a record of a request that an instance answered, well or with an error.
 func answeredBy(instance, endpoint string, ok bool, ttftNS, cached int64) *record.Record {
 	var r record.Record
 	r.Clear()

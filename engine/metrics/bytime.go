@@ -30,7 +30,8 @@ type Step struct {
 	ttft []int64
 }
 
-// stepNS is the length of the steps of a run that ends at endNS: one that people read easily, or for a long run whole hours.
+// stepNS is the length of the steps of a run that ends at endNS. It is a number that people read easily, and whole hours
+// for a long run.
 func stepNS(endNS int64) int64 {
 	const second, hour = int64(1e9), int64(3600e9)
 	for _, w := range []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {

@@ -95,7 +95,7 @@ func checkPercentiles(t *testing.T, name string, p *stats.Percentiles, all oracl
 	}
 }
 
-// weighted repeats each value as often as its weight says.
+// weighted repeats each value by its weight.
 func weighted(pairs ...int64) (o oracle) {
 	for i := 0; i < len(pairs); i += 2 {
 		for range pairs[i+1] {

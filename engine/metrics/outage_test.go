@@ -71,7 +71,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestFate: what became of what was in flight tells a server that was shut down from one that died.
+// TestFate: the ends of the requests in flight distinguish a server that was shut down from one that died.
 func TestFate(t *testing.T) {
 	for _, c := range []struct {
 		name                            string

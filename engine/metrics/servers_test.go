@@ -8,7 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
-// agreeing is a run whose servers say what was received from them.
+// agreeing is a run whose servers report what was received from them.
 func agreeing() *Summary {
 	all := scrape.Server{
 		RunningBefore: new(0.0), WaitingShare: new(0.2), Waiting: &scrape.Gauge{Mean: 0.3, Max: 4}, PrefixHitRatio: new(0.4),
@@ -21,7 +21,7 @@ func agreeing() *Summary {
 	}
 }
 
-// TestServerNotes: each contradiction is said, with its most likely cause, and nothing is where there is none.
+// TestServerNotes: there is a note for each contradiction, with its most likely cause, and none without one.
 func TestServerNotes(t *testing.T) {
 	for _, c := range []struct {
 		name   string

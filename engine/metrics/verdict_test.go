@@ -302,7 +302,8 @@ func TestLengthsOfSeveralChoices(t *testing.T) {
 	}
 }
 
-// TestWhatServersLeaveOpen: one thing is said in whole sentences, several fit into two lines, and targets are not listed one by one.
+// TestWhatServersLeaveOpen: the note on one unknown is a sentence, several fit into two lines, and targets are not
+// listed one by one.
 func TestWhatServersLeaveOpen(t *testing.T) {
 	notes := func(targets int, unknown ...Unknown) string {
 		collector := NewCollector(urls(targets))

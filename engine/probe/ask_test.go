@@ -265,7 +265,7 @@ var questions = map[string]func(ctx context.Context, t *testing.T, b *Prober) er
 	},
 }
 
-// TestEveryQuestion: each is told of when it waits, ends with its context, and asks nothing more then.
+// TestEveryQuestion: each calls Waiting while it waits, ends with its context, and sends nothing more then.
 func TestEveryQuestion(t *testing.T) {
 	for name, ask := range questions {
 		for _, secure := range []bool{false, true} {

@@ -159,7 +159,7 @@ func TestScraper(t *testing.T) {
 	}
 }
 
-// TestScraperOfOthers: pages elsewhere are read without credentials, and those that tell nothing are named.
+// TestScraperOfOthers: pages elsewhere are read without credentials, and those without known metrics are named.
 func TestScraperOfOthers(t *testing.T) {
 	own := newMetricsServer(t, plainPage)
 	exporter := newMetricsServer(t, func(n int64, w http.ResponseWriter, r *http.Request) {

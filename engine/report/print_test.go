@@ -144,7 +144,7 @@ func TestPrintOfManyTargets(t *testing.T) {
 	}
 }
 
-// TestPrintServers: what servers say stands beside what we saw, and what they do not say is left out.
+// TestPrintServers: what servers report stands beside what was measured, and what they do not report is left out.
 func TestPrintServers(t *testing.T) {
 	p := func(v float64) *float64 { return &v }
 	s := &metrics.Summary{

@@ -96,7 +96,7 @@ func TestGoodputFromDisk(t *testing.T) {
 	}
 }
 
-// TestRecountRefuses what the files do not say, and notes what they lack.
+// TestRecountRefuses: what the files do not show is refused, and what they lack is noted.
 func TestRecountRefuses(t *testing.T) {
 	const list = "ttft:2"
 	dir := t.TempDir()

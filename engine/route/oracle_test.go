@@ -101,7 +101,7 @@ func checkRouted(t *testing.T, got *Routed, all []chain, chosen []int32, weights
 	}
 }
 
-// TestOracleOfOne has nothing to say, nor one without prompts; texts count in no ratio.
+// TestOracleOfOne: one instance, or no prompts, give no oracle. Texts count in no ratio.
 func TestOracleOfOne(t *testing.T) {
 	one := kvcache.NewPrompts(1, 0)
 	one.Add([]uint64{1}, 1, 1)
@@ -118,7 +118,8 @@ func TestOracleOfOne(t *testing.T) {
 	}
 }
 
-// TestOracleOfFullCaches: with little room the hits are fewer, the room of all is told, and the unlimited of one is none of all.
+// TestOracleOfFullCaches: with little room there are fewer hits, and the heading has the room of all. If one cache is
+// unlimited, there is no such room.
 func TestOracleOfFullCaches(t *testing.T) {
 	all := chains(rand.New(rand.NewPCG(8, 8)), 400)
 	q := Question{Prompts: promptsOf(all), Targets: Even([]int{1, 1}), Flow: Flow{Concurrency: 8}, Bound: 1.25, BlockTokens: 1}

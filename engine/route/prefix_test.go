@@ -104,7 +104,7 @@ func randomFlow(chance *rand.Rand, n int) (f Flow) {
 	return f
 }
 
-// TestPrefixAgreesWithSets: where each request goes is what the naive router says, for many flows, weights and bounds.
+// TestPrefixAgreesWithSets: each request goes where the naive router sends it, for many flows, weights and bounds.
 func TestPrefixAgreesWithSets(t *testing.T) {
 	for seed := range uint64(60) {
 		chance := rand.New(rand.NewPCG(seed, 1))

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// unsaid stands for a quantity that the server does not have.
-var unsaid = math.NaN()
+// unreported stands for a quantity that the server does not have.
+var unreported = math.NaN()
 
 // TestServers reads pages as servers of each kind write them: names, labels and numbers are those of their sources.
 func TestServers(t *testing.T) {
@@ -25,12 +25,12 @@ func TestServers(t *testing.T) {
 		mostKV       float64
 	}{
 		{"vllm", "vllm", 2, [Quantities]float64{12, 3, 0.5, 500010, 1000021, 4, 1000021, 100, 46}, 0.75},
-		{"vllm_v0", "vllm", 1, [Quantities]float64{2, 1, 0.5, unsaid, unsaid, 6, 100, 50, 5}, 0.5},
+		{"vllm_v0", "vllm", 1, [Quantities]float64{2, 1, 0.5, unreported, unreported, 6, 100, 50, 5}, 0.5},
 		{"sglang", "sglang", 2, [Quantities]float64{13, 2, 0.4, 3168, 4096, 48, 4096, 7557572, 21}, 0.6},
-		{"tgi", "tgi", 1, [Quantities]float64{4, 7, unsaid, unsaid, unsaid, unsaid, 1234, 8123, 11}, unsaid},
-		{"trtllm", "trtllm", 1, [Quantities]float64{3, 1, 0.125, 250, 1000, unsaid, 1000, 80, 10}, 0.125},
-		{"triton", "triton", 1, [Quantities]float64{6, 1, 0.5, unsaid, unsaid, unsaid, unsaid, unsaid, 18}, 0.5},
-		{"dynamo", "dynamo", 1, [Quantities]float64{12, 2, unsaid, unsaid, unsaid, unsaid, 5000, 700, 10000}, unsaid},
+		{"tgi", "tgi", 1, [Quantities]float64{4, 7, unreported, unreported, unreported, unreported, 1234, 8123, 11}, unreported},
+		{"trtllm", "trtllm", 1, [Quantities]float64{3, 1, 0.125, 250, 1000, unreported, 1000, 80, 10}, 0.125},
+		{"triton", "triton", 1, [Quantities]float64{6, 1, 0.5, unreported, unreported, unreported, unreported, unreported, 18}, 0.5},
+		{"dynamo", "dynamo", 1, [Quantities]float64{12, 2, unreported, unreported, unreported, unreported, 5000, 700, 10000}, unreported},
 	} {
 		page, err := os.ReadFile("testdata/" + c.page + ".prom")
 		if err != nil {
@@ -63,7 +63,7 @@ func same(got *float64, want float64) bool {
 
 func show(v *float64) string {
 	if v == nil {
-		return "unsaid"
+		return "unreported"
 	}
 	return fmt.Sprint(*v)
 }
@@ -79,12 +79,12 @@ func TestPagesFollowEachOther(t *testing.T) {
 		{"vllm:num_requests_running{engine=\"0\"} 5\nvllm:num_requests_running{engine=\"1\"} 6\n", "vllm", 11},
 		{"vllm:num_requests_running{engine=\"1\"} 2\n", "vllm", 2},
 		{"sglang:num_running_reqs 3\n", "sglang", 3},
-		{"up 1\n", "", unsaid},
-		{"vllm:num_requests_running NaN\n", "", unsaid},
-		{"vllm:num_requests_running +Inf\n", "", unsaid},
-		{"vllm:num_requests_running -1\n", "", unsaid},
+		{"up 1\n", "", unreported},
+		{"vllm:num_requests_running NaN\n", "", unreported},
+		{"vllm:num_requests_running +Inf\n", "", unreported},
+		{"vllm:num_requests_running -1\n", "", unreported},
 		{"vllm:num_requests_running{engine=\"0\"} -1\nvllm:num_requests_running{engine=\"1\"} 6\n", "vllm", 6},
-		{"vllm:num_requests_running{engine=\"0\"} 1e308\nvllm:num_requests_running{engine=\"1\"} 1e308\n", "", unsaid},
+		{"vllm:num_requests_running{engine=\"0\"} 1e308\nvllm:num_requests_running{engine=\"1\"} 1e308\n", "", unreported},
 		{"vllm:num_requests_running 0\n", "vllm", 0},
 		{"vllm:num_requests_running{engine=\"0\"} 1\n", "vllm", 1},
 	} {
@@ -98,7 +98,7 @@ func TestPagesFollowEachOther(t *testing.T) {
 	}
 }
 
-// TestUseOfTheCacheBelowNothing: such a gauge says nothing, beside another that does.
+// TestUseOfTheCacheBelowNothing: such a gauge counts as not reported, beside another that is.
 func TestUseOfTheCacheBelowNothing(t *testing.T) {
 	got, err := NewReader().Read([]byte("vllm:num_requests_running 3\nvllm:kv_cache_usage_perc -1\n"))
 	if err != nil || got.KVUsage != nil || got.MostKVUsage != nil || !same(got.Running, 3) {

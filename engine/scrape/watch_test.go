@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// told is one sample with two gauges and three counters.
-func told(phase Phase, running, waiting, kv float64, hits, queries, tokens float64) *Sample {
+// reported is one sample with two gauges and three counters.
+func reported(phase Phase, running, waiting, kv float64, hits, queries, tokens float64) *Sample {
 	s := &Sample{Phase: phase}
 	s.Engine, s.Engines = "vllm", 1
 	s.Running, s.Waiting, s.KVUsage, s.MostKVUsage = &running, &waiting, &kv, &kv
@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 					value[p][i] += float64(rng.IntN(100))
 				}
 				value[p][0] = min(value[p][0], value[p][1])
-				s = told(phase, float64(rng.IntN(20)), float64(rng.IntN(3)), rng.Float64(), value[p][0], value[p][1], value[p][2])
+				s = reported(phase, float64(rng.IntN(20)), float64(rng.IntN(3)), rng.Float64(), value[p][0], value[p][1], value[p][2])
 			}
 			w.Add(p, s)
 			down[p] = s.Error != ""
@@ -159,8 +159,8 @@ func near(t *testing.T, what string, got *Gauge, list []float64, most float64) {
 	}
 }
 
-// TestWatchOfNothingSaid: what a server does not say stays absent.
-func TestWatchOfNothingSaid(t *testing.T) {
+// TestWatchOfNothingReported: what a server does not report stays absent.
+func TestWatchOfNothingReported(t *testing.T) {
 	w := NewWatch([]string{"http://a"})
 	s := &Sample{Phase: Before}
 	s.Engine = "tgi"
@@ -207,13 +207,13 @@ func TestAlternatingServers(t *testing.T) {
 			}
 			s := failed(phase)
 			if r.tokens >= 0 {
-				s = told(phase, 1, 0, 0, 0, r.tokens, r.tokens)
+				s = reported(phase, 1, 0, 0, 0, r.tokens, r.tokens)
 			}
 			if r.began > 0 {
 				s.BeganS = &r.began
 			}
 			w.Add(0, s)
-			w.Add(1, told(phase, 1, 0, 0, 0, 1, 1))
+			w.Add(1, reported(phase, 1, 0, 0, 0, 1, 1))
 		}
 		got := w.Servers(1)
 		for _, s := range []Server{got.All, got.Targets[0]} {

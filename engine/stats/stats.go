@@ -1,5 +1,5 @@
-// Package stats has the formulas that summaries of runs and of traces share, so that both count alike, and the numbers that are passed
-// between rooms which do not import each other.
+// Package stats has the formulas that summaries of runs and of traces share, so that both count alike. It also has the
+// type of what the machine took from a run.
 //
 // It imports nothing of this module. Functions are pure, but for Describe, which sorts; they may be called from anywhere.
 package stats

@@ -18,7 +18,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestRankIsTheNearest: as many values as it says are enough for the share, and one less is not.
+// TestRankIsTheNearest: so many values are enough for the share, and one less is not.
 func TestRankIsTheNearest(t *testing.T) {
 	for n := int64(1); n < 2500; n++ {
 		for _, perMille := range []int64{500, 900, 950, 990, 999} {

@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// Lengths are the tokens that a server counts of request i. prompt is 0 if the prompt is verbatim and was not counted
-// (CountVerbatim). output is 0 if the body or extra members limit the answer.
+// Lengths returns the tokens that a server counts of request i. If the prompt is verbatim and was not counted
+// (CountVerbatim), prompt is 0. If the body or extra members limit the answer, output is 0.
 func (w *Work) Lengths(i int, backend api.Backend) (prompt, output int) {
 	l := w.Trace.Verbatim(i)
 	prompt = w.ServerTokens(i)

@@ -23,8 +23,8 @@ type Target struct {
 	Endpoints []netip.AddrPort // every address of the name; filled by Resolve
 }
 
-// ParseTarget reads a --url: host:port, a base URL with or without /v1, or a full endpoint. apiPath is the backend's own
-// path, such as "/v1/completions"; if it is "", the URL has the whole path.
+// ParseTarget reads a --url: host:port, a base URL with or without /v1, or a full endpoint. The backend's own path is
+// apiPath, such as "/v1/completions". If it is "", the URL has the whole path.
 func ParseTarget(raw, apiPath string) (Target, error) {
 	text := raw
 	if !strings.Contains(text, "://") {
