@@ -102,7 +102,8 @@ type kind struct {
 
 // kinds lists the APIs, the default first.
 func kinds() []kind {
-	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), tritonVLLM(), tritonTRTLLM(), raw()}
+	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), tritonVLLM(),
+		tritonTRTLLM(), raw()}
 }
 
 // Names returns the names that New accepts, the default first.
@@ -139,7 +140,8 @@ func Has(name, path string) bool {
 	if !named {
 		return path == k.path || path == k.stream
 	}
-	return ModelAt(path) != "" && strings.HasPrefix(path, before) && strings.HasSuffix(strings.TrimSuffix(path, "_stream"), after)
+	return ModelAt(path) != "" && strings.HasPrefix(path, before) &&
+		strings.HasSuffix(strings.TrimSuffix(path, "_stream"), after)
 }
 
 // AtPath names the backend of which requests go to a path, the first where several share it; "" where none does.

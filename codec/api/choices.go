@@ -154,7 +154,8 @@ func chat() kind {
 	s.text, s.messages = frame{`"messages":[{"role":"user","content":"`, `"}]`}, frame{`"messages":[`, `]`}
 	return kind{
 		name: "chat", path: "/v1/chat/completions", shape: s, reads: choices,
-		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
+			Marks: true, Counts: true},
 	}
 }
 
@@ -164,7 +165,8 @@ func completions() kind {
 	s.text, s.tokenIDs = frame{`"prompt":"`, `"`}, frame{`"prompt":[`, `]`}
 	return kind{
 		name: "completions", path: "/v1/completions", shape: s, reads: choices,
-		traits: Traits{TokenIDs: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true},
+		traits: Traits{TokenIDs: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
+			Marks: true, Counts: true},
 	}
 }
 

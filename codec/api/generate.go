@@ -10,7 +10,8 @@ func tgi() kind {
 		shape: shape{
 			text: frame{`"inputs":"`, `"`}, nest: "parameters", most: []string{"max_new_tokens"}, fixed: members{{"details", yes}},
 		},
-		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true, CountHeader: "x-prompt-tokens"},
+		traits: Traits{Made: true, Generates: true, Streams: true, Marks: true, StreamCounts: true,
+			CountHeader: "x-prompt-tokens"},
 	}
 }
 
@@ -143,7 +144,8 @@ func tritonVLLM() kind {
 		text: frame{`"text_input":"`, `"`}, nest: "parameters",
 		most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
 	})
-	asks := members{{"exclude_input_in_output", yes}, {"return_finish_reason", yes}, {"return_num_input_tokens", yes}, {"return_num_output_tokens", yes}}
+	asks := members{{"exclude_input_in_output", yes}, {"return_finish_reason", yes}, {"return_num_input_tokens", yes},
+		{"return_num_output_tokens", yes}}
 	k.shape.stream, k.shape.whole = append(members{{"stream", yes}}, asks...), append(members{{"stream", no}}, asks...)
 	k.traits.Counts = true
 	return k

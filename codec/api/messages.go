@@ -9,7 +9,8 @@ func messages() kind {
 			text: frame{`"messages":[{"role":"user","content":"`, `"}]`}, messages: frame{`"messages":[`, `]`},
 			most: []string{"max_tokens"}, stream: members{{"stream", yes}}, prepare: systemApart,
 		},
-		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true, Sized: true, Key: Key{Header: "x-api-key", Env: "ANTHROPIC_API_KEY"}},
+		traits: Traits{Template: true, Made: true, Model: true, Generates: true, Streams: true, Marks: true, Counts: true,
+			Sized: true, Key: Key{Header: "x-api-key", Env: "ANTHROPIC_API_KEY"}},
 	}
 }
 

@@ -30,7 +30,8 @@ func readMessages(inside []byte) ([]chatMessage, error) {
 		if err := json.Unmarshal(raw, &list[i]); err != nil {
 			return nil, fmt.Errorf("messages: %w", err)
 		}
-		if role := list[i].Role; role == "tool" || role == "function" || len(list[i].Calls) > 0 && string(list[i].Calls) != "null" {
+		if role := list[i].Role; role == "tool" || role == "function" ||
+			len(list[i].Calls) > 0 && string(list[i].Calls) != "null" {
 			return nil, errors.New("this API takes no messages with tools: use --api chat")
 		}
 		if text := list[i].Content; len(text) == 0 || text[0] != '"' { // other APIs have other names for its parts

@@ -12,7 +12,8 @@ func responses() kind {
 			most: []string{"max_output_tokens"}, forced: members{{"ignore_eos", yes}},
 			stream: members{{"stream", yes}}, prepare: plainMessages,
 		},
-		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true, Marks: true, Counts: true, Least: 16, Stateful: true},
+		traits: Traits{Template: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
+			Marks: true, Counts: true, Least: 16, Stateful: true},
 	}
 }
 

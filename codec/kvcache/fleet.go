@@ -61,7 +61,8 @@ type part struct {
 // NewFleet makes empty caches of these capacities in tokens, 0 = unlimited. All prompts must have been added. The
 // servers cache engineBlockTokens tokens at a time.
 func NewFleet(p *Prompts, engineBlockTokens int, capacityTokens []int64) *Fleet {
-	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))), cut: make([]bool, p.distinct()), parts: map[part]int32{}}
+	f := &Fleet{prompts: p, engineTokens: engineBlockTokens, words: len(NewSet(len(capacityTokens))),
+		cut: make([]bool, p.distinct()), parts: map[part]int32{}}
 	f.masks = make([]uint64, f.words*p.distinct())
 	if slices.Max(capacityTokens) > 0 {
 		f.recent = newRecency(p.distinct(), capacityTokens)

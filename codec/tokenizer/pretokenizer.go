@@ -52,7 +52,8 @@ func (wordsOrSymbols) split(dst []string, piece string, _ bool) []string {
 
 // isWord is \w of the reference: Alphabetic, Mark, Decimal_Number, Connector_Punctuation and Join_Control.
 func isWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
+		unicode.Join_Control)
 }
 
 // isPunctuation is the reference's: ASCII's own notion, and category P.

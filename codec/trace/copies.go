@@ -50,7 +50,8 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.words = Words{}
 	out.ArrivalNS, out.Row, out.Clone = gather(order, t.ArrivalNS), gather(order, t.Row), gather(order, t.Clone)
 	out.InputTokens, out.OutputTokens = gather(order, t.InputTokens), gather(order, t.OutputTokens)
-	out.Session, out.Turn, out.Chat, out.Parent = gather(order, t.Session), gather(order, t.Turn), gather(order, t.Chat), gather(order, t.Parent)
+	out.Session, out.Turn = gather(order, t.Session), gather(order, t.Turn)
+	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
 	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
 	out.verbatims, out.answers = t.verbatims.chosen(order), chosenAnswers(t.answers, order)
 	return &out

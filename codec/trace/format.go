@@ -199,7 +199,8 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
+	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(),
+		multiTurn(), shareGPT(), singleTurn()}
 }
 
 // Formats lists the names that [Options].Format, [Write] and [Gen] take.
@@ -228,7 +229,8 @@ type timeUnit struct {
 }
 
 func timeUnits() []timeUnit {
-	return []timeUnit{{"ns", time.Nanosecond, 0}, {"us", time.Microsecond, 3}, {"ms", time.Millisecond, 6}, {"s", time.Second, 9}}
+	return []timeUnit{{"ns", time.Nanosecond, 0}, {"us", time.Microsecond, 3}, {"ms", time.Millisecond, 6},
+		{"s", time.Second, 9}}
 }
 
 // UnitName is the short name of a time unit as --time-unit takes it: ns, us, ms or s.

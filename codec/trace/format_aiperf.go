@@ -294,13 +294,16 @@ func (t *turn) addMedium(medium string, value []byte) error {
 	if medium == "audio" {
 		kind, data, found := bytes.Cut(inside, []byte(","))
 		if !found || !slices.Contains([]string{"wav", "mp3"}, strings.ToLower(string(kind))) {
-			return &rowError{fmt.Sprintf("audio is %s, not wav,… or mp3,… with the sound in base64", clip(value)), "write the sound into the file: others are not read"}
+			return &rowError{fmt.Sprintf("audio is %s, not wav,… or mp3,… with the sound in base64", clip(value)),
+				"write the sound into the file: others are not read"}
 		}
 		t.media = fmt.Appendf(t.media, `{"type":"input_audio","input_audio":{"data":"%s","format":"%s"}}`, data, kind)
 		return nil
 	}
-	if address := appendUnquoted(nil, inside); !bytes.HasPrefix(address, []byte("data:")) && !bytes.Contains(address, []byte("://")) {
-		return &rowError{fmt.Sprintf("%s is %s, not a URL", medium, clip(value)), "write it as https://… or data:…;base64,…: other files are not read"}
+	if address := appendUnquoted(nil, inside); !bytes.HasPrefix(address, []byte("data:")) &&
+		!bytes.Contains(address, []byte("://")) {
+		return &rowError{fmt.Sprintf("%s is %s, not a URL", medium, clip(value)),
+			"write it as https://… or data:…;base64,…: other files are not read"}
 	}
 	t.media = fmt.Appendf(t.media, `{"type":"%s_url","%s_url":{"url":%s}}`, medium, medium, value)
 	return nil

@@ -61,10 +61,11 @@ func burstGPT() *format {
 		surely:      true,
 		failures:    true,
 		blockTokens: noBlocks,
-		names:       fieldNames{timestampField: "Timestamp", inputField: "Request tokens", outputField: "Response tokens", typeField: "Log Type", sessionField: "Session ID"},
-		required:    setOf(timestampField, inputField, outputField),
-		head:        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
-		appendRow:   appendBurstGPT,
+		names: fieldNames{timestampField: "Timestamp", inputField: "Request tokens", outputField: "Response tokens",
+			typeField: "Log Type", sessionField: "Session ID"},
+		required:  setOf(timestampField, inputField, outputField),
+		head:      "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n",
+		appendRow: appendBurstGPT,
 	}
 }
 
@@ -93,7 +94,8 @@ func (p *rowParser) date(cell []byte) error {
 			"write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00"}
 	}
 	if at.Unix() < 0 || at.Unix() >= math.MaxInt64/int64(time.Second) {
-		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)), "it must be from 1970 to 2262"}
+		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)),
+			"it must be from 1970 to 2262"}
 	}
 	p.row.timeNS = at.UnixNano()
 	return nil
@@ -139,7 +141,8 @@ func parseZone(b []byte) (time.Duration, bool) {
 	if len(b) == 0 || string(b) == "Z" {
 		return 0, true
 	}
-	if len(b) != len("+01:00") || b[0] != '+' && b[0] != '-' || b[3] != ':' || !isDigit(b[1]) || !isDigit(b[2]) || !isDigit(b[4]) || !isDigit(b[5]) {
+	if len(b) != len("+01:00") || b[0] != '+' && b[0] != '-' || b[3] != ':' || !isDigit(b[1]) || !isDigit(b[2]) ||
+		!isDigit(b[4]) || !isDigit(b[5]) {
 		return 0, false
 	}
 	hours, minutes := int(b[1]-'0')*10+int(b[2]-'0'), int(b[4]-'0')*10+int(b[5]-'0')

@@ -38,7 +38,8 @@ func readBatch(out *items, all []member) error {
 	case url == nil:
 		return &rowError{"missing url", "it names the API of the body"}
 	case !strings.HasPrefix(string(url), `"/`):
-		return &rowError{"url is " + clip(url) + ", not a path", `write it as "/v1/chat/completions"; the server is named by --url`}
+		return &rowError{"url is " + clip(url) + ", not a path",
+			`write it as "/v1/chat/completions"; the server is named by --url`}
 	case body == nil:
 		return &rowError{"missing body", "it is what is sent"}
 	}
@@ -107,7 +108,8 @@ func doubtBody(body []member) error {
 		return nil
 	}
 	if foreign := notOfBodies(keys); foreign != 0 {
-		return &rowError{"a row with " + mooncake().list(foreign) + ", where others are bodies to send", "a file has one format; --format raw_payload sends this as a body, too"}
+		return &rowError{"a row with " + mooncake().list(foreign) + ", where others are bodies to send",
+			"a file has one format; --format raw_payload sends this as a body, too"}
 	}
 	return nil
 }

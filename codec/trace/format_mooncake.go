@@ -38,7 +38,8 @@ func checkMooncake(f *format, r *row) error {
 	}
 	switch {
 	case given == 0:
-		return &rowError{"missing " + f.list(setOf(inputField, outputField)&^r.seen), "a row needs input_length and output_length, or text_input, messages or payload"}
+		return &rowError{"missing " + f.list(setOf(inputField, outputField)&^r.seen),
+			"a row needs input_length and output_length, or text_input, messages or payload"}
 	case bits.OnesCount32(uint32(given)) > 1:
 		return &rowError{"several of " + f.list(given), "a row has exactly one of them"}
 	case given.has(inputField) && !r.seen.has(outputField):

@@ -84,7 +84,8 @@ func captured(part []member) ([]byte, error) {
 		}
 		return plain, nil
 	}
-	return nil, &rowError{"encoding is " + clip(encoding) + `, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again"}
+	return nil, &rowError{"encoding is " + clip(encoding) + `, not "JSON" or "BASE64"`,
+		"only requests that are JSON objects can be sent again"}
 }
 
 // setUsage stores the numbers of tokens in an answer's usage, if it has one. They are only compared with, so no answer
@@ -141,7 +142,8 @@ func appendCapture(dst []byte, t *Trace, i int) []byte {
 		dst = appendCaptured(append(dst, `,"endpointOutput":`...), "OUTPUT", append(usage, "}}"...))
 	}
 	dst = strconv.AppendInt(append(dst, `},"eventMetadata":{"eventId":"row-`...), int64(t.Row[i]), 10)
-	dst = startOfDates().Add(time.Duration(t.ArrivalNS[i])).AppendFormat(append(dst, `","inferenceTime":"`...), "2006-01-02T15:04:05Z")
+	dst = startOfDates().Add(time.Duration(t.ArrivalNS[i])).AppendFormat(append(dst, `","inferenceTime":"`...),
+		"2006-01-02T15:04:05Z")
 	return append(dst, `"},"eventVersion":"0"}`...)
 }
 

@@ -105,7 +105,8 @@ func readMessage(object []byte) (m message, err error) {
 		return m, &rowError{"missing from", "it names the speaker"}
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
-		return m, &rowError{"from is " + clip(speaker) + ", an unknown speaker", "known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
+		return m, &rowError{"from is " + clip(speaker) + ", an unknown speaker",
+			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = unquoted(text)

@@ -50,7 +50,8 @@ func (e *LintError) Error() string {
 	}
 	if e.Good > 0 {
 		bad := len(e.Faults) + e.More
-		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --lenient", bad, bad+e.Good))
+		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --lenient",
+			bad, bad+e.Good))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -169,9 +170,11 @@ func (l *loader) refuseUnit(spanNS int64) error {
 	rate := tokens / span.Seconds()
 	switch {
 	case span > maxSpan || rows >= slowRows && gap > maxMeanGap:
-		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap), max(l.unit/1000, time.Nanosecond))
+		return l.refuseSpan(fmt.Sprintf("%d rows over %v, one every %v on average", rows, span, gap),
+			max(l.unit/1000, time.Nanosecond))
 	case rows >= fastRows && rate > maxTokenRate:
-		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate), min(l.unit*1000, time.Second))
+		return l.refuseSpan(fmt.Sprintf("%d rows within %v, %.0f input tokens a second", rows, span, rate),
+			min(l.unit*1000, time.Second))
 	}
 	return nil
 }

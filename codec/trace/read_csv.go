@@ -91,7 +91,8 @@ func (p *rowParser) head(line []byte) error {
 		p.columns = append(p.columns, d)
 	}
 	if missing := f.required &^ seen; missing != 0 {
-		return &rowError{"no column " + f.list(missing), "the first line names the columns; rename them with --fields, or check --format"}
+		return &rowError{"no column " + f.list(missing),
+			"the first line names the columns; rename them with --fields, or check --format"}
 	}
 	for d := range f.names {
 		if !seen.has(field(d)) {
@@ -108,7 +109,8 @@ func (p *rowParser) csvRow(line []byte) (err error) {
 		return err
 	}
 	if len(p.cells) != len(p.columns) {
-		return &rowError{fmt.Sprintf("%d values under %d columns", len(p.cells), len(p.columns)), "a row has a value for each column, with commas between"}
+		return &rowError{fmt.Sprintf("%d values under %d columns", len(p.cells), len(p.columns)),
+			"a row has a value for each column, with commas between"}
 	}
 	if p.failed() {
 		return errFailed

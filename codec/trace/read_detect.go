@@ -107,7 +107,8 @@ func undetected(name string, first pendingLine) error {
 		fault.What = err.Error()
 	case len(headOf(text)) > 1:
 		fault.What = "unknown format: CSV with the columns " + shown(headOf(text))
-		fault.Fix = "known heads have " + strings.Join(knownHeads(), "; or ") + "; other names can be given with --format and --fields"
+		fault.Fix = "known heads have " + strings.Join(knownHeads(), "; or ") +
+			"; other names can be given with --format and --fields"
 	default:
 		fault.What = fmt.Sprintf("%q is no JSON object", clip(text))
 	}
@@ -138,8 +139,8 @@ func knownHeads() []string {
 }
 
 // bodyKeys are keys of bodies besides the prompt.
-var bodyKeys = []string{"model", "max_tokens", "max_completion_tokens", "min_tokens", "temperature", "top_p", "top_k", "n", "seed", "stop", "stream",
-	"stream_options", "ignore_eos", "response_format", "tool_choice", "reasoning_effort"}
+var bodyKeys = []string{"model", "max_tokens", "max_completion_tokens", "min_tokens", "temperature", "top_p", "top_k",
+	"n", "seed", "stop", "stream", "stream_options", "ignore_eos", "response_format", "tool_choice", "reasoning_effort"}
 
 // noteUnsent notes keys of bodies in rows with a prompt, if a detected format skips them.
 func (l *Lint) noteUnsent(f *format, lines []pendingLine) {

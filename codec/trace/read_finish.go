@@ -40,7 +40,8 @@ func (l *loader) refuseFaults() error {
 	if l.faultRows == 0 {
 		return nil
 	}
-	slices.SortStableFunc(l.faults, func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
+	slices.SortStableFunc(l.faults,
+		func(a, b Fault) int { return cmp.Or(l.fileNamed(a.File)-l.fileNamed(b.File), a.Line-b.Line) })
 	if l.o.Lenient || l.o.Collect {
 		l.lint.Dropped, l.lint.Faults = l.faultRows, l.faults
 		return nil
@@ -52,13 +53,16 @@ func (l *loader) refuseFaults() error {
 func (l *loader) refuseWhole(order []int32) error {
 	if len(order) == 0 {
 		if l.lint.Failed > 0 && l.lint.Failed == l.fileRows {
-			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows), "a replay needs requests with response tokens")
+			return refuse(l.name, fmt.Sprintf("each of the %d requests failed when it was recorded", l.fileRows),
+				"a replay needs requests with response tokens")
 		}
 		if l.lint.Unanswered > 0 && l.lint.Unanswered == l.fileRows {
-			return refuse(l.name, fmt.Sprintf("no question in the %d conversations has an answer", l.fileRows), "check that this is the right file and --format")
+			return refuse(l.name, fmt.Sprintf("no question in the %d conversations has an answer", l.fileRows),
+				"check that this is the right file and --format")
 		}
 		if l.lint.Dropped > 0 {
-			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]), "check that this is the right file and --format")
+			return refuse(l.name, fmt.Sprintf("none of the %d rows is usable, the first because: %s", l.fileRows, l.lint.Faults[0]),
+				"check that this is the right file and --format")
 		}
 		panic("BUG: no rows, and no reason for it")
 	}
@@ -103,7 +107,8 @@ func (l *loader) sameInstant(order []int32) int {
 // selected applies From, To and Limit.
 func (l *loader) selected(order []int32) ([]int32, error) {
 	if l.timed == 0 && (l.o.From > 0 || l.o.To > 0) {
-		return nil, refuse(l.name, "no row has a timestamp, so none can be selected by time", "leave --from and --to out, and select with --limit")
+		return nil, refuse(l.name, "no row has a timestamp, so none can be selected by time",
+			"leave --from and --to out, and select with --limit")
 	}
 	zero := l.timeNS[order[0]]
 	if l.o.FileTime {

@@ -37,7 +37,8 @@ func (m *items) setBody(r *row, text []byte) error {
 // bodyMembers takes a body apart.
 func (m *items) bodyMembers(text []byte) ([]member, error) {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
-		return nil, &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"}
+		return nil, &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object",
+			"only JSON objects can be sent"}
 	}
 	return membersOf(text)
 }
@@ -45,7 +46,8 @@ func (m *items) bodyMembers(text []byte) ([]member, error) {
 // setWhole notes a body that could be taken apart.
 func (m *items) setWhole(r *row, text []byte) error {
 	r.seen |= setOf(payloadField)
-	return r.setVerbatim(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+	return r.setVerbatim(payloadField, m.p.format.names[payloadField],
+		text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
 }
 
 // setDate notes when a row came, from a date in quotes.

@@ -158,7 +158,8 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	before := l.fileRows
 	err = d.objects(&s, f.listKey, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
-		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(), Fix: "the file must be one JSON document, whole and valid"}}}
+		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
+			Fix: "the file must be one JSON document, whole and valid"}}}
 	}
 	if l.fileRows == before {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")

@@ -127,7 +127,8 @@ func (l *loader) readAll(lines *lineReader) error {
 		}
 		if errors.Is(err, errLineTooLong) {
 			l.fileRows++
-			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20), Fix: "a row is one JSON object on one line"})
+			l.fault(Fault{File: l.name, Line: lines.line, What: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20),
+				Fix: "a row is one JSON object on one line"})
 			continue
 		}
 		if err != nil {
@@ -282,7 +283,8 @@ func (l *loader) refuseRepairs(r *row) error {
 		return nil
 	}
 	if blocks := blocksOf(r.input, l.blockTokens); len(r.ids) > 0 && len(r.ids) != blocks {
-		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input, blocks, l.blockTokens),
+		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input,
+			blocks, l.blockTokens),
 			"fix the row, check --block-tokens, or replay without --strict"}
 	}
 	if r.noOutput() {
@@ -331,7 +333,8 @@ func (t *typeNames) index(name []byte) (uint16, error) {
 		return n, nil
 	}
 	if len(t.names) > math.MaxUint16 {
-		return 0, &rowError{fmt.Sprintf("type %q is one too many", clip(name)), fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
+		return 0, &rowError{fmt.Sprintf("type %q is one too many", clip(name)),
+			fmt.Sprintf("%d different types are possible", math.MaxUint16+1)}
 	}
 	if t.numbers == nil {
 		t.numbers = make(map[string]uint16)
@@ -359,7 +362,8 @@ func (l *loader) refuseEndpoint(r *row, line int) error {
 		return nil
 	}
 	return &rowError{
-		fmt.Sprintf("url is %s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line, l.endpoint.path),
+		fmt.Sprintf("url is %s, but %s:%d is for %s", quote([]byte(r.endpoint)), l.endpoint.file, l.endpoint.line,
+			l.endpoint.path),
 		"a run has one endpoint: split the file by it",
 	}
 }
@@ -393,8 +397,9 @@ func (l *loader) settleTimes() {
 			}
 		}
 		if at == noTime {
-			l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]), What: "missing " + l.format.names[timestampField],
-				Fix: "other rows have one: give it one too, or a delay after an earlier turn of its session"})
+			l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]),
+				What: "missing " + l.format.names[timestampField],
+				Fix:  "other rows have one: give it one too, or a delay after an earlier turn of its session"})
 			l.leaveOut(int32(i))
 			continue
 		}

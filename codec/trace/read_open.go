@@ -182,7 +182,8 @@ func filesOf(paths []string) ([]traceFile, error) {
 			return nil, fmt.Errorf("cannot read the trace: %s: %w", path, err)
 		}
 		if len(all) == before {
-			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path, strings.Join(traceEndings(), ", "))
+			return nil, fmt.Errorf("%s is a directory without traces; their names end in %s, and perhaps .gz or .zst", path,
+				strings.Join(traceEndings(), ", "))
 		}
 	}
 	return all, nil
@@ -206,9 +207,11 @@ func (l *loader) agree() error {
 	}
 	switch {
 	case l.format.name != f.name:
-		return refuse(l.name, fmt.Sprintf("this is %s, but %s is %s", f.name, l.files[0].name, l.format.name), "files that are replayed together have one format: bring them to one with `fastreplay convert`")
+		return refuse(l.name, fmt.Sprintf("this is %s, but %s is %s", f.name, l.files[0].name, l.format.name),
+			"files that are replayed together have one format: bring them to one with `fastreplay convert`")
 	case l.format.names != f.names:
-		return refuse(l.name, "not the columns that "+l.files[0].name+" has", "files that are replayed together have the same ones, in any order")
+		return refuse(l.name, "not the columns that "+l.files[0].name+" has",
+			"files that are replayed together have the same ones, in any order")
 	}
 	return nil
 }

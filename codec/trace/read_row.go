@@ -188,7 +188,8 @@ func (s *scanner) wrongKind(name, not, fix string) error {
 func (p *rowParser) time(f field, number []byte) error {
 	d := parseDecimal(number, p.digits)
 	if d.negative {
-		return &rowError{p.format.names[f] + " " + clip(number) + " is negative", "times count from the start of the trace, and delays from the turn before"}
+		return &rowError{p.format.names[f] + " " + clip(number) + " is negative",
+			"times count from the start of the trace, and delays from the turn before"}
 	}
 	if !d.fits || d.abs > math.MaxInt64 {
 		return &rowError{p.format.names[f] + " " + clip(number) + " is out of range (292 years)", "give its unit with --time-unit"}
@@ -244,7 +245,8 @@ func (p *rowParser) set(f field, v int64, number []byte) error {
 
 func (p *rowParser) outOfRange(f field, number []byte) error {
 	low, high := rangeOf(f)
-	return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[f], clip(number)), fmt.Sprintf("it must be from %d to %d", low, high)}
+	return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[f], clip(number)),
+		fmt.Sprintf("it must be from %d to %d", low, high)}
 }
 
 // rangeOf is the smallest and largest value of a whole field.
@@ -282,7 +284,8 @@ func (p *rowParser) sessionName(s *scanner) error {
 		name, err = s.text(&p.name)
 	} else if err = s.skip(); err == nil {
 		if name = s.Data[from:s.At]; name[0] != '-' && name[0]-'0' > 9 {
-			err = &rowError{fmt.Sprintf("%s is %s, neither text nor a number", p.format.names[sessionField], clip(name)), `write it as a string, for example "a"`}
+			err = &rowError{fmt.Sprintf("%s is %s, neither text nor a number", p.format.names[sessionField], clip(name)),
+				`write it as a string, for example "a"`}
 		}
 	}
 	if err == nil {
@@ -306,7 +309,8 @@ func (r *row) setSession(name []byte) {
 
 func (p *rowParser) setType(name []byte) error {
 	if len(name) > maxTypeBytes {
-		return &rowError{fmt.Sprintf("%s has %d bytes", p.format.names[typeField], len(name)), fmt.Sprintf("%d at most", maxTypeBytes)}
+		return &rowError{fmt.Sprintf("%s has %d bytes", p.format.names[typeField], len(name)),
+			fmt.Sprintf("%d at most", maxTypeBytes)}
 	}
 	p.row.typ = name
 	return nil
@@ -388,7 +392,8 @@ func anyID(s *scanner, index int) (uint64, error) {
 }
 
 func badID(index int, got []byte) error {
-	return &rowError{fmt.Sprintf("hash_ids[%d] is %s", index, clip(got)), "an id is a whole number from 0 to 18446744073709551615"}
+	return &rowError{fmt.Sprintf("hash_ids[%d] is %s", index, clip(got)),
+		"an id is a whole number from 0 to 18446744073709551615"}
 }
 
 // clip shortens a value for a message.

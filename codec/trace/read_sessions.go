@@ -80,7 +80,8 @@ func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 		row := path[at]
 		l.leaveOut(row)
 		roots[row] = l.chat[row]
-		l.fault(Fault{File: l.files[l.fileOf(l.row[row])].name, Line: int(l.line[row]), What: fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), Fix: "parent_chat_id must lead to a conversation's first request, which has -1"})
+		l.fault(Fault{File: l.files[l.fileOf(l.row[row])].name, Line: int(l.line[row]),
+			What: fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), Fix: "parent_chat_id must lead to a conversation's first request, which has -1"})
 		if row == i {
 			return path[:at]
 		}

@@ -51,7 +51,8 @@ func (t *Trace) Verbatims() int {
 // HasMessages reports whether request i has the messages of a chat, or a body with such.
 func (t *Trace) HasMessages(i int) bool {
 	l := t.Verbatim(i)
-	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload && slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
+	return l.Kind == VerbatimMessages || l.Kind == VerbatimPayload &&
+		slices.Contains(keysOf(slices.Concat([]byte("{"), l.Content, []byte("}")), 0), "messages")
 }
 
 // verbatim reads a value that is kept unchanged.
@@ -174,7 +175,8 @@ func (s *verbatimStore) chosen(order []int32) *verbatimStore {
 		return nil
 	}
 	return &verbatimStore{
-		kinds: gather(order, s.kinds), contents: s.contents.chosen(order, func(row int32) int { return int(s.contents.rows[row].n) }),
+		kinds: gather(order, s.kinds), contents: s.contents.chosen(order,
+			func(row int32) int { return int(s.contents.rows[row].n) }),
 		tools: gather(order, s.tools), extras: gather(order, s.extras), values: s.values,
 	}
 }

@@ -70,13 +70,15 @@ func (t *Trace) checkWritable(f *format) error {
 	}
 	for i := range t.Len() {
 		if f.required.has(outputField) && (t.InputTokens[i] == 0 || t.OutputTokens[i] == 0) {
-			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name, f.name, mooncake().name)
+			return fmt.Errorf("row %d of %s has no numbers of tokens, which %s needs: write it as %s", t.Row[i], t.Name,
+				f.name, mooncake().name)
 		}
 		if f.cannot == nil {
 			continue
 		}
 		if what := f.cannot(t, i); what != "" {
-			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.name, mooncake().name)
+			return fmt.Errorf("row %d of %s %s, which %s has no place for: write it as %s", t.Row[i], t.Name, what, f.name,
+				mooncake().name)
 		}
 	}
 	return nil
@@ -101,8 +103,10 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(t.Session != nil && !f.sessions(), "conversations")
 	lose(t.Type != nil && !f.has(typeField), "types")
 	lose(t.verbatims != nil && !f.words && !f.has(textField), "verbatim prompts")
-	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Verbatim, _ int32) bool { return l.Extra != nil }), "extra members of bodies")
-	lose(f.bodies() && !f.has(outputField) && t.any(func(l Verbatim, output int32) bool { return l.Kind == VerbatimPayload && output > 0 }), "lengths of answers beside bodies")
+	lose(f.words && !f.bodies() && !f.has(extraField) && t.any(func(l Verbatim, _ int32) bool { return l.Extra != nil }),
+		"extra members of bodies")
+	lose(f.bodies() && !f.has(outputField) &&
+		t.any(func(l Verbatim, output int32) bool { return l.Kind == VerbatimPayload && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")
 	if n := t.made(); f.words && n > 0 {
 		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, which most tokenizers count as one token each",
