@@ -7,8 +7,8 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// TestAmplify replays a load three times over, one request at a time: the server finds in its cache exactly what an ideal one
-// would have had, and each row is there three times, from three conversations.
+// TestAmplify replays a load three times over, one request at a time. The server finds in its cache exactly what an ideal one
+// would have had. Each row is sent three times, from three conversations.
 func TestAmplify(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -51,8 +51,8 @@ func TestAmplify(t *testing.T) {
 	}
 }
 
-// TestAmplifyOnTime replays at the recorded speed: four times the rate over the same span, turns behind those of their own clone,
-// and hardly a cache hit that is missed without a reason.
+// TestAmplifyOnTime replays at four times the rate over the same span. Turns follow those of their own clone, and hardly a cache
+// hit is missed without a reason.
 func TestAmplifyOnTime(t *testing.T) {
 	long(t)
 	t.Parallel()

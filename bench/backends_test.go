@@ -64,8 +64,8 @@ func (b backend) args(t *testing.T, load, url string, way []string) []string {
 	return append(args, "--trace", path, "--format", "raw_payload", "--rate", "400", "--endpoint", "/v1/completions")
 }
 
-// TestBackends: each API, streamed and not, gets prompts of the recorded lengths, answers as long as recorded, the cache hits that
-// the trace has, and counts that agree with the server's log.
+// TestBackends: for each API, streamed and not, prompts and answers are as long as recorded. The cache hits are those of the
+// trace, and the counts agree with the server's log.
 func TestBackends(t *testing.T) {
 	t.Parallel()
 	load := generate(t, "--rows", "40", "--rate", "100", "--arrival", "constant", "--input-tokens", "200:700", "--output-tokens", "6",

@@ -59,8 +59,8 @@ func recordedBodies(t *testing.T, format string, file []byte) []string {
 	return bodies
 }
 
-// TestBodyFormats replays the bundled traces that hold whole bodies: each arrives once, byte for byte, and the mock, which
-// counts words, finds as many tokens as were recorded.
+// TestBodyFormats replays the bundled traces that hold whole bodies. Each arrives once, byte for byte. The mock counts words, and
+// finds as many tokens as were recorded.
 func TestBodyFormats(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -154,7 +154,7 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 }
 
 // TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
-// agree with the tokens that came, so they are the hits: a warm cache is found out, and what is below the ideal has its causes.
+// agree with the tokens that came, so they are the hits. A warm cache is found, and what is below the ideal has its causes.
 func TestWarmCacheByCounters(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -155,8 +155,8 @@ func TestVLLMCommand(t *testing.T) {
 	res.join(t, m.stop(t))
 }
 
-// TestVLLMDatasets: command lines of `vllm bench serve` with its own data sets, under either name of the command: as many requests, tokens,
-// blocks and instants as there.
+// TestVLLMDatasets: command lines of `vllm bench serve` with its own data sets, under either name of the command. They have as many
+// requests, tokens, blocks and instants as with vLLM.
 func TestVLLMDatasets(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -201,8 +201,8 @@ func TestVLLMDatasets(t *testing.T) {
 	}
 }
 
-// TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, extra inputs are in the body; none
-// of the secrets is in the results or on the terminal.
+// TestHeadersAndPaths: --aibrix-route is a header, --endpoint a path, --api-key a bearer token, and extra inputs are in the body.
+// None of the secrets is in the results or on the terminal.
 func TestHeadersAndPaths(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

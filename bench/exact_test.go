@@ -20,9 +20,9 @@ func exactTrace(t *testing.T) []string {
 		"--input-tokens", "1400:6000", "--output-tokens", "3")}
 }
 
-// TestExactHits: one at a time and with an unlimited cache, every row's prompt has the recorded tokens, and the server
-// finds exactly those in its cache that an ideal one would: whatever the API, the kind of prompt, what the server adds in
-// front and behind, and the size of its blocks.
+// TestExactHits: one at a time and with an unlimited cache, every row's prompt has the recorded tokens. The server finds
+// exactly those in its cache that an ideal one would. That holds for every API, kind of prompt, chat template and size of
+// blocks.
 func TestExactHits(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -67,8 +67,8 @@ func TestExactHits(t *testing.T) {
 	}
 }
 
-// TestHitsByRange: where nobody tells how long the template's head is, the expected hits are a range that holds the real
-// ones, and nothing exact is claimed.
+// TestHitsByRange: if the length of the template's head is unknown, the expected hits are a range that holds the real ones.
+// Nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -202,8 +202,8 @@ func TestSuspects(t *testing.T) {
 	})
 }
 
-// TestTokenizers replays prompts made of the words, or the ids, of each kind of tokenizer, every one of them counted again
-// with it before the start; and refuses a tokenizer that is not the server's.
+// TestTokenizers replays prompts made of the words, or the ids, of each kind of tokenizer. Each prompt is counted again with it
+// before the start. A tokenizer that is not the server's is refused.
 func TestTokenizers(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -105,8 +105,7 @@ func TestClosedIdle(t *testing.T) {
 	resent := 0
 	for _, l := range r.lines {
 		resent += int(l.Resent)
-		// A request that arrives in the instant between the answer and the close has been taken by the server's kernel and
-		// may not be sent again.
+		// If a request arrives between the answer and the close, the server's kernel has taken it. It may not be sent again.
 		if !l.ok() && l.Outcome != "reset" || l.Resent > 1 {
 			t.Errorf("row %d is %s (%s), resent %d", l.Row, l.Outcome, l.Error, l.Resent)
 		}

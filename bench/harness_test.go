@@ -1,6 +1,6 @@
 package bench
 
-// The end-to-end proofs run the built binary as a user would, against `fastreplay mock` in a process of its own, and
+// The end-to-end proofs run the built binary as a user would, against `fastreplay mock` in a process of its own. They
 // compare what the run wrote with what the server logged. They assert no absolute times: a busy machine may make a run
 // late, never wrong. What needs a quiet machine is logged. With -race the binary is built with the race detector too.
 

@@ -190,8 +190,8 @@ func listPackages(t *testing.T, root, system string) []goPackage {
 	}
 }
 
-// moduleRoot is the directory of go.mod. It visits every directory below, so that `go test` sees what the commands here
-// look at and does not answer from its cache when that has changed.
+// moduleRoot is the directory of go.mod. It visits every directory below. So `go test` sees what the commands here
+// read, and does not use its cache if that has changed.
 func moduleRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("..")

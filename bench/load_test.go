@@ -41,8 +41,8 @@ func mooncake(t *testing.T) string {
 	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
 }
 
-// TestMooncake replays the whole published trace: 12,031 requests, 145 million tokens in an hour, here in half a minute; and its
-// beginning in the other forms of prompts.
+// TestMooncake replays the whole published trace: 12,031 requests, 145 million tokens in an hour, here in half a minute. It
+// replays the beginning in the other forms of prompts.
 func TestMooncake(t *testing.T) {
 	path := mooncake(t)
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// memoryGroup makes a control group of so many bytes, version 2 or 1, whichever the machine gives: a prefix that starts a program in
-// it, and what it used at most.
+// memoryGroup makes a control group of so many bytes, of version 2 or 1, whichever the machine has. It returns a prefix that starts
+// a program in it, and what it used at most.
 func memoryGroup(t *testing.T, limit int64) (in []string, peak func() int64) {
 	t.Helper()
 	asRoot(t)

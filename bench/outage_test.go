@@ -33,9 +33,9 @@ func (m *mockServer) kill(t *testing.T) {
 	<-m.gone
 }
 
-// TestTargetDies: one of three servers is killed in the middle of a run. Its own requests fail and no others, each planned
-// request has its line, the page names who failed, from when on, how many and what became of the others; and where the
-// server comes back, so do its answers.
+// TestTargetDies: one of three servers is killed in the middle of a run. Its own requests fail and no others, and each planned
+// request has its line. The page names who failed, from when on, how many and what became of the others. If the server
+// comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -91,8 +91,8 @@ func (r *results) failedAt(t *testing.T, url string) (failed []line) {
 	return failed
 }
 
-// outage is the only one, which must be of url and hold the failures, but perhaps some of those in flight at its ends, which
-// stand among answers; and the page must name it.
+// outage is the only one. It must be of url and hold the failures, but perhaps some of those in flight at its ends, which
+// stand among answers. The page must name it.
 func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage {
 	t.Helper()
 	if len(r.summary.Outages) != 1 {

@@ -47,8 +47,8 @@ func foretold(t *testing.T, path string) *route.Oracle {
 	return d.Traces[0].Routing[0]
 }
 
-// What the servers report may lie below what the oracle says by prompts that were still in their prefill when they could have been
-// reused, which the run counts. Beyond that it is exact but for requests of nearly one instant that overtake each other.
+// What the servers report may lie below the oracle's number, by prompts that were still in their prefill when they could have been
+// reused. The run counts those. Beyond that it is exact but for requests of nearly one instant that overtake each other.
 const (
 	overtaking  = 0.005 // of all prompt tokens
 	withinBound = 0.02  // of all prompt tokens, prefills and all
@@ -119,8 +119,8 @@ func lopsided(t *testing.T, urls []string) string {
 	}, urls...)
 }
 
-// TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named, with the hits of where it sent requests, and
-// with those of a greedy prefix-aware router.
+// TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named. Beside it are the hits of where it sent
+// requests, and those of a greedy prefix-aware router.
 func TestGatewayIsToldWhatItCosts(t *testing.T) {
 	long(t)
 	t.Parallel()

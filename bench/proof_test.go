@@ -13,8 +13,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// prove checks what holds for every run, whatever became of it: one line for each planned request, numbers that agree with
-// each other, and a summary that adds up.
+// prove checks what holds for every run, whatever became of it. Each planned request has one line, the numbers agree with
+// each other, and the summary adds up.
 func (r *results) prove(t *testing.T) {
 	t.Helper()
 	r.proveLines(t)

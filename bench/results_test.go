@@ -248,7 +248,7 @@ func TestResultsRemoved(t *testing.T) {
 }
 
 // sound checks a run in which all requests ended ok: every invariant, the verdict, and each line against the logs of the
-// mocks, which it stops.
+// mocks. It stops the mocks.
 func (r *results) sound(t *testing.T, mocks ...*mockServer) {
 	t.Helper()
 	r.prove(t)

@@ -25,8 +25,8 @@ type stamped struct {
 // chunkInstants is a line of the chunk log.
 type chunkInstants struct{ instant, read, sent int64 }
 
-// clocksAgree is how far instants of client and server may seem out of order, ns: each converts the kernel's wall-clock
-// stamps by readings of its own, bracketed to ±50 ns on an idle machine, and the mock reads both of its clocks one after the other.
+// clocksAgree is how far instants of client and server may seem out of order, ns. Each converts the kernel's wall-clock stamps
+// by readings of its own, bracketed to ±50 ns on an idle machine. The mock reads both of its clocks one after the other.
 const clocksAgree = 2_000
 
 // needStamps skips where the kernel does not stamp.
@@ -37,8 +37,8 @@ func needStamps(t *testing.T) {
 	}
 }
 
-// TestKernelTimestamps joins what client and server know of each request: it is sent, departs, arrives and is acknowledged,
-// and each chunk arrives after it was sent and before it was read.
+// TestKernelTimestamps joins what client and server have of each request: it is sent, departs, arrives and is acknowledged.
+// Each chunk arrives after it was sent and before it was read.
 func TestKernelTimestamps(t *testing.T) {
 	needStamps(t)
 	load := steady(t, 600, 400, 12)

@@ -47,7 +47,7 @@ func wordsOf(t *testing.T, recorded *trace.Trace, i int) (asked, answered int64)
 }
 
 // TestTurns replays the bundled conversations: the server counts the words that the file has. Those of the answers are single
-// tokens of the built-in vocabulary too, so that an answer to be counted is as long as it has words.
+// tokens of the built-in vocabulary too, so a counted answer is as long as it has words.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{

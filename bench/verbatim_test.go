@@ -208,8 +208,8 @@ func TestOwnLength(t *testing.T) {
 	m.stop(t)
 }
 
-// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that is asked one request after the
-// other, whatever the file; a small cache's shortfall is eviction to the token; and instances get the prompts whose prefixes they hold.
+// TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that gets one request after the other, whatever
+// the file. A small cache's shortfall is eviction to the token. Instances get the prompts whose prefixes they hold.
 func TestVerbatimIdeal(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestVerbatimIdeal(t *testing.T) {
 	}
 }
 
-// TestVerbatimUnknown: where nobody tells the tokens, ideal hits are absent and the run says why; where a tokenizer tells others than the
-// server counts, it says so.
+// TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than
+// the server, the run prints that.
 func TestVerbatimUnknown(t *testing.T) {
 	long(t)
 	t.Parallel()

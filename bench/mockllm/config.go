@@ -64,8 +64,8 @@ type Config struct {
 
 	// TemplateHead and TemplateTail are the tokens that the chat template adds before and after the text.
 	TemplateHead, TemplateTail int
-	// TemplateJitter is how many tokens more the chat template adds at most before its tail: 0, then one more with each
-	// request, then 0 again. 0 = a constant template.
+	// TemplateJitter bounds the further tokens that the chat template adds before its tail. They are one more with each
+	// request, and then none again. 0 = a constant template.
 	TemplateJitter int
 	// SplitWords makes two tokens of each word that has more letters. 0 = no word is too long.
 	SplitWords int

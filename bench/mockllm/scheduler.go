@@ -184,8 +184,7 @@ func (s *scheduler) admitHeads(now int64, own *reply) {
 	}
 }
 
-// admit starts r at the instant now, or at the latest end applied if that is later, since its slot and blocks were not free
-// before. It reports false when there is no slot or no room.
+// admit starts r at the instant now, or at the latest end applied if that is later: its slot was not free before. It reports false when there is no slot or no room.
 func (s *scheduler) admit(r *reply, now int64) bool {
 	if s.slots > 0 && s.running >= s.slots {
 		return false

@@ -3,9 +3,9 @@ package mockllm
 import "bytes"
 
 // tritonAPI is Triton's generate extension (triton-inference-server/server, docs/protocol/extension_generate.md), in front
-// of either of two backends. The request decides which. Sampling parameters in an object of their own are for
-// vLLM's backend (triton-inference-server/vllm_backend, src/utils/request.py).
-// max_tokens beside the prompt is for TensorRT-LLM's ensemble (NVIDIA/TensorRT-LLM, triton_backend/all_models/inflight_batcher_llm/ensemble/config.pbtxt).
+// of either of two backends. The request decides which. If sampling parameters are in an object of their own, it is
+// vLLM's (triton-inference-server/vllm_backend, src/utils/request.py). If max_tokens is beside the prompt, it is
+// TensorRT-LLM's ensemble (NVIDIA/TensorRT-LLM, triton_backend/all_models/inflight_batcher_llm/ensemble/config.pbtxt).
 //
 // /generate_stream is a stream of one event unless the body has "stream": true; /generate is never one. Where a stream
 // ends, the body ends.

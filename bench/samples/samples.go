@@ -1,6 +1,6 @@
-// Package samples holds small traces, bailian.jsonl, mooncake.jsonl and mooncake-small.jsonl, that look like a chat service:
-// conversations of growing turns behind one system prompt, with a few bursts at one instant; and two, azure.csv and burstgpt.csv,
-// that have token counts only. Then single_turn.jsonl, multi_turn.jsonl and sharegpt.json, whose text is words at random, and
+// Package samples holds small traces. Those named bailian and mooncake look like a chat service:
+// conversations of growing turns behind one system prompt, with a few bursts at one instant. azure.csv and burstgpt.csv have
+// token counts only. Then single_turn.jsonl, multi_turn.jsonl and sharegpt.json, whose text is words at random, and
 // raw_payload.jsonl, inputs.json, batch.jsonl and sagemaker.jsonl, which hold whole bodies. Each with timestamps replays in under
 // 8 s.
 //

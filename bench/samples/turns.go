@@ -50,8 +50,8 @@ func SingleTurn() []byte {
 	return file.Bytes()
 }
 
-// MultiTurn is multi_turn.jsonl: 30 conversations behind one system prompt, of 1 to 6 turns each, whose first times lie over 5 s
-// and whose delays are up to 400 ms.
+// MultiTurn is multi_turn.jsonl: 30 conversations behind one system prompt, of 1 to 6 turns each. They begin within 5 s, and
+// their delays are up to 400 ms.
 func MultiTurn() []byte {
 	s := newSpeaker(6)
 	system := s.say(60, 60)
@@ -68,8 +68,8 @@ func MultiTurn() []byte {
 	return file.Bytes()
 }
 
-// ShareGPT is sharegpt.json: 60 conversations of up to 5 questions, some of which begin with an answer, and some of which nobody
-// answered.
+// ShareGPT is sharegpt.json: 60 conversations of up to 5 questions, some of which begin with an answer, and some of which have
+// none.
 func ShareGPT() []byte {
 	s := newSpeaker(7)
 	var file bytes.Buffer

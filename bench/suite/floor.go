@@ -24,7 +24,7 @@ func floorScenarios() []scenario {
 }
 
 // runFloor measures the waiters one after the other while another fastreplay sends the main load with an ordinary
-// thread that never spins: the load beside the waiter is then as the load beside a sender.
+// thread that never spins. The load beside the waiter is then as the load beside a sender.
 func runFloor(r *round) error {
 	each := r.lasting(4 * time.Second) // 8,000 instants
 	lasting := time.Duration(len(r.modes()))*each + r.lasting(2*time.Second) + 2*time.Second
@@ -78,8 +78,8 @@ func (r *round) measureWaiter(m mode, each time.Duration) error {
 	return nil
 }
 
-// waitCommand lets the waiter of a sender in a process of its own wait for 2,000 instants a second, as the main load has,
-// and prints how late each was, ns.
+// waitCommand makes a sender's waiter, in a process of its own, wait for 2,000 instants a second, as in the main load. It
+// prints how late each was, ns.
 const waitCommand = "wait"
 
 func wait(args []string, stdout io.Writer) error {

@@ -1,4 +1,4 @@
-// Command suite measures the built fastreplay beside the machine's floor and beside rivals, as scripts/bench.sh asks. It
+// Command suite measures the built fastreplay beside the machine's floor and beside rivals, for scripts/bench.sh. It
 // starts every process itself: fastreplay, its mock, and this program again as a rival or as the floor's waiter. What one
 // client did in one run becomes a line in the format of Go benchmarks, so that benchstat summarizes and compares runs.
 // Bars are printed with what was measured; nothing fails if one is not met.
@@ -67,7 +67,7 @@ func allScenarios() []scenario {
 		memoryScenarios(), goScenarios())
 }
 
-// request is what the command line asks for.
+// request is what the command line selects.
 type request struct {
 	runs              int
 	scenarios         []scenario
@@ -213,8 +213,8 @@ func undisturbed(r *round, s scenario) error {
 	}
 }
 
-// cpuTimes are the machine's processor times since it started, in ticks: all, and what the hypervisor gave to others, which
-// makes lateness that no program can help. They are in the first line of /proc/stat (proc_stat(5)); zero where there is none.
+// cpuTimes are the machine's processor times since it started, in ticks: all, and what the hypervisor gave to others. No
+// program can avoid the lateness that the second causes. They are in the first line of /proc/stat (proc_stat(5)); zero where there is none.
 func cpuTimes() (all, stolen float64) {
 	text, _ := os.ReadFile("/proc/stat")
 	first, _, _ := strings.Cut(string(text), "\n")

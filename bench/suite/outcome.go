@@ -146,8 +146,8 @@ func (r *round) putClient(who string, o *outcome) {
 // chunkHead is the head of a log of chunks, fastreplay's and the rivals'.
 const chunkHead = "row,chunk,instant_ns,read_ns,sent_ns"
 
-// chunk is a line of the log: instants of the client since the run's start, and the server's as it stamped the chunk,
-// CLOCK_MONOTONIC just before the write.
+// chunk is a line of the log: instants of the client since the run's start, and the server's stamp of the chunk. The stamp
+// is CLOCK_MONOTONIC just before the write.
 type chunk struct{ row, number, instantNS, readNS, sentNS int64 }
 
 // readChunks reads a log of chunks, in which each row's stand together and in order.
@@ -180,7 +180,7 @@ func readChunks(in io.Reader) ([]chunk, error) {
 	}
 }
 
-// errorsOf compares what the client takes for a chunk's instant with the server's stamp: the first token's differences, and
+// errorsOf compares the client's instant of a chunk with the server's stamp. It returns the first tokens' differences and
 // the absolute ones of the gaps, ascending, ns. startNS is the run's start by the server's clock.
 func errorsOf(chunks []chunk, startNS int64, instant func(chunk) int64) (first, gaps []int64) {
 	for i, c := range chunks {

@@ -16,7 +16,7 @@ type load struct {
 	seconds int
 }
 
-// Each answer has 20 tokens: 20 ms and 19 gaps of 9.5 ms make 200 ms, so that a fifth of a second's requests are live.
+// Each answer has 20 tokens. 20 ms and 19 gaps of 9.5 ms make 200 ms, so a fifth of a second's requests are live.
 const answerTokens = 20
 
 var answerLatencies = []string{"--ttft", "20ms", "--itl", "9.5ms"}
@@ -24,15 +24,16 @@ var answerLatencies = []string{"--ttft", "20ms", "--itl", "9.5ms"}
 // bytesPerToken is what the built-in token ids take in a body, comma included.
 const bytesPerToken = 6
 
-// mainLoad is the one of the bars, which rivals send too. httpsLoad is a quarter of it: its handshakes and its encryption,
-// done twice on this machine, leave both cores time, so that what differs is the client and not the mock.
+// mainLoad is the one of the bars, which rivals send too. httpsLoad is a quarter of it. This machine does
+// the handshakes and the encryption of both ends. At this rate both cores have time left, so what differs is the client
+// and not the mock.
 var (
 	mainLoad  = load{2000, "constant", 3300, 6}
 	httpsLoad = load{500, "constant", 3300, 6}
 )
 
-// loads are the main load and others in rate, spacing and size. 200 kB go with 100 requests/s: 20 MB/s is what the mock
-// reads beside the rest.
+// loads are the main load and others in rate, spacing and size. Requests of 200 kB come at 100 requests/s, since the mock
+// reads 20 MB/s beside the rest.
 func loads() []load {
 	return []load{mainLoad, {100, "poisson", 33_300, 3}, {1000, "constant", 3300, 2}, {1000, "poisson", 300, 2},
 		{2000, "poisson", 3300, 2}, {5000, "constant", 300, 2}, {5000, "poisson", 300, 2}}
@@ -177,8 +178,8 @@ func runBurst(r *round) error {
 
 const burstRatio = "last-drift/writes-before"
 
-// burstsOf finds, for each burst, how many times the drift of the request that left last is of the time that the writes
-// before it took, ascending.
+// burstsOf divides, for each burst, the drift of the request that left last by the time that the writes before it took.
+// The ratios ascend.
 func burstsOf(lines []line) (ratios []float64, err error) {
 	groups := map[int64][]*line{}
 	for i := range lines {
