@@ -11,7 +11,7 @@ import (
 )
 
 // aiperfUnits are the tags and units of AIPerf's documentation, docs/metrics-reference.md and docs/tutorials/working-with-profile-exports.md,
-// that a streamed run has: those of a request, and those of the run alone.
+// that a streamed run has. Those of a request come first, then those of the run alone.
 func aiperfUnits() (request, run map[string]string) {
 	request = map[string]string{
 		"request_latency": "ms", "time_to_first_token": "ms", "inter_token_latency": "ms", "decode_duration": "ms",

@@ -71,25 +71,23 @@ func TestInterruptClosedLoop(t *testing.T) {
 	res.join(t, m.stop(t))
 }
 
-// TestInterruptTwice: what is in flight is cut at once; the server would never have answered, and the grace is long.
-func TestInterruptTwice(t *testing.T) {
+// TestInterruptCutsOff: what is in flight is cut off by a second signal, however long the grace is, or at the grace's end. The
+// server would never have answered.
+func TestInterruptCutsOff(t *testing.T) {
 	t.Parallel()
-	m := startMock(t, "--fault", "stall:2")
-	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", "1h", "--cold", "off")
-	m.untilRunning(t, 8)
-	r.signal(t, os.Interrupt)
-	r.signal(t, syscall.SIGTERM) // a second SIGINT might melt into the first
-	r.finish(t).interrupted(t, 1500, "cancelled")
-}
-
-// TestGrace: draining has an end.
-func TestGrace(t *testing.T) {
-	t.Parallel()
-	m := startMock(t, "--fault", "stall:2")
-	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", "50ms", "--cold", "off")
-	m.untilRunning(t, 8)
-	r.signal(t, os.Interrupt)
-	r.finish(t).interrupted(t, 1500, "cancelled")
+	for grace, twice := range map[string]bool{"1h": true, "50ms": false} {
+		t.Run(grace, func(t *testing.T) {
+			t.Parallel()
+			m := startMock(t, "--fault", "stall:2")
+			r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", grace, "--cold", "off")
+			m.untilRunning(t, 8)
+			r.signal(t, os.Interrupt)
+			if twice {
+				r.signal(t, syscall.SIGTERM) // a second SIGINT might melt into the first
+			}
+			r.finish(t).interrupted(t, 1500, "cancelled")
+		})
+	}
 }
 
 // TestInterruptBeforeTheStart: nothing is sent and nothing written, whatever the run was waiting for.

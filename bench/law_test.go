@@ -134,8 +134,8 @@ func forbidden(from, to string) string {
 	return ""
 }
 
-// socket says why the package from may not import a package that opens sockets or makes system calls; "" = it may, or
-// dep is none of these.
+// socket returns why the package from may not import dep, which opens sockets or makes system calls. "" = it may, or dep
+// does neither.
 func socket(from, dep string) string {
 	sockets := dep == "net" || dep == "crypto/tls" || under(dep, "net/http") || under(dep, "net/rpc") || under(dep, "github.com/valyala/fasthttp")
 	system := dep == "syscall" || under(dep, "golang.org/x/sys")
