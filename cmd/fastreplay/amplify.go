@@ -56,9 +56,9 @@ func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics
 	}, nil
 }
 
-// What more requests take, in bytes. The peak is that of looking at the load after, with the garbage of what was made before.
-// Measured on samples, 500 to 20,000 times: 62 a request repeated, 80 amplified, and for each of its block ids 85 to 97 in a replay
-// and 118 to 144 in inspect.
+// What more requests take, in bytes. The peak is that of describing the amplified load, with the garbage of what was made before.
+// It was measured on samples, 500 to 20,000 times: 62 a repeated request, 80 an amplified one. Each block id takes 85 to 97 more in a
+// replay, and 118 to 144 in inspect.
 const (
 	heldPerRequest = 60
 	heldPerBlock   = 8

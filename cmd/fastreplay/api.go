@@ -14,7 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/probe"
 )
 
-// chooseAPI decides how the requests are put, as what is in them has it, and leaves out of them what the API has no words for.
+// chooseAPI chooses the API by what is in the requests. It leaves out of them what the API cannot express.
 func (l *load) chooseAPI(o *options, ui *terminal) error {
 	if o.sessions.past == historyLive && l.Trace.Verbatims() == 0 {
 		return errors.New("--history live: the trace has token counts and no messages, so no turn carries an answer; " +
@@ -36,7 +36,7 @@ func (l *load) chooseAPI(o *options, ui *terminal) error {
 	return nil
 }
 
-// chooseAPI picks what speaks for the trace where nobody has said, and what its prompts are made of.
+// chooseAPI picks the API if none is given, and what prompts are made of.
 func (o *options) chooseAPI(l *verbatims) error {
 	if err := o.nameAPI(l); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (o *options) chooseAPI(l *verbatims) error {
 	return o.resend.Validate(o.api, o.traits)
 }
 
-// nameAPI is the API that was asked for, or the one that the trace speaks.
+// nameAPI sets the API that was asked for, or the one that the trace's requests are for.
 func (o *options) nameAPI(l *verbatims) error {
 	given := o.given("api")
 	switch spoken := api.AtPath(l.endpoint); {
@@ -128,10 +128,10 @@ func verbatimsOf(t *trace.Trace, n int) verbatims {
 	return l
 }
 
-// onlyPayloads tells whether no request is ours to shape.
+// onlyPayloads reports whether every request is a whole body that the trace has.
 func (l *verbatims) onlyPayloads() bool { return l.all && l.payloads == l.rows }
 
-// shaped tells whether a row, and not only the run, may say whether its answer is a stream.
+// shaped reports whether a row, and not only the run, may ask for a stream or not.
 func (l *verbatims) shaped() bool { return l.rows > 0 || l.extra }
 
 // describeVerbatims prints what is sent verbatim.
@@ -159,8 +159,8 @@ func (b *built) describeVerbatims() {
 // mostCounting bounds how long the servers are asked for the tokens of prompts before a run.
 const mostCounting = 2 * time.Minute
 
-// countVerbatim finds out the tokens of verbatim prompts, so that ideal hits are known for them: text for
-// completions with --tokenizer, all else by the servers' /tokenize, since only they know which template they use.
+// countVerbatim counts the tokens of verbatim prompts, so that their ideal hits are known. Text for completions is counted with
+// --tokenizer, all else by the servers' /tokenize, since only servers have the template that they use.
 func (p *prepared) countVerbatim(ctx context.Context) error {
 	l, ids, with := &p.verbatims, p.prober.TokenIDs, "the servers' /tokenize"
 	completions := p.o.api == "completions"
@@ -173,7 +173,7 @@ func (p *prepared) countVerbatim(ctx context.Context) error {
 	case completions && l.texts == l.rows && p.tokenizer != nil:
 		ids, with = p.textIDs, p.tokenizer.Name()
 	case p.o.noProbe || p.o.dryRun || completions && l.chat || !completions && p.o.api != "chat":
-		return nil // say tells, or Layout refuses
+		return nil // describeVerbatims prints it, or Layout refuses
 	}
 	p.ui.line("counting the tokens of %s, %s, with %s, for at most %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), with, mostCounting)
 	began := time.Now()
@@ -193,7 +193,7 @@ func (p *prepared) countVerbatim(ctx context.Context) error {
 	return nil
 }
 
-// textIDs are the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
+// textIDs returns the tokens of a text as a server of completions makes them, which puts the tokenizer's special tokens around it.
 func (p *prepared) textIDs(_ context.Context, l api.Verbatim) (ids []int64, err error) {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+string(l.Content)+`"`), &text); err != nil {

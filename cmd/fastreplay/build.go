@@ -61,7 +61,7 @@ func (b *built) layout(ctx context.Context) error {
 // maxNamed is how many rows a note names.
 const maxNamed = 10
 
-// noteShort names the rows that are shorter than what the server adds to them.
+// noteShort lists the rows that are shorter than what the server adds to them.
 func (b *built) noteShort() {
 	short, rows := int64(0), []string(nil)
 	for i := range b.Requests() {
@@ -87,14 +87,14 @@ func (b *built) checkMemory() error {
 	kept := b.kept()
 	allowed, err := b.o.allowance(kept)
 	if err != nil {
-		b.ui.note("free memory is unknown (%v); give --max-memory to bound the request images", err)
+		b.ui.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
 	if free, of, err := host.FreeMemory(); err == nil && b.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
 		b.ui.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
 	}
 	if need > allowed.bytes {
-		b.ui.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its instant", format.Bytes(allowed.bytes), allowed.origin)
+		b.ui.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
 		if err := b.builder.UseRing(b.Work, b.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
 		}
@@ -145,8 +145,8 @@ func parseVerified(text string) (int, error) {
 	return n, nil
 }
 
-// verifyPrompts counts built prompts again with the model's own tokenizer and stops the run at the first that has not the
-// number of tokens that it should.
+// verify counts built prompts again with the model's own tokenizer. It stops the run at the first that has another number of tokens
+// than it should.
 func (b *built) verify(ctx context.Context) error {
 	if b.tokenizer == nil || b.o.verifyPrompts == 0 || b.verbatims.all {
 		return nil
@@ -204,7 +204,7 @@ func (b *built) carryHistory() (err error) {
 	return nil
 }
 
-// describe says what is about to happen: the whole of a dry run's answer.
+// describe prints what is about to happen: the whole of a dry run's answer.
 func (b *built) describe() {
 	plan, t := b.Plan, b.Trace
 	var input, output, several int64
@@ -248,7 +248,7 @@ func (b *built) describe() {
 	}
 }
 
-// describeIdeal says how much of the prompts that are made an ideal cache would hold.
+// describeIdeal prints how much of the prompts that are made an ideal cache would hold.
 func (b *built) describeIdeal() {
 	if b.verbatims.all && b.Verbatim == nil {
 		return

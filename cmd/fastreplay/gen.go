@@ -162,7 +162,7 @@ func writeTrace(path string, stdout io.Writer, t *trace.Trace, format string) er
 // missedReuse is by how much the reuse may miss what was wanted before a remedy is named.
 const missedReuse = 0.02
 
-// describeGen says what was made: above all, what share of it a cache can hit.
+// describeGen prints what was made: above all, what share of it a cache can hit.
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 	if t.BlockRefs() == 0 {
 		say.line("made %s as %s, %s: without blocks, so that no cache hits anything", format.Many(int64(t.Len()), "row"), t.Format, format.Duration(float64(t.SpanNS()), 3))
@@ -179,8 +179,8 @@ func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
 // answerDomain marks the words of made answers: no request's key has this bit, and no probe has it alone.
 const answerDomain = 1 << 62
 
-// inWords gives a trace the words for formats that have what was said: the prompts that a replay with --prompt text and the same
-// --seed sends, and answers of their own.
+// inWords gives a trace the words that some formats need: prompts and answers. The prompts are those that a replay with --prompt text
+// and the same --seed sends.
 func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
 	source, err := prompt.NewText(seed, prompt.BuiltIn())
 	if err != nil {

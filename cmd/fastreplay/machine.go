@@ -16,7 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// allowance is how much memory may be taken, and by whose word.
+// allowance is how much memory may be taken, and where that limit comes from.
 type allowance struct {
 	bytes  int64
 	origin string
@@ -25,21 +25,21 @@ type allowance struct {
 // defaultMemoryShare of the free memory may be taken: the rest is for sockets, results and the machine.
 const defaultMemoryShare = 0.8
 
-// What a run takes besides its images, in bytes: measured were 55 MB for both processes with their threads, tables and histograms
-// (conversation trace at 60 times its speed, 1,500 in flight, 2 cores), and 1.0 kB live for each request, which garbage doubles.
+// What a run takes besides its requests, in bytes. Both processes with their threads, tables and histograms took 55 MB: conversation
+// trace at 60 times its speed, 1,500 in flight, 2 cores. Each request took 1.0 kB live, which garbage doubles.
 const (
 	keptForRun        = 64 << 20
 	keptForRequest    = 2 << 10
 	keptForConnection = 32 << 10
 )
 
-// freeAllowance is what may be taken where nobody says, after kept bytes are taken for all else.
+// freeAllowance returns what may be taken without --max-memory, after kept bytes are taken for all else.
 func freeAllowance(kept int64) (allowance, error) {
 	free, of, err := host.FreeMemory()
 	return allowance{int64(defaultMemoryShare * float64(max(0, free-kept))), fmt.Sprintf("%d %% of %s", int(100*defaultMemoryShare), of)}, err
 }
 
-// allowance is --max-memory, or what may be taken without, after kept bytes for all else.
+// allowance returns --max-memory, or what may be taken without it, after kept bytes for all else.
 func (o *options) allowance(kept int64) (allowance, error) {
 	if o.maxBytes > 0 {
 		return allowance{o.maxBytes, "--max-memory"}, nil
@@ -47,12 +47,12 @@ func (o *options) allowance(kept int64) (allowance, error) {
 	return freeAllowance(kept)
 }
 
-// kept is what the run takes besides its images.
+// kept returns what the run takes besides its requests, in bytes.
 func (b *built) kept() int64 {
 	return keptForRun + int64(b.Requests())*keptForRequest + int64(b.descriptorsNeeded()-descriptorsBesides)*keptForConnection
 }
 
-// refuse says that requests which a flag of some value asks for would not fit; nil where they do.
+// refuse returns an error if the requests that a flag asks for would not fit.
 func (a allowance) refuse(flag string, value any, requests, bytes float64) error {
 	if bytes <= float64(a.bytes) {
 		return nil

@@ -17,8 +17,8 @@ var (
 	hiddenMarkup = regexp.MustCompile(`(?s)<!--.*?-->\n+`)
 )
 
-// layOut renders the Markdown that the manual uses for a terminal of width columns: headings, paragraphs, lists of one level,
-// tables, code indented by four spaces, bold, emphasis, links. Without style it adds no escape sequences.
+// layOut renders the Markdown of the manual for a terminal of width columns. It supports headings, paragraphs, lists of one level,
+// tables, code indented by four spaces, bold, emphasis and links. Without style it adds no escape sequences.
 func layOut(page string, width int, style bool) string {
 	p := &layout{width: width}
 	for line := range strings.Lines(hiddenMarkup.ReplaceAllString(page, "")) {

@@ -140,16 +140,15 @@ func parseRamp(text string) (*sched.Rate, error) {
 	return nil, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
 }
 
-// closed tells whether requests that end release others, and nothing else does. With all requests due at once that is what a
-// cap amounts to.
+// closed reports whether only requests that end release others. With all requests due at once, a cap is the same.
 func (p *pacing) closed() bool {
 	return p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
 }
 
-// capped tells whether no more than so many requests may be in flight of those that leave by the clock.
+// capped reports whether no more than so many requests may be in flight of those that leave by the clock.
 func (p *pacing) capped() bool { return p.concurrency > 0 && !p.closed() }
 
-// timed tells whether requests leave at trace times.
+// timed reports whether requests leave at trace times.
 func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
 
 // checkTimes refuses to send at trace times where there are none.
@@ -160,7 +159,7 @@ func (p *pacing) checkTimes(t *trace.Trace) error {
 	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
 }
 
-// plan is when each request of a trace leaves.
+// plan returns when each request of a trace leaves.
 func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	switch {
 	case p.closed():
@@ -178,7 +177,7 @@ func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	return plan.Capped(p.concurrency)
 }
 
-// repeated is the trace so often in a row.
+// repeated returns the trace --repeat times in a row.
 func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
 	requests := float64(o.repeat) * float64(t.Len())
 	if free, err := freeAllowance(0); err == nil && o.repeat > 1 {
@@ -193,7 +192,7 @@ func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
 	return t, nil
 }
 
-// words say what decides when requests are sent.
+// words describes what decides when requests are sent.
 func (p *pacing) words() string {
 	a := p.arrivals
 	switch {
@@ -217,7 +216,7 @@ func (p *pacing) words() string {
 	return rate
 }
 
-// summary is what the results say of the rate; nil without one.
+// summary returns the rate as the results have it; nil without one.
 func (p *pacing) summary() *metrics.Arrival {
 	a := p.arrivals
 	if a == nil {
@@ -353,7 +352,7 @@ func (l *load) plan(o *options, ui *terminal) error {
 	return o.checkSender(&l.Plan)
 }
 
-// announce says what was read.
+// announce prints what was read.
 func (l *load) announce(o *options, ui *terminal) {
 	t, sent := l.Trace, min(l.Plan.Requests, l.selected)
 	units := "no timestamps"
@@ -371,8 +370,8 @@ func (l *load) announce(o *options, ui *terminal) {
 	}
 }
 
-// countAnswers counts the tokens of recorded answers where the file does not, with a tokenizer by name, or the built-in one for
-// "", and says so. Where there is nothing to count it returns the trace and says nothing.
+// countAnswers counts the tokens of recorded answers where the file does not, with the named tokenizer, or
+// the built-in one for "". It returns what it did as a note, "" if there was nothing to count.
 func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said string, err error) {
 	answers := int64(t.Uncounted())
 	if answers == 0 {
@@ -440,12 +439,12 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace) (sched.Plan, error) {
 	return plan.Following(turns)
 }
 
-// followUps tells whether a request follows another; before has for each the one before it, as trace.TurnsBefore does.
+// followUps reports whether a request follows another; before has for each the one before it, as trace.TurnsBefore does.
 func followUps(before []int32) bool {
 	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
 }
 
-// words say when turns that follow others leave.
+// words describes when turns that follow others leave.
 func (s *sessionFlags) words() string {
 	if s.mode == sessionsThink {
 		return "a conversation's turns leave the recorded time after the end of the turn before"

@@ -38,7 +38,7 @@ type prepared struct {
 
 	leftOut  []record.Record   // of requests that are not sent, for they are too long
 	fitted   metrics.Workload  // what fit has found
-	unknown  []metrics.Unknown // what the servers do not tell
+	unknown  []metrics.Unknown // what the servers do not report
 	unproven string            // a note that the run contradicts if responses report cached tokens; "" = none
 }
 
@@ -54,7 +54,7 @@ func prepare(ctx context.Context, o *options, l *load, t *target, ui *terminal) 
 	return p, nil
 }
 
-// leaveOpen notes what the servers do not tell, in a few words and in whole sentences; probe prints it.
+// leaveOpen notes what the servers do not report, in a few words and in whole sentences; probe prints it.
 func (p *prepared) leaveOpen(what, format string, args ...any) {
 	p.unknown = append(p.unknown, metrics.Unknown{What: what, Note: fmt.Sprintf(format, args...)})
 }
@@ -62,7 +62,7 @@ func (p *prepared) leaveOpen(what, format string, args ...any) {
 // unprobedModel is the model's name where nobody gave one and nobody may be asked.
 const unprobedModel = "model"
 
-// probe asks the servers what the run must know: that they live, the model, the overhead, and how to start cold.
+// probe asks the servers whether they answer, for the model and the overhead, and how to start cold.
 func (p *prepared) probe(ctx context.Context) error {
 	if p.o.cold == probe.ColdSalt && p.verbatims.onlyPayloads() {
 		return errors.New("--cold salt: bodies are sent as they are, without a cache_salt; give --cold flush or off, or put one into each with --extra-inputs cache_salt:… and --cold off")
@@ -82,8 +82,14 @@ func (p *prepared) probe(ctx context.Context) error {
 		return err
 	}
 	p.prober.Backend = p.probeBackend
-	if err := p.proveTokens(ctx); err != nil {
-		return err
+	switch { // verbatim prompts need no proof
+	case p.verbatims.all:
+	case !p.o.traits.Counts && !p.o.traits.StreamCounts:
+		p.assumeOverhead("the servers of --api " + p.o.api + " do not report how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
+	default: // the servers must count the tokens of our prompts as we do
+		if err := p.measureOverhead(ctx); err != nil {
+			return err
+		}
 	}
 	caches, engines := p.prober.PrefixCaches(ctx)
 	if engines > 1 {
@@ -105,7 +111,7 @@ func (p *prepared) shownModel() string {
 	return p.prober.Secrets.Label(p.model)
 }
 
-// probeBackend makes bodies whose answers tell how many tokens a prompt has.
+// probeBackend makes bodies whose answers count the tokens of a prompt.
 func (p *prepared) probeBackend(salt string) (api.Backend, error) {
 	return p.o.backend(p.model, salt, !p.o.traits.Counts && p.o.traits.StreamCounts)
 }
@@ -123,24 +129,12 @@ func (p *prepared) tokenizeBackend() (api.Backend, error) {
 	return api.New(name, o)
 }
 
-// asksNoModel tells whether nothing is sent that names a model of our choice.
+// asksNoModel reports whether no request names a model of our choice.
 func (p *prepared) asksNoModel() bool {
 	return !p.o.traits.Model || p.verbatims.onlyPayloads() && p.o.warmup == 0
 }
 
-// proveTokens makes sure that the servers count the tokens that are made as we do. Words of others need no proof.
-func (p *prepared) proveTokens(ctx context.Context) error {
-	switch {
-	case p.verbatims.all:
-		return nil
-	case !p.o.traits.Counts && !p.o.traits.StreamCounts:
-		p.assumeOverhead("the servers of --api " + p.o.api + " do not tell how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
-		return nil
-	}
-	return p.measureOverhead(ctx)
-}
-
-// skipProbe says what is taken for granted where nobody is asked.
+// skipProbe notes what is assumed if no server is asked.
 func (p *prepared) skipProbe() {
 	if !p.verbatims.all {
 		p.assumeOverhead("the servers are not asked")
@@ -193,7 +187,7 @@ func (p *prepared) chooseCold(ctx context.Context) error {
 	return p.trySalt(ctx, cold)
 }
 
-// noteUnsalted says which bodies a cache_salt is not in.
+// noteUnsalted notes which bodies have no cache_salt.
 func (p *prepared) noteUnsalted() {
 	if n := p.verbatims.payloads; n > 0 {
 		p.ui.note("cold: no cache_salt is in %s, sent as they are; what earlier runs have sent of them may still be cached", format.Many(n, "payload"))
@@ -268,13 +262,16 @@ func (p *prepared) measureOverhead(ctx context.Context) error {
 	return nil
 }
 
-// splitOverhead divides the tokens that a server adds into head and tail, and says by what.
+// splitOverhead divides the tokens that a server adds into head and tail. origin is the source of the division.
 func (p *prepared) splitOverhead(ctx context.Context, added int) (o workload.Overhead, origin string, err error) {
 	if given := p.o.overhead; given != nil {
 		if given.Tokens() != added {
 			return o, "", fmt.Errorf("--chat-overhead %d,%d: that makes %d tokens, the servers add %d to a prompt", given.Head, given.Tail, given.Tokens(), added)
 		}
-		return *given, "--chat-overhead", p.contradict(ctx, *given)
+		if said, err := p.prober.Head(ctx, p.source, added); err == nil && said != *given {
+			return o, "", fmt.Errorf("--chat-overhead %d,%d: the servers say %d,%d (/tokenize)", given.Head, given.Tail, said.Head, said.Tail)
+		}
+		return *given, "--chat-overhead", nil
 	}
 	if special, ok := p.specialTokens(); ok {
 		if special.Tokens() == added {
@@ -289,16 +286,7 @@ func (p *prepared) splitOverhead(ctx context.Context, added int) (o workload.Ove
 	return p.askHead(ctx, added)
 }
 
-// contradict is an error if the servers can tell that the given division is wrong.
-func (p *prepared) contradict(ctx context.Context, given workload.Overhead) error {
-	told, err := p.prober.Head(ctx, p.source, given.Tokens())
-	if err != nil || told == given {
-		return nil
-	}
-	return fmt.Errorf("--chat-overhead %d,%d: the servers say %d,%d (/tokenize)", given.Head, given.Tail, told.Head, told.Tail)
-}
-
-// askHead asks the servers how many of the tokens that they add come first. Where they do not tell, a template leaves it open.
+// askHead asks the servers how many of the tokens that they add come first. If they do not answer, a template leaves it open.
 func (p *prepared) askHead(ctx context.Context, added int) (o workload.Overhead, origin string, err error) {
 	o, err = p.prober.Head(ctx, p.source, added)
 	switch {
@@ -315,7 +303,7 @@ func (p *prepared) askHead(ctx context.Context, added int) (o workload.Overhead,
 	return workload.Overhead{Tail: added, HeadUnknown: true}, "", nil
 }
 
-// specialTokens is what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
+// specialTokens returns what the model's own tokenizer adds to a text. Nothing of it is in a template, nor beside token ids.
 func (p *prepared) specialTokens() (o workload.Overhead, ok bool) {
 	if p.tokenizer == nil || p.o.traits.Template || p.o.prompt != promptText {
 		return o, false
@@ -352,8 +340,8 @@ func parseOverhead(text string) (*workload.Overhead, error) {
 	return &workload.Overhead{Head: int(h), Tail: int(t)}, nil
 }
 
-// sizeCaches settles how large each server's prefix cache is: as the flags say, else as the server told, else blocks of the
-// usual size and a capacity that nobody knows.
+// sizeCaches sets how large each server's prefix cache is: by the flags, else by what the server reports. Without either it takes
+// blocks of the usual size and an unknown capacity.
 func (p *prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
 	var kinds, against []string
@@ -377,8 +365,8 @@ func (p *prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	}
 }
 
-// sizeCache is sizeCaches for one server, of which the zero value was told if nothing was. The words say where each number
-// comes from.
+// sizeCache is sizeCaches for one server, which reports told; the zero value if it reports nothing. The words name the source of each
+// number.
 func (o *proofOptions) sizeCache(told workload.PrefixCache) (c workload.PrefixCache, words string) {
 	c, block, capacity := told, "/metrics", "/metrics"
 	switch {
@@ -402,7 +390,7 @@ func (o *proofOptions) sizeCache(told workload.PrefixCache) (c workload.PrefixCa
 	return c, words + fmt.Sprintf("%s per server (%s)", format.Many(c.Tokens, "token"), capacity)
 }
 
-// contradictCache names the given sizes of a server's cache that are not what the server tells; "" if all are.
+// contradictCache names the given sizes of a server's cache that differ from what the server reports; "" if none does.
 func (o *proofOptions) contradictCache(told workload.PrefixCache) string {
 	var wrong []string
 	if block := told.BlockTokens; o.engineBlock > 0 && block > 0 && !told.Assumed && block != o.engineBlock {
@@ -447,8 +435,8 @@ const (
 	tooLongClip   = "clip"
 )
 
-// askModels asks the targets what they serve: the model where none is named, and the smallest context, so that every router may send
-// any request to any of them. Only the first answer must come, and only if the model's name depends on it.
+// askModels asks the targets what they serve: the model if none is named, and the smallest context. So every router may send any
+// request to any of them. Only the first answer must come, and only if the model's name depends on it.
 func (p *prepared) askModels(ctx context.Context) error {
 	if !p.o.traits.Model && p.verbatims.payloads == 0 {
 		return nil
@@ -515,18 +503,18 @@ func (p *prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 	}
 }
 
-// sized is a backend whose extra inputs say how long answers may be, so that no row does.
+// sized is a backend whose extra inputs bound the answers, so that no row does.
 type sized struct{ api.Backend }
 
 func (sized) OwnLength([]byte) bool { return true }
 
-// fit does with requests that are longer than the servers' context as --too-long says. A verbatim prompt and
-// could not be counted is sent.
+// fit treats requests that are longer than the servers' context as --too-long asks. A verbatim prompt that could not be counted is
+// sent.
 func (p *prepared) fit(context.Context) error {
 	limit, mode := p.context, p.o.tooLong
 	if limit == 0 {
 		if p.o.given("too-long") {
-			p.ui.note("--too-long %s: no server has told how long a prompt and its output may be, so nothing is known to be too long", mode)
+			p.ui.note("--too-long %s: no server reports how long a prompt and its output may be, so nothing is known to be too long", mode)
 		}
 		return nil
 	}

@@ -26,8 +26,8 @@ must be the same. The first request leaves at instant 0.`,
 	}, true)
 }
 
-// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave where the flags leave it open: what a trace's times say,
-// with --concurrency as a cap, and one request at a time where it has none. It returns what is worth a note.
+// paceLikeAIPerf decides, for `fastreplay profile`, when requests leave if the flags do not: at the trace's times, with --concurrency
+// as a cap. If the trace has no times, one request at a time is sent. It returns notes.
 func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pacing
 	if p.fixed || p.notFixed || p.given("scale") {
@@ -52,9 +52,9 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	return nil
 }
 
-// talkLikeAIPerf decides, for `fastreplay profile`, how the turns of a conversation follow each other where neither the flags nor the
-// trace's times say it: each after the answer to the one before, which it carries where the file has the user's side to go on from.
-// It returns what is worth a note.
+// talkLikeAIPerf decides, for `fastreplay profile`, how turns of a conversation follow each other if neither the flags nor the trace's
+// times do. Each turn is sent after the answer to the previous one. It carries that answer if the file has the user's next words.
+// It returns notes.
 func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pacing
 	if p.timed() || p.capped() || p.given("sessions") || !followUps(t.TurnsBefore(t.Len())) {

@@ -59,7 +59,7 @@ func (s *results) Record(rec *record.Record, target int) {
 	s.writer.Append(rec)
 }
 
-// Tick implements engine.Sink: what has gathered goes to disk. A failure is said once, by onDisk, and tried again.
+// Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried again.
 func (s *results) Tick() { _ = s.writer.Flush() }
 
 // Gaps implements engine.Sink.
@@ -86,7 +86,10 @@ func (s *results) discard() error {
 
 // conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
 func (s *results) conclude(found engine.Result, records []record.Record) error {
-	s.noteMiscounted(records)
+	if n, row, want, got := audit.Miscounted(s.Work, records); n > 0 {
+		s.ui.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
+			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
+	}
 	unwritten, diskErr := s.writer.Close()
 	info := s.info(found)
 	info.Notes = append(info.Notes, s.answerers.notes(s.o)...)
@@ -152,7 +155,7 @@ func (s *results) show(summary *metrics.Summary) error {
 	return nil
 }
 
-// stillRead is err, unless that says that nobody reads any more, a pipe or a terminal that was closed: the results are on disk.
+// stillRead returns err, unless it means that the pipe or the terminal was closed: the results are on disk.
 func (s *results) stillRead(err error) error {
 	if errors.Is(err, syscall.EPIPE) || s.ui.width > 0 && errors.Is(err, syscall.EIO) {
 		return nil
@@ -188,7 +191,7 @@ func writeExports(say *terminal, dir string, names []string, slos ...metrics.SLO
 	return errors.Join(errs...)
 }
 
-// checkInstance refuses what can name nobody.
+// checkInstance refuses headers and fields that cannot exist.
 func (o *options) checkInstance() error {
 	for _, name := range o.instanceHeaders {
 		if err := (&http1.Header{Name: name}).Validate(); err != nil {
@@ -201,7 +204,7 @@ func (o *options) checkInstance() error {
 	return nil
 }
 
-// instancePath is the field that names who answered, key by key; nil where nobody has said.
+// instancePath returns the field that names who answered, key by key; nil if none is given.
 func (o *options) instancePath() []string {
 	if o.instanceField == "" {
 		return nil
@@ -217,7 +220,7 @@ func (o *options) headersNamed() []string {
 	return o.instanceHeaders
 }
 
-// answerers is whether anybody answered, and said who. The zero value has seen nothing.
+// answerers records whether any server answered, and whether any answer named its instance.
 type answerers struct{ some, named bool }
 
 func (a *answerers) add(r *record.Record) {
@@ -225,7 +228,7 @@ func (a *answerers) add(r *record.Record) {
 	a.named = a.named || r.Instance != ""
 }
 
-// notes say that what was asked for by name, who answered, came nowhere.
+// notes returns a note if no answer had the header or field that was to name the instance.
 func (a *answerers) notes(o *options) []string {
 	var asked []string
 	if o.given("instance-header") {
@@ -294,15 +297,7 @@ func (s *results) workloadInfo(out []int32) metrics.Workload {
 	return w
 }
 
-// noteMiscounted says where a server did not count the tokens that were counted before the start.
-func (s *results) noteMiscounted(records []record.Record) {
-	if n, row, want, got := audit.Miscounted(s.Work, records); n > 0 {
-		s.ui.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
-			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))
-	}
-}
-
-// leftOutNotes say how many turns waited for others until --duration was over.
+// leftOutNotes notes how many turns waited for others until --duration was over.
 func (s *results) leftOutNotes(out []int32) []string {
 	if s.Plan.Turns == nil {
 		return nil

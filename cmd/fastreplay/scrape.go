@@ -52,12 +52,7 @@ func (f *scrapeFlags) check() error {
 	return nil
 }
 
-// scrapes tells whether anybody is to be read. Who may not be probed is read only on demand.
-func (o *options) scrapes() bool {
-	return o.scrape.mode == scrapeOn || o.scrape.mode == scrapeAuto && (!o.noProbe || len(o.scrape.urls) > 0)
-}
-
-// demanded tells whether a page that cannot be read is an error.
+// demanded reports whether a page that cannot be read is an error.
 func (f *scrapeFlags) demanded() bool { return f.mode == scrapeOn || len(f.urls) > 0 }
 
 // checkMetrics reads the pages that must be there, before requests are built for nothing.
@@ -96,7 +91,7 @@ type serverWatch struct {
 // watchServers takes the samples before the run and opens the file of samples in dir.
 func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, error) {
 	w := &serverWatch{every: p.o.scrape.interval}
-	if !p.o.scrapes() {
+	if f := &p.o.scrape; f.mode == scrapeOff || p.o.noProbe && !f.demanded() { // servers that may not be probed are read only on demand
 		return w, nil
 	}
 	var silent []error

@@ -10,9 +10,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine"
 )
 
-// interrupts turn SIGINT, SIGTERM and SIGHUP into the end of a run: before the start the first one cancels and the second one
-// ends the process; during the run the first one stops sending and drains, the second one cuts what is in flight. SIGHUP counts
-// only if it is the first.
+// interrupts end a run at SIGINT, SIGTERM and SIGHUP. Before the start, the first signal cancels and the second one ends the process.
+// During the run, the first one stops sending and drains, and the second one cancels what is in flight. SIGHUP counts only if it is the
+// first.
 type interrupts struct {
 	cancel  context.CancelFunc
 	signals chan os.Signal
@@ -70,7 +70,7 @@ func (in *interrupts) interrupt() {
 	in.apply()
 }
 
-// apply passes what has been said to the run.
+// apply prints what an interrupt does to the run, and does it.
 func (in *interrupts) apply() {
 	if in.run == nil || in.count == 0 {
 		return
@@ -84,7 +84,7 @@ func (in *interrupts) apply() {
 	}
 }
 
-// onRun tells whom to stop.
+// onRun sets the run that interrupts stop.
 func (in *interrupts) onRun(run *engine.Run) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -105,8 +105,8 @@ func (in *interrupts) release() {
 	in.cancel()
 }
 
-// await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once and leaves f
-// to itself, so f must not change what the caller goes on to use.
+// await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once, and f goes
+// on. So f must not change what the caller uses afterwards.
 func await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
 	done := make(chan struct{})
 	var late T

@@ -117,7 +117,7 @@ func (t *target) resolve(ctx context.Context, o *options, path string, ui *termi
 		}
 		targets[i].PostTo(o.endpoint)
 		if targets[i].Path == "" {
-			return nil, fmt.Errorf("--api %s: %s says not where to post; give --endpoint PATH, or a URL with a path", o.api, targets[i].URL)
+			return nil, fmt.Errorf("--api %s: %s has no path to post to; give --endpoint PATH, or a URL with a path", o.api, targets[i].URL)
 		}
 	}
 	return targets, probe.Resolve(ctx, targets)
@@ -230,7 +230,7 @@ func (o *options) keyHeader() (http1.Header, error) {
 	return bearer, nil
 }
 
-// readKey is the key in the file of --api-key-file; "" where none is given.
+// readKey returns the key in the file of --api-key-file; "" where none is given.
 func readKey(file string) (string, error) {
 	if file == "" {
 		return "", nil
@@ -344,7 +344,7 @@ func (b *built) route() error {
 	return nil
 }
 
-// noteIdle says which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
+// noteIdle notes which servers the prefix-aware router leaves without a request. Where prompts begin alike, as few as fit within the
 // bound do all the work.
 func (b *built) noteIdle() {
 	busy := make([]bool, len(b.Targets))
@@ -367,7 +367,7 @@ func (b *built) noteIdle() {
 	}
 }
 
-// noteIncomparable says why routers are not compared, or not exactly.
+// noteIncomparable notes why routers are not compared, or not exactly.
 func (b *built) noteIncomparable() {
 	sizes, servers := map[int]bool{}, 0
 	for _, t := range b.Targets {

@@ -67,12 +67,12 @@ func (t *terminal) waiting(what string) {
 	}
 }
 
-// removed says that a file of results was removed during the run, and is whole again.
+// removed prints that a file of results was removed during the run, and is whole again.
 func (t *terminal) removed(name string) {
 	t.line("results: %s was removed during the run; it is made anew, with all that was in it", name)
 }
 
-// visible is text as a terminal may have it: format.Visible line by line, with all lines but the first indented, so that nothing
+// visible returns text as a terminal may have it: format.Visible line by line. All lines but the first are indented, so that no text
 // from outside looks like a line of ours.
 func visible(text string) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

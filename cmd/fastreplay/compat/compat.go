@@ -1,8 +1,8 @@
 // Package compat translates the flags of AIPerf, GenAI-Perf, trace-replayer and vllm bench into fastreplay's.
 //
-// Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags; after the command
-// line was parsed, Translate sets fastreplay's flags to what the others mean, and collects the notes to be printed. The package
-// reads and sets flags and nothing else: no file, no command. It is for one goroutine.
+// Names of other tools are lines of one table (names.txt). A Line registers them beside fastreplay's own flags. After the command
+// line was parsed, Translate sets fastreplay's flags to what the others mean, and collects notes to print. The package only reads and
+// sets flags: no file, no command. It is for one goroutine.
 package compat
 
 import (
@@ -57,8 +57,8 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 	return l
 }
 
-// Translate sets our flags to what other tools' names say, and to what a file says of flags that the command line does not
-// give; traced: the command line names a trace without a flag. Then it sets the defaults of the tool whose command line it is.
+// Translate sets our flags to what other tools' names mean. Then it sets those that a file has and the command line does not give.
+// traced means that the command line names a trace without a flag. Last it sets the defaults of the tool whose command line it is.
 func (l *Line) Translate(file []Setting, traced bool) error {
 	for _, s := range l.given {
 		if s.Name == "dataset-name" { // the command is no AIPerf's
