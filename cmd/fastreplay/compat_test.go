@@ -135,8 +135,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestProfileDecides: in profile a trace's times are kept, and turns wait for answers where they are not, as far as the user has not
-// said otherwise.
+// TestProfileDecides: unless told otherwise, profile keeps a trace's times. If it keeps none, turns wait for answers.
 func TestProfileDecides(t *testing.T) {
 	rows := func(format string, untimed bool, parent ...int64) *trace.Trace {
 		arrivals := make([]int64, max(2, len(parent)))

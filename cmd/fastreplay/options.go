@@ -164,7 +164,7 @@ func (o *traceOptions) add(f *pflag.FlagSet) {
 	f.IntVar(&o.repeat, "repeat", 1, "replay the selection `N` times in a row")
 	o.amplify.addFlag(f)
 	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
-	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; what the command line says wins")
+	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; the command line overrides it")
 }
 
 func (o *loadOptions) add(f *pflag.FlagSet) {
@@ -175,12 +175,12 @@ func (o *loadOptions) add(f *pflag.FlagSet) {
 	f.Float64Var(&o.pacing.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.IntVar(&o.pacing.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
 	f.DurationVar(&o.pacing.duration, "duration", 0, "release nothing after this much wall time")
-	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cut what is in flight this long after --duration (default: wait for it)")
+	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cancel requests in flight this long after --duration (default: wait for them)")
 	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pacing.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
-	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests of the first rows' sizes, which share nothing with it")
-	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "turns of a conversation leave at their instants (strict), not before the turn before has ended (gated), or the recorded time after its end (think)")
-	f.StringVar(&o.sessions.past, "history", historyRecorded, "turns of a conversation carry the recorded answers to the turns before (recorded), or what the servers answered in this run (live)")
+	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests with the first rows' sizes and other prompts")
+	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "when follow-up turns are sent: at their recorded times (strict), but not before the previous turn has ended (gated), or the recorded delay after its end (think)")
+	f.StringVar(&o.sessions.past, "history", historyRecorded, "which answers follow-up turns carry: those of the trace (recorded), or those of the servers in this run (live)")
 }
 
 func (o *serverOptions) add(f *pflag.FlagSet) {
@@ -189,7 +189,7 @@ func (o *serverOptions) add(f *pflag.FlagSet) {
 	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
 	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "with --route "+routePrefix+": pass over an instance that would have more than this many times its share of the requests in flight; 0 = none")
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; unless given, a trace with messages goes to chat, and one of whole bodies where its path says")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; by default a trace with messages is sent to chat, and one of whole bodies to the API of its path")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
 	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set; with --api messages first $ANTHROPIC_API_KEY, as x-api-key)")
@@ -199,7 +199,7 @@ func (o *serverOptions) add(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
 	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
 	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
-	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send a request once more that got no byte of an answer: never, unread (where the server provably did not read it), or safe (also where the server closed a connection that had waited, and may have read it)")
+	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "when to send a request again that got no byte of an answer: never, unread (if the server provably did not read it), or safe (also if the server closed an idle connection, and may have read it)")
 }
 
 func (o *requestOptions) add(f *pflag.FlagSet) {
@@ -218,13 +218,13 @@ func (o *resultOptions) add(f *pflag.FlagSet) {
 	o.goodput.addFlag(f)
 	addExportFlag(f, &o.exports)
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
-	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send no request")
 	o.limits = metrics.DefaultLimits()
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
 	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
-	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: where they answer (auto), on (or refuse to start) or off")
+	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: if they answer (auto), on (or refuse to start) or off")
 	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 	f.DurationVar(&o.scrape.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
 }
@@ -236,10 +236,10 @@ func (o *proofOptions) add(f *pflag.FlagSet) {
 	f.Var(&value[*workload.Overhead]{to: &o.overhead, parse: parseOverhead}, "chat-overhead", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
 	f.Var(&value[int64]{to: &o.cacheCapacity, parse: parseTokens}, "cache-tokens", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
-	f.DurationVar(&o.assumed.TTFT, "assume-ttft", assumedTTFT, "time to the first token when the trace was recorded, where it says no delays (--sessions think), or of a request in flight (--route prefix)")
+	f.DurationVar(&o.assumed.TTFT, "assume-ttft", assumedTTFT, "assumed time to the first token when the trace was recorded, if it has no delays (--sessions think), or of a request in flight (--route prefix)")
 	f.DurationVar(&o.assumed.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
-	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that says which instance answered; repeatable, the first that comes counts")
-	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that says which instance answered, such as meta_info.worker; unless --instance-header is given, no header is asked (default: where NVIDIA's Dynamo has it)")
+	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that names the instance; repeatable, the first present counts")
+	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that names the instance, such as meta_info.worker; no header is read then, unless --instance-header is given (default: that of NVIDIA's Dynamo)")
 }
 
 func (o *machineOptions) add(f *pflag.FlagSet) {
@@ -249,8 +249,8 @@ func (o *machineOptions) add(f *pflag.FlagSet) {
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
-	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for request images, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for what is in flight")
+	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for requests, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for requests in flight")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 	_ = f.MarkHidden("chunk-log")
 }

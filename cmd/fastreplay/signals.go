@@ -77,9 +77,9 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.ui.line("interrupted: nothing more is sent; what is in flight may end (--grace), and another interrupt cuts it")
+		in.ui.line("interrupted: nothing more is sent; requests in flight may end (--grace), and another interrupt cancels them")
 	default:
-		in.ui.line("interrupted again: cutting what is in flight")
+		in.ui.line("interrupted again: cancelling requests in flight")
 		in.run.Abort()
 	}
 }

@@ -58,7 +58,7 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 }
 
 // Translate sets our flags to what other tools' names mean. Then it sets those that a file has and the command line does not give.
-// traced means that the command line names a trace without a flag. Last it sets the defaults of the tool whose command line it is.
+// Last it sets the defaults of the tool whose command line it is. If traced, the command line names a trace without a flag.
 func (l *Line) Translate(file []Setting, traced bool) error {
 	for _, s := range l.given {
 		if s.Name == "dataset-name" { // the command is no AIPerf's
