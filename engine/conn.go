@@ -45,7 +45,7 @@ type conn struct {
 	state     atomic.Uint32
 	request   atomic.Int32  // the request it carries, or carried last
 	sides     atomic.Int32  // sides of the request still at work
-	cancelled atomic.Int64  // the watchdog's decision: cancelCode(request, why); 0 = none
+	cancelled atomic.Int64  // the watchdog's decision: its request + 1, <<8, and the reason, so that it never ends a later request; 0 = none
 	noFlush   atomic.Bool   // set by the reader's side: the rest of the request need not be written
 	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
@@ -354,7 +354,7 @@ func (c *conn) readFailed(err error, atNS int64) bool {
 	}
 	c.readErr = err
 	if why != notCancelled {
-		c.response.fail(why.outcome(), why.text(c.run))
+		c.response.fail(why.outcome(c.run))
 	} else {
 		c.response.broken(err, atNS)
 	}

@@ -32,10 +32,6 @@ type dialer struct {
 	paused []time.Time   // until when each endpoint is
 }
 
-func newDialer(r *Run) *dialer {
-	return &dialer{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
-}
-
 // keepFilled keeps connections ready until halt is closed or the run stops.
 func (d *dialer) keepFilled(halt <-chan struct{}) {
 	tick := time.NewTicker(dialTick)

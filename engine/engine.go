@@ -148,7 +148,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
 	r.addPools()
 	r.balance = newBalance(work, r.pools)
-	r.dialer = newDialer(r)
+	r.dialer = &dialer{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
 			r.process, r.processErr = startSenderProcess(r, cfg.SenderCommand)
@@ -496,9 +496,9 @@ func (r *Run) notItsTime() string {
 	return "the run was interrupted before its time"
 }
 
-// unsent ends a request that was not sent.
-func (r *Run) unsent(i int32, why string) {
-	r.records[i].Outcome, r.records[i].Error = record.NotSent, why
+// fail ends request i, of which no byte was sent.
+func (r *Run) fail(i int32, o record.Outcome, why string) {
+	r.records[i].Outcome, r.records[i].Error = o, why
 	r.finish(i)
 }
 

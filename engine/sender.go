@@ -84,7 +84,7 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 		return
 	}
 	for _, i := range left {
-		r.unsent(i, r.notItsTime())
+		r.fail(i, record.NotSent, r.notItsTime())
 	}
 }
 
@@ -124,7 +124,7 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			break
 		}
 		if err != nil {
-			r.connectFailed(i, err)
+			r.fail(i, record.ConnectError, r.cfg.Secrets.Line(err.Error()))
 			return
 		}
 		c.wantedNS = wantedNS
@@ -137,16 +137,10 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 		}
 	}
 	if r.aborted() {
-		r.unsent(i, "the run was interrupted before a connection was ready")
+		r.fail(i, record.NotSent, "the run was interrupted before a connection was ready")
 		return
 	}
-	r.connectFailed(i, errors.New("the server closes new connections before a request is sent"))
-}
-
-func (r *Run) connectFailed(i int32, err error) {
-	rec := &r.records[i]
-	rec.Outcome, rec.Error = record.ConnectError, r.cfg.Secrets.Line(err.Error())
-	r.finish(i)
+	r.fail(i, record.ConnectError, "the server closes new connections before a request is sent")
 }
 
 // workers run what may block, away from the senders: dialling, completions of partial writes, re-sends. The pool has no limit, so

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -326,7 +327,7 @@ func (l *senderProcess) abandon(i int32, why string) {
 			l.run.connOf(s).takeBack()
 		}
 		s.state.Store(slotAbandoned)
-		l.run.unsent(i, why)
+		l.run.fail(i, record.NotSent, why)
 	}
 }
 

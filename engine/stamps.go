@@ -20,11 +20,6 @@ type lags struct {
 	unstamped, dropped int64
 }
 
-func (l *lags) add(ns int64) {
-	l.ns[l.n] = int32(min(ns, math.MaxInt32))
-	l.n++
-}
-
 // lagTotal has the delays of all receivers.
 type lagTotal struct {
 	sync.Mutex
@@ -102,8 +97,8 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 	case !ok:
 		c.lags.dropped++
 	default:
-		c.lags.add(now - at)
-		if c.lags.n == lagBatch {
+		c.lags.ns[c.lags.n] = int32(min(now-at, math.MaxInt32))
+		if c.lags.n++; c.lags.n == lagBatch {
 			c.run.lags.take(c.lags)
 		}
 	}

@@ -18,29 +18,18 @@ const (
 	runAborted
 )
 
-func (w cancelReason) outcome() record.Outcome {
-	if w == runAborted {
-		return record.Cancelled
+// outcome returns what a record has of a request that was ended for this reason.
+func (w cancelReason) outcome(r *Run) (record.Outcome, string) {
+	switch {
+	case w == overTimeout:
+		return record.Timeout, fmt.Sprintf("no end of the response within %v (--timeout)", r.cfg.Timeout)
+	case w == overIdleTimeout:
+		return record.Timeout, fmt.Sprintf("no byte of the response for %v (--idle-timeout)", r.cfg.IdleTimeout)
+	case r.expired.Load():
+		return record.Cancelled, "the run's time was over"
 	}
-	return record.Timeout
+	return record.Cancelled, "the run was interrupted"
 }
-
-func (w cancelReason) text(r *Run) string {
-	switch w {
-	case overTimeout:
-		return fmt.Sprintf("no end of the response within %v (--timeout)", r.cfg.Timeout)
-	case overIdleTimeout:
-		return fmt.Sprintf("no byte of the response for %v (--idle-timeout)", r.cfg.IdleTimeout)
-	default:
-		if r.expired.Load() {
-			return "the run's time was over"
-		}
-		return "the run was interrupted"
-	}
-}
-
-// cancelCode combines a reason with its request, so that it never ends a later request of the same connection.
-func cancelCode(request int32, why cancelReason) int64 { return int64(request+1)<<8 | int64(why) }
 
 // cancelReason returns why the current request was cancelled; notCancelled if it was not.
 func (c *conn) cancelReason() cancelReason {
@@ -55,7 +44,7 @@ func (c *conn) cancelReason() cancelReason {
 // goroutine may clear the deadline: it takes it for an earlier request's.
 func (c *conn) cancel(i int32, why cancelReason) {
 	if c.cancelReason() == notCancelled {
-		c.cancelled.Store(cancelCode(i, why))
+		c.cancelled.Store(int64(i+1)<<8 | int64(why))
 	}
 	c.sock.Interrupt()
 	c.leaveEpoll()
@@ -73,10 +62,10 @@ func (c *conn) isOverdue(i int32) bool {
 	return came-unread >= c.overCame
 }
 
-// watchTimeouts is the watchdog. Twenty times within the shortest limit it looks at every request in flight and cancels those over a
+// watchTimeouts is the watchdog. Twenty times within the shortest limit, and every 100 ms at least, it looks at every request in flight and cancels those over a
 // limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
 func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
-	tick := time.NewTicker(r.watchEvery())
+	tick := time.NewTicker(max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20)))
 	defer tick.Stop()
 	for {
 		select {
@@ -88,11 +77,6 @@ func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.Collector) {
 			collector.RaiseLimit()
 		}
 	}
-}
-
-// watchEvery returns a twentieth of the shortest limit, 100 ms at most.
-func (r *Run) watchEvery() time.Duration {
-	return max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20))
 }
 
 // cancelOverdue cancels the requests in flight that are over a limit, or all of them.
