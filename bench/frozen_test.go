@@ -35,12 +35,15 @@ func TestFrozenFingerprints(t *testing.T) {
 			t.Run(filepath.Base(path), func(t *testing.T) {
 				t.Parallel()
 				for j, flags := range frozenRuns {
+					if testing.Short() && !*update && (i+j)%7 != 0 { // each sample and each line of flags
+						continue
+					}
 					got[i*len(frozenRuns)+j] = fmt.Sprintf("%s %s: %s", filepath.Base(path), flags, frozen(t, append(strings.Fields(flags), path)...))
 				}
 			})
 		}
 	})
-	if got[0] == "" {
+	if leftOut() {
 		t.Skip("-short starts no process")
 	}
 	if *update {
@@ -48,6 +51,9 @@ func TestFrozenFingerprints(t *testing.T) {
 	}
 	want := readFile(t, golden)
 	for i, line := range got {
+		if line == "" && testing.Short() {
+			continue
+		}
 		if all := strings.Split(string(want), "\n"); i >= len(all) || all[i] != line {
 			t.Errorf("line %d: got  %s\nwant %s", i+1, line, append(all, make([]string, i+1)...)[i])
 		}
