@@ -95,7 +95,7 @@ func (c *conn) start(i int32, from uint32) bool {
 	if !c.state.CompareAndSwap(from, claimed) {
 		return false
 	}
-	c.carry(i, from, c.run.clock.Now())
+	c.beginRequest(i, from, c.run.clock.Now())
 	c.state.Store(busy)
 	r := c.run
 	rec := &r.records[i]
@@ -122,7 +122,7 @@ func (c *conn) start(i int32, from uint32) bool {
 }
 
 // carry makes a claimed connection ready for request i, to be written at atNS.
-func (c *conn) carry(i int32, from uint32, atNS int64) {
+func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 	c.startedNS.Store(atNS) // before the request, so that the watchdog does not take the age of an earlier one for this one's
 	c.lastReadNS.Store(atNS)
 	c.request.Store(i)
@@ -161,7 +161,7 @@ func (c *conn) endWrite() {
 // endSide is called once by each side of a request; the last one completes it.
 func (c *conn) endSide() {
 	if c.sides.Add(-1) == 0 {
-		c.run.complete(c)
+		c.run.sidesEnded(c)
 	}
 }
 

@@ -92,7 +92,7 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 func (d *dialer) missing(i int, p *pool) int64 {
 	plan := d.run.work.Plan
 	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
-	if d.run.balance != nil {
+	if d.run.leastInFlight != nil {
 		due = d.needs[i] + dialSpare - p.idle.len()
 	}
 	if plan.Open() && plan.Cap == 0 {
@@ -111,12 +111,12 @@ func (d *dialer) missing(i int, p *pool) int64 {
 func (d *dialer) advance(horizonNS int64) {
 	w := d.run.work
 	for d.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[d.ahead] < horizonNS {
-		if d.run.balance == nil {
+		if d.run.leastInFlight == nil {
 			d.run.poolOf(int32(d.ahead)).due++
 		}
 		d.ahead++
 	}
-	if b := d.run.balance; b != nil {
+	if b := d.run.leastInFlight; b != nil {
 		b.needs(max(0, int64(d.ahead)-b.n.Load()), d.needs)
 	}
 }

@@ -75,23 +75,23 @@ type Sink interface {
 
 // Run is one replay. Make it with New, call Do once.
 type Run struct {
-	cfg          Config
-	work         *workload.Work
-	sink         Sink
-	clock        *sched.Monotonic
-	pacer        pacer
-	balance      *balance // nil if each request's endpoint is known before the run
-	records      []record.Record
-	pools        []*pool
-	poolsOf      [][]*pool              // by target
-	table        []atomic.Pointer[conn] // connections of all endpoints, by place
-	workers      *workers
-	epollReaders epollReaders
-	dialer       *dialer
-	process      *senderProcess // the senders in a process of their own; nil = they are threads of this process
-	processErr   error          // why there is no sender process
-	died         string         // how the sender process died; "" = it did not. Read it after Do
-	receivers    sync.WaitGroup
+	cfg           Config
+	work          *workload.Work
+	sink          Sink
+	clock         *sched.Monotonic
+	pacer         pacer
+	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
+	records       []record.Record
+	pools         []*pool
+	poolsOf       [][]*pool              // by target
+	table         []atomic.Pointer[conn] // connections of all endpoints, by place
+	workers       *workers
+	epollReaders  epollReaders
+	dialer        *dialer
+	process       *senderProcess // the senders in a process of their own; nil = they are threads of this process
+	processErr    error          // why there is no sender process
+	died          string         // how the sender process died; "" = it did not. Read it after Do
+	receivers     sync.WaitGroup
 
 	stop    atomic.Bool        // nothing more is released
 	expired atomic.Bool        // because Config.CancelAfter is over
@@ -147,7 +147,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 	r.lags.lag = metrics.NewHistogram()
 	r.large.mapped, r.large.changed.L = map[*byte]bool{}, &r.large.mu
 	r.addPools()
-	r.balance = newBalance(work, r.pools)
+	r.leastInFlight = newLeastInFlight(work, r.pools)
 	r.dialer = &dialer{run: r, pause: dialPause, paused: make([]time.Time, len(r.pools)), needs: make([]int64, len(r.pools))}
 	if len(cfg.SenderCommand) > 0 {
 		if r.processErr = whyNoSenderProcess(work, cfg.History); r.processErr == nil {
@@ -284,8 +284,8 @@ func (r *Run) connOf(s *slot) *conn {
 	return r.table[uint32(s.conn.Load())].Load()
 }
 
-// complete ends the request on c, which was sent. The side of the request that ends last calls it, once.
-func (r *Run) complete(c *conn) {
+// sidesEnded ends the request on c, which was sent. The side of the request that ends last calls it, once.
+func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
 	c.countBytes(rec)
@@ -303,7 +303,7 @@ func (r *Run) complete(c *conn) {
 	}
 	r.cfg.History.Answered(i, rec, &c.response.answer)
 	c.release()
-	r.finish(i)
+	r.endRequest(i)
 }
 
 // resend sends request i again, on a new connection, and clears what its record has of the first attempt.
@@ -317,10 +317,10 @@ func (r *Run) resend(i int32, c *conn) {
 	r.sendLate(i, p)
 }
 
-// finish passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
-func (r *Run) finish(i int32) {
+// endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
+func (r *Run) endRequest(i int32) {
 	r.work.Prebuilt.Wrote(i)
-	if r.balance != nil && r.placed(i) {
+	if r.leastInFlight != nil && r.isPlaced(i) {
 		r.poolOf(i).endRequest(r.records[i].Outcome)
 	}
 	now := r.clock.Now()
@@ -333,12 +333,12 @@ func (r *Run) finish(i int32) {
 		}
 	}
 	r.done <- i
-	r.settle(1)
+	r.countEnded(1)
 	r.pacer.done(i, now)
 }
 
-// settle counts n requests as ended.
-func (r *Run) settle(n int64) {
+// countEnded counts n requests as ended.
+func (r *Run) countEnded(n int64) {
 	if n > 0 && r.left.Add(-n) == 0 {
 		close(r.allDone)
 	}
@@ -359,8 +359,8 @@ func (r *Run) recordAll() {
 				return
 			}
 			rec := &r.records[i]
-			if r.balance != nil && r.placed(i) {
-				r.balance.expect(i, rec)
+			if r.leastInFlight != nil && r.isPlaced(i) {
+				r.leastInFlight.expect(i, rec)
 			}
 			if rec.Outcome == record.OK {
 				r.finishedOK.Add(1)
@@ -499,13 +499,13 @@ func (r *Run) notItsTime() string {
 // fail ends request i, of which no byte was sent.
 func (r *Run) fail(i int32, o record.Outcome, why string) {
 	r.records[i].Outcome, r.records[i].Error = o, why
-	r.finish(i)
+	r.endRequest(i)
 }
 
 // skip takes requests, in ascending order, out of the run: nobody has released them before the plan's time was over.
 func (r *Run) skip(requests []int32) {
 	r.leftOut = requests
-	r.settle(int64(len(requests)))
+	r.countEnded(int64(len(requests)))
 }
 
 // Records returns the records of all requests, in the plan's order. Call it after Do.

@@ -252,7 +252,7 @@ func TestUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 		far := <-accepted
-		c.carry(0, opening, r.clock.Now())
+		c.beginRequest(0, opening, r.clock.Now())
 		c.state.Store(busy)
 		send := func() {
 			if _, err := c.sock.Send(r.bytesOf(0, true)); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// balance sends each request, at its release, to the endpoint with the fewest requests in flight for its weight. Failed requests of an
+// leastInFlight sends each request, at its release, to the endpoint with the fewest requests in flight for its weight. Failed requests of an
 // endpoint count as in flight until it answers one: an endpoint that is dead must not get all requests.
-type balance struct {
+type leastInFlight struct {
 	pools    []*pool
 	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
 	n        atomic.Int64   // how many requests are in released, or about to be
@@ -23,12 +23,12 @@ type balance struct {
 	ideal    workload.IdealHits
 }
 
-// newBalance returns nil if endpoints are chosen before the run.
-func newBalance(w *workload.Work, endpoints []*pool) *balance {
+// newLeastInFlight returns nil if endpoints are chosen before the run.
+func newLeastInFlight(w *workload.Work, endpoints []*pool) *leastInFlight {
 	if !w.Routing.LeastInFlight {
 		return nil
 	}
-	b := &balance{pools: endpoints, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
+	b := &leastInFlight{pools: endpoints, released: make([]atomic.Int32, w.Requests()), known: make([]bool, w.Requests()), model: w.NewIdealModel()}
 	b.ideal = b.model.Room(w.Requests())
 	_, weights := route.Addresses(w.Routing.Targets)
 	for k, p := range endpoints {
@@ -38,7 +38,7 @@ func newBalance(w *workload.Work, endpoints []*pool) *balance {
 }
 
 // choose chooses an endpoint and counts a request there. Any goroutine may call it, and it allocates nothing.
-func (b *balance) choose() *pool {
+func (b *leastInFlight) choose() *pool {
 	for {
 		best := b.pools[0]
 		inFlight := best.inFlight.Load()
@@ -55,8 +55,8 @@ func (b *balance) choose() *pool {
 }
 
 // place returns the pool for request i, which is released now.
-func (r *Run) place(i int32) *pool {
-	b := r.balance
+func (r *Run) choosePool(i int32) *pool {
+	b := r.leastInFlight
 	if b == nil {
 		return r.poolOf(i)
 	}
@@ -68,19 +68,19 @@ func (r *Run) place(i int32) *pool {
 	return p
 }
 
-// placed reports whether the endpoint of request i is known.
-func (r *Run) placed(i int32) bool { return r.balance == nil || r.records[i].Target != "" }
+// isPlaced reports whether the endpoint of request i is known.
+func (r *Run) isPlaced(i int32) bool { return r.leastInFlight == nil || r.records[i].Target != "" }
 
 // targetOf returns the index of request i's target; -1 if the request never got one.
 func (r *Run) targetOf(i int32) int {
-	if !r.placed(i) {
+	if !r.isPlaced(i) {
 		return -1
 	}
 	return r.work.Places[i].Target
 }
 
 // expect notes in rec what an ideal cache would have held for request i. It follows all requests up to i in the order of their release.
-func (b *balance) expect(i int32, rec *record.Record) {
+func (b *leastInFlight) expect(i int32, rec *record.Record) {
 	for !b.known[i] {
 		j := b.released[b.followed].Load() - 1
 		if j < 0 {
@@ -88,14 +88,14 @@ func (b *balance) expect(i int32, rec *record.Record) {
 			continue
 		}
 		b.followed++
-		b.model.Ask(int(j), &b.ideal)
+		b.model.Observe(int(j), &b.ideal)
 		b.known[j] = true
 	}
-	b.ideal.Note(int(i), rec)
+	b.ideal.FillRecord(int(i), rec)
 }
 
 // needs sets into to how many of the next requests each endpoint gets, if none ends before: they level what is in flight.
-func (b *balance) needs(next int64, into []int64) {
+func (b *leastInFlight) needs(next int64, into []int64) {
 	low, high := 0.0, float64(next) // of a level, in requests for a weight of 1
 	for _, p := range b.pools {
 		high = max(high, float64(p.inFlight.Load()+next)/p.weight)

@@ -234,7 +234,7 @@ func TestDeadAddressDrawsFew(t *testing.T) {
 func TestBalanceChooses(t *testing.T) {
 	chance := rand.New(rand.NewPCG(4, 4))
 	for range 50 {
-		b := new(balance)
+		b := new(leastInFlight)
 		n := 1 + chance.IntN(6)
 		inFlight, given, failures := make([]int64, n), make([]int64, n), make([]int64, n)
 		for range n {
@@ -280,7 +280,7 @@ func TestBalanceChooses(t *testing.T) {
 func TestBalanceNeedsConnections(t *testing.T) {
 	chance := rand.New(rand.NewPCG(6, 6))
 	for range 200 {
-		b := new(balance)
+		b := new(leastInFlight)
 		for range 1 + chance.IntN(8) {
 			p := &pool{weight: []float64{1, 3, 0.25}[chance.IntN(3)]}
 			p.inFlight.Store(chance.Int64N(40))
@@ -306,7 +306,7 @@ func TestBalanceAllocatesNothing(t *testing.T) {
 	r := newRun(t, oneThread, w, new(sink))
 	i := int32(0)
 	if n := testing.AllocsPerRun(200, func() {
-		p := r.place(i)
+		p := r.choosePool(i)
 		w.Prebuilt.SetTarget(i, p.target)
 		p.endRequest(record.OK)
 		i++

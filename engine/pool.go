@@ -33,7 +33,7 @@ type pool struct {
 	dialing            atomic.Int64 // connections that are being dialled ahead of demand
 	refused            atomic.Bool  // a connection dialled ahead of demand failed, or died before it carried a request
 	sent               atomic.Int64 // requests released to the endpoint so far; compared with due
-	weight             float64      // with --route least-inflight; see balance
+	weight             float64      // with --route least-inflight; see leastInFlight
 	inFlight, failures atomic.Int64 // likewise: requests that have not ended, and failed ones, which count as in flight; and the failed ones alone
 	due                int64        // requests planned for the endpoint up to the dialer's horizon; the dialer's own
 }

@@ -288,7 +288,7 @@ func (p *response) end(nowNS int64) bool {
 		p.endStream()
 		return true
 	}
-	p.endWhole(nowNS)
+	p.judgeWholeBody(nowNS)
 	return true
 }
 
@@ -302,7 +302,7 @@ func (p *response) endStream() {
 	p.countTokens()
 	p.countChoices()
 	switch {
-	case p.serverFailed():
+	case p.failedInside200():
 	case !p.finished && p.marks:
 		rec.Outcome, rec.Error = record.Truncated, "the stream ended without a finish reason or [DONE]"
 	case rec.Chunks == 0:
@@ -312,8 +312,8 @@ func (p *response) endStream() {
 	}
 }
 
-// endWhole reads a body that came in one piece. It has no first token; its last token comes with the body.
-func (p *response) endWhole(nowNS int64) {
+// judgeWholeBody reads a body that came in one piece. It has no first token; its last token comes with the body.
+func (p *response) judgeWholeBody(nowNS int64) {
 	rec := p.rec
 	err := p.backend.ParseBody(p.whole, &p.delta)
 	if rec.Status != 200 {
@@ -334,7 +334,7 @@ func (p *response) endWhole(nowNS int64) {
 	p.countTokens()
 	rec.Choices = int64(bits.OnesCount64(p.delta.Choices))
 	switch {
-	case p.serverFailed():
+	case p.failedInside200():
 	case !p.finished && (p.marks || !p.delta.Token):
 		rec.Outcome, rec.Error = record.BadResponse, "the response carries no answer that is finished"
 	default:
@@ -342,8 +342,8 @@ func (p *response) endWhole(nowNS int64) {
 	}
 }
 
-// serverFailed reports whether the answer itself reports a failure, and sets the outcome then.
-func (p *response) serverFailed() bool {
+// failedInside200 reports whether the answer itself reports a failure, and sets the outcome then.
+func (p *response) failedInside200() bool {
 	rec := p.rec
 	switch {
 	case p.streamError:
@@ -445,7 +445,7 @@ func (p *response) reportedFailure() bool {
 	case len(p.whole) > 0 && p.backend.ParseBody(p.whole, &p.delta) == nil && p.delta.IsError:
 		p.onDelta(&p.delta)
 	}
-	return p.serverFailed()
+	return p.failedInside200()
 }
 
 // reader does one read of a receiver and returns the bytes and their instant.

@@ -91,7 +91,7 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 // send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns.
 func (r *Run) send(i int32, plannedNS int64) {
 	r.records[i].PlannedNS = plannedNS
-	p := r.place(i)
+	p := r.choosePool(i)
 	p.sent.Add(1)
 	if r.work.Prebuilt.Ready(int(i)) {
 		r.work.Prebuilt.SetTarget(i, p.target)

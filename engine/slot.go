@@ -129,7 +129,7 @@ func (c *conn) assign(i int32, s *slot) bool {
 	if !c.state.CompareAndSwap(idle, claimed) {
 		return false
 	}
-	c.carry(i, idle, s.releaseNS)
+	c.beginRequest(i, idle, s.releaseNS)
 	s.conn.Store(c.key)
 	if c.sock.UsesTLS() && !c.run.process.encrypt(i, s, c) {
 		c.end() // it is broken

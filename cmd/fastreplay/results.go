@@ -98,7 +98,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	work := s.Work
 	info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
-	info.Routing = audit.Oracle(work, records)
+	info.Routing = audit.CompareRouters(work, records)
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),

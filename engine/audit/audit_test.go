@@ -165,20 +165,20 @@ func sent(w *workload.Work, name func(i int) string) []record.Record {
 // compared as they are.
 func TestOracleKnowsWhoRouted(t *testing.T) {
 	w := workloadtest.Routed(t, 1, 2, 3)
-	bare := Oracle(w, sent(w, func(int) string { return "" }))
-	named := Oracle(w, sent(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }))
+	bare := CompareRouters(w, sent(w, func(int) string { return "" }))
+	named := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", w.Places[i].Target) }))
 	for _, o := range []*route.Oracle{bare, named} {
 		robin := o.Of(route.RoundRobinName)
 		if o.Instances != 3 || o.CapacityTokens == nil || *o.CapacityTokens != 96_000 || robin.HitTokens != o.Actual.HitTokens || o.Actual.HitTokens == 0 || robin.RequestsCV > 1e-9 {
 			t.Errorf("%+v: round-robin %+v, as they went %+v", o, robin, o.Actual)
 		}
 	}
-	behind := Oracle(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }))
+	behind := CompareRouters(w, sent(w, func(i int) string { return fmt.Sprint("pod-", i%7) }))
 	if behind.Instances != 7 || behind.Actual.LargestShare > 0.2 {
 		t.Errorf("%+v: as they went %+v", behind, behind.Actual)
 	}
 	twice := workloadtest.Routed(t, 1, 2, 1)
-	if o := Oracle(twice, sent(twice, func(int) string { return "" })); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
+	if o := CompareRouters(twice, sent(twice, func(int) string { return "" })); o.Instances != 2 || o.Actual.LargestShare < 0.66 {
 		t.Errorf("one server of two names: %+v: as they went %+v", o, o.Actual)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
-// Oracle compares where the requests went with where other routers would have sent them, in the plan's order. It
+// CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order. It
 // compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of either.
-func Oracle(w *workload.Work, records []record.Record) *route.Oracle {
+func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
 	if w.Routing.Bound > 0 {

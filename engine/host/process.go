@@ -8,7 +8,7 @@
 //
 // It does not decide what happens if there is too little. It does not know sockets, requests or results.
 //
-// A Watch belongs to one goroutine until its Run has returned. A Collector belongs to the goroutine that calls RaiseLimit. Samples
+// A Watch belongs to one goroutine until its Run has returned. A GCLimit belongs to the goroutine that calls RaiseLimit. Samples
 // of a Watch and RaiseLimit allocate nothing. Any goroutine may call all else, which allocates: call it before or after a run.
 package host
 

@@ -27,8 +27,8 @@ func BoundHeap() {
 	}
 }
 
-// Collector is the garbage collector's memory limit during a run.
-type Collector struct {
+// GCLimit is the garbage collector's memory limit during a run.
+type GCLimit struct {
 	Free  int64 // memory at the beginning, bytes; math.MaxInt64 = unknown
 	limit int64 // of all memory that Go has, bytes
 	other int64 // of Go's memory, what is not heap, bytes
@@ -37,11 +37,11 @@ type Collector struct {
 
 // QuietRuntime keeps the garbage collector and the scheduler from delaying senders, until restore is called. The collector runs
 // only if memory becomes short. Call RaiseLimit regularly, so that the limit stays above the live heap.
-func QuietRuntime() (c *Collector, restore func()) {
+func QuietRuntime() (c *GCLimit, restore func()) {
 	runtime.GC()
 	procs := runtime.GOMAXPROCS(max(replayProcs, runtime.NumCPU()+replayProcs/2))
 	percent := debug.SetGCPercent(-1)
-	c = &Collector{Free: math.MaxInt64, limit: math.MaxInt64, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
+	c = &GCLimit{Free: math.MaxInt64, limit: math.MaxInt64, live: []metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	if free, _, err := FreeMemory(); err == nil {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -56,7 +56,7 @@ func QuietRuntime() (c *Collector, restore func()) {
 }
 
 // RaiseLimit raises the memory limit if the live heap has come close to it.
-func (c *Collector) RaiseLimit() {
+func (c *GCLimit) RaiseLimit() {
 	metrics.Read(c.live)
 	if least := c.other + int64((1+leastHeadroom)*float64(c.live[0].Value.Uint64())); least > c.limit {
 		c.limit = least

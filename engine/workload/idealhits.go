@@ -21,7 +21,7 @@ func (w *Work) IdealHits() IdealHits {
 	m := w.NewIdealModel()
 	h := m.Room(w.Requests())
 	for i := range w.Requests() {
-		m.Ask(i, &h)
+		m.Observe(i, &h)
 	}
 	return h
 }
@@ -58,16 +58,16 @@ func (m *IdealModel) Room(n int) (h IdealHits) {
 	return h
 }
 
-// Ask finds the hits of request i, which comes after all that were asked about before.
-func (m *IdealModel) Ask(i int, h *IdealHits) {
+// Observe finds the hits of request i, which comes after all that were asked about before.
+func (m *IdealModel) Observe(i int, h *IdealHits) {
 	h.Least[i] = m.least.ask(m.work, i)
 	if m.most != nil {
 		h.Most[i] = m.most.ask(m.work, i)
 	}
 }
 
-// Note puts what is expected of request i into its record.
-func (h *IdealHits) Note(i int, rec *record.Record) {
+// FillRecord puts what is expected of request i into its record.
+func (h *IdealHits) FillRecord(i int, rec *record.Record) {
 	if h.Most != nil {
 		rec.LeastCachedTokens, rec.MostCachedTokens = h.Least[i], h.Most[i]
 	}

@@ -117,7 +117,7 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 			continue // the rest is known when it leaves
 		}
 		r.Target, r.Endpoint = w.Targets[w.Places[i].Target].URL, w.Endpoint(i).String()
-		ideal.Note(i, r)
+		ideal.FillRecord(i, r)
 	}
 	return records
 }
