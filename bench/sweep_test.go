@@ -188,7 +188,7 @@ func (s *sweepCells) outcomes(w sweepWire, events []sweepEvent, end string, at, 
 	return []string{"truncated", "bad_response"}, t
 }
 
-// ends adds an answer that ends in each way in each phase.
+// addEndings adds an answer that ends in each way in each phase.
 func (s *sweepCells) addEndings() {
 	head, pieces := s.pieces()
 	for _, framing := range sweepFramings {

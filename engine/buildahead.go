@@ -84,7 +84,7 @@ func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pace
 
 // needsBytes reports whether the arena must still hold request i.
 func (r *Run) needsBytes(i int) bool {
-	if r.work.Prebuilt.Written(i) {
+	if r.work.Prebuilt.Unneeded(i) {
 		return false
 	}
 	return r.process == nil || r.process.slots[i].state.Load() != slotWhole
@@ -97,7 +97,7 @@ func (r *Run) bytesOf(i int32, fresh bool) []byte {
 		return b
 	}
 	if fresh && r.work.Prebuilt.InRing() {
-		r.work.Prebuilt.Wrote(i)
+		r.work.Prebuilt.MarkUnneeded(i)
 		return r.work.Prebuilt.Whole(r.work, int(i))
 	}
 	return r.work.Prebuilt.At(int(i))

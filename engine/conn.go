@@ -121,7 +121,7 @@ func (c *conn) start(i int32, from uint32) bool {
 	return true
 }
 
-// carry makes a claimed connection ready for request i, to be written at atNS.
+// beginRequest makes a claimed connection ready for request i, to be written at atNS.
 func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 	c.startedNS.Store(atNS) // before the request, so that the watchdog does not take the age of an earlier one for this one's
 	c.lastReadNS.Store(atNS)
@@ -154,7 +154,7 @@ func (c *conn) flush() {
 
 // endWrite ends the writer's side of the request: its bytes are no longer needed.
 func (c *conn) endWrite() {
-	c.run.work.Prebuilt.Wrote(c.request.Load())
+	c.run.work.Prebuilt.MarkUnneeded(c.request.Load())
 	c.endSide()
 }
 

@@ -10,7 +10,7 @@
 // From release to bytes, if a connection is idle (pacer.run calls Run.send):
 //
 //   - by a thread of this process: Run.send → conn.start → wire.Socket.Send → writeSome → writeOnce → wire.WriteNow → the system call.
-//     send gets the connection from place and takeIdle. start claims it and gets the bytes from bytesOf.
+//     send gets the connection from choosePool and takeIdle. start claims it and gets the bytes from bytesOf.
 //   - by a process of its own: senderChild.sendAll → sendSlot → wire.WriteNow → the system call. The replay has chosen connection and
 //     bytes before, in senderProcess.assignOne → conn.assign.
 //
@@ -211,13 +211,13 @@ const startLead = 50 * time.Millisecond
 // before, Do stops as Stop does. Connections are closed when it returns. An error means that nothing was sent.
 func (r *Run) Do(ctx context.Context) (Result, error) {
 	defer context.AfterFunc(ctx, r.Stop)()
-	collector, restore := host.QuietRuntime()
+	gcLimit, restore := host.QuietRuntime()
 	defer restore()
-	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(collector.Free))))
+	r.large.limit = cmp.Or(r.large.limit, min(mostLarge, int64(largeShare*float64(gcLimit.Free))))
 	before := host.UsageNow()
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
-	helpers.Go(func() { r.watchTimeouts(halt, collector) })
+	helpers.Go(func() { r.watchTimeouts(halt, gcLimit) })
 	helpers.Go(func() { r.dialer.keepFilled(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Prebuilt.InRing() {
@@ -319,7 +319,7 @@ func (r *Run) resend(i int32, c *conn) {
 
 // endRequest passes the final record of request i to recordAll, and lets the pacer release the requests that waited for it.
 func (r *Run) endRequest(i int32) {
-	r.work.Prebuilt.Wrote(i)
+	r.work.Prebuilt.MarkUnneeded(i)
 	if r.leastInFlight != nil && r.isPlaced(i) {
 		r.poolOf(i).endRequest(r.records[i].Outcome)
 	}
@@ -334,7 +334,7 @@ func (r *Run) endRequest(i int32) {
 	}
 	r.done <- i
 	r.countEnded(1)
-	r.pacer.done(i, now)
+	r.pacer.requestEnded(i, now)
 }
 
 // countEnded counts n requests as ended.

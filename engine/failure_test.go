@@ -275,7 +275,7 @@ func TestUnread(t *testing.T) {
 		if got := c.unread(); got != !read && runtime.GOOS == "linux" {
 			t.Errorf("read %v: unread() = %v", read, got)
 		}
-		c.end()
+		c.closeClaimed()
 		r.epollReaders.end()
 		r.receivers.Wait()
 	}

@@ -54,7 +54,7 @@ func (b *leastInFlight) choose() *pool {
 	}
 }
 
-// place returns the pool for request i, which is released now.
+// choosePool returns the pool for request i, which is released now.
 func (r *Run) choosePool(i int32) *pool {
 	b := r.leastInFlight
 	if b == nil {

@@ -16,8 +16,8 @@ type pacer interface {
 	// has released, in ascending order. If over, the plan's time has ended and they are not part of the run; otherwise the run
 	// was stopped. A pacer that only follows the clock may run on several threads at once.
 	run(w *sched.Waiter) (left []int32, over bool)
-	// done is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may release others.
-	done(i int32, nowNS int64)
+	// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may release others.
+	requestEnded(i int32, nowNS int64)
 	// heldNS returns for how long request i was held back after its planned instant; planned_ns stays that instant.
 	heldNS(i int32) int64
 	// held returns for how long requests were held back, in ns; nil if the pacer holds none back. Call it after the run.
@@ -32,7 +32,7 @@ type pacing struct {
 	send  func(i int32, plannedNS int64) // sends request i now, on the calling thread
 }
 
-func (pacing) done(int32, int64)           {}
+func (pacing) requestEnded(int32, int64)   {}
 func (pacing) heldNS(int32) int64          { return 0 }
 func (pacing) held() *metrics.Distribution { return nil }
 
@@ -109,7 +109,7 @@ func (p *closedPacer) rest() []int32 {
 	return requestsFrom(p.next.Swap(n), n)
 }
 
-func (p *closedPacer) done(int32, int64) {
+func (p *closedPacer) requestEnded(int32, int64) {
 	if p.stop.Load() {
 		return
 	}
@@ -155,8 +155,8 @@ func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return nil, false
 }
 
-// done releases a request that the cap has held back.
-func (p *cappedPacer) done(int32, int64) { p.release(0, 1) }
+// requestEnded releases a request that the cap has held back.
+func (p *cappedPacer) requestEnded(int32, int64) { p.release(0, 1) }
 
 // release counts requests that are due or have ended, and sends those that the cap allows now.
 func (p *cappedPacer) release(due, ended int) {

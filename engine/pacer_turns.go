@@ -246,7 +246,7 @@ func (t *turnsPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	}
 }
 
-func (t *turnsPacer) done(i int32, nowNS int64) {
+func (t *turnsPacer) requestEnded(i int32, nowNS int64) {
 	t.sendAll(t.after(i, nowNS))
 	t.sendAll(t.freePlaces(1))
 }

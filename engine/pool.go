@@ -117,7 +117,7 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 	p.table[id].Store(c)
 	byEpoll, err := p.run.epollReaders.add(c)
 	if err != nil {
-		c.end()
+		c.closeClaimed()
 		return nil, fmt.Errorf("connecting to %s: %w", p.name, err)
 	}
 	if !byEpoll {

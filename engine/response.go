@@ -302,7 +302,7 @@ func (p *response) endStream() {
 	p.countTokens()
 	p.countChoices()
 	switch {
-	case p.failedInside200():
+	case p.takeErrorIn200():
 	case !p.finished && p.marks:
 		rec.Outcome, rec.Error = record.Truncated, "the stream ended without a finish reason or [DONE]"
 	case rec.Chunks == 0:
@@ -334,7 +334,7 @@ func (p *response) judgeWholeBody(nowNS int64) {
 	p.countTokens()
 	rec.Choices = int64(bits.OnesCount64(p.delta.Choices))
 	switch {
-	case p.failedInside200():
+	case p.takeErrorIn200():
 	case !p.finished && (p.marks || !p.delta.Token):
 		rec.Outcome, rec.Error = record.BadResponse, "the response carries no answer that is finished"
 	default:
@@ -342,8 +342,8 @@ func (p *response) judgeWholeBody(nowNS int64) {
 	}
 }
 
-// failedInside200 reports whether the answer itself reports a failure, and sets the outcome then.
-func (p *response) failedInside200() bool {
+// takeErrorIn200 reports whether the answer itself reports a failure, and sets the outcome then.
+func (p *response) takeErrorIn200() bool {
 	rec := p.rec
 	switch {
 	case p.streamError:
@@ -423,15 +423,15 @@ func (p *response) broken(err error, nowNS int64) {
 func (p *response) fail(o record.Outcome, why string) bool {
 	p.reusable = false
 	p.countTokens()
-	if !p.reportedFailure() {
+	if !p.takeServerError() {
 		p.rec.Outcome, p.rec.Error = o, p.secrets.Line(why)
 	}
 	return true
 }
 
-// reportedFailure reports whether the server of a broken response has reported an error, and sets the outcome then. The error is in the
+// takeServerError reports whether the server of a broken response has reported an error, and sets the outcome then. The error is in the
 // status or in the part of the body that came.
-func (p *response) reportedFailure() bool {
+func (p *response) takeServerError() bool {
 	switch {
 	case !p.head.HeadDone():
 		return false
@@ -445,7 +445,7 @@ func (p *response) reportedFailure() bool {
 	case len(p.whole) > 0 && p.backend.ParseBody(p.whole, &p.delta) == nil && p.delta.IsError:
 		p.onDelta(&p.delta)
 	}
-	return p.failedInside200()
+	return p.takeErrorIn200()
 }
 
 // reader does one read of a receiver and returns the bytes and their instant.

@@ -132,7 +132,7 @@ func (c *conn) assign(i int32, s *slot) bool {
 	c.beginRequest(i, idle, s.releaseNS)
 	s.conn.Store(c.key)
 	if c.sock.UsesTLS() && !c.run.process.encrypt(i, s, c) {
-		c.end() // it is broken
+		c.closeClaimed() // it is broken
 		return false
 	}
 	if !s.state.CompareAndSwap(slotEmpty, slotAssigned) {
@@ -148,14 +148,14 @@ func (c *conn) assign(i int32, s *slot) bool {
 func (c *conn) unclaim() {
 	c.request.Store(noRequest)
 	if c.sock.UsesTLS() {
-		c.end() // TLS numbers what it has encrypted, so nothing else can follow
+		c.closeClaimed() // TLS numbers what it has encrypted, so nothing else can follow
 		return
 	}
 	c.pool.offer(c, claimed)
 }
 
 // end closes a claimed connection.
-func (c *conn) end() {
+func (c *conn) closeClaimed() {
 	c.state.Store(dead)
 	c.closeAndRemove()
 }

@@ -62,9 +62,9 @@ func (c *conn) isOverdue(i int32) bool {
 	return came-unread >= c.overCame
 }
 
-// watchTimeouts is the watchdog. Twenty times within the shortest limit, and every 100 ms at least, it looks at every request in flight and cancels those over a
-// limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
-func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.GCLimit) {
+// watchTimeouts is the watchdog. Twenty times within the shortest limit, and every 100 ms at least, it looks at every request in
+// flight. It cancels those over a limit, or all if the run is aborted. One sweep for all needs no timers on the receive path.
+func (r *Run) watchTimeouts(stop <-chan struct{}, gcLimit *host.GCLimit) {
 	tick := time.NewTicker(max(time.Millisecond, min(100*time.Millisecond, r.cfg.Timeout/20, r.cfg.IdleTimeout/20)))
 	defer tick.Stop()
 	for {
@@ -74,7 +74,7 @@ func (r *Run) watchTimeouts(stop <-chan struct{}, collector *host.GCLimit) {
 		case <-tick.C:
 			r.cancelOverdue(r.aborted())
 			r.large.trim()
-			collector.RaiseLimit()
+			gcLimit.RaiseLimit()
 		}
 	}
 }

@@ -121,11 +121,11 @@ func (m *Requests) DigestRest(w *Work) {
 // InRing reports whether the requests do not all fit into memory: each is then available only until it was written.
 func (m *Requests) InRing() bool { return m.ring != nil }
 
-// Written reports whether request i, of a ring, is not needed in it any more.
-func (m *Requests) Written(i int) bool { return m.ring.written[i].Load() }
+// Unneeded reports whether request i, of a ring, is not needed in it any more.
+func (m *Requests) Unneeded(i int) bool { return m.ring.written[i].Load() }
 
-// Wrote marks request i as not needed in the arena any more.
-func (m *Requests) Wrote(i int32) {
+// MarkUnneeded marks request i as not needed in the arena any more.
+func (m *Requests) MarkUnneeded(i int32) {
 	if m.ring != nil {
 		m.ring.written[i].Store(true)
 	}
