@@ -67,6 +67,11 @@ func TestAIPerfCommands(t *testing.T) {
 			`profile --model Qwen/Qwen3-0.6B --endpoint-type chat --endpoint /v1/chat/completions --streaming --url localhost:8000 --input-file production_queries.jsonl --custom-dataset-type mooncake_trace --concurrency 2 --warmup-request-count 1`,
 			6, true, nil,
 		},
+		{
+			"the same flags on lengths", "Qwen/Qwen3-0.6B", "production_queries.jsonl", mooncake,
+			`profile --model Qwen/Qwen3-0.6B --endpoint-type chat --endpoint /v1/chat/completions --streaming --url localhost:8000 --input-file production_queries.jsonl --custom-dataset-type mooncake_trace --concurrency 2 --warmup-request-count 1`,
+			3, true, []string{"warm-up: 1 request", "--concurrency 2 is a cap"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := startMock(t, "--model", c.model)
