@@ -278,7 +278,7 @@ func TestDurationGrace(t *testing.T) {
 					t.Errorf("row %d: %s", l.Row, l.Error)
 				}
 			}
-			if res.code == 130 || res.summary.Run.Partial || !res.summary.Run.Cut || strings.Contains(strings.Join(res.summary.Verdict.Reasons, " "), "failed") {
+			if res.code == 130 || res.summary.Run.Partial || !res.summary.Run.Cut || strings.Contains(strings.Join(res.reasons(), " "), "failed") {
 				t.Errorf("exit %d, partial %t, cut %t, %q", res.code, res.summary.Run.Partial, res.summary.Run.Cut, res.summary.Verdict.Reasons)
 			}
 			if res.summary.Run.DurationS < 0.8 {

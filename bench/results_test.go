@@ -193,7 +193,8 @@ func (r *results) only(t *testing.T, outcomes ...string) {
 // reasons are the verdict's, but for those that a busy machine brings about.
 func (r *results) reasons() []string {
 	var kept []string
-	for _, reason := range r.summary.Verdict.Reasons {
+	for _, found := range r.summary.Verdict.Reasons {
+		reason := found.String()
 		if !strings.Contains(reason, "had no open connection") && !strings.Contains(reason, "the client lacked CPU time") &&
 			!strings.Contains(reason, "the client read responses late") {
 			kept = append(kept, reason)

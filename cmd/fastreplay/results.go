@@ -267,7 +267,7 @@ func placementNotes(p sched.Placement) []string {
 func (s *results) runInfo(run metrics.Run) metrics.Run {
 	run.Scale, run.Pace, run.Arrival, run.Warmup = s.o.pacing.scale, s.o.pacing.words(), s.o.pacing.summary(), int64(s.o.warmup)
 	run.Targets, run.API, run.Model, run.Version = s.URLs(), s.o.api, s.shownModel(), buildVersion()
-	run.Host, run.Options = thisHost(), givenFlags(s.o.line)
+	run.Host, run.Options, run.Demo = thisHost(), givenFlags(s.o.line), s.target.mock != nil
 	return run
 }
 

@@ -91,7 +91,7 @@ func naive(values []float64) *stats.Percentiles {
 		}
 		panic("no such rank")
 	}
-	return &stats.Percentiles{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: at(1), Mean: sum / float64(len(values))}
+	return &stats.Percentiles{P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), P999: at(0.999), Max: at(1), Mean: sum / float64(len(values)), Count: int64(len(values))}
 }
 
 // near compares numbers, pointers to them and distributions.

@@ -30,6 +30,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
 	all.count(&s.Requests)
 	s.Requests.Late = all.drift.above(int64(s.Limits.MaxDriftMS * 1e6))
+	s.Requests.Failures = all.kinds.list(func(o record.Outcome) bool { return !((s.Run.Partial || s.Run.Cut) && stopped(o)) })
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
 	if d := s.Run.DurationS; d > 0 {

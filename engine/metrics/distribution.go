@@ -191,6 +191,6 @@ func (d *Distribution) Percentiles(unitNS float64) *stats.Percentiles {
 		at := func(permille int64) float64 { return float64(d.QuantileNS(permille)) / unitNS }
 		p = &stats.Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: float64(d.max) / unitNS, FromHistogram: true}
 	}
-	p.Mean = math.Round(float64(d.sum)/float64(n)) / unitNS
+	p.Mean, p.Count = math.Round(float64(d.sum)/float64(n))/unitNS, n
 	return p
 }

@@ -85,7 +85,7 @@ func TestWhyDrift(t *testing.T) {
 	} {
 		s := watched()
 		tt.change(s, &s.Client)
-		if got := Judge(s).Reasons; len(got) != 1 || got[0] != tt.want {
+		if got := said(Judge(s)); len(got) != 1 || got[0] != tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
 		}
 		if notes := machineNotes(s); notes != nil {
@@ -120,7 +120,7 @@ func TestWhyReadLate(t *testing.T) {
 		s.DriftUS.P99, s.Requests.Late = 10, 0
 		s.Client.ReceiveLagUS = &stats.Percentiles{P99: 7200}
 		tt.change(s, &s.Client)
-		if got := Judge(s).Reasons; len(got) != 1 || got[0] != readLate+tt.want {
+		if got := said(Judge(s)); len(got) != 1 || got[0] != readLate+tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)
 		}
 		if notes := machineNotes(s); notes != nil {

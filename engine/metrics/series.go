@@ -9,6 +9,7 @@ type series struct {
 
 	outcomes [record.Outcomes]int64
 	failures [record.Outcomes]failure // the first of each outcome that has a message
+	kinds    failureKinds             // of what is not ok
 	sent     int64                    // requests with a first byte on the wire
 	resent   int64                    // requests that were sent again
 	maxWait  int64                    // ns; the longest wait for a connection
@@ -54,6 +55,7 @@ func newSeries(slos []SLO) series {
 		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
 		wireDrift: NewDistribution(), upload: NewDistribution(),
 		tokens: tokenCounts{mismatchRow: record.None}, good: goodCounts{slos: slos}, gateway: newGatewayCounts(),
+		kinds: failureKinds{},
 	}
 }
 
@@ -84,6 +86,7 @@ func (s *series) add(r *record.Record) {
 	addKnown(s.wireDrift, r.WireDriftNS())
 	if r.Outcome != record.OK {
 		s.failures[r.Outcome].keepFirst(failure{r.Row, r.Error})
+		s.kinds.add(kindOf(r), 1, r.Error)
 		return
 	}
 	addKnown(s.ttft, r.TTFTNS())
@@ -220,6 +223,9 @@ func (s *series) merge(o *series) {
 	for i, n := range o.outcomes {
 		s.outcomes[i] += n
 		s.failures[i].keepFirst(o.failures[i])
+	}
+	for kind, f := range o.kinds {
+		s.kinds.add(kind, f.Count, f.Example)
 	}
 	s.sent += o.sent
 	s.resent += o.resent

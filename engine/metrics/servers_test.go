@@ -117,7 +117,7 @@ func TestCountedHits(t *testing.T) {
 		if open := strings.Contains(notes, "cache_salt"); open != (c.want == record.None && name != "responses report") {
 			t.Errorf("%s: whether the salt works is open: %v; %q", name, open, sum.Notes)
 		}
-		warm := strings.Contains(strings.Join(sum.Verdict.Reasons, "\n"), "by the server counters requests hit 88 tokens more than an ideal cold cache could")
+		warm := strings.Contains(strings.Join(said(sum.Verdict), "\n"), "by the server counters requests hit 88 tokens more than an ideal cold cache could")
 		if cache := sum.PrefixCache; warm != (c.want == 600) || warm && (*cache.HitRatio != 0.6 || cache.HitsFrom != "server counters" || cache.UnreportedRequests != 0) {
 			t.Errorf("%s: %+v, %q", name, cache, sum.Verdict.Reasons)
 		}

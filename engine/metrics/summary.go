@@ -8,13 +8,13 @@ import (
 )
 
 // Schema is the version of summary.json.
-const Schema = 1
+const Schema = 2
 
 // Summary is summary.json: everything that a run found out, in one object.
 // Units are in the keys, ratios are 0..1, and a distribution or number that
 // does not exist is null, never 0.
 type Summary struct {
-	Schema   int      `json:"schema"`   // version of this file: 1
+	Schema   int      `json:"schema"`   // version of this file: 2
 	Verdict  Verdict  `json:"verdict"`  // whether the numbers can be used, and if not, why
 	Run      Run      `json:"run"`      // when, where and how
 	Workload Workload `json:"workload"` // what was to be replayed
@@ -65,6 +65,7 @@ type Run struct {
 	Warmup           int64          `json:"warmup"`                // requests sent before the measurement; no other number counts them
 	Partial          bool           `json:"partial"`               // the run was interrupted, or a sending process died
 	SenderDied       string         `json:"sender_died,omitempty"` // which sending process ended during the run, and how; absent where none did
+	Demo             bool           `json:"demo"`                  // there was no --url: the requests went to a mock of our own
 	Cut              bool           `json:"cut"`                   // what was still in flight was ended after --duration and --duration-grace
 	Targets          []string       `json:"targets"`               // URLs
 	API              string         `json:"api"`                   // as in --api
@@ -134,6 +135,16 @@ type Requests struct {
 	Late      int64            `json:"late"`       // sent later than limits.max_drift_ms after their time
 	Unwritten int64            `json:"unwritten"`  // records that requests.jsonl lacks
 	ByOutcome map[string]int64 `json:"by_outcome"` // requests by outcome; their sum is planned
+	Failures  []Failure        `json:"failures"`   // failed requests by outcome, phase and status, the most frequent first
+}
+
+// Failure is requests that failed alike.
+type Failure struct {
+	Outcome string `json:"outcome"` // http_error, reset, …
+	Phase   string `json:"phase"`   // how far they came: connect (not a byte was sent), headers (until the head of an answer was read) or stream
+	Status  int    `json:"status"`  // HTTP status; 0 if no answer has one
+	Count   int64  `json:"count"`   // requests
+	Example string `json:"example"` // the first message of one; empty if none has any
 }
 
 // Throughput is what ok requests made of the run's duration.

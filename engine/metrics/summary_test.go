@@ -32,7 +32,7 @@ func TestSummaryKeys(t *testing.T) {
 		{"verdict", top["verdict"], "valid reasons"},
 		{"run", top["run"], "started_at monotonic_start_ns duration_s scale targets version host options"},
 		{"workload", top["workload"], "trace format rows requests input_tokens output_tokens block_tokens fingerprint"},
-		{"requests", top["requests"], "planned sent ok failed resent early late unwritten by_outcome"},
+		{"requests", top["requests"], "planned sent ok failed resent early late unwritten by_outcome failures"},
 		{"by_outcome", mustObject(t, top["requests"])["by_outcome"], "bad_response cancelled connect_error http_error not_sent ok reset stream_error timeout truncated"},
 		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
@@ -46,7 +46,7 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("%s: %q is missing in %s", tt.name, key, tt.object)
 			}
 		}
-		if tt.want == percentiles && len(got) != 7 {
+		if tt.want == percentiles && len(got) != 8 {
 			t.Errorf("%s: %v, want exactly %s", tt.name, got, percentiles)
 		}
 	}
@@ -91,7 +91,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 		c.Add(&r, 0)
 	}
 	s := c.Summary(Summary{Requests: Requests{Planned: 20}, Run: Run{DurationS: 1}, Limits: DefaultLimits()}, Probed{})
-	if s.Verdict.Valid || len(s.Verdict.Reasons) != 1 || !strings.HasPrefix(s.Verdict.Reasons[0], "none of 20 requests succeeded") {
+	if s.Verdict.Valid || len(s.Verdict.Reasons) != 1 || !strings.HasPrefix(s.Verdict.Reasons[0].What, "none of 20 requests succeeded") {
 		t.Errorf("verdict %+v", s.Verdict)
 	}
 	top := mustObject(t, []byte(dump(s)))
@@ -100,7 +100,7 @@ func TestSummaryOfDisaster(t *testing.T) {
 			t.Errorf("%s = %s, want null", key, top[key])
 		}
 	}
-	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005}
+	want := stats.Percentiles{P50: 0.005, P90: 0.005, P95: 0.005, P99: 0.005, P999: 0.005, Max: 0.005, Mean: 0.005, Count: 10}
 	if s.DriftUS == nil || *s.DriftUS != want {
 		t.Errorf("drift %+v, want %+v", s.DriftUS, want)
 	}
@@ -238,7 +238,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
-		Client: Client{Senders: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []string{"a reason"}},
+		Client: Client{Senders: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []Reason{{Code: "further", What: "a reason"}}},
 	}
 	s := c.Summary(info, Probed{})
 	equal(t, "run", s.Run, info.Run)
@@ -247,8 +247,8 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 	equal(t, "writes", s.Writes, info.Writes)
 	equal(t, "connections", s.Connections, Connections{Dialled: 9, ClosedIdle: 1, MaxWaitMS: 7.5})
 	equal(t, "client", s.Client, info.Client)
-	equal(t, "verdict", s.Verdict, Verdict{Reasons: []string{"2 records could not be written to disk, though this summary counts them: make room and run again", "a reason"}})
-	if s.Requests.Unwritten != 2 || s.Schema != 1 {
+	equal(t, "verdict", said(s.Verdict), []string{"2 records could not be written to disk, though this summary counts them: make room and run again", "a reason"})
+	if s.Requests.Unwritten != 2 || s.Schema != 2 {
 		t.Errorf("unwritten %d, schema %d", s.Requests.Unwritten, s.Schema)
 	}
 }
@@ -315,7 +315,7 @@ func TestSummaryAgainstOracle(t *testing.T) {
 	}
 	perChunk := float64(usageTokens) / float64(chunks)
 	expectedRatio, reportedRatio := float64(expected)/float64(prompt), float64(reported)/float64(reportingPrompt)
-	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, Late: late, ByOutcome: byOutcome})
+	equal(t, "requests", s.Requests, Requests{Planned: 4000, Sent: sent, OK: ok, Failed: 4000 - ok, Resent: resent, Early: early, Late: late, ByOutcome: byOutcome, Failures: s.Requests.Failures})
 	equal(t, "tokens", s.Tokens, Tokens{Prompt: prompt, Completion: completion, FromUsage: fromUsage, FromChunks: fromChunks,
 		PerChunk: &perChunk, PromptMismatches: mismatch, CutShort: short, OverLong: long, AtOnce: atOnce})
 	equal(t, "prefix cache", s.PrefixCache, PrefixCache{ExpectedHitRatio: &expectedRatio, ReportedHitRatio: &reportedRatio, HitRatio: &reportedRatio, HitsFrom: "responses",

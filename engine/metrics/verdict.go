@@ -2,16 +2,78 @@ package metrics
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// Verdict is whether the numbers of a run may be trusted, and if not, why:
-// a sentence each, with its number and the remedy.
+// Verdict answers two questions about a run, which it never mixes. Was the load right and the measurement sound? Did the
+// run meet what the user wanted of the server? Failures of the server are a result, and in Requests.Failures.
 type Verdict struct {
-	Valid   bool     `json:"valid"`   // false: do not use the numbers
-	Reasons []string `json:"reasons"` // why not: a sentence each
+	Measurement Grade       `json:"measurement"` // valid, limited (some percentiles are not safe) or invalid
+	Valid       bool        `json:"valid"`       // valid or limited: the numbers can be used, but for those of unsafe
+	Reasons     []Reason    `json:"reasons"`     // why it is not valid, the gravest first; empty if it is
+	Unsafe      []Unsafe    `json:"unsafe"`      // percentiles that lateness of the client may have moved
+	Objectives  []Objective `json:"objectives"`  // what the user wanted
+}
+
+// Grade is how far a measurement can be used.
+type Grade string
+
+// The grades, from the best to the worst.
+const (
+	Valid   Grade = "valid"   // all numbers can be used
+	Limited Grade = "limited" // all but some percentiles, which Unsafe has
+	Invalid Grade = "invalid" // none
+)
+
+// Reason is why a measurement is not valid.
+type Reason struct {
+	Code  string `json:"code"`  // names the rule: drift, prompts, warm, …
+	Grade Grade  `json:"grade"` // limited or invalid: what it makes of the measurement
+	What  string `json:"what"`  // what happened, with its effect in the reader's unit
+	Why   string `json:"why"`   // the cause, as far as it is known
+	Do    string `json:"do"`    // the remedy that fits the flags of the run
+}
+
+// String is the reason in one sentence.
+func (r Reason) String() string {
+	text := r.What
+	if r.Why != "" {
+		text += ": " + r.Why
+	}
+	if r.Do != "" {
+		text += ": " + r.Do
+	}
+	return text
+}
+
+// Unsafe is a percentile that lateness of the client may have moved.
+type Unsafe struct {
+	Metric     string  `json:"metric"`     // ttft, tpot, itl or e2e
+	Percentile string  `json:"percentile"` // p50, p90, p95, p99, p999, max or mean
+	ValueMS    float64 `json:"value_ms"`   // as measured
+	EffectMS   float64 `json:"effect_ms"`  // how far the client may have moved it
+}
+
+// Objective is what the user wanted of a number.
+type Objective struct {
+	Text   string   `json:"text"`   // as given, such as ttft.p99<500ms
+	Metric string   `json:"metric"` // the number that is compared, such as ttft.p99
+	Value  *float64 `json:"value"`  // it, in the unit of limit; null if the run has no such number
+	Limit  float64  `json:"limit"`  // what it is compared with: ms, a share or a number per second
+	Met    bool     `json:"met"`    // the number is there and within the limit
+}
+
+// Missed is how many objectives were not met.
+func (v *Verdict) Missed() (n int) {
+	for i := range v.Objectives {
+		if !v.Objectives[i].Met {
+			n++
+		}
+	}
+	return n
 }
 
 // Limits is what the verdict measures a run by. DefaultLimits gives the usual.
@@ -40,20 +102,28 @@ const (
 	shortTolerance = 0.01
 )
 
-// Judge returns the verdict on s by s.Limits. further are reasons that others
-// found. It looks at nothing else, so the same summary always gets the same
-// verdict.
-func Judge(s *Summary, further ...string) Verdict {
-	reasons := []string{}
-	for _, rule := range []func(*Summary) string{
-		interrupted, unaccounted, unwritten, errorRate, early, drift, connections, receiveLag, starved, prompts, shortRows, cutShort, warm, refused,
+// Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the same
+// summary always gets the same verdict.
+func Judge(s *Summary, further ...Reason) Verdict {
+	v := Verdict{Measurement: Valid, Valid: true, Reasons: []Reason{}, Unsafe: []Unsafe{}, Objectives: []Objective{}}
+	for _, rule := range []struct {
+		code string
+		find func(*Summary) string
+	}{
+		{"interrupted", interrupted}, {"unaccounted", unaccounted}, {"unwritten", unwritten}, {"failed", errorRate}, {"early", early},
+		{"drift", drift}, {"connections", connections}, {"receive_lag", receiveLag}, {"starved", starved}, {"prompts", prompts},
+		{"short_rows", shortRows}, {"cut_short", cutShort}, {"warm", warm}, {"refused", refused},
 	} {
-		if reason := rule(s); reason != "" {
-			reasons = append(reasons, reason)
+		if text := rule.find(s); text != "" {
+			what, do, _ := strings.Cut(text, ": ")
+			v.Reasons = append(v.Reasons, Reason{Code: rule.code, Grade: Invalid, What: what, Do: do})
 		}
 	}
-	reasons = append(reasons, further...)
-	return Verdict{Valid: len(reasons) == 0, Reasons: reasons}
+	v.Reasons = append(v.Reasons, further...)
+	if len(v.Reasons) > 0 {
+		v.Measurement, v.Valid = Invalid, false
+	}
+	return v
 }
 
 func interrupted(s *Summary) string {

@@ -100,7 +100,7 @@ func TestWriteSummaryKeepsTheOldOne(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	for content, want := range map[string]string{
-		`{"schema":2}`: "schema 2, but this version reads 1",
+		`{"schema":1}`: "schema 1, but this version reads 2",
 		`{}`:           "schema 0",
 		`nonsense`:     "summary.json: invalid character",
 	} {
@@ -143,7 +143,10 @@ func TestRebuild(t *testing.T) {
 	want := live.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
 		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
-		Verdict:  metrics.Verdict{Reasons: []string{"the run has no summary.json, so it was killed or is still running: this is computed from its 50 records on disk, without ITL, connections and client"}},
+		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
+			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed or is still running",
+			Why: "this is computed from its 50 records on disk, without ITL, connections and client",
+		}}},
 	}, metrics.Probed{})
 	want.Run.Partial = true
 	var g, x bytes.Buffer

@@ -37,7 +37,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	}
 	p.Add("<div class=\"finding%s\"><b>%s</b>%s</div>\n", chart.If(!s.Verdict.Valid, " refusal"), verdict, chart.If(s.Run.Partial, " (partial run)"))
 	for _, reason := range s.Verdict.Reasons {
-		p.Add("<div class=\"finding refusal\">%s</div>\n", reason)
+		p.Add("<div class=\"finding refusal\">%s</div>\n", reason.String())
 	}
 	for _, note := range s.Notes {
 		p.Add("<div class=\"finding\">%s</div>\n", note)

@@ -128,7 +128,7 @@ func (p *page) verdict(s *metrics.Summary) {
 	}
 	p.Painted(word)
 	for _, reason := range s.Verdict.Reasons {
-		p.Sentence("  - ", reason)
+		p.Sentence("  - ", reason.String())
 	}
 	p.Line("")
 }

@@ -25,7 +25,7 @@ func p[T any](v T) *T { return &v }
 
 func normalRun() *metrics.Summary {
 	return &metrics.Summary{
-		Schema: 1, Verdict: metrics.Verdict{Valid: true, Reasons: []string{}},
+		Schema: metrics.Schema, Verdict: metrics.Verdict{Measurement: metrics.Valid, Valid: true, Reasons: []metrics.Reason{}},
 		Run: metrics.Run{StartedAt: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC), DurationS: 58.949, Scale: 60,
 			Targets: []string{"http://127.0.0.1:8000"}, Version: "0.1.0", Host: metrics.Host{CPUs: 2}},
 		Workload: metrics.Workload{Trace: "traces/mooncake-conversation.jsonl.zst", Format: "mooncake", Rows: 12031, Requests: 12031,

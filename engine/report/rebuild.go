@@ -54,8 +54,11 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: records}, Limits: limits, Workload: w, Servers: servers,
 		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
-		Verdict: metrics.Verdict{Reasons: []string{fmt.Sprintf("the run has no %s, so it was killed or is still running: this is computed from its %s on disk, without ITL, connections and client",
-			SummaryName, format.Many(records, "record"))}},
+		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
+			Code: "no_summary", Grade: metrics.Invalid,
+			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),
+			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(records, "record")),
+		}}},
 	}, metrics.Probed{})
 	s.Run.Partial = true
 	return s, nil

@@ -133,7 +133,7 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 	}
 	writeRecords(t, dir, WriterOptions{}, records)
 	s := must(rebuild(dir, slos(t, "ttft:1")))(t)
-	if len(s.Verdict.Reasons) != 1 || !strings.Contains(s.Verdict.Reasons[0], "has no summary.json") {
+	if len(s.Verdict.Reasons) != 1 || !strings.Contains(s.Verdict.Reasons[0].What, "has no summary.json") {
 		t.Errorf("reasons %q, want only that there was no summary", s.Verdict.Reasons)
 	}
 	if g := s.Goodput; *g.Share != 1 || g.Failed != 0 || g.Requests != 3 {

@@ -20,6 +20,7 @@ type Percentiles struct {
 	P999          float64 `json:"p999"`                     // 99.9th percentile
 	Max           float64 `json:"max"`                      // largest value
 	Mean          float64 `json:"mean"`                     // mean
+	Count         int64   `json:"count"`                    // how many values; p99 needs 662 and p999 6,636 to say something of the server
 	FromHistogram bool    `json:"from_histogram,omitempty"` // values were counted in buckets: percentiles are within 0.1 %; absent otherwise
 }
 
@@ -44,7 +45,22 @@ func Describe[T int32 | int64](values []T, unit float64) *Percentiles {
 		sum += float64(v)
 	}
 	at := func(permille int64) float64 { return float64(values[Rank(int64(len(values)), permille)-1]) / unit }
-	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(len(values)) / unit}
+	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(len(values)) / unit, Count: int64(len(values))}
+}
+
+// surely is how certain it must be that a percentile has values above it.
+const surely = 0.99
+
+// EnoughSamples reports whether a percentile of n independent values says something of what they were drawn from. With a certainty
+// of 99 %, at least two of them must lie above the true quantile (0 to 1), so that no single value decides. How many do is
+// binomial, so p50 needs 11, p90 64, p99 662 and p999 6,636.
+func EnoughSamples(n int64, quantile float64) bool {
+	if n < 2 || quantile >= 1 {
+		return false
+	}
+	most := float64(n-1) * math.Log(max(0, quantile)) // all but one below, as a logarithm
+	none, one := quantile, float64(n)*(1-quantile)
+	return math.Exp(most)*(none+one) <= 1-surely
 }
 
 // Rank returns the place, from 1, of a percentile by nearest rank among n sorted values. It is the first that at least

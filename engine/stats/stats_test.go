@@ -57,3 +57,60 @@ func TestVariation(t *testing.T) {
 		}
 	}
 }
+
+// TestEnoughSamples against the binomial distribution summed with 400 bits, and against draws.
+func TestEnoughSamples(t *testing.T) {
+	for _, c := range []struct {
+		perMille int64
+		least    int64
+	}{{500, 11}, {900, 64}, {950, 130}, {990, 662}, {999, 6636}} {
+		quantile := float64(c.perMille) / 1000
+		for n := range c.least + 50 {
+			if got := EnoughSamples(n, quantile); got != (n >= c.least) {
+				t.Fatalf("%d samples, quantile %v: %t", n, quantile, got)
+			}
+		}
+		for n := c.least - 1; n <= c.least; n++ {
+			share := func(perMille int64) *big.Float {
+				return new(big.Float).SetPrec(400).SetRat(big.NewRat(perMille, 1000))
+			}
+			atMostOne := share(0)
+			for k := range int64(2) { // k of n lie above
+				p := share(1000).SetInt(new(big.Int).Binomial(n, k))
+				for i := range n {
+					if i < k {
+						p.Mul(p, share(1000-c.perMille))
+					} else {
+						p.Mul(p, share(c.perMille))
+					}
+				}
+				atMostOne.Add(atMostOne, p)
+			}
+			if enough := atMostOne.Cmp(share(10)) <= 0; enough != (n >= c.least) {
+				t.Errorf("%d samples, quantile %v: the exact sum says %t", n, quantile, enough)
+			}
+		}
+	}
+	chance := rand.New(rand.NewPCG(3, 4))
+	const draws = 20_000
+	few := 0
+	for range draws {
+		above := 0
+		for range 662 {
+			if chance.Float64() >= 0.99 {
+				above++
+			}
+		}
+		if above < 2 {
+			few++
+		}
+	}
+	if share := float64(few) / draws; share < 0.007 || share > 0.013 {
+		t.Errorf("of 662 draws fewer than 2 were above p99 in %v of the runs, want 0.01", share)
+	}
+	for _, none := range []bool{EnoughSamples(0, 0.5), EnoughSamples(1, 0), EnoughSamples(math.MaxInt64, 1)} {
+		if none {
+			t.Error("enough of nothing, or for a maximum")
+		}
+	}
+}
