@@ -102,7 +102,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.ByTime()), s.servers.err,
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err,
 	} {
 		if diskErr == nil {
 			diskErr = err

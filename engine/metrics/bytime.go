@@ -1,131 +1,269 @@
 package metrics
 
 import (
+	"iter"
+	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// mostSteps is into how many steps of time a run is cut at most.
-const mostSteps = 60
+// mostSteps is into how many steps of time a run is cut at most, and mostRows how many rows all targets have together; of
+// more than 1,000 targets the steps are longer.
+const mostSteps, mostRows = 120, 120_000
 
-// mostLines bounds the instances that have a line by time.
-const mostLines = 64
+// mostInstances bounds the instances that have rows by time.
+const mostInstances = 64
 
-// Step is a line of timeline.jsonl. It has what became of the requests to one target, or of one instance, that were sent
-// within a step of time. A request that was not sent counts at its planned time.
+// Step is a row of timeline.jsonl or timeline_instances.jsonl. It has what became of the requests to one target, or of one
+// instance, that were sent within a step of time. A request that was not sent counts at its planned time.
 type Step struct {
-	FromS    float64          `json:"from_s"`             // begin of the step, since the start of the run
-	ToS      float64          `json:"to_s"`               // end of the step
-	Target   string           `json:"target,omitempty"`   // URL; absent in the line of an instance
-	Instance string           `json:"instance,omitempty"` // as answers name it; absent in the line of a target
-	Requests int64            `json:"requests"`           // sent in the step, or, if unsent, planned in it
-	OK       int64            `json:"ok"`                 // of these, those that ended ok
-	Failed   map[string]int64 `json:"failed"`             // of these, those that did not, by outcome
-	InFlight float64          `json:"in_flight"`          // mean over the step
-	TTFTP50  *float64         `json:"ttft_p50_ms"`        // of the step's requests, by nearest rank; null without any
-	TTFTP99  *float64         `json:"ttft_p99_ms"`        // likewise
+	FromS        float64  `json:"from_s"`             // begin of the step, since the start of the run
+	ToS          float64  `json:"to_s"`               // end of the step
+	Target       string   `json:"target,omitempty"`   // URL; absent for requests that never had one, and in timeline_instances.jsonl
+	Instance     string   `json:"instance,omitempty"` // as answers name it; only in timeline_instances.jsonl
+	Planned      int64    `json:"planned"`            // requests that were to leave in the step
+	Requests     int64    `json:"requests"`           // sent in the step, or, if unsent, planned in it
+	OK           int64    `json:"ok"`                 // of requests, those that ended ok
+	Failed       int64    `json:"failed"`             // of requests, those that did not
+	InFlight     float64  `json:"in_flight"`          // requests in flight, mean over the step
+	DriftP99     *float64 `json:"drift_p99_us"`       // of the step's requests that were sent, by nearest rank; null without any
+	TTFTP50      *float64 `json:"ttft_p50_ms"`        // of the step's ok requests, by nearest rank; null without any
+	TTFTP99      *float64 `json:"ttft_p99_ms"`        // likewise
+	TPOTP50      *float64 `json:"tpot_p50_ms"`        // likewise
+	TPOTP99      *float64 `json:"tpot_p99_ms"`        // likewise
+	E2EP50       *float64 `json:"e2e_p50_ms"`         // likewise
+	E2EP99       *float64 `json:"e2e_p99_ms"`         // likewise
+	PromptTokens int64    `json:"prompt_tokens"`      // of the step's ok requests
+	CachedTokens *int64   `json:"cached_tokens"`      // of prompt_tokens, those that the server reported as cached; null if it reported nothing
+	OutputTokens int64    `json:"output_tokens"`      // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
 
-	ttft []int64
+	drift, ttft, tpot, e2e []int64 // ns
 }
 
-// stepNS is the length of the steps of a run that ends at endNS. It is a number that people read easily, and whole hours
-// for a long run.
-func stepNS(endNS int64) int64 {
-	const second, hour = int64(1e9), int64(3600e9)
+// stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that people read
+// easily, and whole hours for a long run.
+func stepNS(endNS, steps int64) int64 {
+	const ms, second, hour = int64(1e6), int64(1e9), int64(3600e9)
+	for unit := ms; unit < second; unit *= 10 {
+		for _, w := range []int64{unit, 2 * unit, 5 * unit} {
+			if endNS < w*steps {
+				return w
+			}
+		}
+	}
 	for _, w := range []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
-		if endNS < w*second*mostSteps {
+		if endNS < w*second*steps {
 			return w * second
 		}
 	}
-	return (endNS/(hour*mostSteps) + 1) * hour
+	return (endNS/(hour*steps) + 1) * hour
 }
 
-// ByTime returns the requests by time: all steps of the first target, then those of the next. The instances that answers
-// name follow, in order of their names. It is made of the records alone, so it is the same whenever they are read.
-func (c *Collector) ByTime() []Step {
+// Timeline is a run, cut into steps of equal length. It is made of the records alone, so it is the same whenever they are
+// read. What it shows is valid until it shows the next.
+type Timeline struct {
+	c       *Collector
+	widthNS int64
+	steps   []Step
+}
+
+// group is the requests of one target or instance.
+type group struct {
+	target, instance string
+	requests         []*timing
+}
+
+// Timeline returns the run by time, in at most 120 steps.
+func (c *Collector) Timeline() *Timeline {
 	end := c.timings.endNS()
-	width := stepNS(end)
-	steps := int(end/width) + 1
-	instances := slices.SortedFunc(slices.Values(c.timings.instances.list), natural)
-	instances = instances[:min(len(instances), mostLines)]
-	out := make([]Step, 0, (len(c.urls)+len(instances))*steps)
-	line := func(target, instance string) {
-		for i := range steps {
-			out = append(out, Step{FromS: seconds(int64(i) * width), ToS: seconds(int64(i+1) * width), Target: target, Instance: instance, Failed: map[string]int64{}})
+	width := stepNS(end, max(mostSteps/10, min(mostSteps, mostRows/int64(max(1, len(c.urls))))))
+	return &Timeline{c: c, widthNS: width, steps: make([]Step, end/width+1)}
+}
+
+// All returns the steps of all requests together.
+func (t *Timeline) All() []Step {
+	var all group
+	t.c.timings.each(func(k *timing) { all.requests = append(all.requests, k) })
+	return t.stepsOf(all)
+}
+
+// Targets shows the steps of each target, and at last those of requests that never had one, if there are any.
+func (t *Timeline) Targets() iter.Seq[[]Step] {
+	none := len(t.c.urls)
+	groups := make([]group, none+1)
+	for i, url := range t.c.urls {
+		groups[i].target = url
+	}
+	t.c.timings.each(func(k *timing) {
+		g := &groups[none]
+		if k.target >= 0 && int(k.target) < none {
+			g = &groups[k.target]
 		}
+		g.requests = append(g.requests, k)
+	})
+	if groups[none].requests == nil {
+		groups = groups[:none]
 	}
-	for _, url := range c.urls {
-		line(url, "")
+	return t.show(groups)
+}
+
+// HasInstances reports whether any answer names its instance.
+func (t *Timeline) HasInstances() bool { return len(t.c.timings.instances.list) > 0 }
+
+// Instances shows the steps of the instances that answers name, in order of their names; of more than 64 the first.
+func (t *Timeline) Instances() iter.Seq[[]Step] {
+	known := &t.c.timings.instances
+	names := slices.SortedFunc(slices.Values(known.list), natural)
+	groups := make([]group, min(len(names), mostInstances))
+	of := make([]*group, len(names)) // by an instance's number
+	for i := range groups {
+		groups[i].instance = names[i]
+		of[known.places[names[i]]] = &groups[i]
 	}
-	at := make([]int, len(c.timings.instances.list)) // where an instance's steps begin; 0 = nowhere
-	for _, name := range instances {
-		at[c.timings.instances.places[name]] = len(out)
-		line("", name)
-	}
-	c.timings.each(func(k *timing) {
-		if k.target >= 0 && int(k.target) < len(c.urls) {
-			k.addTo(out[int(k.target)*steps:][:steps], width)
-		}
-		if k.instance >= 0 && at[k.instance] > 0 {
-			k.addTo(out[at[k.instance]:][:steps], width)
+	t.c.timings.each(func(k *timing) {
+		if k.instance >= 0 && of[k.instance] != nil {
+			g := of[k.instance]
+			g.requests = append(g.requests, k)
 		}
 	})
-	for i := range out {
-		out[i].end()
+	return t.show(groups)
+}
+
+func (t *Timeline) show(groups []group) iter.Seq[[]Step] {
+	return func(yield func([]Step) bool) {
+		for _, g := range groups {
+			if !yield(t.stepsOf(g)) {
+				return
+			}
+		}
 	}
-	return out
+}
+
+// stepsOf counts the requests of a group.
+func (t *Timeline) stepsOf(g group) []Step {
+	for i := range t.steps {
+		s := &t.steps[i]
+		*s = Step{
+			FromS: seconds(int64(i) * t.widthNS), ToS: seconds(int64(i+1) * t.widthNS), Target: g.target, Instance: g.instance,
+			drift: s.drift[:0], ttft: s.ttft[:0], tpot: s.tpot[:0], e2e: s.e2e[:0],
+		}
+	}
+	for _, k := range g.requests {
+		t.add(k)
+	}
+	for i := range t.steps {
+		t.steps[i].end()
+	}
+	return t.steps
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// addTo counts a request among the steps of one line.
-func (k *timing) addTo(steps []Step, width int64) {
-	s := &steps[max(0, k.atNS)/width]
+// add counts a request.
+func (t *Timeline) add(k *timing) {
+	if i := k.plannedNS / t.widthNS; k.plannedNS >= 0 && i < int64(len(t.steps)) {
+		t.steps[i].Planned++
+	}
+	s := &t.steps[max(0, k.atNS)/t.widthNS]
 	s.Requests++
-	if k.outcome == record.OK {
-		s.OK++
-	} else {
-		s.Failed[k.outcome.String()]++
+	if k.sent {
+		t.addFlight(k)
+		s.drift = appendKnown(s.drift, k.driftNS())
 	}
-	if k.ttftNS != record.None {
-		s.ttft = append(s.ttft, k.ttftNS)
-	}
-	if !k.sent {
+	if k.outcome != record.OK {
+		s.Failed++
 		return
 	}
+	s.OK++
+	s.ttft, s.tpot, s.e2e = appendKnown(s.ttft, k.ttftNS()), appendKnown(s.tpot, k.tpotNS), appendKnown(s.e2e, k.e2eNS())
+	s.PromptTokens += int64(k.prompt)
+	if k.cached >= 0 {
+		if s.CachedTokens == nil {
+			s.CachedTokens = new(int64)
+		}
+		*s.CachedTokens += int64(k.cached)
+	}
+	t.addOutput(k)
+}
+
+func appendKnown(list []int64, ns int64) []int64 {
+	if ns == record.None {
+		return list
+	}
+	return append(list, ns)
+}
+
+// addFlight adds the share of each step for which the request was in flight.
+func (t *Timeline) addFlight(k *timing) {
 	for from := max(0, k.atNS); from < k.endNS; {
-		i := from / width
-		to := min(k.endNS, (i+1)*width)
-		steps[i].InFlight += float64(to-from) / float64(width)
+		i := from / t.widthNS
+		to := min(k.endNS, (i+1)*t.widthNS)
+		t.steps[i].InFlight += float64(to-from) / float64(t.widthNS)
 		from = to
+	}
+}
+
+// addOutput adds the answer's tokens to the steps in which they came: the first with the first chunk, the last with the last.
+func (t *Timeline) addOutput(k *timing) {
+	first, last, came := k.firstNS, k.lastNS, int64(0)
+	if first == record.None || last < first {
+		first, last = k.endNS, k.endNS
+	}
+	for i := max(0, first) / t.widthNS; came < int64(k.output); i++ {
+		until := int64(k.output)
+		if end := (i + 1) * t.widthNS; end <= last {
+			high, low := bits.Mul64(uint64(until-1), uint64(end-1-first)) // beyond an int64 in long answers
+			share, _ := bits.Div64(high, low, uint64(last-first))
+			until = 1 + int64(share)
+		}
+		t.steps[i].OutputTokens += until - came
+		came = until
 	}
 }
 
 // end turns what was gathered into percentiles.
 func (s *Step) end() {
+	s.DriftP99 = nearest(s.drift, 990, 1e3)
 	s.TTFTP50, s.TTFTP99 = nearestMS(s.ttft, 500), nearestMS(s.ttft, 990)
-	s.ttft = nil
+	s.TPOTP50, s.TPOTP99 = nearestMS(s.tpot, 500), nearestMS(s.tpot, 990)
+	s.E2EP50, s.E2EP99 = nearestMS(s.e2e, 500), nearestMS(s.e2e, 990)
 }
 
 // nearestMS is the percentile by nearest rank in ms, exact; nil of nothing. It sorts ns.
-func nearestMS(ns []int64, permille int64) *float64 {
+func nearestMS(ns []int64, permille int64) *float64 { return nearest(ns, permille, 1e6) }
+
+func nearest(ns []int64, permille int64, unitNS float64) *float64 {
 	if len(ns) == 0 {
 		return nil
 	}
 	slices.Sort(ns)
-	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / 1e6)
+	return new(float64(ns[stats.Rank(int64(len(ns)), permille)-1]) / unitNS)
 }
 
-// timing is what results by time keep of a request: 48 bytes, beside the hundreds of its record.
+// timing is what results by time keep of a request: 80 bytes, beside the hundreds of its record.
 type timing struct {
-	atNS, endNS                int64 // sent, or planned where it was not; the last instant known
-	ttftNS                     int64 // of an OK one; record.None = none
+	atNS, plannedNS, endNS     int64 // sent, or planned where it was not; planned; the last instant known
+	firstNS, lastNS, tpotNS    int64 // token chunks of an OK one; record.None = none
 	target, endpoint, instance int32 // below 0: none
 	failure                    int32 // place of its message; below 0: none
+	prompt, output, cached     int32 // tokens of an OK one; cached below 0: not reported
 	outcome                    record.Outcome
 	sent, begun, gaveUp        bool // its first byte; its response's head had come; the server ended it with the reason "abort"
+}
+
+// driftNS, ttftNS and e2eNS are as those of a record; ttftNS and e2eNS of OK ones alone.
+func (k *timing) driftNS() int64 { return since(k.plannedNS, k.atNS) }
+func (k *timing) ttftNS() int64  { return since(k.atNS, k.firstNS) }
+func (k *timing) e2eNS() int64   { return since(k.atNS, k.lastNS) }
+
+func since(from, to int64) int64 {
+	if from == record.None || to == record.None {
+		return record.None
+	}
+	return to - from
 }
 
 // timingsAtOnce is how many timings memory is taken for at a time.
@@ -189,17 +327,23 @@ func (t *timings) add(r *record.Record, target int) {
 		last++
 	}
 	k := timing{
-		atNS: at, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS), ttftNS: record.None,
+		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
+		firstNS: record.None, lastNS: record.None, tpotNS: record.None,
 		target: int32(target), endpoint: t.endpoints.place(r.Endpoint), instance: t.instances.place(r.Instance), failure: -1,
 		outcome: r.Outcome, sent: r.SentNS != record.None, begun: r.HeadersNS != record.None, gaveUp: r.FinishReason == "abort",
 	}
 	if r.Outcome == record.OK {
-		k.ttftNS = r.TTFTNS()
+		k.firstNS, k.lastNS, k.tpotNS = r.FirstTokenNS, r.LastTokenNS, r.TPOTNS()
+		k.prompt, k.output = tokens32(promptTokens(r)), tokens32(known(r.CompletionTokens))
+		k.cached = tokens32(max(-1, r.CachedTokens))
 	} else {
 		k.failure = t.failures.place(r.Error)
 	}
 	t.pieces[last] = append(t.pieces[last], k)
 }
+
+// tokens32 is a number of tokens in 4 bytes; no prompt has more than 2 billion.
+func tokens32(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 // each calls f for every request, in order of completion.
 func (t *timings) each(f func(*timing)) {

@@ -191,14 +191,14 @@ func (o *Outage) describeEnding() string {
 func (c *Collector) others(o *Outage) {
 	var before, during []int64
 	c.timings.each(func(k *timing) {
-		if k.ttftNS == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
+		if k.ttftNS() == record.None || (failingPlace{k.target, k.endpoint}) == o.at {
 			return
 		}
 		switch sent := seconds(k.atNS); {
 		case sent < o.FromS:
-			before = append(before, k.ttftNS)
+			before = append(before, k.ttftNS())
 		case o.ToS == nil || sent < *o.ToS:
-			during = append(during, k.ttftNS)
+			during = append(during, k.ttftNS())
 		}
 	})
 	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)

@@ -1,9 +1,9 @@
 // Package report puts a run's results on disk and on the terminal, and reads
 // them back.
 //
-// It owns the output directory: requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, server_metrics.jsonl and
-// summary.json. It also owns the forms in which people read them: the page for the terminal and the HTML page. It
-// measures nothing and judges nothing; that is engine/metrics.
+// It owns the output directory: requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, timeline_instances.jsonl,
+// server_metrics.jsonl and summary.json. It also owns the forms in which people read them: the page for the terminal and
+// the HTML page. It measures nothing and judges nothing; that is engine/metrics.
 //
 // A Writer and a SampleWriter belong to one goroutine each. Writer.Append allocates
 // only while its buffer grows; everything else here is off the hot path.
@@ -26,8 +26,10 @@ const (
 	RequestsName   = "requests.jsonl" // with ".zst" behind it when compressed
 	HistogramsName = "histograms.hlog"
 	SummaryName    = "summary.json"
-	// TimelineName has a line for each step of time of each target and instance (metrics.Step).
+	// TimelineName has a line for each step of time of each target (metrics.Step).
 	TimelineName = "timeline.jsonl"
+	// InstancesName has the same of each instance; absent where no answer names one.
+	InstancesName = "timeline_instances.jsonl"
 	// ServerMetricsName has a line for each reading of a server's own metrics (scrape.Sample); absent where none was read.
 	ServerMetricsName = "server_metrics.jsonl"
 )

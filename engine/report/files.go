@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -41,17 +43,28 @@ func WriteHistograms(dir string, c *metrics.Collector, start, end time.Time) err
 	return WriteWhole(filepath.Join(dir, HistogramsName), func(w io.Writer) error { return c.WriteHistograms(w, start, end) })
 }
 
-// WriteTimeline writes dir/timeline.jsonl, all of it or nothing.
-func WriteTimeline(dir string, steps []metrics.Step) error {
-	return WriteWhole(filepath.Join(dir, TimelineName), func(w io.Writer) error {
-		e := json.NewEncoder(w)
+// WriteTimeline writes dir/timeline.jsonl and, if answers name instances, dir/timeline_instances.jsonl, each whole or not at all.
+func WriteTimeline(dir string, t *metrics.Timeline) error {
+	err := writeSteps(filepath.Join(dir, TimelineName), t.Targets())
+	if !t.HasInstances() {
+		return err
+	}
+	return errors.Join(err, writeSteps(filepath.Join(dir, InstancesName), t.Instances()))
+}
+
+func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
+	return WriteWhole(name, func(w io.Writer) error {
+		out := bufio.NewWriter(w)
+		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
-		for i := range steps {
-			if err := e.Encode(&steps[i]); err != nil {
-				return err
+		for steps := range all {
+			for i := range steps {
+				if err := e.Encode(&steps[i]); err != nil {
+					return err
+				}
 			}
 		}
-		return nil
+		return out.Flush()
 	})
 }
 

@@ -61,7 +61,15 @@ func timeline(dir string, s *metrics.Summary) ([]metrics.Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("what is drawn by time is made of the records: %w", err)
 	}
-	return c.ByTime(), nil
+	var steps []metrics.Step
+	t := c.Timeline()
+	for own := range t.Targets() {
+		steps = append(steps, own...)
+	}
+	for own := range t.Instances() {
+		steps = append(steps, own...)
+	}
+	return steps, nil
 }
 
 // htmlNumbers are the numbers of the page; the rest is on the terminal and in summary.json.
