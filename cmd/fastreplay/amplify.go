@@ -16,7 +16,7 @@ import (
 type amplifyFlag float64
 
 func (a *amplifyFlag) addFlag(f *pflag.FlagSet) {
-	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times by conversations of other content, at the recorded speed; below 1 leave conversations out")
+	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations out")
 }
 
 // apply is the trace K times over, and what that did to its load: nil where it is the trace itself.

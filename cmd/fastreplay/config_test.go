@@ -76,7 +76,7 @@ func TestMalformedConfigs(t *testing.T) {
 		{"help: true\n", `:1: unknown key "help"`},
 		{"? [a, b]\n: 1\n", ":1: unknown key"},
 		{"rate: 10\nseed: 1\nrate: 20\n", ":3: rate stands there twice; give it once, several values as a list"},
-		{"seed: 1\n\ntimeout: 30\n", `:3: timeout: time: missing unit in duration "30"`},
+		{"seed: 1\n\nmax-drift: 30\n", `:3: max-drift: want a time with its unit, such as 60s or 5ms`},
 		{"warmup: many\n", ":1: warmup: want a whole number"},
 		{"no-stream: yes\n", ":1: no-stream: want true or false"},
 		{"request-count: many\n", `:1: --request-count "many": want a whole number`},

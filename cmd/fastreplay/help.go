@@ -180,32 +180,3 @@ func distance(a, b string) int {
 	}
 	return row[len(b)]
 }
-
-// groupFlags makes help fit into 80 columns, and that of root and profile list the flags of a replay by group. It sets no template of
-// cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
-func groupFlags(root *cobra.Command) {
-	usage := new(cobra.Command).UsageFunc() // cobra's own
-	root.SetUsageFunc(func(c *cobra.Command) error {
-		out := c.OutOrStderr()
-		var text strings.Builder
-		c.SetOut(&text)
-		err := usage(c)
-		c.SetOut(out)
-		unwrapped := strings.TrimRight(c.LocalFlags().FlagUsages(), " \n")
-		fmt.Fprint(out, strings.Replace(text.String(), unwrapped, flagUsages(c), 1))
-		return err
-	})
-}
-
-// flagUsages is what help says of the command's flags.
-func flagUsages(c *cobra.Command) string {
-	const width = 80
-	if c.Name() != "fastreplay" && c.Name() != "profile" {
-		return strings.TrimRight(c.LocalFlags().FlagUsagesWrapped(width), " \n")
-	}
-	var b strings.Builder
-	for _, g := range new(options).groups() {
-		b.WriteString("\n" + g.title + "\n" + g.flags.FlagUsagesWrapped(width))
-	}
-	return b.String()
-}

@@ -83,7 +83,8 @@ func newRootCommand() *cobra.Command {
 	root.Version = version
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
-	groupFlags(root)
+	showUsage(root)
+	completeValues(root)
 	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
@@ -91,7 +92,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// showVersion makes --version print the version without cobra's words around it, and without a template of cobra's (see groupFlags).
+// showVersion makes --version print the version without cobra's words around it, and without a template of cobra's (see showUsage).
 func showVersion(root *cobra.Command) {
 	root.InitDefaultVersionFlag()
 	root.Version = ""

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -58,7 +59,7 @@ func TestManualIsFresh(t *testing.T) {
 			t.Errorf("cmd/fastreplay/%s is stale: run `go generate ./cmd/fastreplay`", file)
 		}
 	}
-	want := []string{"names aiperf", "names replayer", "names vllm others", "names profile", "noted", "refused", "quirks"}
+	want := []string{"names aiperf", "names replayer", "names vllm others", "names earlier", "names profile", "noted", "refused", "quirks"}
 	for _, c := range commands()[1:] {
 		if c.Name() != "profile" && c.Name() != "version" {
 			want = append(want, "flags "+c.Name())
@@ -135,39 +136,57 @@ func flagTable(t *testing.T, of string) string {
 		if f.Hidden || f.Name == "help" {
 			return
 		}
-		value, usage := pflag.UnquoteUsage(f)
-		if value == "value" {
-			value = f.Value.Type()
-		}
-		names := strings.TrimSpace("--" + f.Name + " " + value)
+		names, usage := flagName(f)
+		usage += flagDefault(f, usage)
 		if f.Shorthand != "" {
 			names = "-" + f.Shorthand + ", " + names
-		}
-		unset := []string{"", "false", "0", "0s", "[]"}
-		if !slices.Contains(unset, f.DefValue) && !strings.Contains(usage, "(default") {
-			usage += " (default `" + strings.ReplaceAll(strings.Trim(f.DefValue, "[]"), ",", "`, `") + "`)"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", cell(names), cell(usage))
 	})
 	return b.String()
 }
 
-// TestHelpByGroup: the help of a replay has its flags by group, that of other commands has none of them.
-func TestHelpByGroup(t *testing.T) {
+// TestHelp80: every help fits into 80 columns. That of a replay is one screen of at most 25 flags, and names the page that has all.
+func TestHelp80(t *testing.T) {
+	flag := regexp.MustCompile(`(?m)^  (-.,|   ) --([a-z-]+)`)
 	for _, c := range commands() {
-		help := helpOf(t, c)
-		for _, g := range new(options).groups() {
-			if want := c.Name() == "fastreplay" || c.Name() == "profile"; strings.Contains(help, "\n"+g.title+"\n") != want {
-				t.Errorf("fastreplay %s --help: the group %q is there: %v, want %v", c.Name(), g.title, !want, want)
+		help, replays := helpOf(t, c, "--help"), c.Name() == "fastreplay" || c.Name() == "profile"
+		shown, lines := flag.FindAllStringSubmatch(help, -1), strings.Count(help, "\n")
+		if replays && (len(shown) > 25 || lines > 40 || !strings.Contains(help, "fastreplay help flags")) {
+			t.Errorf("%s --help: %d flags in %d lines", c.Name(), len(shown), lines)
+		}
+		if replays {
+			help += helpOf(t, c, "--help-all")
+		}
+		for line := range strings.Lines(help) {
+			if uniseg.StringWidth(strings.TrimSuffix(line, "\n")) > 80 && !strings.HasPrefix(line, "  fastreplay") {
+				t.Errorf("%s --help: wider than 80 columns: %s", c.Name(), line)
 			}
 		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			own := f.Name != "help" && f.Name != "version" && !f.Hidden
+			if got := slices.ContainsFunc(flag.FindAllStringSubmatch(help, -1), func(m []string) bool { return m[2] == f.Name }); got != own {
+				t.Errorf("%s --help: --%s is there: %v, want %v", c.Name(), f.Name, got, own)
+			}
+		})
+	}
+	n := 0
+	for _, g := range new(options).groups() {
+		g.flags.VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				n++
+			}
+		})
+	}
+	if n > 76 {
+		t.Errorf("a replay has %d visible flags; it has at most 76: fold one into another, or hide one", n)
 	}
 }
 
-func helpOf(t *testing.T, c *cobra.Command) string {
+func helpOf(t *testing.T, c *cobra.Command, help string) string {
 	t.Helper()
 	var out strings.Builder
-	args := []string{c.Name(), "--help"}
+	args := []string{c.Name(), help}
 	if c.Name() == "fastreplay" {
 		args = args[1:]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,10 +48,10 @@ type traceOptions struct {
 }
 
 type loadOptions struct {
-	pacing        pacing
-	sessions      sessionFlags
-	durationGrace time.Duration
-	warmup        int
+	pacing   pacing
+	sessions sessionFlags
+	drain    time.Duration // after an interrupt and, if it is given, after --duration
+	warmup   int
 }
 
 type serverOptions struct {
@@ -117,7 +118,6 @@ type machineOptions struct {
 	spin     spinFlag
 	stamps   string
 	maxBytes int64 // of --max-memory; 0 = not given
-	grace    time.Duration
 	chunkLog string
 }
 
@@ -136,143 +136,219 @@ type flagGroup struct {
 	flags *pflag.FlagSet
 }
 
-// groups returns the flags of a replay by group.
+// groups returns the flags of a replay by group, in the order of its help. A new flag is a line in its group.
 func (o *options) groups() (all []flagGroup) {
 	for _, g := range []struct {
 		title string
 		add   func(*pflag.FlagSet)
 	}{
-		{"Trace: what is replayed", o.traceOptions.add},
-		{"Load: when requests leave", o.loadOptions.add},
-		{"Server: where requests go", o.serverOptions.add},
-		{"Requests: what is sent", o.requestOptions.add},
-		{"Results: what is kept and judged", o.resultOptions.add},
-		{"Proof: what is checked and assumed", o.proofOptions.add},
-		{"Machine: how requests are sent", o.machineOptions.add},
+		{"Trace: what is replayed", o.addTrace},
+		{"Load: when requests leave", o.addLoad},
+		{"Server: where requests go", o.addServer},
+		{"Requests: what is sent", o.addRequests},
+		{"Results: what is kept and judged", o.addResults},
+		{"Advanced: what is right as it is for most", o.addAdvanced},
 	} {
 		f := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 		f.SortFlags = false
 		g.add(f)
+		for _, name := range hiddenFlags() {
+			if flag := f.Lookup(name); flag != nil {
+				flag.Hidden = true
+			}
+		}
 		all = append(all, flagGroup{g.title, f})
 	}
 	return all
 }
 
-func (o *traceOptions) add(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE` to replay, or a directory of them: JSONL, JSON or CSV, plain, .gz or .zst; - reads standard input; repeat to merge files of one format in time")
+// firstFlags are those of the first help screen.
+func firstFlags() []string {
+	return []string{
+		"trace", "format", "limit", "config", "scale", "amplify", "rate", "concurrency", "duration", "warmup", "sessions",
+		"url", "route", "model", "api", "header", "api-key-file", "tokenizer", "no-stream", "output", "require", "goodput", "json", "dry-run",
+	}
+}
+
+func (o *options) addTrace(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE`: JSONL, JSON or CSV, .gz or .zst; - is standard input; several of one format, or a directory of them, are merged in time")
 	addReadFlags(f, &o.read)
 	f.IntVar(&o.repeat, "repeat", 1, "replay the selection `N` times in a row")
-	o.amplify.addFlag(f)
-	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "requests whose prompt and output exceed the servers' context: refuse to start, drop them, or clip the ends of their prompts")
-	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` with flags, such as \"rate: 10\"; the command line overrides it")
+	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends")
+	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }
 
-func (o *loadOptions) add(f *pflag.FlagSet) {
+func (o *options) addLoad(f *pflag.FlagSet) {
 	f.Float64Var(&o.pacing.scale, "scale", 1, "speed: 2 sends twice as fast as recorded")
-	f.StringVar(&o.pacing.rate, "rate", "", "send `R` requests per second instead of at trace times, or all at once: max")
+	o.amplify.addFlag(f)
+	f.StringVarP(&o.pacing.rate, "rate", "r", "", "send `R` requests per second (max: all at once); trace times are ignored")
 	f.StringVar(&o.pacing.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
-	f.StringVar(&o.pacing.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma (default: constant, with --burstiness gamma)")
+	f.StringVar(&o.pacing.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma:B, which is burstier than poisson if B is below 1 (default: constant)")
 	f.Float64Var(&o.pacing.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
-	f.IntVar(&o.pacing.concurrency, "concurrency", 0, "keep `N` requests in flight (closed loop); with --fixed-schedule, --scale or a rate: let no more than N be in flight")
-	f.DurationVar(&o.pacing.duration, "duration", 0, "release nothing after this much wall time")
-	f.DurationVar(&o.durationGrace, "duration-grace", 0, "cancel requests in flight this long after --duration (default: wait for them)")
+	f.IntVarP(&o.pacing.concurrency, "concurrency", "c", 0, "keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
+	addSeconds(f, &o.pacing.duration, "duration", "d", 0, "release nothing after this much wall time")
+	addSeconds(f, &o.drain, "drain", "", defaultDrain, "how long requests in flight may last after an interrupt and, if it is given, after --duration, which else waits for all")
 	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pacing.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
-	f.IntVar(&o.warmup, "warmup", 0, "before the measurement send `N` requests with the first rows' sizes and other prompts")
-	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "when follow-up turns are sent: at their recorded times (strict), but not before the previous turn has ended (gated), or the recorded delay after its end (think)")
-	f.StringVar(&o.sessions.past, "history", historyRecorded, "which answers follow-up turns carry: those of the trace (recorded), or those of the servers in this run (live)")
+	f.IntVar(&o.warmup, "warmup", 0, "send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
+	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "when turns leave: strict, gated or think; at their times, then but not before the answer to the turn before, or the recorded delay after it")
+	f.StringVar(&o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)")
 }
 
-func (o *serverOptions) add(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.urls, "url", "u", nil, "server: host:port, base URL or full endpoint; repeat for several instances (default: an embedded mock)")
+func (o *options) addServer(f *pflag.FlagSet) {
+	f.StringArrayVarP(&o.urls, "url", "u", nil, "`URL` of a server: host:port, base or full; repeatable (default: an embedded mock)")
 	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
-	f.StringVar(&o.route, "route", routeRoundRobin, "which of several instances gets a request: "+strings.Join(routes(), ", "))
-	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "with --route "+routePrefix+": pass over an instance that would have more than this many times its share of the requests in flight; 0 = none")
+	f.StringVar(&o.route, "route", routeRoundRobin, "which of several servers gets a request; "+strings.Join(routes(), ", "))
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
-	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak: "+strings.Join(api.Names(), ", ")+"; by default a trace with messages is sent to chat, and one of whole bodies to the API of its path")
+	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak; "+strings.Join(api.Names(), ", ")+" (default: the one that the trace's rows are for, else completions)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "header `NAME: VALUE` of every request; repeatable; never written to results")
-	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY if set; with --api messages first $ANTHROPIC_API_KEY, as x-api-key)")
+	f.StringArrayVarP(&o.headers, "header", "H", nil, "`NAME: VALUE` of every request; repeatable; never written to results")
+	f.StringVar(&o.apiKeyFile, "api-key-file", "", "`FILE` with the bearer key (default: $OPENAI_API_KEY); with --api messages first $ANTHROPIC_API_KEY, as x-api-key")
 	f.StringVar(&o.key, "api-key", "", "the bearer `KEY` itself, which the process list shows; never written to results")
 	f.StringVar(&o.caCert, "ca-cert", "", "`FILE` with the certificates (PEM) to trust for https")
 	f.BoolVar(&o.insecure, "insecure", false, "do not verify certificates")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "limit of a whole request")
-	f.DurationVar(&o.idleTimeout, "idle-timeout", 2*time.Minute, "limit between two bytes of a response")
-	f.DurationVar(&o.connectTimeout, "connect-timeout", 5*time.Second, "limit of connecting, TLS included")
-	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "when to send a request again that got no byte of an answer: never, unread (if the server provably did not read it), or safe (also if the server closed an idle connection, and may have read it)")
+	addSeconds(f, &o.timeout, "timeout", "", 10*time.Minute, "limit of a whole request")
 }
 
-func (o *requestOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.prompt, "prompt", "", "prompts: token-ids or text (default: token-ids where the API takes them)")
-	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder, or "+tokenizer.CL100K+" or "+tokenizer.O200K)
+func (o *options) addRequests(f *pflag.FlagSet) {
+	f.StringVar(&o.prompt, "prompt", "", "prompts as token-ids or text (default: token-ids if the API takes them)")
+	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder; or "+tokenizer.CL100K+" or "+tokenizer.O200K)
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
-	f.Uint64Var(&o.seed, "seed", 0, "seed of the prompts, of random arrivals and of --amplify: the same seed makes the same bytes at the same instants")
-	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "start with a cold prefix cache: flush, salt, off or auto")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of prompts, random arrivals and --amplify: the same makes the same bytes at the same instants")
+	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "how the servers' prefix caches become cold before the start: auto, flush, salt or off")
 }
 
-func (o *resultOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.output, "output", "", "directory for the results (default: results/<UTC time>)")
+func (o *options) addResults(f *pflag.FlagSet) {
+	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results (default: results/<UTC time>)")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
 	o.goodput.addFlag(f)
 	addExportFlag(f, &o.exports)
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
-	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but ask no server and send no request")
+	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but send nothing")
 	o.limits = metrics.DefaultLimits()
 	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
 	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
-	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
-	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
-	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics before, during and after the run: if they answer (auto), on (or refuse to start) or off")
+	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics: auto, on (refuse to start without) or off")
 	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
-	f.DurationVar(&o.scrape.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
 }
 
-func (o *proofOptions) add(f *pflag.FlagSet) {
+// addAdvanced adds what few need, of any part of the options, and what is hidden: switches of developers, and names that other tools
+// have as well.
+func (o *options) addAdvanced(f *pflag.FlagSet) {
+	addAssumed(f, &o.assumed)
+	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "of --route "+routePrefix+": pass over an instance with more than this many times its share in flight; 0 = none")
+	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)")
+	addSeconds(f, &o.idleTimeout, "idle-timeout", "", 2*time.Minute, "limit between two bytes of a response")
+	addSeconds(f, &o.connectTimeout, "connect-timeout", "", 5*time.Second, "limit of connecting, TLS included")
+	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that names the instance; repeatable, the first present counts")
+	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that names the instance, such as meta_info.worker; replaces the headers unless --instance-header is given")
 	f.BoolVar(&o.noProbe, "no-probe", false, "do not probe the servers before the start")
 	o.verifyPrompts = defaultVerified
 	f.Var(&value[int]{to: &o.verifyPrompts, parse: parseVerified}, "verify-prompts", fmt.Sprintf("with --tokenizer: count the tokens of `N` built prompts again (or all; default %d), and stop at the first mismatch", defaultVerified))
 	f.Var(&value[*workload.Overhead]{to: &o.overhead, parse: parseOverhead}, "chat-overhead", "tokens that the chat template adds before and after a prompt, as `HEAD,TAIL` (default: measured)")
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
 	f.Var(&value[int64]{to: &o.cacheCapacity, parse: parseTokens}, "cache-tokens", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
-	f.DurationVar(&o.assumed.TTFT, "assume-ttft", assumedTTFT, "assumed time to the first token when the trace was recorded, if it has no delays (--sessions think), or of a request in flight (--route prefix)")
-	f.DurationVar(&o.assumed.TPOT, "assume-tpot", assumedTPOT, "likewise, time for each further token")
-	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that names the instance; repeatable, the first present counts")
-	f.StringVar(&o.instanceField, "instance-field", "", "`PATH` in the answers' JSON that names the instance, such as meta_info.worker; no header is read then, unless --instance-header is given (default: that of NVIDIA's Dynamo)")
-}
-
-func (o *machineOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
+	f.DurationVar(&o.scrape.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
+	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
+	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
-	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send, and a higher one for those that read: auto, on or off")
+	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send and read: auto, on or off")
+	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
+	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
+	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
 	o.spin = spinFlag(sched.AutoSpin)
 	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
-	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
-	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for requests, or for what --amplify adds to the trace, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long an interrupted run waits for requests in flight")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
-	_ = f.MarkHidden("chunk-log")
+}
+
+// hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
+func hiddenFlags() []string {
+	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "burstiness", "api-key"}
+}
+
+// addAssumed adds what is assumed of requests whose times nobody knows.
+func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
+	*assumed = sched.Assumed{TTFT: assumedTTFT, TPOT: assumedTPOT}
+	f.Var(&value[sched.Assumed]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumedTTFT, assumedTPOT), kind: "TTFT,TPOT"},
+		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
+	f.DurationVar(&assumed.TTFT, "assume-ttft", assumedTTFT, "the first of --assume")
+	f.DurationVar(&assumed.TPOT, "assume-tpot", assumedTPOT, "the second of --assume")
+	f.Lookup("assume-ttft").Hidden, f.Lookup("assume-tpot").Hidden = true, true
+}
+
+// parseAssumed reads TTFT,TPOT.
+func parseAssumed(text string) (a sched.Assumed, err error) {
+	ttft, tpot, _ := strings.Cut(text, ",")
+	var errTPOT error
+	a.TTFT, err = time.ParseDuration(ttft)
+	a.TPOT, errTPOT = time.ParseDuration(tpot)
+	if err != nil || errTPOT != nil {
+		return a, errors.New("want TTFT,TPOT, such as 200ms,10ms")
+	}
+	return a, nil
 }
 
 // addReadFlags adds what says how to read a trace.
 func addReadFlags(f *pflag.FlagSet, read *trace.Options) {
-	f.StringVar(&read.Format, "format", "", "trace format: "+strings.Join(trace.Formats(), ", ")+" (default: detected)")
+	f.StringVar(&read.Format, "format", "", "trace format (default: detected); "+strings.Join(trace.Formats(), ", "))
 	addRowFlags(f, read)
 }
 
 // addRowFlags adds what says how to read a trace besides its format.
 func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
-	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME` with commas between them, such as timestamp=ts,input_length=prompt_tokens")
+	f.StringToStringVar(&read.Fields, "fields", nil, "what fields are called in the file, as `FIELD=NAME,…`, such as timestamp=ts,input_length=prompt_tokens")
 	f.Lookup("fields").DefValue = "" // not []
-	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit}, "time-unit", "unit of the timestamps: ns, us, ms, s (default: the format's)")
+	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit, kind: "UNIT"}, "time-unit", "unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
-	f.BoolVar(&read.Lenient, "lenient", false, "drop bad rows and count them, instead of refusing the trace")
-	f.BoolVar(&read.Strict, "strict", false, "refuse rows that would be repaired, too")
-	f.IntVar(&read.Limit, "limit", 0, "take the first `N` requests of the selection")
-	f.DurationVar(&read.From, "from", 0, "take rows from this trace time on, counted from the earliest row")
-	f.DurationVar(&read.To, "to", 0, "take rows up to this trace time")
+	f.Var(&value[trace.Options]{to: read, parse: badRows(read), text: badRowsRefuse, kind: "HOW"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
+	f.IntVarP(&read.Limit, "limit", "n", 0, "take the first `N` requests of the selection")
+	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
+	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
+
+// The values of --bad-rows.
+const (
+	badRowsRefuse = "refuse"
+	badRowsDrop   = "drop"
+	badRowsStrict = "strict" // refuse repairs, too
+)
+
+// badRows returns what reads --bad-rows into the options of reading.
+func badRows(read *trace.Options) func(string) (trace.Options, error) {
+	return func(text string) (trace.Options, error) {
+		o := *read
+		o.Lenient, o.Strict = text == badRowsDrop, text == badRowsStrict
+		if !o.Lenient && !o.Strict && text != badRowsRefuse {
+			return o, fmt.Errorf("want %s, %s or %s", badRowsRefuse, badRowsDrop, badRowsStrict)
+		}
+		return o, nil
+	}
+}
+
+// seconds is a flag of a time. A number without a unit is seconds.
+type seconds struct{ to *time.Duration }
+
+func addSeconds(f *pflag.FlagSet, to *time.Duration, name, short string, usual time.Duration, usage string) {
+	*to = usual
+	f.VarP(seconds{to}, name, short, usage)
+}
+
+func (s seconds) Set(text string) error {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		*s.to = d
+	}
+	return err
+}
+
+func (s seconds) String() string { return s.to.String() }
+
+func (seconds) Type() string { return "TIME" }
 
 // complete checks the flags against each other and fills in what depends on others.
 func (o *options) complete(args []string) error {
@@ -323,11 +399,14 @@ func (o *options) splitTargets() error {
 
 // cutAfter is since instant 0 when what is in flight is cut; 0 = never.
 func (o *options) cutAfter() time.Duration {
-	if !o.given("duration-grace") {
+	if !o.given("drain") || o.pacing.duration == 0 {
 		return 0
 	}
-	return o.pacing.duration + o.durationGrace
+	return o.pacing.duration + o.drain
 }
+
+// defaultDrain is how long an interrupted run waits for what is in flight.
+const defaultDrain = 30 * time.Second
 
 // The values of --prompt.
 const (
@@ -346,14 +425,14 @@ func (o *options) check() error {
 		return fmt.Errorf("--repeat is %d; want at least 1", o.repeat)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
-	case o.timeout <= 0 || o.idleTimeout <= 0 || o.connectTimeout <= 0 || o.grace < 0:
-		return errors.New("--timeout, --idle-timeout and --connect-timeout must be above 0, --grace not below")
+	case o.timeout <= 0:
+		return errors.New("--timeout must be above 0")
+	case o.idleTimeout <= 0 || o.connectTimeout <= 0:
+		return errors.New("--idle-timeout and --connect-timeout must be above 0")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
-	case o.durationGrace < 0:
-		return errors.New("--duration-grace cannot be negative")
-	case o.given("duration-grace") && o.pacing.duration == 0:
-		return errors.New("--duration-grace is about what is in flight when --duration is over; give that, too")
+	case o.drain < 0:
+		return errors.New("--drain cannot be negative")
 	case o.key != "" && o.apiKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
@@ -399,7 +478,7 @@ type goodput struct {
 }
 
 func (g *goodput) addFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&g.lists, "goodput", nil, "count requests that keep within all of these `BOUNDS`, in ms, such as \"ttft:500 tpot:50\"; repeatable")
+	f.StringArrayVar(&g.lists, "goodput", nil, "count requests within `BOUNDS`, as \"ttft:500 tpot:50\"; in ms; repeatable")
 }
 
 func (g *goodput) complete() (err error) {

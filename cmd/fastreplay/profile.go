@@ -21,8 +21,8 @@ a --benchmark-duration.
 
 fastreplay help compat lists the flags of other tools. The main command takes them, too. What is given under two names
 must be the same. The first request leaves at instant 0.`,
-		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming --url localhost:8000 \
-    --input-file trace.jsonl --custom-dataset-type mooncake_trace --fixed-schedule`,
+		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
+    -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
 	}, true)
 }
 

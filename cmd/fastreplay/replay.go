@@ -18,7 +18,7 @@ import (
 // newReplayCommand is the main command.
 func newReplayCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
-		Short: "Replay a trace of LLM requests against serving endpoints",
+		Short: "Replay a trace of LLM requests, each at its recorded moment",
 		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
 prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
 bench are taken, too: fastreplay help compat lists them.
@@ -26,7 +26,7 @@ bench are taken, too: fastreplay help compat lists them.
 Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
 2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
 		Example: `  fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
-  fastreplay chat.jsonl --url gpu1:8000 --url gpu2:8000 --api chat --json > summary.json
+  fastreplay chat.jsonl -u gpu1:8000 -u gpu2:8000 --api chat --json > run.json
   fastreplay --config nightly.yaml --rate 20`,
 	}, false)
 }
@@ -37,7 +37,14 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.line = compat.NewLine(cmd.Flags(), profile)
 	cmd.Args = cobra.ArbitraryArgs
+	all := cmd.Flags().Bool("help-all", false, "show every flag")
+	cmd.Flags().Lookup("help-all").Hidden = true
+	cmd.DisableFlagsInUseLine = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *all {
+			_, err := io.WriteString(cmd.OutOrStdout(), allHelp(cmd))
+			return err
+		}
 		err := o.translate(args)
 		if err == nil {
 			err = replay(cmd.Context(), &o, newTerminal(cmd.ErrOrStderr()), cmd.OutOrStdout())

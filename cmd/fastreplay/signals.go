@@ -77,7 +77,7 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.ui.line("interrupted: nothing more is sent; requests in flight may end (--grace), and another interrupt cancels them")
+		in.ui.line("interrupted: nothing more is sent; requests in flight may end (--drain), and another interrupt cancels them")
 	default:
 		in.ui.line("interrupted again: cancelling requests in flight")
 		in.run.Abort()

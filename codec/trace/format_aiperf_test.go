@@ -124,8 +124,8 @@ func TestReadShareGPT(t *testing.T) {
 		t.Errorf("%d bytes are kept, want a conversation's longest messages once", tr.verbatims.contents.held)
 	}
 	_, err := Read(strings.NewReader(shareFile), "t", Options{Strict: true})
-	wantError(t, err, "t:7: no question in the conversation has an answer; leave the row out, or replay without --strict\n"+
-		"t:8: no question in the conversation has an answer; leave the row out, or replay without --strict\n2 of 5 rows cannot be replayed; fix them, or leave them out with --lenient")
+	wantError(t, err, "t:7: no question in the conversation has an answer; leave the row out, or replay without --bad-rows strict\n"+
+		"t:8: no question in the conversation has an answer; leave the row out, or replay without --bad-rows strict\n2 of 5 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
 }
 
 // TestReadMessages: the messages of a chat go as they stand.

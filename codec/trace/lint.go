@@ -50,7 +50,7 @@ func (e *LintError) Error() string {
 	}
 	if e.Good > 0 {
 		bad := len(e.Faults) + e.More
-		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --lenient",
+		lines = append(lines, fmt.Sprintf("%d of %d rows cannot be replayed; fix them, or leave them out with --bad-rows drop",
 			bad, bad+e.Good))
 	}
 	return strings.Join(lines, "\n")

@@ -182,7 +182,7 @@ func TestTenFaultsAndTheRest(t *testing.T) {
 		t.Errorf("the tenth fault is %+v", f)
 	}
 	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 12 || lines[10] != "… and 14 more" || lines[11] != "24 of 36 rows cannot be replayed; fix them, or leave them out with --lenient" {
+	if len(lines) != 12 || lines[10] != "… and 14 more" || lines[11] != "24 of 36 rows cannot be replayed; fix them, or leave them out with --bad-rows drop" {
 		t.Errorf("the message ends with %q", lines[10:])
 	}
 }

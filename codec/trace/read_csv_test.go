@@ -72,7 +72,7 @@ func TestReadBurstGPT(t *testing.T) {
 	want(t, "Type", tr.Type, []uint16{0, 1, 0, 2, 0, 0})
 
 	_, err := Read(strings.NewReader(burstFile), "t", Options{Strict: true})
-	wantError(t, err, "t:4: the request failed when it was recorded; leave the row out, or replay without --strict\n1 of 7 rows cannot be replayed; fix them, or leave them out with --lenient")
+	wantError(t, err, "t:4: the request failed when it was recorded; leave the row out, or replay without --bad-rows strict\n1 of 7 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
 }
 
 // TestReadOldBurstGPT has no conversations, but types.
@@ -123,7 +123,7 @@ func TestFields(t *testing.T) {
 	want(t, "Blocks(0)", tr.Blocks(0), []uint64{3, 4})
 
 	_, err := Read(strings.NewReader(strings.Replace(file, "60,", "-60,", 1)), "t", Options{Fields: names})
-	wantError(t, err, "t:2: prompt_tokens -60 is out of range; it must be from 1 to 16777216\n1 of 2 rows cannot be replayed; fix them, or leave them out with --lenient")
+	wantError(t, err, "t:2: prompt_tokens -60 is out of range; it must be from 1 to 16777216\n1 of 2 rows cannot be replayed; fix them, or leave them out with --bad-rows drop")
 	_, err = Read(strings.NewReader(`{"ts":1,"prompt_tokens":2}`), "t", Options{Fields: names})
 	if err == nil || !strings.HasPrefix(err.Error(), "t:1: missing completion_tokens; ") {
 		t.Errorf("a missing field: %v", err)

@@ -285,10 +285,10 @@ func (l *loader) refuseRepairs(r *row) error {
 	if blocks := blocksOf(r.input, l.blockTokens); len(r.ids) > 0 && len(r.ids) != blocks {
 		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input,
 			blocks, l.blockTokens),
-			"fix the row, check --block-tokens, or replay without --strict"}
+			"fix the row, check --block-tokens, or replay without --bad-rows strict"}
 	}
 	if r.noOutput() {
-		return &rowError{"output_length 0: a server generates at least 1 token", "fix the row, or replay without --strict"}
+		return &rowError{"output_length 0: a server generates at least 1 token", "fix the row, or replay without --bad-rows strict"}
 	}
 	return nil
 }

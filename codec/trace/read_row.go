@@ -413,7 +413,7 @@ func faultOf(file string, line int, err error) Fault {
 		f.Fix = bad.fix
 	}
 	if errors.Is(err, errFailed) || errors.Is(err, errUnanswered) {
-		f.Fix = "leave the row out, or replay without --strict"
+		f.Fix = "leave the row out, or replay without --bad-rows strict"
 	}
 	var syntax *syntaxError
 	if errors.As(err, &syntax) {

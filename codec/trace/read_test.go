@@ -153,10 +153,10 @@ func TestRepair(t *testing.T) {
 		t.Errorf("%d rows repaired, want 3", tr.Lint.Repaired)
 	}
 	_, err := Read(strings.NewReader(file.String()), "t", Options{Strict: true})
-	wantError(t, err, `t:58: 2 hash ids, but input_length 1500 is 3 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --strict
-t:59: 3 hash ids, but input_length 512 is 1 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --strict
-t:60: output_length 0: a server generates at least 1 token; fix the row, or replay without --strict
-3 of 60 rows cannot be replayed; fix them, or leave them out with --lenient`)
+	wantError(t, err, `t:58: 2 hash ids, but input_length 1500 is 3 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --bad-rows strict
+t:59: 3 hash ids, but input_length 512 is 1 blocks of 512 tokens; fix the row, check --block-tokens, or replay without --bad-rows strict
+t:60: output_length 0: a server generates at least 1 token; fix the row, or replay without --bad-rows strict
+3 of 60 rows cannot be replayed; fix them, or leave them out with --bad-rows drop`)
 }
 
 // TestMismatchLimit is at and just above 5 %: 3 of 60 rows are repaired, 3 of 59 refused. Rows without ids do not

@@ -66,7 +66,7 @@ type Run struct {
 	Partial          bool           `json:"partial"`               // the run was interrupted, or a sending process died
 	SenderDied       string         `json:"sender_died,omitempty"` // which sending process ended during the run, and how; absent where none did
 	Demo             bool           `json:"demo"`                  // there was no --url: the requests went to a mock of our own
-	Cut              bool           `json:"cut"`                   // what was still in flight was ended after --duration and --duration-grace
+	Cut              bool           `json:"cut"`                   // what was still in flight was ended after --duration and --drain
 	Targets          []string       `json:"targets"`               // URLs
 	API              string         `json:"api"`                   // as in --api
 	Model            string         `json:"model"`                 // as sent; given by --model or asked from the servers
@@ -113,7 +113,7 @@ type Workload struct {
 	OutputTokens int64  `json:"output_tokens"`               // as recorded
 	BlockTokens  int64  `json:"block_tokens"`                // tokens that a hash id stands for
 	RepairedRows int64  `json:"repaired_rows"`               // rows whose number of ids or length was corrected
-	DroppedRows  int64  `json:"dropped_rows"`                // bad rows that --lenient left out
+	DroppedRows  int64  `json:"dropped_rows"`                // bad rows that --bad-rows drop left out
 	RefusedRows  int64  `json:"refused_rows"`                // rows that were selected, but not replayed
 	ShortRows    int64  `json:"short_rows"`                  // rows that are not longer than what the servers add to a prompt
 	ShortSurplus int64  `json:"short_surplus_tokens"`        // how many tokens more than recorded the prompts of short_rows have together

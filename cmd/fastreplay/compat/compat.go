@@ -45,6 +45,9 @@ func NewLine(flags *pflag.FlagSet, profile bool) *Line {
 	l := &Line{Flags: flags, Profile: profile, names: byName(profile), typed: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(l.names)) {
 		n, add := l.names[name], flags.FuncP
+		if flags.ShorthandLookup(n.Short) != nil {
+			n.Short = "" // Expand finds it by its value
+		}
 		if n.takes == noValue {
 			add = flags.BoolFuncP
 		}
@@ -164,6 +167,9 @@ func Plain(err error) error {
 		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
 	}
+	if strings.HasPrefix(err.Error(), "time: ") {
+		return errors.New("want a time with its unit, such as 60s or 5ms")
+	}
 	return err
 }
 
@@ -233,6 +239,7 @@ func (l *Line) Explain(err error) error {
 
 // Expand repeats a flag's name before each of several values that follow it, as pflag needs it: --extra-inputs a:1 b:2 becomes
 // --extra-inputs a:1 --extra-inputs b:2. Before the main command's trace only a text with : or = that is no file is another value.
+// It also writes out trace-replayer's -d and -o, if their values show that they are not ours.
 func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	several := map[string]takes{}
 	for _, name := range []string{"extra-inputs", "header", "goodput", "url"} {
@@ -252,6 +259,9 @@ func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 	for len(args) > 0 && args[0] != "--" {
 		flag, n := args[0], 0
 		args = args[1:]
+		if len(args) > 0 {
+			flag = replayers(flag, args[0])
+		}
 		if several[flag] == values {
 			n = min(1, len(args)) // the first, whatever it looks like
 		}
@@ -270,4 +280,15 @@ func Expand(args []string, flags *pflag.FlagSet, profile bool) []string {
 		args = args[n:]
 	}
 	return append(out, args...)
+}
+
+// replayers returns the long name of trace-replayer's shorthand if the value is one of its, not of ours: -d bailian, -o client.jsonl.
+func replayers(flag, value string) string {
+	switch {
+	case flag == "-d" && slices.Contains([]string{"bailian", "mooncake", "azure"}, value):
+		return "--dataset"
+	case flag == "-o" && strings.HasSuffix(value, ".jsonl"):
+		return "--output-path"
+	}
+	return flag
 }

@@ -52,7 +52,7 @@ func (l *Line) aiperfDefaults() error {
 		{"api", "chat", "--endpoint-type chat", !given("api")},
 		{"no-stream", "true", "whole responses, so no TTFT or TPOT (--streaming asks for streams)", !given("no-stream")},
 		{"idle-timeout", l.text("timeout"), "no limit on the time between two bytes of a whole response but --timeout", whole && !given("idle-timeout")},
-		{"duration-grace", "30s", "--benchmark-grace-period 30", given("duration") && !given("duration-grace")},
+		{"drain", "30s", "--benchmark-grace-period 30", given("duration") && !given("drain")},
 		{"concurrency", "1", "--concurrency 1", l.on("no-fixed-schedule") && !rated && !given("concurrency")},
 	})
 }

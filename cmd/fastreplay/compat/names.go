@@ -106,7 +106,7 @@ func byName(profile bool) map[string]Name {
 	other := map[bool]string{true: "others", false: "profile"}[profile]
 	names := map[string]Name{}
 	for _, n := range Names() {
-		if n.Tool != other {
+		if n.Tool != other && n.Name != n.Flag {
 			names[n.Name] = n
 		}
 	}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageWidth is the columns of every --help.
+const usageWidth = 80
+
+// showUsage makes --help of every command fit into 80 columns, and that of a replay one screen of its first flags. It sets no template
+// of cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
+func showUsage(root *cobra.Command) {
+	help := func(c *cobra.Command) string {
+		if c.Flags().Lookup("help-all") != nil {
+			return firstHelp(c)
+		}
+		return commandHelp(c, "Flags\n"+flagUsages(c.LocalFlags(), true))
+	}
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { io.WriteString(c.OutOrStdout(), help(c)) })
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := io.WriteString(c.OutOrStderr(), help(c))
+		return err
+	})
+}
+
+// firstHelp is the help of a replay: the flags that most people need.
+func firstHelp(c *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n\n  %s\n", c.Short, c.UseLine())
+	for line := range strings.Lines(c.Example) {
+		b.WriteString("  " + strings.TrimSpace(line) + "\n")
+	}
+	for _, g := range new(options).groups() {
+		first := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+		first.SortFlags = false
+		g.flags.VisitAll(func(f *pflag.Flag) {
+			if slices.Contains(firstFlags(), f.Name) {
+				short := *f
+				short.Usage, _, _ = strings.Cut(f.Usage, ";")
+				first.AddFlag(&short)
+			}
+		})
+		if title, _, _ := strings.Cut(g.title, ":"); first.HasFlags() {
+			b.WriteString(title + "\n" + flagUsages(first, false))
+		}
+	}
+	b.WriteString("\nAll flags: fastreplay help flags, or --help-all. Commands: fastreplay help\n")
+	return b.String()
+}
+
+// allHelp is the help of a replay with every flag, by group.
+func allHelp(c *cobra.Command) string {
+	var b strings.Builder
+	for _, g := range new(options).groups() {
+		b.WriteString(g.title + "\n" + flagUsages(g.flags, true) + "\n")
+	}
+	return commandHelp(c, strings.TrimSuffix(b.String(), "\n"))
+}
+
+// commandHelp is what a command is about, how it is written, and its flags.
+func commandHelp(c *cobra.Command, flags string) string {
+	var b strings.Builder
+	paragraph := ""
+	flush := func() {
+		for _, line := range fillLines(paragraph, usageWidth) {
+			b.WriteString(line + "\n")
+		}
+		paragraph = ""
+	}
+	about := c.Long
+	if about == "" {
+		about = c.Short + "."
+	}
+	for line := range strings.Lines(about + "\n") {
+		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(line, " ") {
+			paragraph += text + " "
+			continue
+		}
+		flush()
+		b.WriteString(hang(line))
+	}
+	flush()
+	fmt.Fprintf(&b, "\nUsage\n  %s\n", c.UseLine())
+	if c.Example != "" {
+		b.WriteString("\nExamples\n" + c.Example + "\n")
+	}
+	if c.HasAvailableSubCommands() && c.Parent() != nil {
+		b.WriteString("\nCommands\n")
+		for _, sub := range c.Commands() {
+			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
+		}
+	}
+	return b.String() + "\n" + flags
+}
+
+// hang wraps a line of a list: a name, two spaces or more, and what it is.
+func hang(line string) string {
+	name := strings.TrimLeft(line, " ")
+	gap := strings.Index(name, "  ")
+	if len(line) <= usageWidth || gap < 0 {
+		return line
+	}
+	text := strings.TrimLeft(name[gap:], " ")
+	before := len(line) - len(text)
+	return line[:before] + strings.Join(fillLines(text, usageWidth-before), "\n"+strings.Repeat(" ", before)) + "\n"
+}
+
+// flagColumn is where descriptions of flags begin; longer names have a line of their own.
+const flagColumn = 28
+
+// flagUsages lists flags with their descriptions, wrapped, and with their defaults if those are wanted.
+func flagUsages(flags *pflag.FlagSet, defaults bool) string {
+	var b strings.Builder
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		name, about := flagName(f)
+		if defaults {
+			about += flagDefault(f, about)
+		}
+		lead := "      " + name
+		if f.Shorthand != "" {
+			lead = "  -" + f.Shorthand + ", " + name
+		}
+		lines := fillLines(about, usageWidth-flagColumn)
+		if uniseg.StringWidth(lead) > flagColumn-2 {
+			b.WriteString(lead + "\n")
+			lead = ""
+		}
+		for _, line := range lines {
+			b.WriteString(lead + strings.Repeat(" ", flagColumn-uniseg.StringWidth(lead)) + line + "\n")
+			lead = ""
+		}
+	})
+	return b.String()
+}
+
+// flagName returns a flag with its dashes and what stands behind it, and its description.
+func flagName(f *pflag.Flag) (name, about string) {
+	value, about := pflag.UnquoteUsage(f)
+	usual := map[string]string{"string": "NAME", "int": "N", "uint": "N", "float": "X", "duration": "TIME", "value": f.Value.Type()}
+	if kind, ok := usual[value]; ok {
+		value = kind
+	}
+	return strings.TrimSpace("--" + f.Name + " " + value), about
+}
+
+// flagDefault is what is added to a description about the default; nothing if there is none, or if the description has it.
+func flagDefault(f *pflag.Flag, about string) string {
+	if slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) || strings.Contains(about, "(default") {
+		return ""
+	}
+	return " (default " + strings.ReplaceAll(strings.Trim(f.DefValue, "[]"), ",", ", ") + ")"
+}
