@@ -123,8 +123,21 @@ func (b *built) fill(ctx context.Context) error {
 		b.ui.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
 		return nil
 	}
-	b.ui.line("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, b.Prebuilt.Fingerprint(b.Work))
+	fingerprint := b.Prebuilt.Fingerprint(b.Work)
+	b.ui.line("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, fingerprint)
+	b.compareFingerprint(fingerprint)
 	return nil
+}
+
+// compareFingerprint notes whether the requests are those of the run whose flags --config has.
+func (b *built) compareFingerprint(fingerprint string) {
+	switch b.o.like {
+	case "":
+	case fingerprint:
+		b.ui.line("       the same requests as those of %s", b.o.config)
+	default:
+		b.ui.note("the requests are not those of %s (fingerprint %s): the trace, a flag or what the server adds to a prompt is another", b.o.config, b.o.like)
+	}
 }
 
 // defaultVerified is how many prompts are counted again unless told otherwise: a second's work at most.

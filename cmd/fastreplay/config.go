@@ -14,34 +14,45 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 )
 
-// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file.
-func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, err error) {
+// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file. A run.json or
+// summary.json has the flags of its run, and the fingerprint of what it sent; "" of any other file.
+func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, fingerprint string, err error) {
 	if path == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, "", fmt.Errorf("--config: %w", err)
 	}
 	var doc, second yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := in.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, nil
+		return nil, "", nil
 	case err != nil:
-		return nil, fmt.Errorf("--config %s: %w", path, err)
+		return nil, "", fmt.Errorf("--config %s: %w", path, err)
 	}
 	if err := in.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("--config %s: a second YAML document; want one", path)
+		return nil, "", fmt.Errorf("--config %s: a second YAML document; want one", path)
 	}
 	root := doc.Content[0]
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
-		return nil, nil
+		return nil, "", nil
 	case root.Kind != yaml.MappingNode:
-		return nil, fmt.Errorf("%s:%d: want lines such as `rate: 10`, the names of flags without their dashes", path, root.Line)
+		return nil, "", fmt.Errorf("%s:%d: want lines such as `rate: 10`, the names of flags without their dashes", path, root.Line)
+	}
+	own := member(member(root, "run"), "options")
+	if own != nil && own.Kind == yaml.MappingNode {
+		if f := member(member(root, "workload"), "fingerprint"); f != nil {
+			fingerprint = f.Value
+		}
+		root = own
 	}
 	for pair := range slices.Chunk(root.Content, 2) {
+		if own != nil && (pair[0].Value == "config" || pair[0].Value == "output") {
+			continue
+		}
 		s := compat.Setting{Name: pair[0].Value, Place: fmt.Sprintf("%s:%d", path, pair[0].Line)}
 		switch {
 		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil || slices.Contains([]string{"config", "help", "version"}, s.Name):
@@ -52,11 +63,24 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, err e
 			s.Values, err = configValues(s.Name, pair[1])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Place, err)
+			return nil, "", fmt.Errorf("%s: %w", s.Place, err)
 		}
 		file = append(file, s)
 	}
-	return file, nil
+	return file, fingerprint, nil
+}
+
+// member returns the value of a key in a mapping; nil if n is none or does not have it.
+func member(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for pair := range slices.Chunk(n.Content, 2) {
+		if pair[0].Value == key {
+			return pair[1]
+		}
+	}
+	return nil
 }
 
 // configValues reads a value or a list of values.

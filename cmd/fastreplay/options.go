@@ -40,6 +40,8 @@ type options struct {
 
 type traceOptions struct {
 	config  string
+	masked  []string // headers whose values config does not have
+	like    string   // fingerprint of the run whose flags config has; "" = of none
 	traces  []string
 	read    trace.Options
 	repeat  int

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +59,9 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 
 // translate sets the options to what the flags mean: ours, other tools', and those of a file.
 func (o *options) translate(args []string) error {
-	file, err := readConfig(o.config, o.line.Flags)
+	file, fingerprint, err := readConfig(o.config, o.line.Flags)
 	if err == nil {
+		o.masked, o.like = unmask(file), fingerprint
 		err = o.line.Translate(file, len(args) > 0)
 	}
 	if err != nil {
@@ -73,11 +77,11 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
 	o.noteFlags(ui)
-	if o.output != "" && !o.dryRun { // before servers are probed and requests built for nothing
-		if err := report.Vacant(o.output); err != nil {
-			return err
-		}
+	dir, err := o.makeOutput()
+	if err != nil {
+		return err
 	}
+	defer unmake(dir)
 	stamps, err := o.probeStamps(ui)
 	if err != nil {
 		return err
@@ -100,7 +104,22 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	if err != nil || o.dryRun {
 		return err
 	}
-	return send(ctx, b, stamps, interrupts, out)
+	return send(ctx, b, dir, stamps, interrupts, out)
+}
+
+// makeOutput makes the directory of the results before servers are probed and requests built for nothing; "" in a dry run.
+func (o *options) makeOutput() (dir string, err error) {
+	if o.dryRun {
+		return "", nil
+	}
+	return report.Create(o.output, time.Now())
+}
+
+// unmake removes a directory to which nothing was written.
+func unmake(dir string) {
+	if dir != "" && os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
+		_ = os.Remove(report.DefaultRoot) // only if it is empty
+	}
 }
 
 // orInterrupted returns err, unless ctx has ended: what an interrupted step found may be wrong.
@@ -126,8 +145,8 @@ func (o *options) noteFlags(ui *terminal) {
 }
 
 // send is the run itself: warm-up, cold start, connections, replay, results.
-func send(ctx context.Context, b *built, stamps wire.Stamps, interrupts *interrupts, out io.Writer) (err error) {
-	sink, err := newResults(b, out)
+func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interrupts *interrupts, out io.Writer) (err error) {
+	sink, err := newResults(b, dir, out)
 	if err != nil {
 		return err
 	}

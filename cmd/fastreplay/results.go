@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -41,9 +40,9 @@ type results struct {
 
 var _ engine.Sink = (*results)(nil)
 
-// newResults makes the directory of the results, with the file of records.
-func newResults(b *built, out io.Writer) (*results, error) {
-	dir, err := report.Create(b.o.output, time.Now())
+// newResults puts the plan of the run into the directory of the results, and makes the file of records.
+func newResults(b *built, dir string, out io.Writer) (*results, error) {
+	err := b.writePlan(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +76,9 @@ func (s *results) onDisk(err error) {
 func (s *results) discard() error {
 	_, err := s.writer.Close()
 	s.servers.discard()
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName} {
-		_ = os.Remove(s.dir + "/" + name)
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName} {
+		_ = os.Remove(filepath.Join(s.dir, name))
 	}
-	_ = os.Remove(s.dir) // only if it is empty
 	return err
 }
 
@@ -264,14 +262,14 @@ func placementNotes(p sched.Placement) []string {
 	return []string{fmt.Sprintf("the sending thread ran without SCHED_FIFO (%s), under %s; root or CAP_SYS_NICE make it more punctual", p.Refused, p)}
 }
 
-func (s *results) runInfo(run metrics.Run) metrics.Run {
+func (s *built) runInfo(run metrics.Run) metrics.Run {
 	run.Scale, run.Pace, run.Arrival, run.Warmup = s.o.pacing.scale, s.o.pacing.words(), s.o.pacing.summary(), int64(s.o.warmup)
 	run.Targets, run.API, run.Model, run.Version = s.URLs(), s.o.api, s.shownModel(), buildVersion()
-	run.Host, run.Options, run.Demo = thisHost(), givenFlags(s.o.line), s.target.mock != nil
+	run.Host, run.Options, run.Demo = thisHost(), s.resolved(), s.target.mock != nil
 	return run
 }
 
-func (s *results) workloadInfo(out []int32) metrics.Workload {
+func (s *built) workloadInfo(out []int32) metrics.Workload {
 	t, n := s.Trace, s.Requests()-len(out)
 	w := metrics.Workload{
 		Trace: t.Name, Format: t.Format, Rows: int64(t.FileRows), Requests: int64(n), Repeat: int64(s.o.repeat), BlockTokens: int64(t.BlockTokens),
@@ -312,32 +310,6 @@ func (s *results) leftOutNotes(out []int32) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", s.o.pacing.duration, format.Many(turns, "follow-up turn"))}
-}
-
-// givenFlags are the flags as given under our names, but for what may be secret, and which of them a file set.
-func givenFlags(line *compat.Line) map[string]any {
-	given := map[string]any{}
-	line.Flags.Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" { // as of other tools' names
-			return
-		}
-		switch f.Name {
-		case "header", "url", "scrape-url": // values may be secret; targets are listed without their queries
-			given[f.Name] = fmt.Sprintf("%d given", len(f.Value.(pflag.SliceValue).GetSlice()))
-		case "api-key":
-			given[f.Name] = "given"
-		case "endpoint":
-			given[f.Name], _, _ = strings.Cut(f.Value.String(), "?")
-		case "trace":
-			given[f.Name] = strings.Join(f.Value.(pflag.SliceValue).GetSlice(), ", ")
-		default:
-			given[f.Name] = f.Value.String()
-		}
-	})
-	if len(line.FromFile) > 0 {
-		given["set_by_config"] = line.FromFile
-	}
-	return given
 }
 
 // thisHost describes the machine. What cannot be read is left out.

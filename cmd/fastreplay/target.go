@@ -53,7 +53,10 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 	if err != nil {
 		return t, err
 	}
-	if t.secrets, err = o.secretHeaders(); err != nil {
+	if t.secrets, err = o.secretHeaders(); err == nil {
+		err = o.checkMasked(t.secrets)
+	}
+	if err != nil {
 		return t, err
 	}
 	timeout := min(probeTimeout, o.timeout)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -97,10 +98,15 @@ func (r *results) end() (time.Time, bool) {
 	return r.wall(int64(math.Round(r.summary.Run.DurationS * 1e9)))
 }
 
-// option is a flag as given, "" where it was not.
+// option is a flag that has one value, as text; "" where it was not given.
 func (r *results) option(name string) string {
-	text, _ := r.summary.Run.Options[name].(string)
-	return text
+	switch v := r.summary.Run.Options[name].(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return ""
 }
 
 // A value that is absent is NaN while one computes, so that what follows from it is absent too.

@@ -1,7 +1,7 @@
 // Package report puts a run's results on disk and on the terminal, and reads
 // them back.
 //
-// It owns the output directory: requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, timeline_instances.jsonl,
+// It owns the output directory: run.json, requests.jsonl (or .zst), histograms.hlog, timeline.jsonl, timeline_instances.jsonl,
 // server_metrics.jsonl and summary.json. It also owns the forms in which people read them: the page for the terminal and
 // the HTML page. It measures nothing and judges nothing; that is engine/metrics.
 //
@@ -23,6 +23,8 @@ import (
 
 // The files of an output directory.
 const (
+	// PlanName is written before the start (Plan).
+	PlanName       = "run.json"
 	RequestsName   = "requests.jsonl" // with ".zst" behind it when compressed
 	HistogramsName = "histograms.hlog"
 	SummaryName    = "summary.json"

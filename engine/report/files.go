@@ -24,6 +24,44 @@ func WriteSummary(dir string, s *metrics.Summary) error {
 	return WriteWhole(filepath.Join(dir, SummaryName), func(w io.Writer) error { return EncodeJSON(w, s) })
 }
 
+// Plan is run.json: what is known of a run before its start, in the keys of summary.json.
+type Plan struct {
+	Schema   int              `json:"schema"`   // version of this file, as of summary.json
+	Run      metrics.Run      `json:"run"`      // as in summary.json; started_at is when this was written, and what only the run finds out is 0
+	Workload metrics.Workload `json:"workload"` // as in summary.json
+	Traces   []TraceFile      `json:"traces"`   // the files of the trace
+	Limits   metrics.Limits   `json:"limits"`   // as in summary.json
+	Notes    []string         `json:"notes"`    // sentences about the run so far
+}
+
+// TraceFile is a file of the trace, as it was when it had been read.
+type TraceFile struct {
+	Path       string     `json:"path"`                  // absolute; "-" is standard input
+	Bytes      int64      `json:"bytes,omitempty"`       // its size; absent of a directory and of standard input
+	ModifiedAt *time.Time `json:"modified_at,omitempty"` // when it was written last; absent likewise
+	SHA256     string     `json:"sha256,omitempty"`      // of its bytes; absent likewise, and of a file above 256 MiB
+}
+
+// WritePlan writes dir/run.json, all of it or nothing.
+func WritePlan(dir string, p *Plan) error {
+	p.Schema = metrics.Schema
+	return WriteWhole(filepath.Join(dir, PlanName), func(w io.Writer) error { return EncodeJSON(w, p) })
+}
+
+// ReadPlan reads dir/run.json; nil if there is none.
+func ReadPlan(dir string) (*Plan, error) {
+	name := filepath.Join(dir, PlanName)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	p := new(Plan)
+	if err = cmp.Or(err, json.Unmarshal(data, p)); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
 // EncodeJSON writes indented JSON, as summary.json has it, that a terminal can show.
 func EncodeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer

@@ -49,11 +49,16 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := metrics.DefaultLimits()
-	limits.ForcedOutput = false
+	plan, err := ReadPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	if plan == nil { // of a version that wrote none
+		plan = &Plan{Workload: w, Limits: metrics.DefaultLimits()}
+	}
+	plan.Run.DurationS, plan.Limits.ForcedOutput = float64(endNS)/1e9, false
 	s := c.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: records}, Limits: limits, Workload: w, Servers: servers,
-		Run: metrics.Run{DurationS: float64(endNS) / 1e9},
+		Requests: metrics.Requests{Planned: records}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code: "no_summary", Grade: metrics.Invalid,
 			What: fmt.Sprintf("the run has no %s, so it was killed or is still running", SummaryName),

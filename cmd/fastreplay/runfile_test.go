@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// runFile writes what run.json has of a run's flags.
+func runFile(t *testing.T, flags map[string]any) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), report.PlanName)
+	var text bytes.Buffer
+	if err := report.EncodeJSON(&text, map[string]any{"run": map[string]any{"options": flags}, "workload": map[string]any{"fingerprint": "sha256:x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFlagsOfARun: the flags that a run writes down mean the same when they are read again, whatever names they were given by.
+func TestFlagsOfARun(t *testing.T) {
+	for _, line := range []string{
+		"/x",
+		"--trace /a --trace /b --url h:1 --url g:2 --scale 2.5 --seed 18446744073709551615 --no-stream --timeout 1m30s",
+		"/x --rate 10 --arrival gamma --burstiness 0.5 --duration 5s --duration-grace 1s --warmup 3",
+		"/x --fields timestamp=ts,input_length=p --time-unit ms --block-tokens 16 --from 1s --to 2m --limit 7 --lenient",
+		"/x --concurrency 4 --amplify 2 --repeat 3 --goodput ttft:100 --extra-inputs a:1 --extra-inputs {\"b\":[1,{\"c\":2}]}",
+		"/x --chat-overhead 3,4 --api chat --cache-tokens 3M --max-memory 1GiB --spin 50us --instance-header A --max-drift 7ms",
+		"--input-file /x --request-rate 20 --benchmark-duration 5 --streaming --endpoint-type chat",
+		"--input-file /x --fixed-schedule --fixed-schedule-start-offset 1500 --fixed-schedule-end-offset 2500.5",
+		"profile --input-file /x --concurrency 3 --fixed-schedule --random-seed 3",
+		"--dataset-name timed_trace --dataset-path /x --num-prompts 7 --host h --port 9",
+	} {
+		args := strings.Fields(line)
+		o, l, err := typed(args...)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		path := runFile(t, resolvedFlags(o))
+		again, m, err := typed("--config", path)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		got := strings.Replace(settings(m.Flags), "--config "+path, "", 1)
+		want := settings(l.Flags)
+		if len(o.traces) > 0 && !strings.Contains(want, "--trace") {
+			want += " --trace " + strings.Join(o.traces, ",")
+		}
+		if !sameWords(got, want) || again.read.FileTime != o.read.FileTime || again.like != "sha256:x" {
+			t.Errorf("%s\ngot  %s, %+v\nwant %s, %+v", line, got, again.read, want, o.read)
+		}
+	}
+}
+
+func sameWords(a, b string) bool {
+	x, y := strings.Fields(a), strings.Fields(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
+
+// TestMaskedFlags: what a run's file masks must be given again, and the error names how.
+func TestMaskedFlags(t *testing.T) {
+	file := runFile(t, map[string]any{"trace": []string{"/x"}, "url": []string{"h:1"}, "header": []string{"X-Team: ***", "Authorization: ***", "X-Open: yes"}})
+	for _, c := range []struct{ line, key, want string }{
+		{"", "", `--config ` + file + `: that run sent the header X-Team, and no file of results has its value; give it again with --header "X-Team: …"`},
+		{"-H X-Team:a", "", "give it again with OPENAI_API_KEY or --api-key-file"},
+		{"-H X-Team:a --api-key k", "", ""},
+		{"-H x-team:a", "k", ""},
+	} {
+		t.Setenv("OPENAI_API_KEY", c.key)
+		o, _, err := typed(append([]string{"--config", file}, strings.Fields(c.line)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets, err := o.secretHeaders()
+		if err == nil {
+			err = o.checkMasked(secrets)
+		}
+		if err == nil != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.line, err, c.want)
+		}
+		if open := slices.ContainsFunc(secrets, func(h http1.Header) bool { return h.Name == "X-Open" }); open == strings.Contains(c.line, "-H") {
+			t.Errorf("%q: headers %v", c.line, secrets)
+		}
+	}
+	o, _, err := typed("/x", "--url", "h:1/?key=s3cr3t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := resolvedFlags(o)
+	if text, _ := json.Marshal(flags); strings.Contains(string(text), "s3cr3t") {
+		t.Errorf("%s", text)
+	}
+	masked := runFile(t, flags)
+	for line, refused := range map[string]bool{"": true, "--url h:1/?key=again": false} {
+		o, _, err := typed(append([]string{"--config", masked}, strings.Fields(line)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.checkMasked(nil); err != nil != refused {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
