@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +30,8 @@ const (
 	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
 )
 
-// version is set by the linker in releases.
-var version = "dev"
+// What scripts/release sets by the linker; empty in other builds.
+var version, commit, date string
 
 func main() {
 	host.BoundHeap()
@@ -80,7 +83,7 @@ func newRootCommand() *cobra.Command {
 	root := newReplayCommand()
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Version = version
+	root.Version = buildVersion()
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	showUsage(root)
@@ -99,8 +102,8 @@ func showVersion(root *cobra.Command) {
 	run := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if show, err := cmd.Flags().GetBool("version"); err == nil && show {
-			fmt.Fprintf(cmd.OutOrStdout(), "fastreplay %s\n", version)
-			return nil
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), aboutBuild())
+			return err
 		}
 		return run(cmd, args)
 	}
@@ -109,22 +112,57 @@ func showVersion(root *cobra.Command) {
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, its commit and its date",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "fastreplay %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), aboutBuild())
 			return err
 		},
 	}
 }
 
-// buildVersion is the release, or what `go install` knows of the module.
-func buildVersion() string {
-	if version != "dev" {
-		return version
+// source says from which source a program was made. Parts that are unknown are empty.
+type source struct{ version, commit, date string }
+
+// thisSource returns what the linker set, and for the rest what Go noted: of the checkout (go build), or of the module (go install).
+func thisSource() source {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return version
+	return source{version, commit, date}.completed(info)
 }
+
+// completed fills the parts of s that are empty from info.
+func (s source) completed(info *debug.BuildInfo) source {
+	noted := map[string]string{}
+	for _, setting := range info.Settings {
+		noted[setting.Key] = setting.Value
+	}
+	const shortHash = 12 // digits of a commit, as Go's pseudo-versions have them
+	revision := noted["vcs.revision"][:min(shortHash, len(noted["vcs.revision"]))]
+	if noted["vcs.modified"] == "true" {
+		revision += "+dirty"
+	}
+	module := info.Main.Version
+	if module == "(devel)" {
+		module = ""
+	}
+	return source{cmp.Or(s.version, module, "dev"), cmp.Or(s.commit, revision), cmp.Or(s.date, noted["vcs.time"])}
+}
+
+// aboutBuild is the line of `fastreplay version`.
+func aboutBuild() string {
+	b := thisSource()
+	parts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	if b.date != "" {
+		parts = slices.Insert(parts, 0, b.date)
+	}
+	if b.commit != "" {
+		parts = slices.Insert(parts, 0, "commit "+b.commit)
+	}
+	return fmt.Sprintf("fastreplay %s (%s)", b.version, strings.Join(parts, ", "))
+}
+
+// buildVersion is the release, or what Go noted of the module; "dev" if neither is known.
+func buildVersion() string { return thisSource().version }
