@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
@@ -64,6 +65,7 @@ func TestTargetDies(t *testing.T) {
 			}
 			res.proveOthers(t, o)
 			res.proveTimeline(t)
+			res.proveDates(t)
 			res.proveRebuilt(t, o)
 			if s := res.summary.Servers; s == nil || s.All.Addresses != 3 || s.All.Missed == 0 || s.All.Incomplete == back || back != (s.All.Restarts == 1) {
 				t.Errorf("what the servers said: %+v", s)
@@ -195,6 +197,26 @@ func (r *results) proveTimeline(t *testing.T) {
 	}
 	if sum != int64(len(r.lines)) {
 		t.Errorf("the timeline has %d of %d requests", sum, len(r.lines))
+	}
+}
+
+// proveDates: each request that was sent has its date, within the microsecond to which dates are cut.
+func (r *results) proveDates(t *testing.T) {
+	t.Helper()
+	type dated struct {
+		Sent   *int64     `json:"sent_ns"`
+		SentAt *time.Time `json:"sent_at"`
+	}
+	for _, l := range readLines[dated](t, requestsFile(r.dir)) {
+		if (l.Sent == nil) != (l.SentAt == nil) {
+			t.Fatalf("sent_ns %v, sent_at %v", l.Sent, l.SentAt)
+		}
+		if l.Sent == nil {
+			continue
+		}
+		if off := r.summary.Run.StartedAt.Add(time.Duration(*l.Sent)).Sub(*l.SentAt); off < 0 || off >= time.Microsecond {
+			t.Fatalf("sent_at is %v off", off)
+		}
 	}
 }
 

@@ -40,9 +40,9 @@ type line struct {
 	TTFT              float64 `json:"ttft_ms"`
 	TPOT              float64 `json:"tpot_ms"`
 	E2E               float64 `json:"e2e_ms"`
-	Input             int64   `json:"input_tokens"`
+	Input             int64   `json:"recorded_input_tokens"`
 	Prompt            int64   `json:"prompt_tokens"`
-	Output            int64   `json:"output_tokens"`
+	Output            int64   `json:"recorded_output_tokens"`
 	Completion        int64   `json:"completion_tokens"`
 	TokensFrom        string  `json:"tokens_from"`
 	Chunks            int64   `json:"chunks"`

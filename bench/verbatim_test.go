@@ -137,7 +137,7 @@ func TestVerbatimRecords(t *testing.T) {
 	t.Parallel()
 	r, _ := sent(t, `{"timestamp":0,"session_id":"a b","text_input":"x"}`+"\n"+`{"timestamp":5,"session_id":"a b","payload":{"stream":false}}`+"\n", "--api", "completions")
 	text := readFile(t, filepath.Join(r.dir, "requests.jsonl"))
-	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"input_tokens":null,"prompt_tokens":3,"output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
+	for _, part := range []string{`"session_name":"a b","turn":1,`, `"session_name":"a b","turn":2,`, `"recorded_input_tokens":null,"prompt_tokens":3,"recorded_output_tokens":null,"completion_tokens":1,`, `"expected_cached_tokens":null,`, `"first_token_ns":null,`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("no %s in\n%s", part, text)
 		}

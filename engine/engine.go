@@ -359,6 +359,9 @@ func (r *Run) recordAll() {
 				return
 			}
 			rec := &r.records[i]
+			if rec.SentNS != record.None {
+				rec.SentAt = record.Wall(r.clock.StartedAt().Add(time.Duration(rec.SentNS)).UnixMicro())
+			}
 			if r.leastInFlight != nil && r.isPlaced(i) {
 				r.leastInFlight.expect(i, rec)
 			}

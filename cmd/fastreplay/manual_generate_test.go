@@ -382,6 +382,8 @@ func (k *keys) value(of reflect.Type, omitted bool) (value string, object reflec
 	switch {
 	case of == reflect.TypeFor[time.Time]():
 		return "date" + null, nil
+	case of == reflect.TypeFor[record.Wall]():
+		return "date" + null, nil
 	case of == reflect.TypeFor[stats.Percentiles]():
 		return "distribution" + null, nil
 	case of.Kind() == reflect.Struct:

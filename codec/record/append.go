@@ -2,6 +2,7 @@ package record
 
 import (
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -44,6 +45,7 @@ func (r *Record) AppendJSON(dst []byte) []byte {
 func (r *Record) appendInstants(dst []byte) []byte {
 	dst = appendInt(append(dst, `,"planned_ns":`...), r.PlannedNS)
 	dst = appendInt(append(dst, `,"sent_ns":`...), r.SentNS)
+	dst = appendWall(append(dst, `,"sent_at":`...), r.SentAt)
 	dst = appendInt(append(dst, `,"drift_ns":`...), r.DriftNS())
 	dst = appendInt(append(dst, `,"conn_wait_ns":`...), r.ConnWaitNS)
 	dst = appendInt(append(dst, `,"written_ns":`...), r.WrittenNS)
@@ -65,9 +67,9 @@ func (r *Record) appendInstants(dst []byte) []byte {
 }
 
 func (r *Record) appendTokens(dst []byte) []byte {
-	dst = appendInt(append(dst, `,"input_tokens":`...), r.InputTokens)
+	dst = appendInt(append(dst, `,"recorded_input_tokens":`...), r.InputTokens)
 	dst = appendInt(append(dst, `,"prompt_tokens":`...), r.PromptTokens)
-	dst = appendInt(append(dst, `,"output_tokens":`...), r.OutputTokens)
+	dst = appendInt(append(dst, `,"recorded_output_tokens":`...), r.OutputTokens)
 	dst = appendInt(append(dst, `,"completion_tokens":`...), r.CompletionTokens)
 	dst = appendString(append(dst, `,"tokens_from":`...), r.TokensFrom.String())
 	dst = appendInt(append(dst, `,"chunks":`...), r.Chunks)
@@ -85,6 +87,13 @@ func appendInt(dst []byte, v int64) []byte {
 		return append(dst, "null"...)
 	}
 	return strconv.AppendInt(dst, v, 10)
+}
+
+func appendWall(dst []byte, w Wall) []byte {
+	if w == None {
+		return append(dst, "null"...)
+	}
+	return time.UnixMicro(int64(w)).UTC().AppendFormat(dst, `"2006-01-02T15:04:05.000000Z"`)
 }
 
 // appendMS appends ns as milliseconds with six decimals, by integers only.

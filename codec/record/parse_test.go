@@ -38,6 +38,12 @@ func TestParseOtherVersions(t *testing.T) {
 	if r != want {
 		t.Errorf("got %+v, want %+v", r, want)
 	}
+	if err := Parse([]byte(`{"outcome":"reset","row":7,"input_tokens":5,"output_tokens":6,"error":"a \"input_tokens\":9"}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.InputTokens != 5 || r.BuiltTokens != 5 || r.OutputTokens != 6 {
+		t.Errorf("of a file with older names: %+v", r)
+	}
 }
 
 func TestParseErrors(t *testing.T) {
@@ -57,7 +63,9 @@ func TestParseErrors(t *testing.T) {
 		`{"row":1.5,"outcome":"ok"}`:  "not a record",
 		`{"row":"1","outcome":"ok"}`:  "not a record",
 		`{"row":1,"outcome":"ok"} x`:  "not a record",
-		`{"row":1,"outcome":"ok","tokens_from":"guesswork"}`: `"guesswork"`,
+		`{"row":1,"outcome":"ok","tokens_from":"guesswork"}`:             `"guesswork"`,
+		`{"row":1,"outcome":"ok","sent_at":"yesterday"}`:                 `"yesterday"`,
+		`{"row":1,"outcome":"ok","sent_at":"0000-01-01T00:00:00+23:59"}`: "RFC 3339",
 	} {
 		if err := Parse([]byte(line), new(Record)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%s) = %v, want an error with %s", line, err, want)
@@ -181,6 +189,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"row":1,"outcome":"ok","error":null}`))
 	f.Add([]byte(`{"row":0,"decode_ns":0,"outcome":"truncated"}`))
+	f.Add([]byte(`{"row":0,"sent_at":"9999-12-31T23:59:59-01:00","outcome":"ok","input_tokens":1}`))
 	f.Add([]byte(`{"row":0,"choices":1,"decode_ns":5,"outcome":"ok"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var first, second Record

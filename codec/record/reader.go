@@ -114,10 +114,22 @@ func Parse(line []byte, r *Record) error {
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
 	}
+	if bytes.Contains(line, []byte(`"input_tokens":`)) {
+		r.readOldNames(line)
+	}
 	if r.Choices <= 1 {
 		r.Choices, r.DecodeNS = 0, None // a line has them of several choices only
 	}
 	r.BuiltTokens = r.InputTokens
 	r.LeastCachedTokens, r.MostCachedTokens = r.ExpectedCachedTokens, r.ExpectedCachedTokens
 	return nil
+}
+
+// readOldNames reads the keys of files that were written before the two had their names.
+func (r *Record) readOldNames(line []byte) {
+	old := struct {
+		Input  *int64 `json:"input_tokens"`
+		Output *int64 `json:"output_tokens"`
+	}{&r.InputTokens, &r.OutputTokens}
+	_ = sonic.ConfigStd.Unmarshal(line, &old) // what is no number stays absent
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 )
 
 // None stands for an absent instant or number; it is null in JSON, never 0.
@@ -35,6 +36,7 @@ type Record struct {
 
 	PlannedNS         int64 `json:"planned_ns"`          // when it was to leave
 	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte; of the last attempt, if it was sent again
+	SentAt            Wall  `json:"sent_at"`             // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
 	ConnWaitNS        int64 `json:"conn_wait_ns"`        // how long it waited for a connection
 	WrittenNS         int64 `json:"written_ns"`          // the kernel had taken the last byte
 	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
@@ -48,15 +50,15 @@ type Record struct {
 	GatewayNS         int64 `json:"gateway_ns"`          // duration that a gateway (LiteLLM) reports for itself; absent if none does
 	UpstreamNS        int64 `json:"upstream_ns"`         // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
 
-	InputTokens      int64      `json:"input_tokens"`      // prompt length as recorded; null if the trace has the prompt verbatim
-	PromptTokens     int64      `json:"prompt_tokens"`     // prompt length as the server counted it
-	OutputTokens     int64      `json:"output_tokens"`     // completion length as recorded, which is asked for
-	CompletionTokens int64      `json:"completion_tokens"` // completion length as the server counted it, or token chunks
-	TokensFrom       TokensFrom `json:"tokens_from"`       // usage, or chunks if the server sent no usage and chunks were counted
-	Chunks           int64      `json:"chunks"`            // token chunks that came
-	Choices          int64      `json:"choices"`           // how many choices came; absent if one
-	DecodeNS         int64      `json:"decode_ns"`         // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
-	FinishReason     string     `json:"finish_reason"`     // as the server gave it
+	InputTokens      int64      `json:"recorded_input_tokens"`  // prompt length in the trace; null if the trace has the prompt verbatim
+	PromptTokens     int64      `json:"prompt_tokens"`          // prompt length as the server counted it
+	OutputTokens     int64      `json:"recorded_output_tokens"` // completion length in the trace, which is asked for
+	CompletionTokens int64      `json:"completion_tokens"`      // completion length as the server counted it, or token chunks
+	TokensFrom       TokensFrom `json:"tokens_from"`            // usage, or chunks if the server sent no usage and chunks were counted
+	Chunks           int64      `json:"chunks"`                 // token chunks that came
+	Choices          int64      `json:"choices"`                // how many choices came; absent if one
+	DecodeNS         int64      `json:"decode_ns"`              // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
+	FinishReason     string     `json:"finish_reason"`          // as the server gave it
 
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // prompt tokens that an ideal prefix cache would have held; null if unknown
 	CachedTokens         int64 `json:"cached_tokens"`          // prompt tokens that the server found in its cache, as it reported
@@ -87,7 +89,7 @@ type Record struct {
 func (r *Record) Clear() {
 	*r = Record{
 		Row: None, Session: None, Turn: None,
-		PlannedNS: None, SentNS: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
+		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
@@ -166,6 +168,18 @@ func span(from, to int64) int64 {
 		return None
 	}
 	return to - from
+}
+
+// Wall is wall-clock time in µs since 1970, UTC, or None. In result files it is a date, such as 2026-01-02T15:04:05.000006Z.
+type Wall int64
+
+// UnmarshalText reads a date of RFC 3339.
+func (w *Wall) UnmarshalText(date []byte) error {
+	t, err := time.Parse(time.RFC3339Nano, string(date))
+	if *w = Wall(t.UnixMicro()); err == nil && (t.UTC().Year() < 0 || t.UTC().Year() > 9999) {
+		err = fmt.Errorf("date %q is none of RFC 3339 in UTC", date)
+	}
+	return err
 }
 
 // Outcome is how a planned request ended. Every planned request has exactly one.

@@ -3,12 +3,14 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/big"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // example is the record that the documentation of requests.jsonl shows.
@@ -18,6 +20,7 @@ func example() *Record {
 	r.Row, r.RequestID, r.Session, r.Turn = 0, "run-0", 159, 1
 	r.Target, r.Endpoint = "http://127.0.0.1:8000", "127.0.0.1:8000"
 	r.PlannedNS, r.SentNS, r.ConnWaitNS, r.WrittenNS, r.WrittenFirstBytes = 0, 412, 0, 15400, 3391
+	r.SentAt = Wall(time.Date(2026, 1, 2, 15, 4, 5, 412_000, time.UTC).UnixMicro())
 	r.HeadersNS, r.FirstTokenNS, r.FirstTextNS, r.LastTokenNS, r.DoneNS = 51000000, 51200000, 51200000, 96000000, 96100000
 	r.InputTokens, r.PromptTokens, r.OutputTokens, r.CompletionTokens = 521, 521, 132, 132
 	r.TokensFrom, r.Chunks, r.FinishReason = TokensFromUsage, 132, "length"
@@ -28,9 +31,9 @@ func example() *Record {
 }
 
 const exampleLine = `{"row":0,"request_id":"run-0","session":159,"turn":1,"target":"http://127.0.0.1:8000","endpoint":"127.0.0.1:8000",` +
-	`"planned_ns":0,"sent_ns":412,"drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"departed_ns":null,"acked_ns":null,` +
+	`"planned_ns":0,"sent_ns":412,"sent_at":"2026-01-02T15:04:05.000412Z","drift_ns":412,"conn_wait_ns":0,"written_ns":15400,"written_first_bytes":3391,"departed_ns":null,"acked_ns":null,` +
 	`"headers_ns":51000000,"first_token_ns":51200000,"first_text_ns":51200000,"last_token_ns":96000000,"done_ns":96100000,` +
-	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"input_tokens":521,"prompt_tokens":521,"output_tokens":132,` +
+	`"ttft_ms":51.199588,"tpot_ms":0.341985,"e2e_ms":95.999588,"recorded_input_tokens":521,"prompt_tokens":521,"recorded_output_tokens":132,` +
 	`"completion_tokens":132,"tokens_from":"usage","chunks":132,"finish_reason":"length","expected_cached_tokens":512,` +
 	`"cached_tokens":512,"status":200,"outcome":"ok","error":null,"resent":0,"bytes_sent":3391,"bytes_received":24310}` + "\n"
 
@@ -49,10 +52,10 @@ func TestAppendJSONExample(t *testing.T) {
 func TestAppendJSONAbsent(t *testing.T) {
 	var r Record
 	r.Clear()
-	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"endpoint":null,"planned_ns":null,"sent_ns":null,` +
+	want := `{"row":null,"request_id":null,"session":null,"turn":null,"target":null,"endpoint":null,"planned_ns":null,"sent_ns":null,"sent_at":null,` +
 		`"drift_ns":null,"conn_wait_ns":null,"written_ns":null,"written_first_bytes":null,"departed_ns":null,"acked_ns":null,"headers_ns":null,` +
 		`"first_token_ns":null,"first_text_ns":null,"last_token_ns":null,"done_ns":null,"ttft_ms":null,"tpot_ms":null,"e2e_ms":null,` +
-		`"input_tokens":null,"prompt_tokens":null,"output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
+		`"recorded_input_tokens":null,"prompt_tokens":null,"recorded_output_tokens":null,"completion_tokens":null,"tokens_from":null,"chunks":0,` +
 		`"finish_reason":null,"expected_cached_tokens":null,"cached_tokens":null,"status":null,"outcome":"not_sent","error":null,` +
 		`"resent":0,"bytes_sent":0,"bytes_received":0}` + "\n"
 	if got := string(r.AppendJSON(nil)); got != want {
@@ -86,6 +89,9 @@ func random(rng *rand.Rand) *Record {
 	if r.AskedChoices = 0; r.Choices < 2 || rng.IntN(2) == 0 {
 		r.Choices, r.DecodeNS = 0, None
 	}
+	if rng.IntN(2) == 0 {
+		r.SentAt = Wall(rng.Int64N(4e15)) // up to 2096
+	}
 	r.Outcome = Outcome(rng.IntN(Outcomes))
 	r.TokensFrom = TokensFrom(rng.IntN(3))
 	return r
@@ -118,12 +124,12 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		}
 		want := map[string]string{
 			"row": num(r.Row), "request_id": str(r.RequestID), "session": num(r.Session), "turn": num(r.Turn), "target": str(r.Target),
-			"endpoint": str(r.Endpoint), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "drift_ns": diff(r.PlannedNS, r.SentNS),
+			"endpoint": str(r.Endpoint), "planned_ns": num(r.PlannedNS), "sent_ns": num(r.SentNS), "sent_at": date(r.SentAt), "drift_ns": diff(r.PlannedNS, r.SentNS),
 			"conn_wait_ns": num(r.ConnWaitNS), "written_ns": num(r.WrittenNS), "written_first_bytes": num(r.WrittenFirstBytes),
 			"departed_ns": num(r.DepartedNS), "acked_ns": num(r.AckedNS), "headers_ns": num(r.HeadersNS), "first_token_ns": num(r.FirstTokenNS),
 			"first_text_ns": num(r.FirstTextNS), "last_token_ns": num(r.LastTokenNS), "done_ns": num(r.DoneNS),
 			"ttft_ms": ms(r.SentNS, r.FirstTokenNS, 1), "e2e_ms": ms(r.SentNS, r.LastTokenNS, 1), "tpot_ms": "null",
-			"input_tokens": num(r.InputTokens), "prompt_tokens": num(r.PromptTokens), "output_tokens": num(r.OutputTokens),
+			"recorded_input_tokens": num(r.InputTokens), "prompt_tokens": num(r.PromptTokens), "recorded_output_tokens": num(r.OutputTokens),
 			"completion_tokens": num(r.CompletionTokens), "tokens_from": str(r.TokensFrom.String()), "chunks": num(r.Chunks),
 			"finish_reason": str(r.FinishReason), "expected_cached_tokens": num(r.ExpectedCachedTokens),
 			"cached_tokens": num(r.CachedTokens), "status": num(r.Status), "outcome": str(r.Outcome.String()), "error": str(r.Error),
@@ -180,6 +186,39 @@ func diff(from, to int64) string {
 		return "null"
 	}
 	return num(to - from)
+}
+
+// date is civil time by days, hours and seconds.
+func date(w Wall) string {
+	if w == None {
+		return "null"
+	}
+	us := int64(w)
+	day := us / 86400e6
+	if us < 0 {
+		day--
+	}
+	us -= day * 86400e6
+	year, month, dom := civil(day)
+	return fmt.Sprintf("s:%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", year, month, dom, us/3600e6, us/60e6%60, us/1e6%60, us%1e6)
+}
+
+// civil counts days from 1970-01-01, month by month; one day before it is enough here.
+func civil(day int64) (year, month, dom int64) {
+	if day < 0 {
+		return 1969, 12, 31
+	}
+	for year = 1970; ; year++ {
+		for i, days := range []int64{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
+			if i == 1 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+				days++
+			}
+			if day < days {
+				return year, int64(i) + 1, day + 1
+			}
+			day -= days
+		}
+	}
 }
 
 func str(s string) string {

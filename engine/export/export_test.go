@@ -245,7 +245,7 @@ func naiveAIPerf(l object) map[string]float64 {
 	put := func(tag string) func([]float64) { return func(v []float64) { m[tag] = v[0] } }
 	isl := "prompt_tokens"
 	if l[isl] == nil {
-		isl = "input_tokens"
+		isl = "recorded_input_tokens"
 	}
 	if l["outcome"] != "ok" {
 		naiveNeeds(l, put("error_isl"), isl)

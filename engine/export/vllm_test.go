@@ -86,7 +86,7 @@ func naiveVLLM(lines []object) (numbers map[string]float64, lists map[string][]a
 		}
 		isl := "prompt_tokens"
 		if l[isl] == nil {
-			isl = "input_tokens"
+			isl = "recorded_input_tokens"
 		}
 		naiveNeeds(l, func(v []float64) { add("input_lens", "input", 1)(v[0]) }, isl)
 		naiveNeeds(l, func(v []float64) { add("ttfts", "ttft", 1000)((v[1] - v[0]) / 1e9) }, "sent_ns", "first_token_ns")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -31,9 +32,13 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 		return nil, err
 	}
 	var endNS int64
+	var started time.Time
 	var w metrics.Workload
 	c, records, err := collect(dir, urls, slos, func(r *record.Record) {
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
+		if started.IsZero() && r.SentAt != record.None {
+			started = time.UnixMicro(int64(r.SentAt)).Add(-time.Duration(r.SentNS)).UTC()
+		}
 		if r.LeftOut() {
 			w.LeftOut++
 			return
@@ -55,6 +60,9 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	}
 	if plan == nil { // of a version that wrote none
 		plan = &Plan{Workload: w, Limits: metrics.DefaultLimits()}
+	}
+	if !started.IsZero() {
+		plan.Run.StartedAt = started
 	}
 	plan.Run.DurationS, plan.Limits.ForcedOutput = float64(endNS)/1e9, false
 	s := c.Summary(metrics.Summary{

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -141,5 +142,27 @@ func TestLeftOutIsNoFailure(t *testing.T) {
 	}
 	if s.Requests.Planned != 4 || s.Workload.LeftOut != 1 || s.Workload.Requests != 3 || s.Workload.InputTokens != 300 || s.Workload.OutputTokens != 30 {
 		t.Errorf("planned %d, workload %+v", s.Requests.Planned, s.Workload)
+	}
+}
+
+// TestStartOfAKilledRun: without a summary the first date of a record says when the run started; records of older files have none.
+func TestStartOfAKilledRun(t *testing.T) {
+	started := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for _, want := range []time.Time{started, {}} {
+		dir, records := t.TempDir(), make([]record.Record, 3)
+		for i := range records {
+			records[i].Clear()
+			records[i].Row, records[i].PlannedNS = int64(i), 0
+			if i > 0 {
+				records[i].SentNS, records[i].Outcome = int64(i)*7e9, record.Reset
+			}
+			if i > 0 && !want.IsZero() {
+				records[i].SentAt = record.Wall(started.Add(time.Duration(i) * 7 * time.Second).UnixMicro())
+			}
+		}
+		writeRecords(t, dir, WriterOptions{}, records)
+		if s := must(Load(dir))(t); !s.Run.StartedAt.Equal(want) {
+			t.Errorf("started at %v, want %v", s.Run.StartedAt, want)
+		}
 	}
 }
