@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -144,16 +145,25 @@ func (g *generation) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// writeTrace writes to a new file, or to stdout where path is empty.
-func writeTrace(path string, stdout io.Writer, t *trace.Trace, format string) error {
+// writeTrace writes to a new file, or to stdout where path is empty. What a terminal would obey is escaped there.
+func writeTrace(path string, stdout io.Writer, t *trace.Trace, name string) error {
+	if path == "" && newTerminal(stdout).width > 0 {
+		var b bytes.Buffer
+		err := trace.Write(&b, t, name)
+		_, errOut := stdout.Write(format.VisibleJSON(b.Bytes()))
+		return errors.Join(err, errOut)
+	}
 	if path == "" {
-		return trace.Write(stdout, t, format)
+		return trace.Write(stdout, t, name)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("--output %s: there is such a file already, and none is overwritten; remove it, or name another", path)
+	}
 	if err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}
-	if err := errors.Join(trace.Write(f, t, format), f.Close()); err != nil {
+	if err := errors.Join(trace.Write(f, t, name), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path)) // it is ours, and of no use
 	}
 	return nil

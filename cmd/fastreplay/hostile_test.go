@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// hostile is what a terminal must never get: a title, a colour, a C1 control, a change of writing direction.
+const hostile = "\x1b]0;pwn\a\x1b[31m\u009b\u202e\x7f"
+
+// inJSON is hostile in a string of JSON: written out, and as it is where JSON lets it.
+var inJSON = strings.NewReplacer("\x1b", `\u001b`, "\a", `\u0007`).Replace(hostile)
+
+// checkShown fails if a command printed what a terminal obeys.
+func checkShown(t *testing.T, args []string) (code int, said string) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(t.Context(), args, stdio{strings.NewReader(""), &out, &errs})
+	for _, c := range out.String() + errs.String() {
+		if c != '\n' && !unicode.IsGraphic(c) {
+			t.Errorf("%q prints %q:\n%q\n%q", args, c, out.String(), errs.String())
+			break
+		}
+	}
+	return code, out.String() + errs.String()
+}
+
+// TestHostileFiles: no control character of a trace, its name or a file of flags reaches the terminal.
+func TestHostileFiles(t *testing.T) {
+	dir := t.TempDir()
+	row := `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]`
+	for name, text := range map[string]string{
+		"keys.jsonl":             row + `,"k` + inJSON + `":"v` + inJSON + `"}`,
+		"unknown.jsonl":          `{"k` + inJSON + `":1}`,
+		"raw.jsonl":              row + `,"k` + hostile + `":1}`,
+		"session.jsonl":          row + `,"type":"` + inJSON + `","session_id":"` + inJSON + `"}`,
+		"value.jsonl":            `{"timestamp":"` + inJSON + `","input_length":100,"output_length":5,"hash_ids":[1]}`,
+		"type.jsonl":             `{"chat_id":1,"parent_chat_id":-1,"timestamp":0.5,"input_length":100,"output_length":5,"type":"` + inJSON + `","turn":1,"hash_ids":[1,2,3,4,5,6,7]}`,
+		"head.csv":               "a," + hostile + "b\n1,2\n",
+		"cell.csv":               "TIMESTAMP,ContextTokens,GeneratedTokens\n" + hostile + ",4808,10\n",
+		"chat.jsonl":             `{"custom_id":"` + inJSON + `","method":"POST","url":"/v1/` + inJSON + `","body":{"model":"` + inJSON + `","messages":[]}}`,
+		"n\x1b[31m\u009be.jsonl": row + "}",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"--dry-run --no-probe --trace", "--bad-rows drop --dry-run", "inspect", "inspect --json", "report", "--dry-run --config", "convert --format azure"} {
+			checkShown(t, append(strings.Fields(args), path))
+		}
+	}
+	for _, args := range [][]string{{hostile}, {"--" + hostile}, {"--rate", hostile, "x"}, {"help", hostile}, {"--url", hostile, filepath.Join(dir, "keys.jsonl")}, {"report", hostile}, {"mock", "--fault", hostile}} {
+		if code, _ := checkShown(t, args); code != exitUsage {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+}
+
+// TestHostileServer: no control character of a server, in its model, errors, headers, answers or metrics, reaches the terminal.
+func TestHostileServer(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "t.jsonl")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int{200, 503} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Instance", "pod\u009b\u202e")
+			switch {
+			case r.URL.Path == "/v1/models":
+				fmt.Fprintf(w, `{"data":[{"id":"m%s"}]}`, inJSON)
+			case r.URL.Path == "/metrics":
+				fmt.Fprintf(w, "vllm:num_requests_running{model_name=\"%s\"} 1\n%s\n", hostile, hostile)
+			case status != 200:
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `{"error":{"message":"boom%s","type":"%s"}}`, inJSON, inJSON)
+			default:
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprintf(w, "data: {\"choices\":[{\"text\":\"a%s\",\"index\":0}],\"model\":\"%s\"}\n\ndata: {\"error\":{\"message\":\"bad%s\"}}\n\n", inJSON, inJSON, inJSON)
+			}
+		}))
+		defer srv.Close()
+		dir := filepath.Join(t.TempDir(), "r")
+		probed := []string{trace, "--url", srv.URL, "--output", filepath.Join(t.TempDir(), "p"), "--sender", "thread"}
+		if code, said := checkShown(t, probed); code != exitUsage || !strings.Contains(said, `m\x1b]0;pwn`) {
+			t.Errorf("probed: exit code %d: %s", code, said)
+		}
+		code, said := checkShown(t, []string{trace, "--url", srv.URL, "--no-probe", "--model", "m", "--instance-header", "x-instance", "--output", dir, "--sender", "thread"})
+		if code == exitUsage || !strings.Contains(said, `\x1b]0;pwn`) {
+			t.Errorf("status %d: exit code %d: %s", status, code, said)
+		}
+		checkShown(t, []string{"report", dir})
+		checkShown(t, []string{"report", dir, "--json"})
+	}
+}
