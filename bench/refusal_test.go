@@ -122,7 +122,7 @@ func TestBadUsage(t *testing.T) {
 		{"two plans", with(load, "--url", m.url, "--rate", "1", "--ramp", "1:2:1s"), "exclude each other"},
 		{"no plan", with(load, "--url", m.url, "--no-fixed-schedule"), "say when requests leave, with --rate R, --rate max, --ramp or --concurrency N"},
 		{"nothing selected", with(load, "--url", m.url, "--from", "10h"), "no row lies"},
-		{"too little memory", with(load, "--url", m.url, "--max-memory", "10kB"), "raise --max-memory, or replay less with --limit"},
+		{"too little memory", with(load, "--url", m.url, "--max-memory", "10kB"), "8 of the largest request must fit; give --max-memory "},
 		{"memory without a size", with(load, "--url", dead, "--max-memory", "much"), "--max-memory \"much\": want bytes"},
 		{"too many copies", with(load, "--url", dead, "--max-memory", "10kB", "--amplify", "500"), "more than the 10.0 kB allowed (--max-memory); use a smaller --amplify"},
 		{"the prompt again", with(load, "--url", m.url, "--extra-inputs", "prompt:x"), "prompt"},

@@ -96,7 +96,7 @@ func (b *built) checkMemory() error {
 	if need > allowed.bytes {
 		b.ui.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
 		if err := b.builder.UseRing(b.Work, b.Prebuilt, allowed.bytes); err != nil {
-			return fmt.Errorf("%w (%s, and about %s for the run besides); raise --max-memory, or replay less with --limit, --from/--to or --duration", err, allowed.origin, format.Bytes(kept))
+			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
 	}

@@ -63,7 +63,9 @@ func completeValues(root *cobra.Command) {
 			}
 		}
 		switch c.Name() {
-		case "fastreplay", "inspect", "convert":
+		case "fastreplay": // its commands, and files
+			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+		case "inspect", "convert":
 			c.ValidArgsFunction = cobra.FixedCompletions(traceFiles(), cobra.ShellCompDirectiveFilterFileExt)
 		case "report":
 			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)

@@ -56,6 +56,9 @@ func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
 		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
 	}
+	if err := errors.Join(checkFormat("format", v.format), checkFormat("input-format", v.read.Format)); err != nil {
+		return err
+	}
 	t, err := trace.OpenAll(paths, v.read)
 	if err != nil {
 		return err

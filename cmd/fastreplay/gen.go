@@ -77,7 +77,7 @@ func newGenCommand() *cobra.Command {
 		Short: "Make a trace from a description",
 		Long:  "Make a trace from a description and print it, or write it to --output. Equal descriptions with equal seeds make equal traces.",
 		Example: `  fastreplay gen --rows 20000 --rate 2000 --arrival constant --input-tokens 3300 --output-tokens 20 > load.jsonl
-  fastreplay gen --rows 5000 --rate 40 --arrival gamma --burstiness 0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
+  fastreplay gen --rows 5000 --rate 40 --arrival gamma:0.3 --input-tokens lognormal:2000:1500 > bursty.jsonl
   fastreplay gen --format bailian --rows 500 --turns 1:6 --system-tokens 800 --reuse 0.6 --output chat.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
@@ -87,8 +87,9 @@ func newGenCommand() *cobra.Command {
 	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
-	f.StringVar((*string)(&g.arrivals.Process), "arrival", "", "spacing: poisson, constant or gamma (default: poisson, with --burstiness gamma)")
+	f.StringVar((*string)(&g.arrivals.Process), "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")
 	f.Float64Var(&g.arrivals.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
+	f.Lookup("burstiness").Hidden = true
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
 	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
@@ -114,6 +115,9 @@ func newGenCommand() *cobra.Command {
 func (g *generation) run(cmd *cobra.Command) error {
 	if g.rows < 1 {
 		return fmt.Errorf("--rows is %d; want at least 1", g.rows)
+	}
+	if err := checkFormat("format", g.Format); err != nil {
+		return err
 	}
 	g.arrivals.Rate, g.arrivals.Seed = sched.Steady(g.rate), g.Seed
 	err := chooseProcess(&g.arrivals, cmd.Flags().Changed("burstiness"), sched.Poisson)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // manualFiles are the pages of the manual: Markdown, named after their topics.
@@ -133,7 +134,7 @@ func commandNames(root *cobra.Command) []string {
 func nearest(typed string, names []string) []string {
 	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return distance(typed, name) > max(2, len(typed)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
+		return distance(typed, name) > max(1, (len(typed)+1)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
 	})
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
 	return slices.Compact(near)
@@ -141,7 +142,7 @@ func nearest(typed string, names []string) []string {
 
 // explainFlag returns why a flag is refused: the nearest known name of one that is not known, or what its value should be.
 func explainFlag(c *cobra.Command, err error) error {
-	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		return fmt.Errorf("%w%s", err, nearestFlag(c.Flags(), unknown.GetSpecifiedName(), "--"))
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
@@ -154,10 +155,56 @@ func explainFlag(c *cobra.Command, err error) error {
 func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(typed, names); len(near) > 0 {
+	ours := otherNames()[typed]
+	if near := nearest(typed, names); ours == "" && len(near) > 0 {
 		return "; did you mean " + dashes + near[0] + "?"
 	}
+	switch flag, _, _ := strings.Cut(ours, " "); {
+	case ours == "" || flags.Lookup("concurrency") == nil: // not a replay's
+	case flags.Lookup(flag) != nil:
+		return "; here it is " + dashes + ours
+	default:
+		return "; " + ours
+	}
 	return "; see `fastreplay --help` and `fastreplay help compat`"
+}
+
+// otherNames are what users of k6, oha, vegeta and wrk type, with our flag or what to do.
+func otherNames() map[string]string {
+	return map[string]string{
+		"qps": "rate (-r)", "q": "rate (-r)", "rps": "rate (-r)", "vus": "concurrency (-c)", "vu": "concurrency (-c)", "users": "concurrency (-c)",
+		"connections": "concurrency (-c)", "requests": "limit (-n)", "iterations": "limit (-n)", "i": "limit (-n)", "z": "duration (-d)",
+		"threshold": "require", "thresholds": "require", "slo": "goodput", "name": "output (-o)", "label": "output (-o)", "quiet-mode": "quiet",
+		"html":   "a run writes report.html beside its other results",
+		"resume": "no run is resumed; --from TIME begins a new one at that time of the trace",
+	}
+}
+
+// checkWords refuses a word that is neither a trace nor a command, with the command that it may mean.
+func checkWords(c *cobra.Command, words []string) error {
+	if len(words) == 0 || c.HasParent() {
+		return nil
+	}
+	word := words[0]
+	if _, err := os.Stat(word); !errors.Is(err, os.ErrNotExist) || strings.ContainsAny(word, "./") {
+		return nil
+	}
+	hint := "; `fastreplay help` lists the commands"
+	if near := nearest(word, commandNames(c)); len(near) > 0 {
+		hint = "; did you mean `fastreplay " + near[0] + "`?"
+	}
+	return fmt.Errorf("no such file or command: %s%s", word, hint)
+}
+
+// checkFormat names the format that is nearest to a mistyped one.
+func checkFormat(flag, name string) error {
+	if name == "" || slices.Contains(trace.Formats(), name) {
+		return nil
+	}
+	if near := nearest(name, trace.Formats()); len(near) > 0 {
+		return fmt.Errorf("--%s %q: there is no such format; did you mean %s?", flag, name, near[0])
+	}
+	return fmt.Errorf("--%s %q: there is no such format; there are %s", flag, name, strings.Join(trace.Formats(), ", "))
 }
 
 // distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).

@@ -56,6 +56,9 @@ func (e *exitError) Error() string { return e.text }
 // run is the whole program but for the process.
 func run(ctx context.Context, args []string, std stdio) int {
 	root := newRootCommand()
+	if i := slices.Index(args, "serve"); i == 1 && args[0] == "bench" || i == 2 && args[0] == "vllm" && args[1] == "bench" {
+		args = args[i+1:]
+	}
 	if cmd, _, err := root.Find(args); err == nil && (cmd == root || cmd.Name() == "profile") {
 		args = compat.Expand(args, cmd.Flags(), cmd != root)
 	}

@@ -175,7 +175,8 @@ func firstFlags() []string {
 func (o *options) addTrace(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE`: JSONL, JSON or CSV, .gz or .zst; - is standard input; several of one format, or a directory of them, are merged in time")
 	addReadFlags(f, &o.read)
-	f.IntVar(&o.repeat, "repeat", 1, "replay the selection `N` times in a row")
+	o.repeat = 1
+	f.Var(countFlag(&o.repeat, "1"), "repeat", "replay the selection `N` times in a row")
 	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends")
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }
@@ -187,7 +188,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.StringVar(&o.pacing.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
 	f.StringVar(&o.pacing.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma:B, which is burstier than poisson if B is below 1 (default: constant)")
 	f.Float64Var(&o.pacing.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
-	f.IntVarP(&o.pacing.concurrency, "concurrency", "c", 0, "keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
+	f.VarP(countFlag(&o.pacing.concurrency, ""), "concurrency", "c", "keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.pacing.duration, "duration", "d", 0, "release nothing after this much wall time")
 	addSeconds(f, &o.drain, "drain", "", defaultDrain, "how long requests in flight may last after an interrupt and, if it is given, after --duration, which else waits for all")
 	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
@@ -305,7 +306,7 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit, kind: "UNIT"}, "time-unit", "unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
 	f.Var(&value[trace.Options]{to: read, parse: badRows(read), text: badRowsRefuse, kind: "HOW"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
-	f.IntVarP(&read.Limit, "limit", "n", 0, "take the first `N` requests of the selection")
+	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
 	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
@@ -342,10 +343,24 @@ func (s seconds) Set(text string) error {
 		text += "s"
 	}
 	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("want a time of 0 or more")
+	}
 	if err == nil {
 		*s.to = d
 	}
 	return err
+}
+
+// countFlag is a flag of how many, at least one.
+func countFlag(to *int, usual string) *value[int] {
+	return &value[int]{to: to, text: usual, kind: "N", parse: func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return 0, errors.New("want a whole number of at least 1")
+		}
+		return n, nil
+	}}
 }
 
 func (s seconds) String() string { return s.to.String() }
@@ -423,8 +438,6 @@ func (o *options) check() error {
 		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
 	case !slices.Contains([]string{tooLongRefuse, tooLongDrop, tooLongClip}, o.tooLong):
 		return fmt.Errorf("--too-long %q: want %s, %s or %s", o.tooLong, tooLongRefuse, tooLongDrop, tooLongClip)
-	case o.repeat < 1:
-		return fmt.Errorf("--repeat is %d; want at least 1", o.repeat)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0:
@@ -433,8 +446,10 @@ func (o *options) check() error {
 		return errors.New("--idle-timeout and --connect-timeout must be above 0")
 	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
-	case o.drain < 0:
-		return errors.New("--drain cannot be negative")
+	case slices.ContainsFunc(o.headers, func(h string) bool { return !strings.Contains(h, ":") }):
+		return errors.New("--header: one has no colon; want NAME: VALUE")
+	case o.maxDrift <= 0:
+		return fmt.Errorf("--max-drift %v: want a time above 0", o.maxDrift)
 	case o.key != "" && o.apiKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")
 	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
@@ -450,7 +465,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(checkFormat("format", o.read.Format), o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
 }
 
 // value is a flag whose text is parsed into *to as soon as it is given. It prints as it was given.

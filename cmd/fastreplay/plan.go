@@ -59,8 +59,14 @@ func (p *pacing) complete(seed uint64) error {
 	return nil
 }
 
-// chooseProcess is the one given, else gamma where a burstiness is given, else the usual one.
-func chooseProcess(a *sched.Arrivals, bursty bool, usual sched.Process) error {
+// chooseProcess is the one given, else gamma where a burstiness is given, else the usual one. It takes gamma:B apart.
+func chooseProcess(a *sched.Arrivals, bursty bool, usual sched.Process) (err error) {
+	if text, ok := strings.CutPrefix(string(a.Process), string(sched.Gamma)+":"); ok {
+		if a.Burstiness, err = strconv.ParseFloat(text, 64); err != nil || bursty {
+			return fmt.Errorf("--arrival %s: want gamma:B with one number B, such as gamma:0.5", a.Process)
+		}
+		a.Process, bursty = sched.Gamma, true
+	}
 	switch {
 	case a.Process == "" && bursty:
 		a.Process = sched.Gamma
@@ -99,8 +105,6 @@ func (p *pacing) check() error {
 		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
 	case p.notFixed && !rated && p.concurrency == 0:
 		return errors.New("--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N")
-	case p.concurrency < 0 || p.duration < 0:
-		return errors.New("--concurrency and --duration cannot be negative")
 	case (p.given("arrival") || p.given("burstiness")) && (!rated || p.rate == rateMax):
 		return errors.New("--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp")
 	}

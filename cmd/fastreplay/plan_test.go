@@ -72,9 +72,12 @@ func TestPacingRefusesContradictions(t *testing.T) {
 		"--rate 1 --arrival uniform":                    `--arrival: arrival is "uniform"; want constant, poisson or gamma`,
 		"--rate 1 --arrival poisson --burstiness 2":     "--burstiness is about --arrival gamma, not poisson",
 		"--rate 1 --burstiness 0":                       "--burstiness: burstiness is 0; want a number above 0",
-		"--concurrency -1":                              "--concurrency and --duration cannot be negative",
-		"--duration -1s":                                "--concurrency and --duration cannot be negative",
-		"--repeat 0":                                    "--repeat is 0; want at least 1",
+		"--concurrency -1":                              `--concurrency "-1": want a whole number of at least 1`,
+		"--duration -1s":                                `--duration "-1s": want a time of 0 or more`,
+		"--repeat 0":                                    `--repeat "0": want a whole number of at least 1`,
+		"--rate 10 --arrival gamma:x":                   "want gamma:B with one number B",
+		"--rate 10 --arrival gamma:-1":                  "--arrival: burstiness is -1",
+		"--rate 10 --arrival gamma:2 --burstiness 2":    "want gamma:B with one number B",
 		"--warmup -1":                                   "--warmup is -1; want a number of requests",
 	} {
 		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {

@@ -48,7 +48,10 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 			_, err := io.WriteString(cmd.OutOrStdout(), allHelp(cmd))
 			return err
 		}
-		err := o.translate(args)
+		err := checkWords(cmd, args)
+		if err == nil {
+			err = o.translate(args)
+		}
 		if err == nil {
 			err = replay(cmd.Context(), &o, newTerminal(cmd.ErrOrStderr()), cmd.OutOrStdout())
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -186,11 +185,8 @@ func (o *options) secretHeaders() ([]http1.Header, error) {
 	own := []string{"Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "X-Request-Id", "Accept", "User-Agent"}
 	authorized := false
 	for _, text := range o.headers {
-		name, value, ok := strings.Cut(text, ":")
+		name, value, _ := strings.Cut(text, ":")
 		h := http1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
-		if !ok {
-			return nil, errors.New("--header: one has no colon; want NAME: VALUE")
-		}
 		if err := h.Validate(); err != nil {
 			return nil, fmt.Errorf("--header %s: %w", h.Name, err)
 		}

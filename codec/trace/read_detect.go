@@ -83,6 +83,17 @@ func keysOf(line []byte, most int) []string {
 	return keys
 }
 
+// likeTime returns the key that may be a row's time; KEY if there is none.
+func likeTime(keys []string) string {
+	for _, key := range keys {
+		name := strings.ToLower(key)
+		if name == "t" || name == "ts" || strings.Contains(name, "time") || strings.Contains(name, "date") || strings.Contains(name, "arriv") {
+			return key
+		}
+	}
+	return "KEY"
+}
+
 // undetected is the error that describes the first row and what was expected.
 func undetected(name string, first pendingLine) error {
 	fix := "a trace is JSONL, for example one object with timestamp, input_length and output_length on each line, or CSV with a known head; known formats: " +
@@ -93,7 +104,7 @@ func undetected(name string, first pendingLine) error {
 	switch {
 	case len(keys) > 0:
 		fault.What = "unknown format: a row with the keys " + strings.Join(keys, ", ")
-		fault.Fix = "name its keys with --fields, as in --fields timestamp=" + keys[0] + "; " + fix
+		fault.Fix = "name its keys with --fields, as in --fields timestamp=" + likeTime(keys) + "; " + fix
 	case text[0] == '[':
 		fault.What = "a JSON array, not JSONL"
 		fault.Fix = "write one object a line, for example with: jq -c '.[]'"

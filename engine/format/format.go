@@ -20,7 +20,12 @@ func Count(n int64) string { return group(strconv.FormatInt(n, 10)) }
 
 // Many prints n and a noun in the right number: "1 request", "12 requests".
 func Many(n int64, noun string) string {
-	if n != 1 {
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case n == 1:
+	case y && !strings.ContainsAny(stem[len(stem)-1:], "aeou"): // bodies, but days
+		noun = stem + "ies"
+	default:
 		noun += "s"
 	}
 	return Counted(n, noun)

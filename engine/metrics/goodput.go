@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 )
@@ -188,9 +189,12 @@ func parseSLO(text string) (SLO, error) {
 		return SLO{}, unknownLatency(name)
 	}
 	ms, err := strconv.ParseFloat(value, 64)
+	if d, withUnit := time.ParseDuration(value); err != nil && withUnit == nil {
+		ms, err = float64(d)/1e6, nil
+	}
 	limit := math.Round(ms * 1e6)
 	if err != nil || !(limit >= 1) || ms > maxSLOMS {
-		return SLO{}, fmt.Errorf("%q: want milliseconds above 0 and at most %.0f, as a number", text, maxSLOMS)
+		return SLO{}, fmt.Errorf("%q: want milliseconds above 0 and at most %.0f, such as 500 or 500ms", text, maxSLOMS)
 	}
 	return SLO{i, int64(limit), all[i].ns}, nil
 }

@@ -217,6 +217,7 @@ func TestParseSLOs(t *testing.T) {
 		{[]string{"time_to_first_token:100 inter_token_latency:3.40"}, "ttft=100000000 tpot=3400000"},
 		{[]string{"e2el:12.345678"}, "e2e=12345678"},
 		{[]string{"request_latency:0.000001"}, "e2e=1"},
+		{[]string{"ttft:1.5s tpot:500us"}, "ttft=1500000000 tpot=500000"},
 	} {
 		slos, err := ParseSLOs(tt.lists...)
 		var got []string
@@ -230,7 +231,7 @@ func TestParseSLOs(t *testing.T) {
 }
 
 func TestParseSLOErrors(t *testing.T) {
-	const bound, colon = "want milliseconds above 0 and at most 1000000000, as a number", "want NAME:MILLISECONDS, such as ttft:500"
+	const bound, colon = "want milliseconds above 0 and at most 1000000000, such as 500 or 500ms", "want NAME:MILLISECONDS, such as ttft:500"
 	for list, want := range map[string]string{
 		"":                     `"" has no SLO in it; ` + colon,
 		" , ":                  `" , " has no SLO in it; ` + colon,
@@ -243,7 +244,7 @@ func TestParseSLOErrors(t *testing.T) {
 		"ttft:Inf":             `"ttft:Inf": ` + bound,
 		"ttft:1e999":           `"ttft:1e999": ` + bound,
 		"ttft:1000000001":      `"ttft:1000000001": ` + bound,
-		"ttft:500ms":           `"ttft:500ms": ` + bound,
+		"ttft:500x":            `"ttft:500x": ` + bound,
 		"ttft:1:2":             `"ttft:1:2": ` + bound,
 		"ttft:5 ttft:6":        `"ttft:6": ttft has a bound already`,
 		"e2e:5,e2el:5":         `"e2el:5": e2e has a bound already`,

@@ -100,6 +100,9 @@ func (b *Prober) dial(ctx context.Context, t *workload.Target, addr netip.AddrPo
 	secure := tls.Client(plain, b.tlsFor(t))
 	if err := secure.HandshakeContext(connecting); err != nil {
 		_ = plain.Close()
+		if clear := (tls.RecordHeaderError{}); errors.As(err, &clear) {
+			err = fmt.Errorf("the server does not speak https; write http:// in --url (%w)", err)
+		}
 		return nil, err
 	}
 	return secure, nil

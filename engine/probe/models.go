@@ -36,8 +36,12 @@ func (b *Prober) Models(ctx context.Context, t *workload.Target) (Models, error)
 	var list struct {
 		Data Models `json:"data"`
 	}
+	hint := "give it with --model"
+	if t.Base != t.URL {
+		hint = "correct the path of --url, or give --model"
+	}
 	if status != 200 || sonic.Unmarshal(body, &list) != nil || len(list.Data) == 0 || list.Data[0].ID == "" {
-		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); give it with --model", ErrProbe, t.Base, status)
+		return nil, fmt.Errorf("%w: %s/v1/models names no model (HTTP %d); %s", ErrProbe, t.Base, status, hint)
 	}
 	return list.Data, nil
 }

@@ -82,7 +82,11 @@ func (b *Prober) Alive(ctx context.Context) (notes []string, err error) {
 			alive = append(alive, addr)
 		}
 		if len(alive) == 0 {
-			return notes, fmt.Errorf("%w: target %s does not accept connections: %w; start it, correct --url, or use --no-probe", ErrProbe, t.URL, last)
+			hint := ""
+			if !strings.HasSuffix(t.Host, fmt.Sprint(":", t.Port)) {
+				hint = fmt.Sprintf(" (no port was given, so it is %d; vLLM's is 8000)", t.Port)
+			}
+			return notes, fmt.Errorf("%w: target %s does not accept connections: %w%s; start it, correct --url, or use --no-probe", ErrProbe, t.URL, last, hint)
 		}
 		if left := len(t.Endpoints) - len(alive); left > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d of %d addresses refuse connections and are left out", t.URL, left, len(t.Endpoints)))
@@ -198,7 +202,7 @@ type RefusedError struct {
 
 // Error names the answer and the usual remedies.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("probe: %s refuses a request like those of the run: HTTP %d: %s%s", e.URL, e.Status, e.Message, e.hint())
+	return fmt.Sprintf("probe: %s refuses a request like those of the run: HTTP %d: %s%s", e.URL, e.Status, strings.TrimSuffix(e.Message, "."), e.hint())
 }
 
 func (e *RefusedError) hint() string {
@@ -207,8 +211,11 @@ func (e *RefusedError) hint() string {
 			return "; --no-force-output leaves out what this server does not know"
 		}
 	}
-	if e.Status == 404 {
-		return "; check --url, --api and --model"
+	switch {
+	case e.Status == 404 && strings.Contains(strings.ToLower(e.Message), "model"):
+		return "; check --model"
+	case e.Status == 404:
+		return "; check the path: --url, --api and --endpoint make it"
 	}
 	return credentialsHint(e.Status)
 }

@@ -31,6 +31,9 @@ func ParseTarget(raw, apiPath string) (Target, error) {
 		text = "http://" + text
 	}
 	raw = WithoutSecrets(raw)
+	if scheme, _, found := strings.Cut(raw, "/"); found && (strings.TrimSuffix(scheme, ":") == "http" || strings.TrimSuffix(scheme, ":") == "https") && !strings.Contains(raw, "://") {
+		return Target{}, fmt.Errorf("--url %q: write %s://HOST:PORT", raw, strings.TrimSuffix(scheme, ":"))
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" {
 		return Target{}, fmt.Errorf("--url %q: not an address; want host:port or http://host:port", raw)

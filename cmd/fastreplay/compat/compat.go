@@ -164,7 +164,7 @@ func Plain(err error) error {
 		err = bad.Unwrap()
 	}
 	if number := (*strconv.NumError)(nil); errors.As(err, &number) {
-		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false"}[number.Func]
+		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false", "ParseUint": "a whole number of 0 or more"}[number.Func]
 		return fmt.Errorf("want %s", cmp.Or(what, "a whole number"))
 	}
 	if strings.HasPrefix(err.Error(), "time: ") {

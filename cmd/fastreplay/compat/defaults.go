@@ -81,7 +81,7 @@ func (l *Line) vllmDefaults() error {
 		return err
 	}
 	forced := timed || l.Given("ignore-eos")
-	paced := l.text("rate") != "" || l.text("ramp") != "" || l.text("concurrency") != "0"
+	paced := l.text("rate") != "" || l.text("ramp") != "" || l.text("concurrency") != ""
 	return l.preset("vllm bench serve", []preset{
 		{"url", "127.0.0.1:8000", "--port 8000", !given("url") && !given("targets")},
 		{"limit", "1000", "--num-prompts 1000", !given("limit")},

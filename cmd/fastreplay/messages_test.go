@@ -1,0 +1,101 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMessages: wrong inputs that newcomers type, and what they are told to do. URL is a server that speaks http, HOST its address.
+func TestMessages(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			_, _ = io.WriteString(w, `{"data":[{"id":"real"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		if r.URL.Path == "/v1/completions" {
+			_, _ = io.WriteString(w, `{"error":{"message":"The model does not exist."}}`)
+		}
+	}))
+	defer srv.Close()
+	dir := t.TempDir()
+	files := map[string]string{
+		"TRACE": `{"timestamp":0,"input_length":100,"output_length":5,"hash_ids":[1]}`, "UNKNOWN": `{"prompt":"a","ts":1}`, "NOTIME": `{"prompt":"a"}`, "CONFIG": "foo: 3",
+	}
+	names := []string{"URL", srv.URL, "HOST", strings.TrimPrefix(srv.URL, "http://")}
+	for name, text := range files {
+		path := filepath.Join(dir, strings.ToLower(name)+".jsonl")
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name, path)
+	}
+	named := strings.NewReplacer(names...)
+	for line, want := range map[string]string{
+		"TRACE --url https://HOST":            "the server does not speak https; write http:// in --url",
+		"TRACE --url http//HOST":              ": write http://HOST:PORT",
+		"TRACE --url http:/HOST":              "write http://",
+		"TRACE --url URL/v1/foo":              "correct the path of --url, or give --model",
+		"TRACE --url URL --endpoint /nope":    "check the path: --url, --api and --endpoint make it",
+		"TRACE --url URL --model wrong":       "The model does not exist; check --model",
+		"TRACE --dry-run --max-drift 5":       `--max-drift "5": want a time with its unit, such as 60s or 5ms`,
+		"TRACE --dry-run --max-drift 0s":      "--max-drift 0s: want a time above 0",
+		"TRACE --dry-run --seed -1":           `--seed "-1": want a whole number of 0 or more`,
+		"TRACE --dry-run --concurrency 0":     `--concurrency "0": want a whole number of at least 1`,
+		"TRACE --dry-run -n 0":                `--limit "0": want a whole number of at least 1`,
+		"TRACE --dry-run --duration -5s":      `--duration "-5s": want a time of 0 or more`,
+		"TRACE --dry-run --bad-rows no":       `--bad-rows "no": want refuse, drop or strict`,
+		"TRACE --dry-run --assume 5":          `--assume "5": want TTFT,TPOT, such as 200ms,10ms`,
+		"TRACE --dry-run --header X-Foo":      "--header: one has no colon; want NAME: VALUE",
+		"TRACE --dry-run --qps 10":            "unknown flag: --qps; here it is --rate (-r)",
+		"TRACE --dry-run --vus 10":            "unknown flag: --vus; here it is --concurrency (-c)",
+		"TRACE --dry-run -z 10":               "here it is --duration (-d)",
+		"TRACE --html r.html":                 "a run writes report.html",
+		"TRACE --resume":                      "no run is resumed; --from TIME",
+		"inspect --qps 10 TRACE":              "unknown flag: --qps; see",
+		"inspec TRACE":                        "no such file or command: inspec; did you mean `fastreplay inspect`?",
+		"qserve":                              "no such file or command: qserve; `fastreplay help` lists the commands",
+		"bench serve --dataset-name x TRACE":  "there are",
+		"vllm bench serve":                    "no trace; give one",
+		"TRACE --dry-run --format moncake":    `--format "moncake": there is no such format; did you mean mooncake?`,
+		"inspect TRACE --format zzzzzzz":      `--format "zzzzzzz": there is no such format; there are bailian, `,
+		"convert TRACE --format azur":         `--format "azur": there is no such format; did you mean azure?`,
+		"gen --format azur":                   `--format "azur": there is no such format; did you mean azure?`,
+		"gen --output TRACE":                  "there is such a file already, and none is overwritten; remove it, or name another",
+		"TRACE --dry-run --config CONFIG":     `unknown key "foo"; see`,
+		"UNKNOWN --dry-run":                   "as in --fields timestamp=ts;",
+		"NOTIME --dry-run":                    "as in --fields timestamp=KEY;",
+		"TRACE --dry-run --max-memory 1":      "8 of the largest request must fit; give --max-memory ",
+		"TRACE --dry-run --goodput ttft:300x": "such as 500 or 500ms",
+	} {
+		var errs strings.Builder
+		if code := run(t.Context(), strings.Fields(named.Replace(line)), stdio{strings.NewReader(""), io.Discard, &errs}); code != exitUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit code %d, no %q in\n%s", line, code, want, errs.String())
+		}
+	}
+}
+
+// TestComplete: the shell completes the values of flags, and the files that a flag or a command takes.
+func TestComplete(t *testing.T) {
+	for line, want := range map[string]string{
+		"--api=": "completions\nchat\n", "--route": "round-robin\n", "inspect --format": "\nmooncake\n", "--sessions": "strict\ngated\nthink\n:4\n",
+		"--cold": "auto\nflush\nsalt\noff\n:4\n", "profile --prompt": "token-ids\ntext\n:4\n", "--history": "recorded\nlive\n:4\n",
+		"report --export": "aiperf\n", "gen --arrival": "gamma:\n", "--resend": "never\nunread\nsafe\n:4\n", "--tokenizer": "cl100k_base\no200k_base\n:0\n",
+		"--trace": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "-f": "yaml\nyml\njson\n:8\n", "inspect": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "report": ":16\n",
+		"--output": ":16\n", "help": "\ntiming\n", "": "convert\tWrite a trace in another format\n",
+	} {
+		var out strings.Builder
+		args := append(append([]string{"__complete"}, strings.Fields(line)...), "")
+		if last := len(args) - 2; strings.HasSuffix(args[last], "=") {
+			args = args[:last+1]
+		}
+		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || !strings.Contains(out.String(), want) {
+			t.Errorf("%q: exit code %d, no %q in\n%s", line, code, want, out.String())
+		}
+	}
+}
