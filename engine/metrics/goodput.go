@@ -145,6 +145,12 @@ func (o *SLO) met(r *record.Record) (met, measured bool) {
 	return ns != record.None && ns <= o.limitNS, ns != record.None
 }
 
+// Met reports whether r, which ended OK, keeps within the bound.
+func (o *SLO) Met(r *record.Record) bool {
+	met, _ := o.met(r)
+	return met
+}
+
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.
 const maxSLOMS = 1e9
 

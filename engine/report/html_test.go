@@ -1,0 +1,266 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// hostile would run a script, end one, or break a line of one, if any of it were taken as HTML or as JavaScript.
+const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028</style><!--\x1b[31m"
+
+// pageOf writes the page of results in dir, and their summary as it is on disk, or as it is made of the records.
+func pageOf(t *testing.T, dir string) string {
+	t.Helper()
+	s := must(Load(dir))(t)
+	var page bytes.Buffer
+	ok(t, HTML(&page, dir, s))
+	return page.String()
+}
+
+// dataOf returns what a page shows. It must be well-formed, refer to nothing, and have no more scripts than ours.
+func dataOf(t *testing.T, page string) (d chart.Document) {
+	t.Helper()
+	_, data, _ := strings.Cut(page, `<script type="application/json" id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	ok(t, json.Unmarshal([]byte(data), &d))
+	frame := regexp.MustCompile(`(?s)(<script[^>]*>).*?</script>`).ReplaceAllString(page, "$1</script>")
+	frame = regexp.MustCompile(`(?s)<style>.*?</style>`).ReplaceAllString(frame, "<style></style>")
+	if n := strings.Count(frame, "<script"); n != 3 {
+		t.Errorf("%d scripts", n)
+	}
+	for x := xml.NewDecoder(strings.NewReader(frame)); ; {
+		if _, err := x.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, frame)
+		}
+	}
+	for _, refers := range []string{"src=", "href=", "url(", "@import"} {
+		if strings.Contains(frame, refers) || strings.Contains(page, refers+`"http`) {
+			t.Errorf("%s in the page", refers)
+		}
+	}
+	if !strings.Contains(frame, `content="default-src 'none';`) || strings.Contains(page, "NaN,") || strings.Contains(data, "<") || strings.Contains(data, "\u2028") {
+		t.Error("a page that may load something, or data that are not escaped")
+	}
+	return d
+}
+
+// hostileRun writes 40 requests to two targets, one of which fails in the second second. Every text is hostile.
+func hostileRun(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	records := make([]record.Record, 40)
+	for i := range int64(40) {
+		r := &records[i]
+		r.Clear()
+		at := i * 50e6
+		r.Outcome, r.RequestID, r.Session, r.SessionName, r.Turn = record.OK, hostile, i%4, hostile, i/4
+		r.Row, r.PlannedNS, r.SentNS, r.Target, r.Instance = i, at, at, "http://a"+hostile, "pod"+hostile
+		r.FirstTokenNS, r.LastTokenNS, r.DoneNS, r.InputTokens, r.CompletionTokens = at+20e6, at+30e6, at+30e6, 100+i, 5
+		if i%2 == 1 {
+			r.Target, r.Instance = "http://b", ""
+			if i >= 20 {
+				r.Outcome, r.Error, r.FirstTokenNS, r.LastTokenNS, r.DoneNS = record.Reset, hostile, record.None, record.None, record.None
+			}
+		}
+	}
+	writeRecords(t, dir, WriterOptions{}, records)
+	return dir
+}
+
+func section(t *testing.T, d chart.Document, title string) chart.Section {
+	t.Helper()
+	for _, s := range d.Sections {
+		if s.Title == title {
+			return s
+		}
+	}
+	t.Fatalf("no section %q", title)
+	return chart.Section{}
+}
+
+// TestHTMLOfKilledRun: there is no summary, and samples of which one failed and the last was cut off.
+func TestHTMLOfKilledRun(t *testing.T) {
+	dir := hostileRun(t)
+	if strings.Contains(pageOf(t, dir), "as they report") {
+		t.Error("servers that nobody read")
+	}
+	samples := `{"at_ns":-5,"phase":"before","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":0,"waiting":0,"kv_usage":0.1,"kv_usage_max":0.2}
+{"at_ns":500000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"error":"HTTP 500"}
+{"at_ns":1000000000,"phase":"during","target":"http://a","url":"http://a/metrics","took_ms":1,"engine":"vllm","engines":1,"running":8,"waiting":2,"kv_usage":0.5,"kv_usage_max":0.5}
+{"at_ns":2000000000,"phase":"after","target":"http://a","ur`
+	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
+	d := dataOf(t, pageOf(t, dir))
+	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run)" || v.Grade != chart.Bad {
+		t.Errorf("verdict %+v", v)
+	}
+	over := section(t, d, "Over time")
+	for _, want := range []string{"Requests/s", "TTFT", "Failed requests", "Requests in the servers, as they report", "KV cache in use"} {
+		i := slices.IndexFunc(over.Graphs, func(g chart.Graph) bool { return g.Title == want })
+		if i < 0 {
+			t.Fatalf("no graph %q", want)
+		}
+		if g := over.Graphs[i]; len(g.At) != 98 || len(g.Spans) != 1 || g.Spans[0].From != 1.05 || len(g.Series[0].Values) != 98 { // 1.95 s in steps of 20 ms
+			t.Errorf("%s: %d places, outage %v", want, len(g.At), g.Spans)
+		}
+	}
+	sum := 0.0
+	for _, v := range over.Graphs[0].Series[1].Values {
+		sum += v * 0.02
+	}
+	if math.Abs(sum-40) > 1e-9 {
+		t.Errorf("%v requests over time", sum)
+	}
+	if targets := section(t, d, "Targets"); len(targets.Graphs) < 4 || !slices.Equal(targets.Graphs[0].Rows, []string{"all", "a" + hostile, "b"}) {
+		t.Errorf("targets %q", targets.Graphs[0].Rows)
+	}
+	lanes := section(t, d, "Conversations").Graphs[0]
+	if len(lanes.Rows) != 4 || lanes.Rows[0] != hostile || len(lanes.Lanes[0]) != 20 {
+		t.Errorf("%d lanes", len(lanes.Rows))
+	}
+	if row := section(t, d, "Slowest requests").Tables[0].Rows[0]; row[0].Text != hostile || row[7].Text != "30.00 ms" {
+		t.Errorf("slowest %+v", row)
+	}
+	s := must(Load(dir))(t)
+	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte("{}\nx\n"), 0o644))
+	if err := HTML(&bytes.Buffer{}, dir, s); err == nil || !strings.Contains(err.Error(), ServerMetricsName+":2: ") {
+		t.Errorf("a broken file: %v", err)
+	}
+}
+
+// TestHTMLOfNothing: a run without a request, and a directory without records.
+func TestHTMLOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	writeRecords(t, dir, WriterOptions{}, nil)
+	dataOf(t, pageOf(t, dir))
+	var page bytes.Buffer
+	ok(t, HTML(&page, t.TempDir(), &metrics.Summary{}))
+	if d := dataOf(t, page.String()); d.Sections[0].Findings[0].Word != "INVALID" {
+		t.Error("a verdict of nothing")
+	}
+}
+
+// value reads a number of the page back: its value in the unit of the summary, and how much its last digit is worth.
+func value(t *testing.T, text, unit string) (v, digit float64) {
+	t.Helper()
+	number, of, _ := strings.Cut(strings.TrimPrefix(text, "~"), " ")
+	plain := strings.ReplaceAll(number, ",", "")
+	v, err := strconv.ParseFloat(plain, 64)
+	ok(t, err)
+	_, decimals, _ := strings.Cut(plain, ".")
+	scale := map[string]float64{"": 1, "ns": 1e-6, "µs": 1e-3, "ms": 1, "s": 1e3, "%": 0.01}[of]
+	if unit == "us" {
+		scale *= 1e3
+	} else if unit == "s" {
+		scale /= 1e3
+	}
+	return v * scale, math.Pow(10, -float64(len(decimals))) * scale
+}
+
+// TestNumbersOfHTML compares every number of the page with what summary.json has of it.
+func TestNumbersOfHTML(t *testing.T) {
+	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun()} {
+		var page bytes.Buffer
+		ok(t, HTML(&page, t.TempDir(), s))
+		d := dataOf(t, page.String())
+		var summary map[string]any
+		ok(t, json.Unmarshal(must(json.Marshal(s))(t), &summary))
+		at := func(path ...string) any {
+			var v any = summary
+			for _, key := range path {
+				inside, _ := v.(map[string]any)
+				v = inside[key]
+			}
+			return v
+		}
+		compared := 0
+		same := func(what, text, unit string, want any) {
+			t.Helper()
+			got, digit := value(t, text, unit)
+			if number, is := want.(float64); !is || math.Abs(got-number) > 0.501*digit {
+				t.Errorf("%s, %s: %q is %v, want %v", name, what, text, got, want)
+			}
+			compared++
+		}
+		for _, row := range section(t, d, "Latencies").Tables[0].Rows {
+			key, unit := strings.ToLower(row[0].Text), "ms"
+			key = strings.Replace(key, " from the planned time", "_planned", 1)
+			if key == "drift" {
+				unit = "us"
+			}
+			same(key, row[1].Text, "", at(key+"_"+unit, "count"))
+			for i, p := range []string{"p50", "p90", "p95", "p99", "p999", "max", "mean"} {
+				same(key+" "+p, row[2+i].Text, unit, at(key+"_"+unit, p))
+			}
+		}
+		paths := map[string]struct{ path, unit string }{
+			"requests": {"requests planned", ""}, "ok": {"requests ok", ""}, "failed": {"requests failed", ""}, "run": {"run duration_s", "s"},
+			"ok requests/s": {"throughput requests_per_s", ""}, "input tokens/s": {"throughput input_tokens_per_s", ""},
+			"output tokens/s": {"throughput output_tokens_per_s", ""}, "in flight, mean": {"in_flight_mean", ""},
+			"good requests": {"goodput requests", ""}, "goodput": {"goodput share", ""}, "good requests/s": {"goodput requests_per_s", ""},
+			"prefix hits": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits": {"prefix_cache expected_hit_ratio", ""},
+			"preemptions": {"server_metrics all preemptions", ""}, "CPU taken by the host": {"client stolen_share", ""},
+		}
+		for _, fact := range d.Sections[0].Facts {
+			if p, is := paths[fact[0]]; is {
+				same(fact[0], fact[1], p.unit, at(strings.Fields(p.path)...))
+			} else if !strings.HasPrefix(fact[0], "missed ") && fact[0] != "sent again" {
+				t.Errorf("%s: no number of the summary for %q", name, fact[0])
+			}
+		}
+		if name == "normal" && compared < 40 {
+			t.Errorf("%d numbers were compared", compared)
+		}
+	}
+}
+
+// TestHTMLInBrowser: the browser draws all graphs, shows hostile texts as texts, and finds no fault.
+func TestHTMLInBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil || testing.Short() {
+		t.Skip("needs chromium, and is left out of -short")
+	}
+	page := pageOf(t, hostileRun(t))
+	d := dataOf(t, page)
+	graphs := 0
+	for _, s := range d.Sections {
+		graphs += len(s.Graphs)
+	}
+	name := filepath.Join(t.TempDir(), "report.html")
+	ok(t, os.WriteFile(name, []byte(page), 0o644))
+	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
+	var said bytes.Buffer
+	c.Stderr = &said
+	dom := string(must(c.Output())(t))
+	if strings.Contains(said.String(), "CONSOLE") {
+		t.Errorf("the browser's console:\n%s", said.String())
+	}
+	if n := strings.Count(dom, "<canvas"); n != graphs {
+		t.Errorf("%d pictures of %d graphs", n, graphs)
+	}
+	if strings.Contains(dom, "<img") || strings.Count(dom, "<script") != 3 || !strings.Contains(dom, "&lt;img src=x onerror") {
+		t.Error("a hostile text became an element")
+	}
+	for _, row := range slices.Concat(section(t, d, "Failures").Tables[0].Rows, section(t, d, "Latencies").Tables[0].Rows) {
+		if text := row[2].Text; !strings.Contains(dom, fmt.Sprintf(">%s</td>", text)) {
+			t.Errorf("the page does not show %q", text)
+		}
+	}
+}

@@ -1,0 +1,587 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// Bounds of the page, so that it opens at once.
+const (
+	mostPoints = 4000    // dots of a graph of single requests: a sample beyond
+	mostTurns  = 250_000 // turns among which the longest conversations are looked for
+	mostLanes  = 24      // conversations that are drawn …
+	lanePieces = 300     // … with so many pieces of each at most
+	mostRows   = 64      // rows of a heat map
+	slowest    = 10      // requests that are listed
+	barBins    = 48      // of a distribution
+)
+
+// pictures is what the graphs of a page are made of. It is made in one pass over the records.
+type pictures struct {
+	all     []metrics.Step
+	rows    []heatRow // of instances, or else of targets; none if there is one
+	cut     int       // rows beyond mostRows
+	samples []scrape.Sample
+	values  [4]*hdrhistogram.Histogram // TTFT, TPOT, ITL, E2E in ns
+	moments []moment
+	points  []point
+	seen    int64 // ok requests, of which points are a sample
+	turns   []turn
+	names   map[int64]string // of sessions
+	late    bool             // turns has not all of them
+	byTTFT  []record.Record
+	byE2E   []record.Record
+	slos    []metrics.SLO
+	chance  *rand.Rand
+}
+
+// moment is when a request was sent, and what became of it by kind.
+type moment struct {
+	atS  float32
+	kind string // goodKind, missedKind or how it failed
+}
+
+const (
+	goodKind   = "good"
+	missedKind = "missed a bound"
+)
+
+// point is an ok request in graphs of single requests.
+type point struct{ input, uncached, output, ttftMS, e2eMS float64 }
+
+// turn is a request of a conversation. Instants are seconds; NaN is none.
+type turn struct {
+	session, row, number          int64
+	planned, sent, first, lastEnd float64
+	ok                            bool
+}
+
+// heatRow is the steps of a target or an instance.
+type heatRow struct {
+	name  string
+	steps []metrics.Step
+}
+
+// picturesOf reads the results in dir.
+func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
+	p := &pictures{names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	for i := range p.values {
+		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
+	}
+	if s.Goodput != nil {
+		var bounds []string
+		for name, ms := range s.Goodput.SLO {
+			bounds = append(bounds, fmt.Sprintf("%s:%v", strings.TrimSuffix(name, "_ms"), ms))
+		}
+		p.slos, _ = metrics.ParseSLOs(bounds...) // of another version: no goodput by time
+	}
+	var urls []string
+	for _, t := range s.Targets {
+		urls = append(urls, t.URL)
+	}
+	c, _, err := collect(dir, urls, nil, p.see)
+	if err != nil {
+		return p, err
+	}
+	t := c.Timeline()
+	p.all = slices.Clone(t.All())
+	each := t.Targets()
+	if s.Instances != nil && len(s.Instances.Parts) > len(s.Targets) {
+		each = t.Instances()
+	}
+	for steps := range each {
+		if len(p.rows) == mostRows {
+			p.cut++
+			continue
+		}
+		name := cmp.Or(steps[0].Instance, shortURL(steps[0].Target), "no target")
+		p.rows = append(p.rows, heatRow{name, slices.Clone(steps)})
+	}
+	if p.samples, err = readSamples(dir); err != nil {
+		return p, err
+	}
+	return p, p.readGaps(dir)
+}
+
+// readGaps reads ITL, which records do not have.
+func (p *pictures) readGaps(dir string) error {
+	f, err := os.Open(filepath.Join(dir, HistogramsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	all, err := metrics.ReadHistograms(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	for _, h := range all {
+		if h.Metric == "itl" {
+			p.values[2].Merge(h.Values)
+		}
+	}
+	return nil
+}
+
+// see takes a record.
+func (p *pictures) see(r *record.Record) {
+	at := r.SentNS
+	if at == record.None {
+		at = max(0, r.PlannedNS)
+	}
+	if kind := p.kindOf(r); kind != "" {
+		p.moments = append(p.moments, moment{float32(float64(at) / 1e9), kind})
+	}
+	p.addTurn(r)
+	if r.Outcome != record.OK {
+		return
+	}
+	for i, ns := range []int64{r.TTFTNS(), r.TPOTNS(), record.None, r.E2ENS()} {
+		if ns >= 0 {
+			_ = p.values[i].RecordValue(min(max(1, ns), int64(3600e9))) // within its bounds
+		}
+	}
+	p.byTTFT = keepSlowest(p.byTTFT, r, (*record.Record).TTFTNS)
+	p.byE2E = keepSlowest(p.byE2E, r, (*record.Record).E2ENS)
+	p.addPoint(r)
+}
+
+// kindOf is by what a request is counted over time; "" for nothing.
+func (p *pictures) kindOf(r *record.Record) string {
+	switch {
+	case r.LeftOut():
+		return ""
+	case r.Outcome == record.HTTPError && r.Status > 0:
+		return fmt.Sprintf("HTTP %d", r.Status)
+	case r.Outcome != record.OK:
+		return r.Outcome.String()
+	case len(p.slos) == 0:
+		return ""
+	}
+	for i := range p.slos {
+		if !p.slos[i].Met(r) {
+			return missedKind
+		}
+	}
+	return goodKind
+}
+
+// keepSlowest keeps the requests with the largest values, in falling order.
+func keepSlowest(kept []record.Record, r *record.Record, of func(*record.Record) int64) []record.Record {
+	if of(r) == record.None || len(kept) == slowest && of(r) <= of(&kept[slowest-1]) {
+		return kept
+	}
+	at, _ := slices.BinarySearchFunc(kept, r, func(a record.Record, b *record.Record) int { return cmp.Compare(of(b), of(&a)) })
+	kept = slices.Insert(kept, at, *r)
+	return kept[:min(len(kept), slowest)]
+}
+
+// addPoint keeps a sample of all requests. The same records always give the same sample.
+func (p *pictures) addPoint(r *record.Record) {
+	p.seen++
+	at := len(p.points)
+	if at < mostPoints {
+		p.points = append(p.points, point{})
+	} else if at = int(p.chance.Int64N(p.seen)); at >= mostPoints {
+		return
+	}
+	number := func(n int64) float64 {
+		if n == record.None {
+			return math.NaN()
+		}
+		return float64(n)
+	}
+	input := number(r.PromptTokens)
+	if math.IsNaN(input) {
+		input = number(r.InputTokens)
+	}
+	p.points[at] = point{input, input - number(r.CachedTokens), number(r.CompletionTokens), number(r.TTFTNS()) / 1e6, number(r.E2ENS()) / 1e6}
+}
+
+func (p *pictures) addTurn(r *record.Record) {
+	if r.Session == record.None || p.late {
+		return
+	}
+	if len(p.turns) == mostTurns {
+		p.late = true
+		return
+	}
+	if r.SessionName != "" {
+		p.names[r.Session] = r.SessionName
+	}
+	at := func(ns int64) float64 {
+		if ns == record.None {
+			return math.NaN()
+		}
+		return float64(ns) / 1e9
+	}
+	end := max(r.LastTokenNS, r.DoneNS)
+	p.turns = append(p.turns, turn{
+		r.Session, r.Row, r.Turn, at(r.PlannedNS), at(r.SentNS), at(r.FirstTokenNS), at(end), r.Outcome == record.OK,
+	})
+}
+
+// sections are the pictures, in the order of the page, with the tables that belong to them.
+func (p *pictures) sections(s *metrics.Summary) []chart.Section {
+	targets := chart.Section{Title: "Targets", Graphs: p.heatMaps(), Tables: targetTables(s)}
+	if p.cut > 0 {
+		targets.Note = fmt.Sprintf("%d more are not drawn.", p.cut)
+	}
+	single := chart.Section{Title: "Single requests", Graphs: p.dots()}
+	if p.seen > mostPoints {
+		single.Note = fmt.Sprintf("A sample of %s of %s ok requests, the same each time.", format.Count(mostPoints), format.Count(p.seen))
+	}
+	return []chart.Section{
+		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. Point at a graph to read all at that time; drag to zoom all; double click to reset."},
+		{Title: "Distributions", Graphs: p.distributions(), Note: "Bars count values; the line is the share of values up to the end of each bar. The first bar has all below it, too."},
+		single, targets, p.conversations(),
+		{Title: "Slowest requests", Tables: p.slowTables()},
+	}
+}
+
+// axisS is the time axis that all graphs over time share.
+func (p *pictures) axisS() chart.Axis {
+	end := p.all[len(p.all)-1].ToS
+	return chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: &end, Step: p.all[0].ToS - p.all[0].FromS}
+}
+
+// overTime is a graph whose places are the steps.
+func (p *pictures) overTime(title, unit string, spans []chart.Piece, series ...chart.Series) chart.Graph {
+	at := make(chart.Values, len(p.all))
+	for i := range p.all {
+		at[i] = (p.all[i].FromS + p.all[i].ToS) / 2
+	}
+	return chart.Graph{Title: title, Sync: "time", X: p.axisS(), Y: chart.Axis{Unit: unit}, At: at, Series: series, Spans: spans}
+}
+
+// of is a series of a number of each step.
+func of(steps []metrics.Step, value func(*metrics.Step) float64) chart.Values {
+	out := make(chart.Values, len(steps))
+	for i := range steps {
+		out[i] = value(&steps[i])
+	}
+	return out
+}
+
+// maybe is a number that may not exist.
+func maybe(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
+	if len(p.all) == 0 {
+		return nil
+	}
+	widthS := p.all[0].ToS - p.all[0].FromS
+	var spans []chart.Piece
+	for i := range s.Outages {
+		o := &s.Outages[i]
+		to := p.all[len(p.all)-1].ToS
+		if o.ToS != nil {
+			to = *o.ToS
+		}
+		spans = append(spans, chart.Piece{From: o.FromS, To: to, Text: "outage of " + cmp.Or(o.Address, shortURL(o.Target))})
+	}
+	line := func(name string, value func(*metrics.Step) float64) chart.Series {
+		return chart.Series{Name: name, Values: of(p.all, value)}
+	}
+	rate := func(n int64) float64 { return float64(n) / widthS }
+	out := []chart.Graph{
+		p.overTime("Requests/s", "", spans,
+			line("planned", func(t *metrics.Step) float64 { return rate(t.Planned) }), line("sent", func(t *metrics.Step) float64 { return rate(t.Requests) })),
+		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
+		p.overTime("TTFT", "ms", spans,
+			line("p50", func(t *metrics.Step) float64 { return maybe(t.TTFTP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.TTFTP99) })),
+		p.overTime("TPOT", "ms", spans,
+			line("p50", func(t *metrics.Step) float64 { return maybe(t.TPOTP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.TPOTP99) })),
+		p.overTime("E2E", "ms", spans,
+			line("p50", func(t *metrics.Step) float64 { return maybe(t.E2EP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.E2EP99) })),
+		p.overTime("Output tokens/s", "", spans, line("tokens/s", func(t *metrics.Step) float64 { return rate(t.OutputTokens) })),
+		p.overTime("Drift: how late requests left", "ms", spans, line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })),
+	}
+	out = append(out, p.byKind(spans)...)
+	return append(out, p.serverLines(spans)...)
+}
+
+// byKind counts requests by how they failed, and by whether they were good.
+func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
+	widthS := p.all[0].ToS - p.all[0].FromS
+	counts, kinds, totals := map[string]chart.Values{}, []string(nil), map[string]int{}
+	for _, m := range p.moments {
+		if counts[m.kind] == nil {
+			counts[m.kind] = make(chart.Values, len(p.all))
+			kinds = append(kinds, m.kind)
+		}
+		counts[m.kind][min(len(p.all)-1, int(float64(m.atS)/widthS))]++
+		totals[m.kind]++
+	}
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(cmp.Compare(totals[b], totals[a]), cmp.Compare(a, b)) })
+	bars := func(title string, keep func(kind string) bool) {
+		var series []chart.Series
+		for _, kind := range kinds {
+			if keep(kind) {
+				series = append(series, chart.Series{Name: kind, Style: chart.Bars, Values: counts[kind], Bad: len(series) == 0 && kind != goodKind && kind != missedKind})
+			}
+		}
+		if len(series) > 0 {
+			g := p.overTime(title, "", spans, series...)
+			g.Stacked = true
+			out = append(out, g)
+		}
+	}
+	ofSLO := func(kind string) bool { return kind == goodKind || kind == missedKind }
+	bars("Goodput: ok requests within and beyond the bounds", ofSLO)
+	bars("Failed requests", func(kind string) bool { return !ofSLO(kind) })
+	return out
+}
+
+// heatMaps are of several targets or instances, and of several servers' pages, with a row each.
+func (p *pictures) heatMaps() (out []chart.Graph) {
+	if len(p.rows) < 2 {
+		return nil
+	}
+	for _, m := range []struct {
+		title, unit string
+		log, mean   bool // mean: the row of all is the mean of the rows
+		value       func(*metrics.Step) float64
+	}{
+		{"TTFT p99", "ms", true, false, func(t *metrics.Step) float64 { return maybe(t.TTFTP99) }},
+		{"Requests sent", "", false, true, func(t *metrics.Step) float64 { return float64(t.Requests) }},
+		{"Requests in flight", "", false, true, func(t *metrics.Step) float64 { return t.InFlight }},
+		{"Failed requests", "", false, true, func(t *metrics.Step) float64 { return float64(t.Failed) }},
+	} {
+		g := p.overTime(m.title, m.unit, nil)
+		g.Y.Log = m.log
+		whole := of(p.all, m.value)
+		g.Rows = []string{"all"}
+		if m.mean {
+			g.Rows[0] = "mean of all"
+			for i := range whole {
+				whole[i] /= float64(len(p.rows) + p.cut)
+			}
+		}
+		g.Heat = []chart.Values{whole}
+		for _, r := range p.rows {
+			g.Rows, g.Heat = append(g.Rows, r.name), append(g.Heat, of(r.steps, m.value))
+		}
+		out = append(out, g)
+	}
+	return append(out, p.serverHeat()...)
+}
+
+// distributions are the histograms of latencies, with the share of values up to each.
+func (p *pictures) distributions() (out []chart.Graph) {
+	for i, name := range []string{"TTFT", "TPOT", "ITL: gaps between token chunks", "E2E"} {
+		h := p.values[i]
+		if h.TotalCount() == 0 {
+			continue
+		}
+		g := chart.Graph{Title: name, X: chart.Axis{Label: "between", Unit: "ms"}}
+		most := float64(h.Max()) / 1e6 * 1.0001
+		least := max(float64(h.ValueAtQuantile(1))/1.5e6, most/1e5) // the first bar has what is below
+		g.X.Log = most > 8*least
+		edge := func(i float64) float64 { return least + (most-least)*i/barBins }
+		bin := func(v float64) int { return int((v - least) / (most - least) * barBins) }
+		g.X.Step = (most - least) / barBins
+		if g.X.Log {
+			edge = func(i float64) float64 { return least * math.Pow(most/least, i/barBins) }
+			bin = func(v float64) int { return int(math.Log(v/least) / math.Log(most/least) * barBins) }
+			g.X.Step = edge(1) / edge(0)
+		}
+		counts, share := make(chart.Values, barBins), make(chart.Values, barBins)
+		for _, b := range h.Distribution() {
+			if b.Count > 0 {
+				counts[min(barBins-1, max(0, bin(float64(b.From+b.To)/2e6)))] += float64(b.Count)
+			}
+		}
+		sum := 0.0
+		for k := range barBins {
+			g.At = append(g.At, edge(float64(k)+0.5))
+			sum += counts[k]
+			share[k] = sum / float64(h.TotalCount())
+		}
+		g.X.From, g.X.To = new(edge(-0.5)), new(edge(barBins+0.5))
+		g.Series = []chart.Series{{Name: "values", Style: chart.Bars, Values: counts}, {Name: "share so far", Share: true, Values: share}}
+		out = append(out, g)
+	}
+	return out
+}
+
+// dots are graphs with a dot for each request.
+func (p *pictures) dots() (out []chart.Graph) {
+	for _, g := range []struct {
+		title, label string
+		x, y         func(*point) float64
+	}{
+		{"TTFT by input tokens", "input tokens", func(t *point) float64 { return t.input }, func(t *point) float64 { return t.ttftMS }},
+		{"TTFT by uncached input tokens", "uncached tokens", func(t *point) float64 { return t.uncached }, func(t *point) float64 { return t.ttftMS }},
+		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output }, func(t *point) float64 { return t.e2eMS }},
+	} {
+		var own []point
+		for _, t := range p.points {
+			if !math.IsNaN(g.x(&t)) && !math.IsNaN(g.y(&t)) {
+				own = append(own, t)
+			}
+		}
+		if len(own) < 2 {
+			continue
+		}
+		slices.SortFunc(own, func(a, b point) int { return cmp.Compare(g.x(&a), g.x(&b)) })
+		at, values := make(chart.Values, len(own)), make(chart.Values, len(own))
+		for i := range own {
+			at[i], values[i] = g.x(&own[i]), g.y(&own[i])
+		}
+		spreads := func(v chart.Values) bool { return slices.Min(v) > 0 && slices.Max(v) > 20*slices.Min(v) }
+		out = append(out, chart.Graph{
+			Title: g.title, X: chart.Axis{Label: g.label, Log: spreads(at)}, Y: chart.Axis{Unit: "ms", Log: spreads(values)}, At: at,
+			Series: []chart.Series{{Name: strings.Fields(g.title)[0], Style: chart.Dots, Values: values}},
+		})
+	}
+	return out
+}
+
+// phaseKinds are the kinds of pieces of a request.
+var phaseKinds = []string{"held back", "waiting for a connection", "until the first token", "decoding", "failed"}
+
+// conversations are the longest ones, a lane each.
+func (p *pictures) conversations() chart.Section {
+	of := map[int64][]turn{}
+	for _, t := range p.turns {
+		of[t.session] = append(of[t.session], t)
+	}
+	type lane struct {
+		session  int64
+		from, to float64
+	}
+	var lanes []lane
+	for session, turns := range of {
+		l := lane{session, math.Inf(1), 0}
+		for _, t := range turns {
+			l.from, l.to = min(l.from, zero(t.sent, t.planned)), max(l.to, zero(t.lastEnd, t.sent))
+		}
+		if len(turns) > 1 {
+			lanes = append(lanes, l)
+		}
+	}
+	if len(lanes) == 0 {
+		return chart.Section{}
+	}
+	slices.SortFunc(lanes, func(a, b lane) int {
+		return cmp.Or(cmp.Compare(b.to-b.from, a.to-a.from), cmp.Compare(a.session, b.session))
+	})
+	note := fmt.Sprintf("The %d that took longest of %s.", min(len(lanes), mostLanes), format.Many(int64(len(lanes)), "conversation"))
+	if p.late {
+		note += fmt.Sprintf(" Of more than %s turns the first to end were looked at.", format.Count(mostTurns))
+	}
+	lanes = lanes[:min(len(lanes), mostLanes)]
+	slices.SortFunc(lanes, func(a, b lane) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.session, b.session)) })
+	g := p.overTime("Turns of conversations", "", nil)
+	g.At, g.X.Step, g.Wide, g.Kinds = nil, 0, true, phaseKinds
+	for _, l := range lanes {
+		g.Rows = append(g.Rows, cmp.Or(p.names[l.session], fmt.Sprint(l.session)))
+		turns := of[l.session]
+		slices.SortFunc(turns, func(a, b turn) int { return cmp.Or(cmp.Compare(a.planned, b.planned), cmp.Compare(a.row, b.row)) })
+		var pieces []chart.Piece
+		for _, t := range turns {
+			if len(pieces) < lanePieces {
+				pieces = append(pieces, t.pieces()...)
+			}
+		}
+		g.Lanes = append(g.Lanes, pieces)
+	}
+	return chart.Section{Title: "Conversations", Note: note, Graphs: []chart.Graph{g}}
+}
+
+// zero is v, or else, and else 0.
+func zero(v, or float64) float64 {
+	if math.IsNaN(v) {
+		v = or
+	}
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// pieces are the phases of a turn.
+func (t *turn) pieces() (out []chart.Piece) {
+	text := fmt.Sprintf("row %d, turn %d", t.row, t.number)
+	sent := zero(t.sent, t.planned)
+	if t.sent-t.planned > 0 {
+		out = append(out, chart.Piece{From: t.planned, To: t.sent, Kind: 0, Text: text + ", held back " + format.Seconds(t.sent-t.planned)})
+	}
+	if !t.ok || math.IsNaN(t.first) {
+		return append(out, chart.Piece{From: sent, To: zero(t.lastEnd, sent), Kind: 4, Text: text + ", failed"})
+	}
+	text += fmt.Sprintf(", TTFT %s, E2E %s", format.Seconds(t.first-sent), format.Seconds(t.lastEnd-sent))
+	return append(out, chart.Piece{From: sent, To: t.first, Kind: 2, Text: text}, chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text})
+}
+
+// slowTables list the slowest requests.
+func (p *pictures) slowTables() (out []chart.Table) {
+	for _, list := range []struct {
+		title string
+		rows  []record.Record
+	}{{"By E2E", p.byE2E}, {"By TTFT", p.byTTFT}} {
+		if len(list.rows) == 0 {
+			continue
+		}
+		t := chart.Table{Title: list.title, Head: []string{"request id", "row", "sent at", "late", "connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target"}}
+		for i := range list.rows {
+			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func slowRow(r *record.Record) []chart.Cell {
+	tokens := func(n int64) string {
+		if n == record.None {
+			return "–"
+		}
+		return format.Count(n)
+	}
+	span := func(from, to int64) (ns float64, text string) {
+		if from == record.None || to == record.None {
+			return 0, "–"
+		}
+		return float64(to - from), format.Duration(float64(to-from), 4)
+	}
+	late, lateText := span(r.PlannedNS, r.SentNS)
+	wait := min(float64(max(0, r.ConnWaitNS)), max(0, late))
+	ttft, ttftText := span(r.SentNS, r.FirstTokenNS)
+	decode, decodeText := span(r.FirstTokenNS, r.LastTokenNS)
+	_, e2eText := span(r.SentNS, r.LastTokenNS)
+	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4), lateText, format.Duration(wait, 3), ttftText, decodeText, e2eText, "",
+		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens), shortURL(r.Target))
+	var bar []chart.Piece
+	at := 0.0
+	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
+		bar = append(bar, chart.Piece{From: at, To: at + ns/1e6, Kind: kind, Text: phaseKinds[kind] + " " + format.Duration(ns, 4)})
+		at += ns / 1e6
+	}
+	cells[8].Bar = bar
+	return cells
+}
