@@ -112,8 +112,11 @@ func helpList(root *cobra.Command) string {
 			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 		}
 	}
-	b.WriteString("Topics: fastreplay help TOPIC\n")
+	b.WriteString("Topics, and those of commands: fastreplay help TOPIC\n")
 	for _, topic := range topics() {
+		if slices.Contains(commandNames(root), topic) {
+			continue // its help ends with the page
+		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)
 	}

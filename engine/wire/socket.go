@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -91,6 +92,22 @@ type DialOptions struct {
 	SendBuffer int           // bytes that the kernel should take at once; 0 = the system's default
 	Stamps     Stamps
 	Epoll      bool // an epoll reader watches it in place of Go's poller, if the system has epoll; not with TLS
+}
+
+// ProbeSendBuffer asks for a send buffer of that many bytes and returns how many a connection would get. An error says that no socket
+// can be made.
+func ProbeSendBuffer(bytes int) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	growSendBuffer(uintptr(fd), bytes)
+	got, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
+	if runtime.GOOS == "linux" {
+		got /= 2 // the kernel doubles what is asked for, for its own bookkeeping (socket(7))
+	}
+	return got, os.NewSyscallError("getsockopt", err)
 }
 
 // Dial connects once and, with TLS, runs the handshake.
