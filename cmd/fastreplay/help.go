@@ -114,8 +114,8 @@ func helpList(root *cobra.Command) string {
 	}
 	b.WriteString("Topics, and those of commands: fastreplay help TOPIC\n")
 	for _, topic := range topics() {
-		if slices.Contains(commandNames(root), topic) {
-			continue // its help ends with the page
+		if slices.Contains(commandNames(root), topic) || topic == "benchmarks" {
+			continue // a command's help ends with the page; benchmarks are for who works on fastreplay
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)

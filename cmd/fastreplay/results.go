@@ -162,7 +162,7 @@ func (s *results) stillRead(err error) error {
 }
 
 func addExportFlag(f *pflag.FlagSet, names *[]string) {
-	f.StringArrayVar(names, "export", nil, "also write the files of another `TOOL` into the results: "+strings.Join(export.Names(), ", ")+"; repeatable")
+	f.StringArrayVar(names, "export", nil, "also write the results as the files of a `TOOL`: "+strings.Join(export.Names(), ", ")+"; repeatable")
 }
 
 func checkExports(names []string) error {

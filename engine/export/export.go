@@ -36,6 +36,7 @@ func formats() []format {
 	return []format{
 		{"aiperf", []file{{"profile_export.jsonl", writeAIPerfRecords}, {"profile_export_aiperf.json", writeAIPerfSummary}}},
 		{"vllm", []file{{"vllm.json", writeVLLM}}},
+		{"parquet", []file{{"requests.parquet", writeParquet}}},
 	}
 }
 

@@ -19,7 +19,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	err := Check([]string{"vllm", "genai-perf"})
-	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm` {
+	if err == nil || err.Error() != `"genai-perf" is no export: use one of aiperf, vllm, parquet` {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Write(t.TempDir(), "csv"); err == nil {
