@@ -118,7 +118,7 @@ type Run struct {
 	finishedOK    atomic.Int64
 	failed        atomic.Int64
 	unsentFailed  atomic.Int64
-	tokensOut     atomic.Int64
+	resent        atomic.Int64
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
 	closedIdle    atomic.Int64
@@ -312,6 +312,7 @@ func (r *Run) resend(i int32, c *conn) {
 	rec.Resent, rec.Outcome, rec.Error = 1, record.NotSent, ""
 	rec.SentNS, rec.WrittenNS, rec.WrittenFirstBytes, rec.BytesSent = record.None, record.None, record.None, 0
 	r.closedIdle.Add(1)
+	r.resent.Add(1)
 	p := c.pool
 	c.release()
 	r.sendLate(i, p)
@@ -367,7 +368,6 @@ func (r *Run) recordAll() {
 			}
 			if rec.Outcome == record.OK {
 				r.finishedOK.Add(1)
-				r.tokensOut.Add(max(0, rec.CompletionTokens))
 			} else {
 				r.failed.Add(1)
 				if rec.SentNS == record.None {
@@ -399,13 +399,14 @@ func (r *Run) hangUp() {
 
 // Progress counts what a run has done so far.
 type Progress struct {
-	NowNS     int64 // since the start
-	Sent      int64 // requests, re-sends included
-	OK        int64
-	Failed    int64
-	Unsent    int64 // of Failed those of which no byte was sent
-	Left      int64 // requests without a final record
-	TokensOut int64 // completion tokens of requests that ended ok
+	NowNS    int64 // since the start
+	Sent     int64 // requests, re-sends included
+	OK       int64
+	Failed   int64
+	Unsent   int64 // of Failed those of which no byte was sent
+	Resent   int64 // how often one was sent again
+	Stopping bool  // nothing more is released
+	Left     int64 // requests without a final record
 }
 
 // Progress returns the run's counters. It may be called at any time.
@@ -416,7 +417,7 @@ func (r *Run) Progress() Progress {
 	}
 	return Progress{
 		NowNS: r.clock.Now(), Sent: sent, OK: r.finishedOK.Load(), Failed: r.failed.Load(), Unsent: r.unsentFailed.Load(), Left: r.left.Load(),
-		TokensOut: r.tokensOut.Load(),
+		Resent: r.resent.Load(), Stopping: r.stop.Load(),
 	}
 }
 

@@ -205,6 +205,6 @@ func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
 		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: time.Duration(b.o.spin), Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
 		TLS: b.prober.TLS, Descriptors: descriptors, Secrets: b.prober.Secrets, Stamps: stamps, History: b.history,
 		InstanceHeaders: b.o.headersNamed(), InstanceField: b.o.instancePath(),
-		OnSenderDeath: func(why string) { b.ui.line("%s: nothing more is sent; requests in flight may end (--drain)", why) },
+		OnSenderDeath: func(why string) { b.ui.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },
 	}, err
 }

@@ -79,6 +79,14 @@ func (o *options) translate(args []string) error {
 func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error {
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
+	if err := ui.chooseProgress(o.progress.mode, o.progress.quiet); err != nil {
+		return err
+	}
+	endMetrics, err := o.progress.listen()
+	if err != nil {
+		return err
+	}
+	defer endMetrics()
 	o.noteFlags(ui)
 	dir, err := o.makeOutput()
 	if err != nil {
@@ -169,6 +177,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	}
 	cfg.Chunks = chunks
 	run := engine.New(cfg, b.Work, b.runID, b.ideal, sink)
+	sink.clock = run.Clock()
 	if err := run.SenderErr(); err != nil && b.o.sender == senderProcess {
 		return fmt.Errorf("--sender process: %w", err)
 	}
@@ -179,8 +188,11 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	for i := range b.leftOut {
 		sink.Record(&b.leftOut[i], -1)
 	}
-	sink.servers.start(run)
-	progress := b.ui.watchRun(run, sink.collector.DriftP99NS, b.Plan.SpanNS())
+	sink.servers.start(run, sink.meter)
+	if b.o.progress.listener != nil {
+		go serveMetrics(b.o.progress.listener, func(dst []byte) []byte { return sink.meter.AppendMetrics(dst, counts(run)) })
+	}
+	progress := b.watchRun(run, sink.meter, interrupts)
 	found, err := run.Do(ctx)
 	progress.end()
 	endChunkLog()

@@ -22,6 +22,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/sched"
@@ -33,6 +34,8 @@ type results struct {
 	out       io.Writer // gets the summary with --json
 	dir       string
 	collector *metrics.Collector
+	meter     *live.Meter // what is shown during the run
+	clock     sched.Clock // of the run; nil before it is made
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
 	answerers answerers
@@ -46,7 +49,7 @@ func newResults(b *built, dir string, out io.Writer) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...)}
+	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...), meter: b.meter()}
 	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: b.o.compress, OnState: s.onDisk, OnRemoved: b.ui.removed})
 	return s, err
 }
@@ -54,6 +57,7 @@ func newResults(b *built, dir string, out io.Writer) (*results, error) {
 // Record implements engine.Sink.
 func (s *results) Record(rec *record.Record, target int) {
 	s.collector.Add(rec, target)
+	s.meter.Add(s.clock.Now(), rec, target)
 	s.answerers.add(rec)
 	s.writer.Append(rec)
 }
@@ -66,10 +70,10 @@ func (s *results) Gaps(target int, gapsNS []int64) { s.collector.AddGaps(target,
 
 func (s *results) onDisk(err error) {
 	if err != nil {
-		s.ui.line("results: %v", err)
+		s.ui.alert("results: %v", err)
 		return
 	}
-	s.ui.line("results: the disk takes records again; none is lost")
+	s.ui.alert("results: the disk takes records again; none is lost")
 }
 
 // discard takes back an output directory to which nothing was sent.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -85,6 +86,7 @@ type serverWatch struct {
 	file    *report.SampleWriter
 	err     error // of writing; known from end on
 	sums    *scrape.Watch
+	meter   *live.Meter // gets the latest, for who watches the run
 	whole   bool
 }
 
@@ -116,8 +118,9 @@ func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, 
 }
 
 // start begins to sample.
-func (w *serverWatch) start(run *engine.Run) {
+func (w *serverWatch) start(run *engine.Run, meter *live.Meter) {
 	if w.scraper != nil {
+		w.meter = meter
 		w.scraper.Start(run.Clock(), w.sample)
 	}
 }
@@ -126,6 +129,7 @@ func (w *serverWatch) start(run *engine.Run) {
 func (w *serverWatch) sample(page int, s *scrape.Sample) {
 	w.sums.Add(page, s)
 	w.file.Append(s)
+	w.meter.Sample(page, s)
 }
 
 // end takes the samples after the run.

@@ -59,6 +59,13 @@ func (in *interrupts) listen(ctx context.Context) {
 	}
 }
 
+// first interrupts, unless that was done before.
+func (in *interrupts) first() {
+	if !in.seen() {
+		in.interrupt()
+	}
+}
+
 func (in *interrupts) interrupt() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -77,9 +84,9 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.ui.line("interrupted: nothing more is sent; requests in flight may end (--drain), and another interrupt cancels them")
+		in.ui.alert("interrupted: nothing more is sent; requests in flight may end (--drain), and another interrupt cancels them")
 	default:
-		in.ui.line("interrupted again: cancelling requests in flight")
+		in.ui.alert("interrupted again: cancelling requests in flight")
 		in.run.Abort()
 	}
 }

@@ -4,8 +4,7 @@
 // It owns the definitions of every statistic and of validity. It does not
 // measure anything, opens no sockets and writes no files.
 //
-// Collector.Add belongs to one goroutine, the recorder. AddGaps and DriftP99NS may be called by anybody at the same
-// time. Summary and WriteHistograms are for after the run. Add keeps about 200 bytes of a request: 80 by time, and 8 for
+// Collector.Add belongs to one goroutine, the recorder. AddGaps may be called by anybody at the same time. Summary and WriteHistograms are for after the run. Add keeps about 200 bytes of a request: 80 by time, and 8 for
 // each of its latencies by target, by instance and by address. The last two are kept for the first 1,024 instances and
 // addresses. AddGaps allocates 0.3 MB for the first gaps of a target, up to GOMAXPROCS times, and nothing else.
 package metrics
@@ -29,10 +28,6 @@ type Collector struct {
 	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
 
-	live struct { // all drift, for the progress line
-		sync.Mutex
-		drift *Distribution
-	}
 	gaps   []gapShard // len(urls) * shards
 	shards int
 	next   atomic.Uint32
@@ -49,7 +44,6 @@ type gapShard struct {
 // the indices given to Add and AddGaps refer to. With SLOs it counts goodput.
 func NewCollector(targets []string, slos ...SLO) *Collector {
 	c := &Collector{urls: append([]string(nil), targets...), slos: append([]SLO(nil), slos...), targets: make([]series, len(targets))}
-	c.live.drift = NewHistogram()
 	c.none = newSeries(c.slos)
 	for i := range c.targets {
 		c.targets[i] = newSeries(c.slos)
@@ -77,11 +71,6 @@ func (c *Collector) Add(r *record.Record, target int) {
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {
 		c.parts.endpoints.add(r.Endpoint, r)
-	}
-	if d := r.DriftNS(); d != record.None {
-		c.live.Lock()
-		c.live.drift.Add(d)
-		c.live.Unlock()
 	}
 }
 
@@ -113,12 +102,4 @@ func (c *Collector) pick(target int) *gapShard {
 	g := &own[int(first)%len(own)]
 	g.Lock()
 	return g
-}
-
-// DriftP99NS returns the 99th percentile of drift so far, in ns; 0 before
-// anything was sent. Safe while Add runs.
-func (c *Collector) DriftP99NS() int64 {
-	c.live.Lock()
-	defer c.live.Unlock()
-	return c.live.drift.QuantileNS(990)
 }

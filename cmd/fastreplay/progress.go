@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/live"
+)
+
+// progressFlags say how a run is watched.
+type progressFlags struct {
+	mode        string
+	quiet       bool
+	metricsAddr string
+	listener    net.Listener // of metricsAddr; nil = nobody is served
+}
+
+// meter returns the meter of a run that is built.
+func (b *built) meter() *live.Meter {
+	until := b.Plan.UntilNS
+	if b.o.pacing.duration == 0 {
+		until = math.MaxInt64
+	}
+	return live.NewMeter(live.Plan{
+		Title: b.title(), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
+		Requests: int64(b.Requests()), LimitNS: int64(b.o.limits.MaxDriftMS * 1e6),
+	})
+}
+
+// title says what is replayed, and where.
+func (b *built) title() string {
+	name := filepath.Base(b.Trace.Name)
+	if b.o.pacing.scale != 1 {
+		name += fmt.Sprintf(" ×%g", b.o.pacing.scale)
+	}
+	urls := b.URLs()
+	to := "embedded mock"
+	switch {
+	case len(urls) > 1:
+		to = format.Many(int64(len(urls)), "target")
+	case b.mock == nil && len(urls) == 1:
+		_, to, _ = strings.Cut(urls[0], "://")
+	}
+	return name + " → " + to
+}
+
+// counts are what the run counts, as a meter takes it.
+func counts(run *engine.Run) live.Counts {
+	p := run.Progress()
+	sent := p.Sent - p.Resent
+	return live.Counts{NowNS: p.NowNS, Sent: sent, OK: p.OK, Failed: p.Failed, Left: p.Left, Stopping: p.Stopping,
+		InFlight: max(0, sent-p.OK-p.Failed+p.Unsent)}
+}
+
+// watchRun shows how the run goes. The key q interrupts it, once.
+func (b *built) watchRun(run *engine.Run, meter *live.Meter, interrupts *interrupts) *ticker {
+	quit := func(key byte) {
+		if key == 'q' || key == 'Q' {
+			interrupts.first()
+		}
+	}
+	if slices.Contains(b.o.traces, "-") { // standard input is not ours
+		quit = nil
+	}
+	return b.ui.watch(func(*ticker) view {
+		return view{
+			screen: func(width, height int) string {
+				return live.Screen(meter.Snapshot(counts(run)), width, height, b.ui.coloured())
+			},
+			line: func() string { return live.Line(meter.Snapshot(counts(run))) },
+		}
+	}, quit)
+}
+
+// Limits of the server of --metrics-addr.
+const (
+	metricsTimeout     = 10 * time.Second
+	metricsConnections = 16
+)
+
+// listen opens the address of --metrics-addr, if one is given, before anything else takes time. The caller calls end.
+func (f *progressFlags) listen() (end func(), err error) {
+	if f.metricsAddr == "" {
+		return func() {}, nil
+	}
+	if f.listener, err = net.Listen("tcp", f.metricsAddr); err != nil {
+		return nil, fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
+	}
+	return func() { _ = f.listener.Close() }, nil
+}
+
+// serveMetrics serves the page of metrics on l until it is closed.
+func serveMetrics(l net.Listener, page func(dst []byte) []byte) {
+	server := &fasthttp.Server{
+		Name: "fastreplay", ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, Concurrency: metricsConnections, CloseOnShutdown: true,
+		Logger: quietLogger{},
+		Handler: func(c *fasthttp.RequestCtx) {
+			if path := string(c.Path()); path != "/metrics" && path != "/" {
+				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)
+				return
+			}
+			c.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+			c.SetBody(page(nil))
+		},
+	}
+	_ = server.Serve(l) // until it is closed
+}
+
+// quietLogger drops what a client of the metrics does wrong.
+type quietLogger struct{}
+
+func (quietLogger) Printf(string, ...any) {}

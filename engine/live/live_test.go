@@ -1,0 +1,231 @@
+package live
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// ended makes a record of a request that was planned for at, and ended ok.
+func ended(at, lateNS, ttftNS, tokens, tpotNS int64) *record.Record {
+	var r record.Record
+	r.Clear()
+	r.PlannedNS, r.SentNS, r.FirstTokenNS = at, at+lateNS, at+lateNS+ttftNS
+	r.LastTokenNS = r.FirstTokenNS + (tokens-1)*tpotNS
+	r.DoneNS, r.CompletionTokens, r.Chunks, r.TokensFrom = r.LastTokenNS, tokens, tokens, record.TokensFromUsage
+	r.PromptTokens, r.CachedTokens = 1000, 540
+	r.Status, r.Outcome = 200, record.OK
+	return &r
+}
+
+func failed(at int64, o record.Outcome, status int64) *record.Record {
+	r := ended(at, 1000, 1, 1, 1)
+	r.Outcome, r.Status = o, status
+	return r
+}
+
+func sampled(url string, running, waiting, kv float64) *scrape.Sample {
+	s := &scrape.Sample{Target: url}
+	s.Running, s.Waiting, s.KVUsage = &running, &waiting, &kv
+	return s
+}
+
+// steady is a meter of a run with 12 requests a second to some targets, of which the second fails from 20 s on, after so many seconds.
+func steady(targets, seconds int, closed bool) (*Meter, Counts) {
+	const rate, requests = 12, 900
+	plan := Plan{Title: "mooncake.jsonl → gpu1:8000", Version: "1.0", ByClock: true, UntilNS: math.MaxInt64, Requests: requests, LimitNS: 5e6}
+	for i := range targets {
+		plan.Targets = append(plan.Targets, fmt.Sprintf("http://gpu%d:8000", i+1))
+	}
+	for i := range int64(requests) {
+		plan.ReleaseNS = append(plan.ReleaseNS, i*1e9/rate)
+	}
+	if closed {
+		plan.ReleaseNS, plan.ByClock = nil, false
+	}
+	m := NewMeter(plan)
+	c := Counts{Left: requests}
+	for i := range int64(seconds * rate) {
+		at := i * 1e9 / rate
+		c.NowNS, c.Sent, c.InFlight = at, i+5, 4+i%3
+		to := int(i) % targets
+		r := ended(at, 50_000+i%7*1000, 25e6+i%11*1e5, 64, 5e6+i%5*1e4)
+		if to == 1 && at > 20e9 {
+			r = failed(at, record.ConnectError, record.None)
+			if i%9 == 0 {
+				r = failed(at, record.HTTPError, 503)
+			}
+		}
+		m.Add(at, r, to)
+		if r.Outcome == record.OK {
+			c.OK++
+		} else {
+			c.Failed++
+		}
+		c.Left--
+		if i%rate == 0 {
+			m.Sample(to, sampled(plan.Targets[to], 4, 1, 0.41))
+		}
+		m.Snapshot(c)
+	}
+	c.NowNS = int64(seconds) * 1e9
+	return m, c
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// TestScreens compares screens with the golden file, which -update writes, and no line may be too long.
+func TestScreens(t *testing.T) {
+	var out strings.Builder
+	for _, c := range []struct {
+		name             string
+		targets, seconds int
+		closed, stopping bool
+	}{
+		{"one target", 1, 32, false, false}, {"begin", 1, 0, false, false}, {"two targets, one down", 2, 40, false, false},
+		{"draining", 8, 75, false, false}, {"closed loop of 32 targets", 32, 30, true, false}, {"stopping", 1, 10, false, true},
+	} {
+		m, counts := steady(c.targets, c.seconds, c.closed)
+		counts.Stopping = c.stopping
+		s := m.Snapshot(counts)
+		for _, width := range []int{20, 60, 80, 120, 160} {
+			text := Screen(s, width, 24, false)
+			fmt.Fprintf(&out, "%s, %d columns:\n%s\n\n", c.name, width, text)
+			for line := range strings.Lines(text) {
+				if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%s: %d of %d columns: %s", c.name, n, width, line)
+				}
+			}
+			if n := strings.Count(text, "\n") + 1; n > 15 || width < Wide && n > 5 {
+				t.Errorf("%s, %d columns: %d lines", c.name, width, n)
+			}
+			coloured := Screen(s, width, 24, true)
+			if plain := escapes.ReplaceAllString(coloured, ""); plain != text || coloured == text {
+				t.Errorf("%s: colours change the text:\n%s\n%s", c.name, plain, text)
+			}
+		}
+		fmt.Fprintf(&out, "%s, line:\n%s\n\n", c.name, Line(s))
+	}
+	const golden = "testdata/screens.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || string(want) != out.String() {
+		t.Errorf("%s differs (%v); see what -update makes of it:\n%s", golden, err, out.String())
+	}
+}
+
+// TestScreenObeysNobody: what came from outside moves no cursor.
+func TestScreenObeysNobody(t *testing.T) {
+	m := NewMeter(Plan{Title: "a\x1b[2Jb\n", Targets: []string{"http://x\x1b]0;y\x07"}, UntilNS: math.MaxInt64, Requests: 1})
+	for _, width := range []int{60, 120} {
+		if text := Screen(m.Snapshot(Counts{Left: 1}), width, 24, false); strings.ContainsAny(text, "\x1b\x07\r") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
+// TestSteadyNumbers: in a steady run the rates are those of the run, at any moment.
+func TestSteadyNumbers(t *testing.T) {
+	for _, seconds := range []int{6, 7, 20, 61, 70} {
+		m, c := steady(1, seconds, false)
+		s := m.Snapshot(c)
+		near := func(name string, got, want float64) {
+			if math.IsNaN(got) || math.Abs(got-want) > 0.1*want {
+				t.Errorf("%d s: %s is %g, want %g", seconds, name, got, want)
+			}
+		}
+		near("tokens/s", s.TokensPerS, 12*64)
+		near("sent/s", s.SentPerS, 12)
+		near("planned/s", s.DuePerS, 12)
+		near("TTFT now", s.TTFT.NowNS, 25.5e6)
+		near("left", float64(s.LeftNS), 899e9/12-float64(seconds)*1e9)
+		near("cached", s.Cached, 0.54)
+		if n := min(seconds, 60); len(s.Past.TTFT) != n || s.TTFT.Count < int64(12*(n-10)) || s.TTFT.Count > int64(12*60) {
+			t.Errorf("%d s: %d seconds, %d values", seconds, len(s.Past.TTFT), s.TTFT.Count)
+		}
+	}
+	m, c := steady(1, 30, true) // a closed loop has no times: what is left is known from the pace
+	if s := m.Snapshot(c); s.LeftNS < 43e9 || s.LeftNS > 47e9 || !math.IsNaN(s.DuePerS) {
+		t.Errorf("closed loop: %d ns left, %g planned", s.LeftNS, s.DuePerS)
+	}
+}
+
+// TestSlowRequests: a rate is made of a minute if few requests end.
+func TestSlowRequests(t *testing.T) {
+	m := NewMeter(Plan{Targets: []string{"a"}, UntilNS: math.MaxInt64, Requests: 100})
+	for i := range int64(10) {
+		m.Add(i*10e9, ended(i*10e9, 1, 1e6, 600, 1e6), 0)
+	}
+	for now := int64(95e9); now < 100e9; now += 1e9 {
+		if s := m.Snapshot(Counts{NowNS: now, Left: 90}); math.Abs(s.TokensPerS-60) > 6 {
+			t.Errorf("at %d: %g tokens/s, want 60", now, s.TokensPerS)
+		}
+	}
+}
+
+func TestFailuresByKind(t *testing.T) {
+	m, c := steady(2, 40, false)
+	s := m.Snapshot(c)
+	sum := int64(0)
+	for _, e := range s.Errors {
+		sum += e.Count
+	}
+	if sum != c.Failed || Kind(s.Errors[0]) != "connect error" || Kind(s.Errors[1]) != "HTTP 503" {
+		t.Errorf("%+v of %d", s.Errors, c.Failed)
+	}
+	if first := s.failingFirst()[0]; first.URL != "http://gpu2:8000" || !strings.HasPrefix(first.down(), "DOWN 20s") {
+		t.Errorf("%+v", first)
+	}
+	var out record.Record
+	out.Clear()
+	out.Error = record.LeftOutWords
+	m.Add(0, &out, -1)
+	m.Add(0, failed(0, record.NotSent, record.None), -1)
+	if got := m.Snapshot(c).Errors; len(got) != 3 || got[2].Count != 1 {
+		t.Errorf("with a request that nobody sent: %+v", got)
+	}
+}
+
+func TestAddAllocatesNothing(t *testing.T) {
+	m, _ := steady(2, 40, false)
+	r, bad := ended(41e9, 1, 1e6, 10, 1e6), failed(41e9, record.HTTPError, 503)
+	if n := testing.AllocsPerRun(1000, func() { m.Add(41e9, r, 0); m.Add(42e9, bad, 1) }); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	m, _ := steady(2, 40, false)
+	r := ended(41e9, 1, 1e6, 10, 1e6)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Add(41e9, r, 0)
+	}
+}
+
+func BenchmarkScreen(b *testing.B) {
+	for _, targets := range []int{1, 32} {
+		b.Run(fmt.Sprint(targets), func(b *testing.B) {
+			m, c := steady(targets, 60, false)
+			b.ReportAllocs()
+			for b.Loop() {
+				Screen(m.Snapshot(c), 160, 40, true)
+			}
+		})
+	}
+}
