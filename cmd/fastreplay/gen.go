@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
@@ -67,11 +70,18 @@ type generation struct {
 	rate     float64
 	model    string
 	output   string
+
+	turnDelay time.Duration
+}
+
+// newGeneration describes a trace of 1,000 unrelated requests.
+func newGeneration() *generation {
+	return &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: unprobedModel}
 }
 
 // newGenCommand makes a trace from a description.
 func newGenCommand() *cobra.Command {
-	g := &generation{Gen: trace.DefaultGen(), rows: 1000, rate: 10, model: unprobedModel}
+	g := newGeneration()
 	cmd := &cobra.Command{
 		Use:   "gen",
 		Short: "Make a trace from a description",
@@ -82,7 +92,12 @@ func newGenCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
 	}
-	f := cmd.Flags()
+	g.addFlags(cmd.Flags())
+	return cmd
+}
+
+// addFlags adds all flags of gen.
+func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
@@ -104,30 +119,19 @@ func newGenCommand() *cobra.Command {
 	f.IntVar(&g.BlockTokens, "block-tokens", 0, "tokens a block (default: the format's)")
 	f.Var(turns(&g.Turns, "1"), "turns", "requests of a conversation")
 	f.Var(turns(&g.TurnTokens, "16:256"), "turn-tokens", "tokens that a later turn adds")
+	addSeconds(f, &g.turnDelay, "turn-delay", "", 0, "recorded delay of later turns, in formats that have it")
 	f.IntVar(&g.Active, "active", 0, "conversations that go on at once (default: one for every eight rows)")
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
 	f.StringVar(&g.model, "model", g.model, "model that whole bodies ask for, in formats that have them")
 	f.StringVar(&g.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
-	return cmd
 }
 
 func (g *generation) run(cmd *cobra.Command) error {
-	if g.rows < 1 {
-		return fmt.Errorf("--rows is %d; want at least 1", g.rows)
-	}
 	if err := checkFormat("format", g.Format); err != nil {
 		return err
 	}
-	g.arrivals.Rate, g.arrivals.Seed = sched.Steady(g.rate), g.Seed
-	err := chooseProcess(&g.arrivals, cmd.Flags().Changed("burstiness"), sched.Poisson)
-	if err != nil {
-		return err
-	}
-	if g.ArrivalNS, err = g.arrivals.Instants(g.rows); err != nil {
-		return err
-	}
-	t, err := trace.Generate(g.Gen)
+	t, err := g.make(cmd.Flags().Changed("burstiness"))
 	if err != nil {
 		return err
 	}
@@ -147,6 +151,35 @@ func (g *generation) run(cmd *cobra.Command) error {
 		say.line("note: %s", note)
 	}
 	return nil
+}
+
+// make makes the trace, with its arrivals and with the delays before later turns.
+func (g *generation) make(bursty bool) (*trace.Trace, error) {
+	if g.rows < 1 {
+		return nil, fmt.Errorf("--rows is %d; want at least 1", g.rows)
+	}
+	g.arrivals.Rate, g.arrivals.Seed = sched.Steady(g.rate), g.Seed
+	err := chooseProcess(&g.arrivals, bursty, sched.Poisson)
+	if err != nil {
+		return nil, err
+	}
+	if g.ArrivalNS, err = g.arrivals.Instants(g.rows); err != nil {
+		return nil, err
+	}
+	t, err := trace.Generate(g.Gen)
+	if err != nil || g.turnDelay == 0 {
+		return t, err
+	}
+	if t.Turn == nil {
+		return nil, errors.New("--turn-delay is about conversations; give --turns, and a format that has them")
+	}
+	t.DelayNS = slices.Repeat([]int64{-1}, t.Len())
+	for i, turn := range t.Turn {
+		if turn > 1 {
+			t.DelayNS[i] = int64(g.turnDelay)
+		}
+	}
+	return t, nil
 }
 
 // writeTrace writes to a new file, or to stdout where path is empty. What a terminal would obey is escaped there.

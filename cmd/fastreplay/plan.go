@@ -276,7 +276,7 @@ func (l *load) read(ctx context.Context, o *options, ui *terminal) error {
 	began := time.Now()
 	var counted string
 	t, err := await(ctx, func() (*trace.Trace, error) {
-		t, err := trace.OpenAll(o.traces, o.read)
+		t, err := o.openTraces()
 		if err == nil {
 			t, counted, err = countAnswers(t, o.tokenizer)
 		}

@@ -108,7 +108,7 @@ func flagValue(f *pflag.Flag) any {
 
 func absolute(paths ...string) (out []string) {
 	for _, path := range paths {
-		if full, err := filepath.Abs(path); err == nil && path != "-" {
+		if full, err := filepath.Abs(path); err == nil && path != "-" && !strings.HasPrefix(path, compat.Made) {
 			path = full
 		}
 		out = append(out, path)

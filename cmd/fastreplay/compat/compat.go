@@ -30,6 +30,8 @@ type Line struct {
 	given []Setting         // names of other tools, in order
 	typed map[string]string // by our flag, the name under which it was given
 
+	parts map[string]float64 // of requests to be made; nil if a trace is given
+
 	dataset string // vLLM's --dataset-name on the command line; "" = not given
 }
 
@@ -68,6 +70,9 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 			l.dataset, l.Profile, l.names = s.Values[0], false, byName(false)
 		}
 	}
+	if l.makes(file, traced) {
+		l.parts = map[string]float64{}
+	}
 	for _, s := range l.given {
 		if err := l.take(l.names[s.Name], s.Values[0]); err != nil {
 			return err
@@ -79,7 +84,7 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 	if err := l.takeFile(file, traced); err != nil {
 		return err
 	}
-	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.aiperfDefaults} {
+	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.aiperfDefaults, l.synthesize} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -105,10 +110,15 @@ func (l *Line) note(format string, args ...any) {
 
 // take gives our flag what a name of another tool was given.
 func (l *Line) take(n Name, text string) (err error) {
+	if l.parts != nil {
+		if taken, err := l.describe(n, text); taken || err != nil {
+			return err
+		}
+	}
 	if n.Refused != "" {
 		return fmt.Errorf("--%s: %s", n.Name, n.Refused)
 	}
-	if n.Note != "" {
+	if n.Note != "" && (l.parts == nil || n.Name != "dataset-name") {
 		l.note("--%s: %s", n.Name, n.Note)
 	}
 	if n.Flag == "" || n.Name == "host" || n.Name == "port" { // join takes these

@@ -1,0 +1,135 @@
+package compat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Made begins a --trace that is no file but a description of one: gen:KEY=VALUE,… with the flags of `fastreplay gen` as keys.
+const Made = "gen:"
+
+// described returns what names of AIPerf, GenAI-Perf and vLLM's bench say about requests that are made.
+func described() map[string]string {
+	parts := map[string]string{}
+	for part, names := range map[string]string{
+		"input":         "isl prompt-input-tokens-mean synthetic-input-tokens-mean input-len random-input-len",
+		"input-stddev":  "isl-stddev prompt-input-tokens-stddev synthetic-input-tokens-stddev",
+		"output":        "osl prompt-output-tokens-mean output-tokens-mean output-len random-output-len",
+		"output-stddev": "osl-stddev prompt-output-tokens-stddev output-tokens-stddev",
+		"ratio":         "random-range-ratio",
+		"prefix":        "prefix-prompt-length prompt-prefix-length shared-system-prompt-length system-prompt-length random-prefix-len",
+		"prefixes":      "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts",
+		"sessions":      "conversation-num num-conversations num-sessions",
+		"turns":         "conversation-turn-mean session-turns-mean",
+		"turns-stddev":  "conversation-turn-stddev session-turns-stddev",
+		"delay":         "conversation-turn-delay-mean session-turn-delay-mean",
+		"delay-stddev":  "conversation-turn-delay-stddev session-turn-delay-stddev",
+		"batch":         "batch-size batch-size-text",
+		"entries":       "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle no-oversample output-tokens-mean-deterministic",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			parts[name] = part
+		}
+	}
+	return parts
+}
+
+// makes reports whether requests are to be made, as those tools do unless they are given a file: no trace is named.
+func (l *Line) makes(file []Setting, traced bool) bool {
+	parts, asked := described(), l.Profile || l.dataset == "random"
+	for _, s := range slices.Concat(l.given, file) {
+		traced = traced || s.Name == "trace" || l.names[s.Name].Flag == "trace"
+		asked = asked || parts[s.Name] != ""
+	}
+	return asked && !traced && !l.Flags.Changed("trace")
+}
+
+// describe takes a name that says something about the requests to be made. It returns false for all other names.
+func (l *Line) describe(n Name, text string) (taken bool, err error) {
+	part := described()[n.Name]
+	if part == "" || n.Flag != "" {
+		if n.Flag == "" && strings.HasPrefix(n.Note, "it describes requests") {
+			err = fmt.Errorf("--%s: requests are made without it; write a trace with fastreplay gen", n.Name)
+		}
+		return false, err
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	switch whole := part == "input" || part == "output" || part == "turns" || part == "sessions"; {
+	case part == "entries": // each request has a prompt of its own
+		return true, nil
+	case err != nil || number < 0 || math.IsInf(number, 0) || whole && (number < 1 || number != math.Trunc(number)):
+		return true, fmt.Errorf("--%s %q: want %s", n.Name, text, map[bool]string{true: "a whole number of at least 1", false: "a number of 0 or more"}[whole])
+	case part == "prefixes" && number > 1:
+		return true, fmt.Errorf("--%s %s: one prefix is made, which all prompts share; give 1, or write a trace with fastreplay gen", n.Name, text)
+	case part == "batch" && number > 1:
+		return true, fmt.Errorf("--%s %s: a request has one prompt here; leave it out", n.Name, text)
+	case (part == "turns-stddev" || part == "delay-stddev") && number > 0:
+		return true, fmt.Errorf("--%s %s: all conversations are made alike; leave it out, or write a trace with fastreplay gen", n.Name, text)
+	}
+	l.parts[part] = number
+	return true, nil
+}
+
+// synthesize describes the trace to be made in --trace.
+func (l *Line) synthesize() error {
+	if l.parts == nil && l.dataset == "random" {
+		return errors.New("--dataset-name random makes its requests; leave out the trace")
+	}
+	if l.parts == nil {
+		return nil
+	}
+	p := l.parts
+	turns := max(1, p["turns"])
+	concurrency, _ := strconv.ParseFloat(l.text("concurrency"), 64)
+	rows := max(10, 2*concurrency)
+	switch limit, _ := strconv.ParseFloat(l.text("limit"), 64); {
+	case limit > 0:
+		rows = limit
+	case p["sessions"] > 0:
+		rows = p["sessions"] * turns
+	case l.Flags.Changed("duration"):
+		rows = 10_000
+		l.note("%.0f requests are made, or as many as are sent within --duration; --request-count makes more", rows)
+	}
+	if p["input"] == 0 {
+		p["input"] = map[bool]float64{true: 1024, false: 550}[l.dataset == "random"]
+	}
+	if p["output"] == 0 {
+		l.note("answers of 128 tokens are asked for, since nothing says their length")
+		p["output"] = 128
+	}
+	made := []string{fmt.Sprintf("rows=%.0f", rows), "input-tokens=" + l.lengths("input", turns > 1), "output-tokens=" + l.lengths("output", false)}
+	if turns > 1 {
+		made = append(made, fmt.Sprintf("turns=%.0f,turn-tokens=%.0f,active=1", turns, p["input"]))
+	}
+	if turns > 1 || p["prefix"] > 0 { // less than a block: conversations begin with nothing in common
+		made = append(made, fmt.Sprintf("reuse=1,system-tokens=%.0f", max(1, p["prefix"])))
+	}
+	if p["delay"] > 0 {
+		made = append(made, fmt.Sprintf("turn-delay=%vms", p["delay"]))
+	}
+	spec := Made + strings.Join(append(made, "block-tokens=16"), ",")
+	l.note("no trace is given, so one is made: --trace %s", spec)
+	return l.Flags.Set("trace", spec)
+}
+
+// lengths describes numbers of tokens for gen. Prompts get the prefix in addition; if they grow, they have no bound.
+func (l *Line) lengths(part string, grows bool) string {
+	mean, spread := l.parts[part], l.parts[part+"-stddev"]
+	ratio := l.parts["ratio"]
+	prefix := 0.0
+	if part == "input" {
+		prefix = l.parts["prefix"]
+	}
+	switch {
+	case ratio > 0:
+		return fmt.Sprintf("%.0f:%.0f", prefix+max(1, math.Floor(mean*(1-ratio))), prefix+math.Ceil(mean*(1+ratio)))
+	case spread > 0 || grows:
+		return fmt.Sprintf("lognormal:%.0f:%v", prefix+mean, spread)
+	}
+	return fmt.Sprintf("%.0f", prefix+mean)
+}
