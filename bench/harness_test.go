@@ -272,7 +272,7 @@ func startReplay(t *testing.T, args ...string) *replay {
 
 func startReplayIn(t *testing.T, prefix []string, dir string, args ...string) *replay {
 	t.Helper()
-	return &replay{start(t, prefix, append([]string{"--output", dir, "--max-drift", "1h", "--max-receive-lag", "1h"}, args...)...), dir}
+	return &replay{start(t, prefix, append([]string{"--output", dir, "--full", "--verbose", "--max-drift", "1h", "--max-receive-lag", "1h"}, args...)...), dir}
 }
 
 // finish waits for the end and reads the results.

@@ -297,7 +297,7 @@ func TestJSON(t *testing.T) {
 	if code := report.wait(t); code != r.code {
 		t.Errorf("report: exit %d, the run's was %d\n%s", code, r.code, report.stderr.String())
 	}
-	if !strings.Contains(report.stdout.String(), "60 planned") {
+	if !strings.Contains(report.stdout.String(), "60 ok") {
 		t.Errorf("report shows:\n%s", report.stdout.String())
 	}
 }

@@ -150,7 +150,7 @@ func (b *built) describeVerbatims() {
 		}
 		size = format.Many(tokens, "token")
 	}
-	b.ui.line("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
+	b.ui.detail("      %s verbatim, %s: %s", format.Many(l.rows, "prompt"), format.Bytes(l.bytes), size)
 	if l.payloads > 0 && b.o.model != "" {
 		b.ui.note("%s: sent as they are, with the model that they name; --extra-inputs model:%s would replace it", format.Many(l.payloads, "request body"), b.o.model)
 	}
@@ -188,7 +188,7 @@ func (p *prepared) countVerbatim(ctx context.Context) error {
 	case err != nil:
 		p.ui.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(progress.built.Load()), with, err)
 	default:
-		p.ui.line("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
+		p.ui.detail("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
@@ -32,6 +34,9 @@ func build(ctx context.Context, p *prepared) (*built, error) {
 		if err := orInterrupted(ctx, step(ctx)); err != nil {
 			return nil, err
 		}
+	}
+	if !b.ui.verbose { // which has printed it
+		b.announce()
 	}
 	return b, nil
 }
@@ -94,13 +99,13 @@ func (b *built) checkMemory() error {
 		b.ui.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
 	}
 	if need > allowed.bytes {
-		b.ui.line("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
+		b.ui.detail("      more than the %s allowed (%s): requests are built during the run, each ahead of its planned time", format.Bytes(allowed.bytes), allowed.origin)
 		if err := b.builder.UseRing(b.Work, b.Prebuilt, allowed.bytes); err != nil {
 			return fmt.Errorf("%w (%s, and about %s for the run besides)", err, allowed.origin, format.Bytes(kept))
 		}
 		return nil
 	}
-	b.ui.line("      memory for them: %s of %s allowed (%s)", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin)
+	b.ui.detail("      memory for them: %s of %s allowed (%s)", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin)
 	return nil
 }
 
@@ -120,11 +125,11 @@ func (b *built) fill(ctx context.Context) error {
 	b.seconds = time.Since(began).Seconds()
 	took := format.Seconds(b.seconds)
 	if ring > 0 {
-		b.ui.line("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
+		b.ui.detail("built: the first %s in %s; the rest follows during the run, and the fingerprint with its end", format.Bytes(ring), took)
 		return nil
 	}
 	fingerprint := b.Prebuilt.Fingerprint(b.Work)
-	b.ui.line("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, fingerprint)
+	b.ui.detail("built: %s in %s, fingerprint %s", format.Bytes(b.Prebuilt.Bytes()), took, fingerprint)
 	b.compareFingerprint(fingerprint)
 	return nil
 }
@@ -176,7 +181,7 @@ func (b *built) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.ui.line("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
+	b.ui.detail("verified: %s of %s counted again with %s, each exact, in %s", format.Count(int64(n)),
 		format.Many(int64(b.Requests()), "prompt"), b.tokenizer.Name(), format.Duration(float64(time.Since(began)), 3))
 	return nil
 }
@@ -212,7 +217,7 @@ func (b *built) carryHistory() (err error) {
 	if b.history, err = history.New(b.builder, b.Work); err != nil {
 		return fmt.Errorf("--history %s: %w", historyLive, err)
 	}
-	b.ui.line("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
+	b.ui.detail("      live history: %s to get what the servers answer to the turns before", format.Many(int64(b.history.Turns()), "follow-up turn"))
 	b.ui.note("live history: the fingerprint and the bytes on the wire are those of the requests as recorded")
 	return nil
 }
@@ -237,28 +242,93 @@ func (b *built) describe() {
 	if output > 0 {
 		what += fmt.Sprintf(", %s output tokens", format.Count(output))
 	}
-	b.ui.line("work: %s", what)
+	b.ui.detail("work: %s", what)
 	if plan.Open() {
 		mean := ""
 		if plan.SpanNS() > 0 {
 			mean = fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
 		}
-		b.ui.line("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), mean, format.Count(int64(plan.PeakWithin(time.Second))))
+		b.ui.detail("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), mean, format.Count(int64(plan.PeakWithin(time.Second))))
 		if plan.Cap > 0 {
-			b.ui.line("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
+			b.ui.detail("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
 		}
 	} else {
-		b.ui.line("      in a closed loop of %d", plan.Concurrency)
+		b.ui.detail("      in a closed loop of %d", plan.Concurrency)
 	}
 	if plan.Turns != nil {
-		b.ui.line("      %s", b.o.sessions.words())
+		b.ui.detail("      %s", b.o.sessions.words())
 	}
 	b.describeVerbatims()
-	b.ui.line("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
+	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
 	b.describeIdeal()
 	if several > 0 {
 		b.ui.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
 	}
+}
+
+// announce prints in two lines what is about to happen: the load, and what the servers were asked.
+func (b *built) announce() {
+	load := b.size()
+	what := format.Many(load.Requests, "request")
+	switch {
+	case load.RequestsPerS != nil:
+		what += fmt.Sprintf(" over %s (%s/s)", format.Seconds(load.SpanS), format.Rate(*load.RequestsPerS))
+	case !b.Plan.Open():
+		what += fmt.Sprintf(", %d at a time", b.Plan.Concurrency)
+	}
+	if b.amplify != nil {
+		what += fmt.Sprintf(", load ×%g", b.amplify.Factor)
+	}
+	if input := b.workloadInfo(nil).InputTokens; input > 0 {
+		what += ", " + format.Short(float64(input)) + " input tok"
+	}
+	if load.HitRatio != nil {
+		what += ", ideal hits " + format.Percent(*load.HitRatio)
+	}
+	b.ui.line("%s", what)
+	if b.o.noProbe {
+		b.ui.line("not probed: %s", strings.Join(b.URLs(), ", "))
+		return
+	}
+	caches := "caches as they are"
+	switch {
+	case b.flushed:
+		caches = "caches flushed"
+	case b.salt != "":
+		caches = "caches cold by a salt"
+	}
+	where := b.URLs()[0]
+	if n := len(b.URLs()); n > 1 {
+		where = format.Many(int64(n), "server")
+	}
+	b.ui.line("probed: %s at %s, %s", cmp.Or(b.shownModel(), "the server"), where, caches)
+}
+
+// size is how large the load is. The ideal hits are the least that they can be.
+func (b *built) size() metrics.Load {
+	l := metrics.Load{Requests: int64(b.Requests()), SpanS: float64(b.Plan.SpanNS()) / 1e9}
+	if b.Plan.Open() {
+		l.Peak = new(int64(b.Plan.PeakWithin(time.Second)))
+		if l.SpanS > 0 {
+			l.RequestsPerS = new(float64(l.Requests) / l.SpanS)
+		}
+	}
+	if !b.verbatims.all || b.Verbatim != nil {
+		least, _ := b.idealShare()
+		l.HitRatio = &least
+	}
+	return l
+}
+
+// idealShare returns the share of the input tokens that an ideal cache would hold, at least and at most.
+func (b *built) idealShare() (least, most float64) {
+	var tokens, low, high int64
+	for i := range b.Requests() {
+		if n := b.ServerTokens(i); n > 0 {
+			tokens, low, high = tokens+int64(n), low+b.ideal.Least[i], high+b.ideal.Most[i]
+		}
+	}
+	return float64(low) / float64(max(1, tokens)), float64(high) / float64(max(1, tokens))
 }
 
 // describeIdeal prints how much of the prompts that are made an ideal cache would hold.
@@ -266,17 +336,10 @@ func (b *built) describeIdeal() {
 	if b.verbatims.all && b.Verbatim == nil {
 		return
 	}
-	var built, least, most int64
-	for i := range b.Requests() {
-		if tokens := b.ServerTokens(i); tokens > 0 {
-			built += int64(tokens)
-			least += b.ideal.Least[i]
-			most += b.ideal.Most[i]
-		}
-	}
-	share := format.Percent(float64(least) / float64(max(1, built)))
+	least, most := b.idealShare()
+	share := format.Percent(least)
 	if b.ideal.Expected == nil {
-		share += " to " + format.Percent(float64(most)/float64(max(1, built)))
+		share += " to " + format.Percent(most)
 	}
 	whose := "the input tokens"
 	if b.verbatims.rows > 0 && b.Verbatim == nil {
@@ -286,5 +349,5 @@ func (b *built) describeIdeal() {
 	if b.Routing.LeastInFlight {
 		placed = ", were they sent in turn"
 	}
-	b.ui.line("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
+	b.ui.detail("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
 }

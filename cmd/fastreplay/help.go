@@ -106,9 +106,9 @@ func showPage(w io.Writer, page string) error {
 // helpList lists commands and topics, each with what it is about, on one screen of 80x24.
 func helpList(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("fastreplay [--trace] FILE [flags] replays a trace: fastreplay --help\nCommands: fastreplay COMMAND --help\n")
+	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "version" {
+		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "version" && c.Name() != "help" {
 			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 		}
 	}

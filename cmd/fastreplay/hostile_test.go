@@ -86,7 +86,7 @@ func TestHostileServer(t *testing.T) {
 		}))
 		defer srv.Close()
 		dir := filepath.Join(t.TempDir(), "r")
-		probed := []string{trace, "--url", srv.URL, "--output", filepath.Join(t.TempDir(), "p"), "--sender", "thread"}
+		probed := []string{trace, "--verbose", "--url", srv.URL, "--output", filepath.Join(t.TempDir(), "p"), "--sender", "thread"}
 		if code, said := checkShown(t, probed); code != exitUsage || !strings.Contains(said, `m\x1b]0;pwn`) {
 			t.Errorf("probed: exit code %d: %s", code, said)
 		}
@@ -96,5 +96,6 @@ func TestHostileServer(t *testing.T) {
 		}
 		checkShown(t, []string{"report", dir})
 		checkShown(t, []string{"report", dir, "--json"})
+		checkShown(t, []string{"report", dir, "--full"})
 	}
 }

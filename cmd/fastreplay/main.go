@@ -27,6 +27,7 @@ const (
 	exitOK          = 0
 	exitInvalid     = 1   // the run finished, but its numbers are not to be trusted
 	exitUsage       = 2   // bad usage, trace or target; nothing was sent
+	exitMissed      = 3   // the run is valid, and the server missed an objective (--require, --max-error-rate)
 	exitInterrupted = 130 // stopped by a signal; the files are whole and marked partial
 )
 
@@ -87,7 +88,7 @@ func newRootCommand() *cobra.Command {
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = buildVersion()
-	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newDoctorCommand(), newVersionCommand(), newSenderCommand())
+	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	showUsage(root)
 	completeValues(root)

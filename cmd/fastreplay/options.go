@@ -27,6 +27,7 @@ import (
 // options is what the flags of a replay say, in the groups of its help.
 type options struct {
 	line  *compat.Line
+	demo  bool // `fastreplay demo`, whose trace is made
 	given func(flag string) bool
 
 	traceOptions
@@ -96,6 +97,8 @@ type resultOptions struct {
 	exports  []string
 	compress bool
 	dryRun   bool
+	full     bool
+	verbose  bool
 	limits   metrics.Limits
 	maxDrift time.Duration
 	maxLag   time.Duration
@@ -232,6 +235,8 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
 	o.goodput.addFlag(f)
 	addExportFlag(f, &o.exports)
+	f.BoolVar(&o.full, "full", false, "print all that the summary has, and not one screen of it")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print each step before the start")
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but send nothing")
 	o.limits = metrics.DefaultLimits()

@@ -366,11 +366,13 @@ func (l *load) announce(o *options, ui *terminal) {
 	if t.BlockRefs() > 0 {
 		units += fmt.Sprintf(", %d tokens a block", t.BlockTokens)
 	}
-	ui.line("trace: %s, read as %s (%s): %s of %s rows in %s",
+	ui.detail("trace: %s, read as %s (%s): %s of %s rows in %s",
 		t.Name, t.Format, units, format.Count(int64(sent)), format.Count(int64(t.FileRows)), format.Seconds(l.seconds))
-	ui.amplified(l.amplify)
+	if ui.verbose {
+		ui.amplified(l.amplify)
+	}
 	if n := o.repeat; n > 1 {
-		ui.line("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
+		ui.detail("      %d times in a row: from the second time on the servers' caches may hold all of it", n)
 	}
 }
 

@@ -165,7 +165,7 @@ func (p *prepared) chooseCold(ctx context.Context) error {
 		path, err := p.prober.Flush(ctx)
 		if err == nil {
 			p.flushed = true
-			p.ui.line("cold: the servers flush their prefix caches before the start (%s)", path)
+			p.ui.detail("cold: the servers flush their prefix caches before the start (%s)", path)
 			return nil
 		}
 		if cold == probe.ColdFlush || ctx.Err() != nil {
@@ -214,9 +214,9 @@ func (p *prepared) trySalt(ctx context.Context, cold probe.Cold) error {
 	p.noteUnsalted()
 	switch {
 	case seen:
-		p.ui.line("cold: a cache_salt of this run in every body of ours, proven to work")
+		p.ui.detail("cold: a cache_salt of this run in every body of ours, proven to work")
 	case p.CacheOff(0):
-		p.ui.line("cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier runs can hit")
+		p.ui.detail("cold: a cache_salt of this run in every body of ours; the server caches nothing, so nothing of earlier runs can hit")
 	default:
 		p.unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
 		p.ui.line("note: %s", p.unproven)
@@ -236,7 +236,7 @@ func (p *prepared) warmUp(ctx context.Context) error {
 	if err := prober.WarmUp(ctx, p.Work, p.source, p.o.warmup, p.o.pacing.concurrency, p.salt); err != nil {
 		return err
 	}
-	p.ui.line("         answered in %s", format.Duration(float64(time.Since(began)), 3))
+	p.ui.detail("         answered in %s", format.Duration(float64(time.Since(began)), 3))
 	return nil
 }
 
@@ -253,11 +253,11 @@ func (p *prepared) measureOverhead(ctx context.Context) error {
 	p.Overhead = o
 	switch {
 	case added == 0:
-		p.ui.line("probe: each prompt token is one token there, and the server adds none")
+		p.ui.detail("probe: each prompt token is one token there, and the server adds none")
 	case o.HeadUnknown:
-		p.ui.line("probe: each prompt token is one token there; the server adds %s to every prompt", format.Many(int64(added), "token"))
+		p.ui.detail("probe: each prompt token is one token there; the server adds %s to every prompt", format.Many(int64(added), "token"))
 	default:
-		p.ui.line("probe: each prompt token is one token there; the server adds %d before and %d after every prompt (%s)", o.Head, o.Tail, origin)
+		p.ui.detail("probe: each prompt token is one token there; the server adds %d before and %d after every prompt (%s)", o.Head, o.Tail, origin)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (p *prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	}
 	if !p.o.dryRun {
 		slices.Sort(kinds)
-		p.ui.line("cache: %s", strings.Join(slices.Compact(kinds), "; "))
+		p.ui.detail("cache: %s", strings.Join(slices.Compact(kinds), "; "))
 	}
 }
 
@@ -454,7 +454,7 @@ func (p *prepared) askModels(ctx context.Context) error {
 		}
 		if unnamed {
 			p.model = models[0].ID
-			p.ui.line("model: %s, from /v1/models", p.shownModel())
+			p.ui.detail("model: %s, from /v1/models", p.shownModel())
 		}
 		if asked == nil {
 			asked = p.askedModels()

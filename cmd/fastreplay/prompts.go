@@ -44,7 +44,7 @@ func (t *target) takeIDs(o *options, ui *terminal) error {
 	}
 	t.source = source
 	first, last := source.Range()
-	ui.line("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
+	ui.detail("tokenizer: %s, prompts of its ids from %d to %d", t.tokenizer.Name(), first, last)
 	return nil
 }
 
@@ -59,6 +59,6 @@ func (t *target) takeWords(o *options, ui *terminal) error {
 		return fmt.Errorf("--tokenizer %s: %w", t.tokenizer.Name(), err)
 	}
 	t.source = text
-	ui.line("tokenizer: %s, prompts of %s that are single tokens of it in any company", t.tokenizer.Name(), format.Many(int64(text.Words()), "word"))
+	ui.detail("tokenizer: %s, prompts of %s that are single tokens of it in any company", t.tokenizer.Name(), format.Many(int64(text.Words()), "word"))
 	return nil
 }

@@ -87,12 +87,18 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 		return err
 	}
 	defer endMetrics()
+	ui.verbose = o.verbose || o.dryRun
 	o.noteFlags(ui)
 	dir, err := o.makeOutput()
 	if err != nil {
 		return err
 	}
 	defer unmake(dir)
+	if o.demo {
+		if o.traces, err = writeDemo(dir, ui); err != nil {
+			return err
+		}
+	}
 	stamps, err := o.probeStamps(ui)
 	if err != nil {
 		return err
@@ -112,8 +118,11 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	}
 	b, err := build(ctx, p)
 	defer load.free()
-	if err != nil || o.dryRun {
+	switch {
+	case err != nil || o.dryRun && !o.json:
 		return err
+	case o.dryRun:
+		return report.EncodeJSON(out, b.known())
 	}
 	return send(ctx, b, dir, stamps, interrupts, out)
 }
@@ -126,9 +135,13 @@ func (o *options) makeOutput() (dir string, err error) {
 	return report.Create(o.output, time.Now())
 }
 
-// unmake removes a directory to which nothing was written.
+// unmake removes the directory of a run that did not start.
 func unmake(dir string) {
-	if dir != "" && os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
+	if dir == "" || exists(filepath.Join(dir, report.PlanName)) {
+		return
+	}
+	_ = os.Remove(filepath.Join(dir, demoTrace))
+	if os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
 		_ = os.Remove(report.DefaultRoot) // only if it is empty
 	}
 }
@@ -148,7 +161,7 @@ func (o *options) noteFlags(ui *terminal) {
 		if len(o.line.FromFile) > 0 {
 			set = "--" + strings.Join(o.line.FromFile, ", --")
 		}
-		ui.line("config: %s sets %s", o.config, set)
+		ui.detail("config: %s sets %s", o.config, set)
 	}
 	for _, note := range o.line.Notes {
 		ui.note("%s", note)

@@ -2,50 +2,61 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fastreplay/fastreplay/engine/export"
+	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // newReportCommand prints what an earlier run found, from its files alone.
 func newReportCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, full bool
 	var exports []string
 	var html string
 	var g goodput
 	c := &cobra.Command{
-		Use:   "report DIR",
+		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
-		Long: `Print the summary of a run from its results on disk, the verdict first.
+		Long: `Print the summary of a run from its results on disk.
 
-DIR is the output directory of a run. If the run was killed and left no summary,
-one is made of the records that are on disk. With --goodput the SLOs are these and
-not the run's own, and requests are counted again by their records.`,
-		Example: `  fastreplay report results/2026-01-02T150405Z
+DIR is the output directory of a run (default: the newest below results). If the run was
+killed and left no summary, one is made of the records that are on disk. With --goodput
+the SLOs are these and not the run's own, and requests are counted again by their records.`,
+		Example: `  fastreplay report
+  fastreplay report results/2026-01-02T150405Z --full
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
   fastreplay report results/2026-01-02T150405Z --html report.html
   fastreplay report results/2026-01-02T150405Z --export vllm`,
-		Args: cobra.ExactArgs(1),
+		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := errors.Join(g.complete(), checkExports(exports)); err != nil {
 				return err
 			}
-			s, err := report.Load(args[0], g.slos...)
+			dir, err := runNamed(args)
+			if err != nil {
+				return err
+			}
+			s, err := report.Load(dir, g.slos...)
 			if err != nil {
 				return err
 			}
 			say := newTerminal(c.ErrOrStderr())
-			if err := writeExports(say, args[0], exports, g.slos...); err != nil {
+			if err := writeExports(say, dir, exports, g.slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
 					return err
 				}
 				return &exitError{exitInvalid, err.Error()}
 			}
 			if html != "" {
-				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, args[0], s) }); err != nil {
+				if err := report.WriteWhole(html, func(w io.Writer) error { return report.HTML(w, dir, s) }); err != nil {
 					return err
 				}
 				say.line("written: %s", html)
@@ -53,12 +64,67 @@ not the run's own, and requests are counted again by their records.`,
 			if asJSON {
 				return report.EncodeJSON(c.OutOrStdout(), s)
 			}
-			return newTerminal(c.OutOrStdout()).summary(s, args[0])
+			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
+			if page := filepath.Join(dir, report.PageName); html == "" && exists(page) {
+				o.Page = page
+			}
+			return newTerminal(c.OutOrStdout()).summary(s, full, o)
 		},
 	}
+	c.Flags().BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	c.Flags().StringVar(&html, "html", "", "also write a self-contained HTML page, with what happened by time, to `FILE`")
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	return c
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// oneRun refuses several directories.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("report shows one run, and %d are given; `fastreplay help results` compares the summaries of several", len(args))
+	}
+	return nil
+}
+
+// mostRunsNamed is how many runs an error names.
+const mostRunsNamed = 5
+
+// runNamed returns the directory of the run that is to be shown: the one given, or the newest below results.
+func runNamed(args []string) (string, error) {
+	if len(args) == 0 {
+		runs, err := report.Runs(report.DefaultRoot)
+		if err != nil || len(runs) == 0 {
+			return "", fmt.Errorf("no run below %s here; give the directory of one: fastreplay report DIR", report.DefaultRoot)
+		}
+		return runs[0], nil
+	}
+	dir := args[0]
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cannot read results: %w", err)
+	case !info.IsDir() && exists(filepath.Join(filepath.Dir(dir), report.RequestsName)):
+		return "", fmt.Errorf("%s is a file of a run; did you mean `fastreplay report %s`?", dir, filepath.Dir(dir))
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is a file, and report wants the directory of a run; a trace is shown by `fastreplay inspect %s`", dir, dir)
+	}
+	if _, ok := report.IsRun(dir); ok {
+		return dir, nil
+	}
+	runs, err := report.Runs(dir)
+	if err != nil || len(runs) == 0 {
+		return dir, nil // Load says what is missing
+	}
+	var names []string
+	for _, run := range runs[:min(len(runs), mostRunsNamed)] {
+		at, _ := report.IsRun(run)
+		names = append(names, fmt.Sprintf("%s (%s)", run, at.UTC().Format(time.DateTime)))
+	}
+	return "", fmt.Errorf("%s has %s, and report shows one; the newest: %s", dir, format.Many(int64(len(runs)), "run"), strings.Join(names, ", "))
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -45,7 +48,7 @@ var _ engine.Sink = (*results)(nil)
 
 // newResults puts the plan of the run into the directory of the results, and makes the file of records.
 func newResults(b *built, dir string, out io.Writer) (*results, error) {
-	err := b.writePlan(dir)
+	err := report.WritePlan(dir, b.known())
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +113,11 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 			diskErr = err
 		}
 	}
-	shown := s.show(summary)
 	diskErr = s.export(diskErr)
-	if shown != nil {
-		return shown
+	if err := s.show(summary); err != nil { // last, so that it stays on the screen
+		return err
 	}
-	return ending(found.Run.Partial && found.Run.SenderDied == "", summary.Verdict.Valid, diskErr)
+	return ending(found.Run.Partial && found.Run.SenderDied == "", summary, diskErr)
 }
 
 // export writes the files of other tools from what is on disk, unless the disk failed before.
@@ -130,7 +132,7 @@ func (s *results) export(diskErr error) error {
 }
 
 // ending turns how a run ended into its exit code.
-func ending(stopped, valid bool, diskErr error) error {
+func ending(stopped bool, s *metrics.Summary, diskErr error) error {
 	text := ""
 	if diskErr != nil {
 		text = "results are incomplete on disk: " + diskErr.Error()
@@ -140,14 +142,34 @@ func ending(stopped, valid bool, diskErr error) error {
 		return &exitError{exitInterrupted, text}
 	case diskErr != nil:
 		return &exitError{exitInvalid, text}
-	case !valid:
+	case !s.Verdict.Valid && !report.DemoWorked(s):
 		return &exitError{code: exitInvalid}
+	case s.Verdict.Missed() > 0:
+		return &exitError{code: exitMissed}
 	}
 	return nil
 }
 
+// longestPage is how long the run waits for its HTML page: it is only another form of the results.
+const longestPage = 20 * time.Second
+
+// writePage writes report.html and returns where it is; "" if there is none, with a note on the terminal. It does not wait forever.
+func (s *results) writePage(summary *metrics.Summary) string {
+	name := filepath.Join(s.dir, report.PageName)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), longestPage, fmt.Errorf("it takes more than %v", longestPage))
+	defer cancel()
+	_, err := await(ctx, func() (any, error) {
+		return nil, report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, s.dir, summary) })
+	})
+	if err != nil {
+		s.ui.line("no %s: %v", report.PageName, cmp.Or(context.Cause(ctx), err))
+		return ""
+	}
+	return name
+}
+
 func (s *results) show(summary *metrics.Summary) error {
-	err := s.stillRead(s.ui.summary(summary, s.dir))
+	err := s.stillRead(s.ui.summary(summary, s.o.full, report.PrintOptions{Dir: s.dir, Page: s.writePage(summary), Steps: report.Steps(s.dir)}))
 	if err == nil && s.o.json {
 		err = s.stillRead(report.EncodeJSON(s.out, summary))
 	}

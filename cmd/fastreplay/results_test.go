@@ -29,21 +29,38 @@ func TestSummaryThatCannotBePrinted(t *testing.T) {
 	}
 }
 
-// TestEnding: an interrupted run says what the disk lacks, too.
+// TestEnding: an interrupted run says what the disk lacks, too. A demo fails only if the program did, and an objective that was missed
+// has a code of its own.
 func TestEnding(t *testing.T) {
+	verdict := func(demo bool, codes ...string) *metrics.Summary {
+		s := &metrics.Summary{Run: metrics.Run{Demo: demo}, Verdict: metrics.Verdict{Measurement: metrics.Valid, Valid: true}}
+		for _, code := range codes {
+			s.Verdict.Reasons = append(s.Verdict.Reasons, metrics.Reason{Code: code, Grade: metrics.Invalid})
+			s.Verdict.Measurement, s.Verdict.Valid = metrics.Invalid, false
+		}
+		return s
+	}
+	valid, missed := verdict(false), verdict(false)
+	missed.Verdict.Objectives = []metrics.Objective{{Met: true}, {}}
 	for _, c := range []struct {
-		stopped, valid bool
-		disk           error
-		code           int
-		says           string
+		stopped bool
+		s       *metrics.Summary
+		disk    error
+		code    int
+		says    string
 	}{
-		{false, true, nil, exitOK, ""},
-		{false, false, nil, exitInvalid, ""},
-		{true, false, nil, exitInterrupted, ""},
-		{false, true, syscall.ENOSPC, exitInvalid, "results are incomplete on disk: no space left on device"},
-		{true, false, syscall.ENOSPC, exitInterrupted, "results are incomplete on disk: no space left on device"},
+		{false, valid, nil, exitOK, ""},
+		{false, verdict(false, "drift"), nil, exitInvalid, ""},
+		{true, verdict(false, "interrupted"), nil, exitInterrupted, ""},
+		{false, valid, syscall.ENOSPC, exitInvalid, "results are incomplete on disk: no space left on device"},
+		{true, valid, syscall.ENOSPC, exitInterrupted, "results are incomplete on disk: no space left on device"},
+		{false, missed, nil, exitMissed, ""},
+		{false, verdict(true), nil, exitOK, ""},
+		{false, verdict(true, "drift", "receive_lag", "starved", "connections"), nil, exitOK, ""},
+		{false, verdict(true, "drift", "prompts"), nil, exitInvalid, ""},
+		{true, verdict(true), nil, exitInterrupted, ""},
 	} {
-		err := ending(c.stopped, c.valid, c.disk)
+		err := ending(c.stopped, c.s, c.disk)
 		if c.code == exitOK {
 			if err != nil {
 				t.Errorf("%+v: %v", c, err)

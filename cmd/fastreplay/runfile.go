@@ -131,14 +131,16 @@ func withoutQuery(url string) string {
 	return url
 }
 
-// writePlan writes run.json: all that is known before the start.
-func (b *built) writePlan(dir string) error {
-	run := b.runInfo(metrics.Run{StartedAt: time.Now().UTC()})
-	p := report.Plan{Run: run, Workload: b.workloadInfo(nil), Limits: b.o.limits, Notes: b.ui.notes}
+// known is all that is known before the start.
+func (b *built) known() *report.Plan {
+	p := &report.Plan{
+		Schema: metrics.Schema, Run: b.runInfo(metrics.Run{StartedAt: time.Now().UTC()}), Workload: b.workloadInfo(nil), Load: b.size(),
+		WireBytes: b.Prebuilt.Bytes(), Limits: b.o.limits, Notes: b.ui.notes,
+	}
 	for _, path := range absolute(b.o.traces...) {
 		p.Traces = append(p.Traces, traceFile(path))
 	}
-	return report.WritePlan(dir, &p)
+	return p
 }
 
 // mostHashed is the largest trace file that is hashed: half a second.

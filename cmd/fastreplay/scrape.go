@@ -113,7 +113,7 @@ func (p *prepared) watchServers(ctx context.Context, dir string) (*serverWatch, 
 	if w.file, err = report.NewSampleWriter(dir, p.ui.removed); err != nil {
 		return w, err
 	}
-	p.ui.line("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
+	p.ui.detail("servers: metrics of %s are read every %s", format.Many(int64(pages), "page"), format.Duration(float64(w.every), 3))
 	return w, nil
 }
 

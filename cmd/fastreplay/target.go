@@ -71,7 +71,7 @@ func findTarget(ctx context.Context, o *options, l *load, ui *terminal) (*target
 		return t, nil
 	}
 	where := strings.Join(l.URLs(), ", ")
-	ui.line("target: POST %s at %s", l.Targets[0].Path, where)
+	ui.detail("target: POST %s at %s", l.Targets[0].Path, where)
 	for _, h := range t.secrets {
 		ui.line("        sending the header %s to %s", h.Name, where)
 	}
@@ -109,7 +109,9 @@ func (t *target) resolve(ctx context.Context, o *options, path string, ui *termi
 		if t.mock, err = startMock(ctx); err != nil {
 			return nil, err
 		}
-		ui.line("no --url: replaying against the embedded mock, %s, in a process of its own", t.mock.url)
+		if !o.demo { // which says it first
+			ui.line("no --url: a demo, against the embedded mock, %s, in a process of its own", t.mock.url)
+		}
 		urls = []string{t.mock.url}
 	}
 	targets := make([]workload.Target, len(urls))

@@ -25,6 +25,8 @@ type terminal struct {
 	quiet  bool    // only what is asked for, and errors
 	last   string  // the line printed last
 	notes  []string
+
+	verbose bool // details are printed
 }
 
 func newTerminal(w io.Writer) *terminal {
@@ -49,6 +51,13 @@ func (t *terminal) alert(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.print(fmt.Sprintf(format, args...))
+}
+
+// detail prints a line that --verbose asks for.
+func (t *terminal) detail(format string, args ...any) {
+	if t.verbose {
+		t.line(format, args...)
+	}
 }
 
 // note prints what is worth knowing, and keeps it for the summary. It is for one goroutine.
@@ -92,12 +101,16 @@ func visible(text string) string {
 	return strings.Join(lines, "\n  ")
 }
 
-// summary prints the result of a run whose files are in dir, in colour on a terminal whose user has nothing against it
+// summary prints the result of a run, on one screen or in full, in colour on a terminal whose user has nothing against it
 // (https://no-color.org).
-func (t *terminal) summary(s *metrics.Summary, dir string) error {
+func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return report.Print(t.w, s, report.PrintOptions{Width: t.width, Colour: t.width > 0 && os.Getenv("NO_COLOR") == "", Dir: dir})
+	o.Width, o.Colour = t.width, t.width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if full {
+		return report.Print(t.w, s, o)
+	}
+	return report.Screen(t.w, s, o)
 }
 
 // fillLines fills lines of at most width columns; a longer word has a line of its own.

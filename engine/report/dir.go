@@ -10,6 +10,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -28,6 +30,7 @@ const (
 	RequestsName   = "requests.jsonl" // with ".zst" behind it when compressed
 	HistogramsName = "histograms.hlog"
 	SummaryName    = "summary.json"
+	PageName       = "report.html"
 	// TimelineName has a line for each step of time of each target (metrics.Step).
 	TimelineName = "timeline.jsonl"
 	// InstancesName has the same of each instance; absent where no answer names one.
@@ -78,6 +81,33 @@ func Vacant(dir string) error {
 		return fmt.Errorf("%w: %s holds %q; remove it or choose another with --output", ErrExists, dir, entries[0].Name())
 	}
 	return nil
+}
+
+// Runs returns the directories of runs below root, the newest first.
+func Runs(root string) (dirs []string, err error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	began := map[string]time.Time{}
+	for _, e := range entries {
+		dir := filepath.Join(root, e.Name())
+		if at, ok := IsRun(dir); ok {
+			began[dir], dirs = at, append(dirs, dir)
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(began[b].Compare(began[a]), cmp.Compare(b, a)) })
+	return dirs, nil
+}
+
+// IsRun reports whether a run wrote to dir, and when its first file was written, as far as that is known.
+func IsRun(dir string) (began time.Time, ok bool) {
+	for _, name := range []string{PlanName, SummaryName, RequestsName, RequestsName + ".zst"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return info.ModTime(), true
+		}
+	}
+	return began, false
 }
 
 // keptFile is a file of results that is made anew, with all that is in it, when its name has been removed.

@@ -26,12 +26,14 @@ func WriteSummary(dir string, s *metrics.Summary) error {
 
 // Plan is run.json: what is known of a run before its start, in the keys of summary.json.
 type Plan struct {
-	Schema   int              `json:"schema"`   // version of this file, as of summary.json
-	Run      metrics.Run      `json:"run"`      // as in summary.json; started_at is when this was written, and what only the run finds out is 0
-	Workload metrics.Workload `json:"workload"` // as in summary.json
-	Traces   []TraceFile      `json:"traces"`   // the files of the trace
-	Limits   metrics.Limits   `json:"limits"`   // as in summary.json
-	Notes    []string         `json:"notes"`    // sentences about the run so far
+	Schema    int              `json:"schema"`     // version of this file, as of summary.json
+	Run       metrics.Run      `json:"run"`        // as in summary.json; started_at is when this was written, and what only the run finds out is 0
+	Workload  metrics.Workload `json:"workload"`   // as in summary.json
+	Load      metrics.Load     `json:"load"`       // its size, as planned; null where nothing is known
+	WireBytes int64            `json:"wire_bytes"` // size of all requests
+	Traces    []TraceFile      `json:"traces"`     // the files of the trace
+	Limits    metrics.Limits   `json:"limits"`     // as in summary.json
+	Notes     []string         `json:"notes"`      // sentences about the run so far
 }
 
 // TraceFile is a file of the trace, as it was when it had been read.
@@ -44,7 +46,6 @@ type TraceFile struct {
 
 // WritePlan writes dir/run.json, all of it or nothing.
 func WritePlan(dir string, p *Plan) error {
-	p.Schema = metrics.Schema
 	return WriteWhole(filepath.Join(dir, PlanName), func(w io.Writer) error { return EncodeJSON(w, p) })
 }
 
@@ -104,6 +105,30 @@ func writeSteps(name string, all iter.Seq[[]metrics.Step]) error {
 		}
 		return out.Flush()
 	})
+}
+
+// mostTimeline is the largest timeline.jsonl that Steps reads, half a second's work; that of 32 targets has 2 MB.
+const mostTimeline = 16 << 20
+
+// Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none that can be read
+// soon.
+func Steps(dir string) (steps []metrics.Step) {
+	name := filepath.Join(dir, TimelineName)
+	if info, err := os.Stat(name); err != nil || info.Size() > mostTimeline {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.Lines(text) {
+		var s metrics.Step
+		if json.Unmarshal(line, &s) != nil {
+			return nil
+		}
+		steps = append(steps, s)
+	}
+	return steps
 }
 
 // WriteWhole writes a file beside its place and moves it there when it is

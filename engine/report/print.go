@@ -20,9 +20,11 @@ import (
 // PrintOptions is how a summary is printed. The zero value is 80 columns
 // without colour.
 type PrintOptions struct {
-	Width  int    // columns of the terminal; 0 = 80
-	Colour bool   // ANSI colours
-	Dir    string // where the results are; "" prints no such line
+	Width  int            // columns of the terminal; 0 = 80
+	Colour bool           // ANSI colours
+	Dir    string         // where the results are; "" prints no such line
+	Page   string         // where the HTML page is; "" = there is none
+	Steps  []metrics.Step // the run by time, of all targets; nil = unknown
 }
 
 // Print writes the summary for people: the verdict first, then what became of

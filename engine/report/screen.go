@@ -1,0 +1,670 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+const (
+	mostLines   = 20 // of a screen
+	leastWidth  = 60 // columns; narrower terminals wrap
+	mostWidth   = 100
+	screenLabel = 15 // columns of a label, the two before it included
+)
+
+// How soon lines are left out if the screen has too many: those of the largest number first, of equal ones the last.
+const (
+	always = iota // the verdict, requests, latencies, and at the end reasons with remedies
+	first         // what the user asked for, and where the results are
+	second        // what the servers and this machine did
+	third         // further words about these
+	blank
+)
+
+// screen gathers the lines of the one screen that shows a run.
+type screen struct {
+	s     *metrics.Summary
+	o     PrintOptions
+	width int
+	lines []screenLine
+}
+
+type screenLine struct {
+	text string
+	rank int
+}
+
+// Screen writes what a run found, in at most 20 lines: what the load was, what became of it, the latencies, and last why a
+// measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
+func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
+	width := o.Width
+	if width == 0 {
+		width = 80
+	}
+	p := &screen{s: s, o: o, width: min(max(width, leastWidth), mostWidth)}
+	p.head()
+	p.add(blank, "")
+	p.requests()
+	p.prefixCache()
+	p.add(blank, "")
+	p.latencies()
+	p.add(blank, "")
+	p.goodput()
+	p.objectives()
+	p.targets()
+	p.routing()
+	if !DemoWorked(s) { // which says it at its end
+		p.client()
+	}
+	p.add(blank, "")
+	p.files()
+	p.add(blank, "")
+	p.reasons()
+	for len(p.lines) > mostLines {
+		last := 0
+		for i := range p.lines {
+			if p.lines[i].rank >= p.lines[last].rank {
+				last = i
+			}
+		}
+		p.lines = slices.Delete(p.lines, last, last+1)
+	}
+	if n := len(p.lines); p.lines[n-1].text == "" {
+		p.lines = p.lines[:n-1]
+	}
+	var b strings.Builder
+	for _, l := range p.lines {
+		b.WriteString(strings.TrimRight(l.text, " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// add adds a line, in which what came from outside is Visible already.
+func (p *screen) add(rank int, text string) {
+	if n := len(p.lines); text != "" || n > 0 && p.lines[n-1].text != "" {
+		p.lines = append(p.lines, screenLine{text, rank})
+	}
+}
+
+// paint puts an ANSI style around text, if there is colour.
+func (p *screen) paint(style, text string) string {
+	if !p.o.Colour || text == "" {
+		return text
+	}
+	return "\x1b[" + style + "m" + text + "\x1b[0m"
+}
+
+const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
+
+// field adds a label and its parts in at most so many lines; a further line has a larger rank. Parts that do not fit are left out.
+func (p *screen) field(rank, most int, label string, parts ...string) {
+	line, used := format.Left("  "+label, screenLabel), 0
+	for _, part := range parts {
+		if part == "" {
+			continue
+		}
+		part = fitted(format.Visible(part), p.width-screenLabel)
+		if used > 0 && format.Columns(line)+len(format.Gap)+format.Columns(part) > p.width {
+			if most--; most == 0 {
+				line = fitted(line+format.Gap+"…", p.width)
+				break
+			}
+			p.add(rank, p.styled(line))
+			line, used, rank = strings.Repeat(" ", screenLabel), 0, max(rank, third)
+		}
+		if used++; used > 1 {
+			line += format.Gap
+		}
+		line += part
+	}
+	if used > 0 {
+		p.add(rank, p.styled(line))
+	}
+}
+
+// styled paints the label of a line, failures and marks.
+func (p *screen) styled(line string) string {
+	label, rest := line[:screenLabel], line[screenLabel:]
+	rest = strings.ReplaceAll(rest, "✓", p.paint(green, "✓"))
+	return p.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.paint(red, "✗"))
+}
+
+// fitted shortens text at its end.
+func fitted(text string, columns int) string {
+	if r := []rune(text); len(r) > columns {
+		return string(r[:max(0, columns-1)]) + "…"
+	}
+	return text
+}
+
+// head adds the verdict, what was replayed, to whom and how long.
+func (p *screen) head() {
+	s := p.s
+	word, style := Word(s)
+	if s.Run.Partial {
+		word += " (partial)"
+	}
+	load := filepath.Base(s.Workload.Trace)
+	if s.Workload.Trace == "" {
+		load = "unknown trace"
+	}
+	pace := ", " + s.Run.Pace
+	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
+		pace = " ×" + strconv.FormatFloat(cmp.Or(s.Run.Scale, 1), 'g', -1, 64)
+	}
+	if s.Amplify != nil {
+		pace += fmt.Sprintf(", load ×%g", s.Amplify.Factor)
+	}
+	tail := format.Gap + format.Seconds(s.Run.DurationS)
+	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(tail)
+	if api := format.Visible(s.Run.API); api != "" && p.width >= 80 { // the report has it, too
+		tail, room = format.Gap+fitted(api, 12)+tail, room-len(format.Gap)-min(12, format.Columns(api))
+	}
+	if model := shorten(format.Visible(path.Base(s.Run.Model)), room/4); s.Run.Model != "" && p.width >= 80 {
+		tail, room = format.Gap+model+tail, room-len(format.Gap)-format.Columns(model)
+	}
+	where := " → " + shorten(format.Visible(whither(s)), room/2-3)
+	where = fitted(format.Visible(pace), room/3) + where
+	p.add(always, p.paint(style, word)+format.Gap+shorten(format.Visible(load), room-format.Columns(where))+where+tail)
+}
+
+// Word is what the verdict on a run is called, with the ANSI style that it has.
+func Word(s *metrics.Summary) (word, style string) {
+	switch {
+	case DemoWorked(s):
+		return "DEMO", green
+	case s.Verdict.Measurement == metrics.Valid:
+		return "VALID", green
+	case s.Verdict.Measurement == metrics.Limited:
+		return "LIMITED", yellow
+	}
+	return "INVALID", red
+}
+
+// whither names where requests went.
+func whither(s *metrics.Summary) string {
+	switch n := len(s.Run.Targets); {
+	case s.Run.Demo:
+		return "embedded mock"
+	case n == 1:
+		return strings.TrimPrefix(s.Run.Targets[0], "http://")
+	case n == 0:
+		return "unknown server"
+	default:
+		return format.Many(int64(n), "target")
+	}
+}
+
+// requests adds what became of the requests, and how those failed that did.
+func (p *screen) requests() {
+	r := &p.s.Requests
+	failed := int64(0)
+	for i := range r.Failures {
+		failed += r.Failures[i].Count
+	}
+	sent := ""
+	if r.Sent < r.Planned {
+		sent = format.Count(r.Sent) + " of " + format.Counted(max(r.Planned, p.s.Workload.Requests), "sent")
+	}
+	p.field(always, 2, "requests", sent, format.Counted(r.OK, "ok"), format.Counted(failed, "failed"),
+		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
+		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
+		format.Rate(p.s.Throughput.RequestsPerS)+"/s", format.Rate(p.s.Throughput.OutputTokensPerS)+" output tok/s")
+	var kinds []string
+	for i := range r.Failures {
+		kinds = append(kinds, FailureWords(&r.Failures[i]))
+	}
+	if len(kinds) > 4 {
+		kinds = append(kinds[:3], fmt.Sprintf("%d further kinds", len(kinds)-3))
+	}
+	if p.field(first, 2, "failed", kinds...); len(kinds) > 0 {
+		for i := range p.lines {
+			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(failed, "failed"), p.paint(red, format.Counted(failed, "failed")), 1)
+		}
+	}
+}
+
+// FailureWords describes requests that failed alike: 3 × HTTP 503 "busy".
+func FailureWords(f *metrics.Failure) string {
+	words := map[string]string{
+		"connect_error": "no connection", "reset": "connection reset", "timeout": "timeout", "truncated": "answer cut off", "bad_response": "unreadable answer",
+		"stream_error": "error in the stream", "not_sent": "not sent", "cancelled": "cancelled",
+	}[f.Outcome]
+	switch {
+	case f.Outcome == record.HTTPError.String():
+		words = fmt.Sprintf("HTTP %d", f.Status)
+	case words == "":
+		words = f.Outcome
+	case f.Phase == metrics.PhaseStream && (f.Outcome == "reset" || f.Outcome == "timeout"):
+		words += " in the stream"
+	}
+	text := fmt.Sprintf("%s × %s", format.Count(f.Count), words)
+	if f.Example != "" && !slices.Contains([]string{"reset", "timeout", "cancelled"}, f.Outcome) {
+		text += " " + strconv.Quote(fitted(f.Example, 30))
+	}
+	return text
+}
+
+// prefixCache adds the hits beside the ideal, and what the servers reported of their queues.
+func (p *screen) prefixCache() {
+	c, parts := p.s.PrefixCache, []string(nil)
+	hit := cmp.Or(c.HitRatio, c.ReportedHitRatio)
+	switch {
+	case hit != nil:
+		parts = append(parts, format.Percent(*hit), ideal(c))
+	case c.ExpectedHitRatio != nil || c.ExpectedRange != nil:
+		parts = append(parts, "not reported", ideal(c))
+	}
+	if s := p.s.Servers; s != nil && !s.All.Alternates {
+		if s.All.Waiting != nil {
+			parts = append(parts, "queue max "+plain(s.All.Waiting.Max))
+		}
+		parts = append(parts, known(whole, s.All.Preemptions, "preempted"))
+		if s.All.KVUsage != nil {
+			parts = append(parts, "KV max "+format.Percent(s.All.KVUsage.Max))
+		}
+	}
+	p.field(second, 1, "prefix hits", parts...)
+}
+
+// latencies adds a row for each latency: percentiles and their p99 by time.
+func (p *screen) latencies() {
+	const label, column = 9, 10
+	head, wide := format.Left("", label), p.width-label-4*column-2
+	for _, name := range []string{"p50", "p90", "p99", "max"} {
+		head += format.Right(name, column)
+	}
+	byTime := map[string][]float64{}
+	if len(p.o.Steps) > 0 && wide >= 8 {
+		byTime = p99ByTime(p.o.Steps, min(wide, 24))
+		head += map[bool]string{true: "  p99 by time", false: "  by time"}[wide >= len("p99 by time")]
+	}
+	few, unsafe := int64(0), false
+	var rows []string
+	for _, l := range []struct {
+		name string
+		q    *stats.Percentiles
+	}{{"TTFT", p.s.TTFTMS}, {"TPOT", p.s.TPOTMS}, {"ITL", p.s.ITLMS}, {"E2E", p.s.E2EMS}} {
+		if l.q == nil {
+			continue
+		}
+		row, metric := format.Left("  "+l.name, label), strings.ToLower(l.name)
+		for _, v := range []struct {
+			name     string
+			ms       float64
+			quantile float64
+		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
+			mark := ""
+			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
+				mark, few = "~", max(few, l.q.Count)
+			}
+			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
+				mark, unsafe = "!", true
+			}
+			row += format.Right(mark+aligned(v.ms*1e6, 3), column)
+		}
+		rows = append(rows, row+"  "+p.paint("36", strings.TrimRight(spark(byTime[metric]), " ")))
+	}
+	if rows == nil {
+		p.field(always, 1, "latencies", "none: no request ended ok")
+		return
+	}
+	p.add(always, p.paint(dim, head))
+	for _, row := range rows {
+		p.add(always, row)
+	}
+	p.marks(few, unsafe)
+}
+
+// marks explains the marks of percentiles.
+func (p *screen) marks(few int64, unsafe bool) {
+	var parts []string
+	if few > 0 {
+		parts = append(parts, "~ too few values ("+format.Count(few)+")")
+	}
+	if unsafe {
+		parts = append(parts, "! moved by this client's lateness")
+	}
+	p.field(third, 1, "", parts...)
+}
+
+// p99ByTime is the largest p99 of each latency in each of n equal parts of a run; below 0 where there is none.
+func p99ByTime(steps []metrics.Step, n int) map[string][]float64 {
+	out, end := map[string][]float64{}, 0.0
+	for i := range steps {
+		end = max(end, steps[i].ToS)
+	}
+	for i := range steps {
+		s := &steps[i]
+		at := min(n-1, int((s.FromS+s.ToS)/2/end*float64(n)))
+		for name, v := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
+			if out[name] == nil {
+				out[name] = slices.Repeat([]float64{-1}, n)
+			}
+			if v != nil {
+				out[name][at] = max(out[name][at], *v)
+			}
+		}
+	}
+	return out
+}
+
+// spark draws values from 0 to the largest; one below 0 is a gap.
+func spark(values []float64) string {
+	levels, most := []rune("▁▂▃▄▅▆▇█"), 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		if v < 0 || most == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune(levels[min(len(levels)-1, int(v/most*float64(len(levels))))])
+	}
+	return b.String()
+}
+
+func (p *screen) goodput() {
+	g := p.s.Goodput
+	if g == nil {
+		return
+	}
+	parts := []string{format.Count(g.Requests) + " of " + format.Counted(p.s.Requests.Planned-p.s.Workload.LeftOut, "good")}
+	if g.Share != nil {
+		parts[0] += " (" + format.Percent(*g.Share) + ")"
+	}
+	for _, l := range metrics.Latencies() {
+		if ms, bound := g.SLO[l.Name+"_ms"]; bound && g.Missed[l.Name] > 0 {
+			parts = append(parts, format.Count(g.Missed[l.Name])+" × "+l.Label+" > "+strconv.FormatFloat(ms, 'f', -1, 64)+" ms")
+		}
+	}
+	p.field(first, 2, "goodput", parts...)
+}
+
+// objectives adds what the user wanted, the missed ones first.
+func (p *screen) objectives() {
+	var met, missed []string
+	for i := range p.s.Verdict.Objectives {
+		o := &p.s.Verdict.Objectives[i]
+		value := "unknown"
+		if o.Value != nil {
+			value = ObjectiveValue(o)
+		}
+		if o.Met {
+			met = append(met, "✓ "+o.Text+" ("+value+")")
+		} else {
+			missed = append(missed, "✗ "+o.Text+" ("+value+")")
+		}
+	}
+	all := append(missed, met...)
+	if len(all) > 6 {
+		all = append(all[:5], fmt.Sprintf("%d further ones, %d missed of all", len(all)-5, len(missed)))
+	}
+	p.field(first, 3, "objectives", all...)
+}
+
+// ObjectiveValue prints the value of an objective in the unit of its limit.
+func ObjectiveValue(o *metrics.Objective) string {
+	switch metric, _, _ := strings.Cut(o.Metric, "."); metric {
+	case "ttft", "tpot", "itl", "e2e", "ttft_planned", "e2e_planned", "drift":
+		return format.Duration(*o.Value*1e6, 3)
+	}
+	if strings.Contains(o.Metric, "rate") && *o.Value <= 1 || strings.Contains(o.Metric, "hit") || strings.Contains(o.Text, "%") {
+		return format.Percent(*o.Value)
+	}
+	return format.Number(*o.Value, 3)
+}
+
+// part is a target or an instance, as the screen compares them.
+type part struct {
+	name             string
+	requests, failed int64
+	p99              float64 // TTFT in ms; 0 = none
+	hit              *float64
+}
+
+// targets adds a line about several targets or instances, and one for each of those that stand out.
+func (p *screen) targets() {
+	var parts []part
+	what := "targets"
+	if i := p.s.Instances; i != nil && len(i.Parts) > len(p.s.Targets) {
+		what = "instances"
+		for j := range i.Parts {
+			t := &i.Parts[j]
+			parts = append(parts, part{t.Name, t.Requests, t.Failed, p99(t.TTFTMS), t.ReportedHitRatio})
+		}
+	} else {
+		for j := range p.s.Targets {
+			t := &p.s.Targets[j]
+			parts = append(parts, part{strings.TrimPrefix(t.URL, "http://"), t.Requests, t.Failed, p99(t.TTFTMS), cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)})
+		}
+	}
+	if len(parts) < 2 {
+		return
+	}
+	fewest, most := parts[0].requests, parts[0].requests
+	var tails []float64
+	for _, t := range parts {
+		fewest, most = min(fewest, t.requests), max(most, t.requests)
+		if t.p99 > 0 {
+			tails = append(tails, t.p99)
+		}
+	}
+	slices.Sort(tails)
+	spread := ""
+	if len(tails) > 0 {
+		spread = "TTFT p99 " + format.Duration(tails[0]*1e6, 3) + " to " + format.Duration(tails[len(tails)-1]*1e6, 3)
+	}
+	p.field(second, 1, what, fmt.Sprintf("%d with %s to %s each", len(parts), format.Count(fewest), format.Many(most, "request")), spread)
+	for _, t := range standOut(parts, tails) {
+		hit, tail := "", ""
+		if t.hit != nil {
+			hit = format.Percent(*t.hit) + " hits"
+		}
+		if t.p99 > 0 {
+			tail = "TTFT p99 " + format.Duration(t.p99*1e6, 3)
+		}
+		p.field(third, 1, "", "! "+shorten(format.Visible(t.name), 30), format.Some(t.failed, "failed"), tail, hit)
+	}
+}
+
+func p99(q *stats.Percentiles) float64 {
+	if q == nil {
+		return 0
+	}
+	return q.P99
+}
+
+// standOut returns at most three parts that failed more than twice as often as all do, or whose p99 is more than twice the median of
+// tails, which are sorted. The worst is first.
+func standOut(parts []part, tails []float64) []part {
+	var requests, failed int64
+	for _, t := range parts {
+		requests, failed = requests+t.requests, failed+t.failed
+	}
+	usual := float64(failed) / float64(max(1, requests))
+	score := func(t part) (v float64) {
+		if share := float64(t.failed) / float64(max(1, t.requests)); share > 2*usual || share > 0.5 {
+			v = 1000 * share
+		}
+		if len(tails) > 1 && t.p99 > 2*tails[(len(tails)-1)/2] {
+			v += t.p99 / tails[(len(tails)-1)/2]
+		}
+		return v
+	}
+	out := slices.DeleteFunc(slices.Clone(parts), func(t part) bool { return score(t) == 0 })
+	slices.SortStableFunc(out, func(a, b part) int { return cmp.Compare(score(b), score(a)) })
+	return out[:min(3, len(out))]
+}
+
+// routing adds what the placement of requests cost in hits.
+func (p *screen) routing() {
+	r := p.s.Routing
+	if r == nil || r.Actual == nil || len(r.Routers) == 0 {
+		return
+	}
+	best := r.Routers[0]
+	p.field(second, 1, "routing", "placed for "+format.Percent(r.Actual.HitRatio)+" hits", r.Label(best.Router)+": "+format.Percent(best.HitRatio),
+		"one cache: "+format.Percent(r.OneCacheRatio))
+}
+
+// client adds how punctual this machine was.
+func (p *screen) client() {
+	s := p.s
+	if q := s.DriftUS; q != nil {
+		label, meaning := "on time", "latencies need no correction"
+		if len(s.Verdict.Unsafe) > 0 || !s.Verdict.Valid && slices.ContainsFunc(s.Verdict.Reasons, ofMachine) {
+			label, meaning = "late", "see below"
+		}
+		p.field(second, 2, label, "p99 "+format.Duration(max(0, q.P99*1e3), 3)+" late, max "+format.Duration(max(0, q.Max*1e3), 3), meaning)
+	}
+	p.field(second, 1, "machine", MachineWords(s))
+}
+
+// MachineWords says what the machine took from the client; "" if unknown.
+func MachineWords(s *metrics.Summary) string {
+	const little = 0.01 // of all cores' time: it does not reach the 99th percentile
+	m := &s.Client.Machine
+	var lost []string
+	if m.StolenShare != nil && *m.StolenShare > little {
+		lost = append(lost, fmt.Sprintf("%s of its CPU time (%s) went to others of its host", format.Seconds(*m.StolenS), format.Percent(round2(*m.StolenShare))))
+	}
+	if m.ThrottledS != nil && *m.ThrottledS > little*s.Run.DurationS {
+		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*m.ThrottledS))
+	}
+	switch {
+	case lost != nil:
+		return strings.Join(lost, "; ")
+	case m.StolenShare != nil:
+		return "fine (" + format.Percent(round2(*m.StolenShare)) + " of its CPU time went to others)"
+	case s.Client.CPUS > 0:
+		return "fine, as far as the system reports"
+	}
+	return ""
+}
+
+// round2 keeps of a sampled share what it deserves.
+func round2(share float64) float64 { return float64(int(share*1000+0.5)) / 1000 }
+
+// files adds where the results are and what can be done next.
+func (p *screen) files() {
+	if p.o.Dir == "" {
+		return
+	}
+	dir := format.Visible(p.o.Dir)
+	shown := dir
+	if p.o.Page != "" {
+		shown = format.Visible(p.o.Page)
+	}
+	if format.Columns(shown) > p.width-screenLabel { // a path that is cut cannot be opened
+		p.add(first, "  "+shown)
+	} else {
+		p.field(first, 1, "report", shown)
+	}
+	notes := ""
+	if n := len(p.s.Notes); n > 0 {
+		notes = " (" + format.Many(int64(n), "note") + ")"
+	}
+	of := ""
+	if filepath.Dir(p.o.Dir) != DefaultRoot {
+		of = " " + dir
+	}
+	p.field(first, 1, "more", "fastreplay report"+of+" --full"+notes)
+	if again := "fastreplay --config " + filepath.Join(dir, PlanName); format.Columns(again) <= p.width-screenLabel && !p.s.Run.Demo {
+		p.field(third, 1, "again", again)
+	}
+}
+
+// reasons adds why a measurement is not valid and what to do, or that a demo worked.
+func (p *screen) reasons() {
+	v := &p.s.Verdict
+	if DemoWorked(p.s) {
+		p.sentence(3, "machine", punctuality(p.s), "")
+		p.add(always, p.paint(green, "DEMO OK")+format.Gap+fitted("next: fastreplay --trace FILE --url HOST:8000", p.width-10))
+		return
+	}
+	if len(v.Reasons) == 0 {
+		return
+	}
+	word, style := Word(p.s)
+	r := v.Reasons[0]
+	more := ""
+	if n := len(v.Reasons) - 1; n > 0 {
+		more = fmt.Sprintf(" (%d further: report --full)", n)
+	}
+	p.sentence(3, word, r.What+more, style)
+	p.sentence(2, "why", r.Why, bold)
+	p.sentence(2, "do", r.Do, bold)
+}
+
+// sentence adds text behind a word, in at most so many lines.
+func (p *screen) sentence(most int, word, text, style string) {
+	if text == "" {
+		return
+	}
+	const indent = 9
+	page := format.NewPage(p.width, 0)
+	page.Width = p.width - indent
+	page.Sentence("", text)
+	lines := strings.Split(strings.TrimSuffix(string(page.Bytes()), "\n"), "\n")
+	if len(lines) > most {
+		lines = lines[:most]
+		lines[most-1] = fitted(lines[most-1]+" …", p.width-indent)
+	}
+	for i, line := range lines {
+		lead := strings.Repeat(" ", indent)
+		if i == 0 {
+			lead = p.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
+		}
+		p.add(always, lead+fitted(line, p.width-indent))
+	}
+}
+
+// DemoWorked reports whether a run against our own mock did what it should. A machine that is not punctual is no fault of a demo:
+// punctuality says it. Wrong prompts, lost records or an interrupt are.
+func DemoWorked(s *metrics.Summary) bool {
+	return s.Run.Demo && !s.Run.Partial && !slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Grade == metrics.Invalid && !ofMachine(r) })
+}
+
+// ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
+func ofMachine(r metrics.Reason) bool {
+	return slices.Contains([]string{"drift", "connections", "receive_lag", "starved"}, r.Code)
+}
+
+// punctuality says how late this machine was, what it lost, and whether it could measure a real server.
+func punctuality(s *metrics.Summary) string {
+	if s.DriftUS == nil {
+		return ""
+	}
+	late := fmt.Sprintf("p99 %s late, max %s", format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3))
+	if lost := s.Client.StolenShare; lost != nil {
+		late += ", " + format.Percent(round2(*lost)) + " of CPU time lost to its host"
+	}
+	late += ": "
+	unsafe := func(percentile string) bool {
+		return slices.ContainsFunc(s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Percentile == percentile })
+	}
+	switch {
+	case s.Verdict.Measurement == metrics.Invalid || unsafe("p50"):
+		return late + "no real server can be measured like this"
+	case unsafe("p90") || unsafe("p95"):
+		return late + "p50 of a real server can be measured here, p99 not"
+	case s.Verdict.Measurement == metrics.Limited:
+		return late + "p50 to p95 of a real server can be measured here, p99 not"
+	}
+	return late + "p99 of a real server can be measured here"
+}

@@ -1,0 +1,170 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// counted gives the percentiles of a run their number of values.
+func counted(s *metrics.Summary, n int64) *metrics.Summary {
+	for _, q := range []*stats.Percentiles{s.DriftUS, s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS} {
+		if q != nil {
+			q.Count = n
+		}
+	}
+	return s
+}
+
+func screenRun() *metrics.Summary {
+	s := counted(normalRun(), 12031)
+	s.Run.Model, s.Run.API = "Qwen/Qwen3-8B", "completions"
+	s.Client.StolenS, s.Client.StolenShare = p(0.47), p(0.004)
+	s.Servers = &metrics.Servers{Servers: scrape.Servers{All: scrape.Server{
+		Waiting: &scrape.Gauge{Mean: 0.2, Max: 7}, KVUsage: &scrape.Gauge{Mean: 0.2, Max: 0.61}, Counts: scrape.Counts{Preemptions: p(3.0)}}}}
+	return s
+}
+
+func invalid(s *metrics.Summary, reasons ...metrics.Reason) *metrics.Summary {
+	s.Verdict = metrics.Verdict{Measurement: metrics.Invalid, Reasons: reasons}
+	return s
+}
+
+// screens are runs of all kinds.
+func screens() map[string]*metrics.Summary {
+	limited := screenRun()
+	limited.Verdict = metrics.Verdict{Measurement: metrics.Limited, Valid: true, Unsafe: []metrics.Unsafe{{Metric: "ttft", Percentile: "p99", ValueMS: 999.6, EffectMS: 90}},
+		Reasons: []metrics.Reason{{Code: "drift", Grade: metrics.Limited, What: "TTFT p99 may be up to 90 ms too high; p50 to p95 are safe",
+			Why: "the host took 0.68 s of CPU time: 32 of 12,031 requests left more than 5 ms late", Do: "use cores of its own, or accept it with --max-drift 90ms"}}}
+	wrong := invalid(screenRun(), metrics.Reason{Code: "prompts", Grade: metrics.Invalid, What: "the server counted other prompt tokens than were sent in 12,031 of 12,031 requests",
+		Why: "its chat template is not constant, or its tokenizer splits our words", Do: "give the model's own with --tokenizer"},
+		metrics.Reason{Code: "warm", Grade: metrics.Invalid, What: "warm"})
+	failures := screenRun()
+	failures.Requests.OK, failures.Requests.Failures = 11_700, []metrics.Failure{
+		{Outcome: "http_error", Phase: metrics.PhaseHeaders, Status: 503, Count: 300, Example: "injected \x1b[31mfault: and many more words that nobody can read"},
+		{Outcome: "reset", Phase: metrics.PhaseStream, Count: 20, Example: "read: connection reset by peer"},
+		{Outcome: "connect_error", Phase: metrics.PhaseConnect, Count: 7, Example: "connection refused"},
+		{Outcome: "timeout", Phase: metrics.PhaseHeaders, Count: 3}, {Outcome: "truncated", Phase: metrics.PhaseStream, Count: 1},
+	}
+	missed := screenRun()
+	missed.Goodput = &metrics.Goodput{SLO: map[string]float64{"ttft_ms": 500, "tpot_ms": 10.25}, Requests: 3214, Share: p(0.26714), Missed: map[string]int64{"ttft": 91, "tpot": 1220}}
+	missed.Verdict.Objectives = []metrics.Objective{
+		{Text: "tpot.p99<20ms", Metric: "tpot.p99", Value: p(11.2), Limit: 20, Met: true}, {Text: "ttft.p99<500ms", Metric: "ttft.p99", Value: p(999.6), Limit: 500},
+		{Text: "--max-error-rate 0.01", Metric: "error_rate", Value: p(0.03), Limit: 0.01}, {Text: "itl.p99<1ms", Metric: "itl.p99", Limit: 1},
+	}
+	demo := counted(screenRun(), 240)
+	demo.Run.Demo, demo.Workload.Trace, demo.Requests.Planned = true, "results/x/demo.jsonl", 240
+	demo = invalid(demo, metrics.Reason{Code: "drift", Grade: metrics.Invalid, What: "late"})
+	partial := partialRun()
+	partial.Requests.Failures, partial.Workload.LeftOut = []metrics.Failure{}, 0
+	one := counted(screenRun(), 1)
+	one.Requests = metrics.Requests{Planned: 1, Sent: 1, OK: 1}
+	one.TPOTMS, one.ITLMS, one.Servers = nil, nil, nil
+	nothing := failedRun()
+	nothing.Requests.Failures = []metrics.Failure{{Outcome: "connect_error", Phase: metrics.PhaseConnect, Count: 12031, Example: "connection refused"}}
+	bad := invalid(missed32(), wrong.Verdict.Reasons...)
+	bad.Verdict.Objectives, bad.Goodput, bad.Requests = missed.Verdict.Objectives, missed.Goodput, failures.Requests
+	return map[string]*metrics.Summary{
+		"valid": screenRun(), "limited": limited, "invalid": wrong, "failures": failures, "missed": missed, "targets": missed32(), "demo": demo,
+		"interrupted": partial, "one": one, "nothing": nothing, "everything": bad,
+	}
+}
+
+// missed32 is a run at 32 targets, two of which stand out.
+func missed32() *metrics.Summary {
+	s := screenRun()
+	s.Run.Targets, s.Targets = nil, nil
+	for i := range 32 {
+		s.Run.Targets = append(s.Run.Targets, fmt.Sprintf("http://gpu%d:8000", i))
+		s.Targets = append(s.Targets, metrics.Target{URL: s.Run.Targets[i], Requests: int64(370 + i), TTFTMS: &stats.Percentiles{P99: 900 + float64(i)}, ReportedHitRatio: p(0.36)})
+	}
+	s.Targets[7].Failed, s.Targets[9].TTFTMS.P99 = 31, 9000
+	s.Routing = &route.Oracle{OneCacheRatio: 0.5884, Routers: []route.Routed{{Router: route.PrefixName, HitRatio: 0.587}}, Actual: &route.Routed{Router: route.ActualName, HitRatio: 0.413}}
+	return s
+}
+
+// someSteps are a run by time that gets slower.
+func someSteps() (steps []metrics.Step) {
+	for i := range 100 {
+		s := metrics.Step{FromS: float64(i), ToS: float64(i + 1), TTFTP99: p(float64(i)), TPOTP99: p(50.0)}
+		if i > 50 && i < 60 {
+			s.TPOTP99 = nil
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// TestScreen compares with testdata/screen-*.txt. To accept new ones, run it with -update, and look at them.
+func TestScreen(t *testing.T) {
+	for name, s := range screens() {
+		for _, width := range []int{60, 80, 100} {
+			var got bytes.Buffer
+			ok(t, Screen(&got, s, PrintOptions{Width: width, Dir: "results/2026-01-02T150405Z", Page: "results/2026-01-02T150405Z/report.html", Steps: someSteps()}))
+			file := filepath.Join("testdata", fmt.Sprintf("screen-%s-%d.txt", name, width))
+			if *update {
+				ok(t, os.WriteFile(file, got.Bytes(), 0o644))
+			}
+			if want := must(os.ReadFile(file))(t); got.String() != string(want) {
+				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got.String(), want)
+			}
+		}
+	}
+}
+
+// TestScreenFits: at any width and for any run there are at most 20 lines, none is too long, and nothing from outside obeys.
+func TestScreenFits(t *testing.T) {
+	ansi := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for name, s := range screens() {
+		evil := strings.Repeat("long\x1b]0;x\a\x9b", 30) + "\n"
+		s.Workload.Trace, s.Run.Model, s.Run.Pace, s.Run.API = evil, evil, evil, evil
+		for i := range s.Verdict.Reasons {
+			r := &s.Verdict.Reasons[i]
+			r.What, r.Why, r.Do = r.What+strings.Repeat(" words", 60)+evil, evil, evil
+		}
+		for i := range s.Verdict.Objectives {
+			s.Verdict.Objectives[i].Text += evil
+		}
+		for width := 0; width <= 200; width++ {
+			var plain, colour bytes.Buffer
+			o := PrintOptions{Width: width, Dir: "results/x", Page: "results/x/report.html", Steps: someSteps()}
+			ok(t, Screen(&plain, s, o))
+			o.Colour = true
+			ok(t, Screen(&colour, s, o))
+			lines := strings.Split(strings.TrimSuffix(plain.String(), "\n"), "\n")
+			if len(lines) > 20 {
+				t.Fatalf("%s at %d: %d lines\n%s", name, width, len(lines), plain.String())
+			}
+			most := min(max(width, 60), 100)
+			if width == 0 {
+				most = 80
+			}
+			for _, line := range lines {
+				if n := utf8.RuneCountInString(line); n > most || strings.HasSuffix(line, " ") || strings.ContainsAny(line, "\x1b\a") || !utf8.ValidString(line) {
+					t.Fatalf("%s at %d: %d columns: %q", name, width, n, line)
+				}
+			}
+			if !strings.Contains(colour.String(), "\x1b[") || ansi.ReplaceAllString(colour.String(), "") != plain.String() {
+				t.Fatalf("%s at %d: colour changes the text", name, width)
+			}
+		}
+	}
+}
+
+func TestSpark(t *testing.T) {
+	for want, values := range map[string][]float64{"": nil, " ": {-1}, "  ": {0, 0}, "▁█ ▅": {0, 8, -1, 4}, "█": {3}} {
+		if got := spark(values); got != want {
+			t.Errorf("%v: %q, want %q", values, got, want)
+		}
+	}
+}
