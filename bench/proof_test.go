@@ -104,8 +104,18 @@ func (r *results) proveCounts(t *testing.T) {
 			t.Errorf("%d lines are %s, the summary counts %d", by[outcome], outcome, n)
 		}
 	}
-	if sum != q.Planned || q.OK+q.Failed != q.Planned || q.OK != int64(by["ok"]) || q.Sent != sent || q.Resent != resent || q.Early != 0 || q.Unwritten != 0 {
+	if sum != q.Planned || q.OK+q.Failed+q.Stopped != q.Planned || q.OK != int64(by["ok"]) || q.Sent != sent || q.Resent != resent || q.Early != 0 || q.Unwritten != 0 {
 		t.Errorf("the summary %+v does not add up to %d lines, %v, %d sent, %d resent", q, len(r.lines), by, sent, resent)
+	}
+	failures := int64(0)
+	for _, f := range q.Failures {
+		failures += f.Count
+		if int64(by[f.Outcome]) < f.Count {
+			t.Errorf("%d lines are %s, the summary has %+v", by[f.Outcome], f.Outcome, f)
+		}
+	}
+	if failures != q.Failed {
+		t.Errorf("%d failures by kind, %d in all", failures, q.Failed)
 	}
 	// A re-send may find nobody to connect to.
 	if w := r.summary.Writes; w.Whole+w.Partial < sent || w.Whole+w.Partial > sent+resent {

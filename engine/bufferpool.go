@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fastreplay/fastreplay/engine/host"
 )
@@ -26,6 +27,7 @@ type largeBuffers struct {
 	bytes   int64                   // size of mapped …
 	most    int64                   // … and the most it ever was
 	turn    *response               // continues although too much is lent
+	waits   time.Duration           // of all calls of wait
 }
 
 // grow returns a buffer with b's bytes and room for n more, and takes b back.
@@ -78,12 +80,23 @@ func (l *largeBuffers) short() bool { return l.lent.Load() > l.limit }
 func (l *largeBuffers) wait(p *response, cancelled func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.short() && l.turn != p && l.turn != nil {
+		began := time.Now()
+		defer func() { l.waits += time.Since(began) }()
+	}
 	for l.short() && l.turn != p && l.turn != nil && !cancelled() {
 		l.changed.Wait()
 	}
 	if l.short() && l.turn == nil {
 		l.turn = p
 	}
+}
+
+// waited is how long responses waited for memory, all together.
+func (l *largeBuffers) waited() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waits
 }
 
 // end is called when p has given back its buffers.

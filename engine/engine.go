@@ -122,6 +122,7 @@ type Run struct {
 	dialled       atomic.Int64
 	notReady      atomic.Int64 // requests sent late because no connection was idle; 0 in a closed loop, which has no deadlines
 	closedIdle    atomic.Int64
+	noResources   atomic.Int64 // requests that failed since this machine had nothing for a connection
 	wholeWrites   atomic.Int64
 	partialWrites atomic.Int64
 	endNS         atomic.Int64 // when the last request ended
@@ -454,9 +455,9 @@ func (r *Run) result(used host.Usage) Result {
 		},
 		Client: metrics.Client{
 			CPUS: used.CPU.Seconds(), MaxRSSBytes: used.MaxRSSBytes, GCCycles: used.GCCycles, Senders: r.senderCount(), SenderProcess: r.process != nil,
-			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
+			Realtime: r.placement.FIFO, SpinUS: float64(r.spin()) / 1e3, WireBytes: r.work.Prebuilt.Bytes(), Stamps: &stamps, AnswerWaitS: r.large.waited().Seconds(), ReceiveLagUS: lag.Percentiles(1e3), Machine: r.machine.Machine(),
 		},
-		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load()},
+		Connections: metrics.Connections{Dialled: r.dialled.Load(), NotReady: r.notReady.Load(), ClosedIdle: r.closedIdle.Load(), NoResources: r.noResources.Load()},
 		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
 		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/ants/v2"
@@ -114,6 +115,12 @@ func (r *Run) sendLate(i int32, p *pool) {
 // dialAttempts is above 1, since a server, or a balancer without a server, may close a connection as soon as it is open.
 const dialAttempts = 2
 
+// lacksResources reports whether a connection failed since this machine has no more descriptors, local ports or memory for it.
+func lacksResources(err error) bool {
+	return slices.ContainsFunc([]error{ErrNoRoom, syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM},
+		func(lack error) bool { return errors.Is(err, lack) })
+}
+
 func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 	for range dialAttempts {
 		if r.aborted() {
@@ -124,6 +131,9 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			break
 		}
 		if err != nil {
+			if lacksResources(err) {
+				r.noResources.Add(1)
+			}
 			r.fail(i, record.ConnectError, r.cfg.Secrets.Line(err.Error()))
 			return
 		}

@@ -91,17 +91,19 @@ type requestOptions struct {
 }
 
 type resultOptions struct {
-	output   string
-	json     bool
-	goodput  goodput
-	exports  []string
-	compress bool
-	dryRun   bool
-	full     bool
-	verbose  bool
-	limits   metrics.Limits
-	maxDrift time.Duration
-	maxLag   time.Duration
+	output       string
+	json         bool
+	goodput      goodput
+	exports      []string
+	compress     bool
+	dryRun       bool
+	full         bool
+	verbose      bool
+	limits       metrics.Limits
+	maxDrift     time.Duration
+	maxLag       time.Duration
+	maxErrorRate float64
+	requirements
 	scrape   scrapeFlags
 	progress progressFlags
 }
@@ -240,8 +242,9 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	f.BoolVar(&o.compress, "compress", false, "write requests.jsonl.zst")
 	f.BoolVar(&o.dryRun, "dry-run", false, "read, check and build, but send nothing")
 	o.limits = metrics.DefaultLimits()
-	f.Float64Var(&o.limits.MaxErrorRate, "max-error-rate", o.limits.MaxErrorRate, "share of failed requests (0..1) above which the run is INVALID")
-	f.DurationVar(&o.maxDrift, "max-drift", time.Duration(o.limits.MaxDriftMS*1e6), "drift p99 above this makes the run INVALID")
+	o.requirements.addFlag(f)
+	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0, "an objective: at most this share of requests (0..1) may fail (default: any)")
+	f.DurationVar(&o.maxDrift, "max-drift", 0, "accept and demand drift p99 up to this, such as 10ms (default: judged by what it changes)")
 	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics: auto, on (refuse to start without) or off")
 	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 }
@@ -263,7 +266,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.IntVar(&o.engineBlock, "engine-block-tokens", 0, fmt.Sprintf("block size of the servers' prefix caches (default: asked from /metrics, else %d)", workload.DefaultBlockTokens))
 	f.Var(&value[int64]{to: &o.cacheCapacity, parse: parseTokens}, "cache-tokens", "capacity of each server's prefix cache in `TOKENS`, such as 3M (default: asked from /metrics)")
 	f.DurationVar(&o.scrape.interval, "scrape-interval", time.Second, "from one reading of a server's metrics to the next")
-	f.DurationVar(&o.maxLag, "max-receive-lag", time.Duration(o.limits.MaxReceiveLagMS*1e6), "reads later than this behind the kernel, at p99, make the run INVALID")
+	f.DurationVar(&o.maxLag, "max-receive-lag", 0, "likewise, for how long after the kernel answers are read, at p99")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
 	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send and read: auto, on or off")
@@ -400,11 +403,12 @@ func (o *options) complete(args []string) error {
 	if err := o.goodput.complete(); err != nil {
 		return err
 	}
-	o.limits.MaxReceiveLagMS = float64(o.maxLag) / 1e6
+	if err := o.completeLimits(); err != nil {
+		return err
+	}
 	if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
 		return fmt.Errorf("--extra-inputs: %w", err)
 	}
-	o.limits.MaxDriftMS, o.limits.ForcedOutput = float64(o.maxDrift)/1e6, !o.noForceOutput
 	return o.check()
 }
 
@@ -457,12 +461,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case slices.ContainsFunc(o.headers, func(h string) bool { return !strings.Contains(h, ":") }):
 		return errors.New("--header: one has no colon; want NAME: VALUE")
-	case o.maxDrift <= 0:
-		return fmt.Errorf("--max-drift %v: want a time above 0", o.maxDrift)
 	case o.key != "" && o.apiKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")
-	case o.limits.MaxErrorRate < 0 || o.limits.MaxErrorRate > 1:
-		return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.limits.MaxErrorRate)
 	case o.sender != senderAuto && o.sender != senderProcess && o.sender != senderThread:
 		return fmt.Errorf("--sender %q: want %s, %s or %s", o.sender, senderAuto, senderProcess, senderThread)
 	case o.senders < 1 || o.senders > engine.MaxSenders:
@@ -504,7 +504,7 @@ type goodput struct {
 }
 
 func (g *goodput) addFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&g.lists, "goodput", nil, "count requests within `BOUNDS`, as \"ttft:500 tpot:50\"; in ms; repeatable")
+	f.StringArrayVar(&g.lists, "goodput", nil, "count requests within `BOUNDS`, as \"ttft:500ms tpot:50ms\" (ms without a unit); repeatable")
 }
 
 func (g *goodput) complete() (err error) {
@@ -512,4 +512,77 @@ func (g *goodput) complete() (err error) {
 		return fmt.Errorf("--goodput: %w", err)
 	}
 	return nil
+}
+
+// requirements are what --require says, of a run or of a report on one.
+type requirements struct{ require []string }
+
+func (r *requirements) addFlag(f *pflag.FlagSet) {
+	f.StringArrayVar(&r.require, "require", nil, "an `OBJECTIVE`, such as \"ttft.p99<500ms\" or \"goodput>=99%\"; exit code 3 if it is missed; repeatable")
+}
+
+// check refuses what no run has.
+func (r *requirements) check() error {
+	for _, text := range r.require {
+		err := metrics.CheckRequirement(text)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("--require %w", err)
+		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
+			if near := nearestQuantity(unknown.Name); near != "" {
+				err = fmt.Errorf("%w; did you mean %s?", err, near)
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// judgeAgain puts these objectives in place of the run's own, if there are any.
+func (r *requirements) judgeAgain(s *metrics.Summary) {
+	if len(r.require) > 0 {
+		s.Limits.Require = r.require
+		s.Verdict.Objectives = metrics.Objectives(s)
+	}
+}
+
+// ending is the exit code of a report, as that of a run: a report without objectives judges nothing.
+func (r *requirements) ending(s *metrics.Summary) error {
+	if len(r.require) == 0 {
+		return nil
+	}
+	return ending(false, s, nil)
+}
+
+// nearestQuantity is the name that is nearest to a mistyped one.
+func nearestQuantity(typed string) string {
+	names := metrics.Quantities()
+	typed = strings.ReplaceAll(strings.ToLower(typed), "-", "_")
+	near := slices.MinFunc(names, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
+	if distance(typed, near) > max(3, len(typed)/2) {
+		return ""
+	}
+	return near
+}
+
+// completeLimits checks what the user accepts and demands of a run.
+func (o *options) completeLimits() error {
+	for _, limit := range []struct {
+		flag string
+		most time.Duration
+	}{{"max-drift", o.maxDrift}, {"max-receive-lag", o.maxLag}} {
+		if o.given(limit.flag) && limit.most <= 0 {
+			return fmt.Errorf("--%s %v: want a time above 0; leave it out to have lateness judged by what it changes", limit.flag, limit.most)
+		}
+	}
+	if o.given("max-error-rate") {
+		if !(o.maxErrorRate >= 0 && o.maxErrorRate <= 1) {
+			return fmt.Errorf("--max-error-rate %v: want a share of 0..1", o.maxErrorRate)
+		}
+		o.limits.MaxErrorRate = &o.maxErrorRate
+	}
+	o.limits.MaxDriftMS, o.limits.MaxReceiveLagMS = float64(o.maxDrift)/1e6, float64(o.maxLag)/1e6
+	o.limits.ForcedOutput, o.limits.Require = !o.noForceOutput, o.require
+	return o.requirements.check()
 }

@@ -22,6 +22,7 @@ func newReportCommand() *cobra.Command {
 	var exports []string
 	var html string
 	var g goodput
+	var r requirements
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -29,7 +30,8 @@ func newReportCommand() *cobra.Command {
 
 DIR is the output directory of a run (default: the newest below results). If the run was
 killed and left no summary, one is made of the records that are on disk. With --goodput
-the SLOs are these and not the run's own, and requests are counted again by their records.`,
+the SLOs are these and not the run's own, and requests are counted again by their records.
+With --require the objectives are these: exit code 3 if one is missed, 1 if the run is INVALID.`,
 		Example: `  fastreplay report
   fastreplay report results/2026-01-02T150405Z --full
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
@@ -37,7 +39,7 @@ the SLOs are these and not the run's own, and requests are counted again by thei
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(g.complete(), checkExports(exports)); err != nil {
+			if err := errors.Join(g.complete(), r.check(), checkExports(exports)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
@@ -48,6 +50,7 @@ the SLOs are these and not the run's own, and requests are counted again by thei
 			if err != nil {
 				return err
 			}
+			r.judgeAgain(s)
 			say := newTerminal(c.ErrOrStderr())
 			if err := writeExports(say, dir, exports, g.slos...); err != nil {
 				if errors.Is(err, export.ErrExists) { // a file in the way is the user's to mend
@@ -62,13 +65,13 @@ the SLOs are these and not the run's own, and requests are counted again by thei
 				say.line("written: %s", html)
 			}
 			if asJSON {
-				return report.EncodeJSON(c.OutOrStdout(), s)
+				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
 			}
 			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
 			if page := filepath.Join(dir, report.PageName); html == "" && exists(page) {
 				o.Page = page
 			}
-			return newTerminal(c.OutOrStdout()).summary(s, full, o)
+			return errors.Join(newTerminal(c.OutOrStdout()).summary(s, full, o), r.ending(s))
 		},
 	}
 	c.Flags().BoolVar(&full, "full", false, "print all that the summary has, and not one screen of it")
@@ -76,6 +79,7 @@ the SLOs are these and not the run's own, and requests are counted again by thei
 	c.Flags().StringVar(&html, "html", "", "also write a self-contained HTML page, with what happened by time, to `FILE`")
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
+	r.addFlag(c.Flags())
 	return c
 }
 

@@ -291,6 +291,9 @@ func placementNotes(p sched.Placement) []string {
 func (s *built) runInfo(run metrics.Run) metrics.Run {
 	run.Scale, run.Pace, run.Arrival, run.Warmup = s.o.pacing.scale, s.o.pacing.words(), s.o.pacing.summary(), int64(s.o.warmup)
 	run.Targets, run.API, run.Model, run.Version = s.URLs(), s.o.api, s.shownModel(), buildVersion()
+	if s.o.pacing.closed() {
+		run.Concurrency = int64(s.o.pacing.concurrency)
+	}
 	run.Host, run.Options, run.Demo = thisHost(), s.resolved(), s.target.mock != nil
 	return run
 }

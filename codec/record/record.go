@@ -76,6 +76,11 @@ type Record struct {
 	LeastCachedTokens int64 `json:"-"`
 	MostCachedTokens  int64 `json:"-"`
 
+	// FirstSlackNS and LastSlackNS are how much earlier than their instants the first and the last token chunk may have come. They are
+	// above 0 if the client read late, and found more after the chunk: the kernel has one stamp for all. They stay in memory.
+	FirstSlackNS int64 `json:"-"`
+	LastSlackNS  int64 `json:"-"`
+
 	Status        int64   `json:"status"`         // HTTP status
 	Outcome       Outcome `json:"outcome"`        // how it ended: one of the outcomes below
 	Error         string  `json:"error"`          // the server's message, or ours; null if there is none

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -28,9 +29,11 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
 	s.E2EMS, s.E2EPlannedMS = all.e2e.Percentiles(1e6), all.e2ePlanned.Percentiles(1e6)
 	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
-	all.count(&s.Requests)
-	s.Requests.Late = all.drift.above(int64(s.Limits.MaxDriftMS * 1e6))
-	s.Requests.Failures = all.kinds.list(func(o record.Outcome) bool { return !((s.Run.Partial || s.Run.Cut) && stopped(o)) })
+	over := s.Run.Partial || s.Run.Cut
+	all.count(&s.Requests, over)
+	s.Requests.Failures = all.kinds.list(func(o record.Outcome) bool { return !(over && stopped(o)) })
+	s.Lateness = c.lateness(&s, &all)
+	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
 	if d := s.Run.DurationS; d > 0 {
@@ -42,9 +45,9 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	}
 	s.Targets = make([]Target, len(targets))
 	for i := range targets {
-		s.Targets[i] = targets[i].target(c.urls[i])
+		s.Targets[i] = targets[i].target(c.urls[i], over)
 	}
-	s.Instances, s.Endpoints = c.parts.instances.summary(1), c.parts.endpoints.summary(2)
+	s.Instances, s.Endpoints = c.parts.instances.summary(1, over), c.parts.endpoints.summary(2, over)
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
@@ -90,18 +93,28 @@ func (s *series) recorded() (n int64) {
 	return n
 }
 
-func (s *series) count(r *Requests) {
+// stopped is how many requests did not fail, although they are not ok: the user left them out or, if the run was over before, it
+// ended them.
+func (s *series) stopped(over bool) int64 {
+	if !over {
+		return s.leftOut
+	}
+	return s.outcomes[record.Cancelled] + s.outcomes[record.NotSent]
+}
+
+func (s *series) count(r *Requests, over bool) {
 	r.Sent, r.OK, r.Resent, r.Early = s.sent, s.outcomes[record.OK], s.resent, s.drift.negatives()
-	r.Failed, r.ByOutcome = s.recorded()-r.OK, make(map[string]int64, record.Outcomes)
+	r.Stopped, r.ByOutcome = s.stopped(over), make(map[string]int64, record.Outcomes)
+	r.Failed = s.recorded() - r.OK - r.Stopped
 	for o, n := range s.outcomes {
 		r.ByOutcome[record.Outcome(o).String()] = n
 	}
 }
 
-func (s *series) target(url string) Target {
+func (s *series) target(url string, over bool) Target {
 	ok := s.outcomes[record.OK]
 	return Target{
-		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok,
+		URL: url, Requests: s.recorded(), OK: ok, Failed: s.recorded() - ok - s.stopped(over),
 		DriftUS: s.drift.Percentiles(1e3), TTFTMS: s.ttft.Percentiles(1e6), TPOTMS: s.tpot.Percentiles(1e6),
 		ITLMS: s.itl.Percentiles(1e6), E2EMS: s.e2e.Percentiles(1e6), ReportedHitRatio: s.cache.hitRatio(),
 	}

@@ -23,6 +23,7 @@ type breakdown struct {
 
 type partCounts struct {
 	requests, ok    int64
+	stopped         int64 // cancelled or not sent
 	ttft, tpot, e2e *Distribution
 	cache           cacheCounts
 	squares         float64 // sum of the squares of its ok requests' prompt tokens
@@ -46,6 +47,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		b.parts[name] = p
 	}
 	p.requests++
+	if stopped(r.Outcome) {
+		p.stopped++
+	}
 	if r.Outcome != record.OK {
 		return
 	}
@@ -58,8 +62,8 @@ func (b *breakdown) add(name string, r *record.Record) {
 	p.squares += n * n
 }
 
-// summary is nil with fewer than least parts.
-func (b *breakdown) summary(least int) *Breakdown {
+// summary is nil with fewer than least parts. If the run was over before its requests, those that it ended did not fail.
+func (b *breakdown) summary(least int, over bool) *Breakdown {
 	if len(b.parts) < least {
 		return nil
 	}
@@ -68,8 +72,12 @@ func (b *breakdown) summary(least int) *Breakdown {
 	for name, p := range b.parts {
 		all += p.requests
 		squares += p.squares
+		failed := p.requests - p.ok
+		if over {
+			failed -= p.stopped
+		}
 		out.Parts = append(out.Parts, Part{
-			Name: name, Requests: p.requests, OK: p.ok, Failed: p.requests - p.ok, PromptTokens: p.cache.prompt,
+			Name: name, Requests: p.requests, OK: p.ok, Failed: failed, PromptTokens: p.cache.prompt,
 			TTFTMS: p.ttft.Percentiles(1e6), TPOTMS: p.tpot.Percentiles(1e6), E2EMS: p.e2e.Percentiles(1e6), ReportedHitRatio: p.cache.hitRatio(),
 		})
 	}

@@ -140,7 +140,7 @@ func TestTooManyParts(t *testing.T) {
 	for i := range maxParts + 10 {
 		b.add(fmt.Sprint(i), answeredBy("x", "y", true, 1e6, 0))
 	}
-	if s := b.summary(1); len(s.Parts) != maxParts || s.Rest != 10 || math.Abs(s.Parts[0].Share-1.0/(maxParts+10)) > 1e-12 {
+	if s := b.summary(1, false); len(s.Parts) != maxParts || s.Rest != 10 || math.Abs(s.Parts[0].Share-1.0/(maxParts+10)) > 1e-12 {
 		t.Errorf("%d parts, %d rest, share %v", len(s.Parts), s.Rest, s.Parts[0].Share)
 	}
 }

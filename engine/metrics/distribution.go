@@ -115,6 +115,23 @@ func (d *Distribution) histograms() (values, early *hdrhistogram.Histogram) {
 	return d.values, d.early
 }
 
+// with returns a histogram of d's values without those of less, and with those of more; nil is none.
+func (d *Distribution) with(less, more *Distribution) *Distribution {
+	out := NewHistogram()
+	out.Merge(d)
+	if less == nil {
+		return out
+	}
+	values, _ := less.histograms()
+	for _, bar := range values.Distribution() {
+		if bar.Count > 0 {
+			_ = out.values.RecordValues(bar.To, -bar.Count)
+		}
+	}
+	out.Merge(more)
+	return out
+}
+
 // Count returns the number of samples.
 func (d *Distribution) Count() int64 {
 	if d.values == nil {

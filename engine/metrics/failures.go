@@ -2,10 +2,23 @@ package metrics
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 )
+
+// Words says what a failure was, without how many there were.
+func (f *Failure) Words() string {
+	text := f.Outcome
+	if f.Outcome == record.HTTPError.String() {
+		text = fmt.Sprintf("HTTP %d", f.Status)
+	}
+	if f.Example != "" {
+		text += " " + quote(f.Example)
+	}
+	return text
+}
 
 // The phases in which a request can fail.
 const (

@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
 // Goodput is what the requests that met every bound make. The planned requests are requests + failed + those that were ok and missed
-// a bound + what the user left out. One that missed several counts in missed for each of them, so missed shows which bound limits goodput.
+// a bound + requests.stopped. One that missed several counts in missed for each of them, so missed shows which bound limits goodput.
 type Goodput struct {
 	SLO          map[string]float64 `json:"slo,omitempty"`  // the bounds in ms, as ttft_ms, tpot_ms, …; only in the run's own, not in a target's
 	Requests     int64              `json:"requests"`       // good ones: ok, and within every bound
 	RequestsPerS float64            `json:"requests_per_s"` // good requests over the run's duration
-	Share        *float64           `json:"share"`          // of the planned requests that were not left out (--too-long drop); of a target: of its requests
+	Share        *float64           `json:"share"`          // of the planned requests without those of requests.stopped; of a target: of its requests
 	Missed       map[string]int64   `json:"missed"`         // ok requests by the bound that they missed: ttft, tpot, …
 	Unmeasured   map[string]int64   `json:"unmeasured"`     // requests of missed that have no such latency
 	Failed       int64              `json:"failed"`         // requests that were not ok, and so in neither
@@ -69,23 +67,23 @@ func (c *Collector) Goodput(s *Summary) {
 }
 
 func setGoodput(s *Summary, all *series, targets []series) {
-	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Workload.LeftOut)
+	over := s.Run.Partial || s.Run.Cut
+	s.Goodput = all.goodput(s.Run.DurationS, s.Requests.Planned-s.Requests.Stopped, over)
 	if s.Goodput != nil {
-		s.Goodput.Failed -= s.Workload.LeftOut
 		s.Goodput.SLO = bounds(all.good.slos)
 	}
 	for i := range targets {
-		s.Targets[i].Goodput = targets[i].goodput(s.Run.DurationS, targets[i].recorded())
+		s.Targets[i].Goodput = targets[i].goodput(s.Run.DurationS, targets[i].recorded()-targets[i].stopped(over), over)
 	}
 }
 
 // goodput is nil where there is no SLO.
-func (s *series) goodput(durationS float64, planned int64) *Goodput {
+func (s *series) goodput(durationS float64, planned int64, over bool) *Goodput {
 	if len(s.good.slos) == 0 {
 		return nil
 	}
 	g := &Goodput{
-		Requests: s.good.good, Share: ratio(s.good.good, planned), Failed: s.recorded() - s.outcomes[record.OK],
+		Requests: s.good.good, Share: ratio(s.good.good, planned), Failed: s.recorded() - s.outcomes[record.OK] - s.stopped(over),
 		Missed: make(map[string]int64, latencies), Unmeasured: make(map[string]int64, latencies),
 	}
 	if durationS > 0 {
@@ -154,7 +152,7 @@ func (o *SLO) Met(r *record.Record) bool {
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.
 const maxSLOMS = 1e9
 
-// ParseSLOs reads lists such as "ttft:500 tpot:50", milliseconds, separated
+// ParseSLOs reads lists such as "ttft:500 tpot:50ms e2e:2s", milliseconds without a unit, separated
 // by spaces or commas. The result is in the order of Latencies; no list makes
 // no SLO, an empty list is an error.
 func ParseSLOs(lists ...string) ([]SLO, error) {
@@ -162,7 +160,7 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 	for _, list := range lists {
 		parts := strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
 		if len(parts) == 0 {
-			return nil, fmt.Errorf("%q has no SLO in it; want NAME:MILLISECONDS, such as ttft:500", list)
+			return nil, fmt.Errorf("%q has no SLO in it; want NAME:TIME, such as ttft:500ms", list)
 		}
 		for _, part := range parts {
 			o, err := parseSLO(part)
@@ -187,20 +185,17 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 func parseSLO(text string) (SLO, error) {
 	name, value, ok := strings.Cut(text, ":")
 	if !ok {
-		return SLO{}, fmt.Errorf("%q has no colon; want NAME:MILLISECONDS, such as ttft:500", text)
+		return SLO{}, fmt.Errorf("%q has no colon; want NAME:TIME, such as ttft:500ms", text)
 	}
 	all := Latencies()
 	i := slices.IndexFunc(all[:], func(l Latency) bool { return l.Name == name || slices.Contains(l.Aliases, name) })
 	if i < 0 {
 		return SLO{}, unknownLatency(name)
 	}
-	ms, err := strconv.ParseFloat(value, 64)
-	if d, withUnit := time.ParseDuration(value); err != nil && withUnit == nil {
-		ms, err = float64(d)/1e6, nil
-	}
+	ms, err := parseMS(value)
 	limit := math.Round(ms * 1e6)
 	if err != nil || !(limit >= 1) || ms > maxSLOMS {
-		return SLO{}, fmt.Errorf("%q: want milliseconds above 0 and at most %.0f, such as 500 or 500ms", text, maxSLOMS)
+		return SLO{}, fmt.Errorf("%q: want a time above 0, such as 500 or 500ms, of at most %.0f ms", text, maxSLOMS)
 	}
 	return SLO{i, int64(limit), all[i].ns}, nil
 }

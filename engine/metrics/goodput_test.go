@@ -231,7 +231,7 @@ func TestParseSLOs(t *testing.T) {
 }
 
 func TestParseSLOErrors(t *testing.T) {
-	const bound, colon = "want milliseconds above 0 and at most 1000000000, such as 500 or 500ms", "want NAME:MILLISECONDS, such as ttft:500"
+	const bound, colon = "want a time above 0, such as 500 or 500ms, of at most 1000000000 ms", "want NAME:TIME, such as ttft:500ms"
 	for list, want := range map[string]string{
 		"":                     `"" has no SLO in it; ` + colon,
 		" , ":                  `" , " has no SLO in it; ` + colon,
@@ -244,7 +244,7 @@ func TestParseSLOErrors(t *testing.T) {
 		"ttft:Inf":             `"ttft:Inf": ` + bound,
 		"ttft:1e999":           `"ttft:1e999": ` + bound,
 		"ttft:1000000001":      `"ttft:1000000001": ` + bound,
-		"ttft:500x":            `"ttft:500x": ` + bound,
+		"ttft:500h":            `"ttft:500h": ` + bound,
 		"ttft:1:2":             `"ttft:1:2": ` + bound,
 		"ttft:5 ttft:6":        `"ttft:6": ttft has a bound already`,
 		"e2e:5,e2el:5":         `"e2el:5": e2e has a bound already`,

@@ -1,7 +1,10 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -16,49 +19,176 @@ const causeShare = 0.01
 // cause is what kept the client from its work.
 type cause struct{ happened, amount, remedy string }
 
-// whyDrift returns what made requests late, and the remedies.
-func whyDrift(s *Summary) string {
-	var causes []cause
+// sending judges how late requests left.
+func sending(s *Summary) *Reason {
+	d, l := s.DriftUS, &s.Lateness
+	if d == nil {
+		return nil
+	}
+	late := fmt.Sprintf("%s of %s left more than %s late (p99 %s)",
+		format.Count(s.Requests.Late), requests(s.Requests.Sent), format.Duration(l.DisplacedMS*1e6, 3), format.Duration(d.P99*1e3, 3))
+	var r *Reason
+	switch most := s.Limits.MaxDriftMS; {
+	case most > 0 && d.P99 > most*1e3:
+		r = invalid("drift", "", "drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
+		late = fmt.Sprintf("%s of %s left later than that", format.Count(s.Requests.Late), requests(s.Requests.Sent))
+	case most > 0:
+		return nil
+	case l.SlotsLostShare != nil:
+		r, late = slots(s), fmt.Sprintf("the next request left %s late at p50, %s at p99", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3))
+	case l.Displaced > 1 && float64(l.Displaced) > wrongShare*float64(s.Requests.Sent):
+		r = invalid("drift", "", "the load was another one: %s of the requests left more than %s late", format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)),
+			format.Duration(l.DisplacedMS*1e6, 3))
+		late = fmt.Sprintf("drift p50 %s, p99 %s", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3))
+	case len(l.Sending) > 0:
+		r = &Reason{Code: "drift", Grade: Limited, What: effects(l.Sending)}
+	}
+	if r == nil {
+		return nil
+	}
+	causes := sendingCauses(s)
+	r.Why, r.Do = explain(late, causes, "no cause was seen on this machine", "give the client "+betterCores(s)+", or "+lessLoad(s))
+	return r.acceptedBy("--max-drift", d.P99/1e3)
+}
+
+// slots judges a closed loop, whose requests have no planned instants: its lateness is throughput that was lost. The longest wait is
+// left out, so that one request decides nothing.
+func slots(s *Summary) *Reason {
+	whole := s.Run.DurationS * float64(s.Run.Concurrency)
+	lost := *s.Lateness.SlotsLostShare - s.DriftUS.Max/1e6/whole
+	switch {
+	case lost > wrongSlots:
+		return invalid("drift", "", "the load was another one: on average %.3g of %d requests were in flight", float64(s.Run.Concurrency)*(1-lost), s.Run.Concurrency)
+	case lost > tolerated:
+		return &Reason{Code: "drift", Grade: Limited, What: fmt.Sprintf("throughput may be %s too low, since the slots were empty for so long", format.Percent(lost))}
+	}
+	return nil
+}
+
+// reading judges how late answers were read.
+func reading(s *Summary) *Reason {
+	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
+	var r *Reason
+	switch {
+	case lag == nil:
+		return nil
+	case most > 0 && lag.P99 > most*1e3:
+		r = invalid("receive_lag", "", "receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
+	case most > 0 || len(s.Lateness.Reading) == 0:
+		return nil
+	default:
+		r = &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
+	}
+	late := fmt.Sprintf("answers were read late (p99 %s), and token chunks that came apart were found together", format.Duration(lag.P99*1e3, 3))
+	r.Why, r.Do = explain(late, readingCauses(s), "no cause was seen on this machine", "give the client more cores")
+	return r.acceptedBy("--max-receive-lag", lag.P99/1e3)
+}
+
+// acceptedBy adds the flag that accepts so many ms and, so that it does the next time too, some more.
+func (r *Reason) acceptedBy(flag string, ms float64) *Reason {
+	if r.Grade != Limited {
+		return r
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(max(ms, 0.1))))
+	for _, step := range []float64{1, 2, 5, 10, 20} {
+		if step*unit >= 1.2*ms {
+			r.Do += fmt.Sprintf("; or accept it with %s %gms", flag, step*unit)
+			break
+		}
+	}
+	return r
+}
+
+// effects says which percentiles are not safe, and by how much.
+func effects(all []Unsafe) string {
+	var parts []string
+	for i := 0; i < len(all); {
+		var names []string
+		worst, metric := 0.0, all[i].Metric
+		for ; i < len(all) && all[i].Metric == metric; i++ {
+			names = append(names, strings.Replace(all[i].Percentile, "p999", "p99.9", 1))
+			worst = max(worst, all[i].EffectMS)
+		}
+		upTo := ""
+		if len(names) > 1 {
+			upTo = "up to "
+		}
+		parts = append(parts, fmt.Sprintf("%s %s may be off by %s%s", strings.ToUpper(metric), strings.Join(names, ", "), upTo, format.Duration(worst*1e6, 3)))
+	}
+	return strings.Join(parts, "; ") + "; all else is safe"
+}
+
+// explain returns why something happened and what to do about it; the last two are for want of causes.
+func explain(what string, causes []cause, unknown, remedy string) (why, do string) {
+	if len(causes) == 0 {
+		return what + "; " + unknown, remedy
+	}
+	var happened, remedies []string
+	for _, c := range causes {
+		happened = append(happened, c.happened+" ("+c.amount+")")
+		if !slices.Contains(remedies, c.remedy) {
+			remedies = append(remedies, c.remedy)
+		}
+	}
+	return what + ": " + strings.Join(happened, "; "), strings.Join(remedies, "; ")
+}
+
+// lessLoad is how this run is made to send less.
+func lessLoad(s *Summary) string {
+	switch a := s.Run.Arrival; {
+	case s.Run.Concurrency > 0:
+		return "lower --concurrency"
+	case a != nil && a.RampS > 0:
+		return "lower --ramp"
+	case a != nil:
+		return "lower --rate"
+	case s.Run.Pace != "" && s.Run.Pace != TraceTime:
+		return "send less at a time"
+	}
+	return "lower --scale"
+}
+
+// betterCores is what the client lacks.
+func betterCores(s *Summary) string {
+	if s.Client.Realtime {
+		return "more or idle cores"
+	}
+	return "more or idle cores and real-time priority (root or CAP_SYS_NICE)"
+}
+
+// sendingCauses are what made requests late.
+func sendingCauses(s *Summary) (causes []cause) {
 	most := causeShare * float64(s.Requests.Sent)
-	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > s.Limits.MaxDriftMS {
+	if c := s.Cap; c != nil && c.HeldMS != nil && float64(c.Held) > most && c.HeldMS.Max > cmp.Or(s.Limits.MaxDriftMS, toleratedNS/1e6) {
 		causes = append(causes, cause{
 			fmt.Sprintf("the cap of %s in flight held back %s", format.Count(c.InFlight), requests(c.Held)),
 			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
-			"the server did not meet the load as planned; raise --concurrency, or lower the rate",
+			"the server did not meet the load as planned: raise --concurrency, or " + lessLoad(s),
 		})
 	}
 	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
 		causes = append(causes, cause{
 			requests(b.Late) + " not built in time",
 			fmt.Sprintf("%s at a time, least lead %s", format.Bytes(b.WindowBytes), format.Duration(orZero(b.LeastLeadMS)*1e6, 3)),
-			"raise --max-memory, give the client more cores, or lower the rate",
+			"raise --max-memory, give the client more cores, or " + lessLoad(s),
+		})
+	}
+	if c := &s.Connections; float64(c.NotReady) > most {
+		causes = append(causes, cause{
+			requests(c.NotReady) + " found no open connection", "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3),
+			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}
 	causes = append(causes, machineCauses(s)...)
-	causes = append(causes, waitCause(s, "the sending threads", s.Client.SenderRunQueueS, s.Client.Senders, "their")...)
-	if len(causes) == 0 {
-		return "give the client more or idle cores and real-time priority, or lower --scale"
-	}
-	return describe(causes)
+	return append(causes, waitCause(s, "the sending threads", s.Client.SenderRunQueueS, s.Client.Senders, "their")...)
 }
 
-// whyReadLate returns what kept the client from reading meanwhile, and the remedies.
-func whyReadLate(s *Summary) string {
-	threads := waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")
-	causes := append(machineCauses(s), threads...)
-	if len(causes) == 0 {
-		return "give it more cores"
-	}
-	return "meanwhile " + describe(causes)
-}
-
-func describe(causes []cause) string {
-	var happened, remedies []string
-	for _, c := range causes {
-		happened = append(happened, c.happened+" ("+c.amount+")")
-		remedies = append(remedies, c.remedy)
-	}
-	return strings.Join(happened, " and ") + ": " + strings.Join(remedies, "; ")
+// readingCauses are what kept the client from reading.
+func readingCauses(s *Summary) []cause {
+	causes := causeOf("connections waited for memory for large answers", &s.Client.AnswerWaitS, shareOf(&s.Client.AnswerWaitS, s.Run.DurationS),
+		"the run's time", "free memory for the client, or have fewer large answers in flight: "+lessLoad(s))
+	causes = append(causes, machineCauses(s)...)
+	return append(causes, waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")...)
 }
 
 const hostTook = "the host took CPU time away"
@@ -68,20 +198,15 @@ func machineCauses(s *Summary) []cause {
 	c := &s.Client
 	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
 	return append(
-		causeOf(hostTook, c.StolenS, orZero(c.StolenShare), ofCores,
-			"the machine, not the server; run on one whose CPUs are its own"),
+		causeOf(hostTook, c.StolenS, orZero(c.StolenShare), ofCores, "run on a machine whose CPUs are its own"),
 		causeOf("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
-			"one core's time", "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it")...)
+			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it")...)
 }
 
 // waitCause is that threads waited for a core, by the time of that many cores or threads.
 func waitCause(s *Summary, who string, seconds *float64, n int, whose string) []cause {
-	remedy := "give the client more or idle cores and real-time priority, or lower --scale"
-	if s.Client.Realtime {
-		remedy = "give the client more or idle cores, or lower --scale"
-	}
 	share := shareOf(seconds, s.Run.DurationS*float64(max(1, n)))
-	return causeOf(who+" waited for a core", seconds, share, whose+" time", remedy)
+	return causeOf(who+" waited for a core", seconds, share, whose+" time", "give the client "+betterCores(s)+", or "+lessLoad(s))
 }
 
 // causeOf is a cause that took so many seconds, if that is enough to be named.
@@ -94,7 +219,7 @@ func causeOf(happened string, seconds *float64, share float64, of, remedy string
 
 // machineNotes has a note on what others took from the client, unless a reason of the verdict names it.
 func machineNotes(s *Summary) (out []string) {
-	if drift(s) != "" || receiveLag(s) != "" {
+	if sending(s) != nil || reading(s) != nil {
 		return nil
 	}
 	for _, c := range machineCauses(s) {

@@ -11,7 +11,7 @@ import (
 // watched is a sound run of 10 s on 2 cores whose client was watched and lost nothing, with 20 requests late.
 func watched() *Summary {
 	s := sound()
-	s.DriftUS, s.Requests.Late = &stats.Percentiles{P99: 8100}, 20
+	s.DriftUS, s.Requests.Late, s.Limits.MaxDriftMS = &stats.Percentiles{P99: 8100}, 20, 5
 	s.Client.Realtime = true
 	s.Client.Stamps = &Stamps{Received: true, Reads: 10_000}
 	s.Client.ReceiveLagUS = &stats.Percentiles{P99: 100}
@@ -24,10 +24,10 @@ func steal(s *Summary, seconds, worst float64) {
 }
 
 const (
-	driftIs    = "drift p99 is 8.100 ms, above --max-drift 5 ms (20 of 1,000 requests left later than that): "
-	nobody     = driftIs + "give the client more or idle cores and real-time priority, or lower --scale"
-	byHost     = "the machine, not the server; run on one whose CPUs are its own"
-	byLimit    = "the machine, not the server; raise the limit (resources.limits.cpu in Kubernetes) or remove it"
+	driftIs    = "drift p99 is 8.100 ms, above --max-drift 5 ms: 20 of 1,000 requests left later than that"
+	nobody     = driftIs + "; no cause was seen on this machine: give the client more or idle cores, or lower --scale"
+	byHost     = "run on a machine whose CPUs are its own"
+	byLimit    = "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"
 	byShortage = "give the client more or idle cores, or lower --scale"
 )
 
@@ -48,24 +48,24 @@ func TestWhyDrift(t *testing.T) {
 		}, nobody},
 		{"waits of threads that do not send", func(s *Summary, c *Client) { c.RunQueueS = new(9.0) }, nobody},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.202, 0.054) },
-			driftIs + "the host took CPU time away (202 ms, 1.01 % of all cores' time; 5.40 % in the worst second): " + byHost},
+			driftIs + ": the host took CPU time away (202 ms, 1.01 % of all cores' time; 5.40 % in the worst second): " + byHost},
 		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = new(0.101) },
-			driftIs + "the container's CPU limit stopped the client (101 ms, 1.01 % of one core's time): " + byLimit},
+			driftIs + ": the container's CPU limit stopped the client (101 ms, 1.01 % of one core's time): " + byLimit},
 		{"the limit, on several cores", func(s *Summary, c *Client) { c.ThrottledS = new(12.54) },
-			driftIs + "the container's CPU limit stopped the client (12.5 s, 125 % of one core's time): " + byLimit},
+			driftIs + ": the container's CPU limit stopped the client (12.5 s, 125 % of one core's time): " + byLimit},
 		{"short of CPU", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders = new(0.302), 3 },
-			driftIs + "the sending threads waited for a core (302 ms, 1.01 % of their time): " + byShortage},
+			driftIs + ": the sending threads waited for a core (302 ms, 1.01 % of their time): " + byShortage},
 		{"short of CPU without priority", func(s *Summary, c *Client) { c.SenderRunQueueS, c.Senders, c.Realtime = new(1.25), 1, false },
-			driftIs + "the sending threads waited for a core (1.25 s, 12.5 % of their time): give the client more or idle cores and real-time priority, or lower --scale"},
+			driftIs + ": the sending threads waited for a core (1.25 s, 12.5 % of their time): give the client more or idle cores and real-time priority (root or CAP_SYS_NICE), or lower --scale"},
 		{"not built in time", func(s *Summary, c *Client) {
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(-25.5), Late: 11}
-		}, driftIs + "11 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower the rate"},
+		}, driftIs + ": 11 requests not built in time (1.00 MB at a time, least lead -25.5 ms): raise --max-memory, give the client more cores, or lower --scale"},
 		{"all built in time", func(s *Summary, c *Client) {
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(25.5)}
 		}, nobody},
 		{"the cap", func(s *Summary, c *Client) {
 			s.Cap = &Cap{InFlight: 8, Held: 11, HeldMS: &stats.Percentiles{P50: 2, Max: 5.2}}
-		}, driftIs + "the cap of 8 in flight held back 11 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned; raise --concurrency, or lower the rate"},
+		}, driftIs + ": the cap of 8 in flight held back 11 requests (p50 2.00 ms, max 5.20 ms): the server did not meet the load as planned: raise --concurrency, or lower --scale"},
 		{"a cap that held nothing for longer than drift may be", func(s *Summary, c *Client) {
 			s.Cap = &Cap{InFlight: 8, Held: 500, HeldMS: &stats.Percentiles{P50: 0.2, Max: 5}}
 		}, nobody},
@@ -75,13 +75,13 @@ func TestWhyDrift(t *testing.T) {
 			s.BuildAhead = &BuildAhead{WindowBytes: 1e6, LeastLeadMS: new(-25.5), Late: 14}
 			steal(s, 3, 0.5)
 			c.ThrottledS, c.SenderRunQueueS, c.RunQueueS, c.Senders = new(1.25), new(1.1), new(7.0), 1
-		}, driftIs + "the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms)" +
-			" and 14 requests not built in time (1.00 MB at a time, least lead -25.5 ms)" +
-			" and the host took CPU time away (3.00 s, 15.0 % of all cores' time; 50.0 % in the worst second)" +
-			" and the container's CPU limit stopped the client (1.25 s, 12.5 % of one core's time)" +
-			" and the sending threads waited for a core (1.10 s, 11.0 % of their time): " +
-			"the server did not meet the load as planned; raise --concurrency, or lower the rate; " +
-			"raise --max-memory, give the client more cores, or lower the rate; " + byHost + "; " + byLimit + "; " + byShortage},
+		}, driftIs + ": the cap of 8 in flight held back 300 requests (p50 2.00 ms, max 5.20 ms)" +
+			"; 14 requests not built in time (1.00 MB at a time, least lead -25.5 ms)" +
+			"; the host took CPU time away (3.00 s, 15.0 % of all cores' time; 50.0 % in the worst second)" +
+			"; the container's CPU limit stopped the client (1.25 s, 12.5 % of one core's time)" +
+			"; the sending threads waited for a core (1.10 s, 11.0 % of their time): " +
+			"the server did not meet the load as planned: raise --concurrency, or lower --scale; " +
+			"raise --max-memory, give the client more cores, or lower --scale; " + byHost + "; " + byLimit + "; " + byShortage},
 	} {
 		s := watched()
 		tt.change(s, &s.Client)
@@ -95,30 +95,30 @@ func TestWhyDrift(t *testing.T) {
 }
 
 func TestWhyReadLate(t *testing.T) {
-	const readLate = "the client read responses late: p99 7.200 ms after the kernel received them (limit 5 ms), so separate tokens may have the same time: "
+	const readLate = "receive lag p99 is 7.200 ms, above --max-receive-lag 5 ms: answers were read late (p99 7.20 ms), and token chunks that came apart were found together"
 	for _, tt := range []struct {
 		name   string
 		change func(s *Summary, c *Client)
 		want   string
 	}{
-		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, "give it more cores"},
+		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, "; no cause was seen on this machine: give the client more cores"},
 		{"one per cent of everything", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS, c.RunQueueS = new(0.1), new(0.2) },
-			"give it more cores"},
+			"; no cause was seen on this machine: give the client more cores"},
 		{"the host", func(s *Summary, c *Client) { steal(s, 0.5, 0.1) },
-			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second): " + byHost},
+			": the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second): " + byHost},
 		{"the limit", func(s *Summary, c *Client) { c.ThrottledS = new(0.2) },
-			"meanwhile the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): " + byLimit},
+			": the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): " + byLimit},
 		{"short of CPU", func(s *Summary, c *Client) { c.RunQueueS = new(0.202) },
-			"meanwhile the client's threads waited for a core (202 ms, 1.01 % of all cores' time): " + byShortage},
+			": the client's threads waited for a core (202 ms, 1.01 % of all cores' time): " + byShortage},
 		{"cores that nobody counted are one", func(s *Summary, c *Client) { c.RunQueueS, s.Run.Host.CPUs = new(0.11), 0 },
-			"meanwhile the client's threads waited for a core (110 ms, 1.10 % of all cores' time): " + byShortage},
+			": the client's threads waited for a core (110 ms, 1.10 % of all cores' time): " + byShortage},
 		{"the host, and so they did", func(s *Summary, c *Client) { steal(s, 0.5, 0.1); c.RunQueueS, c.Realtime = new(5.0), false },
-			"meanwhile the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second) and the client's threads waited for a core" +
-				" (5.00 s, 25.0 % of all cores' time): " + byHost + "; give the client more or idle cores and real-time priority, or lower --scale"},
+			": the host took CPU time away (500 ms, 2.50 % of all cores' time; 10.0 % in the worst second); the client's threads waited for a core" +
+				" (5.00 s, 25.0 % of all cores' time): " + byHost + "; give the client more or idle cores and real-time priority (root or CAP_SYS_NICE), or lower --scale"},
 	} {
 		s := watched()
 		s.DriftUS.P99, s.Requests.Late = 10, 0
-		s.Client.ReceiveLagUS = &stats.Percentiles{P99: 7200}
+		s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS = &stats.Percentiles{P99: 7200}, 5
 		tt.change(s, &s.Client)
 		if got := said(Judge(s)); len(got) != 1 || got[0] != readLate+tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)

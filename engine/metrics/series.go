@@ -17,6 +17,8 @@ type series struct {
 	cache    cacheCounts
 	good     goodCounts
 	gateway  gatewayCounts
+	reading  lateReads
+	leftOut  int64 // requests that the user left out
 }
 
 // failure is the example that a reader of the notes gets.
@@ -86,6 +88,10 @@ func (s *series) add(r *record.Record) {
 	addKnown(s.wireDrift, r.WireDriftNS())
 	if r.Outcome != record.OK {
 		s.failures[r.Outcome].keepFirst(failure{r.Row, r.Error})
+		if r.LeftOut() {
+			s.leftOut++
+			return
+		}
 		s.kinds.add(kindOf(r), 1, r.Error)
 		return
 	}
@@ -99,6 +105,7 @@ func (s *series) add(r *record.Record) {
 	s.cache.add(r)
 	s.good.add(r)
 	s.gateway.add(r)
+	s.reading.add(r)
 }
 
 // keepFirst keeps the first failure that has a message.
@@ -234,6 +241,8 @@ func (s *series) merge(o *series) {
 	addCounts(s.cache.counts(), o.cache.counts())
 	s.good.merge(&o.good)
 	s.gateway.merge(&o.gateway)
+	s.reading.merge(&o.reading)
+	s.leftOut += o.leftOut
 }
 
 func (t *tokenCounts) merge(o *tokenCounts) {

@@ -50,6 +50,7 @@ type Summary struct {
 	History     *History      `json:"history,omitempty"`        // with --history live: which answers the turns carried; absent otherwise
 	Amplify     *Amplify      `json:"amplify,omitempty"`        // with --amplify: the load before and after; absent otherwise
 	BuildAhead  *BuildAhead   `json:"build_ahead"`              // how requests were built during the run; null if all were built before the start
+	Lateness    Lateness      `json:"lateness"`                 // how late the client was, and what that may have changed
 	Limits      Limits        `json:"limits"`                   // what the verdict was measured by
 	Notes       []string      `json:"notes"`                    // sentences that are worth knowing and have no bearing on the verdict
 }
@@ -61,6 +62,7 @@ type Run struct {
 	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request
 	Scale            float64        `json:"scale"`                 // speed: 2 is twice as fast as recorded
 	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8"
+	Concurrency      int64          `json:"concurrency"`           // slots of a closed loop; 0 if requests have planned times
 	Arrival          *Arrival       `json:"arrival"`               // how requests came at a rate; null if no rate released them
 	Warmup           int64          `json:"warmup"`                // requests sent before the measurement; no other number counts them
 	Partial          bool           `json:"partial"`               // the run was interrupted, or a sending process died
@@ -124,15 +126,16 @@ type Workload struct {
 	Fingerprint  string `json:"fingerprint"`                 // SHA-256 over what was sent and when, "sha256:…"; hosts, keys, request ids and the salt's value are left out
 }
 
-// Requests counts requests: planned = ok + failed = the sum of by_outcome.
+// Requests counts requests: planned = ok + failed + stopped = the sum of by_outcome.
 type Requests struct {
-	Planned   int64            `json:"planned"`    // = ok + failed
+	Planned   int64            `json:"planned"`    // = ok + failed + stopped
 	Sent      int64            `json:"sent"`       // a first byte left
 	OK        int64            `json:"ok"`         // the whole answer arrived
-	Failed    int64            `json:"failed"`     // every outcome but ok
+	Failed    int64            `json:"failed"`     // every outcome but ok, without those of stopped
+	Stopped   int64            `json:"stopped"`    // did not fail: not sent or cut off, since the run ended before; or left out by --too-long drop
 	Resent    int64            `json:"resent"`     // sent a second time on a fresh connection (--resend)
 	Early     int64            `json:"early"`      // sent before their time: a bug of fastreplay
-	Late      int64            `json:"late"`       // sent later than limits.max_drift_ms after their time
+	Late      int64            `json:"late"`       // sent later after their time than limits.max_drift_ms or, without one, than lateness.displaced_after_ms; in a closed loop 1 ms
 	Unwritten int64            `json:"unwritten"`  // records that requests.jsonl lacks
 	ByOutcome map[string]int64 `json:"by_outcome"` // requests by outcome; their sum is planned
 	Failures  []Failure        `json:"failures"`   // failed requests by outcome, phase and status, the most frequent first
@@ -201,10 +204,11 @@ type Shortfall struct {
 
 // Connections is how many connections the run opened, and whether they were ready in time.
 type Connections struct {
-	Dialled    int64   `json:"dialled"`     // connections that were opened
-	NotReady   int64   `json:"not_ready"`   // requests that had no open connection at their planned time; 0 in a closed loop
-	MaxWaitMS  float64 `json:"max_wait_ms"` // the longest that a request waited for a connection
-	ClosedIdle int64   `json:"closed_idle"` // closed by the server between requests
+	Dialled     int64   `json:"dialled"`      // connections that were opened
+	NotReady    int64   `json:"not_ready"`    // requests that had no open connection at their planned time; 0 in a closed loop
+	MaxWaitMS   float64 `json:"max_wait_ms"`  // the longest that a request waited for a connection
+	ClosedIdle  int64   `json:"closed_idle"`  // closed by the server between requests
+	NoResources int64   `json:"no_resources"` // requests that failed since the client's machine had no descriptor, port or memory for a connection
 }
 
 // Writes is how the kernel took the first write of each request that was sent, re-sends included. Failed ones are in neither.
@@ -218,7 +222,7 @@ type Target struct {
 	URL              string             `json:"url"`                // as given
 	Requests         int64              `json:"requests"`           // that were planned for it
 	OK               int64              `json:"ok"`                 // requests that ended ok
-	Failed           int64              `json:"failed"`             // every outcome but ok
+	Failed           int64              `json:"failed"`             // every outcome but ok, without those that did not fail, as in requests
 	DriftUS          *stats.Percentiles `json:"drift_us"`           // as that of the run
 	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
 	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
@@ -234,7 +238,7 @@ type Part struct {
 	Name             string             `json:"name"`               // of the instance, as its answers name it; of an address, the address
 	Requests         int64              `json:"requests"`           // that the instance answered, or that were sent to the address
 	OK               int64              `json:"ok"`                 // requests that ended ok
-	Failed           int64              `json:"failed"`             // every outcome but ok
+	Failed           int64              `json:"failed"`             // every outcome but ok, without those that did not fail, as in requests
 	PromptTokens     int64              `json:"prompt_tokens"`      // of its ok requests
 	Share            float64            `json:"share"`              // of the requests of all parts
 	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
@@ -290,6 +294,7 @@ type Client struct {
 	LoadS         float64            `json:"load_s"`         // time to read the trace
 	PrebuildS     float64            `json:"prebuild_s"`     // time to build the requests
 	WireBytes     int64              `json:"wire_bytes"`     // size of all requests
+	AnswerWaitS   float64            `json:"answer_wait_s"`  // time for which connections were not read, since the memory for large answers was lent out
 	ReceiveLagUS  *stats.Percentiles `json:"receive_lag_us"` // reads behind the kernel's receive stamps: how far off latencies by the reader's own clock would be; null without stamps
 	stats.Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far times come from the kernel

@@ -32,7 +32,7 @@ func TestSummaryKeys(t *testing.T) {
 		{"verdict", top["verdict"], "valid reasons"},
 		{"run", top["run"], "started_at monotonic_start_ns duration_s scale targets version host options"},
 		{"workload", top["workload"], "trace format rows requests input_tokens output_tokens block_tokens fingerprint"},
-		{"requests", top["requests"], "planned sent ok failed resent early late unwritten by_outcome failures"},
+		{"requests", top["requests"], "planned sent ok failed resent early late stopped unwritten by_outcome failures"},
 		{"by_outcome", mustObject(t, top["requests"])["by_outcome"], "bad_response cancelled connect_error http_error not_sent ok reset stream_error timeout truncated"},
 		{"throughput", top["throughput"], "requests_per_s input_tokens_per_s output_tokens_per_s"},
 		{"prefix_cache", top["prefix_cache"], "expected_hit_ratio reported_hit_ratio expected_tokens reported_tokens"},
@@ -234,7 +234,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		c.Add(r, 0)
 	}
 	info := Summary{
-		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: 0.5, AllowWarm: true},
+		Requests: Requests{Planned: 4, Unwritten: 2}, Limits: Limits{MaxDriftMS: 1, MaxReceiveLagMS: 2, MaxErrorRate: new(0.5), AllowWarm: true},
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},

@@ -1,10 +1,10 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
+	"slices"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
@@ -76,19 +76,18 @@ func (v *Verdict) Missed() (n int) {
 	return n
 }
 
-// Limits is what the verdict measures a run by. DefaultLimits gives the usual.
+// Limits is what the user accepts and demands of a run. DefaultLimits gives the usual.
 type Limits struct {
-	MaxDriftMS      float64 `json:"max_drift_ms"`       // most that drift p99 may be (--max-drift)
-	MaxReceiveLagMS float64 `json:"max_receive_lag_ms"` // most that the receive lag may be at p99 (--max-receive-lag)
-	MaxErrorRate    float64 `json:"max_error_rate"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate)
-	AllowWarm       bool    `json:"allow_warm"`         // hits above the ideal are accepted (--allow-warm)
-	ForcedOutput    bool    `json:"forced_output"`      // the output length was forced, so it must be exact (not with --no-force-output)
+	MaxDriftMS      float64  `json:"max_drift_ms,omitempty"`       // most that drift p99 may be (--max-drift); absent: lateness is judged by what it changes
+	MaxReceiveLagMS float64  `json:"max_receive_lag_ms,omitempty"` // most that the receive lag may be at p99 (--max-receive-lag); absent: late reads are judged by what they change
+	MaxErrorRate    *float64 `json:"max_error_rate,omitempty"`     // most that the share of failed requests may be, 0 to 1 (--max-error-rate); absent: any
+	Require         []string `json:"require,omitempty"`            // what else the user wants (--require)
+	AllowWarm       bool     `json:"allow_warm"`                   // hits above the ideal are accepted (--allow-warm)
+	ForcedOutput    bool     `json:"forced_output"`                // the output length was forced, so it must be exact (not with --no-force-output)
 }
 
 // DefaultLimits returns the limits of the command line's defaults.
-func DefaultLimits() Limits {
-	return Limits{MaxDriftMS: 5, MaxReceiveLagMS: 5, MaxErrorRate: 0.01, ForcedOutput: true}
-}
+func DefaultLimits() Limits { return Limits{ForcedOutput: true} }
 
 const (
 	// starvedShare of all processors' time used by the client alone means that
@@ -105,158 +104,179 @@ const (
 // Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the same
 // summary always gets the same verdict.
 func Judge(s *Summary, further ...Reason) Verdict {
-	v := Verdict{Measurement: Valid, Valid: true, Reasons: []Reason{}, Unsafe: []Unsafe{}, Objectives: []Objective{}}
-	for _, rule := range []struct {
-		code string
-		find func(*Summary) string
-	}{
-		{"interrupted", interrupted}, {"unaccounted", unaccounted}, {"unwritten", unwritten}, {"failed", errorRate}, {"early", early},
-		{"drift", drift}, {"connections", connections}, {"receive_lag", receiveLag}, {"starved", starved}, {"prompts", prompts},
-		{"short_rows", shortRows}, {"cut_short", cutShort}, {"warm", warm}, {"refused", refused},
+	v := Verdict{Measurement: Valid, Reasons: []Reason{}, Unsafe: []Unsafe{}, Objectives: Objectives(s)}
+	for _, rule := range []func(*Summary) *Reason{
+		interrupted, unaccounted, unwritten, nothing, ourFailures, early, starved, prompts, shortRows, cutShort, warm, refused, sending, reading,
 	} {
-		if text := rule.find(s); text != "" {
-			what, do, _ := strings.Cut(text, ": ")
-			v.Reasons = append(v.Reasons, Reason{Code: rule.code, Grade: Invalid, What: what, Do: do})
+		if r := rule(s); r != nil {
+			v.Reasons = append(v.Reasons, *r)
 		}
 	}
 	v.Reasons = append(v.Reasons, further...)
-	if len(v.Reasons) > 0 {
-		v.Measurement, v.Valid = Invalid, false
+	for _, r := range v.Reasons {
+		if r.Grade != Limited {
+			v.Measurement = Invalid
+		} else if v.Measurement == Valid {
+			v.Measurement = Limited
+		}
 	}
+	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(gravity(b), gravity(a)) })
+	if s.Limits.MaxDriftMS == 0 {
+		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
+	}
+	if s.Limits.MaxReceiveLagMS == 0 {
+		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
+	}
+	v.Unsafe = onceEach(v.Unsafe)
+	v.Valid = v.Measurement != Invalid
 	return v
 }
 
-func interrupted(s *Summary) string {
+func gravity(r Reason) int {
+	if r.Grade == Limited {
+		return 0
+	}
+	return 1
+}
+
+// onceEach keeps of each percentile the largest effect.
+func onceEach(all []Unsafe) []Unsafe {
+	out := []Unsafe{}
+	for _, u := range all {
+		i := slices.IndexFunc(out, func(o Unsafe) bool { return o.Metric == u.Metric && o.Percentile == u.Percentile })
+		if i < 0 {
+			out = append(out, u)
+		} else if u.EffectMS > out[i].EffectMS {
+			out[i] = u
+		}
+	}
+	return out
+}
+
+// invalid is a reason that makes a measurement invalid.
+func invalid(code, do, what string, args ...any) *Reason {
+	return &Reason{Code: code, Grade: Invalid, What: fmt.Sprintf(what, args...), Do: do}
+}
+
+// because sets the cause.
+func (r *Reason) because(format string, args ...any) *Reason {
+	r.Why = fmt.Sprintf(format, args...)
+	return r
+}
+
+const reportBug = "please report this as a bug"
+
+func interrupted(s *Summary) *Reason {
 	if !s.Run.Partial {
-		return ""
+		return nil
 	}
+	sent, planned := s.Requests.Sent, requests(s.Requests.Planned)
 	if why := s.Run.SenderDied; why != "" {
-		return fmt.Sprintf("%s when %s of %s had been sent; %s were not: run again, or send from threads of this process with --sender thread",
-			why, format.Count(s.Requests.Sent), requests(s.Requests.Planned), format.Count(s.Requests.Planned-s.Requests.Sent))
+		return invalid("sender_died", "run again, or send from threads of this process with --sender thread", "%s of %s were sent", format.Count(sent), planned).
+			because("%s", why)
 	}
-	return fmt.Sprintf("interrupted when %s of %s had been sent", format.Count(s.Requests.Sent), requests(s.Requests.Planned))
+	return invalid("interrupted", "", "interrupted when %s of %s had been sent", format.Count(sent), planned)
 }
 
-func unaccounted(s *Summary) string {
-	recorded := s.Requests.OK + s.Requests.Failed
+func unaccounted(s *Summary) *Reason {
+	recorded := s.Requests.OK + s.Requests.Failed + s.Requests.Stopped
 	if recorded == s.Requests.Planned {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s planned but %s recorded: please report this as a bug",
-		requests(s.Requests.Planned), format.Count(recorded))
+	return invalid("unaccounted", reportBug, "%s planned but %s recorded", requests(s.Requests.Planned), format.Count(recorded))
 }
 
-func unwritten(s *Summary) string {
+func unwritten(s *Summary) *Reason {
 	if s.Requests.Unwritten == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s could not be written to disk, though this summary counts them: make room and run again",
-		format.Many(s.Requests.Unwritten, "record"))
+	return invalid("unwritten", "make room and run again", "%s could not be written to disk, though this summary counts them", format.Many(s.Requests.Unwritten, "record"))
 }
 
-// errorRate leaves out what the user left out, what the user's own interruption ended, or the end that the user gave the run.
-func errorRate(s *Summary) string {
-	byUser := s.Workload.LeftOut
-	if s.Run.Partial || s.Run.Cut {
-		byUser = s.Requests.ByOutcome[record.Cancelled.String()] + s.Requests.ByOutcome[record.NotSent.String()]
+// nothing holds if no request succeeded, so that nothing was measured.
+func nothing(s *Summary) *Reason {
+	failed := s.Requests.Failed
+	if s.Requests.OK > 0 || failed == 0 {
+		return nil
 	}
-	planned, failed := s.Requests.Planned-byUser, s.Requests.Failed-byUser
-	switch {
-	case planned <= 0:
-		return ""
-	case failed == planned:
-		return fmt.Sprintf("none of %s succeeded: see the outcomes, and \"error\" in requests.jsonl", requests(planned))
-	case float64(failed) > s.Limits.MaxErrorRate*float64(planned):
-		return fmt.Sprintf("%s of %s failed (%s, limit %s): see the outcomes, or allow it with --max-error-rate",
-			format.Count(failed), requests(planned), format.Percent(float64(failed)/float64(planned)), format.Percent(s.Limits.MaxErrorRate))
+	r := invalid("nothing_ok", "see \"error\" in requests.jsonl", "none of %s succeeded, so nothing was measured", requests(failed))
+	if len(s.Requests.Failures) > 0 {
+		f := &s.Requests.Failures[0]
+		r.because("%s of them: %s", format.Count(f.Count), f.Words())
 	}
-	return ""
+	return r
 }
 
-func early(s *Summary) string {
+// ourFailures are failures that the client caused itself.
+func ourFailures(s *Summary) *Reason {
+	n := s.Connections.NoResources
+	if n == 0 {
+		return nil
+	}
+	return invalid("client_failures", "raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight",
+		"%s failed because this machine had no descriptor, port or memory for a connection", requests(n))
+}
+
+func early(s *Summary) *Reason {
 	if s.Requests.Early == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s sent before the planned time: please report this as a bug", requests(s.Requests.Early))
+	return invalid("early", reportBug, "%s sent before the planned time", requests(s.Requests.Early))
 }
 
-func drift(s *Summary) string {
-	if s.DriftUS == nil || s.DriftUS.P99 <= s.Limits.MaxDriftMS*1e3 {
-		return ""
-	}
-	return fmt.Sprintf("drift p99 is %s, above --max-drift %g ms (%s of %s left later than that): %s",
-		format.Duration(s.DriftUS.P99*1e3, 4), s.Limits.MaxDriftMS, format.Count(s.Requests.Late), requests(s.Requests.Sent), whyDrift(s))
-}
-
-func connections(s *Summary) string {
-	if s.Connections.NotReady == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s had no open connection at the planned time (longest wait %s): check whether the server accepts slowly, the client lacks cores, or the descriptor limit is low",
-		requests(s.Connections.NotReady), format.Duration(s.Connections.MaxWaitMS*1e6, 3))
-}
-
-func receiveLag(s *Summary) string {
-	lag := s.Client.ReceiveLagUS
-	if lag == nil || lag.P99 <= s.Limits.MaxReceiveLagMS*1e3 {
-		return ""
-	}
-	return fmt.Sprintf("the client read responses late: p99 %s after the kernel received them (limit %g ms), so separate tokens may have the same time: %s",
-		format.Duration(lag.P99*1e3, 4), s.Limits.MaxReceiveLagMS, whyReadLate(s))
-}
-
-func starved(s *Summary) string {
+func starved(s *Summary) *Reason {
 	capacity := s.Run.DurationS * float64(s.Run.Host.CPUs)
 	if capacity <= 0 || s.Client.CPUS <= starvedShare*capacity {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("the client lacked CPU time: it used %s of %s: give it more cores, or replay from several machines",
-		format.Percent(s.Client.CPUS/capacity), format.Many(int64(s.Run.Host.CPUs), "core"))
+	return invalid("starved", "give it more cores, or replay from several machines", "the client lacked CPU time, so its times are not the server's").
+		because("it used %s of %s", format.Percent(s.Client.CPUS/capacity), format.Many(int64(s.Run.Host.CPUs), "core"))
 }
 
-func prompts(s *Summary) string {
+func prompts(s *Summary) *Reason {
 	if s.Tokens.PromptMismatches == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("the server counted other prompt tokens than were sent in %s of %s: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer",
-		format.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK))
+	return invalid("prompts", "see the notes and --tokenizer", "the server counted other prompt tokens than were sent in %s of %s",
+		format.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK)).because("its chat template is not constant, or its tokenizer splits our words")
 }
 
-func shortRows(s *Summary) string {
+func shortRows(s *Summary) *Reason {
 	surplus, recorded := s.Workload.ShortSurplus, s.Workload.InputTokens
 	if float64(surplus) <= shortTolerance*float64(recorded) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s (no longer than what the server adds to a prompt) got %s more than recorded, %s of all: use --api completions, or leave them out",
-		format.Many(s.Workload.ShortRows, "row"), format.Many(surplus, "prompt token"), format.Percent(float64(surplus)/float64(recorded)))
+	return invalid("short_rows", "use --api completions, or leave them out", "%s got %s more than recorded, %s of all",
+		format.Many(s.Workload.ShortRows, "row"), format.Many(surplus, "prompt token"), format.Percent(float64(surplus)/float64(recorded))).
+		because("they are no longer than what the server adds to a prompt")
 }
 
-func cutShort(s *Summary) string {
+func cutShort(s *Summary) *Reason {
 	if s.Tokens.CutShort == 0 || !s.Limits.ForcedOutput {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s of %s ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
-		format.Count(s.Tokens.CutShort), format.Many(s.Requests.OK, "completion"))
+	return invalid("cut_short", "serve with a larger context, or accept it with --no-force-output", "%s of %s ended short of the recorded length",
+		format.Count(s.Tokens.CutShort), format.Many(s.Requests.OK, "completion")).because("the server ignores min_tokens and ignore_eos, or its context is too small")
 }
 
-func warm(s *Summary) string {
+func warm(s *Summary) *Reason {
 	above := s.PrefixCache.AboveIdealTokens - s.PrefixCache.OvertakenTokens
 	if s.Limits.AllowWarm || float64(above) <= warmTolerance*float64(s.Tokens.Prompt) {
-		return ""
+		return nil
 	}
 	who := requests(s.PrefixCache.AboveIdealRequests)
 	if s.PrefixCache.CountedTokens != nil {
 		who = "by the " + s.PrefixCache.HitsFrom + " requests"
 	}
-	return fmt.Sprintf("the cache was warm, %s hit %s more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
-		who, format.Many(above, "token"))
+	return invalid("warm", "use --cold flush or salt, restart the server, or accept it with --allow-warm",
+		"the cache was warm, %s hit %s more than an ideal cold cache could", who, format.Many(above, "token"))
 }
 
-func refused(s *Summary) string {
+func refused(s *Summary) *Reason {
 	if s.Workload.RefusedRows == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("%s of the selection could not be replayed: see the notes on the trace", format.Many(s.Workload.RefusedRows, "row"))
+	return invalid("refused", "see the notes on the trace", "%s of the selection could not be replayed", format.Many(s.Workload.RefusedRows, "row"))
 }
 
 func requests(n int64) string { return format.Many(n, "request") }

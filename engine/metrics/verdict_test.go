@@ -17,16 +17,18 @@ func sound() *Summary {
 	return &Summary{
 		Limits: DefaultLimits(),
 		Run:    Run{DurationS: 10, Host: Host{CPUs: 2}},
-		Requests: Requests{Planned: 1000, Sent: 1000, OK: 990, Failed: 10, Resent: 7, Late: 12,
-			ByOutcome: map[string]int64{"ok": 990, "timeout": 10}},
-		DriftUS:  &stats.Percentiles{P99: 5000, P999: 9e6, Max: 9e6},
+		Requests: Requests{Planned: 1000, Sent: 1000, OK: 500, Failed: 500, Resent: 7, Late: 12, ByOutcome: map[string]int64{"ok": 500, "timeout": 500},
+			Failures: []Failure{{Outcome: "timeout", Phase: PhaseStream, Count: 500}}},
+		DriftUS:  &stats.Percentiles{P50: 1000, P99: 5e6, P999: 9e6, Max: 9e6, Mean: 900, Count: 1000},
+		Lateness: Lateness{DisplacedMS: 15, Displaced: 100, MeanGapMS: new(10.0), Sending: []Unsafe{}, Reading: []Unsafe{}},
 		Tokens:   Tokens{Prompt: 100_000, OverLong: 3},
 		Workload: Workload{InputTokens: 100_000, ShortRows: 3, ShortSurplus: 1000},
 		PrefixCache: PrefixCache{
 			AboveIdealTokens: 1000, AboveIdealRequests: 2,
 		},
-		Writes: Writes{Partial: 400},
-		Client: Client{CPUS: 19, ReceiveLagUS: &stats.Percentiles{P99: 5000, Max: 1e6}},
+		Connections: Connections{NotReady: 1, MaxWaitMS: 0.501},
+		Writes:      Writes{Partial: 400},
+		Client:      Client{CPUS: 19, ReceiveLagUS: &stats.Percentiles{P99: 5e6, Max: 1e7}},
 	}
 }
 
@@ -38,99 +40,132 @@ func said(v Verdict) (out []string) {
 	return out
 }
 
+// closedLoop makes s a closed loop of n slots of which this share was lost, a quarter of it by one request.
+func closedLoop(s *Summary, n int64, share float64) {
+	s.Run.Concurrency, s.Lateness = n, Lateness{SlotsLostShare: &share, Sending: []Unsafe{}, Reading: []Unsafe{}}
+	s.DriftUS = &stats.Percentiles{P50: 2000, P99: 8000, Max: share / 4 * s.Run.DurationS * float64(n) * 1e6}
+}
+
 func TestJudge(t *testing.T) {
+	const cores = "give the client more or idle cores and real-time priority (root or CAP_SYS_NICE), or "
 	for _, tt := range []struct {
 		name   string
 		change func(*Summary)
+		grade  Grade
 		want   []string
 	}{
-		{"everything just inside its limit", func(*Summary) {}, nil},
-		{"drift", func(s *Summary) { s.DriftUS.P99 = 5001 },
-			[]string{"drift p99 is 5.001 ms, above --max-drift 5 ms (12 of 1,000 requests left later than that): give the client more or idle cores and real-time priority, or lower --scale"}},
-		{"drift above another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 0.1, 150 },
-			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms (12 of 1,000 requests left later than that): give the client more or idle cores and real-time priority, or lower --scale"}},
-		{"drift below another limit", func(s *Summary) { s.Limits.MaxDriftMS, s.DriftUS.P99 = 50, 49_999 }, nil},
-		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, nil},
-		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, nil},
-		{"early", func(s *Summary) { s.Requests.Early = 1 },
+		{"everything just inside its limit", func(*Summary) {}, Valid, nil},
+		{"a percentile moved", func(s *Summary) {
+			s.DriftUS.P99 = 8900
+			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
+		}, Limited, []string{"TTFT p99 may be off by 2.20 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.90 ms); no cause was seen on this machine: " +
+			cores + "lower --scale; or accept it with --max-drift 20ms"}},
+		{"several moved, at a rate, with priority", func(s *Summary) {
+			s.DriftUS.P99, s.Run.Arrival, s.Client.Realtime = 8000, &Arrival{}, true
+			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}, {"ttft", "p999", 44.3, 3.3}, {"e2e", "p999", 44.3, 2.25}}
+		}, Limited, []string{"TTFT p99, p99.9 may be off by up to 3.30 ms; E2E p99.9 may be off by 2.25 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.00 ms); " +
+			"no cause was seen on this machine: give the client more or idle cores, or lower --rate; or accept it with --max-drift 10ms"}},
+		{"and accepted", func(s *Summary) {
+			s.DriftUS.P99, s.Limits.MaxDriftMS, s.Lateness.Displaced = 8900, 10, 900
+			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
+		}, Valid, nil},
+		{"above what was demanded", func(s *Summary) { s.DriftUS.P99, s.Limits.MaxDriftMS = 150, 0.1 }, Invalid,
+			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: 12 of 1,000 requests left later than that; no cause was seen on this machine: " + cores + "lower --scale"}},
+		{"another load", func(s *Summary) { s.Lateness.Displaced, s.Run.Arrival = 101, &Arrival{RampS: 1} }, Invalid,
+			[]string{"the load was another one: 10.1 % of the requests left more than 15.0 ms late: drift p50 1.00 ms, p99 5.00 s; no cause was seen on this machine: " + cores + "lower --ramp"}},
+		{"one request of three", func(s *Summary) { s.Requests.Sent, s.Lateness.Displaced = 3, 1 }, Valid, nil},
+		{"a closed loop with slots empty for 5 %, and one request", func(s *Summary) { closedLoop(s, 8, 0.066) }, Valid, nil},
+		{"a closed loop with slots empty", func(s *Summary) { closedLoop(s, 8, 0.08) }, Limited,
+			[]string{"throughput may be 6 % too low, since the slots were empty for so long: the next request left 2.00 ms late at p50, 8.00 ms at p99; no cause was seen on this machine: " +
+				cores + "lower --concurrency; or accept it with --max-drift 10ms"}},
+		{"a closed loop of half its size", func(s *Summary) { closedLoop(s, 8, 0.6) }, Invalid,
+			[]string{"the load was another one: on average 4.4 of 8 requests were in flight: the next request left 2.00 ms late at p50, 8.00 ms at p99; no cause was seen on this machine: " +
+				cores + "lower --concurrency"}},
+		{"a closed loop, accepted", func(s *Summary) { closedLoop(s, 8, 0.6); s.Limits.MaxDriftMS = 10 }, Valid, nil},
+		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, Valid, nil},
+		{"nothing sent", func(s *Summary) { s.DriftUS = nil }, Valid, nil},
+		{"early", func(s *Summary) { s.Requests.Early = 1 }, Invalid,
 			[]string{"1 request sent before the planned time: please report this as a bug"}},
-		{"connections", func(s *Summary) { s.Connections = Connections{NotReady: 3, MaxWaitMS: 12.3456} },
-			[]string{"3 requests had no open connection at the planned time (longest wait 12.3 ms): check whether the server accepts slowly, the client lacks cores, or the descriptor limit is low"}},
-		{"receive lag", func(s *Summary) { s.Client.ReceiveLagUS.P99 = 7200 },
-			[]string{"the client read responses late: p99 7.200 ms after the kernel received them (limit 5 ms), so separate tokens may have the same time: give it more cores"}},
-		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, nil},
-		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 },
-			[]string{"the client lacked CPU time: it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
-		{"unknown machine", func(s *Summary) { s.Run.Host.CPUs = 0 }, nil},
-		{"short rows", func(s *Summary) { s.Workload.ShortSurplus = 1001 },
-			[]string{"3 rows (no longer than what the server adds to a prompt) got 1,001 prompt tokens more than recorded, 1.001 % of all: use --api completions, or leave them out"}},
-		{"prompts", func(s *Summary) { s.Tokens.PromptMismatches = 1 },
-			[]string{"the server counted other prompt tokens than were sent in 1 of 990 requests: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer"}},
-		{"cut short", func(s *Summary) { s.Tokens.CutShort = 12 },
-			[]string{"12 of 990 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small"}},
-		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, nil},
-		{"warm", func(s *Summary) { s.PrefixCache.AboveIdealTokens = 1001 },
-			[]string{"the cache was warm, 2 requests hit 1,001 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm"}},
+		{"late reads that moved something", func(s *Summary) {
+			s.Client.ReceiveLagUS.P99, s.Lateness.Reading = 7200, []Unsafe{{"itl", "p99", 10, 3}}
+		}, Limited, []string{"ITL p99 may be off by 3.00 ms; all else is safe: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+			"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
+		{"late reads, accepted", func(s *Summary) {
+			s.Client.ReceiveLagUS.P99, s.Lateness.Reading, s.Limits.MaxReceiveLagMS = 7200, []Unsafe{{"itl", "p99", 10, 3}}, 8
+		}, Valid, nil},
+		{"late reads above what was demanded", func(s *Summary) { s.Client.ReceiveLagUS.P99, s.Limits.MaxReceiveLagMS = 7200, 5 }, Invalid,
+			[]string{"receive lag p99 is 7.200 ms, above --max-receive-lag 5 ms: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+				"no cause was seen on this machine: give the client more cores"}},
+		{"no receive stamps", func(s *Summary) { s.Client.ReceiveLagUS = nil }, Valid, nil},
+		{"starved", func(s *Summary) { s.Client.CPUS = 19.5 }, Invalid,
+			[]string{"the client lacked CPU time, so its times are not the server's: it used 97.5 % of 2 cores: give it more cores, or replay from several machines"}},
+		{"unknown machine", func(s *Summary) { s.Run.Host.CPUs = 0 }, Valid, nil},
+		{"short rows", func(s *Summary) { s.Workload.ShortSurplus = 1001 }, Invalid,
+			[]string{"3 rows got 1,001 prompt tokens more than recorded, 1.001 % of all: they are no longer than what the server adds to a prompt: use --api completions, or leave them out"}},
+		{"prompts", func(s *Summary) { s.Tokens.PromptMismatches = 1 }, Invalid,
+			[]string{"the server counted other prompt tokens than were sent in 1 of 500 requests: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer"}},
+		{"cut short", func(s *Summary) { s.Tokens.CutShort = 12 }, Invalid,
+			[]string{"12 of 500 completions ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small: " +
+				"serve with a larger context, or accept it with --no-force-output"}},
+		{"cut short, but not forced", func(s *Summary) { s.Tokens.CutShort, s.Limits.ForcedOutput = 12, false }, Valid, nil},
+		{"warm", func(s *Summary) { s.PrefixCache.AboveIdealTokens = 1001 }, Invalid,
+			[]string{"the cache was warm, 2 requests hit 1,001 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm"}},
 		{"warm, less what overtaking explains", func(s *Summary) {
 			s.PrefixCache.AboveIdealTokens, s.PrefixCache.OvertakenTokens = 50_000, 49_000
-		}, nil},
-		{"warm, but allowed", func(s *Summary) { s.PrefixCache.AboveIdealTokens, s.Limits.AllowWarm = 99_999, true }, nil},
-		{"errors", func(s *Summary) { s.Requests.OK, s.Requests.Failed = 989, 11 },
-			[]string{"11 of 1,000 requests failed (1.1 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
-		{"errors above another limit", func(s *Summary) { s.Limits.MaxErrorRate = 0 },
-			[]string{"10 of 1,000 requests failed (1 %, limit 0 %): see the outcomes, or allow it with --max-error-rate"}},
-		{"errors below another limit", func(s *Summary) { s.Limits.MaxErrorRate, s.Requests.OK, s.Requests.Failed = 0.5, 500, 500 }, nil},
-		{"everything failed", func(s *Summary) { s.Limits.MaxErrorRate, s.Requests.OK, s.Requests.Failed = 1, 0, 1000 },
-			[]string{`none of 1,000 requests succeeded: see the outcomes, and "error" in requests.jsonl`}},
-		{"nothing planned", func(s *Summary) { s.Requests = Requests{} }, nil},
-		{"refused rows", func(s *Summary) { s.Workload.RefusedRows = 4 },
+		}, Valid, nil},
+		{"warm, but allowed", func(s *Summary) { s.PrefixCache.AboveIdealTokens, s.Limits.AllowWarm = 99_999, true }, Valid, nil},
+		{"all but one failed", func(s *Summary) { s.Requests.OK, s.Requests.Failed = 1, 999 }, Valid, nil},
+		{"everything failed", func(s *Summary) {
+			s.Requests.OK, s.Requests.Failed = 0, 1000
+			s.Requests.Failures = []Failure{{"http_error", PhaseHeaders, 503, 990, "no\x1b"}, {Count: 10}}
+		}, Invalid, []string{`none of 1,000 requests succeeded, so nothing was measured: 990 of them: HTTP 503 "no\x1b": see "error" in requests.jsonl`}},
+		{"the client had no descriptors", func(s *Summary) { s.Connections.NoResources = 2 }, Invalid,
+			[]string{"2 requests failed because this machine had no descriptor, port or memory for a connection: " +
+				"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"}},
+		{"nothing planned", func(s *Summary) { s.Requests, s.DriftUS = Requests{}, nil }, Valid, nil},
+		{"refused rows", func(s *Summary) { s.Workload.RefusedRows = 4 }, Invalid,
 			[]string{"4 rows of the selection could not be replayed: see the notes on the trace"}},
-		{"repaired rows", func(s *Summary) { s.Workload.RepairedRows = 4 }, nil},
-		{"records lost", func(s *Summary) { s.Requests.Unwritten = 1 },
+		{"repaired rows", func(s *Summary) { s.Workload.RepairedRows = 4 }, Valid, nil},
+		{"records lost", func(s *Summary) { s.Requests.Unwritten = 1 }, Invalid,
 			[]string{"1 record could not be written to disk, though this summary counts them: make room and run again"}},
-		{"records missing", func(s *Summary) { s.Requests.Planned = 1001 },
+		{"records missing", func(s *Summary) { s.Requests.Planned = 1001 }, Invalid,
 			[]string{"1,001 requests planned but 1,000 recorded: please report this as a bug"}},
 		{"interrupted", func(s *Summary) {
 			s.Run.Partial = true
-			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 500, Failed: 500,
-				ByOutcome: map[string]int64{"ok": 500, "cancelled": 95, "not_sent": 400, "reset": 5}}
-		}, []string{"interrupted when 600 of 1,000 requests had been sent"}},
+			s.Lateness.Displaced = 0
+			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 500, Failed: 5, Stopped: 495}
+		}, Invalid, []string{"interrupted when 600 of 1,000 requests had been sent"}},
 		{"the sender died", func(s *Summary) {
 			s.Run.Partial, s.Run.SenderDied = true, "the sending process (pid 7) died"
-			s.Requests.Sent = 600
-		}, []string{"the sending process (pid 7) died when 600 of 1,000 requests had been sent; 400 were not: run again, or send from threads of this process with --sender thread"}},
-		{"interrupted with errors", func(s *Summary) {
-			s.Run.Partial = true
-			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 490, Failed: 510,
-				ByOutcome: map[string]int64{"ok": 490, "cancelled": 100, "not_sent": 400, "reset": 10}}
-		}, []string{"interrupted when 600 of 1,000 requests had been sent",
-			"10 of 500 requests failed (2 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
+			s.Requests.Sent, s.Lateness.Displaced = 600, 0
+		}, Invalid, []string{"600 of 1,000 requests were sent: the sending process (pid 7) died: run again, or send from threads of this process with --sender thread"}},
 		{"cut when its time was over", func(s *Summary) {
 			s.Run.Cut = true
-			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 500, Failed: 500,
-				ByOutcome: map[string]int64{"ok": 500, "cancelled": 95, "not_sent": 400, "reset": 5}}
-		}, nil},
-		{"cut, with errors", func(s *Summary) {
-			s.Run.Cut = true
-			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 490, Failed: 510,
-				ByOutcome: map[string]int64{"ok": 490, "cancelled": 100, "not_sent": 400, "reset": 10}}
-		}, []string{"10 of 500 requests failed (2 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
+			s.Lateness.Displaced = 0
+			s.Requests = Requests{Planned: 1000, Sent: 600, OK: 500, Failed: 5, Stopped: 495}
+		}, Valid, nil},
 		{"interrupted at once", func(s *Summary) {
 			s.Run.Partial = true
-			s.Requests = Requests{Planned: 9, Failed: 9, ByOutcome: map[string]int64{"not_sent": 9}}
-		}, []string{"interrupted when 0 of 9 requests had been sent"}},
-		{"not sent without an interruption", func(s *Summary) {
-			s.Requests = Requests{Planned: 100, Sent: 90, OK: 90, Failed: 10, ByOutcome: map[string]int64{"ok": 90, "not_sent": 10}}
-		}, []string{"10 of 100 requests failed (10 %, limit 1 %): see the outcomes, or allow it with --max-error-rate"}},
+			s.Requests, s.DriftUS = Requests{Planned: 9, Stopped: 9}, nil
+		}, Invalid, []string{"interrupted when 0 of 9 requests had been sent"}},
+		{"the gravest first", func(s *Summary) {
+			s.Workload.RefusedRows, s.DriftUS.P99 = 4, 8900
+			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
+		}, Invalid, []string{"4 rows of the selection could not be replayed: see the notes on the trace",
+			"TTFT p99 may be off by 2.20 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.90 ms); no cause was seen on this machine: " +
+				cores + "lower --scale; or accept it with --max-drift 20ms"}},
 	} {
 		s := sound()
 		tt.change(s)
 		got := Judge(s)
-		if got.Valid != (len(tt.want) == 0) || !slices.Equal(said(got), tt.want) {
-			t.Errorf("%s:\ngot  %v %q\nwant %q", tt.name, got.Valid, said(got), tt.want)
+		if got.Measurement != tt.grade || got.Valid != (tt.grade != Invalid) || !slices.Equal(said(got), tt.want) {
+			t.Errorf("%s:\ngot  %s %q\nwant %s %q", tt.name, got.Measurement, said(got), tt.grade, tt.want)
 		}
-		if got.Reasons == nil {
-			t.Errorf("%s: reasons are nil; JSON must have []", tt.name)
+		if got.Reasons == nil || got.Unsafe == nil || got.Objectives == nil {
+			t.Errorf("%s: a list is nil; JSON must have []", tt.name)
+		}
+		if (len(got.Unsafe) > 0) != strings.Contains(strings.Join(said(got), ""), "may be off") {
+			t.Errorf("%s: unsafe %v", tt.name, got.Unsafe)
 		}
 		if s.Verdict.Reasons != nil || s.Verdict.Valid {
 			t.Errorf("%s: Judge changed the summary", tt.name)
@@ -225,10 +260,9 @@ func TestVerdictOfRecords(t *testing.T) {
 	got := c.Summary(Summary{Requests: Requests{Planned: 2}, Limits: DefaultLimits()}, Probed{}).Verdict
 	want := []string{
 		"2 requests planned but 1 recorded: please report this as a bug",
-		"drift p99 is 6.000 ms, above --max-drift 5 ms (1 of 1 request left later than that): give the client more or idle cores and real-time priority, or lower --scale",
-		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words; see the notes and --tokenizer",
-		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small",
-		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or --allow-warm",
+		"the server counted other prompt tokens than were sent in 1 of 1 request: its chat template is not constant, or its tokenizer splits our words: see the notes and --tokenizer",
+		"1 of 1 completion ended short of the recorded length: the server ignores min_tokens and ignore_eos, or its context is too small: serve with a larger context, or accept it with --no-force-output",
+		"the cache was warm, 1 request hit 80 tokens more than an ideal cold cache could: use --cold flush or salt, restart the server, or accept it with --allow-warm",
 	}
 	if got.Valid || !slices.Equal(said(got), want) {
 		t.Errorf("got %q\nwant %q", said(got), want)

@@ -1,0 +1,194 @@
+package metrics
+
+import (
+	"math"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// What lateness of the client may change before a percentile counts as unsafe, and a load as another one. Two runs of the same load
+// on the same server differ by some 5 % in their percentiles, so less than that cannot be seen. Below 1 ms a request, and 0.1 ms a
+// token, differ by the event loops and networks between two programs.
+const (
+	tolerated      = 0.05      // of a percentile's value, of the median E2E, and of the time of a closed loop's slots
+	toleratedNS    = 1_000_000 // of TTFT and E2E
+	toleratedTokNS = 100_000   // of TPOT and ITL
+	// wrongShare of the requests must leave at other times, before the load as a whole is another one.
+	wrongShare = 0.1
+	// wrongSlots is the share of a closed loop's time that its slots may be empty: with a quarter, 8 in flight were 6.
+	wrongSlots = 0.25
+)
+
+// Lateness is how late the client was, and what that may have changed.
+type Lateness struct {
+	MeanGapMS      *float64 `json:"mean_gap_ms"`        // from one planned instant to the next; null in a closed loop, and below two requests
+	DisplacedMS    float64  `json:"displaced_after_ms"` // requests that left later than this count as displaced: the mean gap, 5 % of the median E2E or 1 ms, whichever is most
+	Displaced      int64    `json:"displaced"`          // requests; above a tenth of those sent the load was another one
+	SlotsLostShare *float64 `json:"slots_lost_share"`   // of a closed loop: the share of its slots' time from the end of a request until the next one left; null otherwise
+	Sending        []Unsafe `json:"sending"`            // percentiles that differ by more than 5 % (and 1 ms), if they are counted from the planned instants
+	Reading        []Unsafe `json:"reading"`            // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
+}
+
+// span is the planned instants of requests, in ns.
+type span struct{ first, last, n int64 }
+
+func (p *span) add(ns int64) {
+	if ns == record.None {
+		return
+	}
+	if p.n == 0 || ns < p.first {
+		p.first = ns
+	}
+	if p.n == 0 || ns > p.last {
+		p.last = ns
+	}
+	p.n++
+}
+
+// lateness examines the run whose distributions are in s.
+func (c *Collector) lateness(s *Summary, all *series) Lateness {
+	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
+	if d := s.DriftUS; s.Run.Concurrency > 0 && d != nil {
+		if whole := s.Run.DurationS * float64(s.Run.Concurrency); whole > 0 {
+			out.SlotsLostShare = new(max(0, d.Mean) * float64(d.Count) / 1e6 / whole)
+		}
+		return out
+	}
+	limit := int64(toleratedNS)
+	if c.planned.n > 1 {
+		gap := float64(c.planned.last-c.planned.first) / float64(c.planned.n-1)
+		out.MeanGapMS = new(gap / 1e6)
+		limit = max(limit, int64(gap))
+	}
+	if all.e2e.Count() > 0 {
+		limit = max(limit, int64(tolerated*float64(all.e2e.QuantileNS(500))))
+	}
+	out.DisplacedMS, out.Displaced = float64(limit)/1e6, all.drift.above(limit)
+	for _, m := range []struct {
+		name          string
+		sent, planned *Distribution
+	}{{"ttft", all.ttft, all.ttftPlanned}, {"e2e", all.e2e, all.e2ePlanned}} {
+		for _, p := range judged() {
+			effect := func() int64 { return m.planned.QuantileNS(p.permille) - m.sent.QuantileNS(p.permille) }
+			out.Sending = p.judge(out.Sending, m.name, m.sent, toleratedNS, all.drift, effect)
+		}
+	}
+	return out
+}
+
+// percentile is one that the client may have moved.
+type percentile struct {
+	name     string
+	permille int64
+}
+
+// judged are the percentiles that lateness is judged by: those that need not hang on a single request.
+func judged() []percentile {
+	return []percentile{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}}
+}
+
+// judge adds the percentile of d to list, if the client may have moved it by more than is tolerated. by has how late the client was,
+// each time. An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance
+// alone moves the percentile's rank, √(n·q·(1−q)).
+func (p percentile) judge(list []Unsafe, metric string, d *Distribution, floorNS int64, by *Distribution, effectNS func() int64) []Unsafe {
+	n, q := d.Count(), float64(p.permille)/1000
+	if !stats.EnoughSamples(n, q) {
+		return list
+	}
+	value := d.QuantileNS(p.permille)
+	most := max(floorNS, int64(tolerated*float64(value)))
+	if float64(by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
+		return list
+	}
+	effect := effectNS()
+	if effect <= most {
+		return list
+	}
+	return append(list, Unsafe{Metric: metric, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
+}
+
+// moved are the values of a latency that late reads may have changed, and what they can have been.
+type moved struct{ from, least, most, by *Distribution }
+
+func (m *moved) add(from, least, most int64) {
+	if least >= from && most <= from {
+		return
+	}
+	if m.from == nil {
+		*m = moved{NewDistribution(), NewDistribution(), NewDistribution(), NewDistribution()}
+	}
+	m.from.Add(from)
+	m.least.Add(max(0, least))
+	m.most.Add(most)
+	m.by.Add(max(from-least, most-from))
+}
+
+func (m *moved) merge(o *moved) {
+	if o.from == nil {
+		return
+	}
+	if m.from == nil {
+		*m = moved{NewDistribution(), NewDistribution(), NewDistribution(), NewDistribution()}
+	}
+	m.from.Merge(o.from)
+	m.least.Merge(o.least)
+	m.most.Merge(o.most)
+	m.by.Merge(o.by)
+}
+
+// effectNS is how far a percentile of all can be from the true one, within 0.1 % of its value.
+func (m *moved) effectNS(all *Distribution, permille int64) int64 {
+	at := all.with(nil, nil).QuantileNS(permille)
+	return max(at-all.with(m.from, m.least).QuantileNS(permille), all.with(m.from, m.most).QuantileNS(permille)-at)
+}
+
+// lateReads are the latencies that late reads may have changed.
+type lateReads struct{ ttft, tpot, itl, e2e moved }
+
+// add counts an ok request. Its first and last token chunk came at most FirstSlackNS and LastSlackNS before their instants.
+func (l *lateReads) add(r *record.Record) {
+	first, last := known(r.FirstSlackNS), known(r.LastSlackNS)
+	if first == 0 && last == 0 {
+		return
+	}
+	if ttft := r.TTFTNS(); ttft != record.None {
+		l.ttft.add(ttft, ttft-first, ttft)
+	}
+	if e2e := r.E2ENS(); e2e != record.None {
+		l.e2e.add(e2e, e2e-last, e2e)
+	}
+	if tpot := r.TPOTNS(); tpot != record.None {
+		tokens := max(1, r.CompletionTokens-1)
+		l.tpot.add(tpot, tpot-last/tokens, tpot+first/tokens)
+	}
+}
+
+func (l *lateReads) merge(o *lateReads) {
+	l.ttft.merge(&o.ttft)
+	l.tpot.merge(&o.tpot)
+	l.itl.merge(&o.itl)
+	l.e2e.merge(&o.e2e)
+}
+
+// unsafe are the percentiles of all that late reads may have moved by more than is tolerated.
+func (l *lateReads) unsafe(all *series) []Unsafe {
+	out := []Unsafe{}
+	for _, m := range []struct {
+		name    string
+		of      *moved
+		all     *Distribution
+		floorNS int64
+	}{
+		{"ttft", &l.ttft, all.ttft, toleratedNS}, {"tpot", &l.tpot, all.tpot, toleratedTokNS},
+		{"itl", &l.itl, all.itl, toleratedTokNS}, {"e2e", &l.e2e, all.e2e, toleratedNS},
+	} {
+		if m.of.from == nil {
+			continue
+		}
+		for _, p := range judged() {
+			out = p.judge(out, m.name, m.all, m.floorNS, m.of.by, func() int64 { return m.of.effectNS(m.all, p.permille) })
+		}
+	}
+	return out
+}

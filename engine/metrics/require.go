@@ -1,0 +1,214 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// quantity is a number of the summary that --require can bound.
+type quantity struct {
+	name string
+	unit string // ms, share or rate
+	of   func(*Summary) *float64
+}
+
+// The units of quantities, and of limits.
+const (
+	inMS  = "ms"    // time
+	share = "share" // 0 to 1
+	rate  = "rate"  // per second
+)
+
+// quantities are all that --require can bound, in the order of a list for people.
+func quantities() (all []quantity) {
+	for _, m := range []struct {
+		name string
+		of   func(*Summary) (values *stats.Percentiles, perMS float64)
+	}{
+		{"ttft", func(s *Summary) (*stats.Percentiles, float64) { return s.TTFTMS, 1 }},
+		{"tpot", func(s *Summary) (*stats.Percentiles, float64) { return s.TPOTMS, 1 }},
+		{"itl", func(s *Summary) (*stats.Percentiles, float64) { return s.ITLMS, 1 }},
+		{"e2e", func(s *Summary) (*stats.Percentiles, float64) { return s.E2EMS, 1 }},
+		{"ttft_planned", func(s *Summary) (*stats.Percentiles, float64) { return s.TTFTPlannedMS, 1 }},
+		{"e2e_planned", func(s *Summary) (*stats.Percentiles, float64) { return s.E2EPlannedMS, 1 }},
+		{"drift", func(s *Summary) (*stats.Percentiles, float64) { return s.DriftUS, 1e3 }},
+	} {
+		for _, p := range []struct {
+			name string
+			of   func(*stats.Percentiles) float64
+		}{
+			{"p50", func(p *stats.Percentiles) float64 { return p.P50 }}, {"p90", func(p *stats.Percentiles) float64 { return p.P90 }},
+			{"p95", func(p *stats.Percentiles) float64 { return p.P95 }}, {"p99", func(p *stats.Percentiles) float64 { return p.P99 }},
+			{"p999", func(p *stats.Percentiles) float64 { return p.P999 }}, {"mean", func(p *stats.Percentiles) float64 { return p.Mean }},
+			{"max", func(p *stats.Percentiles) float64 { return p.Max }},
+		} {
+			all = append(all, quantity{m.name + "." + p.name, inMS, func(s *Summary) *float64 {
+				values, perMS := m.of(s)
+				if values == nil {
+					return nil
+				}
+				return new(p.of(values) / perMS)
+			}})
+		}
+	}
+	return append(all,
+		quantity{"requests_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.RequestsPerS }},
+		quantity{"output_tokens_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.OutputTokensPerS }},
+		quantity{"input_tokens_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.InputTokensPerS }},
+		quantity{"goodput", share, func(s *Summary) *float64 {
+			if s.Goodput == nil {
+				return nil
+			}
+			return s.Goodput.Share
+		}},
+		quantity{errorRate, share, func(s *Summary) *float64 { return ratio(s.Requests.Failed, s.Requests.Planned-s.Requests.Stopped) }},
+		quantity{"prefix_hits", share, func(s *Summary) *float64 { return s.PrefixCache.HitRatio }},
+		quantity{"hits_of_ideal", share, func(s *Summary) *float64 {
+			hits, ideal := s.PrefixCache.HitRatio, s.PrefixCache.ExpectedHitRatio
+			if hits == nil || ideal == nil || *ideal == 0 {
+				return nil
+			}
+			return new(*hits / *ideal)
+		}},
+	)
+}
+
+const errorRate = "error_rate"
+
+// Quantities returns the names that --require takes: those of latencies with each percentile, and the others.
+func Quantities() (names []string) {
+	for _, q := range quantities() {
+		names = append(names, q.name)
+	}
+	return names
+}
+
+// requirement is one of --require, parsed.
+type requirement struct {
+	of    quantity
+	op    string // <, <=, > or >=
+	limit float64
+}
+
+// UnknownQuantity is why a requirement is refused: the run has no number of that name.
+type UnknownQuantity struct{ Name string }
+
+func (e *UnknownQuantity) Error() string {
+	return fmt.Sprintf("%q is no number of a run; there are ttft, tpot, itl, e2e, ttft_planned, e2e_planned and drift, each with .p50 .p90 .p95 .p99 .p999 .mean or .max, "+
+		"and requests_per_s, output_tokens_per_s, input_tokens_per_s, goodput, error_rate, prefix_hits and hits_of_ideal", e.Name)
+}
+
+// CheckRequirement returns why text, such as "ttft.p99<500ms", can be no objective; nil if it can.
+func CheckRequirement(text string) error {
+	_, err := parseRequirement(text)
+	return err
+}
+
+func parseRequirement(text string) (r requirement, err error) {
+	at := strings.IndexAny(text, "<>")
+	if at < 0 {
+		return r, fmt.Errorf("%q: want NAME<LIMIT, such as ttft.p99<500ms, with < <= > or >=", text)
+	}
+	r.op = text[at : at+1]
+	if strings.HasPrefix(text[at+1:], "=") {
+		r.op += "="
+	}
+	name := strings.TrimSpace(text[:at])
+	canonical := strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1)
+	all := quantities()
+	i := slices.IndexFunc(all, func(q quantity) bool { return q.name == canonical })
+	if i < 0 {
+		return r, &UnknownQuantity{name}
+	}
+	r.of = all[i]
+	if r.limit, err = parseLimit(strings.TrimSpace(text[at+len(r.op):]), r.of.unit); err != nil {
+		return r, fmt.Errorf("%q: %w", text, err)
+	}
+	return r, nil
+}
+
+// parseLimit reads a limit in a unit: a time is in ms unless it says otherwise, a share is a number from 0 to 1 or has a %.
+func parseLimit(text, unit string) (limit float64, err error) {
+	switch unit {
+	case inMS:
+		limit, err = parseMS(text)
+	case share:
+		number, isPercent := strings.CutSuffix(text, "%")
+		if limit, err = strconv.ParseFloat(strings.TrimSpace(number), 64); isPercent {
+			limit /= 100
+		}
+		if !(limit >= 0 && limit <= 1) {
+			err = errors.New("out of range")
+		}
+	default:
+		limit, err = strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
+	}
+	if err != nil || !(limit >= 0) || math.IsInf(limit, 0) {
+		want := map[string]string{inMS: "a time, such as 500ms or 1.5s", share: "a share, such as 99% or 0.99", rate: "a number per second, such as 12.5"}[unit]
+		return 0, fmt.Errorf("%q is no limit for it; want %s", text, want)
+	}
+	return limit, nil
+}
+
+// parseMS reads a time; without a unit it is in ms.
+func parseMS(text string) (ms float64, err error) {
+	for _, unit := range []struct {
+		name string
+		ms   float64
+	}{{"ms", 1}, {"us", 1e-3}, {"µs", 1e-3}, {"s", 1e3}} {
+		if number, ok := strings.CutSuffix(text, unit.name); ok {
+			ms, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+			return ms * unit.ms, err
+		}
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run does not have
+// meets nothing.
+func Objectives(s *Summary) []Objective {
+	out := []Objective{}
+	if most := s.Limits.MaxErrorRate; most != nil {
+		text := "error_rate<=" + strings.ReplaceAll(format.Percent(*most), " ", "")
+		out = append(out, objective(s, text, requirement{quantityOf(errorRate), "<=", *most}))
+	}
+	for _, text := range s.Limits.Require {
+		if r, err := parseRequirement(text); err == nil { // else the command line refused it
+			out = append(out, objective(s, text, r))
+		}
+	}
+	return out
+}
+
+func quantityOf(name string) quantity {
+	all := quantities()
+	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name })]
+}
+
+func objective(s *Summary, text string, r requirement) Objective {
+	o := Objective{Text: text, Metric: r.of.name, Value: r.of.of(s), Limit: r.limit}
+	if v := o.Value; v != nil && !math.IsNaN(*v) {
+		o.Met = r.op == "<" && *v < r.limit || r.op == "<=" && *v <= r.limit || r.op == ">" && *v > r.limit || r.op == ">=" && *v >= r.limit
+	}
+	return o
+}
+
+// Words says what the value is, with its unit, or that there is none.
+func (o *Objective) Words() string {
+	switch unit := quantityOf(o.Metric).unit; {
+	case o.Value == nil:
+		return "the run has no " + o.Metric
+	case unit == inMS:
+		return format.Duration(*o.Value*1e6, 4)
+	case unit == share:
+		return format.Percent(*o.Value)
+	}
+	return format.Number(*o.Value, 4) + "/s"
+}
