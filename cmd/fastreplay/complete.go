@@ -32,41 +32,32 @@ func flagValues() map[string][]string {
 	}
 }
 
-// flagFiles are the flags that take a file, with the ends of its name.
-func flagFiles() map[string][]string {
-	return map[string][]string{"trace": traceFiles(), "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
-}
-
-// traceFiles are the ends of traces' names.
-func traceFiles() []string { return []string{"jsonl", "json", "csv", "gz", "zst"} }
-
 // completeValues lets the shell complete what stands behind flags and commands.
 func completeValues(root *cobra.Command) {
-	values := flagValues()
+	values, traces := flagValues(), []string{"jsonl", "json", "csv", "gz", "zst"}
+	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
 	for _, c := range append(root.Commands(), root) {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			if c.Flags().Lookup(name) != nil {
 				must(c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values[name], cobra.ShellCompDirectiveNoFileComp)))
 			}
 		}
-		for name, ends := range flagFiles() {
-			if f := c.Flags().Lookup(name); f != nil {
+		for name, ends := range files {
+			if c.Flags().Lookup(name) != nil {
 				must(c.MarkFlagFilename(name, ends...))
 			}
 		}
 		if c.Flags().Lookup("tokenizer") != nil { // a built-in one, or a path
 			must(c.RegisterFlagCompletionFunc("tokenizer", cobra.FixedCompletions([]string{tokenizer.CL100K, tokenizer.O200K}, cobra.ShellCompDirectiveDefault)))
 		}
-		for _, name := range []string{"output", "result-dir"} {
-			if f := c.Flags().Lookup(name); f != nil && c.Name() != "gen" && c.Name() != "convert" {
-				must(c.MarkFlagDirname(name))
-			}
+		if c.Flags().Lookup("goodput") != nil && c.Flags().Lookup("output") != nil {
+			must(c.MarkFlagDirname("output"))
 		}
 		switch c.Name() {
 		case "fastreplay": // its commands, and files
 			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 		case "inspect", "convert":
-			c.ValidArgsFunction = cobra.FixedCompletions(traceFiles(), cobra.ShellCompDirectiveFilterFileExt)
+			c.ValidArgsFunction = cobra.FixedCompletions(traces, cobra.ShellCompDirectiveFilterFileExt)
 		case "report":
 			c.ValidArgsFunction = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		}

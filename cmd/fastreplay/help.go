@@ -107,11 +107,7 @@ func showPage(w io.Writer, page string) error {
 func helpList(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("fastreplay FILE replays a trace: fastreplay --help. Or fastreplay COMMAND --help\n")
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "version" && c.Name() != "help" {
-			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
-		}
-	}
+	b.WriteString(commandList(root))
 	b.WriteString("Topics, and those of commands: fastreplay help TOPIC\n")
 	for _, topic := range topics() {
 		if slices.Contains(commandNames(root), topic) || topic == "benchmarks" {
@@ -119,6 +115,17 @@ func helpList(root *cobra.Command) string {
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)
+	}
+	return b.String()
+}
+
+// commandList lists the commands below one, each with what it does.
+func commandList(of *cobra.Command) string {
+	var b strings.Builder
+	for _, c := range of.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "completion" && c.Name() != "version" && c.Name() != "help" {
+			fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+		}
 	}
 	return b.String()
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/fastreplay/fastreplay/bench/mockllm"
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/inspect"
@@ -95,13 +94,7 @@ func generate(t *testing.T, name string) string {
 	case "names":
 		return nameTable(strings.Fields(of)...)
 	case "quirks":
-		var b strings.Builder
-		b.WriteString("| quirk | |\n|---|---|\n")
-		for line := range strings.Lines(mockllm.QuirkHelp()) {
-			quirk, does, _ := strings.Cut(strings.TrimSpace(line), " ")
-			fmt.Fprintf(&b, "| `%s` | %s |\n", quirk, cell(strings.TrimSpace(does)))
-		}
-		return b.String()
+		return quirkTable("quirk")
 	case "noted":
 		return reasonTable(func(n compat.Name) string { return n.Note })
 	case "refused":

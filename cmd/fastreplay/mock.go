@@ -60,8 +60,7 @@ its own paths. It prints a line "listening on URL" for each server to standard o
 
 A request may carry X-Mock-Fault: NAME[:ARG] to ask for one fault. Faults: ` + strings.Join(mockllm.FaultNames(), ", ") + `.
 
-Quirks:
-` + strings.TrimSuffix(mockllm.QuirkHelp(), "\n"),
+` + quirkTable("Quirks of --quirk"),
 		Example: `  fastreplay mock --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --spread 0.2 --slots 256
   fastreplay mock --fault status:503@0.01 --fault reset-after:5@0.001 --log requests.jsonl
   fastreplay mock --instances 32 --targets-file targets.txt --header "x-instance: mock-{instance}"`,
@@ -74,6 +73,16 @@ Quirks:
 	}
 	o.addFlags(cmd)
 	return cmd
+}
+
+// quirkTable lists the quirks as the manual does.
+func quirkTable(head string) string {
+	table := "| " + head + " | |\n|---|---|\n"
+	for line := range strings.Lines(mockllm.QuirkHelp()) {
+		quirk, does, _ := strings.Cut(strings.TrimSpace(line), " ")
+		table += fmt.Sprintf("| `%s` | %s |\n", quirk, strings.ReplaceAll(strings.TrimSpace(does), "|", `\|`))
+	}
+	return table
 }
 
 func (o *mockOptions) addFlags(cmd *cobra.Command) {
@@ -116,6 +125,7 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "end when standard input ends, as it does when the parent dies; it must be a pipe")
+	f.Lookup("die-with-parent").Hidden = true
 }
 
 // run serves until a signal, a cancelled context or the parent's end.

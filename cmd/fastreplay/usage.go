@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -23,11 +23,7 @@ func showUsage(root *cobra.Command) {
 		}
 		return commandHelp(c, "Flags\n"+flagUsages(c.LocalFlags(), true))
 	}
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { io.WriteString(c.OutOrStdout(), help(c)) })
-	root.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := io.WriteString(c.OutOrStderr(), help(c))
-		return err
-	})
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), help(c)) })
 }
 
 // firstHelp is the help of a replay: the flags that most people need.
@@ -66,50 +62,14 @@ func allHelp(c *cobra.Command) string {
 
 // commandHelp is what a command is about, how it is written, and its flags.
 func commandHelp(c *cobra.Command, flags string) string {
-	var b strings.Builder
-	paragraph := ""
-	flush := func() {
-		for _, line := range fillLines(paragraph, usageWidth) {
-			b.WriteString(line + "\n")
-		}
-		paragraph = ""
-	}
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	for line := range strings.Lines(about + "\n") {
-		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(line, " ") {
-			paragraph += text + " "
-			continue
-		}
-		flush()
-		b.WriteString(hang(line))
-	}
-	flush()
-	fmt.Fprintf(&b, "\nUsage\n  %s\n", c.UseLine())
+	about := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " + c.UseLine() + "\n\n"
 	if c.Example != "" {
-		b.WriteString("\nExamples\n" + c.Example + "\n")
+		about += "Examples\n" + c.Example + "\n\n"
 	}
-	if c.HasAvailableSubCommands() && c.Parent() != nil {
-		b.WriteString("\nCommands\n")
-		for _, sub := range c.Commands() {
-			fmt.Fprintf(&b, "  %-11s %s\n", sub.Name(), sub.Short)
-		}
+	if c.HasParent() && c.HasAvailableSubCommands() {
+		about += "Commands\n" + commandList(c) + "\n"
 	}
-	return b.String() + "\n" + flags
-}
-
-// hang wraps a line of a list: a name, two spaces or more, and what it is.
-func hang(line string) string {
-	name := strings.TrimLeft(line, " ")
-	gap := strings.Index(name, "  ")
-	if len(line) <= usageWidth || gap < 0 {
-		return line
-	}
-	text := strings.TrimLeft(name[gap:], " ")
-	before := len(line) - len(text)
-	return line[:before] + strings.Join(fillLines(text, usageWidth-before), "\n"+strings.Repeat(" ", before)) + "\n"
+	return about + flags
 }
 
 // flagColumn is where descriptions of flags begin; longer names have a line of their own.

@@ -22,14 +22,12 @@ func described() map[string]string {
 		"output-stddev": "osl-stddev prompt-output-tokens-stddev output-tokens-stddev",
 		"ratio":         "random-range-ratio",
 		"prefix":        "prefix-prompt-length prompt-prefix-length shared-system-prompt-length system-prompt-length random-prefix-len",
-		"prefixes":      "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts",
 		"sessions":      "conversation-num num-conversations num-sessions",
 		"turns":         "conversation-turn-mean session-turns-mean",
-		"turns-stddev":  "conversation-turn-stddev session-turns-stddev",
 		"delay":         "conversation-turn-delay-mean session-turn-delay-mean",
-		"delay-stddev":  "conversation-turn-delay-stddev session-turn-delay-stddev",
-		"batch":         "batch-size batch-size-text",
-		"entries":       "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle no-oversample output-tokens-mean-deterministic",
+		"one":           "num-prefix-prompts prefix-prompt-pool-size prompt-prefix-pool-size num-system-prompts batch-size batch-size-text",
+		"zero":          "conversation-turn-stddev session-turns-stddev conversation-turn-delay-stddev session-turn-delay-stddev",
+		"":              "num-dataset-entries dataset-sampling-strategy num-prompts prompt-corpus disable-shuffle no-oversample output-tokens-mean-deterministic",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			parts[name] = part
@@ -50,27 +48,19 @@ func (l *Line) makes(file []Setting, traced bool) bool {
 
 // describe takes a name that says something about the requests to be made. It returns false for all other names.
 func (l *Line) describe(n Name, text string) (taken bool, err error) {
-	part := described()[n.Name]
-	if part == "" || n.Flag != "" {
-		if n.Flag == "" && strings.HasPrefix(n.Note, "it describes requests") {
-			err = fmt.Errorf("--%s: requests are made without it; write a trace with fastreplay gen", n.Name)
-		}
-		return false, err
-	}
+	part, known := described()[n.Name]
 	number, err := strconv.ParseFloat(text, 64)
 	switch whole := part == "input" || part == "output" || part == "turns" || part == "sessions"; {
-	case part == "entries": // each request has a prompt of its own
-		return true, nil
+	case n.Flag != "" || !known && !strings.HasPrefix(n.Note, "it describes requests"):
+		return false, nil
+	case !known, part == "one" && number > 1, part == "zero" && number > 0:
+		return true, fmt.Errorf("--%s %s: requests are not made so; write a trace with fastreplay gen", n.Name, text)
+	case part == "": // each request has a prompt of its own
 	case err != nil || number < 0 || math.IsInf(number, 0) || whole && (number < 1 || number != math.Trunc(number)):
 		return true, fmt.Errorf("--%s %q: want %s", n.Name, text, map[bool]string{true: "a whole number of at least 1", false: "a number of 0 or more"}[whole])
-	case part == "prefixes" && number > 1:
-		return true, fmt.Errorf("--%s %s: one prefix is made, which all prompts share; give 1, or write a trace with fastreplay gen", n.Name, text)
-	case part == "batch" && number > 1:
-		return true, fmt.Errorf("--%s %s: a request has one prompt here; leave it out", n.Name, text)
-	case (part == "turns-stddev" || part == "delay-stddev") && number > 0:
-		return true, fmt.Errorf("--%s %s: all conversations are made alike; leave it out, or write a trace with fastreplay gen", n.Name, text)
+	default:
+		l.parts[part] = number
 	}
-	l.parts[part] = number
 	return true, nil
 }
 
