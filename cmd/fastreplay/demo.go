@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -56,8 +57,10 @@ func writeDemo(dir string, ui *terminal) (traces []string, err error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, demoTrace)
-	ui.line("demo: 240 requests of a made-up chat service, each at its recorded moment, in 5 s.")
-	ui.line("      A mock server answers: the first token after 25 ms, then one each 5 ms, and")
-	ui.line("      a prefix cache as real servers have it. TTFT, TPOT and hits show just that.")
+	const words = "Demo: 240 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
+		"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, TPOT and prefix hits come out so."
+	for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
+		ui.line("%s", line)
+	}
 	return []string{path}, writeTrace(path, nil, t, t.Format)
 }

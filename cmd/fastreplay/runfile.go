@@ -47,7 +47,7 @@ func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
 		text := f.Value.String()
-		if !f.Changed || text == "" || f.Name == "api-key" { // "": as of other tools' names
+		if !f.Changed || text == "" || f.Name == "api-key" || f.Name == "dry-run" { // "": as of other tools' names
 			return
 		}
 		switch f.Name {
@@ -100,7 +100,8 @@ func flagValue(f *pflag.Flag) any {
 		return s.GetSlice()
 	}
 	text := f.Value.String()
-	if slices.Contains([]string{"bool", "int", "int64", "uint64", "float64"}, f.Value.Type()) && json.Valid([]byte(text)) {
+	_, number := strconv.ParseFloat(text, 64)
+	if number == nil && f.Value.Type() != "string" && json.Valid([]byte(text)) || f.Value.Type() == "bool" {
 		return json.RawMessage(text)
 	}
 	return text

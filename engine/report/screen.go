@@ -167,17 +167,22 @@ func (p *screen) head() {
 	if s.Amplify != nil {
 		pace += fmt.Sprintf(", load ×%g", s.Amplify.Factor)
 	}
+	load, where := format.Visible(load+fitted(pace, 30)), " → "+format.Visible(whither(s))
 	tail := format.Gap + format.Seconds(s.Run.DurationS)
-	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(tail)
-	if api := format.Visible(s.Run.API); api != "" && p.width >= 80 { // the report has it, too
-		tail, room = format.Gap+fitted(api, 12)+tail, room-len(format.Gap)-min(12, format.Columns(api))
+	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(load+where+tail)
+	who := ""
+	for _, part := range []string{path.Base(s.Run.Model), s.Run.API} { // what has no room is in the report
+		if part = format.Gap + format.Visible(part); format.Columns(part) <= room && strings.Trim(part, " .") != "" {
+			who, room = who+part, room-format.Columns(part)
+		}
 	}
-	if model := shorten(format.Visible(path.Base(s.Run.Model)), room/4); s.Run.Model != "" && p.width >= 80 {
-		tail, room = format.Gap+model+tail, room-len(format.Gap)-format.Columns(model)
+	tail = who + tail
+	if room < 0 {
+		where = shorten(where, max(24, format.Columns(where)+room))
+		room = p.width - format.Columns(word) - len(format.Gap) - format.Columns(where+tail)
+		load = shorten(load, max(8, room))
 	}
-	where := " → " + shorten(format.Visible(whither(s)), room/2-3)
-	where = fitted(format.Visible(pace), room/3) + where
-	p.add(always, p.paint(style, word)+format.Gap+shorten(format.Visible(load), room-format.Columns(where))+where+tail)
+	p.add(always, p.paint(style, word)+format.Gap+load+where+tail)
 }
 
 // Word is what the verdict on a run is called, with the ANSI style that it has.
@@ -215,8 +220,11 @@ func (p *screen) requests() {
 		failed += r.Failures[i].Count
 	}
 	sent := ""
-	if r.Sent < r.Planned {
-		sent = format.Count(r.Sent) + " of " + format.Counted(max(r.Planned, p.s.Workload.Requests), "sent")
+	switch all := p.s.Workload.Requests; {
+	case r.Planned < all: // what a killed run left
+		sent = format.Count(r.Planned) + " of " + format.Counted(all, "recorded")
+	case r.Sent < r.Planned:
+		sent = format.Count(r.Sent) + " of " + format.Counted(r.Planned, "sent")
 	}
 	p.field(always, 2, "requests", sent, format.Counted(r.OK, "ok"), format.Counted(failed, "failed"),
 		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
@@ -469,7 +477,11 @@ func (p *screen) targets() {
 	if len(tails) > 0 {
 		spread = "TTFT p99 " + format.Duration(tails[0]*1e6, 3) + " to " + format.Duration(tails[len(tails)-1]*1e6, 3)
 	}
-	p.field(second, 1, what, fmt.Sprintf("%d with %s to %s each", len(parts), format.Count(fewest), format.Many(most, "request")), spread)
+	each := format.Many(most, "request")
+	if fewest < most {
+		each = format.Count(fewest) + " to " + each
+	}
+	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
 	for _, t := range standOut(parts, tails) {
 		hit, tail := "", ""
 		if t.hit != nil {
@@ -566,14 +578,14 @@ func (p *screen) files() {
 		return
 	}
 	dir := format.Visible(p.o.Dir)
-	shown := dir
+	shown, label := dir, "results"
 	if p.o.Page != "" {
-		shown = format.Visible(p.o.Page)
+		shown, label = format.Visible(p.o.Page), "report"
 	}
 	if format.Columns(shown) > p.width-screenLabel { // a path that is cut cannot be opened
 		p.add(first, "  "+shown)
 	} else {
-		p.field(first, 1, "report", shown)
+		p.field(first, 1, label, shown)
 	}
 	notes := ""
 	if n := len(p.s.Notes); n > 0 {
