@@ -56,7 +56,7 @@ func TestEnding(t *testing.T) {
 		{true, valid, syscall.ENOSPC, exitInterrupted, "results are incomplete on disk: no space left on device"},
 		{false, missed, nil, exitMissed, ""},
 		{false, verdict(true), nil, exitOK, ""},
-		{false, verdict(true, "drift", "receive_lag", "starved", "connections"), nil, exitOK, ""},
+		{false, verdict(true, "drift", "receive_lag", "starved", "client_failures"), nil, exitOK, ""},
 		{false, verdict(true, "drift", "prompts"), nil, exitInvalid, ""},
 		{true, verdict(true), nil, exitInterrupted, ""},
 	} {

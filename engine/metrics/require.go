@@ -187,9 +187,14 @@ func Objectives(s *Summary) []Objective {
 	return out
 }
 
-func quantityOf(name string) quantity {
-	all := quantities()
-	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name })]
+// quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown here.
+func quantityOf(name string) (of quantity) {
+	for _, q := range quantities() {
+		if q.name == name {
+			of = q
+		}
+	}
+	return of
 }
 
 func objective(s *Summary, text string, r requirement) Objective {

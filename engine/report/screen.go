@@ -215,10 +215,6 @@ func whither(s *metrics.Summary) string {
 // requests adds what became of the requests, and how those failed that did.
 func (p *screen) requests() {
 	r := &p.s.Requests
-	failed := int64(0)
-	for i := range r.Failures {
-		failed += r.Failures[i].Count
-	}
 	sent := ""
 	switch all := p.s.Workload.Requests; {
 	case r.Planned < all: // what a killed run left
@@ -226,7 +222,7 @@ func (p *screen) requests() {
 	case r.Sent < r.Planned:
 		sent = format.Count(r.Sent) + " of " + format.Counted(r.Planned, "sent")
 	}
-	p.field(always, 2, "requests", sent, format.Counted(r.OK, "ok"), format.Counted(failed, "failed"),
+	p.field(always, 2, "requests", sent, format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"),
 		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
 		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
 		format.Rate(p.s.Throughput.RequestsPerS)+"/s", format.Rate(p.s.Throughput.OutputTokensPerS)+" output tok/s")
@@ -239,7 +235,7 @@ func (p *screen) requests() {
 	}
 	if p.field(first, 2, "failed", kinds...); len(kinds) > 0 {
 		for i := range p.lines {
-			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(failed, "failed"), p.paint(red, format.Counted(failed, "failed")), 1)
+			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(r.Failed, "failed"), p.paint(red, format.Counted(r.Failed, "failed")), 1)
 		}
 	}
 }
@@ -408,14 +404,10 @@ func (p *screen) objectives() {
 	var met, missed []string
 	for i := range p.s.Verdict.Objectives {
 		o := &p.s.Verdict.Objectives[i]
-		value := "unknown"
-		if o.Value != nil {
-			value = ObjectiveValue(o)
-		}
-		if o.Met {
-			met = append(met, "✓ "+o.Text+" ("+value+")")
+		if text := o.Text + " (" + o.Words() + ")"; o.Met {
+			met = append(met, "✓ "+text)
 		} else {
-			missed = append(missed, "✗ "+o.Text+" ("+value+")")
+			missed = append(missed, "✗ "+text)
 		}
 	}
 	all := append(missed, met...)
@@ -423,18 +415,6 @@ func (p *screen) objectives() {
 		all = append(all[:5], fmt.Sprintf("%d further ones, %d missed of all", len(all)-5, len(missed)))
 	}
 	p.field(first, 3, "objectives", all...)
-}
-
-// ObjectiveValue prints the value of an objective in the unit of its limit.
-func ObjectiveValue(o *metrics.Objective) string {
-	switch metric, _, _ := strings.Cut(o.Metric, "."); metric {
-	case "ttft", "tpot", "itl", "e2e", "ttft_planned", "e2e_planned", "drift":
-		return format.Duration(*o.Value*1e6, 3)
-	}
-	if strings.Contains(o.Metric, "rate") && *o.Value <= 1 || strings.Contains(o.Metric, "hit") || strings.Contains(o.Text, "%") {
-		return format.Percent(*o.Value)
-	}
-	return format.Number(*o.Value, 3)
 }
 
 // part is a target or an instance, as the screen compares them.
@@ -537,7 +517,9 @@ func (p *screen) routing() {
 // client adds how punctual this machine was.
 func (p *screen) client() {
 	s := p.s
-	if q := s.DriftUS; q != nil {
+	if lost := s.Lateness.SlotsLostShare; lost != nil {
+		p.field(second, 1, "closed loop", "its slots were empty for "+format.Percent(round2(*lost))+" of the time")
+	} else if q := s.DriftUS; q != nil {
 		label, meaning := "on time", "latencies need no correction"
 		if len(s.Verdict.Unsafe) > 0 || !s.Verdict.Valid && slices.ContainsFunc(s.Verdict.Reasons, ofMachine) {
 			label, meaning = "late", "see below"
@@ -654,7 +636,7 @@ func DemoWorked(s *metrics.Summary) bool {
 
 // ofMachine reports whether the client's machine was the reason, and not what was sent or answered.
 func ofMachine(r metrics.Reason) bool {
-	return slices.Contains([]string{"drift", "connections", "receive_lag", "starved"}, r.Code)
+	return slices.Contains([]string{"drift", "receive_lag", "starved", "client_failures"}, r.Code)
 }
 
 // punctuality says how late this machine was, what it lost, and whether it could measure a real server.

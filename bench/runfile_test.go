@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRunAgain: a run's own file makes the same requests again, and not without the headers that it masks.
+func TestRunAgain(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	key := filepath.Join(t.TempDir(), "key")
+	writeFile(t, key, "s3cr3t-key")
+	first := run(t, "--trace", "samples/mooncake-small.jsonl", "--url", m.url, "--limit", "40", "--rate", "200", "--arrival", "gamma", "--burstiness", "0.5",
+		"--seed", "7", "--amplify", "1.5", "--api", "chat", "--extra-inputs", "temperature:0", "--header", "X-Team: s3cr3t", "--api-key-file", key,
+		"--goodput", "ttft:1000 tpot:100", "--fields", "timestamp=timestamp", "--warmup", "2", "--chat-overhead", "0,0", "--no-probe", "--model", "m")
+	file := filepath.Join(first.dir, "run.json")
+	if text := string(readFile(t, file)); strings.Contains(text, "s3cr3t") {
+		t.Errorf("a secret in %s", text)
+	}
+	if said := refused(t, "--config", file); !strings.Contains(said, "that run sent the header X-Team") {
+		t.Errorf("without the header: %s", said)
+	}
+	again := run(t, "--config", file, "--header", "X-Team: other")
+	want, got := first.summary.Workload.Fingerprint, again.summary.Workload.Fingerprint
+	if want == "" || want != got || !strings.Contains(again.stderr, "the same requests as those of "+file) || len(again.lines) != len(first.lines) {
+		t.Errorf("fingerprints %s and %s, %d and %d lines:\n%s", want, got, len(first.lines), len(again.lines), again.stderr)
+	}
+	other := run(t, "--config", file, "--header", "X-Team: other", "--seed", "8")
+	if other.summary.Workload.Fingerprint == want || !strings.Contains(other.stderr, "the requests are not those of "+file) {
+		t.Errorf("with another seed: %s", other.stderr)
+	}
+}
+
+// TestKilledRun: what a killed run was is told from the file that it wrote first.
+func TestKilledRun(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--itl", "20ms")
+	r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--seed", "3")
+	m.untilRunning(t, 4)
+	until(t, "records are on disk", func() bool {
+		info, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
+		return err == nil && info.Size() > 0
+	})
+	r.signal(t, os.Kill)
+	r.wait(t)
+	report := start(t, nil, "report", r.dir, "--json")
+	if code := report.wait(t); code != 0 {
+		t.Fatalf("report: exit %d\n%s", code, report.stderr.String())
+	}
+	var s struct {
+		Run struct {
+			Model   string
+			Targets []string
+			Options map[string]any
+		}
+		Workload struct {
+			Trace    string
+			Requests int
+		}
+	}
+	if err := json.Unmarshal([]byte(report.stdout.String()), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Run.Model != "mock" || len(s.Run.Targets) != 1 || s.Run.Options["seed"] != 3.0 || !strings.HasSuffix(s.Workload.Trace, "trace.jsonl") || s.Workload.Requests != 1500 {
+		t.Errorf("%+v", s)
+	}
+	shown := start(t, nil, "report", r.dir)
+	shown.wait(t)
+	if text := shown.stdout.String(); !strings.Contains(text, "trace.jsonl ×1") || !strings.Contains(text, "of 1,500 recorded") || strings.Count(text, "\n") > 20 {
+		t.Errorf("the screen:\n%s", text)
+	}
+}
+
+// TestDemo: in a directory without anything, it ends well, says so last, and can be made again from its results.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startInDir(t, dir, nil, "demo", "--scale", "5")
+	if code := p.wait(t); code != 0 || !strings.HasPrefix(lastLine(p.stderr.String()), "DEMO OK ") {
+		t.Errorf("exit %d:\n%s", code, p.stderr.String())
+	}
+	shown := startInDir(t, dir, nil, "report")
+	if code := shown.wait(t); code != 0 || !strings.Contains(shown.stdout.String(), "240 ok   0 failed") {
+		t.Errorf("report of the newest: exit %d:\n%s%s", code, shown.stdout.String(), shown.stderr.String())
+	}
+	runs, err := filepath.Glob(filepath.Join(dir, "results", "*", "run.json"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%v, %v", runs, err)
+	}
+	again := startInDir(t, dir, nil, "--config", runs[0], "--verbose")
+	if code := again.wait(t); code != 0 || !strings.Contains(again.stderr.String(), "the same requests as those of") {
+		t.Errorf("again: exit %d:\n%s", code, again.stderr.String())
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(runs[0]), "report.html")); err != nil {
+		t.Error(err)
+	}
+}
