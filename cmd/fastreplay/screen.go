@@ -46,8 +46,8 @@ func (t *terminal) redraws() bool {
 	return isFile && foreground(f)
 }
 
-// foreground reports whether f is a terminal in whose foreground this process runs: a process in the background is stopped if it
-// changes how the terminal works.
+// foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
+// changed how the terminal works.
 func foreground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
@@ -75,8 +75,7 @@ type ticker struct {
 	built      atomic.Int64 // bytes, while building
 }
 
-// watch shows v at the terminal's pace. onKey, if it is not nil, is called with each key that is pressed; a terminal that waits for
-// whole lines sends none.
+// watch shows v at the terminal's pace. onKey, if it is not nil, is called with each key that is pressed while there is a screen.
 func (t *terminal) watch(v func(*ticker) view, onKey func(key byte)) *ticker {
 	k := &ticker{stop: make(chan struct{}), gone: make(chan struct{})}
 	switch {
@@ -150,8 +149,8 @@ func (t *terminal) open(view func(width, height int) string, onKey func(byte)) *
 	return s
 }
 
-// screenEnvironment is what bubbletea sees in place of the environment. An SSH_TTY, and the name of a terminal without features of its
-// own, keep it from asking the terminal what it can: answers would be input that nobody reads.
+// screenEnvironment is what bubbletea sees in place of the environment. An SSH_TTY and a usual name keep it
+// from asking the terminal what it can. The answers would be input that nobody reads.
 func screenEnvironment() []string {
 	name := os.Getenv("TERM")
 	if !strings.HasPrefix(name, "linux") && !strings.HasPrefix(name, "screen") && !strings.HasPrefix(name, "tmux") {

@@ -41,7 +41,8 @@ func sampled(url string, running, waiting, kv float64) *scrape.Sample {
 	return s
 }
 
-// steady is a meter of a run with 12 requests a second to some targets, of which the second fails from 20 s on, after so many seconds.
+// steady is a meter of a run with 12 requests a second to some targets, after so many
+// seconds. The second target fails from 20 s on.
 func steady(targets, seconds int, closed bool) (*Meter, Counts) {
 	const rate, requests = 12, 900
 	plan := Plan{Title: "mooncake.jsonl → gpu1:8000", Version: "1.0", ByClock: true, UntilNS: math.MaxInt64, Requests: requests, LimitNS: 5e6}

@@ -1,5 +1,5 @@
-// Package live says how a run goes while it runs. A Meter counts records as they come, a Snapshot is what it has at one moment, and
-// pure functions make of a Snapshot a screen for a terminal, a line for a log, or a page for Prometheus.
+// Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at one moment.
+// Pure functions make of it a screen for a terminal, or a line for a log. A Meter also makes the page for Prometheus.
 //
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
 // any goroutine. It keeps no records: each target takes 2 kB, and each of the first 64 has a window of 66 kB. Add allocates nothing,
@@ -101,7 +101,7 @@ func (m *Meter) at(nowNS int64) *second {
 	return s
 }
 
-// Add counts a record that is complete at nowNS. Requests that the user left out do not count. to is the index of its target; a
+// Add counts a record that is complete at nowNS. Requests that the user left out do not count. to is the index of its target. A
 // record that never had one counts for the run alone.
 func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	if r.LeftOut() {

@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// pseudoTerminal is a terminal with a program in its foreground.
+type pseudoTerminal struct {
+	*exec.Cmd
+	master, slave *os.File
+	shown         output
+	before        unix.Termios
+	gone          chan struct{}
+}
+
+// startOnTerminal starts the binary on a terminal of 80 columns, in a session of its own.
+func startOnTerminal(t *testing.T, name string, args ...string) *pseudoTerminal {
+	t.Helper()
+	if leftOut() {
+		t.Skip("starts processes")
+	}
+	open := func(path string) *os.File {
+		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	p := &pseudoTerminal{master: open("/dev/ptmx"), gone: make(chan struct{})}
+	number, err := unix.IoctlGetInt(int(p.master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(p.master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.slave = open(fmt.Sprintf("/dev/pts/%d", number))
+	p.resize(t, 80)
+	p.before = p.state(t)
+	p.Cmd = exec.Command(binary, args...)
+	p.Stdin, p.Stdout, p.Stderr = p.slave, p.slave, p.slave
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p.Env = append(os.Environ(), "TERM="+name)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(&p.shown, p.master) }()
+	go func() { defer close(p.gone); _ = p.Wait() }()
+	t.Cleanup(func() { _ = p.Process.Kill(); <-p.gone })
+	return p
+}
+
+func (p *pseudoTerminal) resize(t *testing.T, columns uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// state returns how the terminal works.
+func (p *pseudoTerminal) state(t *testing.T) unix.Termios {
+	t.Helper()
+	now, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *now
+}
+
+func (p *pseudoTerminal) ended() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestScreen: a run on a terminal draws a screen that follows the window, the key q stops it as the first Ctrl-C does, and the terminal
+// is as it was before; also if the process is killed.
+func TestScreen(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	load := steady(t, 2000, 50, 5)
+	for name, stop := range map[string]func(*pseudoTerminal){
+		"q":       func(p *pseudoTerminal) { _, _ = p.master.Write([]byte("q")) },
+		"Ctrl-C":  func(p *pseudoTerminal) { _, _ = p.master.Write([]byte{3}) },
+		"SIGTERM": func(p *pseudoTerminal) { _ = p.Process.Signal(syscall.SIGTERM) },
+		"SIGKILL": func(p *pseudoTerminal) { _ = p.Process.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "results")
+			p := startOnTerminal(t, "xterm-256color", "--trace", load, "--url", m.url, "--output", dir)
+			until(t, "the screen is drawn", func() bool { return strings.Contains(p.shown.String(), "in flight") })
+			if now := p.state(t); now.Lflag&(unix.ICANON|unix.ECHO) != 0 || now.Lflag&unix.ISIG == 0 || now.Oflag != p.before.Oflag {
+				t.Errorf("the terminal's modes are %x %x, and were %x %x", now.Lflag, now.Oflag, p.before.Lflag, p.before.Oflag)
+			}
+			p.resize(t, 130)
+			until(t, "there are tables", func() bool { return strings.Contains(p.shown.String(), "last 60 s") })
+			if name != "q" {
+				_, _ = p.master.Write([]byte("xq\x1b[A")) // pasted, and an arrow: no key of ours
+			}
+			stop(p)
+			until(t, "it ends", p.ended)
+			until(t, "the terminal is restored", func() bool {
+				all := p.shown.String()
+				return p.state(t) == p.before && strings.LastIndex(all, "\x1b[?25h") > strings.LastIndex(all, "\x1b[?25l")
+			})
+			if name == "SIGKILL" {
+				return
+			}
+			if code := p.ProcessState.ExitCode(); code != 130 {
+				t.Errorf("exit %d, want 130:\n%q", code, p.shown.String())
+			}
+			if !strings.Contains(p.shown.String(), "nothing more is sent") || strings.Contains(p.shown.String(), "interrupted again") {
+				t.Errorf("it said\n%s", p.shown.String())
+			}
+			if res := readResults(t, dir); !res.summary.Run.Partial || len(res.lines) != 2000 {
+				t.Errorf("%d records, partial %t", len(res.lines), res.summary.Run.Partial)
+			}
+		})
+	}
+}
+
+// TestDumbTerminal: a terminal that obeys nothing gets lines, and its modes stay.
+func TestDumbTerminal(t *testing.T) {
+	t.Parallel()
+	p := startOnTerminal(t, "dumb", "--trace", steady(t, 20, 50, 5), "--output", filepath.Join(t.TempDir(), "results"))
+	until(t, "it ends", p.ended)
+	if p.state(t) != p.before || strings.Contains(p.shown.String(), "\x1b[?") || strings.Contains(p.shown.String(), "in flight 1") {
+		t.Errorf("%q", p.shown.String())
+	}
+}

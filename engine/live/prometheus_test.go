@@ -1,0 +1,100 @@
+package live
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/scrape"
+)
+
+// samples returns the values of a page by names with their labels, after the parser of servers' pages took it.
+func samples(t *testing.T, page []byte) map[string]float64 {
+	t.Helper()
+	out := map[string]float64{}
+	if err := scrape.Lines(page, func(name []byte, labels scrape.Labels, value float64) {
+		key := string(name)
+		if len(labels) > 0 {
+			key += "{" + strings.TrimRight(string(labels), "}") + "}"
+		}
+		out[key] = value
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestMetrics reads the page with the parser of servers' pages, and compares it with what was added.
+func TestMetrics(t *testing.T) {
+	m := NewMeter(Plan{Title: "a\"b\\c\nd", Version: "1", Targets: []string{"http://a", "http://b"}, ReleaseNS: []int64{0, 1e9, 3e9}, UntilNS: math.MaxInt64, Requests: 4})
+	ttfts := []int64{9_000, 10_000, 10_001, 30e6, 2000e9}
+	sum := 0.0
+	for _, ns := range ttfts {
+		m.Add(1e9, ended(0, 1_000_000, ns, 10, 5e6), 0)
+		sum += float64(ns) / 1e9
+	}
+	m.Add(1e9, failed(0, 1, 503), 1)
+	m.Sample(0, sampled("http://b", 3, 2, 0.25))
+	got := samples(t, m.AppendMetrics(nil, Counts{NowNS: 2e9, Sent: 6, OK: 5, Failed: 1, InFlight: 1, Left: 2}))
+	want := map[string]float64{
+		`fastreplay_info{version="1",run="a\"b\\c\nd"}`: 1, "fastreplay_requests_planned": 4, "fastreplay_requests_sent_total": 6,
+		"fastreplay_requests_in_flight": 1, "fastreplay_requests_due_total": 2, "fastreplay_progress_ratio": 0.5,
+		`fastreplay_requests_total{target="http://a",outcome="ok",status="200"}`: 5, `fastreplay_requests_total{target="http://b",outcome="ok",status="200"}`: 0,
+		`fastreplay_requests_total{target="http://b",outcome="http_error",status="503"}`: 1,
+		`fastreplay_generation_tokens_total{target="http://a"}`:                          50, `fastreplay_prompt_tokens_total{target="http://a"}`: 5000,
+		`fastreplay_prompt_tokens_cached_total{target="http://a"}`:        2700,
+		`fastreplay_server_requests_running{target="http://b"}`:           3,
+		`fastreplay_server_requests_waiting{target="http://b"}`:           2,
+		`fastreplay_server_kv_cache_usage_ratio{target="http://b"}`:       0.25,
+		`fastreplay_request_lateness_seconds_count{target="http://a"}`:    5,
+		`fastreplay_time_to_first_token_seconds_count{target="http://a"}`: 5,
+		`fastreplay_time_per_output_token_seconds_sum{target="http://a"}`: 0.025,
+	}
+	for _, bound := range bucketsNS() {
+		n := 0
+		for _, ns := range ttfts {
+			if ns <= bound {
+				n++
+			}
+		}
+		want[fmt.Sprintf(`fastreplay_time_to_first_token_seconds_bucket{target="http://a",le="%g"}`, float64(bound)/1e9)] = float64(n)
+	}
+	want[`fastreplay_time_to_first_token_seconds_bucket{target="http://a",le="+Inf"}`] = 5
+	for key, v := range want {
+		if value, there := got[key]; !there || value != v {
+			t.Errorf("%s is %g (%t), want %g", key, value, there, v)
+		}
+	}
+	if v := got[`fastreplay_time_to_first_token_seconds_sum{target="http://a"}`]; math.Abs(v-sum) > 1e-9 {
+		t.Errorf("the sum is %g, want %g", v, sum)
+	}
+}
+
+// TestDashboard: the page has every metric that the dashboard uses, and the dashboard uses every metric of the page.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile("../../scripts/grafana/fastreplay.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, c := steady(2, 40, false)
+	served := map[string]bool{}
+	for key := range samples(t, m.AppendMetrics(nil, c)) {
+		name, _, _ := strings.Cut(key, "{")
+		served[name] = true
+	}
+	used := regexp.MustCompile(`fastreplay_\w+`).FindAllString(string(text), -1)
+	for _, name := range used {
+		if !served[name] {
+			t.Errorf("the dashboard uses %s, which is not served", name)
+		}
+	}
+	for name := range served {
+		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") && !slices.Contains(used, name) {
+			t.Errorf("%s is served, and not on the dashboard", name)
+		}
+	}
+}
