@@ -90,6 +90,9 @@ function ends(axis, min, max, fromZero) {
   return [axis.from ?? min, axis.to ?? max];
 }
 
+// zoomed reports whether two ends are a part that the user chose, and not all places.
+const zoomed = (u, min, max) => min !== u.data[0][0] || max !== u.data[0].at(-1);
+
 function axisOf(axis, scale, more) {
   return {
     scale, stroke: () => colour('quiet'), font: '11px system-ui, sans-serif', gap: 4,
@@ -219,7 +222,7 @@ function options(graph, width, caption) {
   return {
     width, height: rows ? rows.length * Math.max(9, Math.min(22, rowHeight)) + 34 : graph.wide ? 200 : 165, padding: [8, 14, 0, 0],
     scales: {
-      x: {time: false, distr: graph.x.log ? 3 : 1, range: (u, min, max) => ends(graph.x, min, max, false)},
+      x: {time: false, distr: graph.x.log ? 3 : 1, range: (u, min, max) => zoomed(u, min, max) ? [min, max] : ends(graph.x, min, max, false)},
       y: rows ? {range: [0, rows.length], dir: -1} : {distr: graph.y.log ? 3 : 1, range: (u, min, max) => ends(graph.y, min, max, true)},
       share: {range: [0, 1]},
     },

@@ -59,6 +59,7 @@ type Watch struct {
 	clock            sched.Clock
 	capacity, stolen meter // of all cores, in ticks; both are in capacity's file
 	worst            worstSecond
+	byTime           stolenSteps
 	throttled        []meter // ns, of each control group that the process is in
 	waited           []meter // ns, of each sending thread
 
@@ -72,7 +73,7 @@ type Watch struct {
 // none, SenderRunQueueS stays unknown.
 func NewWatch(clock sched.Clock, senders []int) *Watch {
 	w := &Watch{
-		clock: clock, worst: worstSecond{fromNS: clock.Now()},
+		clock: clock, worst: worstSecond{fromNS: clock.Now()}, byTime: stolenSteps{fromNS: clock.Now()},
 		capacity: newMeter("/proc/stat"), stolen: meter{nil, unknown, unknown},
 		senders: senders, began: threadWaits(), othersNS: unknown,
 	}
@@ -111,6 +112,7 @@ func (w *Watch) sample(last bool) {
 	w.capacity.observe(capacity, ok)
 	w.stolen.observe(stolen, ok)
 	w.worst.add(w.clock.Now(), max(0, growth(w.capacity)), max(0, growth(w.stolen)), last)
+	w.byTime.add(w.clock.Now(), max(0, growth(w.capacity)), max(0, growth(w.stolen)))
 	for i := range w.throttled {
 		w.throttled[i].observe(parseThrottled(w.text(w.throttled[i].file)))
 	}
@@ -151,6 +153,45 @@ func (s *worstSecond) add(atNS, capacity, stolen int64, last bool) {
 	s.fromNS, s.capacity, s.stolen = atNS, capacity, stolen
 }
 
+// firstStepNS is the length of the steps of a short run: the kernel counts in ticks of 10 ms.
+const firstStepNS = int64(200 * time.Millisecond)
+
+// stolenSteps counts all cores' time, and the stolen part of it, by step of time. If a run outlasts the steps, two of them become one.
+type stolenSteps struct {
+	fromNS, lengthNS int64
+	capacity, stolen [120]int64 // ticks of each step
+	used             int        // steps
+	sum, sumStolen   int64      // of all steps
+}
+
+// add takes the counters at atNS.
+func (s *stolenSteps) add(atNS, capacity, stolen int64) {
+	s.lengthNS = max(s.lengthNS, firstStepNS)
+	for atNS-s.fromNS >= s.lengthNS*int64(len(s.capacity)) {
+		for i := range len(s.capacity) {
+			var both [2]int64
+			if 2*i < len(s.capacity) {
+				both = [2]int64{s.capacity[2*i] + s.capacity[2*i+1], s.stolen[2*i] + s.stolen[2*i+1]}
+			}
+			s.capacity[i], s.stolen[i] = both[0], both[1]
+		}
+		s.lengthNS, s.used = 2*s.lengthNS, (s.used+1)/2
+	}
+	at := int((atNS - s.fromNS) / s.lengthNS)
+	s.capacity[at] += capacity - s.sum
+	s.stolen[at] += stolen - s.sumStolen
+	s.sum, s.sumStolen, s.used = capacity, stolen, max(s.used, at+1)
+}
+
+// shares is the stolen share of each step.
+func (s *stolenSteps) shares() *stats.Shares {
+	out := &stats.Shares{StepS: float64(s.lengthNS) / 1e9, Shares: make([]float64, s.used)}
+	for i := range out.Shares {
+		out.Shares[i] = float64(s.stolen[i]) / float64(max(1, s.capacity[i]))
+	}
+	return out
+}
+
 // Machine is what the machine took. Call it after Run. If w is nil, nothing is known.
 func (w *Watch) Machine() (m stats.Machine) {
 	if w == nil {
@@ -167,6 +208,9 @@ func (w *Watch) Machine() (m stats.Machine) {
 	m.ThrottledS = per(growth(w.throttled...), 1e9)
 	if capacity := growth(w.capacity); capacity > 0 {
 		m.StolenShare, m.StolenWorst = per(stolen, float64(capacity)), &w.worst.share
+		if m.StolenShare != nil {
+			m.StolenByTime = w.byTime.shares()
+		}
 	}
 	if w.othersNS != unknown {
 		m.RunQueueS = per(w.othersNS+max(0, waited), 1e9)

@@ -165,7 +165,7 @@ func TestMachineOfFiles(t *testing.T) {
 	w.sample(true)
 	const want = `{"stolen_s":0.3,"stolen_share":0.3,"stolen_share_worst_second":`
 	const rest = `,"throttled_s":1.75,"run_queue_delay_s":2.5,"sender_run_queue_delay_s":0.5}`
-	if got := described(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, rest) {
+	if got := described(); !strings.HasPrefix(got, want) || !strings.Contains(got, `"stolen_by_time":{"step_s":`) || !strings.HasSuffix(got, rest) {
 		t.Errorf("got  %s\nwant %s…%s", got, want, rest)
 	}
 	w.close()
@@ -197,6 +197,36 @@ func TestWorstSecond(t *testing.T) {
 		}
 		if math.Abs(s.share-tt.want) > 1e-9 {
 			t.Errorf("%s: got %g, want %g", tt.name, s.share, tt.want)
+		}
+	}
+}
+
+// TestStolenSteps: whenever steps become longer, each has what was read within it.
+func TestStolenSteps(t *testing.T) {
+	for _, readings := range []int{1, 2, 100, 1500, 40_000} {
+		const from, tick = int64(7e9), int64(100e6)
+		s := stolenSteps{fromNS: from}
+		var capacity, stolen int64
+		var at, all, taken []int64
+		for i := range int64(readings) {
+			at, all, taken = append(at, from+i*tick+i%7*1e6), append(all, 20), append(taken, i%5)
+			capacity, stolen = capacity+20, stolen+i%5
+			s.add(at[i], capacity, stolen)
+		}
+		got := s.shares()
+		if n := len(got.Shares); n > 120 || readings == 40_000 && n < 60 {
+			t.Errorf("%d readings: %d steps", readings, n)
+		}
+		for step, share := range got.Shares {
+			var both [2]int64
+			for i := range at {
+				if (at[i]-from)/int64(got.StepS*1e9) == int64(step) {
+					both[0], both[1] = both[0]+taken[i], both[1]+all[i]
+				}
+			}
+			if want := float64(both[0]) / float64(max(1, both[1])); share != want {
+				t.Fatalf("%d readings, step %d of %g s: got %g, want %g", readings, step, got.StepS, share, want)
+			}
 		}
 	}
 }

@@ -68,9 +68,6 @@ func under(s *metrics.Summary) (out []string) {
 	if s.Run.Host.CPUs > 0 {
 		host += ", " + format.Many(int64(s.Run.Host.CPUs), "core")
 	}
-	if len(s.Run.Targets) > 1 {
-		out = append(out, strings.Join(s.Run.Targets[:min(len(s.Run.Targets), 4)], ", "))
-	}
 	for _, text := range []string{s.Run.Model, s.Run.API, s.Workload.Format, pace, load, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, "from " + host} {
 		if text != "" {
 			out = append(out, text)

@@ -320,6 +320,16 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 		p.overTime("Output tokens/s", "", spans, line("tokens/s", func(t *metrics.Step) float64 { return rate(t.OutputTokens) })),
 		p.overTime("Drift: how late requests left", "ms", spans, line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })),
 	}
+	if m := s.Client.StolenByTime; m != nil {
+		stolen := p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: make(chart.Values, len(p.all))})
+		for i, at := range stolen.At {
+			stolen.Series[0].Values[i] = math.NaN()
+			if step := int(at / m.StepS); step < len(m.Shares) {
+				stolen.Series[0].Values[i] = m.Shares[step]
+			}
+		}
+		out = append(out, stolen)
+	}
 	out = append(out, p.byKind(spans)...)
 	return append(out, p.serverLines(spans)...)
 }
@@ -387,7 +397,10 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		}
 		out = append(out, g)
 	}
-	return append(out, p.serverHeat()...)
+	out = append(out, p.serverHeat()...)
+	return slices.DeleteFunc(out, func(g chart.Graph) bool { // such as failed requests where there are none
+		return !slices.ContainsFunc(g.Heat, func(row chart.Values) bool { return slices.ContainsFunc(row, func(v float64) bool { return v > 0 }) })
+	})
 }
 
 // distributions are the histograms of latencies, with the share of values up to each.
