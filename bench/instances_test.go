@@ -77,7 +77,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.dir, "summary.json")); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, nil, "report", r.dir)
+	p := start(t, nil, "report", "--full", r.dir)
 	p.wait(t)
 	if out := p.stdout.String(); !strings.Contains(out, "\n  pod-b ") {
 		t.Errorf("from the records alone:\n%s%s", out, p.stderr.String())

@@ -577,7 +577,11 @@ func (p *screen) files() {
 	if filepath.Dir(p.o.Dir) != DefaultRoot {
 		of = " " + dir
 	}
-	p.field(first, 1, "more", "fastreplay report"+of+" --full"+notes)
+	more := "fastreplay report" + of + " --full" + notes
+	if format.Columns(more) > p.width-screenLabel {
+		more = "fastreplay report DIR --full" + notes
+	}
+	p.field(first, 1, "more", more)
 	if again := "fastreplay --config " + filepath.Join(dir, PlanName); format.Columns(again) <= p.width-screenLabel && !p.s.Run.Demo {
 		p.field(third, 1, "again", again)
 	}
@@ -590,6 +594,9 @@ func (p *screen) reasons() {
 		p.sentence(3, "machine", punctuality(p.s), "")
 		p.add(always, p.paint(green, "DEMO OK")+format.Gap+fitted("next: fastreplay --trace FILE --url HOST:8000", p.width-10))
 		return
+	}
+	if n := v.Missed(); n > 0 {
+		defer p.sentence(1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
 	}
 	if len(v.Reasons) == 0 {
 		return
