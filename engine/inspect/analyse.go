@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
@@ -48,10 +47,13 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
 		Types: types(t), Sessions: sessions(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
 	}
+	r.pictures = picture(t)
+	r.pictures.turns, r.pictures.apart, r.pictures.thinks = r.Sessions.outlines()
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
 		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
+		r.pictures.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
 	}
 	r.Findings = findings(r, &t.Lint, o)
@@ -186,6 +188,7 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
 	s.GapS, s.ThinkS = stats.Describe(gaps, 1e9), stats.Describe(thinks, 1e9)
+	s.gaps, s.thinks = gaps, thinks
 	return s
 }
 
@@ -202,7 +205,7 @@ func (s *Sessions) count(t *trace.Trace) {
 			s.MultiTurn++
 		}
 	}
-	s.Sessions, s.Turns = int64(len(all)), stats.Describe(all, 1)
+	s.Sessions, s.Turns, s.turns = int64(len(all)), stats.Describe(all, 1), all
 }
 
 // aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With a
@@ -299,9 +302,7 @@ func (a *Arrivals) timeline(at []int64, span int64) {
 	a.BinS = seconds(span) / timelineBins
 	a.Timeline = make([]int64, timelineBins)
 	for _, ns := range at {
-		high, low := bits.Mul64(uint64(ns), timelineBins) // 64 times 292 years is beyond an int64
-		bin, _ := bits.Div64(high, low, uint64(span))
-		a.Timeline[min(bin, timelineBins-1)]++
+		a.Timeline[stepOf(ns, span, timelineBins)]++
 	}
 }
 

@@ -25,6 +25,7 @@ type follower struct {
 	full, hitFull     int64
 	meanSum           float64 // of the rows' shares
 	rows, repeatIDs   int64
+	held              []rowHeld
 
 	lastNS  []int64 // by block: when it was used last
 	gapsNS  []int64 // of repeated blocks
@@ -69,6 +70,7 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 		f.used(u.Block, atNS)
 	}
 	f.rows++
+	f.held = append(f.held, rowHeld{atNS, int32(tokens), int32(hit)})
 	f.tokens += int64(tokens)
 	f.hitTokens += int64(hit)
 	f.meanSum += float64(hit) / float64(tokens)

@@ -11,177 +11,328 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// HTML writes the reports as one page that needs nothing else: no scripts, no fonts, no network.
+// HTML writes the reports as one page that needs nothing else: no other file, no network. Words come first, then pictures,
+// then the tables. What is by time stands beside each other; distributions and caches of several traces share their axes.
 func HTML(w io.Writer, reports []*Report) error {
-	n, names := len(reports), shortNames(reports)
-	// Tables stand beside each other from the width of a column on.
-	p := chart.NewPage(strings.Join(names, ", "), pageStyle, 14+7*n, 10+8*n, 24+36/n)
-	for _, r := range reports {
-		if n > 1 && len(r.Findings) > 0 {
-			p.Add("<h3>%s</h3>", r.Trace)
-		}
-		if len(r.Findings) > 0 {
-			p.Add("\n")
-		}
-		for _, f := range r.Findings {
-			p.Add(`<div class="finding %s">`, f.Severity)
-			if f.Severity == "refusal" {
-				p.Add("<b>A replay would refuse this trace.</b> ")
-			}
-			p.Add("%s</div>\n", f.Text)
+	names := shortNames(reports)
+	d := chart.Document{Title: strings.Join(names, ", ")}
+	if len(reports) == 1 {
+		d.Under = under(reports[0])
+	}
+	first := chart.Section{}
+	for i, r := range reports {
+		first.Findings = append(first.Findings, htmlFindings(r, names[i], len(reports))...)
+	}
+	d.Sections = []chart.Section{first}
+	for _, s := range []chart.Section{arrivalPictures(reports, names), lengthPictures(reports, names), cachePictures(reports, names), sessionPictures(reports, names)} {
+		if len(s.Graphs) > 0 {
+			d.Sections = append(d.Sections, s)
 		}
 	}
-	p.Add("\n<div class=\"sections\">\n")
-	if n == 1 {
+	d.Sections = append(d.Sections, tableSections(reports, names, len(d.Sections) > 1)...)
+	return d.Write(w)
+}
+
+// under describes what was read.
+func under(r *Report) []string {
+	out := []string{r.Format}
+	if !r.Untimed {
+		out = append(out, "timestamps in "+r.TimeUnit)
+	}
+	if r.Blocks != nil {
+		out = append(out, format.Count(int64(r.BlockTokens))+" tokens a block")
+	}
+	return append(out, r.Trace)
+}
+
+// htmlFindings are the trace in words, and what is wrong with it.
+func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
+	said := chart.Finding{Lines: inWords(r)}
+	if traces > 1 {
+		said.Word = name
+	}
+	var refused, notes []string
+	for _, f := range r.Findings {
+		if f.Severity == Note {
+			notes = append(notes, f.Text)
+		} else {
+			refused = append(refused, f.Text)
+		}
+	}
+	if !r.Replayable {
+		out = append(out, chart.Finding{Grade: chart.Bad, Word: "A replay would refuse " + name, Lines: refused})
+	}
+	out = append(out, said)
+	if len(notes) > 0 {
+		out = append(out, chart.Finding{Grade: chart.Warn, Lines: notes})
+	}
+	return out
+}
+
+// inWords are a trace's main numbers as sentences.
+func inWords(r *Report) (out []string) {
+	say := func(text string, args ...any) { out = append(out, fmt.Sprintf(text, args...)) }
+	if a := &r.Arrivals; a.RowsPerS != nil {
+		say("%s over %s: %s on average, up to %s within a second.", format.Many(r.Rows, "row"), duration(a.SpanS), rate(*a.RowsPerS), format.Count(a.PeakRows))
+		if a.GapCV != nil {
+			say("The gaps between rows have a coefficient of variation of %s; those of a Poisson process have 1.", variation(*a.GapCV))
+		}
+	} else {
+		say("%s without times.", format.Many(r.Rows, "row"))
+	}
+	for _, l := range []struct {
+		of     *Lengths
+		called string
+	}{{&r.InputTokens, "Prompts"}, {&r.OutputTokens, "Answers"}} {
+		if d := l.of.known(); d != nil {
+			say("%s have %s tokens (median), %s at p99, %s in all.", l.called, whole(d.P50), whole(d.P99), format.Count(l.of.Total))
+		}
+	}
+	if c := r.Cache; c != nil {
+		say("A prefix cache without a limit would have held %s of the input tokens.", format.Share(c.Infinite.Tokens))
+		if c.SaturationTokens > 0 {
+			i := slices.IndexFunc(c.Curve, func(at Capacity) bool { return at.TokenRatio >= c.Infinite.Tokens/2 })
+			say("An LRU cache needs %s tokens for all of that, and about %s for half of it.", format.Short(float64(c.SaturationTokens)), format.Short(float64(c.Curve[max(0, i)].Tokens)))
+		}
+	}
+	if s := r.Sessions; s != nil {
+		text := fmt.Sprintf("%s, %s of several turns, the longest of %s.", format.Many(s.Sessions, "conversation"), format.Count(s.MultiTurn), format.Many(int64(s.Turns.Max), "turn"))
+		if s.OverlapShare != nil {
+			text += fmt.Sprintf(" %s of the follow-up turns begin before the previous one has ended.", format.Share(*s.OverlapShare))
+		}
+		say("%s", text)
+	}
+	say("A replay needs about %s of memory with prompts of token ids.", format.Bytes(r.Replay.TokenIDs.MemoryBytes))
+	return out
+}
+
+// byTime are graphs over the time of each trace; they zoom together.
+func byTime(reports []*Report, names []string, title string, y chart.Axis, series func(*pictures) []chart.Series) (out []chart.Graph) {
+	for i, r := range reports {
+		p := r.pictures
+		if p.stepS == 0 {
+			continue
+		}
+		all := series(p)
+		if len(all) == 0 {
+			continue
+		}
+		end := p.stepS * timeSteps
+		g := chart.Graph{
+			Title: title, Sync: fmt.Sprint("time", i), Y: y, Series: all,
+			X: chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: &end, Step: p.stepS},
+		}
+		if len(reports) > 1 {
+			g.Title = names[i] + ": " + title
+		}
+		for step := range timeSteps {
+			g.At = append(g.At, (float64(step)+0.5)*p.stepS)
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+func arrivalPictures(reports []*Report, names []string) chart.Section {
+	rates := func(tokens func(*pictures) []float64) func(*pictures) []chart.Series {
+		return func(p *pictures) []chart.Series {
+			out := make(chart.Values, timeSteps)
+			for i, n := range tokens(p) {
+				out[i] = n / p.stepS
+			}
+			return []chart.Series{{Name: "tokens/s", Values: out}}
+		}
+	}
+	rows := byTime(reports, names, "Rows by time", chart.Axis{}, func(p *pictures) []chart.Series {
+		return []chart.Series{{Name: "rows", Style: chart.Bars, Values: p.rows}}
+	})
+	if len(rows) == 1 {
+		rows[0].Wide = true
+	}
+	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
+		byTime(reports, names, "Input tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.input })),
+		byTime(reports, names, "Output tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.output })),
+		distributionGraphs(reports, names, "Time from a row to the next", "s", false, func(p *pictures) outline { return p.gaps }))}
+}
+
+func lengthPictures(reports []*Report, names []string) chart.Section {
+	s := chart.Section{Title: "Lengths", Graphs: slices.Concat(
+		distributionGraphs(reports, names, "Input tokens", "", true, func(p *pictures) outline { return p.inputs }),
+		distributionGraphs(reports, names, "Output tokens", "", true, func(p *pictures) outline { return p.outputs }))}
+	if p := reports[0].pictures; len(reports) == 1 && len(p.inputDots) > 1 {
+		order := make([]int, len(p.inputDots))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int { return int(p.inputDots[a] - p.inputDots[b]) })
+		g := chart.Graph{Title: "Output against input tokens, a row each", X: chart.Axis{Label: "input", Log: true}, Y: chart.Axis{Log: true}}
+		var outputs chart.Values
+		for _, i := range order {
+			g.At, outputs = append(g.At, p.inputDots[i]), append(outputs, p.outputsDots[i])
+		}
+		g.Series = []chart.Series{{Name: "output", Style: chart.Dots, Values: outputs}}
+		s.Graphs = append(s.Graphs, g)
+	}
+	return s
+}
+
+func sessionPictures(reports []*Report, names []string) chart.Section {
+	note := ""
+	for _, r := range reports {
+		if s := r.Sessions; s != nil && s.OverlapShare != nil {
+			note = overlapDefinition(s)
+		}
+	}
+	return chart.Section{Title: "Conversations", Note: note, Graphs: slices.Concat(
+		byTime(reports, names, "Conversations by time", chart.Axis{}, func(p *pictures) []chart.Series {
+			if p.active == nil {
+				return nil
+			}
+			return []chart.Series{{Name: "between first and last turn", Values: p.active}, {Name: "begun", Values: p.begun}}
+		}),
+		distributionGraphs(reports, names, "Turns of a conversation", "", true, func(p *pictures) outline { return p.turns }),
+		distributionGraphs(reports, names, "Time from turn to turn", "s", false, func(p *pictures) outline { return p.apart }),
+		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) outline { return p.thinks }))}
+}
+
+func cachePictures(reports []*Report, names []string) chart.Section {
+	curve, notes := curves(reports, names)
+	return chart.Section{Title: "Prefix caches", Note: notes, Graphs: slices.Concat(curve,
+		byTime(reports, names, "Share of the input tokens that a cache without a limit would have held", chart.Axis{Unit: "ratio", To: new(1.0)}, func(p *pictures) []chart.Series {
+			if p.held == nil {
+				return nil
+			}
+			return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
+		}),
+		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false, func(p *pictures) outline { return p.heldShares }),
+		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false, func(p *pictures) outline { return p.reusedS }),
+		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false, func(p *pictures) outline { return p.reusedTokens }))}
+}
+
+// curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
+func curves(reports []*Report, names []string) ([]chart.Graph, string) {
+	g := chart.Graph{
+		Title: "Share of the input tokens that an LRU cache would have held, by its capacity in tokens", Wide: true,
+		X: chart.Axis{Label: "tokens", Log: true}, Y: chart.Axis{Unit: "ratio"},
+	}
+	notes := "" // what a hit is, which differs if sizes of blocks do
+	low, high := int64(math.MaxInt64), int64(0)
+	for _, r := range reports {
+		if r.Cache != nil && r.Cache.SaturationTokens > 0 {
+			low, high = min(low, r.Cache.Curve[0].Tokens), max(high, r.Cache.Curve[len(r.Cache.Curve)-1].Tokens)
+		}
+	}
+	if high <= low {
+		return nil, ""
+	}
+	capacities := spread(low, high, 2*curvePoints)
+	for _, tokens := range capacities {
+		g.At = append(g.At, float64(tokens))
+	}
+	for i, r := range reports {
+		if r.Cache == nil {
+			continue
+		}
+		if !strings.Contains(notes, r.Cache.Definition) {
+			notes = strings.TrimSpace(notes + "\n" + r.Cache.Definition)
+		}
+		prefix := ""
+		if len(reports) > 1 {
+			prefix = names[i] + ", "
+		}
+		var inOrder, tailFirst, limit chart.Values
+		for _, tokens := range capacities {
+			at := r.Cache.at(tokens)
+			inOrder, tailFirst, limit = append(inOrder, at.TokenRatio), append(tailFirst, at.TailFirstTokens), append(limit, r.Cache.Infinite.Tokens)
+		}
+		g.Series = append(g.Series, chart.Series{Name: prefix + "in order", Values: inOrder}, chart.Series{Name: prefix + "tail first", Values: tailFirst})
+		if len(reports) == 1 {
+			g.Series = append(g.Series, chart.Series{Name: "without a limit", Values: limit})
+		}
+	}
+	return []chart.Graph{g}, notes
+}
+
+// distributionGraphs are bars with the share up to each; of several traces a line each, and a second graph with the shares.
+func distributionGraphs(reports []*Report, names []string, title, unit string, whole bool, of func(*pictures) outline) []chart.Graph {
+	var all []outline
+	var series []string
+	for i, r := range reports {
+		if o := of(r.pictures); o.n > 1 {
+			all, series = append(all, o), append(series, names[i])
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	b := barsOf(all, whole, unit == "ratio")
+	g := chart.Graph{Title: title, X: chart.Axis{Label: "between", Unit: unit, Log: b.log, From: &b.edges[0], To: &b.edges[len(b.edges)-1]}}
+	if g.X.Step = b.edges[1] - b.edges[0]; b.log {
+		g.X.Step = b.edges[1] / b.edges[0]
+	}
+	for i := range len(b.edges) - 1 {
+		at := (b.edges[i] + b.edges[i+1]) / 2
+		if b.log {
+			at = math.Sqrt(b.edges[i] * b.edges[i+1])
+		}
+		g.At = append(g.At, at)
+	}
+	soFar := g
+	var zeros []string
+	for i, shares := range b.shares {
+		sum, up := b.nothing[i], chart.Values{}
+		for _, share := range shares {
+			sum += share
+			up = append(up, sum)
+		}
+		if b.nothing[i] > 0 {
+			zeros = append(zeros, format.Share(b.nothing[i])+" are 0")
+		}
+		if len(reports) > 1 {
+			g.Series = append(g.Series, chart.Series{Name: series[i], Values: shares})
+			soFar.Series = append(soFar.Series, chart.Series{Name: series[i], Values: up})
+			continue
+		}
+		counts := chart.Values{}
+		for _, share := range shares {
+			counts = append(counts, math.Round(share*float64(all[i].n)))
+		}
+		g.Series = []chart.Series{{Name: "values", Style: chart.Bars, Values: counts}, {Name: "share so far", Share: true, Values: up}}
+	}
+	g.Note = strings.Join(zeros, ", ")
+	if len(reports) == 1 {
+		return []chart.Graph{g}
+	}
+	g.Y.Unit, soFar.Y = "ratio", chart.Axis{Unit: "ratio", To: new(1.0)}
+	soFar.Title += ": share so far"
+	return []chart.Graph{g, soFar}
+}
+
+// tableSections have all numbers. Those of routers are shown, others are folded if there are pictures.
+func tableSections(reports []*Report, names []string, folded bool) []chart.Section {
+	routers, caches := chart.Section{Title: "Routing"}, chart.Section{Title: "LRU caches by capacity", Folded: folded}
+	rest := chart.Section{Title: "All numbers", Folded: folded}
+	for _, r := range reports {
+		if len(r.Routing) > 0 {
+			routers.Note = r.Routing[0].Definition
+		}
+	}
+	if len(names) == 1 {
 		names = []string{""} // heads of the columns
 	}
 	for _, t := range tables(reports) {
-		addTable(p, t, names)
-	}
-	p.Add("</div>\n")
-	for _, note := range htmlNotes(reports) {
-		p.Add("<p class=\"quiet\">%s</p>\n", note)
-	}
-	p.Add("\n")
-	p.Plots(htmlPlots(reports))
-	return p.Write(w)
-}
-
-// pageStyle is given the width of a column and the least width of a table in rem, and the share of its labels in percent.
-const pageStyle = `.sections { columns: %drem; column-gap: 2.4rem; margin-top: 1rem }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; table-layout: fixed; width: 100%%; min-width: %drem }
-th:first-child { width: %d%% }
-`
-
-// addTable appends a table with a column for each name.
-func addTable(p *chart.Page, t table, names []string) {
-	p.Add("<div class=\"scroll\"><table>\n<thead><tr><th>%s</th>", t.Title)
-	for _, name := range names {
-		p.Add("<th>%s</th>", name)
-	}
-	p.Add("</tr></thead>\n<tbody>\n")
-	for _, row := range t.Rows {
-		p.Add("<tr>")
-		for i, cell := range row {
-			if i == 0 {
-				p.Add("<th>%s</th>", cell)
-			} else {
-				p.Add("<td>%s</td>", cell)
-			}
+		table := chart.Table{Title: t.Title, Head: append([]string{""}, names...)}
+		for _, row := range t.Rows {
+			table.Rows = append(table.Rows, chart.Texts(row...))
 		}
-		p.Add("</tr>\n")
-	}
-	p.Add("</tbody>\n</table></div>\n")
-}
-
-// htmlNotes are the definitions, each once.
-func htmlNotes(reports []*Report) []string {
-	var notes []string
-	add := func(text string) {
-		if !slices.Contains(notes, text) {
-			notes = append(notes, text)
+		to := &rest
+		switch {
+		case strings.HasPrefix(t.Title, "hits on "):
+			to = &routers
+		case strings.HasPrefix(t.Title, "LRU "):
+			to = &caches
 		}
+		to.Tables = append(to.Tables, table)
 	}
-	for _, r := range reports {
-		if s := r.Sessions; s != nil && s.OverlapShare != nil {
-			add(overlapDefinition(s))
-		}
-		if r.Cache != nil {
-			add(r.Cache.Definition)
-		}
-		if len(r.Routing) > 0 {
-			add(r.Routing[0].Definition)
-		}
-	}
-	return notes
-}
-
-// htmlPlots have a figure of each report; the figures of one report stand together.
-func htmlPlots(reports []*Report) (plots []chart.Plot) {
-	names := shortNames(reports)
-	for i, r := range reports {
-		for k, d := range drawings(r) {
-			plot, figure := d.title, names[i]
-			if len(reports) == 1 {
-				k, plot, figure = 0, "", d.title
-			}
-			if k == len(plots) {
-				plots = append(plots, chart.Plot{Title: plot})
-			}
-			if d.Drawing != nil {
-				plots[k].Figures = append(plots[k].Figures, d.Figure(figure, d.keys...))
-			}
-		}
-	}
-	return plots
-}
-
-// drawing is a picture of a report; nil where the trace does not have what it shows.
-type drawing struct {
-	*chart.Drawing
-	title string
-	keys  []string // what its lines are; none for bars
-}
-
-// drawings are the pictures of a report, in the same order for each.
-func drawings(r *Report) []drawing {
-	all := []drawing{{timeline(r), "Rows by time", nil}}
-	for _, h := range histograms(r) {
-		all = append(all, drawing{h.draw(), h.title, nil})
-	}
-	const held = "Tokens that an LRU cache would have held, by capacity in tokens"
-	return slices.Insert(all, 3, drawing{curves(r), held, []string{"in order", "tail first"}})
-}
-
-// timeline draws rows by time; nil where the trace has no times.
-func timeline(r *Report) *chart.Drawing {
-	a := &r.Arrivals
-	if a.Timeline == nil {
-		return nil
-	}
-	d := chart.New(float64(max(1, slices.Max(a.Timeline))), format.Short)
-	for i, c := range a.Timeline {
-		from := duration(float64(i) * a.BinS)
-		d.Bar("bar", i, len(a.Timeline), float64(c), fmt.Sprintf("from %s: %s rows in %s", from, format.Count(c), duration(a.BinS)))
-	}
-	d.Ends(duration(a.SpanS))
-	return d
-}
-
-// draw draws a histogram; nil where it is empty.
-func (h *histogram) draw() *chart.Drawing {
-	if len(h.bins) == 0 {
-		return nil
-	}
-	d := chart.New(mostOf(h.bins), format.Short)
-	for i, b := range h.bins {
-		d.Bar("bar", i, len(h.bins), float64(b.Count), h.name(b)+": "+format.Count(b.Count))
-		if every := (len(h.bins) + 7) / 8; i%every == 0 {
-			text := h.edge(b.From)
-			if b.To == timeEdges()[1] {
-				text = "at once"
-			}
-			d.Below(float64(i)/float64(len(h.bins)), "start", text)
-		}
-	}
-	return d
-}
-
-// curves draws the hits of LRU caches by capacity; nil where they are not known.
-func curves(r *Report) *chart.Drawing {
-	if r.Cache == nil || len(r.Cache.Curve) < 2 {
-		return nil
-	}
-	points := r.Cache.Curve
-	log := func(p Capacity) float64 { return math.Log10(float64(p.Tokens)) }
-	low, high := log(points[0]), log(points[len(points)-1])
-	at := func(log float64) float64 { return (log - low) / math.Max(1e-9, high-low) }
-	most := math.Max(0.1, math.Ceil(r.Cache.Infinite.Tokens*10)/10)
-	d := chart.New(most, func(v float64) string { return whole(100*v) + " %" })
-	for decade := math.Ceil(low); decade <= high; decade++ {
-		d.Mark(at(decade), format.Short(math.Pow(10, decade)))
-	}
-	d.Line("first", len(points), func(i int) (float64, *float64) { return at(log(points[i])), &points[i].TokenRatio })
-	d.Line("second", len(points), func(i int) (float64, *float64) { return at(log(points[i])), &points[i].TailFirstTokens })
-	return d
+	return slices.DeleteFunc([]chart.Section{routers, caches, rest}, func(s chart.Section) bool { return len(s.Tables) == 0 })
 }

@@ -161,33 +161,6 @@ func TestAbsentIsNull(t *testing.T) {
 	}
 }
 
-// TestHTML: one page, nothing from elsewhere, names of files as text.
-func TestHTML(t *testing.T) {
-	evil := sample(t, samples+"bailian.jsonl", Options{})
-	evil.Trace = `<script>alert("x")</script>&.jsonl`
-	evil.Types[0].Name = "</table><b>"
-	for _, reports := range [][]*Report{{evil}, {evil, sample(t, samples+"mooncake.jsonl", Options{})}} {
-		var b bytes.Buffer
-		if err := HTML(&b, reports); err != nil {
-			t.Fatal(err)
-		}
-		page := b.String()
-		for _, never := range []string{"<script", "http://", "https://", "src=", "href=", "@import", "url(", "</table><b>", "NaN", "ZgotmplZ"} {
-			if strings.Contains(page, never) {
-				t.Errorf("the page has %s", never)
-			}
-		}
-		if n, want := strings.Count(page, "<svg"), 6*len(reports); n != want || strings.Count(page, "</svg>") != want {
-			t.Errorf("%d pictures, want %d", n, want)
-		}
-		for _, has := range []string{"prefers-color-scheme: dark", "58.84 %", "in order", "tail first"} {
-			if !strings.Contains(page, has) {
-				t.Errorf("the page lacks %s", has)
-			}
-		}
-	}
-}
-
 // TestManyFilesInBands: more than fit beside each other stand below.
 func TestManyFilesInBands(t *testing.T) {
 	r := sample(t, samples+"mooncake.jsonl", Options{})

@@ -46,6 +46,8 @@ type Report struct {
 	Routing      []*route.Oracle    `json:"routing,omitempty"` // with --instances: hits by who routes, as routing of summary.json without actual: a part for caches without a limit and one for each of --cache-tokens; absent otherwise
 	Context      *Context           `json:"context"`           // with --max-model-len: rows that exceed it; null otherwise
 	Replay       Replay             `json:"replay"`            // bytes that a replay needs
+
+	pictures *pictures
 }
 
 // Verbatim is what the trace has verbatim. Only the server knows how many tokens that is, and how much of it a cache
@@ -130,6 +132,8 @@ type Sessions struct {
 	Overlaps     int64              `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
 	OverlapShare *float64           `json:"overlapping_share"` // overlapping_turns as a share of followup_turns
 	ThinkS       *stats.Percentiles `json:"think_time_s"`      // parent's end to the turn's arrival, of those that do not overlap
+
+	turns, gaps, thinks []int64 // of all sessions; of follow-ups, ns
 }
 
 // Blocks is the hash ids.
