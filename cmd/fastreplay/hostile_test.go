@@ -6,9 +6,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/fastreplay/fastreplay/engine/live"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // hostile is what a terminal must never get: a title, a colour, a C1 control, a change of writing direction.
@@ -97,5 +103,83 @@ func TestHostileServer(t *testing.T) {
 		checkShown(t, []string{"report", dir})
 		checkShown(t, []string{"report", dir, "--json"})
 		checkShown(t, []string{"report", dir, "--full"})
+	}
+}
+
+// fill gives every text in v, however deep, hostile characters, and every list and map one member.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + hostile + "x")
+	case reflect.Pointer:
+		if v.IsNil() && v.CanSet() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Len() < 2 {
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		}
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(3)
+	case reflect.Float64:
+		v.SetFloat(0.25)
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+}
+
+// TestHostileTexts: whatever stands in a summary, a snapshot of a run or a report on a trace, the screens made of it are safe.
+func TestHostileTexts(t *testing.T) {
+	colour := regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	check := func(name, text string, err error) {
+		t.Helper()
+		if err != nil || name != "live.Line" && !strings.Contains(text, `\x1b]0`) {
+			t.Errorf("%s: %v: no hostile text in %q", name, err, text)
+		}
+		for _, c := range colour.ReplaceAllString(text, "") {
+			if c != '\n' && !unicode.IsGraphic(c) {
+				t.Errorf("%s prints %q: %q", name, c, text)
+				break
+			}
+		}
+	}
+	var s metrics.Summary
+	fill(reflect.ValueOf(&s))
+	for _, verdict := range []metrics.Grade{metrics.Valid, metrics.Limited, metrics.Invalid} {
+		s.Verdict.Measurement = verdict
+		for _, o := range []report.PrintOptions{{Dir: hostile, Page: hostile}, {Width: 160, Colour: true}, {Width: 60, Dir: "r"}} {
+			var full, screen strings.Builder
+			err := report.Print(&full, &s, o)
+			check("report.Print", full.String(), err)
+			err = report.Screen(&screen, &s, o)
+			check("report.Screen", screen.String(), err)
+		}
+	}
+	var shot live.Snapshot
+	fill(reflect.ValueOf(&shot))
+	check("live.Line", live.Line(&shot), nil)
+	for _, width := range []int{60, 80, 160} {
+		check("live.Screen", live.Screen(&shot, width, 24, true), nil)
+		check("live.Screen", live.Screen(&shot, width, 50, false), nil)
 	}
 }

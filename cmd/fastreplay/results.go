@@ -46,6 +46,9 @@ type results struct {
 
 var _ engine.Sink = (*results)(nil)
 
+// compressedFrom is how many requests make a file of records that is compressed: about 1 GB.
+const compressedFrom = 1_000_000
+
 // newResults puts the plan of the run into the directory of the results, and makes the file of records.
 func newResults(b *built, dir string, out io.Writer) (*results, error) {
 	err := report.WritePlan(dir, b.known())
@@ -53,7 +56,7 @@ func newResults(b *built, dir string, out io.Writer) (*results, error) {
 		return nil, err
 	}
 	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...), meter: b.meter()}
-	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: b.o.compress, OnState: s.onDisk, OnRemoved: b.ui.removed})
+	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: b.o.compress || b.Requests() >= compressedFrom, OnState: s.onDisk, OnRemoved: b.ui.removed})
 	return s, err
 }
 
