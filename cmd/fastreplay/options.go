@@ -249,7 +249,7 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 }
 
-// addAdvanced adds what few need, of any part of the options, and what is hidden: switches of developers, and names that other tools
+// addAdvanced adds what few need, of any part of the options. It also adds what is hidden: switches of developers, and names that other tools
 // have as well.
 func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addAssumed(f, &o.assumed)
