@@ -18,8 +18,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 // TestSummaryThatCannotBePrinted: the requests have been sent, so it is not the exit code of bad usage.
 func TestSummaryThatCannotBePrinted(t *testing.T) {
 	for name, s := range map[string]*results{
-		"terminal": {built: &built{prepared: &prepared{o: &options{}, ui: newTerminal(fullDisk{})}}, out: io.Discard},
-		"JSON":     {built: &built{prepared: &prepared{o: &options{resultOptions: resultOptions{json: true}}, ui: newTerminal(io.Discard)}}, out: fullDisk{}},
+		"terminal": {built: &built{prepared: &prepared{o: &options{}, ui: newTerminal(fullDisk{})}}, out: io.Discard, dir: t.TempDir()},
+		"JSON":     {built: &built{prepared: &prepared{o: &options{resultOptions: resultOptions{json: true}}, ui: newTerminal(io.Discard)}}, out: fullDisk{}, dir: t.TempDir()},
 	} {
 		err := s.show(new(metrics.Summary))
 		var exit *exitError
