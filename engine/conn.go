@@ -49,15 +49,16 @@ type conn struct {
 	noFlush   atomic.Bool   // set by the reader's side: the rest of the request need not be written
 	receiver  atomic.Uint32 // byGoroutine, byEpoll or inEpoll
 
-	fresh    bool  // dialled for the current request
-	wantedNS int64 // when that request needed it
-	outBase  int64 // bytes sent on the connection before this request
-	writeErr error // of the writer's side
-	readErr  error // of the reader's side: the connection's own failure
-	madeNS   int64 // when it was made
-	finished int32 // the receiver's: the request whose response has ended
-	dataNS   int64 // the receiver's: the instant of its last read
-	lags     *lags // the receiver's
+	fresh     bool  // dialled for the current request
+	wantedNS  int64 // when that request needed it
+	outBase   int64 // bytes sent on the connection before this request
+	writeErr  error // of the writer's side
+	readErr   error // of the reader's side: the connection's own failure
+	madeNS    int64 // when it was made
+	finished  int32 // the receiver's: the request whose response has ended
+	dataNS    int64 // the receiver's: the instant of its last read
+	drainedNS int64 // the receiver's: when a read took all that had come
+	lags      *lags // the receiver's
 
 	over     int32 // the watchdog's: the request that was over a limit at its last look …
 	overCame int64 // … and how many bytes had arrived by then

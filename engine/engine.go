@@ -70,7 +70,7 @@ type Sink interface {
 	// Tick is called by the same goroutine about once a second, and once at the end.
 	Tick()
 	// Gaps takes the ITLs, ns, of one request that ended ok. Any goroutine may call it; gaps are valid until it returns.
-	Gaps(target int, gapsNS []int64)
+	Gaps(target int, gapsNS []int64, moved []metrics.MovedGap)
 }
 
 // Run is one replay. Make it with New, call Do once.
@@ -300,7 +300,7 @@ func (r *Run) sidesEnded(c *conn) {
 	c.stampSent(rec)
 	c.response.chunks.flush()
 	if rec.Outcome == record.OK && len(c.response.gaps) > 0 {
-		r.sink.Gaps(c.pool.target, c.response.gaps)
+		r.sink.Gaps(c.pool.target, c.response.gaps, c.response.moved)
 	}
 	r.cfg.History.Answered(i, rec, &c.response.answer)
 	c.release()

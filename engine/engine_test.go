@@ -16,6 +16,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
@@ -119,7 +120,7 @@ type sink struct {
 
 func (s *sink) Record(r *record.Record, _ int) { s.records = append(s.records, r) }
 func (s *sink) Tick()                          {}
-func (s *sink) Gaps(_ int, gaps []int64) {
+func (s *sink) Gaps(_ int, gaps []int64, _ []metrics.MovedGap) {
 	s.mu.Lock()
 	s.gaps = append(s.gaps, gaps...)
 	s.mu.Unlock()

@@ -111,7 +111,11 @@ func (l *epollReader) readUntilWoken() {
 	defer l.close()
 	events := make([]unix.EpollEvent, epollBatch)
 	for {
-		for _, e := range events[:l.wait(events)] {
+		n := l.wait(events)
+		if n < len(events) {
+			l.lags.settle()
+		}
+		for _, e := range events[:n] {
 			key := uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32
 			if key == wakeKey {
 				return

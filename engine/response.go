@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/sse"
 	"github.com/fastreplay/fastreplay/engine/history"
+	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/redact"
 )
 
@@ -40,11 +41,13 @@ type response struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large  *largeBuffers  // lends memory for what is large
-	lent   bool           // large has lent some
-	chunks chunkLines     // of the chunk log
-	answer history.Answer // for later turns
-	readNS int64          // the instant after the read
+	large   *largeBuffers      // lends memory for what is large
+	lent    bool               // large has lent some
+	chunks  chunkLines         // of the chunk log
+	answer  history.Answer     // for later turns
+	readNS  int64              // the instant after the read
+	slackNS int64              // how much earlier than its instant a part of what was read may have come; 0 of a read in time
+	moved   []metrics.MovedGap // gaps that late reads may have changed
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices of the event below
@@ -68,7 +71,7 @@ const (
 func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
-	p.rec, p.form, p.gaps, p.whole = rec, undecided, p.gaps[:0], sse.Reuse(p.events.Memory, p.whole)
+	p.rec, p.form, p.gaps, p.moved, p.whole = rec, undecided, p.gaps[:0], p.moved[:0], sse.Reuse(p.events.Memory, p.whole)
 	p.spans = p.spans[:0]
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
@@ -188,6 +191,9 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	if err := p.backend.ParseEvent(data, d); err != nil {
 		return err
 	}
+	if p.slackNS > 0 && p.rec.LastTokenNS == nowNS {
+		p.followed()
+	}
 	p.answer.Add(d)
 	if d.Token {
 		p.chunks.add(p, nowNS, data)
@@ -199,6 +205,19 @@ func (p *response) onEvent(data []byte, nowNS int64) error {
 	p.onDelta(d)
 	p.names.in(data, d, p.rec)
 	return nil
+}
+
+// followed notes that more was found after the last token chunk in a late read: the chunk may have come before its instant.
+func (p *response) followed() {
+	rec := p.rec
+	if rec.FirstTokenNS == rec.LastTokenNS {
+		rec.FirstSlackNS = p.slackNS
+	}
+	if last := len(p.gaps) - 1; rec.LastSlackNS == 0 && last >= 0 && p.gaps[last] > 0 {
+		gap := p.gaps[last]
+		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LeastNS: max(0, gap-p.slackNS), MostNS: gap})
+	}
+	rec.LastSlackNS = p.slackNS
 }
 
 // choiceSpan is when the first and the last token chunk of a choice came, ns.
@@ -223,13 +242,16 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 			c.first = nowNS
 		} else {
 			p.gaps = append(p.gaps, nowNS-c.last)
+			if p.slackNS > 0 && c.last == nowNS {
+				p.moved = append(p.moved, metrics.MovedGap{MostNS: p.slackNS})
+			}
 		}
 		c.last = nowNS
 	}
 	if text && rec.FirstTextNS == record.None {
 		rec.FirstTextNS = nowNS
 	}
-	rec.LastTokenNS = nowNS
+	rec.LastTokenNS, rec.LastSlackNS = nowNS, 0
 	rec.Chunks++
 }
 

@@ -18,7 +18,17 @@ type lags struct {
 	ns                 [lagBatch]int32
 	n                  int
 	unstamped, dropped int64
+
+	lastNS           int64 // the instant of the receiver's last read …
+	endNS, settledNS int64 // … and that at the end of an epoll reader's last batch, and of the one before
 }
+
+// lateRead is how long after the kernel's stamp a read counts as late. A reader that waits is awake within 0.1 ms (p50 21 µs, p99
+// 210 µs; 2 cores, Linux 6.18).
+const lateRead = 250_000
+
+// settle notes that epoll_wait(2) has returned every connection that had bytes. What it did not return came after the batch before.
+func (l *lags) settle() { l.settledNS, l.endNS = l.endNS, l.lastNS }
 
 // lagTotal has the delays of all receivers.
 type lagTotal struct {
@@ -35,7 +45,7 @@ func (t *lagTotal) take(l *lags) {
 	}
 	t.unstamped += l.unstamped
 	t.dropped += l.dropped
-	*l = lags{}
+	l.n, l.unstamped, l.dropped = 0, 0, 0
 }
 
 // wallTick is how often the wall clock is compared with the run's.
@@ -87,11 +97,15 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 			c.lags.unstamped++
 		}
 		c.dataNS = c.run.clock.Now()
+		c.noteSlack(c.dataNS, c.dataNS, n)
 		return c.dataNS, c.dataNS
 	}
 	at, now, ok := wall.At(wallNS)
 	at = min(now, max(at, c.dataNS, c.startedNS.Load()))
 	c.dataNS = at
+	if fresh { // else it is as of that read
+		c.noteSlack(at, now, n)
+	}
 	switch {
 	case !fresh:
 	case !ok:
@@ -103,6 +117,19 @@ func (c *conn) instants(n int) (dataNS, readNS int64) {
 		}
 	}
 	return at, now
+}
+
+// noteSlack notes how much earlier than atNS parts of the n bytes may have come, which were read at nowNS. The kernel has one stamp for
+// all of them, that of the last. In time they would have been read apart, so it is 0 for a read in time. Else they have come since the
+// connection was last known to have nothing.
+func (c *conn) noteSlack(atNS, nowNS int64, n int) {
+	c.response.slackNS = 0
+	if nowNS-atNS > lateRead {
+		c.response.slackNS = max(0, atNS-max(c.drainedNS, c.lags.settledNS, c.startedNS.Load()))
+	}
+	if c.lags.lastNS = nowNS; n < readBuffer {
+		c.drainedNS = nowNS
+	}
 }
 
 // initialWindow is how many segments may leave at once on a connection that was idle (RFC 6928).

@@ -72,7 +72,9 @@ func (s *results) Record(rec *record.Record, target int) {
 func (s *results) Tick() { _ = s.writer.Flush() }
 
 // Gaps implements engine.Sink.
-func (s *results) Gaps(target int, gapsNS []int64) { s.collector.AddGaps(target, gapsNS) }
+func (s *results) Gaps(target int, gapsNS []int64, moved []metrics.MovedGap) {
+	s.collector.AddGaps(target, gapsNS, moved...)
+}
 
 func (s *results) onDisk(err error) {
 	if err != nil {

@@ -79,6 +79,7 @@ func (c *Collector) merged() (all series, targets []series) {
 			if g.itl != nil {
 				targets[i].itl.Merge(g.itl)
 			}
+			targets[i].reading.itl.merge(&g.moved)
 			g.Unlock()
 		}
 		all.merge(&targets[i])

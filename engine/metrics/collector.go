@@ -37,8 +37,9 @@ type Collector struct {
 // gapShard is one of several histograms that receivers share, so that they seldom wait for a lock.
 type gapShard struct {
 	sync.Mutex
-	itl *Distribution // nil before the first gap
-	_   [64]byte      // keeps neighbours' locks off one cache line
+	itl   *Distribution // nil before the first gap
+	moved moved
+	_     [64]byte // keeps neighbours' locks off one cache line
 }
 
 // NewCollector returns a collector for the targets' URLs, in the order that
@@ -76,9 +77,12 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
+// MovedGap is a gap between token chunks that a late read may have changed, in ns: as measured, and what it can have been.
+type MovedGap struct{ NS, LeastNS, MostNS int64 }
+
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
-// the target of that index. It keeps nothing of the slice.
-func (c *Collector) AddGaps(target int, gapsNS []int64) {
+// the target of that index; moved are those of them that late reads may have changed. It keeps nothing of the slices.
+func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 	if target < 0 || target >= len(c.targets) || len(gapsNS) == 0 {
 		return
 	}
@@ -88,6 +92,9 @@ func (c *Collector) AddGaps(target int, gapsNS []int64) {
 	}
 	for _, gap := range gapsNS {
 		g.itl.Add(gap)
+	}
+	for _, m := range moved {
+		g.moved.add(m.NS, m.LeastNS, m.MostNS)
 	}
 	g.Unlock()
 }

@@ -115,20 +115,27 @@ func (d *Distribution) histograms() (values, early *hdrhistogram.Histogram) {
 	return d.values, d.early
 }
 
-// with returns a histogram of d's values without those of less, and with those of more; nil is none.
+// with returns a histogram of d's values, of which there are some and none below 0, without those of less and with those of more; nil
+// is none.
 func (d *Distribution) with(less, more *Distribution) *Distribution {
-	out := NewHistogram()
-	out.Merge(d)
-	if less == nil {
-		return out
-	}
-	values, _ := less.histograms()
-	for _, bar := range values.Distribution() {
-		if bar.Count > 0 {
-			_ = out.values.RecordValues(bar.To, -bar.Count)
+	out, gone := NewHistogram(), map[int64]int64{}
+	if less != nil {
+		values, _ := less.histograms()
+		for _, bar := range values.Distribution() {
+			gone[bar.From] = bar.Count
 		}
 	}
-	out.Merge(more)
+	values, _ := d.histograms()
+	for _, bar := range values.Distribution() {
+		if n := bar.Count - gone[bar.From]; n > 0 {
+			if err := out.values.RecordValues(bar.From, n); err != nil {
+				panic("BUG: metrics: " + err.Error())
+			}
+		}
+	}
+	if out.max = d.max; more != nil {
+		out.Merge(more)
+	}
 	return out
 }
 

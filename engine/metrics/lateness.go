@@ -69,9 +69,9 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		name          string
 		sent, planned *Distribution
 	}{{"ttft", all.ttft, all.ttftPlanned}, {"e2e", all.e2e, all.e2ePlanned}} {
+		effectNS := func(permille int64) int64 { return m.planned.QuantileNS(permille) - m.sent.QuantileNS(permille) }
 		for _, p := range judged() {
-			effect := func() int64 { return m.planned.QuantileNS(p.permille) - m.sent.QuantileNS(p.permille) }
-			out.Sending = p.judge(out.Sending, m.name, m.sent, toleratedNS, all.drift, effect)
+			out.Sending = p.judge(out.Sending, m.name, m.sent, toleratedNS, all.drift, effectNS)
 		}
 	}
 	return out
@@ -91,7 +91,7 @@ func judged() []percentile {
 // judge adds the percentile of d to list, if the client may have moved it by more than is tolerated. by has how late the client was,
 // each time. An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance
 // alone moves the percentile's rank, √(n·q·(1−q)).
-func (p percentile) judge(list []Unsafe, metric string, d *Distribution, floorNS int64, by *Distribution, effectNS func() int64) []Unsafe {
+func (p percentile) judge(list []Unsafe, metric string, d *Distribution, floorNS int64, by *Distribution, effectNS func(permille int64) int64) []Unsafe {
 	n, q := d.Count(), float64(p.permille)/1000
 	if !stats.EnoughSamples(n, q) {
 		return list
@@ -101,7 +101,7 @@ func (p percentile) judge(list []Unsafe, metric string, d *Distribution, floorNS
 	if float64(by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
 		return list
 	}
-	effect := effectNS()
+	effect := effectNS(p.permille)
 	if effect <= most {
 		return list
 	}
@@ -137,10 +137,13 @@ func (m *moved) merge(o *moved) {
 	m.by.Merge(o.by)
 }
 
-// effectNS is how far a percentile of all can be from the true one, within 0.1 % of its value.
-func (m *moved) effectNS(all *Distribution, permille int64) int64 {
-	at := all.with(nil, nil).QuantileNS(permille)
-	return max(at-all.with(m.from, m.least).QuantileNS(permille), all.with(m.from, m.most).QuantileNS(permille)-at)
+// effectNS returns how far each percentile of all can be from the true one, within 0.1 % of its value.
+func (m *moved) effectNS(all *Distribution) func(permille int64) int64 {
+	measured, least, most := all.with(nil, nil), all.with(m.from, m.least), all.with(m.from, m.most)
+	return func(permille int64) int64 {
+		at := measured.QuantileNS(permille)
+		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
+	}
 }
 
 // lateReads are the latencies that late reads may have changed.
@@ -183,11 +186,12 @@ func (l *lateReads) unsafe(all *series) []Unsafe {
 		{"ttft", &l.ttft, all.ttft, toleratedNS}, {"tpot", &l.tpot, all.tpot, toleratedTokNS},
 		{"itl", &l.itl, all.itl, toleratedTokNS}, {"e2e", &l.e2e, all.e2e, toleratedNS},
 	} {
-		if m.of.from == nil {
+		if m.of.from == nil || m.all.Count() == 0 {
 			continue
 		}
+		effectNS := m.of.effectNS(m.all)
 		for _, p := range judged() {
-			out = p.judge(out, m.name, m.all, m.floorNS, m.of.by, func() int64 { return m.of.effectNS(m.all, p.permille) })
+			out = p.judge(out, m.name, m.all, m.floorNS, m.of.by, effectNS)
 		}
 	}
 	return out

@@ -1,0 +1,128 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// measuredRun is a summary in which every number is another one.
+func measuredRun() *Summary {
+	values := func(from float64) *stats.Percentiles {
+		return &stats.Percentiles{P50: from + 50, P90: from + 90, P95: from + 95, P99: from + 99, P999: from + 99.9, Max: from + 100, Mean: from + 55, Count: 9}
+	}
+	s := sound()
+	s.TTFTMS, s.TPOTMS, s.ITLMS, s.E2EMS = values(100), values(200), values(300), values(400)
+	s.TTFTPlannedMS, s.E2EPlannedMS, s.DriftUS = values(500), values(600), values(700)
+	s.Throughput = Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
+	s.Goodput, s.Lateness.Displaced = &Goodput{Share: new(0.981)}, 0
+	s.Requests = Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
+	s.PrefixCache = PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
+	return s
+}
+
+func TestRequire(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		value float64
+		limit float64
+		met   bool
+		words string
+	}{
+		{"ttft.p99<500ms", 199, 500, true, "199.0 ms"},
+		{"ttft.p99<199", 199, 199, false, "199.0 ms"},
+		{"ttft.p99<=199ms", 199, 199, true, "199.0 ms"},
+		{"TTFT.P99.9 >= 0.2s", 199.9, 200, false, "199.9 ms"},
+		{"ttft.p50>149999us", 150, 149.999, true, "150.0 ms"},
+		{"ttft.mean > 155000 µs", 155, 155, false, "155.0 ms"},
+		{"tpot.max<301ms", 300, 301, true, "300.0 ms"},
+		{"itl.p95<1s", 395, 1000, true, "395.0 ms"},
+		{"e2e.p90<489ms", 490, 489, false, "490.0 ms"},
+		{"ttft-planned.p50<551", 550, 551, true, "550.0 ms"},
+		{"e2e_planned.p999<=699.9", 699.9, 699.9, true, "699.9 ms"},
+		{"drift.p99<0.8ms", 0.799, 0.8, true, "799.0 µs"},
+		{"requests_per_s>=12.5", 12.5, 12.5, true, "12.50/s"},
+		{"output_tokens_per_s>1235/s", 1234.5, 1235, false, ""},
+		{"input_tokens_per_s<1e3", 999, 1000, true, ""},
+		{"goodput>=99%", 0.981, 0.99, false, "98.1 %"},
+		{"goodput>=0.98", 0.981, 0.98, true, "98.1 %"},
+		{"error_rate<1%", 30. / 900, 0.01, false, ""},
+		{"prefix_hits>40%", 0.4, 0.4, false, "40 %"},
+		{"hits_of_ideal>=62.5 %", 0.625, 0.625, true, "62.5 %"},
+	} {
+		s := measuredRun()
+		s.Limits.Require = []string{c.text}
+		all := Judge(s).Objectives
+		if err := CheckRequirement(c.text); err != nil || len(all) != 1 {
+			t.Errorf("%s: %v, %v", c.text, err, all)
+			continue
+		}
+		o := all[0]
+		if o.Text != c.text || o.Value == nil || *o.Value != c.value || o.Limit != c.limit || o.Met != c.met || c.words != "" && o.Words() != c.words {
+			t.Errorf("%s: %+v (%s), want %+v", c.text, o, o.Words(), c)
+		}
+		empty := &Summary{Limits: s.Limits}
+		if o = Objectives(empty)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || o.Words() != "the run has no "+o.Metric) {
+			t.Errorf("%s of a run without numbers: %+v, %s", c.text, o, o.Words())
+		}
+	}
+}
+
+// TestQuantities: every name can be required, and is the number of that name in the summary.
+func TestQuantities(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range Quantities() {
+		s := measuredRun()
+		o := objective(s, name, requirement{of: quantityOf(name)})
+		if o.Value == nil {
+			t.Fatalf("%s has no value", name)
+		}
+		key := fmt.Sprint(*o.Value)
+		if seen[key] {
+			t.Errorf("%s is %s, as another one", name, key)
+		}
+		seen[key] = true
+	}
+}
+
+func TestRequirementErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "want NAME<LIMIT",
+		"ttft.p99":            "want NAME<LIMIT",
+		"ttft.p99=5":          "want NAME<LIMIT",
+		"ttft<500ms":          `"ttft" is no number of a run; there are ttft, tpot`,
+		"tftt.p99<500ms":      `"tftt.p99" is no number of a run`,
+		"ttft.p98<500ms":      "is no number of a run",
+		"ttft.p99<":           `"" is no limit for it; want a time, such as 500ms`,
+		"ttft.p99<5%":         `"5%" is no limit for it; want a time`,
+		"ttft.p99<-1ms":       "want a time",
+		"ttft.p99<NaN":        "want a time",
+		"ttft.p99<Infms":      "want a time",
+		"ttft.p99<<5":         "want a time",
+		"goodput>=99ms":       "want a share",
+		"goodput>=101%":       "want a share",
+		"error_rate<5":        "want a share",
+		"requests_per_s>10ms": "want a number per second",
+	} {
+		if err := CheckRequirement(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestMaxErrorRate: it is an objective, without those that did not fail, and there is none by default.
+func TestMaxErrorRate(t *testing.T) {
+	s := measuredRun()
+	if v := Judge(s); len(v.Objectives) != 0 || v.Missed() != 0 {
+		t.Errorf("objectives %v without any", v.Objectives)
+	}
+	for most, met := range map[float64]bool{0: false, 0.033: false, 0.034: true, 1: true} {
+		s.Limits.MaxErrorRate = &most
+		v := Judge(s)
+		if len(v.Objectives) != 1 || v.Objectives[0].Met != met || (v.Missed() == 0) != met || v.Measurement != Valid {
+			t.Errorf("at most %v: %+v", most, v.Objectives)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// TestSlack: which token chunks, and which gaps, a late read makes uncertain. t is a token chunk, | ends a read, of which each has an
+// instant 10 later than the one before, and x is the end of the stream.
+func TestSlack(t *testing.T) {
+	for _, c := range []struct {
+		stream      string
+		slack       []int64 // of each read
+		first, last int64
+		moved       []metrics.MovedGap
+	}{
+		{"t|t|tx", []int64{0, 0, 0}, 0, 0, nil},
+		{"t|t|t|x", []int64{5, 5, 5, 5}, 0, 0, nil}, // each alone, so each has its own stamp
+		{"tt|t|x", []int64{0, 5, 5}, 0, 0, nil},     // in time, as the server sent them
+		{"tt|t|x", []int64{5, 5, 5}, 5, 0, []metrics.MovedGap{{MostNS: 5}}},
+		{"t|t|tx", []int64{0, 0, 7}, 0, 7, []metrics.MovedGap{{NS: 10, LeastNS: 3, MostNS: 10}}},
+		{"t|ttt|t|x", []int64{0, 7, 0, 0}, 0, 0, []metrics.MovedGap{{NS: 10, LeastNS: 3, MostNS: 10}, {MostNS: 7}, {MostNS: 7}}},
+		{"ttx", []int64{9}, 9, 9, []metrics.MovedGap{{MostNS: 9}}},
+		{"tx", []int64{9}, 9, 9, nil},
+	} {
+		p, rec := newResponse(t, true)
+		head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+		p.feed([]byte(head), 1)
+		reads := [][]byte{nil}
+		for _, sign := range c.stream {
+			last := &reads[len(reads)-1]
+			switch sign {
+			case 't':
+				*last = fmt.Append(*last, `data: {"choices":[{"index":0,"text":"a"}]}`, "\n\n")
+			case 'x':
+				*last = fmt.Append(*last, "data: [DONE]\n\n")
+			default:
+				reads = append(reads, nil)
+			}
+		}
+		for i, read := range reads {
+			p.slackNS = c.slack[i]
+			p.feed(read, int64(100+10*i))
+		}
+		if rec.FirstSlackNS != c.first || rec.LastSlackNS != c.last || len(p.moved)+len(c.moved) > 0 && !reflect.DeepEqual(p.moved, c.moved) {
+			t.Errorf("%s %v: first %d, last %d, moved %v; want %+v", c.stream, c.slack, rec.FirstSlackNS, rec.LastSlackNS, p.moved, c)
+		}
+	}
+}
+
+// TestNoteSlack: a late read makes uncertain what came since the connection was last known to have nothing.
+func TestNoteSlack(t *testing.T) {
+	for _, c := range []struct {
+		what                      string
+		drained, settled, started int64
+		at, now                   int64
+		want                      int64
+	}{
+		{"in time", 1000, 0, 0, 5_000_000, 5_000_000 + lateRead, 0},
+		{"late", 1_000_000, 0, 0, 5_000_000, 9_000_000, 4_000_000},
+		{"late, others were read meanwhile", 1_000_000, 4_500_000, 0, 5_000_000, 9_000_000, 500_000},
+		{"late, and nothing before its request", 0, 0, 4_900_000, 5_000_000, 9_000_000, 100_000},
+	} {
+		k := &conn{drainedNS: c.drained, lags: &lags{settledNS: c.settled}}
+		k.startedNS.Store(c.started)
+		k.noteSlack(c.at, c.now, readBuffer)
+		if k.response.slackNS != c.want || k.drainedNS != c.drained {
+			t.Errorf("%s: %d, want %d; drained at %d though there may be more", c.what, k.response.slackNS, c.want, k.drainedNS)
+		}
+		k.noteSlack(c.now+10, c.now+20, 100)
+		if k.response.slackNS != 0 || k.drainedNS != c.now+20 || k.lags.lastNS != c.now+20 {
+			t.Errorf("%s: then %d, drained at %d", c.what, k.response.slackNS, k.drainedNS)
+		}
+	}
+	var l lags
+	for _, at := range []int64{10, 20, 30} {
+		l.lastNS = at
+		l.settle()
+	}
+	if l.settledNS != 20 {
+		t.Errorf("settled at %d, want the end of the batch before the last, 20", l.settledNS)
+	}
+	k := &conn{lags: &l}
+	if n := testing.AllocsPerRun(100, func() { k.noteSlack(5_000_000, 9_000_000, 5) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
