@@ -79,12 +79,12 @@ func TestKilledRun(t *testing.T) {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := startInDir(t, dir, nil, "demo", "--scale", "5")
+	p := startInDir(t, dir, nil, "demo", "--scale", "4")
 	if code := p.wait(t); code != 0 || !strings.HasPrefix(lastLine(p.stderr.String()), "DEMO OK ") {
 		t.Errorf("exit %d:\n%s", code, p.stderr.String())
 	}
 	shown := startInDir(t, dir, nil, "report")
-	if code := shown.wait(t); code != 0 || !strings.Contains(shown.stdout.String(), "240 ok   0 failed") {
+	if code := shown.wait(t); code != 0 || !strings.Contains(shown.stdout.String(), "700 ok   0 failed") {
 		t.Errorf("report of the newest: exit %d:\n%s%s", code, shown.stdout.String(), shown.stderr.String())
 	}
 	runs, err := filepath.Glob(filepath.Join(dir, "results", "*", "run.json"))

@@ -43,21 +43,21 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 	return c
 }
 
-// writeDemo writes the demo's trace into a directory of results: 240 requests in 5 s, conversations behind one system prompt.
+// writeDemo writes the demo's trace into a directory of results: 700 requests in 5 s, so that p99 can be judged: conversations behind one system prompt.
 func writeDemo(dir string, ui *terminal) (traces []string, err error) {
-	at, err := sched.Arrivals{Rate: sched.Steady(48), Process: sched.Poisson, Seed: 2}.Instants(240)
+	at, err := sched.Arrivals{Rate: sched.Steady(140), Process: sched.Poisson, Seed: 2}.Instants(700)
 	if err != nil {
 		return nil, err
 	}
 	t, err := trace.Generate(trace.Gen{
 		Format: "mooncake", ArrivalNS: at, Burst: 8, BurstEvery: 60, InputTokens: trace.Range{Min: 1100, Max: 6000}, OutputTokens: trace.Range{Min: 20, Max: 100},
-		Reuse: 1, Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 50, SystemTokens: 1024, Seed: 2,
+		Reuse: 1, Turns: trace.Range{Min: 1, Max: 5}, TurnTokens: trace.Range{Min: 200, Max: 1500}, Active: 150, SystemTokens: 1024, Seed: 2,
 	})
 	if err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, demoTrace)
-	const words = "Demo: 240 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
+	const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
 		"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, TPOT and prefix hits come out so."
 	for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {
 		ui.line("%s", line)

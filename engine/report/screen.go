@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -295,7 +296,7 @@ func (p *screen) latencies() {
 		byTime = p99ByTime(p.o.Steps, min(wide, 24))
 		head += map[bool]string{true: "  p99 by time", false: "  by time"}[wide >= len("p99 by time")]
 	}
-	few, unsafe := int64(0), false
+	few, unsafe := int64(math.MaxInt64), false
 	var rows []string
 	for _, l := range []struct {
 		name string
@@ -312,7 +313,7 @@ func (p *screen) latencies() {
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
 			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
-				mark, few = "~", max(few, l.q.Count)
+				mark, few = "~", min(few, l.q.Count)
 			}
 			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
 				mark, unsafe = "!", true
@@ -335,7 +336,7 @@ func (p *screen) latencies() {
 // marks explains the marks of percentiles.
 func (p *screen) marks(few int64, unsafe bool) {
 	var parts []string
-	if few > 0 {
+	if few < math.MaxInt64 {
 		parts = append(parts, "~ too few values ("+format.Count(few)+")")
 	}
 	if unsafe {
@@ -666,6 +667,9 @@ func punctuality(s *metrics.Summary) string {
 		return late + "p50 of a real server can be measured here, p99 not"
 	case s.Verdict.Measurement == metrics.Limited:
 		return late + "p50 to p95 of a real server can be measured here, p99 not"
+	}
+	if !stats.EnoughSamples(s.DriftUS.Count, 0.99) {
+		return late + "fine so far, but p99 needs more requests to be judged"
 	}
 	return late + "p99 of a real server can be measured here"
 }
