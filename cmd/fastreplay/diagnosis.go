@@ -135,9 +135,9 @@ func unable(checks []check) bool {
 
 // conclusion is what the checks mean for a measurement here.
 func conclusion(checks []check) string {
-	worst := fine
+	worst, tails := fine, []string{"punctuality", "stolen time", "throttling", "cores", "load of others"}
 	for _, c := range checks {
-		if (c.Name == "punctuality" || c.Name == "stolen time") && (c.Grade == bad || worst == fine) {
+		if slices.Contains(tails, c.Name) && (c.Grade == bad || worst == fine) {
 			worst = c.Grade
 		}
 	}
