@@ -105,8 +105,8 @@ func verdictSection(s *metrics.Summary) chart.Section {
 		if missed > 0 {
 			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf("%d of %s missed", missed, format.Many(int64(len(v.Objectives)), "objective"))
 		}
-		for _, o := range v.Objectives {
-			wanted.Lines = append(wanted.Lines, objectiveLine(o))
+		for i := range v.Objectives {
+			wanted.Lines = append(wanted.Lines, objectiveLine(&v.Objectives[i]))
 		}
 		out.Findings = append(out.Findings, wanted)
 	}
@@ -116,15 +116,12 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	return out
 }
 
-func objectiveLine(o metrics.Objective) string {
-	mark, value := "✗ ", "unknown"
+func objectiveLine(o *metrics.Objective) string {
+	mark := "✗ "
 	if o.Met {
 		mark = "✓ "
 	}
-	if o.Value != nil {
-		value = fmt.Sprintf("%.6g", *o.Value)
-	}
-	return fmt.Sprintf("%s%s: %s is %s, the limit %.6g", mark, o.Text, o.Metric, value, o.Limit)
+	return mark + o.Text + ": " + o.Words()
 }
 
 // factsOf are numbers that have no distribution.

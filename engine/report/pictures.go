@@ -412,7 +412,7 @@ func (p *pictures) distributions() (out []chart.Graph) {
 		}
 		g := chart.Graph{Title: name, X: chart.Axis{Label: "between", Unit: "ms"}}
 		most := float64(h.Max()) / 1e6 * 1.0001
-		least := max(float64(h.ValueAtQuantile(1))/1.5e6, most/1e5) // the first bar has what is below
+		least := max(float64(h.Min())/1e6, float64(h.ValueAtQuantile(1))/1.5e6, most/1e5) // the first bar has what is below
 		g.X.Log = most > 8*least
 		edge := func(i float64) float64 { return least + (most-least)*i/barBins }
 		bin := func(v float64) int { return int((v - least) / (most - least) * barBins) }
@@ -560,7 +560,7 @@ func (p *pictures) slowTables() (out []chart.Table) {
 		if len(list.rows) == 0 {
 			continue
 		}
-		t := chart.Table{Title: list.title, Head: []string{"request id", "row", "sent at", "late", "connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target"}}
+		t := chart.Table{Title: list.title, Head: []string{"request id", "row", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target"}}
 		for i := range list.rows {
 			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
 		}
@@ -587,7 +587,11 @@ func slowRow(r *record.Record) []chart.Cell {
 	ttft, ttftText := span(r.SentNS, r.FirstTokenNS)
 	decode, decodeText := span(r.FirstTokenNS, r.LastTokenNS)
 	_, e2eText := span(r.SentNS, r.LastTokenNS)
-	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4), lateText, format.Duration(wait, 3), ttftText, decodeText, e2eText, "",
+	waitText := "–"
+	if wait > 0 {
+		waitText = format.Duration(wait, 4)
+	}
+	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4), lateText, waitText, ttftText, decodeText, e2eText, "",
 		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens), shortURL(r.Target))
 	var bar []chart.Piece
 	at := 0.0

@@ -217,19 +217,18 @@ type latency struct {
 	q        *stats.Percentiles
 	unitNS   float64
 	optional bool // if it is absent, its line is, too
-	html     bool // on the HTML page, too
 }
 
 func latencies(s *metrics.Summary) []latency {
 	return []latency{
-		{"drift", s.DriftUS, 1e3, false, true},
-		{"wire drift", s.WireDriftUS, 1e3, true, false},
-		{"upload", s.UploadMS, 1e6, true, false},
-		{"receive lag", s.Client.ReceiveLagUS, 1e3, true, false},
-		{"TTFT", s.TTFTMS, 1e6, false, true},
-		{"TTFT planned", s.TTFTPlannedMS, 1e6, false, false},
-		{"TPOT", s.TPOTMS, 1e6, false, true},
-		{"ITL", s.ITLMS, 1e6, false, false},
+		{"drift", s.DriftUS, 1e3, false},
+		{"wire drift", s.WireDriftUS, 1e3, true},
+		{"upload", s.UploadMS, 1e6, true},
+		{"receive lag", s.Client.ReceiveLagUS, 1e3, true},
+		{"TTFT", s.TTFTMS, 1e6, false},
+		{"TTFT planned", s.TTFTPlannedMS, 1e6, false},
+		{"TPOT", s.TPOTMS, 1e6, false},
+		{"ITL", s.ITLMS, 1e6, false},
 		{"E2E", s.E2EMS, 1e6, false, true},
 		{"E2E planned", s.E2EPlannedMS, 1e6, false, false},
 	}
