@@ -123,7 +123,7 @@ function seriesOf(graph) {
   return graph.series.map((s, i) => {
     const name = seriesColour(s, i), stroke = () => colour(name);
     const out = {
-      label: s.name, scale: s.share && graph.series.length > 1 ? 'share' : 'y', stroke, width: 1.5, spanGaps: !s.gaps, points: {show: !s.style && s.gaps, size: 4},
+      label: s.name, scale: s.share && graph.series.length > 1 ? 'share' : 'y', stroke, width: 1.5, spanGaps: !s.gaps, points: {show: !s.style && s.gaps && s.values.includes(null), size: 4, fill: stroke},
       value: (u, v, k, idx) => idx === null || idx === undefined ? '–' : show(s.share ? {unit: 'ratio'} : graph.y, s.values[idx]),
     };
     if (s.style === 'bars') Object.assign(out, {paths: uPlot.paths.bars({size: [0.9, Infinity], align: 0}), fill: stroke, width: 0, points: {show: false}});

@@ -306,19 +306,26 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	line := func(name string, value func(*metrics.Step) float64) chart.Series {
 		return chart.Series{Name: name, Values: of(p.all, value)}
 	}
+	latency := func(name string, value func(*metrics.Step) *float64) chart.Series { // no value where nothing was sent
+		return chart.Series{Name: name, Gaps: true, Values: of(p.all, func(t *metrics.Step) float64 { return maybe(value(t)) })}
+	}
 	rate := func(n int64) float64 { return float64(n) / widthS }
+	drift := latency("p99", func(t *metrics.Step) *float64 { return t.DriftP99 })
+	for i := range drift.Values {
+		drift.Values[i] /= 1e3
+	}
 	out := []chart.Graph{
 		p.overTime("Requests/s", "", spans,
 			line("planned", func(t *metrics.Step) float64 { return rate(t.Planned) }), line("sent", func(t *metrics.Step) float64 { return rate(t.Requests) })),
 		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
 		p.overTime("TTFT", "ms", spans,
-			line("p50", func(t *metrics.Step) float64 { return maybe(t.TTFTP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.TTFTP99) })),
+			latency("p50", func(t *metrics.Step) *float64 { return t.TTFTP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.TTFTP99 })),
 		p.overTime("TPOT", "ms", spans,
-			line("p50", func(t *metrics.Step) float64 { return maybe(t.TPOTP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.TPOTP99) })),
+			latency("p50", func(t *metrics.Step) *float64 { return t.TPOTP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.TPOTP99 })),
 		p.overTime("E2E", "ms", spans,
-			line("p50", func(t *metrics.Step) float64 { return maybe(t.E2EP50) }), line("p99", func(t *metrics.Step) float64 { return maybe(t.E2EP99) })),
+			latency("p50", func(t *metrics.Step) *float64 { return t.E2EP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.E2EP99 })),
 		p.overTime("Output tokens/s", "", spans, line("tokens/s", func(t *metrics.Step) float64 { return rate(t.OutputTokens) })),
-		p.overTime("Drift: how late requests left", "ms", spans, line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })),
+		p.overTime("Drift: how late requests left", "ms", spans, drift),
 	}
 	if m := s.Client.StolenByTime; m != nil {
 		stolen := p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: make(chart.Values, len(p.all))})

@@ -229,8 +229,8 @@ func latencies(s *metrics.Summary) []latency {
 		{"TTFT planned", s.TTFTPlannedMS, 1e6, false},
 		{"TPOT", s.TPOTMS, 1e6, false},
 		{"ITL", s.ITLMS, 1e6, false},
-		{"E2E", s.E2EMS, 1e6, false, true},
-		{"E2E planned", s.E2EPlannedMS, 1e6, false, false},
+		{"E2E", s.E2EMS, 1e6, false},
+		{"E2E planned", s.E2EPlannedMS, 1e6, false},
 	}
 }
 
