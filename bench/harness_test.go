@@ -129,13 +129,13 @@ func (o *output) String() string {
 }
 
 // start runs the binary behind a prefix such as `ip netns exec NAME`.
-func start(t *testing.T, prefix []string, args ...string) *process {
+func start(t testing.TB, prefix []string, args ...string) *process {
 	t.Helper()
 	return startInDir(t, "", prefix, args...)
 }
 
 // startInDir is start in a directory; "" = this test's own.
-func startInDir(t *testing.T, dir string, prefix []string, args ...string) *process {
+func startInDir(t testing.TB, dir string, prefix []string, args ...string) *process {
 	t.Helper()
 	if leftOut() {
 		t.Skip("-short starts no process")
@@ -171,7 +171,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 }
 
 // wait returns the exit code.
-func (p *process) wait(t *testing.T) int {
+func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
 	case <-p.gone:
@@ -185,7 +185,7 @@ func (p *process) wait(t *testing.T) int {
 }
 
 // until waits for something that another process brings about.
-func until(t *testing.T, what string, done func() bool) {
+func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -208,12 +208,12 @@ type mockServer struct {
 }
 
 // startMock starts a fast mock on a free port; args come last and win.
-func startMock(t *testing.T, args ...string) *mockServer {
+func startMock(t testing.TB, args ...string) *mockServer {
 	t.Helper()
 	return startMockIn(t, nil, filepath.Join(t.TempDir(), "mock.jsonl"), args...)
 }
 
-func startMockIn(t *testing.T, prefix []string, log string, args ...string) *mockServer {
+func startMockIn(t testing.TB, prefix []string, log string, args ...string) *mockServer {
 	t.Helper()
 	base := []string{"mock", "--log", log, "--ttft", "4ms", "--itl", "1ms", "--die-with-parent"}
 	m := &mockServer{process: start(t, prefix, append(base, args...)...), log: log}
@@ -316,7 +316,7 @@ func lastLine(text string) string {
 }
 
 // generate makes a trace with `fastreplay gen`.
-func generate(t *testing.T, args ...string) string {
+func generate(t testing.TB, args ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	p := start(t, nil, append([]string{"gen", "--output", path}, args...)...)
@@ -327,7 +327,7 @@ func generate(t *testing.T, args ...string) string {
 }
 
 // steady is a small open load: rows requests, rate a second, each with a prompt of its own.
-func steady(t *testing.T, rows, rate, output int) string {
+func steady(t testing.TB, rows, rate, output int) string {
 	t.Helper()
 	return generate(t, "--rows", fmt.Sprint(rows), "--rate", fmt.Sprint(rate), "--arrival", "constant",
 		"--input-tokens", "200:700", "--output-tokens", fmt.Sprint(output))

@@ -103,7 +103,7 @@ type results struct {
 	summary        metrics.Summary
 }
 
-func readResults(t *testing.T, dir string) *results {
+func readResults(t testing.TB, dir string) *results {
 	t.Helper()
 	r := &results{dir: dir, lines: readLines[line](t, requestsFile(dir))}
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
@@ -128,7 +128,7 @@ func requestsFile(dir string) string {
 }
 
 // readLines reads JSON lines; a file that is not there has none. A last line that is not whole is an error.
-func readLines[T any](t *testing.T, path string) []T {
+func readLines[T any](t testing.TB, path string) []T {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ type pseudoTerminal struct {
 }
 
 // startOnTerminal starts the binary on a terminal of 80 columns, in a session of its own.
-func startOnTerminal(t *testing.T, name string, args ...string) *pseudoTerminal {
+func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal {
 	t.Helper()
 	if leftOut() {
 		t.Skip("starts processes")
@@ -60,7 +61,7 @@ func startOnTerminal(t *testing.T, name string, args ...string) *pseudoTerminal 
 	return p
 }
 
-func (p *pseudoTerminal) resize(t *testing.T, columns uint16) {
+func (p *pseudoTerminal) resize(t testing.TB, columns uint16) {
 	t.Helper()
 	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func (p *pseudoTerminal) resize(t *testing.T, columns uint16) {
 }
 
 // state returns how the terminal works.
-func (p *pseudoTerminal) state(t *testing.T) unix.Termios {
+func (p *pseudoTerminal) state(t testing.TB) unix.Termios {
 	t.Helper()
 	now, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
 	if err != nil {
@@ -141,4 +142,30 @@ func TestDumbTerminal(t *testing.T) {
 	if p.state(t) != p.before || strings.Contains(p.shown.String(), "\x1b[?") || strings.Contains(p.shown.String(), "in flight 1") {
 		t.Errorf("%q", p.shown.String())
 	}
+}
+
+// BenchmarkDriftWithScreen alternates runs without progress with runs that draw, and reports drift p99 of both, medians in µs, and their
+// ratio. `go test ./bench -run '^$' -bench DriftWithScreen -benchtime 10x` takes 20 runs.
+func BenchmarkDriftWithScreen(b *testing.B) {
+	m := startMock(b)
+	load := steady(b, 3000, 500, 20)
+	p99 := map[string][]float64{}
+	for b.Loop() {
+		for _, mode := range []string{"none", "full"} {
+			dir := filepath.Join(b.TempDir(), "results")
+			p := startOnTerminal(b, "xterm-256color", "--trace", load, "--url", m.url, "--output", dir, "--progress", mode)
+			until(b, "it ends", p.ended)
+			if drawn := strings.Contains(p.shown.String(), "in flight"); drawn != (mode == "full") {
+				b.Fatalf("--progress %s: drawn %t", mode, drawn)
+			}
+			p99[mode] = append(p99[mode], readResults(b, dir).summary.DriftUS.P99)
+		}
+	}
+	median := func(mode string) float64 {
+		slices.Sort(p99[mode])
+		return p99[mode][len(p99[mode])/2]
+	}
+	b.ReportMetric(median("none"), "none-p99-µs")
+	b.ReportMetric(median("full"), "full-p99-µs")
+	b.ReportMetric(median("full")/median("none"), "ratio")
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -123,30 +125,67 @@ func (t *terminal) log(k *ticker, line func() string) {
 // goroutine of its own, follows the size of the window and restores what it changes. It neither reads standard input nor catches
 // signals: keys are ours.
 type screen struct {
+	view    func(width, height int) string
 	program *tea.Program
-	gone    chan struct{}
-	keys    *keyboard // nil = none are read
-	signals chan os.Signal
+	gone    chan struct{}  // closed when program has ended
+	keys    *keyboard      // nil = none are read
+	stops   chan os.Signal // Ctrl-Z
+	helper  sync.WaitGroup
 }
 
 // open begins a screen.
 func (t *terminal) open(view func(width, height int) string, onKey func(byte)) *screen {
-	s := &screen{gone: make(chan struct{}), signals: make(chan os.Signal, 1)}
-	s.program = tea.NewProgram(model{view: view}, tea.WithInput(nil), tea.WithOutput(t.w), tea.WithoutSignalHandler(),
-		tea.WithFPS(10), tea.WithEnvironment(screenEnvironment()))
+	s := &screen{view: view, stops: make(chan os.Signal, 1)}
 	if onKey != nil {
 		s.keys = readKeys(os.Stdin, onKey)
 	}
-	signal.Notify(s.signals, syscall.SIGTSTP)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.screen = s
-	go func() {
-		defer close(s.gone)
-		_, _ = s.program.Run() // a terminal that is gone shows nothing, and the run goes on
-	}()
-	go s.suspend()
+	s.draw(t.w)
+	signal.Notify(s.stops, syscall.SIGTSTP)
+	s.helper.Go(func() {
+		for range s.stops {
+			t.suspend(s)
+		}
+	})
 	return s
+}
+
+// draw begins to draw where the cursor is.
+func (s *screen) draw(w io.Writer) {
+	s.program = tea.NewProgram(model{view: s.view}, tea.WithInput(nil), tea.WithOutput(w), tea.WithoutSignalHandler(), tea.WithFPS(10),
+		tea.WithEnvironment(screenEnvironment()))
+	program, gone := s.program, make(chan struct{})
+	s.gone = gone
+	go func() {
+		defer close(gone)
+		_, _ = program.Run() // a terminal that is gone shows nothing, and the run goes on
+	}()
+}
+
+// print prints text above what changes. It waits for nobody if bubbletea has ended.
+func (s *screen) print(text string) { s.program.Send(tea.Println(text)()) }
+
+// erase ends what draw began.
+func (s *screen) erase() {
+	s.program.Send(endMessage{})
+	<-s.gone
+}
+
+// suspend gives the terminal back while a Ctrl-Z stops this process.
+func (t *terminal) suspend(s *screen) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.erase()
+	s.keys.restore()
+	goesOn := make(chan os.Signal, 1)
+	signal.Notify(goesOn, syscall.SIGCONT)
+	defer signal.Stop(goesOn)
+	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // SIGTSTP itself is caught
+	<-goesOn
+	s.keys.set()
+	s.draw(t.w)
 }
 
 // screenEnvironment is what bubbletea sees in place of the environment. An SSH_TTY and a usual name keep it
@@ -159,26 +198,15 @@ func screenEnvironment() []string {
 	return []string{"TERM=" + name, "SSH_TTY=/dev/tty"}
 }
 
-// suspend gives the terminal back for as long as a Ctrl-Z stops the process.
-func (s *screen) suspend() {
-	for range s.signals {
-		_ = s.program.ReleaseTerminal()
-		s.keys.restore()
-		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-		s.keys.set()
-		_ = s.program.RestoreTerminal()
-	}
-}
-
 // close erases the screen, and restores the terminal.
 func (t *terminal) close(s *screen) {
-	s.program.Send(endMessage{})
-	<-s.gone
-	signal.Stop(s.signals)
-	close(s.signals)
+	signal.Stop(s.stops)
+	close(s.stops)
+	s.helper.Wait()
 	s.keys.end()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	s.erase()
 	t.screen = nil
 	if ws, err := unix.IoctlGetWinsize(int(t.w.(*os.File).Fd()), unix.TIOCGWINSZ); err == nil {
 		t.width = max(40, int(ws.Col))

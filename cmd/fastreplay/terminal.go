@@ -72,7 +72,7 @@ func (t *terminal) print(text string) {
 	if t.screen == nil {
 		fmt.Fprintln(t.w, visible(text))
 	} else {
-		t.screen.program.Println(visible(text))
+		t.screen.print(visible(text))
 	}
 	t.last = text
 }
