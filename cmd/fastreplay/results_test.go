@@ -21,6 +21,7 @@ func TestSummaryThatCannotBePrinted(t *testing.T) {
 		"terminal": {built: &built{prepared: &prepared{o: &options{}, ui: newTerminal(fullDisk{})}}, out: io.Discard, dir: t.TempDir()},
 		"JSON":     {built: &built{prepared: &prepared{o: &options{resultOptions: resultOptions{json: true}}, ui: newTerminal(io.Discard)}}, out: fullDisk{}, dir: t.TempDir()},
 	} {
+		s.dir = t.TempDir()
 		err := s.show(new(metrics.Summary))
 		var exit *exitError
 		if !errors.As(err, &exit) || exit.code != exitInvalid || !strings.Contains(err.Error(), syscall.ENOSPC.Error()) {

@@ -67,11 +67,11 @@ function shades() {
 
 const axisWidth = 62, rowHeight = 15;
 
-// logSplits are round numbers between two ends: 1, 2 and 5 of each decade, or decades alone if there are many.
-function logSplits(min, max) {
-  const decades = Math.log10(max / min), out = [], every = Math.ceil(decades / 8);
+// logSplits are round numbers between two ends, not many more than there is room for: 1, 2 and 5 of each decade, or decades alone.
+function logSplits(min, max, room) {
+  const decades = Math.log10(max / min), out = [], every = Math.ceil(decades / room);
   for (let e = Math.floor(Math.log10(min)); e <= Math.log10(max); e++) {
-    for (const m of decades < 3 ? [1, 2, 5] : [1]) {
+    for (const m of 3 * decades <= room ? [1, 2, 5] : [1]) {
       const v = m * 10 ** e;
       if (v >= min && v <= max && (every < 2 || e % every === 0)) out.push(v);
     }
@@ -98,7 +98,7 @@ function axisOf(axis, scale, more) {
     scale, stroke: () => colour('quiet'), font: '11px system-ui, sans-serif', gap: 4,
     grid: {stroke: () => colour('line'), width: 1}, ticks: {show: false},
     values: (u, at) => at.map(v => v === null ? '' : show(axis, v, 4)),
-    ...(axis.log ? {splits: (u, i, min, max) => logSplits(min, max), filter: (u, at) => at} : {}),
+    ...(axis.log ? {splits: (u, i, min, max) => logSplits(min, max, scale === 'x' ? (u.width - 100) / 54 : (u.height - 50) / 14), filter: (u, at) => at} : {}),
     ...more,
   };
 }
