@@ -317,22 +317,44 @@ func tableSections(reports []*Report, names []string, folded bool) []chart.Secti
 			routers.Note = r.Routing[0].Definition
 		}
 	}
-	if len(names) == 1 {
-		names = []string{""} // heads of the columns
+	if len(reports) == 1 {
+		caches.Tables, rest.Tables = tablesOfOne(reports[0])
 	}
 	for _, t := range tables(reports) {
 		table := chart.Table{Title: t.Title, Head: append([]string{""}, names...)}
 		for _, row := range t.Rows {
 			table.Rows = append(table.Rows, chart.Texts(row...))
 		}
-		to := &rest
-		switch {
+		switch one := len(reports) == 1; {
 		case strings.HasPrefix(t.Title, "hits on "):
-			to = &routers
+			routers.Tables = append(routers.Tables, table)
+		case one && (strings.HasPrefix(t.Title, "LRU ") || strings.HasSuffix(t.Title, " of a type") || strings.HasPrefix(t.Title, "memory ")):
+		case one && !strings.HasPrefix(t.Title, "before "): // names are clear without the title
+			for _, row := range t.Rows {
+				rest.Facts = append(rest.Facts, [2]string{row[0], row[1]})
+			}
 		case strings.HasPrefix(t.Title, "LRU "):
-			to = &caches
+			caches.Tables = append(caches.Tables, table)
+		default:
+			rest.Tables = append(rest.Tables, table)
 		}
-		to.Tables = append(to.Tables, table)
 	}
 	return slices.DeleteFunc([]chart.Section{routers, caches, rest}, func(s chart.Section) bool { return len(s.Tables) == 0 })
+}
+
+// tablesOfOne are those of a single trace that have several columns.
+func tablesOfOne(r *Report) (caches, others []chart.Table) {
+	add := func(to []chart.Table, title string, rows [][]string, head ...string) []chart.Table {
+		if len(rows) == 0 {
+			return to
+		}
+		t := chart.Table{Title: title, Head: head}
+		for _, row := range rows {
+			t.Rows = append(t.Rows, chart.Texts(row...))
+		}
+		return append(to, t)
+	}
+	caches = add(nil, "", r.Cache.rows(capacities([]*Report{r})), "capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens")
+	others = add(nil, "Types", typeRows(r.Types), "", "rows", "share", "mean input", "mean output")
+	return caches, add(others, "To replay with", r.Replay.rows(), "", "prompts", "largest", "memory, about")
 }
