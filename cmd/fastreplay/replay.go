@@ -94,11 +94,6 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 		return err
 	}
 	defer unmake(dir)
-	if o.demo {
-		if o.traces, err = writeDemo(dir, ui); err != nil {
-			return err
-		}
-	}
 	stamps, err := o.probeStamps(ui)
 	if err != nil {
 		return err
@@ -140,7 +135,6 @@ func unmake(dir string) {
 	if dir == "" || exists(filepath.Join(dir, report.PlanName)) {
 		return
 	}
-	_ = os.Remove(filepath.Join(dir, demoTrace))
 	if os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {
 		_ = os.Remove(report.DefaultRoot) // only if it is empty
 	}

@@ -65,8 +65,8 @@ func newPage(o PrintOptions) *page {
 }
 
 // paint puts an ANSI style around text, if there is colour.
-func (p *page) paint(style, text string) string {
-	if !p.o.Colour {
+func (o *PrintOptions) paint(style, text string) string {
+	if !o.Colour || text == "" {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
@@ -121,9 +121,9 @@ func hits(ratio *float64, what string) string {
 }
 
 func (p *page) verdict(s *metrics.Summary) {
-	word := p.paint("1;32", "VALID")
+	word := p.o.paint("1;32", "VALID")
 	if !s.Verdict.Valid {
-		word = p.paint("1;31", "INVALID")
+		word = p.o.paint("1;31", "INVALID")
 	}
 	if s.Run.Partial {
 		word += " (partial run)"

@@ -99,14 +99,6 @@ func (p *screen) add(rank int, text string) {
 	}
 }
 
-// paint puts an ANSI style around text, if there is colour.
-func (p *screen) paint(style, text string) string {
-	if !p.o.Colour || text == "" {
-		return text
-	}
-	return "\x1b[" + style + "m" + text + "\x1b[0m"
-}
-
 const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
 // field adds a label and its parts in at most so many lines; a further line has a larger rank. Parts that do not fit are left out.
@@ -138,8 +130,8 @@ func (p *screen) field(rank, most int, label string, parts ...string) {
 // styled paints the label of a line, failures and marks.
 func (p *screen) styled(line string) string {
 	label, rest := line[:screenLabel], line[screenLabel:]
-	rest = strings.ReplaceAll(rest, "✓", p.paint(green, "✓"))
-	return p.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.paint(red, "✗"))
+	rest = strings.ReplaceAll(rest, "✓", p.o.paint(green, "✓"))
+	return p.o.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗"))
 }
 
 // fitted shortens text at its end.
@@ -158,8 +150,11 @@ func (p *screen) head() {
 		word += " (partial)"
 	}
 	load := filepath.Base(s.Workload.Trace)
-	if s.Workload.Trace == "" {
+	switch {
+	case s.Workload.Trace == "":
 		load = "unknown trace"
+	case strings.HasPrefix(s.Workload.Trace, "gen:"):
+		load = "made trace"
 	}
 	pace := ", " + s.Run.Pace
 	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
@@ -183,7 +178,7 @@ func (p *screen) head() {
 		room = p.width - format.Columns(word) - len(format.Gap) - format.Columns(where+tail)
 		load = shorten(load, max(8, room))
 	}
-	p.add(always, p.paint(style, word)+format.Gap+load+where+tail)
+	p.add(always, p.o.paint(style, word)+format.Gap+load+where+tail)
 }
 
 // Word is what the verdict on a run is called, with the ANSI style that it has.
@@ -236,7 +231,7 @@ func (p *screen) requests() {
 	}
 	if p.field(first, 2, "failed", kinds...); len(kinds) > 0 {
 		for i := range p.lines {
-			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(r.Failed, "failed"), p.paint(red, format.Counted(r.Failed, "failed")), 1)
+			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(r.Failed, "failed"), p.o.paint(red, format.Counted(r.Failed, "failed")), 1)
 		}
 	}
 }
@@ -320,13 +315,13 @@ func (p *screen) latencies() {
 			}
 			row += format.Right(mark+aligned(v.ms*1e6, 3), column)
 		}
-		rows = append(rows, row+"  "+p.paint("36", strings.TrimRight(spark(byTime[metric]), " ")))
+		rows = append(rows, row+"  "+p.o.paint("36", strings.TrimRight(spark(byTime[metric]), " ")))
 	}
 	if rows == nil {
 		p.field(always, 1, "latencies", "none: no request ended ok")
 		return
 	}
-	p.add(always, p.paint(dim, head))
+	p.add(always, p.o.paint(dim, head))
 	for _, row := range rows {
 		p.add(always, row)
 	}
@@ -593,7 +588,7 @@ func (p *screen) reasons() {
 	v := &p.s.Verdict
 	if DemoWorked(p.s) {
 		p.sentence(3, "machine", punctuality(p.s), "")
-		p.add(always, p.paint(green, "DEMO OK")+format.Gap+fitted("next: fastreplay --trace FILE --url HOST:8000", p.width-10))
+		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+fitted("next: fastreplay --trace FILE --url HOST:8000", p.width-10))
 		return
 	}
 	if n := v.Missed(); n > 0 {
@@ -630,7 +625,7 @@ func (p *screen) sentence(most int, word, text, style string) {
 	for i, line := range lines {
 		lead := strings.Repeat(" ", indent)
 		if i == 0 {
-			lead = p.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
+			lead = p.o.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
 		}
 		p.add(always, lead+fitted(line, p.width-indent))
 	}
