@@ -14,8 +14,8 @@ import (
 )
 
 // Document is an HTML page: findings, facts, graphs and tables. It is one file that refers to no other. The page has these
-// structs as JSON, and a script of ours (page.js) that makes elements and graphs of them, so no text of a trace or of a server
-// is ever read as HTML. Numbers in tables are text, formatted as on the terminal.
+// structs as JSON, and a script of ours (page.js) makes elements and graphs of them. So no text of a trace or of a server is
+// ever read as HTML. Numbers in tables are text, formatted as on the terminal.
 type Document struct {
 	Title    string    `json:"title"`
 	Under    []string  `json:"under,omitempty"` // short texts below the title

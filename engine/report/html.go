@@ -31,7 +31,8 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 		Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
 		Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
 	})
-	for _, section := range slices.Concat([]chart.Section{failureSection(s)}, p.sections(s), []chart.Section{cacheSection(s), flagSection(s)}) {
+	further := slices.Concat([]chart.Section{failureSection(s)}, p.sections(s), []chart.Section{cacheSection(s), flagSection(s)})
+	for _, section := range further {
 		if len(section.Graphs)+len(section.Tables)+len(section.Facts) > 0 {
 			d.Sections = append(d.Sections, section)
 		}
@@ -68,7 +69,9 @@ func under(s *metrics.Summary) (out []string) {
 	if s.Run.Host.CPUs > 0 {
 		host += ", " + format.Many(int64(s.Run.Host.CPUs), "core")
 	}
-	for _, text := range []string{s.Run.Model, s.Run.API, s.Workload.Format, pace, load, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, "from " + host} {
+	for _, text := range []string{
+		s.Run.Model, s.Run.API, s.Workload.Format, pace, load, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, "from " + host,
+	} {
 		if text != "" {
 			out = append(out, text)
 		}
@@ -282,7 +285,8 @@ func failureSection(s *metrics.Summary) chart.Section {
 			if o.ToS != nil {
 				to = format.Seconds(*o.ToS)
 			}
-			t.Rows = append(t.Rows, chart.Texts(cmp.Or(o.Address, shortURL(o.Target)), format.Seconds(o.FromS), to, format.Count(o.Requests), format.Count(o.Failed), o.Outcome))
+			t.Rows = append(t.Rows, chart.Texts(cmp.Or(o.Address, shortURL(o.Target)), format.Seconds(o.FromS), to,
+				format.Count(o.Requests), format.Count(o.Failed), o.Outcome))
 		}
 		out.Tables = append(out.Tables, t)
 	}
@@ -306,14 +310,16 @@ func targetTables(s *metrics.Summary) (out []chart.Table) {
 		if hits != nil {
 			hit = format.Percent(*hits)
 		}
-		return chart.Texts(name, format.Count(requests), format.Count(failed), at(ttft, false), at(ttft, true), at(tpot, false), at(e2e, true), hit)
+		return chart.Texts(name, format.Count(requests), format.Count(failed),
+			at(ttft, false), at(ttft, true), at(tpot, false), at(e2e, true), hit)
 	}
 	all := row("all", s.Requests.Planned, s.Requests.Failed, s.TTFTMS, s.TPOTMS, s.E2EMS, s.PrefixCache.ReportedHitRatio)
 	if len(s.Targets) > 1 {
 		t := chart.Table{Title: "Targets", Head: head, Rows: [][]chart.Cell{all}}
 		for i := range s.Targets {
 			of := &s.Targets[i]
-			t.Rows = append(t.Rows, row(shortURL(of.URL), of.Requests, of.Failed, of.TTFTMS, of.TPOTMS, of.E2EMS, cmp.Or(of.ReportedHitRatio, of.CountedHitRatio)))
+			t.Rows = append(t.Rows, row(shortURL(of.URL), of.Requests, of.Failed, of.TTFTMS, of.TPOTMS, of.E2EMS,
+				cmp.Or(of.ReportedHitRatio, of.CountedHitRatio)))
 		}
 		out = append(out, t)
 	}
@@ -341,7 +347,8 @@ func cacheSection(s *metrics.Summary) chart.Section {
 			name   string
 			tokens int64
 		}{
-			{"in all", f.Tokens}, {"the earlier request was still in prefill", f.InPrefillTokens}, {"at another instance", f.ElsewhereTokens}, {"evicted", f.EvictedTokens},
+			{"in all", f.Tokens}, {"the earlier request was still in prefill", f.InPrefillTokens},
+			{"at another instance", f.ElsewhereTokens}, {"evicted", f.EvictedTokens},
 			{"caching is off", f.CacheOffTokens}, {"never reported", f.NotReportedTokens}, {"unexplained", f.UnexplainedTokens},
 		} {
 			if c.tokens > 0 {
@@ -351,13 +358,17 @@ func cacheSection(s *metrics.Summary) chart.Section {
 		out.Tables = append(out.Tables, t)
 	}
 	if o := s.Routing; o != nil {
-		t := chart.Table{Title: "Hits by who routes", Note: o.Definition, Head: []string{"router", "hits", "largest share", "variation of requests", "variation of tokens"}}
+		t := chart.Table{
+			Title: "Hits by who routes", Note: o.Definition,
+			Head: []string{"router", "hits", "largest share", "variation of requests", "variation of tokens"},
+		}
 		routers := o.Routers
 		if o.Actual != nil {
 			routers = append([]route.Routed{*o.Actual}, routers...)
 		}
 		for _, r := range routers {
-			t.Rows = append(t.Rows, chart.Texts(r.Router, format.Percent(r.HitRatio), format.Percent(r.LargestShare), format.Fixed(r.RequestsCV, 3), format.Fixed(r.TokensCV, 3)))
+			t.Rows = append(t.Rows, chart.Texts(r.Router, format.Percent(r.HitRatio), format.Percent(r.LargestShare),
+				format.Fixed(r.RequestsCV, 3), format.Fixed(r.TokensCV, 3)))
 		}
 		out.Tables = append(out.Tables, t)
 	}

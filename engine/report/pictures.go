@@ -19,6 +19,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Bounds of the page, so that it opens at once.
@@ -250,8 +251,10 @@ func (p *pictures) sections(s *metrics.Summary) []chart.Section {
 		single.Note = fmt.Sprintf("A sample of %s of %s ok requests, the same each time.", format.Count(mostPoints), format.Count(p.seen))
 	}
 	return []chart.Section{
-		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. Point at a graph to read all at that time; drag to zoom all; double click to reset."},
-		{Title: "Distributions", Graphs: p.distributions(), Note: "Bars count values; the line is the share of values up to the end of each bar. The first bar has all below it, too."},
+		{Title: "Over time", Graphs: p.timelines(s), Note: "Each request counts at the time of its sending. " +
+			"Point at a graph to read all at that time; drag to zoom all; double click to reset."},
+		{Title: "Distributions", Graphs: p.distributions(), Note: "Bars count values; the line is the share of values up to the end of each bar. " +
+			"The first bar has all below it, too."},
 		single, targets, p.conversations(),
 		{Title: "Slowest requests", Tables: p.slowTables()},
 	}
@@ -306,39 +309,45 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	line := func(name string, value func(*metrics.Step) float64) chart.Series {
 		return chart.Series{Name: name, Values: of(p.all, value)}
 	}
+	rate := func(name string, count func(*metrics.Step) int64) chart.Series {
+		return line(name, func(t *metrics.Step) float64 { return float64(count(t)) / widthS })
+	}
 	latency := func(name string, value func(*metrics.Step) *float64) chart.Series { // no value where nothing was sent
 		return chart.Series{Name: name, Gaps: true, Values: of(p.all, func(t *metrics.Step) float64 { return maybe(value(t)) })}
 	}
-	rate := func(n int64) float64 { return float64(n) / widthS }
+	latencies := func(title string, p50, p99 func(*metrics.Step) *float64) chart.Graph {
+		return p.overTime(title, "ms", spans, latency("p50", p50), latency("p99", p99))
+	}
 	drift := latency("p99", func(t *metrics.Step) *float64 { return t.DriftP99 })
 	for i := range drift.Values {
 		drift.Values[i] /= 1e3
 	}
 	out := []chart.Graph{
 		p.overTime("Requests/s", "", spans,
-			line("planned", func(t *metrics.Step) float64 { return rate(t.Planned) }), line("sent", func(t *metrics.Step) float64 { return rate(t.Requests) })),
+			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 { return t.Requests })),
 		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
-		p.overTime("TTFT", "ms", spans,
-			latency("p50", func(t *metrics.Step) *float64 { return t.TTFTP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.TTFTP99 })),
-		p.overTime("TPOT", "ms", spans,
-			latency("p50", func(t *metrics.Step) *float64 { return t.TPOTP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.TPOTP99 })),
-		p.overTime("E2E", "ms", spans,
-			latency("p50", func(t *metrics.Step) *float64 { return t.E2EP50 }), latency("p99", func(t *metrics.Step) *float64 { return t.E2EP99 })),
-		p.overTime("Output tokens/s", "", spans, line("tokens/s", func(t *metrics.Step) float64 { return rate(t.OutputTokens) })),
+		latencies("TTFT", func(t *metrics.Step) *float64 { return t.TTFTP50 }, func(t *metrics.Step) *float64 { return t.TTFTP99 }),
+		latencies("TPOT", func(t *metrics.Step) *float64 { return t.TPOTP50 }, func(t *metrics.Step) *float64 { return t.TPOTP99 }),
+		latencies("E2E", func(t *metrics.Step) *float64 { return t.E2EP50 }, func(t *metrics.Step) *float64 { return t.E2EP99 }),
+		p.overTime("Output tokens/s", "", spans, rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
 		p.overTime("Drift: how late requests left", "ms", spans, drift),
 	}
 	if m := s.Client.StolenByTime; m != nil {
-		stolen := p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: make(chart.Values, len(p.all))})
-		for i, at := range stolen.At {
-			stolen.Series[0].Values[i] = math.NaN()
-			if step := int(at / m.StepS); step < len(m.Shares) {
-				stolen.Series[0].Values[i] = m.Shares[step]
-			}
-		}
-		out = append(out, stolen)
+		out = append(out, p.stolen(m, spans))
 	}
 	out = append(out, p.byKind(spans)...)
 	return append(out, p.serverLines(spans)...)
+}
+
+// stolen is the share of CPU time that the host took, which has steps of its own.
+func (p *pictures) stolen(m *stats.Shares, spans []chart.Piece) chart.Graph {
+	values := of(p.all, func(t *metrics.Step) float64 {
+		if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
+			return m.Shares[step]
+		}
+		return math.NaN()
+	})
+	return p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: values})
 }
 
 // byKind counts requests by how they failed, and by whether they were good.
@@ -358,7 +367,8 @@ func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
 		var series []chart.Series
 		for _, kind := range kinds {
 			if keep(kind) {
-				series = append(series, chart.Series{Name: kind, Style: chart.Bars, Values: counts[kind], Bad: len(series) == 0 && kind != goodKind && kind != missedKind})
+				bad := len(series) == 0 && kind != goodKind && kind != missedKind
+				series = append(series, chart.Series{Name: kind, Style: chart.Bars, Values: counts[kind], Bad: bad})
 			}
 		}
 		if len(series) > 0 {
@@ -406,7 +416,7 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 	}
 	out = append(out, p.serverHeat()...)
 	return slices.DeleteFunc(out, func(g chart.Graph) bool { // such as failed requests where there are none
-		return !slices.ContainsFunc(g.Heat, func(row chart.Values) bool { return slices.ContainsFunc(row, func(v float64) bool { return v > 0 }) })
+		return !slices.ContainsFunc(slices.Concat(g.Heat...), func(v float64) bool { return v > 0 })
 	})
 }
 
@@ -450,12 +460,13 @@ func (p *pictures) distributions() (out []chart.Graph) {
 
 // dots are graphs with a dot for each request.
 func (p *pictures) dots() (out []chart.Graph) {
+	ttft := func(t *point) float64 { return t.ttftMS }
 	for _, g := range []struct {
 		title, label string
 		x, y         func(*point) float64
 	}{
-		{"TTFT by input tokens", "input tokens", func(t *point) float64 { return t.input }, func(t *point) float64 { return t.ttftMS }},
-		{"TTFT by uncached input tokens", "uncached tokens", func(t *point) float64 { return t.uncached }, func(t *point) float64 { return t.ttftMS }},
+		{"TTFT by input tokens", "input tokens", func(t *point) float64 { return t.input }, ttft},
+		{"TTFT by uncached input tokens", "uncached tokens", func(t *point) float64 { return t.uncached }, ttft},
 		{"E2E by output tokens", "output tokens", func(t *point) float64 { return t.output }, func(t *point) float64 { return t.e2eMS }},
 	} {
 		var own []point
@@ -555,7 +566,8 @@ func (t *turn) pieces() (out []chart.Piece) {
 		return append(out, chart.Piece{From: sent, To: zero(t.lastEnd, sent), Kind: 4, Text: text + ", failed"})
 	}
 	text += fmt.Sprintf(", TTFT %s, E2E %s", format.Seconds(t.first-sent), format.Seconds(t.lastEnd-sent))
-	return append(out, chart.Piece{From: sent, To: t.first, Kind: 2, Text: text}, chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text})
+	return append(out,
+		chart.Piece{From: sent, To: t.first, Kind: 2, Text: text}, chart.Piece{From: t.first, To: t.lastEnd, Kind: 3, Text: text})
 }
 
 // slowTables list the slowest requests.
@@ -567,7 +579,9 @@ func (p *pictures) slowTables() (out []chart.Table) {
 		if len(list.rows) == 0 {
 			continue
 		}
-		t := chart.Table{Title: list.title, Head: []string{"request id", "row", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target"}}
+		t := chart.Table{Title: list.title, Head: []string{
+			"request id", "row", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target",
+		}}
 		for i := range list.rows {
 			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
 		}
@@ -598,8 +612,8 @@ func slowRow(r *record.Record) []chart.Cell {
 	if wait > 0 {
 		waitText = format.Duration(wait, 4)
 	}
-	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4), lateText, waitText, ttftText, decodeText, e2eText, "",
-		tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens), shortURL(r.Target))
+	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4),
+		lateText, waitText, ttftText, decodeText, e2eText, "", tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens), shortURL(r.Target))
 	var bar []chart.Piece
 	at := 0.0
 	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
