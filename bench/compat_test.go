@@ -226,7 +226,7 @@ func TestHeadersAndPaths(t *testing.T) {
 	dir := t.TempDir()
 	fileIn(t, dir, "t.jsonl", `{"timestamp":0,"input_length":20,"output_length":1}`+"\n")
 	fileIn(t, dir, "run.yaml", "api-key: k3y-s3cr3t\nheader: ['X-Team: h3ad-s3cr3t']\n")
-	r := asTyped(t, dir, "profile --input-file t.jsonl -m m -u "+url+"/base --endpoint my/api?q=s3cr3t --aibrix-route prefix-cache --config run.yaml --no-probe --cold off --export aiperf --export vllm --temperature 0 --extra-body {\"a\":[1]}")
+	r := asTyped(t, dir, "profile --input-file t.jsonl -m m -u "+url+"/base --endpoint my/api?q=s3cr3t --aibrix-route prefix-cache --config run.yaml --no-probe --cold off --verbose --export aiperf --export vllm --temperature 0 --extra-body {\"a\":[1]}")
 	res := r.finish(t)
 	res.only(t, "ok")
 	mu.Lock()
@@ -267,7 +267,7 @@ func TestDurationGrace(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--fault", "stall:2@0.5")
 			load := steady(t, 200, 100, 3)
-			res := run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--duration-grace", "300ms")...)
+			res := run(t, with(args, "--trace", load, "--url", m.url, "--no-probe", "--model", "mock", "--cold", "off", "--duration", "500ms", "--drain", "300ms")...)
 			by := res.outcomes()
 			bounded := name == "cap" || name == "closed" // where three that stall are all that is sent
 			if by["cancelled"] == 0 || by["ok"] == 0 && !bounded || by["not_sent"] > 0 && name != "cap" {

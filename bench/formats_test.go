@@ -65,7 +65,7 @@ func TestFailuresAreLeftOut(t *testing.T) {
 	if notes := strings.Join(r.summary.Notes, "\n"); !strings.Contains(notes, note) || !strings.Contains(r.stderr, note) {
 		t.Errorf("notes %q\n%s", notes, r.stderr)
 	}
-	if said := refused(t, path, "--url", m.url, "--strict"); !strings.Contains(said, ":3: the request failed when it was recorded; ") {
+	if said := refused(t, path, "--url", m.url, "--bad-rows", "strict"); !strings.Contains(said, ":3: the request failed when it was recorded; ") {
 		t.Errorf("strict: %s", said)
 	}
 }
@@ -160,8 +160,8 @@ func TestConvertRefuses(t *testing.T) {
 	}{
 		{nil, "no trace; give one"},
 		{[]string{"samples/azure.csv"}, "no format to write; give one with --format"},
-		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format: unknown trace format "parquet"`},
-		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output: open " + mine + ": file exists"},
+		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format "parquet": there is no such format; there are bailian`},
+		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output " + mine + ": there is such a file already"},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--time-unit", "ms"}, "are dates"},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--fields", "ts=timestamp"}, `unknown field "ts"`},
 		{[]string{"../codec/trace/testdata/many-faults.jsonl", "--format", "bailian"}, "input_length -1 is out of range"},

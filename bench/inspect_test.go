@@ -119,7 +119,7 @@ func TestInspectRefused(t *testing.T) {
 			t.Errorf("%s: %+v", name, d.Traces[0])
 		}
 	}
-	if code, out, _ := inspect(t, "../codec/trace/testdata/many-faults.jsonl", "--lenient"); code != 0 || strings.Contains(out, "REFUSED") {
+	if code, out, _ := inspect(t, "../codec/trace/testdata/many-faults.jsonl", "--bad-rows", "drop"); code != 0 || strings.Contains(out, "REFUSED") {
 		t.Errorf("lenient: exit %d\n%s", code, out)
 	}
 }

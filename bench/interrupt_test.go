@@ -79,7 +79,7 @@ func TestInterruptCutsOff(t *testing.T) {
 		t.Run(grace, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, "--fault", "stall:2")
-			r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--grace", grace, "--cold", "off")
+			r := startReplay(t, "--trace", steady(t, 1500, 100, 10), "--url", m.url, "--no-probe", "--drain", grace, "--cold", "off")
 			m.untilRunning(t, 8)
 			r.signal(t, os.Interrupt)
 			if twice {

@@ -99,7 +99,7 @@ func TestSessionsEndWithDuration(t *testing.T) {
 		{"--sessions", "gated", "--rate", "max"},
 		{"--sessions", "gated", "--concurrency", "8"},
 		{"--sessions", "gated", "--scale", "4", "--max-memory", "200kB"},
-		{"--sessions", "gated", "--scale", "4", "--duration-grace", "0s"},
+		{"--sessions", "gated", "--scale", "4", "--drain", "0s"},
 	} {
 		t.Run(strings.Join(c, " "), func(t *testing.T) {
 			t.Parallel()

@@ -170,10 +170,9 @@ func nearestFlag(flags *pflag.FlagSet, typed, dashes string) string {
 		return "; did you mean " + dashes + near[0] + "?"
 	}
 	switch flag, _, _ := strings.Cut(ours, " "); {
-	case ours == "" || flags.Lookup("concurrency") == nil: // not a replay's
-	case flags.Lookup(flag) != nil:
+	case ours != "" && flags.Lookup(flag) != nil:
 		return "; here it is " + dashes + ours
-	default:
+	case ours != "" && flags.Lookup("concurrency") != nil: // a replay's
 		return "; " + ours
 	}
 	return "; see `fastreplay --help` and `fastreplay help compat`"
@@ -184,7 +183,8 @@ func otherNames() map[string]string {
 	return map[string]string{
 		"qps": "rate (-r)", "q": "rate (-r)", "rps": "rate (-r)", "vus": "concurrency (-c)", "vu": "concurrency (-c)", "users": "concurrency (-c)",
 		"connections": "concurrency (-c)", "requests": "limit (-n)", "iterations": "limit (-n)", "i": "limit (-n)", "z": "duration (-d)",
-		"threshold": "require", "thresholds": "require", "slo": "goodput", "name": "output (-o)", "label": "output (-o)", "quiet-mode": "quiet",
+		"lenient": "bad-rows drop", "strict": "bad-rows strict",
+		"threshold": "require", "thresholds": "require", "slo": "goodput", "name": "output (-o)", "label": "output (-o)",
 		"html":   "a run writes report.html beside its other results",
 		"resume": "no run is resumed; --from TIME begins a new one at that time of the trace",
 	}

@@ -57,6 +57,7 @@ func TestMessages(t *testing.T) {
 		"TRACE --dry-run -z 10":               "here it is --duration (-d)",
 		"TRACE --html r.html":                 "a run writes report.html",
 		"TRACE --resume":                      "no run is resumed; --from TIME",
+		"inspect --lenient TRACE":             "unknown flag: --lenient; here it is --bad-rows drop",
 		"inspect --qps 10 TRACE":              "unknown flag: --qps; see",
 		"inspec TRACE":                        "no such file or command: inspec; did you mean `fastreplay inspect`?",
 		"qserve":                              "no such file or command: qserve; `fastreplay help` lists the commands",
