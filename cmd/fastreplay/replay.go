@@ -26,8 +26,8 @@ func newReplayCommand() *cobra.Command {
 prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
 bench are taken, too: fastreplay help compat lists them.
 
-Without --url an embedded mock server is started and replayed against. Exit codes: 0 valid, 1 finished but INVALID,
-2 bad usage, trace or target (nothing was sent), 130 interrupted.`,
+Without --url an embedded mock server is started and replayed against. Exit codes: 0 VALID or LIMITED, 1 INVALID,
+2 bad usage, trace or target (nothing was sent), 3 an objective missed, 130 interrupted.`,
 		Example: `  fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
   fastreplay chat.jsonl -u gpu1:8000 -u gpu2:8000 --api chat --json > run.json
   fastreplay --config nightly.yaml --rate 20`,
