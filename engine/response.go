@@ -41,13 +41,15 @@ type response struct {
 	whole  []byte // a body that is not an event stream
 	form   bodyForm
 
-	large   *largeBuffers      // lends memory for what is large
-	lent    bool               // large has lent some
-	chunks  chunkLines         // of the chunk log
-	answer  history.Answer     // for later turns
-	readNS  int64              // the instant after the read
-	slackNS int64              // how much earlier than its instant a part of what was read may have come; 0 of a read in time
-	moved   []metrics.MovedGap // gaps that late reads may have changed
+	large    *largeBuffers      // lends memory for what is large
+	lent     bool               // large has lent some
+	chunks   chunkLines         // of the chunk log
+	answer   history.Answer     // for later turns
+	readNS   int64              // the instant after the read
+	slackNS  int64              // how much earlier than its instant a part of what was read may have come; 0 of a read in time
+	together int64              // events that the read found at one instant, the last token chunk among them; 0 if nothing followed a chunk
+	entry    int                // the gap before them; -1 = none
+	moved    []metrics.MovedGap // gaps that late reads may have changed
 
 	bytesIn       int64
 	emptyFinish   uint64 // the choices of the event below
@@ -72,7 +74,7 @@ func (p *response) begin(rec *record.Record) {
 	p.head.Reset()
 	p.events.Reset()
 	p.rec, p.form, p.gaps, p.moved, p.whole = rec, undecided, p.gaps[:0], p.moved[:0], sse.Reuse(p.events.Memory, p.whole)
-	p.spans = p.spans[:0]
+	p.spans, p.together = p.spans[:0], 0
 	p.bytesIn, p.emptyFinishNS, p.usageTokens = 0, record.None, record.None
 	p.finished, p.streamError, p.reusable = false, false, false
 	p.answer.Reset()
@@ -81,6 +83,7 @@ func (p *response) begin(rec *record.Record) {
 // feed processes what one read returned. If ended, the record's outcome is set and the response is over. If the body is compressed,
 // feed returns its first piece, and what follows it in b, for readInflated.
 func (p *response) feed(b []byte, nowNS int64) (ended bool, compressed *inflateSource) {
+	defer p.spread()
 	p.bytesIn += int64(len(b))
 	for {
 		headWasDone := p.head.HeadDone()
@@ -213,11 +216,27 @@ func (p *response) followed() {
 	if rec.FirstTokenNS == rec.LastTokenNS {
 		rec.FirstSlackNS = p.slackNS
 	}
-	if last := len(p.gaps) - 1; rec.LastSlackNS == 0 && last >= 0 && p.gaps[last] > 0 {
-		gap := p.gaps[last]
-		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LeastNS: max(0, gap-p.slackNS), MostNS: gap})
+	if p.together == 0 {
+		p.together, p.entry = 1, len(p.gaps)-1
 	}
+	p.together++
 	rec.LastSlackNS = p.slackNS
+}
+
+// spread notes what the gaps are if all that the last read found together had come evenly within its slack. It is called after each read.
+func (p *response) spread() {
+	if p.together == 0 {
+		return
+	}
+	each := p.slackNS / p.together
+	if p.entry >= 0 {
+		gap := p.gaps[p.entry]
+		p.moved = append(p.moved, metrics.MovedGap{NS: gap, LikelyNS: max(0, gap-p.slackNS) + each})
+	}
+	for range p.gaps[p.entry+1:] {
+		p.moved = append(p.moved, metrics.MovedGap{LikelyNS: each})
+	}
+	p.together = 0
 }
 
 // choiceSpan is when the first and the last token chunk of a choice came, ns.
@@ -242,9 +261,6 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 			c.first = nowNS
 		} else {
 			p.gaps = append(p.gaps, nowNS-c.last)
-			if p.slackNS > 0 && c.last == nowNS {
-				p.moved = append(p.moved, metrics.MovedGap{MostNS: p.slackNS})
-			}
 		}
 		c.last = nowNS
 	}

@@ -77,8 +77,9 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 }
 
-// MovedGap is a gap between token chunks that a late read may have changed, in ns: as measured, and what it can have been.
-type MovedGap struct{ NS, LeastNS, MostNS int64 }
+// MovedGap is a gap between token chunks that a late read may have changed, in ns: as measured, and as it is if what was found together
+// had come evenly.
+type MovedGap struct{ NS, LikelyNS int64 }
 
 // AddGaps counts gaps between token chunks (ITL), in ns, of one OK request to
 // the target of that index; moved are those of them that late reads may have changed. It keeps nothing of the slices.
@@ -94,7 +95,7 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 		g.itl.Add(gap)
 	}
 	for _, m := range moved {
-		g.moved.add(m.NS, m.LeastNS, m.MostNS)
+		g.moved.add(m.NS, m.LikelyNS, m.LikelyNS)
 	}
 	g.Unlock()
 }

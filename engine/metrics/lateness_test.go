@@ -268,7 +268,7 @@ func TestMovedGaps(t *testing.T) {
 		if i%2 == 0 { // a quarter of the reads found two chunks
 			for j := 0; j < 50; j += 2 {
 				gaps[j], gaps[j+1] = 10*msNS, 0
-				moved = append(moved, MovedGap{10 * msNS, 5 * msNS, 10 * msNS}, MovedGap{0, 0, 5 * msNS})
+				moved = append(moved, MovedGap{10 * msNS, 5 * msNS}, MovedGap{0, 5 * msNS})
 			}
 		}
 		c.AddGaps(0, gaps, moved...)
