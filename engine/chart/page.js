@@ -272,6 +272,7 @@ const fit = () => plots.forEach(p => {
 function cellOf(cell, head) {
   const e = make(head ? 'th' : 'td', cell.m, cell.t);
   if (cell.h) e.title = cell.h;
+  if (cell.t && cell.t.length > 48) e.classList.add('long');
   if (!cell.b) return e;
   const bar = make('div', 'bar'), whole = cell.b.at(-1).t;
   for (const p of cell.b) {
