@@ -155,8 +155,7 @@ func ending(stopped bool, s *metrics.Summary, diskErr error) error {
 	return nil
 }
 
-// The run waits so long for its HTML page, which is only another form of the results, and does not begin one of more requests. 100,000
-// took 1.3 s, and a page holds 1 kB for each in memory.
+// The run waits so long for its HTML page, and makes none of more requests. 100,000 requests took 1.3 s, and 1 kB of memory each.
 const (
 	longestPage = 20 * time.Second
 	mostPaged   = 1_000_000

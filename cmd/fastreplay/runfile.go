@@ -23,9 +23,8 @@ import (
 // masked stands in results for what may be secret.
 const masked = "***"
 
-// resolved returns the flags that make this run again, under our names: those that were given on the command line, by a file or by
-// another tool's name, and what the run chose in their place. Numbers and switches are JSON's own, flags that repeat are lists. What may
-// be secret is masked.
+// resolved returns the flags that make this run again, under our names. They were given on the command line, by a file or by another
+// tool's name, or the run chose them. Numbers and switches are JSON's own, and flags that repeat are lists. What may be secret is masked.
 func (b *built) resolved() map[string]any {
 	flags := resolvedFlags(b.o)
 	flags["api"] = b.o.api

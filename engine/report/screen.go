@@ -46,8 +46,8 @@ type screenLine struct {
 	rank int
 }
 
-// Screen writes what a run found, in at most 20 lines: what the load was, what became of it, the latencies, and last why a
-// measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
+// Screen writes what a run found, in at most 20 lines. Last comes why a measurement is not valid and what to do, so that this stays in
+// sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	width := o.Width
 	if width == 0 {
@@ -477,8 +477,8 @@ func p99(q *stats.Percentiles) float64 {
 	return q.P99
 }
 
-// standOut returns at most three parts that failed more than twice as often as all do, or whose p99 is more than twice the median of
-// tails, which are sorted. The worst is first.
+// standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99 is above twice the
+// median of tails, which are sorted.
 func standOut(parts []part, tails []float64) []part {
 	var requests, failed int64
 	for _, t := range parts {
