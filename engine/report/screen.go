@@ -648,6 +648,10 @@ func punctuality(s *metrics.Summary) string {
 		return ""
 	}
 	late := fmt.Sprintf("p99 %s late, max %s", format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3))
+	readLate := slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" })
+	if lag := s.Client.ReceiveLagUS; readLate && lag != nil {
+		late = fmt.Sprintf("p99 sent %s late, read %s late", format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(lag.P99*1e3, 3))
+	}
 	if lost := s.Client.StolenShare; lost != nil {
 		late += ", " + format.Percent(round2(*lost)) + " of CPU time lost to its host"
 	}
