@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// judged runs a replay without the harness's leave to be late.
+func judged(t *testing.T, args ...string) *results {
+	t.Helper()
+	dir := t.TempDir() + "/results"
+	return (&replay{start(t, nil, append([]string{"--output", dir}, args...)...), dir}).finish(t)
+}
+
+// TestServerFailuresAreAResult: with 3 % of 503 the measurement is valid, the failures are told, and only --max-error-rate makes them
+// an objective.
+func TestServerFailuresAreAResult(t *testing.T) {
+	t.Parallel()
+	m := startMock(t, "--fault", "status:503@0.03")
+	load := steady(t, 600, 300, 3)
+	r := run(t, "--trace", load, "--url", m.url, "--max-error-rate", "0.2")
+	r.prove(t)
+	r.verdict(t)
+	f := r.summary.Requests.Failures
+	if r.code != 0 || len(f) != 1 || f[0].Outcome != "http_error" || f[0].Status != 503 || f[0].Phase != metrics.PhaseHeaders || !strings.Contains(f[0].Example, "injected fault") {
+		t.Errorf("exit %d, failures %+v", r.code, f)
+	}
+	r = run(t, "--trace", load, "--url", m.url, "--max-error-rate", "0.001")
+	if r.code != 3 || !r.summary.Verdict.Valid || r.summary.Verdict.Missed() != 1 {
+		t.Errorf("exit %d, %+v", r.code, r.summary.Verdict)
+	}
+}
+
+// TestRequire: an objective that is missed is exit code 3, from disk too, and a measurement that is invalid stays 1.
+func TestRequire(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	if said := refused(t, with(chat, "--url", m.url, "--require", "e2e.max<1h")...); !strings.Contains(said, `"1h" is no limit for it; want a time`) {
+		t.Error(said)
+	}
+	r := run(t, with(chat, "--url", m.url, "--require", "ttft.p50<1us", "--require", "e2e.max<600s")...)
+	if o := r.summary.Verdict.Objectives; r.code != 3 || !r.summary.Verdict.Valid || len(o) != 2 || o[0].Met || !o[1].Met || *o[0].Value != r.summary.TTFTMS.P50 {
+		t.Errorf("exit %d, %+v\n%s", r.code, r.summary.Verdict.Objectives, r.stderr)
+	}
+	for objective, code := range map[string]int{"ttft.p50<600s": 0, "tpot.p50<1us": 3, "goodput>1%": 3} {
+		if report := start(t, nil, "report", r.dir, "--require", objective); report.wait(t) != code {
+			t.Errorf("report --require %s: not exit code %d\n%s", objective, code, report.stderr.String())
+		}
+	}
+	wrong := startMock(t, "--template-tokens", "21,5")
+	if r = run(t, with(chat, "--api", "chat", "--chat-overhead", "20,5", "--no-probe", "--model", "mock", "--url", wrong.url, "--require", "ttft.p50<1us")...); r.code != 1 || r.summary.Verdict.Valid || r.summary.Verdict.Missed() != 1 {
+		t.Errorf("with other prompts: exit %d, %+v", r.code, r.summary.Verdict)
+	}
+}
+
+// TestClosedLoopsAreNotLate: a closed loop has no planned instants, and its drift is a share of its slots' time.
+func TestClosedLoopsAreNotLate(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	for range 2 {
+		r := judged(t, "--trace", steady(t, 60, 100, 3), "--url", m.url, "--concurrency", "2", "--cold", "flush", "--max-receive-lag", "1h")
+		l := r.summary.Lateness
+		if l.SlotsLostShare == nil || len(l.Sending) > 0 || l.Displaced != 0 || r.summary.Run.Concurrency != 2 {
+			t.Errorf("lateness %+v", l)
+		}
+		if *l.SlotsLostShare < 0.05 && (r.code != 0 || r.summary.Verdict.Measurement != metrics.Valid) {
+			t.Errorf("exit %d, %+v", r.code, r.summary.Verdict)
+		}
+	}
+}
