@@ -3,6 +3,7 @@
 // Package host is what the machine gives a run and takes from it:
 //   - the memory that this process may use (memory_*.go) or shares with another (mapped_*.go), and its open files (process.go),
 //   - the settings of Go's runtime during a run (runtime.go),
+//   - what the machine offers before a run: cores, ports, memory (offer.go),
 //   - what this process has used (process.go),
 //   - the processor time that it did not get (watch.go).
 //
