@@ -384,10 +384,7 @@ const (
 
 // Validate returns why r does not suit an API of the given traits; nil if it does.
 func (r Resend) Validate(apiName string, t api.Traits) error {
-	switch {
-	case r != ResendNever && r != ResendUnread && r != ResendSafe:
-		return fmt.Errorf("--resend %q: want %s, %s or %s", r, ResendNever, ResendUnread, ResendSafe)
-	case r == ResendSafe && t.Stateful:
+	if r == ResendSafe && t.Stateful {
 		return fmt.Errorf("--resend %s: a request of the %s API may change something on the server, so it is not safe to repeat; use %s", r, apiName, ResendUnread)
 	}
 	return nil

@@ -65,11 +65,6 @@ func TestPlaceLocksAThreadOfItsOwn(t *testing.T) {
 	if p.FIFO && p.Refused != "" {
 		t.Errorf("%+v: granted and refused", p)
 	}
-	for _, mode := range []Realtime{"", "yes"} {
-		if mode.Validate() == nil {
-			t.Errorf("mode %q was accepted", mode)
-		}
-	}
 }
 
 func BenchmarkNow(b *testing.B) {

@@ -1,7 +1,5 @@
 package sched
 
-import "fmt"
-
 // Realtime is whether threads get priority: those that send SCHED_FIFO, those that read nice −10.
 type Realtime string
 
@@ -11,15 +9,6 @@ const (
 	RealtimeOn   Realtime = "on"   // SCHED_FIFO or an error, for those that send
 	RealtimeOff  Realtime = "off"  // the short slice only
 )
-
-// Validate returns an error unless r is auto, on or off.
-func (r Realtime) Validate() error {
-	switch r {
-	case RealtimeAuto, RealtimeOn, RealtimeOff:
-		return nil
-	}
-	return fmt.Errorf("realtime is %q; want auto, on or off", string(r))
-}
 
 // Placement is how the kernel schedules a placed thread.
 type Placement struct {

@@ -42,9 +42,9 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "))
+	addWords(f, &v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
 	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
-	f.StringVar(&v.read.Format, "input-format", "", "format to read (default: detected)")
+	addWords(f, &v.read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
 	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(&v.seed, "seed", 0, "seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of")
 	addRowFlags(f, &v.read)
@@ -55,9 +55,6 @@ repaired or left out, and what the other format has no place for, is noted.`,
 func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
 		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
-	}
-	if err := errors.Join(checkFormat("format", v.format), checkFormat("input-format", v.read.Format)); err != nil {
-		return err
 	}
 	t, err := trace.OpenAll(paths, v.read)
 	if err != nil {

@@ -99,7 +99,7 @@ func newGenCommand() *cobra.Command {
 // addFlags adds all flags of gen.
 func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "))
+	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
 	f.StringVar((*string)(&g.arrivals.Process), "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")
@@ -128,9 +128,6 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 }
 
 func (g *generation) run(cmd *cobra.Command) error {
-	if err := checkFormat("format", g.Format); err != nil {
-		return err
-	}
 	t, err := g.make(cmd.Flags().Changed("burstiness"))
 	if err != nil {
 		return err

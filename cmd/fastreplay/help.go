@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
-	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
 // manualFiles are the pages of the manual: Markdown, named after their topics.
@@ -204,17 +203,6 @@ func checkWords(c *cobra.Command, words []string) error {
 		hint = "; did you mean `fastreplay " + near[0] + "`?"
 	}
 	return fmt.Errorf("no such file or command: %s%s", word, hint)
-}
-
-// checkFormat names the format that is nearest to a mistyped one.
-func checkFormat(flag, name string) error {
-	if name == "" || slices.Contains(trace.Formats(), name) {
-		return nil
-	}
-	if near := nearest(name, trace.Formats()); len(near) > 0 {
-		return fmt.Errorf("--%s %q: there is no such format; did you mean %s?", flag, name, near[0])
-	}
-	return fmt.Errorf("--%s %q: there is no such format; there are %s", flag, name, strings.Join(trace.Formats(), ", "))
 }
 
 // distance is how many bytes must be put in, left out or changed to make b of a (Levenshtein).

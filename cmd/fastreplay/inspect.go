@@ -117,9 +117,6 @@ func (i *inspection) complete() error {
 	if i.given("load-bound") && i.o.Instances == 0 {
 		return errors.New("--load-bound is about --instances; give that, too")
 	}
-	if err := checkFormat("format", i.o.Read.Format); err != nil {
-		return err
-	}
 	i.o.Read.Collect = true
 	return i.o.Validate()
 }

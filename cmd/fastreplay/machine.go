@@ -107,30 +107,17 @@ func openChunkLog(path string, ui *terminal) (log *engine.ChunkLog, end func(), 
 // spinAuto is the value of --spin that lets the waiter find out.
 const spinAuto = "auto"
 
-// spinFlag is the value of --spin, a time or sched.AutoSpin.
-type spinFlag time.Duration
-
-func (s *spinFlag) Set(text string) error {
+// parseSpin reads a time, or spinAuto.
+func parseSpin(text string) (time.Duration, error) {
 	if text == spinAuto {
-		*s = spinFlag(sched.AutoSpin)
-		return nil
+		return sched.AutoSpin, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return fmt.Errorf("%q is neither auto nor a time of 0 or more, such as 100us", text)
+		return 0, errors.New("want auto, or a time of 0 or more, such as 100us")
 	}
-	*s = spinFlag(d)
-	return nil
+	return d, nil
 }
-
-func (s *spinFlag) String() string {
-	if time.Duration(*s) == sched.AutoSpin {
-		return spinAuto
-	}
-	return time.Duration(*s).String()
-}
-
-func (*spinFlag) Type() string { return "TIME" }
 
 // senderCommand is the name by which a replay starts the process of its senders.
 const senderCommand = "sender"
@@ -202,7 +189,7 @@ func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
 	descriptors, err := b.raiseDescriptors()
 	return engine.Config{
 		Backend: b.builder.Backend, Stream: !b.o.noStream || b.verbatims.shaped(), Timeout: b.o.timeout, IdleTimeout: b.o.idleTimeout, ConnectTimeout: b.o.connectTimeout,
-		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: time.Duration(b.o.spin), Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
+		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: b.o.spin, Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
 		TLS: b.prober.TLS, Descriptors: descriptors, Secrets: b.prober.Secrets, Stamps: stamps, History: b.history,
 		InstanceHeaders: b.o.headersNamed(), InstanceField: b.o.instancePath(),
 		OnSenderDeath: func(why string) { b.ui.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },

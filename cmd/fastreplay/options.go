@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -123,7 +122,7 @@ type machineOptions struct {
 	sender   string
 	senders  int
 	realtime sched.Realtime
-	spin     spinFlag
+	spin     time.Duration
 	stamps   string
 	maxBytes int64 // of --max-memory; 0 = not given
 	chunkLog string
@@ -183,7 +182,7 @@ func (o *options) addTrace(f *pflag.FlagSet) {
 	addReadFlags(f, &o.read)
 	o.repeat = 1
 	f.Var(countFlag(&o.repeat, "1"), "repeat", "replay the selection `N` times in a row")
-	f.StringVar(&o.tooLong, "too-long", tooLongRefuse, "what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends")
+	addWords(f, &o.tooLong, "too-long", tooLongRefuse, "what becomes of requests longer than the servers' context: refuse to start, drop, or clip prompts' ends", tooLongRefuse, tooLongDrop, tooLongClip)
 	f.StringVarP(&o.config, "config", "f", "", "YAML `FILE` of flags, such as \"rate: 10\"; the command line wins")
 }
 
@@ -200,14 +199,14 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pacing.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
 	f.IntVar(&o.warmup, "warmup", 0, "send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
-	f.StringVar((*string)(&o.sessions.mode), "sessions", string(sessionsStrict), "when turns leave: strict, gated or think; at their times, then but not before the answer to the turn before, or the recorded delay after it")
-	f.StringVar(&o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)")
+	addWords(f, &o.sessions.mode, "sessions", sessionsStrict, "when turns leave: strict, gated or think; at their times, then but not before the answer to the turn before, or the recorded delay after it", sessionsStrict, sessionsGated, sessionsThink)
+	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 
 func (o *options) addServer(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.urls, "url", "u", nil, "`URL` of a server: host:port, base or full; repeatable (default: an embedded mock)")
 	f.StringVar(&o.targetsFile, "targets", "", "`FILE` with a server on each line, as for --url, and perhaps its weight")
-	f.StringVar(&o.route, "route", routeRoundRobin, "which of several servers gets a request; "+strings.Join(routes(), ", "))
+	addWords(f, &o.route, "route", routeRoundRobin, "which of several servers gets a request; "+strings.Join(routes(), ", "), routes()...)
 	f.StringVarP(&o.model, "model", "m", "", "model name (default: asked from /v1/models)")
 	f.StringVarP(&o.api, "api", "a", api.Names()[0], "API to speak; "+strings.Join(api.Names(), ", ")+" (default: the one that the trace's rows are for, else completions)")
 	f.StringVar(&o.endpoint, "endpoint", "", "`PATH` to post to instead of the API's own, such as /my/v1/chat/completions")
@@ -220,18 +219,18 @@ func (o *options) addServer(f *pflag.FlagSet) {
 }
 
 func (o *options) addRequests(f *pflag.FlagSet) {
-	f.StringVar(&o.prompt, "prompt", "", "prompts as token-ids or text (default: token-ids if the API takes them)")
+	addWords(f, &o.prompt, "prompt", "", "prompts as token-ids or text (default: token-ids if the API takes them)", promptTokenIDs, promptText)
 	f.StringVar(&o.tokenizer, "tokenizer", "", "`PATH` of the model's tokenizer.json or its folder; or "+tokenizer.CL100K+" or "+tokenizer.O200K)
 	f.StringArrayVar(&o.extraInputs, "extra-inputs", nil, "`KEY:VALUE` or a JSON object, merged into every body; repeatable")
 	f.BoolVar(&o.noStream, "no-stream", false, "ask for whole responses instead of streams")
 	f.BoolVar(&o.noForceOutput, "no-force-output", false, "send max_tokens only, for servers that refuse min_tokens and ignore_eos")
 	f.Uint64Var(&o.seed, "seed", 0, "seed of prompts, random arrivals and --amplify: the same makes the same bytes at the same instants")
-	f.StringVar((*string)(&o.cold), "cold", string(probe.ColdAuto), "how the servers' prefix caches become cold before the start: auto, flush, salt or off")
+	addWords(f, &o.cold, "cold", probe.ColdAuto, "how the servers' prefix caches become cold before the start: auto, flush, salt or off", probe.ColdAuto, probe.ColdFlush, probe.ColdSalt, probe.ColdOff)
 }
 
 func (o *options) addResults(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results (default: results/<UTC time>)")
-	f.StringVar(&o.progress.mode, "progress", progressAuto, "while it runs: a screen on a terminal (full), a line now and then (line) or none; auto chooses")
+	addWords(f, &o.progress.mode, "progress", progressAuto, "while it runs: a screen on a terminal (full), a line now and then (line) or none; auto chooses", progressAuto, progressFull, progressLine, progressNone)
 	f.BoolVarP(&o.progress.quiet, "quiet", "q", false, "print only the result and errors")
 	f.StringVar(&o.progress.metricsAddr, "metrics-addr", "", "serve the run's metrics to Prometheus at `HOST:PORT`/metrics")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
@@ -245,7 +244,7 @@ func (o *options) addResults(f *pflag.FlagSet) {
 	o.requirements.addFlag(f)
 	f.Float64Var(&o.maxErrorRate, "max-error-rate", 0, "an objective: at most this share of requests (0..1) may fail (default: any)")
 	f.DurationVar(&o.maxDrift, "max-drift", 0, "accept and demand drift p99 up to this, such as 10ms (default: judged by what it changes)")
-	f.StringVar(&o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics: auto, on (refuse to start without) or off")
+	addWords(f, &o.scrape.mode, "scrape", scrapeAuto, "read the servers' own metrics: auto, on (refuse to start without) or off", scrapeAuto, scrapeOn, scrapeOff)
 	f.StringArrayVar(&o.scrape.urls, "scrape-url", nil, "`URL` of a page of metrics to read in place of the targets' own /metrics; repeatable")
 }
 
@@ -254,7 +253,8 @@ func (o *options) addResults(f *pflag.FlagSet) {
 func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addAssumed(f, &o.assumed)
 	f.Float64Var(&o.loadBound, "load-bound", route.DefaultBound, "of --route "+routePrefix+": pass over an instance with more than this many times its share in flight; 0 = none")
-	f.StringVar((*string)(&o.resend), "resend", string(engine.ResendUnread), "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)")
+	addWords(f, &o.resend, "resend", engine.ResendUnread, "send again what got no answer: never, unread (if the server provably did not read it) or safe (also if it closed an idle connection)",
+		engine.ResendNever, engine.ResendUnread, engine.ResendSafe)
 	addSeconds(f, &o.idleTimeout, "idle-timeout", "", 2*time.Minute, "limit between two bytes of a response")
 	addSeconds(f, &o.connectTimeout, "connect-timeout", "", 5*time.Second, "limit of connecting, TLS included")
 	f.StringArrayVar(&o.instanceHeaders, "instance-header", engine.InstanceHeaders(), "response header `NAME` that names the instance; repeatable, the first present counts")
@@ -269,12 +269,12 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	f.DurationVar(&o.maxLag, "max-receive-lag", 0, "likewise, for how long after the kernel answers are read, at p99")
 	f.BoolVar(&o.limits.AllowWarm, "allow-warm", false, "accept cache hits above the ideal")
 	f.IntVar(&o.senders, "senders", 1, "sending threads, which share the requests")
-	f.StringVar((*string)(&o.realtime), "realtime", string(sched.RealtimeAuto), "real-time priority for the threads that send and read: auto, on or off")
-	f.StringVar(&o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves")
+	addWords(f, &o.realtime, "realtime", sched.RealtimeAuto, "real-time priority for the threads that send and read: auto, on or off", sched.RealtimeAuto, sched.RealtimeOn, sched.RealtimeOff)
+	addWords(f, &o.stamps, "kernel-timestamps", stampsAuto, "take instants from the kernel: auto, on or off; sent also stamps what leaves", stampsAuto, stampsOn, stampsOff, stampsSent)
 	f.Var(&value[int64]{to: &o.maxBytes, parse: parseBytes}, "max-memory", fmt.Sprintf("most `BYTES` for requests, or for what --amplify adds, such as 8GiB (default: %d %% of free memory)", int(100*defaultMemoryShare)))
-	f.StringVar(&o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)")
-	o.spin = spinFlag(sched.AutoSpin)
-	f.Var(&o.spin, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
+	addWords(f, &o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)", senderAuto, senderProcess, senderThread)
+	o.spin = sched.AutoSpin
+	f.Var(&value[time.Duration]{to: &o.spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
@@ -288,9 +288,6 @@ func addAssumed(f *pflag.FlagSet, assumed *sched.Assumed) {
 	*assumed = sched.Assumed{TTFT: assumedTTFT, TPOT: assumedTPOT}
 	f.Var(&value[sched.Assumed]{to: assumed, parse: parseAssumed, text: fmt.Sprintf("%v,%v", assumedTTFT, assumedTPOT), kind: "TTFT,TPOT"},
 		"assume", "time to the first token and for each further one, to reckon when a request ends if nothing says it")
-	f.DurationVar(&assumed.TTFT, "assume-ttft", assumedTTFT, "the first of --assume")
-	f.DurationVar(&assumed.TPOT, "assume-tpot", assumedTPOT, "the second of --assume")
-	f.Lookup("assume-ttft").Hidden, f.Lookup("assume-tpot").Hidden = true, true
 }
 
 // parseAssumed reads TTFT,TPOT.
@@ -307,7 +304,7 @@ func parseAssumed(text string) (a sched.Assumed, err error) {
 
 // addReadFlags adds what says how to read a trace.
 func addReadFlags(f *pflag.FlagSet, read *trace.Options) {
-	f.StringVar(&read.Format, "format", "", "trace format (default: detected); "+strings.Join(trace.Formats(), ", "))
+	addWords(f, &read.Format, "format", "", "trace format (default: detected); "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
 	addRowFlags(f, read)
 }
 
@@ -317,67 +314,12 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	f.Lookup("fields").DefValue = "" // not []
 	f.Var(&value[time.Duration]{to: &read.TimeUnit, parse: trace.ParseUnit, kind: "UNIT"}, "time-unit", "unit of the timestamps: ns, us, ms or s (default: the format's)")
 	f.IntVar(&read.BlockTokens, "block-tokens", 0, "tokens that a hash id stands for (default: the format's)")
-	f.Var(&value[trace.Options]{to: read, parse: badRows(read), text: badRowsRefuse, kind: "HOW"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
+	badRows := func(word string) { read.Lenient, read.Strict = word == "drop", word == "strict" }
+	f.Var(&wordFlag{set: badRows, words: []string{"refuse", "drop", "strict"}, text: "refuse"}, "bad-rows", "bad rows: refuse the trace, drop them, or be strict and refuse rows that would be repaired, too")
 	f.VarP(countFlag(&read.Limit, ""), "limit", "n", "take the first `N` requests of the selection")
 	addSeconds(f, &read.From, "from", "", 0, "take rows from this trace time on, counted from the earliest row")
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
-
-// The values of --bad-rows.
-const (
-	badRowsRefuse = "refuse"
-	badRowsDrop   = "drop"
-	badRowsStrict = "strict" // refuse repairs, too
-)
-
-// badRows returns what reads --bad-rows into the options of reading.
-func badRows(read *trace.Options) func(string) (trace.Options, error) {
-	return func(text string) (trace.Options, error) {
-		o := *read
-		o.Lenient, o.Strict = text == badRowsDrop, text == badRowsStrict
-		if !o.Lenient && !o.Strict && text != badRowsRefuse {
-			return o, fmt.Errorf("want %s, %s or %s", badRowsRefuse, badRowsDrop, badRowsStrict)
-		}
-		return o, nil
-	}
-}
-
-// seconds is a flag of a time. A number without a unit is seconds.
-type seconds struct{ to *time.Duration }
-
-func addSeconds(f *pflag.FlagSet, to *time.Duration, name, short string, usual time.Duration, usage string) {
-	*to = usual
-	f.VarP(seconds{to}, name, short, usage)
-}
-
-func (s seconds) Set(text string) error {
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		text += "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err == nil && d < 0 {
-		err = errors.New("want a time of 0 or more")
-	}
-	if err == nil {
-		*s.to = d
-	}
-	return err
-}
-
-// countFlag is a flag of how many, at least one.
-func countFlag(to *int, usual string) *value[int] {
-	return &value[int]{to: to, text: usual, kind: "N", parse: func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return 0, errors.New("want a whole number of at least 1")
-		}
-		return n, nil
-	}}
-}
-
-func (s seconds) String() string { return s.to.String() }
-
-func (seconds) Type() string { return "TIME" }
 
 // complete checks the flags against each other and fills in what depends on others.
 func (o *options) complete(args []string) error {
@@ -447,24 +389,16 @@ const (
 // check refuses what no replay can mean; the options of reading are the trace's own business.
 func (o *options) check() error {
 	switch {
-	case o.prompt != "" && o.prompt != promptTokenIDs && o.prompt != promptText:
-		return fmt.Errorf("--prompt %q: want %s or %s", o.prompt, promptTokenIDs, promptText)
-	case !slices.Contains([]string{tooLongRefuse, tooLongDrop, tooLongClip}, o.tooLong):
-		return fmt.Errorf("--too-long %q: want %s, %s or %s", o.tooLong, tooLongRefuse, tooLongDrop, tooLongClip)
 	case o.warmup < 0:
 		return fmt.Errorf("--warmup is %d; want a number of requests", o.warmup)
 	case o.timeout <= 0:
 		return errors.New("--timeout must be above 0")
 	case o.idleTimeout <= 0 || o.connectTimeout <= 0:
 		return errors.New("--idle-timeout and --connect-timeout must be above 0")
-	case !slices.Contains([]string{stampsAuto, stampsOn, stampsOff, stampsSent}, o.stamps):
-		return fmt.Errorf("--kernel-timestamps %q: want %s, %s, %s or %s", o.stamps, stampsAuto, stampsOn, stampsOff, stampsSent)
 	case slices.ContainsFunc(o.headers, func(h string) bool { return !strings.Contains(h, ":") }):
 		return errors.New("--header: one has no colon; want NAME: VALUE")
 	case o.key != "" && o.apiKeyFile != "":
 		return errors.New("--api-key and --api-key-file exclude each other")
-	case o.sender != senderAuto && o.sender != senderProcess && o.sender != senderThread:
-		return fmt.Errorf("--sender %q: want %s, %s or %s", o.sender, senderAuto, senderProcess, senderThread)
 	case o.senders < 1 || o.senders > engine.MaxSenders:
 		return fmt.Errorf("--senders is %d; want 1 to %d", o.senders, engine.MaxSenders)
 	case o.senders > 1 && o.pacing.concurrency > 0:
@@ -474,28 +408,8 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(checkFormat("format", o.read.Format), o.checkInstance(), o.checkRoute(), o.cold.Validate(), o.realtime.Validate(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports))
 }
-
-// value is a flag whose text is parsed into *to as soon as it is given. It prints as it was given.
-type value[T any] struct {
-	to    *T
-	parse func(string) (T, error)
-	text  string // as given, or the default
-	kind  string // what help calls it, unless the usage does
-}
-
-func (v *value[T]) Set(text string) error {
-	parsed, err := v.parse(text)
-	if err == nil {
-		*v.to, v.text = parsed, text
-	}
-	return err
-}
-
-func (v *value[T]) String() string { return v.text }
-
-func (v *value[T]) Type() string { return cmp.Or(v.kind, "string") }
 
 // goodput is what --goodput says, of a run or of a report on one.
 type goodput struct {

@@ -140,16 +140,15 @@ func TestSizeCache(t *testing.T) {
 func TestSpinFlag(t *testing.T) {
 	for text, want := range map[string]time.Duration{"auto": sched.AutoSpin, "0s": 0, "70µs": 70 * time.Microsecond} {
 		o, err := given(t, "trace.jsonl --spin "+text)
-		if err != nil || time.Duration(o.spin) != want || o.spin.String() != text {
-			t.Errorf("--spin %s: %v as %q, %v; want %v", text, time.Duration(o.spin), o.spin.String(), err, want)
+		if err != nil || o.spin != want {
+			t.Errorf("--spin %s: %v, %v; want %v", text, o.spin, err, want)
 		}
 	}
-	if o, _ := given(t, "trace.jsonl"); time.Duration(o.spin) != sched.AutoSpin {
-		t.Errorf("without --spin: %v, want auto", time.Duration(o.spin))
+	if o, _ := given(t, "trace.jsonl"); o.spin != sched.AutoSpin {
+		t.Errorf("without --spin: %v, want auto", o.spin)
 	}
-	var s spinFlag
 	for _, text := range []string{"-1us", "fast", "", "100"} {
-		if err := s.Set(text); err == nil {
+		if _, err := parseSpin(text); err == nil {
 			t.Errorf("--spin %q was accepted", text)
 		}
 	}

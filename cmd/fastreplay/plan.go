@@ -416,11 +416,7 @@ type sessionFlags struct {
 func (o *options) checkSessions() error {
 	s := &o.sessions
 	switch {
-	case s.mode != sessionsStrict && s.mode != sessionsGated && s.mode != sessionsThink:
-		return fmt.Errorf("--sessions %q: want %s, %s or %s", s.mode, sessionsStrict, sessionsGated, sessionsThink)
-	case s.past != historyRecorded && s.past != historyLive:
-		return fmt.Errorf("--history %q: want %s or %s", s.past, historyRecorded, historyLive)
-	case (o.given("assume") || o.given("assume-ttft") || o.given("assume-tpot")) && s.mode != sessionsThink && o.route != routePrefix:
+	case o.given("assume") && s.mode != sessionsThink && o.route != routePrefix:
 		return fmt.Errorf("--assume is about --sessions %s and --route %s", sessionsThink, routePrefix)
 	case s.mode != sessionsStrict && o.pacing.capped():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)

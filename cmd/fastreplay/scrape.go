@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fastreplay/fastreplay/engine"
@@ -36,8 +35,6 @@ const leastScrapeInterval = 100 * time.Millisecond
 
 func (f *scrapeFlags) check() error {
 	switch {
-	case !slices.Contains([]string{scrapeAuto, scrapeOn, scrapeOff}, f.mode):
-		return fmt.Errorf("--scrape %q: want %s, %s or %s", f.mode, scrapeAuto, scrapeOn, scrapeOff)
 	case f.interval < leastScrapeInterval:
 		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.interval, leastScrapeInterval)
 	case f.mode == scrapeOff && len(f.urls) > 0:

@@ -263,8 +263,6 @@ func routes() []string {
 // checkRoute refuses what no router can mean.
 func (o *options) checkRoute() error {
 	switch {
-	case !slices.Contains(routes(), o.route):
-		return fmt.Errorf("--route %q: want one of %s", o.route, strings.Join(routes(), ", "))
 	case o.loadBound != 0 && !(o.loadBound >= 1) || math.IsInf(o.loadBound, 0):
 		return fmt.Errorf("--load-bound %v: want at least 1, such as %v, or 0 for none", o.loadBound, route.DefaultBound)
 	case o.given("load-bound") && o.route != routePrefix:

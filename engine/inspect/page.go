@@ -168,7 +168,7 @@ func (p *page) types(types []Type) {
 
 // overlapDefinition describes how overlap and think time were computed.
 func overlapDefinition(s *Sessions) string {
-	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume-ttft, --assume-tpot). "+
+	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume). "+
 		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
 }
 

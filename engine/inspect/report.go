@@ -126,8 +126,8 @@ type Sessions struct {
 
 	GapS   *stats.Percentiles `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
 	AtOnce int64              `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
-	TTFTS  float64            `json:"assumed_ttft_s"` // what the next three were computed with (--assume-ttft)
-	TPOTS  float64            `json:"assumed_tpot_s"` // likewise (--assume-tpot)
+	TTFTS  float64            `json:"assumed_ttft_s"` // what the next three were computed with (--assume)
+	TPOTS  float64            `json:"assumed_tpot_s"` // likewise (--assume)
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
 	Overlaps     int64              `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
 	OverlapShare *float64           `json:"overlapping_share"` // overlapping_turns as a share of followup_turns

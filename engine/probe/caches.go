@@ -101,15 +101,6 @@ const (
 	ColdOff   Cold = "off"   // neither
 )
 
-// Validate refuses anything but the four values.
-func (c Cold) Validate() error {
-	switch c {
-	case ColdAuto, ColdFlush, ColdSalt, ColdOff:
-		return nil
-	}
-	return fmt.Errorf("cold is %q; want flush, salt, off or auto", string(c))
-}
-
 // flushPaths empty a prefix cache: vLLM's (with VLLM_SERVER_DEV_MODE=1) and SGLang's.
 var flushPaths = [...]string{"/reset_prefix_cache", "/flush_cache"}
 
