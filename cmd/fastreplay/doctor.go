@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -32,21 +32,45 @@ const (
 	largeRequestBytes = 1 << 20 // a prompt of 128,000 tokens takes about 0.8 MB as token ids
 )
 
+// Where a reading becomes poor or bad.
+const (
+	latePoorUS, lateBadUS = 1e3, 5e3 // at p99
+	sleepPoorUS           = 200      // at p50: a sender spins no longer (sched)
+	stolenPoor            = 0.01     // of all cores' time, as in the notes of a run
+	othersPoor            = 0.5      // of all cores
+)
+
 // readings are what doctor finds out; judge says what they mean. Absent values are unknown here.
 type readings struct {
-	System      string             `json:"system"` // GOOS
-	Offer       host.Offer         `json:"offer"`
-	Realtime    bool               `json:"realtime"` // SCHED_FIFO was granted
-	Refused     string             `json:"realtime_refused,omitempty"`
-	Sleeps      *stats.Percentiles `json:"sleep_late_us"` // how late sleeps ended
-	Waits       *stats.Percentiles `json:"late_us"`       // how late the sender would have sent: it sleeps, then spins
-	Machine     stats.Machine      `json:"machine"`       // what the machine took meanwhile
-	MeasuredS   float64            `json:"measured_s"`
-	OthersCores *float64           `json:"others_cores"` // cores that others kept busy meanwhile, on average
-	Files       int                `json:"open_files"`
-	SendBuffer  int                `json:"send_buffer_bytes"` // granted of largeRequestBytes
-	NoSocket    string             `json:"no_socket,omitempty"`
-	NoStamps    string             `json:"no_kernel_timestamps,omitempty"`
+	system        string // GOOS
+	offer         host.Offer
+	realtime      bool               // SCHED_FIFO was granted
+	refused       string             // why it was not
+	sleeps        *stats.Percentiles // how late sleeps ended, in µs
+	waits         *stats.Percentiles // how late the sender would have sent, in µs: it sleeps, then spins
+	machine       stats.Machine      // what the machine took meanwhile
+	measuredS     float64
+	othersCores   *float64 // that others kept busy meanwhile, on average
+	files         int      // that may be open
+	sendBuffer    int      // bytes that were granted of largeRequestBytes
+	withoutStamps string   // why the kernel stamps nothing; "" if it does
+}
+
+// grade is how good a reading is for a replay.
+type grade string
+
+const (
+	fine grade = "ok"
+	poor grade = "warn" // it may show in the tails, or it limits large runs
+	bad  grade = "bad"  // it shows
+)
+
+// check is one property of the machine: what was found, and what to do about it.
+type check struct {
+	Name   string `json:"name"`
+	Grade  grade  `json:"grade"`
+	Found  string `json:"found"`
+	Remedy string `json:"remedy,omitempty"` // empty if Grade is fine
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -57,43 +81,39 @@ func newDoctorCommand() *cobra.Command {
 		Long: `Say what this machine lacks for punctual sending and exact latencies, and the remedy.
 
 It measures for some 3 seconds, and needs no server. Lateness and lost CPU time are those of now:
-if others use this machine, run it again. The exit status is 1 only if nothing could be sent at all.`,
-		Args: cobra.NoArgs,
+if others use this machine, run it again.`,
+		Example: "  fastreplay doctor",
+		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := readMachine()
 			if err != nil {
 				return err
 			}
-			checks := judge(r)
+			checks, conclusion := judge(r)
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
 				e.SetIndent("", "  ")
-				err = e.Encode(map[string]any{"checks": checks, "conclusion": conclusion(checks), "readings": r})
-			} else {
-				width := newTerminal(c.OutOrStdout()).width
-				err = printDiagnosis(c.OutOrStdout(), checks, width > 0 && os.Getenv("NO_COLOR") == "")
+				return e.Encode(map[string]any{"checks": checks, "conclusion": conclusion})
 			}
-			if err == nil && unable(checks) {
-				err = &exitError{exitInvalid, ""}
-			}
+			_, err = io.WriteString(c.OutOrStdout(), diagnosis(checks, conclusion, newTerminal(c.OutOrStdout()).coloured()))
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print readings and checks as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the checks as JSON")
 	return c
 }
 
 // readMachine takes all readings; it takes waitsFor, sleepsFor and at most a second more.
 func readMachine() (r readings, err error) {
-	r = readings{System: runtime.GOOS, Offer: host.ReadOffer()}
-	if r.Files, err = host.RaiseDescriptors(1 << 20); err != nil {
+	r = readings{system: runtime.GOOS, offer: host.ReadOffer()}
+	if r.files, err = host.RaiseDescriptors(1 << 20); err != nil {
 		return r, err
 	}
-	if r.SendBuffer, err = wire.ProbeSendBuffer(largeRequestBytes); err != nil {
-		r.NoSocket = err.Error()
+	if r.sendBuffer, err = wire.ProbeSendBuffer(largeRequestBytes); err != nil {
+		return r, fmt.Errorf("nothing can be sent from here: %w", err)
 	}
-	if err = wire.ProbeStamps(wire.Stamps{Receive: true}); err != nil {
-		r.NoStamps = err.Error()
+	if err := wire.ProbeStamps(wire.Stamps{Receive: true}); err != nil {
+		r.withoutStamps = err.Error()
 	}
 
 	clock := sched.NewMonotonic()
@@ -105,18 +125,18 @@ func readMachine() (r readings, err error) {
 	go func() { // a goroutine of its own, since Place keeps its thread for good
 		defer close(done)
 		p, _ := sched.Place(sched.RealtimeAuto) // auto refuses nothing
-		r.Realtime, r.Refused = p.FIFO, p.Refused
-		r.Sleeps = stats.Describe(lateness(clock, 0, sleepsFor), 1e3)
-		r.Waits = stats.Describe(lateness(clock, sched.AutoSpin, waitsFor), 1e3)
+		r.realtime, r.refused = p.FIFO, p.Refused
+		r.sleeps = stats.Describe(lateness(clock, 0, sleepsFor), 1e3)
+		r.waits = stats.Describe(lateness(clock, sched.AutoSpin, waitsFor), 1e3)
 	}()
 	<-done
-	r.MeasuredS = float64(clock.Now()) / 1e9
+	r.measuredS = float64(clock.Now()) / 1e9
 	if now, ok := host.BusyTime(); known && ok {
-		r.OthersCores = new(max(0, (now-busy-host.UsageNow().Since(usage).CPU.Seconds())/r.MeasuredS))
+		r.othersCores = new(max(0, (now-busy-host.UsageNow().Since(usage).CPU.Seconds())/r.measuredS))
 	}
 	close(halt)
 	<-gone
-	r.Machine = watch.Machine()
+	r.machine = watch.Machine()
 	return r, nil
 }
 
@@ -135,25 +155,110 @@ func lateness(clock *sched.Monotonic, spin, length time.Duration) (late []int64)
 	return late
 }
 
-// printDiagnosis prints a line for each check, its remedy below it, and at last what all of it means.
-func printDiagnosis(w io.Writer, checks []check, colour bool) error {
-	text := ""
-	for _, c := range checks {
-		mark, style := "✓", "32"
-		switch c.Grade {
-		case poor:
-			mark, style = "!", "33"
-		case bad:
-			mark, style = "✗", "31"
+// judge returns what readings mean, in the order of importance, and what all of it means for a measurement here.
+func judge(r readings) (checks []check, conclusion string) {
+	add := func(name string, wrong bool, found, remedy string) {
+		if !wrong {
+			checks = append(checks, check{name, fine, found, ""})
+			return
 		}
+		checks = append(checks, check{name, poor, found, remedy})
+	}
+	o, linux := r.offer, r.system == "linux"
+	if w := r.waits; w != nil {
+		add("punctuality", w.P99 > latePoorUS, fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)), r.whyLate())
+		if w.P99 > lateBadUS {
+			checks[0].Grade = bad
+		}
+	}
+	if s := r.machine.StolenShare; s != nil {
+		add("stolen time", *s > stolenPoor, fmt.Sprintf("the host took %s of all cores' time in %s", format.Share(*s), format.Seconds(r.measuredS)),
+			"other guests of the host took it: use an idle or a dedicated host")
+	}
+	if s := r.machine.ThrottledS; s != nil && *s > 0 {
+		add("throttling", true, "a CPU limit stopped this process for "+format.Seconds(*s), "raise it (docker --cpus, Kubernetes limits.cpu)")
+	}
+	cores, limit := float64(o.UsableCores), ""
+	if o.QuotaCores > 0 {
+		cores, limit = min(cores, o.QuotaCores), fmt.Sprintf(", with a CPU limit of %s", format.Fixed(o.QuotaCores, 1))
+	}
+	add("cores", cores < 2, fmt.Sprintf("%d of %d usable%s", o.UsableCores, o.Cores, limit), "give it at least 2: one sends, the others read")
+	if n := r.othersCores; n != nil {
+		add("load of others", *n > othersPoor*float64(o.Cores), fmt.Sprintf("others keep %s of %s busy", format.Fixed(*n, 1), format.Many(int64(o.Cores), "core")),
+			"stop them, or keep them off the client's cores (taskset, cpuset)")
+	}
+	switch tails := gravest(checks); tails { // what follows limits runs, or is seen in what stands above
+	case bad:
+		conclusion = "Just now p99 would be this machine's, not a server's; a run says what is safe."
+	case poor:
+		conclusion = "Good for medians and p90 just now; a run says whether its p99 is safe."
+	default:
+		conclusion = "This machine would do for p99 of a real server."
+	}
+	priority, grant := "granted (SCHED_FIFO)", "sudo setcap cap_sys_nice+ep FILE, or docker run --cap-add SYS_NICE"
+	switch {
+	case !linux:
+		priority, grant = "on Linux only", "quote p99 from a client on Linux"
+	case !r.realtime:
+		priority = "refused: " + r.refused
+	}
+	add("real-time priority", !linux || !r.realtime, priority, grant)
+	if s := r.sleeps; s != nil {
+		add("sleeps", s.P50 > sleepPoorUS, fmt.Sprintf("end %s late at p50, %s at p99", micros(s.P50), micros(s.P99)),
+			"timers are coarse, or the machine is busy: no sender spins that long")
+	}
+	if o.Governor != "" {
+		add("frequency", o.Governor != "performance", "the governor is "+o.Governor, "sudo cpupower frequency-set -g performance")
+	}
+	add("kernel timestamps", r.withoutStamps != "", cmp.Or(r.withoutStamps, "the kernel stamps what arrives"), "on Linux no lateness in reading would be inside latencies")
+	need := streamsInFlight + descriptorsBesides
+	add("open files", r.files < need, fmt.Sprintf("%s, for %s requests in flight", format.Count(int64(r.files)), format.Count(int64(max(0, r.files-descriptorsBesides)))),
+		fmt.Sprintf("for %s in flight: ulimit -n %d", format.Count(streamsInFlight), need))
+	buffer := map[bool]string{true: "net.core.wmem_max", false: "kern.ipc.maxsockbuf"}[linux]
+	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(int64(r.sendBuffer)), format.Bytes(largeRequestBytes)),
+		"sudo sysctl "+buffer+"=8388608")
+	return checks, conclusion
+}
+
+// whyLate is the likeliest cause of late waits, and its remedy.
+func (r readings) whyLate() string {
+	switch s := r.machine.StolenShare; {
+	case s != nil && *s > stolenPoor:
+		return "the host takes the cores away, see below"
+	case r.offer.UsableCores < 2:
+		return "a single core is too few, see below"
+	case r.system != "linux":
+		return "timers are coarse here: quote p99 from a client on Linux"
+	case !r.realtime:
+		return "others run on the sender's core: real-time priority keeps them off, see below"
+	}
+	return "the machine is busy: run this again, then look for who is"
+}
+
+// gravest is the worst grade of some checks.
+func gravest(checks []check) grade {
+	worst := fine
+	for _, c := range checks {
+		if c.Grade == bad || worst == fine {
+			worst = c.Grade
+		}
+	}
+	return worst
+}
+
+func micros(us float64) string { return format.Duration(us*1e3, 3) }
+
+// diagnosis has a line for each check, its remedy below it, and at last what all of it means.
+func diagnosis(checks []check, conclusion string, colour bool) (text string) {
+	for _, c := range checks {
+		mark := map[grade]string{fine: "✓", poor: "!", bad: "✗"}[c.Grade]
 		if colour {
-			mark = "\x1b[" + style + "m" + mark + "\x1b[0m"
+			mark = "\x1b[" + map[grade]string{fine: "32", poor: "33", bad: "31"}[c.Grade] + "m" + mark + "\x1b[0m"
 		}
 		text += fmt.Sprintf("  %s %-18s %s\n", mark, c.Name, format.Visible(c.Found))
 		if c.Remedy != "" {
 			text += "      → " + c.Remedy + "\n"
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s\n  %s\n", text, conclusion(checks))
-	return err
+	return text + "\n  " + conclusion + "\n"
 }

@@ -11,13 +11,10 @@ import (
 
 // Offer is what the machine offers to this process before a run. A zero says that the system does not report it.
 type Offer struct {
-	Cores       int     `json:"cores"`        // of the machine
-	UsableCores int     `json:"usable_cores"` // those that affinity and cpusets leave to this process
-	QuotaCores  float64 `json:"quota_cores"`  // the CPU limit of its control groups, in cores
-	Governor    string  `json:"governor"`     // frequency governor of the first core
-	Ports       int     `json:"ports"`        // local ports for connections to one address
-	FreeBytes   int64   `json:"free_bytes"`   // memory, see FreeMemory
-	FreeOf      string  `json:"free_of"`      // what limits FreeBytes
+	Cores       int     // of the machine
+	UsableCores int     // those that affinity and cpusets leave to this process
+	QuotaCores  float64 // the CPU limit of its control groups, in cores
+	Governor    string  // frequency governor of the first core
 }
 
 // ReadOffer reads what the machine offers now.
@@ -34,11 +31,6 @@ func ReadOffer() (o Offer) {
 		}
 	}
 	o.Governor = textOf("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-	var first, last int
-	if n, _ := fmt.Sscan(textOf("/proc/sys/net/ipv4/ip_local_port_range"), &first, &last); n == 2 {
-		o.Ports = last - first + 1
-	}
-	o.FreeBytes, o.FreeOf, _ = FreeMemory() // zero if it is unknown
 	return o
 }
 
