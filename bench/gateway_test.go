@@ -27,7 +27,7 @@ func TestGatewayTime(t *testing.T) {
 	if g == nil || g.Requests != int64(len(r.lines)) || g.OwnMS != nil || g.UpstreamMS.P99 != 1 || g.Share == nil || *g.Share < 0.5 || *g.ServerShare > 0.01 {
 		t.Errorf("%+v", g)
 	}
-	if !strings.Contains(strings.Join(r.summary.Notes, " "), "the gateway took ") || !strings.Contains(r.stderr, "  gateway ") {
+	if !strings.Contains(strings.Join(r.summary.Notes, " "), "the gateway took ") || !strings.Contains(r.stderr, "\ngateway\n") {
 		t.Errorf("it is not named in %q and\n%s", r.summary.Notes, r.stderr)
 	}
 	m.stop(t)

@@ -120,7 +120,7 @@ func TestGoodput(t *testing.T) {
 		t.Errorf("%d of the slow server's answers were slow, %d missed; %d failed", faults, missed, r.summary.Goodput.Failed)
 	}
 	t.Logf("%+v", r.summary.Goodput)
-	for _, words := range []string{"goodput       ", " TTFT ≤ 250 ms", " TPOT ≤ 1.5 ms", " E2E ≤ 300 ms", "good/s"} {
+	for _, words := range []string{"\ngoodput\n", "slo.ttft_ms 250", "slo.tpot_ms 1.500", "slo.e2e_ms 300", " goodput.requests"} {
 		if !strings.Contains(r.stderr, words) {
 			t.Errorf("the terminal does not show %q:\n%s", words, r.stderr)
 		}

@@ -390,7 +390,7 @@ func TestLiveHistory(t *testing.T) {
 				if want.Live == 0 || want.Partly == 0 || want.Recorded == 0 {
 					t.Errorf("not all kinds occurred: %+v", want)
 				}
-				if !strings.Contains(r.stderr, "  history       ") || r.summary.Tokens.PromptMismatches != 0 {
+				if !strings.Contains(r.stderr, "\nhistory\n") || r.summary.Tokens.PromptMismatches != 0 {
 					t.Errorf("%+v\n%s", r.summary.Tokens, r.stderr)
 				}
 				t.Logf("%+v", want)

@@ -69,7 +69,7 @@ func TestInstancesBehindAGateway(t *testing.T) {
 	if len(parts) != 2 || parts[0].Name != "pod-a" || parts[0].Requests != counts["pod-a"] || parts[1].Requests != counts["pod-b"] || parts[0].TTFTMS == nil {
 		t.Errorf("%+v, want %v", parts, counts)
 	}
-	for _, text := range []string{"requests are spread unevenly over 2 instances: pod-a answered 8", "\n  instance ", "\n  pod-a ", "\n  pod-b "} {
+	for _, text := range []string{"requests are spread unevenly over 2 instances: pod-a answered 8", "\ninstances.parts\n", "\n  pod-a ", "\n  pod-b "} {
 		if !strings.Contains(strings.ReplaceAll(r.stderr, "\n        ", " "), text) {
 			t.Errorf("no %q in\n%s", text, r.stderr)
 		}

@@ -146,7 +146,7 @@ func TestGatewayIsToldWhatItCosts(t *testing.T) {
 		t.Errorf("%v of the tokens were at another instance, want about %v", cost, want)
 	}
 	said := strings.Join(strings.Fields(r.stderr), " ")
-	for _, text := range []string{"requests are spread unevenly over 4 instances: pod-a answered 70", "the gateway's placement on 4 instances can reach", "on 4 instances, unlimited caches if routed by hits share max CV reqs CV tokens", "at another instance"} {
+	for _, text := range []string{"requests are spread unevenly over 4 instances: pod-a answered 70", "the gateway's placement on 4 instances can reach", "routing.routers router hit_tokens hit_ratio largest_share", "shortfall.elsewhere_tokens"} {
 		if !strings.Contains(said, text) {
 			t.Errorf("no %q in\n%s", text, r.stderr)
 		}

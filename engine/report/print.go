@@ -1,67 +1,25 @@
 package report
 
 import (
-	"cmp"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/scrape"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// PrintOptions is how a summary is printed. The zero value is 80 columns
-// without colour.
+// PrintOptions is how a summary is printed. The zero value is 80 columns without colour.
 type PrintOptions struct {
 	Width  int            // columns of the terminal; 0 = 80
 	Colour bool           // ANSI colours
 	Dir    string         // where the results are; "" prints no such line
 	Page   string         // where the HTML page is; "" = there is none
 	Steps  []metrics.Step // the run by time, of all targets; nil = unknown
-}
-
-// Print writes the summary for people: the verdict first, then what became of
-// the requests, the latencies, and how the client itself fared. Lines are at
-// most 100 columns, and fit into 80.
-func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
-	p := newPage(o)
-	p.verdict(s)
-	p.run(s)
-	p.requests(s)
-	p.latencies(s)
-	p.totals(s)
-	p.targets(s)
-	if s.Routing != nil {
-		s.Routing.Print(&p.Page)
-	}
-	p.notes(s)
-	_, err := w.Write(p.Bytes())
-	return err
-}
-
-const labelWidth = 16
-
-// page prints a summary.
-type page struct {
-	format.Page
-	o      PrintOptions
-	digits int // significant, of a latency
-	column int // width of a latency's column
-}
-
-func newPage(o PrintOptions) *page {
-	p := &page{Page: format.NewPage(o.Width, labelWidth), o: o, digits: 3, column: 9}
-	if p.Width >= labelWidth+7*11 {
-		p.digits, p.column = 4, 11
-	}
-	return p
+	whole  bool           // everything stands above the screen
 }
 
 // paint puts an ANSI style around text, if there is colour.
@@ -82,416 +40,288 @@ func shorten(s string, n int) string {
 	return string(r[:n-1-tail]) + "…" + string(r[len(r)-tail:])
 }
 
-// aligned prints ns with its unit two columns wide, so that columns of
-// numbers align.
-func aligned(ns float64, digits int) string {
-	text := format.Duration(ns, digits)
-	if strings.HasSuffix(text, " s") {
-		text += " "
-	}
-	return text
+// part is what stands below one key of summary.json, as people read it. Names are the keys, those of inner objects with points between.
+// What is null, empty or absent there is left out.
+type part struct {
+	path   string // "" = the file itself
+	fields [][2]string
+	texts  []string
+	head   []string // of the table: its columns; the first names a row
+	rows   [][]string
 }
 
-// known prints a value and what it is, or "" where there is none.
-func known(print func(float64) string, v *float64, what string) string {
-	if v == nil {
-		return ""
-	}
-	return print(*v) + " " + what
+// member is a key with its value: nil, bool, string, json.Number, []any, or []member in the order of the file.
+type member struct {
+	key   string
+	value any
 }
 
-// spread prints some of a distribution in units of unitNS, what before the first; nothing where there is none.
-func spread(what string, q *stats.Percentiles, unitNS float64, names ...string) (parts []string) {
-	if q == nil {
-		return nil
+// partsOf has everything of a summary: first what stands at its top, then a part for each object. Lists are parts of their own.
+func partsOf(s *metrics.Summary) (all []*part, err error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
 	}
-	at := map[string]float64{"p50": q.P50, "p99": q.P99, "max": q.Max}
-	for _, name := range names {
-		parts = append(parts, what+name+" "+format.Duration(at[name]*unitNS, 3))
-		what = ""
-	}
-	return parts
-}
-
-func hits(ratio *float64, what string) string {
-	if ratio == nil {
-		return what + " unknown"
-	}
-	return format.Percent(*ratio) + " " + what
-}
-
-func (p *page) verdict(s *metrics.Summary) {
-	word := p.o.paint("1;32", "VALID")
-	if !s.Verdict.Valid {
-		word = p.o.paint("1;31", "INVALID")
-	}
-	if s.Run.Partial {
-		word += " (partial run)"
-	}
-	p.Painted(word)
-	for _, reason := range s.Verdict.Reasons {
-		p.Sentence("  - ", reason.String())
-	}
-	p.Line("")
-}
-
-func (p *page) run(s *metrics.Summary) {
-	pace := s.Run.Pace
-	if (pace == "" || pace == metrics.TraceTime) && s.Run.Scale > 0 {
-		pace = "scale " + strconv.FormatFloat(s.Run.Scale, 'g', -1, 64)
-	}
-	load := ""
-	if s.Amplify != nil {
-		load = fmt.Sprintf("%g times the load", s.Amplify.Factor)
-	}
-	p.Field("trace", shorten(s.Workload.Trace, p.Width-labelWidth), s.Workload.Format, pace, load)
-	if len(s.Run.Targets) == 1 {
-		p.Field("target", s.Run.Targets[0])
-	}
-	started := ""
-	if !s.Run.StartedAt.IsZero() {
-		started = s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
-	}
-	p.Field("run", started, format.Seconds(s.Run.DurationS))
-}
-
-// requests prints what failed, was sent twice, waited or was written in parts.
-func (p *page) requests(s *metrics.Summary) {
-	r := s.Requests
-	p.Field("requests", format.Counted(r.Planned, "planned"), format.Counted(r.Sent, "sent"),
-		format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"), format.Counted(r.Resent, "resent"), format.Some(r.Unwritten, "not on disk"))
-	p.Field("failed", outcomes(r.ByOutcome)...)
-	c := s.Connections
-	wait := ""
-	if c.MaxWaitMS > 0 {
-		wait = "longest wait " + format.Duration(c.MaxWaitMS*1e6, 3)
-	}
-	if c != (metrics.Connections{}) {
-		p.Field("connections", format.Counted(c.Dialled, "dialled"), format.Counted(c.NotReady, "not ready"), wait,
-			format.Some(c.ClosedIdle, "closed by the server"))
-	}
-	if s.Writes != (metrics.Writes{}) {
-		p.Field("first writes", format.Counted(s.Writes.Whole, "whole"), format.Counted(s.Writes.Partial, "partial"))
-	}
-	if c := s.Cap; c != nil {
-		held := spread("", c.HeldMS, 1e6, "p50", "p99", "max")
-		p.Field("cap", append([]string{format.Counted(c.InFlight, "in flight"), format.Counted(c.Held, "held back")}, held...)...)
-	}
-	if t := s.Turns; t != nil {
-		p.Field("turns", slices.Concat(
-			[]string{t.Sessions, format.Counted(t.FollowUps, "follow-up")},
-			[]string{format.Counted(t.Overtaking, "overlapped the previous turn")},
-			spread("by ", t.OvertakingMS, 1e6, "p50", "max"), spread("later by ", t.LaterMS, 1e6, "p50", "p99"))...)
-	}
-	if h := s.History; h != nil {
-		turns := []string{
-			format.Counted(h.Live, "turns with all answers live"), format.Some(h.Partly, "with some"), format.Some(h.Recorded, "as recorded"),
-		}
-		p.Field("history", append(turns, spread("made in ", h.MakeUS, 1e3, "p50", "p99")...)...)
-	}
-	if b := s.BuildAhead; b != nil {
-		lead := ""
-		if b.LeastLeadMS != nil {
-			lead = "least lead " + format.Duration(*b.LeastLeadMS*1e6, 3)
-		}
-		p.Field("built ahead", format.Bytes(b.WindowBytes)+" at a time", lead, format.Counted(b.Late, "late"))
-	}
-	p.Line("")
-}
-
-// outcomes lists what became of the requests that failed, the most frequent first.
-func outcomes(by map[string]int64) (parts []string) {
-	for _, name := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b))
-	}) {
-		if by[name] > 0 && name != record.OK.String() {
-			parts = append(parts, format.Counted(by[name], name))
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	top := &part{}
+	all = append(all, top)
+	for _, m := range ordered(d).([]member) {
+		if object, is := m.value.([]member); is && !isDistribution(object) {
+			p := &part{path: m.key}
+			all = append(append(all, p), p.add("", object)...)
+		} else {
+			all = append(all, top.add("", []member{m})...)
 		}
 	}
-	return parts
+	return slices.DeleteFunc(all, func(p *part) bool { return len(p.fields)+len(p.texts)+len(p.rows) == 0 }), nil
 }
 
-// latency is a distribution whose unit is unitNS nanoseconds.
-type latency struct {
-	label    string
-	q        *stats.Percentiles
-	unitNS   float64
-	optional bool // if it is absent, its line is, too
-}
-
-func latencies(s *metrics.Summary) []latency {
-	return []latency{
-		{"drift", s.DriftUS, 1e3, false},
-		{"wire drift", s.WireDriftUS, 1e3, true},
-		{"upload", s.UploadMS, 1e6, true},
-		{"receive lag", s.Client.ReceiveLagUS, 1e3, true},
-		{"TTFT", s.TTFTMS, 1e6, false},
-		{"TTFT planned", s.TTFTPlannedMS, 1e6, false},
-		{"TPOT", s.TPOTMS, 1e6, false},
-		{"ITL", s.ITLMS, 1e6, false},
-		{"E2E", s.E2EMS, 1e6, false},
-		{"E2E planned", s.E2EPlannedMS, 1e6, false},
+// ordered reads a value that json.Marshal wrote.
+func ordered(d *json.Decoder) any {
+	t, _ := d.Token()
+	switch t {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			list = append(list, ordered(d))
+		}
+		_, _ = d.Token()
+		return list
+	case json.Delim('{'):
+		object := []member{}
+		for d.More() {
+			key, _ := d.Token()
+			object = append(object, member{key.(string), ordered(d)})
+		}
+		_, _ = d.Token()
+		return object
 	}
+	return t
 }
 
-func (p *page) latencies(s *metrics.Summary) {
-	p.Row("", labelWidth, []int{p.column}, "p50", "p90", "p95", "p99", "p99.9", "max", "mean")
-	for _, l := range latencies(s) {
-		if l.q == nil {
-			if !l.optional {
-				p.Line(format.Left("  "+l.label, labelWidth) + "  no samples")
+func isDistribution(v []member) bool { return len(v) > 0 && v[0].key == "p50" }
+
+// add adds an object's members to p, and returns its lists, as parts of their own.
+func (p *part) add(prefix string, object []member) (lists []*part) {
+	for _, m := range object {
+		key := prefix + m.key
+		switch v := m.value.(type) {
+		case []any:
+			lists = append(lists, listOf(strings.TrimPrefix(p.path+"."+key, "."), v)...)
+		case []member:
+			if !isDistribution(v) {
+				lists = append(lists, p.add(key+".", v)...)
+				continue
 			}
+			p.head = []string{"distribution"}
+			row := []string{key}
+			for _, m := range v {
+				if m.key != "from_histogram" { // which is so for ITL
+					p.head, row = append(p.head, m.key), append(row, shown("", m.value))
+				}
+			}
+			p.rows = append(p.rows, row)
+		default:
+			if text := shown(key, v); text != "" {
+				p.fields = append(p.fields, [2]string{key, text})
+			}
+		}
+	}
+	return lists
+}
+
+// listOf makes a table of several objects, fields of one, and texts of all else.
+func listOf(path string, list []any) []*part {
+	p := &part{path: path}
+	if len(list) == 1 {
+		if object, is := list[0].([]member); is {
+			return append([]*part{p}, p.add("", object)...)
+		}
+	}
+	for _, v := range list {
+		object, is := v.([]member)
+		if !is {
+			p.texts = append(p.texts, shown(path, v))
 			continue
 		}
-		var cells []string
-		for _, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
-			cells = append(cells, aligned(v*l.unitNS, p.digits))
-		}
-		p.Row("  "+l.label, labelWidth, []int{p.column}, cells...)
+		row := make([]string, len(p.head))
+		p.cells("", object, &row)
+		p.rows = append(p.rows, row)
 	}
-	p.Line("")
+	for i := range p.rows {
+		p.rows[i] = append(p.rows[i], make([]string, len(p.head)-len(p.rows[i]))...)
+	}
+	for c := len(p.head) - 1; c > 0; c-- {
+		if !slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != "" }) {
+			p.head = slices.Delete(p.head, c, c+1)
+			for i := range p.rows {
+				p.rows[i] = slices.Delete(p.rows[i], c, c+1)
+			}
+		}
+	}
+	return []*part{p}
 }
 
-func (p *page) totals(s *metrics.Summary) {
-	t := s.Throughput
-	p.Field("throughput", format.Rate(t.RequestsPerS)+" requests/s", format.Rate(t.InputTokensPerS)+" input tok/s",
-		format.Rate(t.OutputTokensPerS)+" output tok/s")
-	p.goodput(s.Goodput)
-	c := s.PrefixCache
-	what := "hits"
-	if c.CountedTokens != nil {
-		what += " by the " + c.HitsFrom
-	}
-	p.Field("prefix cache", hits(cmp.Or(c.HitRatio, c.ReportedHitRatio), what), ideal(c), unreported(c))
-	p.shortfall(c.Shortfall, s.Tokens.Prompt)
-	if g := s.Gateway; g != nil {
-		parts := []string{known(format.Percent, g.Share, "of TTFT")}
-		for _, part := range spread("", g.OwnMS, 1e6, "p50") {
-			parts = append(parts, part+" its own")
+// cells writes an object into a row; of a distribution its median and its p99.
+func (p *part) cells(prefix string, object []member, row *[]string) {
+	for _, m := range object {
+		if v, is := m.value.([]member); is {
+			if isDistribution(v) {
+				v = slices.DeleteFunc(slices.Clone(v), func(m member) bool { return m.key != "p50" && m.key != "p99" })
+			}
+			p.cells(prefix+m.key+".", v, row)
+			continue
 		}
-		for _, part := range spread("", g.UpstreamMS, 1e6, "p50") {
-			parts = append(parts, part+" until the server's head")
+		c := slices.Index(p.head, prefix+m.key)
+		if c < 0 {
+			c, p.head = len(p.head), append(p.head, prefix+m.key)
 		}
-		p.Field("gateway", parts...)
+		*row = append(*row, make([]string, len(p.head)-len(*row))...)
+		(*row)[c] = shown(m.key, m.value)
 	}
-	p.servers(s)
-	p.client(s)
-	p.Field("workload", shorten(s.Workload.Fingerprint, p.Width-labelWidth))
-	p.Field("results", p.o.Dir)
 }
 
-// ideal prints the expected hits, or their bounds where only these are known.
-func ideal(c metrics.PrefixCache) string {
-	if r := c.ExpectedRange; r != nil {
-		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
-	}
-	return hits(c.ExpectedHitRatio, "ideal")
-}
-
-// unreported prints how many requests the hits leave out that the ideal counts; "" for none, and where all hits are unknown.
-func unreported(c metrics.PrefixCache) string {
-	if cmp.Or(c.HitRatio, c.ReportedHitRatio) == nil || c.UnreportedRequests == 0 {
+// shown prints a value. Its key has its unit, so that only what people read better otherwise has another: shares, bytes and nanoseconds.
+func shown(key string, value any) string {
+	switch v := value.(type) {
+	case nil:
 		return ""
-	}
-	return format.Many(c.UnreportedRequests, "request") + " never reported"
-}
-
-// shortfall prints why the servers hit less than the ideal, as shares of all prompt tokens; nothing where they did not.
-func (p *page) shortfall(s *metrics.Shortfall, prompt int64) {
-	if s == nil || s.Tokens == 0 || prompt == 0 {
-		return
-	}
-	const leastPercent = 0.01 // of what is printed; less is printed as less
-	share := func(tokens int64, what string) string {
-		percent := 100 * float64(tokens) / float64(prompt)
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	case json.Number:
+		f, _ := v.Float64()
+		n, err := v.Int64()
 		switch {
-		case tokens == 0:
-			return ""
-		case percent < leastPercent:
-			return fmt.Sprintf("<%g %% %s", leastPercent, what)
+		case isShare(key):
+			return format.Percent(f)
+		case strings.HasSuffix(key, "_bytes"):
+			return format.Bytes(int64(f))
+		case strings.HasSuffix(key, "_ns"):
+			return format.Duration(f, 4)
+		case err == nil:
+			return format.Count(n)
+		case f >= 1000:
+			return format.Fixed(f, 0)
 		}
-		return fmt.Sprintf("%.2f %% %s", percent, what)
+		return format.Number(f, 4)
 	}
-	p.Field("below ideal", share(s.Tokens, "in all:"), share(s.InPrefillTokens, "still in prefill"), share(s.ElsewhereTokens, "at another instance"), share(s.EvictedTokens, "evicted"),
-		share(s.CacheOffTokens, "with caching off"), share(s.NotReportedTokens, "never reported"), share(s.UnexplainedTokens, "unexplained"))
+	return fmt.Sprint(value)
 }
 
-// client prints what the load generator itself took; nothing if unknown.
-func (p *page) client(s *metrics.Summary) {
-	c := s.Client
-	if c == (metrics.Client{}) {
-		return
-	}
-	realtime := "no real-time priority"
-	if c.Realtime {
-		realtime = "real-time priority"
-	}
-	p.Field("client", format.Seconds(c.CPUS)+" CPU on "+format.Many(int64(s.Run.Host.CPUs), "core"), format.Bytes(c.MaxRSSBytes)+" memory", realtime, senders(&c), stamps(c.Stamps))
-	p.Field("", "loaded in "+format.Seconds(c.LoadS), "built in "+format.Seconds(c.PrebuildS), format.Bytes(c.WireBytes)+" of requests")
-}
-
-// senders describes the sending threads, unless it is one thread of the client.
-func senders(c *metrics.Client) string {
-	switch {
-	case c.Senders > 1 && c.SenderProcess:
-		return fmt.Sprintf("sent by %d threads in a process of their own", c.Senders)
-	case c.Senders > 1:
-		return fmt.Sprintf("sent by %d threads", c.Senders)
-	case c.SenderProcess:
-		return "sent by a process of its own"
-	}
-	return ""
-}
-
-// stamps describes whose clock stamped what was received; "" if unknown.
-func stamps(s *metrics.Stamps) string {
-	switch {
-	case s == nil:
-		return ""
-	case s.Received:
-		return "kernel timestamps"
-	default:
-		return "no kernel timestamps"
-	}
-}
-
-func (p *page) notes(s *metrics.Summary) {
-	if len(s.Notes) == 0 {
-		return
-	}
-	p.Line("")
-	for _, note := range s.Notes {
-		p.Sentence("  note: ", note)
-	}
+// isShare reports whether one of the words of a key says so.
+func isShare(key string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(key, func(r rune) bool { return r == '_' || r == '.' }), func(word string) bool {
+		return word == "ratio" || word == "share" || word == "shares"
+	})
 }
 
 const (
-	maxTargets   = 32 // rows; the summary has them all
-	targetColumn = 10
+	maxRows   = 32 // of a table or a list; the summary has them all
+	cellWidth = 26 // three fields beside each other fit into 80 columns
+	maxName   = 30
+	longText  = 40 // in a table
 )
 
-// targets prints a row for each of several instances.
-func (p *page) targets(s *metrics.Summary) {
-	if len(s.Targets) > 1 {
-		var rows, good [][]string
-		for i := range s.Targets {
-			t := &s.Targets[i]
-			cells := latencyCells(t.Requests, t.Failed, t.TTFTMS, cmp.Or(t.ReportedHitRatio, t.CountedHitRatio))
-			rows = append(rows, append([]string{t.URL}, cells...))
-			good = append(good, append([]string{t.URL}, goodputCells(t)...))
+// Print writes everything that a summary has, and then the one screen. Lines are at most 100 columns, and fit into 80.
+func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
+	parts, err := partsOf(s)
+	if err != nil {
+		return err
+	}
+	p := format.NewPage(o.Width, 0)
+	for _, part := range parts {
+		if part.path != "" {
+			p.Painted(o.paint(bold, format.Visible(part.path)))
 		}
-		p.table(rows, append([]string{"target"}, latencyHead()...)...)
-		if s.Goodput != nil {
-			p.table(good, "target", "good", "good/s", "share")
-		}
+		part.print(&p)
+		p.Line("")
 	}
-	if s.Instances != nil {
-		p.breakdown("instance", s.Instances)
+	if _, err = w.Write(p.Bytes()); err != nil {
+		return err
 	}
-	if s.Endpoints != nil && len(s.Endpoints.Parts) > len(s.Targets) {
-		p.breakdown("address", s.Endpoints)
-	}
+	o.whole = true
+	return Screen(w, s, o)
 }
 
-// breakdown prints a row for each part.
-func (p *page) breakdown(what string, b *metrics.Breakdown) {
-	var rows [][]string
-	for i := range b.Parts {
-		part := &b.Parts[i]
-		cells := latencyCells(part.Requests, part.Failed, part.TTFTMS, part.ReportedHitRatio)
-		rows = append(rows, append([]string{part.Name, format.Percent(part.Share)}, cells...))
+func (t *part) print(p *format.Page) {
+	var fields, long []string
+	same := map[string][]string{} // keys by values that many have
+	for _, f := range t.fields {
+		text := f[0] + " " + format.Visible(f[1])
+		switch n := format.Columns(text); {
+		case f[1] == "0" || f[1] == "no":
+			same[f[1]] = append(same[f[1]], f[0])
+		case n > p.Width-2:
+			long = append(long, text)
+		default:
+			fields = append(fields, format.Left(text, (n+cellWidth)/cellWidth*cellWidth-1))
+		}
 	}
-	p.table(rows, append([]string{what, "share"}, latencyHead()...)...)
-}
-
-// table prints rows, whose names are shortened.
-func (p *page) table(rows [][]string, head ...string) {
-	shown := rows[:min(len(rows), maxTargets)]
-	for _, row := range shown {
-		row[0] = shorten(row[0], p.Width-(len(head)-1)*targetColumn-3)
+	p.Wrap("  ", "  ", " ", fields)
+	for _, text := range long {
+		sentence(p, "  ", text)
 	}
-	p.Line("")
-	p.Table(targetColumn, head, shown)
-	if more := len(rows) - len(shown); more > 0 {
+	sentence(p, "  0: ", strings.Join(same["0"], ", "))
+	sentence(p, "  no: ", strings.Join(same["no"], ", "))
+	texts := t.texts[:min(maxRows, len(t.texts))]
+	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " ") }) && !isShare(t.path) {
+		for _, text := range texts {
+			sentence(p, "  - ", text)
+		}
+	} else {
+		sentence(p, "  ", strings.Join(texts, " "))
+	}
+	if len(t.rows) > 0 {
+		t.table(p)
+	}
+	if more := max(len(t.rows), len(t.texts)) - maxRows; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
 	}
 }
 
-func latencyHead() []string { return []string{"requests", "failed", "TTFT p50", "TTFT p99", "hit"} }
-
-func latencyCells(requests, failed int64, ttftMS *stats.Percentiles, hitRatio *float64) []string {
-	p50, p99, hit := "–   ", "–   ", "–  "
-	if ttftMS != nil {
-		p50, p99 = aligned(ttftMS.P50*1e6, 3), aligned(ttftMS.P99*1e6, 3)
+// sentence is Page.Sentence for text from outside, the words of which may be longer than a line.
+func sentence(p *format.Page, mark, text string) {
+	words := strings.Fields(format.Visible(text))
+	for i := range words {
+		words[i] = shorten(words[i], p.Width-format.Columns(mark))
 	}
-	if hitRatio != nil {
-		hit = format.Percent(*hitRatio)
-	}
-	return []string{format.Count(requests), format.Count(failed), p50, p99, hit}
+	p.Wrap(mark, strings.Repeat(" ", format.Columns(mark)), " ", words)
 }
 
-// servers prints what the servers reported, beside what we measured; nothing if none was read.
-func (p *page) servers(s *metrics.Summary) {
-	if s.Servers == nil || s.Servers.All.Alternates {
-		return
-	}
-	all := &s.Servers.All
-	p.Field("servers", gauge("running", all.Running, plain), gauge("waiting", all.Waiting, plain),
-		known(func(v float64) string { return "in flight " + plain(v) }, s.InFlight, "mean"),
-		gauge("KV use", all.KVUsage, format.Percent))
-	hit := ""
-	if all.PrefixHitRatio != nil {
-		hit = hits(all.PrefixHitRatio, "hits counted")
-		if s.PrefixCache.ReportedHitRatio != nil {
-			hit += ", " + format.Percent(*s.PrefixCache.ReportedHitRatio) + " reported"
+// table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long texts are sentences.
+func (t *part) table(p *format.Page) {
+	rows, width := t.rows[:min(maxRows, len(t.rows))], make([]int, len(t.head))
+	for _, row := range append([][]string{t.head}, rows...) {
+		for c, cell := range row {
+			width[c] = max(width[c], format.Columns(format.Visible(cell)))
 		}
 	}
-	p.Field("", hit, known(whole, all.Preemptions, "preempted"),
-		known(whole, all.GenerationTokens, "tokens made"), format.Some(s.Tokens.Completion, "received"))
-}
-
-func gauge(what string, g *scrape.Gauge, print func(float64) string) string {
-	if g == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s %s mean, %s max", what, print(g.Mean), print(g.Max))
-}
-
-func whole(v float64) string { return format.Count(int64(v)) }
-
-// plain prints a mean of requests with three digits, and whole ones without a point.
-func plain(v float64) string {
-	if v == math.Trunc(v) {
-		return format.Count(int64(v))
-	}
-	return format.Number(v, 3)
-}
-
-// goodput prints the requests that met the SLOs, and how often each was
-// missed; nothing without SLOs.
-func (p *page) goodput(g *metrics.Goodput) {
-	if g == nil {
-		return
-	}
-	p.Field("goodput", format.Rate(g.RequestsPerS)+" requests/s", format.Counted(g.Requests, "good"),
-		known(format.Percent, g.Share, "of the planned"))
-	var missed []string
-	for _, l := range metrics.Latencies() {
-		if ms, ok := g.SLO[l.Name+"_ms"]; ok {
-			slo := l.Label + " ≤ " + strconv.FormatFloat(ms, 'f', -1, 64) + " ms"
-			if n := g.Unmeasured[l.Name]; n > 0 {
-				slo += " (" + format.Counted(n, "have none") + ")"
+	if len(width) > 1 && slices.Max(width[1:]) > longText {
+		for _, row := range rows {
+			var words []string
+			for c, cell := range row {
+				if cell != "" {
+					words = append(words, t.head[c]+" "+cell)
+				}
 			}
-			missed = append(missed, format.Counted(g.Missed[l.Name], slo))
+			sentence(p, "  - ", strings.Join(words, ", "))
 		}
+		return
 	}
-	p.Field("missed", append(missed, format.Some(g.Failed, "failed"))...)
-}
-
-func goodputCells(t *metrics.Target) []string {
-	g := t.Goodput
-	if g == nil || g.Share == nil {
-		return []string{"–", "–", "–  "}
+	width[0] = min(width[0], maxName)
+	for from := 1; from <= max(1, len(t.head)-1); {
+		to, used := from, 2+width[0]
+		for ; to < len(t.head) && (to == from || used+2+width[to] <= p.Width); to++ {
+			used += 2 + width[to]
+		}
+		for _, row := range append([][]string{t.head}, rows...) {
+			line := format.Left("  "+shorten(format.Visible(row[0]), width[0]), 2+width[0])
+			for c := from; c < to; c++ {
+				line += "  " + format.Right(format.Visible(row[c]), width[c])
+			}
+			p.Line(line)
+		}
+		from = max(to, from+1)
 	}
-	return []string{format.Count(g.Requests), format.Rate(g.RequestsPerS), format.Percent(*g.Share)}
 }

@@ -413,39 +413,25 @@ func (p *screen) objectives() {
 	p.field(first, 3, "objectives", all...)
 }
 
-// part is a target or an instance, as the screen compares them.
-type part struct {
-	name             string
-	requests, failed int64
-	p99              float64 // TTFT in ms; 0 = none
-	hit              *float64
-}
-
 // targets adds a line about several targets or instances, and one for each of those that stand out.
 func (p *screen) targets() {
-	var parts []part
+	var parts []metrics.Part
 	what := "targets"
-	if i := p.s.Instances; i != nil && len(i.Parts) > len(p.s.Targets) {
-		what = "instances"
-		for j := range i.Parts {
-			t := &i.Parts[j]
-			parts = append(parts, part{t.Name, t.Requests, t.Failed, p99(t.TTFTMS), t.ReportedHitRatio})
-		}
-	} else {
-		for j := range p.s.Targets {
-			t := &p.s.Targets[j]
-			parts = append(parts, part{strings.TrimPrefix(t.URL, "http://"), t.Requests, t.Failed, p99(t.TTFTMS), cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)})
-		}
+	for _, t := range p.s.Targets {
+		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, TTFTMS: t.TTFTMS, ReportedHitRatio: cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)})
+	}
+	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
+		what, parts = "instances", i.Parts
 	}
 	if len(parts) < 2 {
 		return
 	}
-	fewest, most := parts[0].requests, parts[0].requests
+	fewest, most := parts[0].Requests, parts[0].Requests
 	var tails []float64
 	for _, t := range parts {
-		fewest, most = min(fewest, t.requests), max(most, t.requests)
-		if t.p99 > 0 {
-			tails = append(tails, t.p99)
+		fewest, most = min(fewest, t.Requests), max(most, t.Requests)
+		if t.TTFTMS != nil {
+			tails = append(tails, t.TTFTMS.P99)
 		}
 	}
 	slices.Sort(tails)
@@ -459,43 +445,33 @@ func (p *screen) targets() {
 	}
 	p.field(second, 2, what, fmt.Sprintf("%d with %s each", len(parts), each), spread)
 	for _, t := range standOut(parts, tails) {
-		hit, tail := "", ""
-		if t.hit != nil {
-			hit = format.Percent(*t.hit) + " hits"
+		tail := ""
+		if t.TTFTMS != nil {
+			tail = "TTFT p99 " + format.Duration(t.TTFTMS.P99*1e6, 3)
 		}
-		if t.p99 > 0 {
-			tail = "TTFT p99 " + format.Duration(t.p99*1e6, 3)
-		}
-		p.field(third, 1, "", "! "+shorten(format.Visible(t.name), 30), format.Some(t.failed, "failed"), tail, hit)
+		p.field(third, 1, "", "! "+shorten(format.Visible(t.Name), 30), format.Some(t.Failed, "failed"), tail, known(format.Percent, t.ReportedHitRatio, "hits"))
 	}
-}
-
-func p99(q *stats.Percentiles) float64 {
-	if q == nil {
-		return 0
-	}
-	return q.P99
 }
 
 // standOut returns at most three parts, the worst first. They failed more than twice as often as all do, or their p99 is above twice the
 // median of tails, which are sorted.
-func standOut(parts []part, tails []float64) []part {
+func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 	var requests, failed int64
 	for _, t := range parts {
-		requests, failed = requests+t.requests, failed+t.failed
+		requests, failed = requests+t.Requests, failed+t.Failed
 	}
 	usual := float64(failed) / float64(max(1, requests))
-	score := func(t part) (v float64) {
-		if share := float64(t.failed) / float64(max(1, t.requests)); share > 2*usual || share > 0.5 {
+	score := func(t metrics.Part) (v float64) {
+		if share := float64(t.Failed) / float64(max(1, t.Requests)); share > 2*usual || share > 0.5 {
 			v = 1000 * share
 		}
-		if len(tails) > 1 && t.p99 > 2*tails[(len(tails)-1)/2] {
-			v += t.p99 / tails[(len(tails)-1)/2]
+		if len(tails) > 1 && t.TTFTMS != nil && t.TTFTMS.P99 > 2*tails[(len(tails)-1)/2] {
+			v += t.TTFTMS.P99 / tails[(len(tails)-1)/2]
 		}
 		return v
 	}
-	out := slices.DeleteFunc(slices.Clone(parts), func(t part) bool { return score(t) == 0 })
-	slices.SortStableFunc(out, func(a, b part) int { return cmp.Compare(score(b), score(a)) })
+	out := slices.DeleteFunc(slices.Clone(parts), func(t metrics.Part) bool { return score(t) == 0 })
+	slices.SortStableFunc(out, func(a, b metrics.Part) int { return cmp.Compare(score(b), score(a)) })
 	return out[:min(3, len(out))]
 }
 
@@ -577,7 +553,9 @@ func (p *screen) files() {
 	if format.Columns(more) > p.width-screenLabel {
 		more = "fastreplay report DIR --full" + notes
 	}
-	p.field(first, 1, "more", more)
+	if !p.o.whole {
+		p.field(first, 1, "more", more)
+	}
 	if again := "fastreplay --config " + filepath.Join(dir, PlanName); format.Columns(again) <= p.width-screenLabel && !p.s.Run.Demo {
 		p.field(third, 1, "again", again)
 	}
@@ -671,4 +649,47 @@ func punctuality(s *metrics.Summary) string {
 		return late + "fine so far, but p99 needs more requests to be judged"
 	}
 	return late + "p99 of a real server can be measured here"
+}
+
+// aligned prints ns with its unit two columns wide, so that columns of
+// numbers align.
+func aligned(ns float64, digits int) string {
+	text := format.Duration(ns, digits)
+	if strings.HasSuffix(text, " s") {
+		text += " "
+	}
+	return text
+}
+
+// known prints a value and what it is, or "" where there is none.
+func known(print func(float64) string, v *float64, what string) string {
+	if v == nil {
+		return ""
+	}
+	return print(*v) + " " + what
+}
+
+func hits(ratio *float64, what string) string {
+	if ratio == nil {
+		return what + " unknown"
+	}
+	return format.Percent(*ratio) + " " + what
+}
+
+// ideal prints the expected hits, or their bounds where only these are known.
+func ideal(c metrics.PrefixCache) string {
+	if r := c.ExpectedRange; r != nil {
+		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
+	}
+	return hits(c.ExpectedHitRatio, "ideal")
+}
+
+func whole(v float64) string { return format.Count(int64(v)) }
+
+// plain prints a mean of requests with three digits, and whole ones without a point.
+func plain(v float64) string {
+	if v == math.Trunc(v) {
+		return format.Count(int64(v))
+	}
+	return format.Number(v, 3)
 }
