@@ -1,85 +1,104 @@
 package record
 
 import (
+	"reflect"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
+
+// Kind is what a key of a line holds.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Integer      Kind = iota
+	Milliseconds      // of a number of ns
+	Date              // of a number of µs since 1970, UTC
+	Text
+)
+
+// Key is one of requests.jsonl.
+type Key struct {
+	Name     string
+	Kind     Kind
+	optional bool                // left out where it has no value
+	field    int                 // of a Record
+	derived  func(*Record) int64 // in place of field: what follows from others; nil of a field
+}
+
+// keys are immutable.
+var keys = Keys()
+
+// Keys returns the keys of a line, in its order.
+func Keys() (all []Key) {
+	of := reflect.TypeFor[Record]()
+	for i := range of.NumField() {
+		name, options, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		k := Key{Name: name, Kind: Text, optional: options != "", field: i}
+		switch of.Field(i).Type {
+		case reflect.TypeFor[int64]():
+			k.Kind = Integer
+		case reflect.TypeFor[Wall]():
+			k.Kind = Date
+		}
+		all = append(all, k)
+		switch name {
+		case "sent_at":
+			all = append(all, Key{Name: "drift_ns", derived: (*Record).DriftNS})
+		case "upstream_ns":
+			all = append(all, Key{Name: "ttft_ms", Kind: Milliseconds, derived: (*Record).TTFTNS},
+				Key{Name: "tpot_ms", Kind: Milliseconds, derived: (*Record).TPOTNS}, Key{Name: "e2e_ms", Kind: Milliseconds, derived: (*Record).E2ENS})
+		}
+	}
+	return all
+}
+
+// Value is what r has for the key: a text, or a number in the unit of its kind. It is "" and None if r has neither.
+func (k *Key) Value(r *Record) (number int64, text string) {
+	switch {
+	case k.derived != nil:
+		return k.derived(r), ""
+	case r.Choices <= 1 && (k.Name == "choices" || k.Name == "decode_ns"):
+		return None, ""
+	case k.Name == "outcome":
+		return None, r.Outcome.String()
+	case k.Name == "tokens_from":
+		return None, r.TokensFrom.String()
+	case k.Kind == Text:
+		return None, reflect.ValueOf(r).Elem().Field(k.field).String()
+	}
+	return reflect.ValueOf(r).Elem().Field(k.field).Int(), ""
+}
 
 // AppendJSON appends the record as one line of JSON, newline included, and returns the extended slice. Keys and their
 // order are fixed; durations in ms carry six decimals, so they are exact to the nanosecond. It allocates only when dst
 // is too small, and keeps nothing of dst.
 func (r *Record) AppendJSON(dst []byte) []byte {
-	dst = appendInt(append(dst, `{"row":`...), r.Row)
-	dst = appendString(append(dst, `,"request_id":`...), r.RequestID)
-	dst = appendInt(append(dst, `,"session":`...), r.Session)
-	if r.SessionName != "" {
-		dst = appendString(append(dst, `,"session_name":`...), r.SessionName)
+	separator := byte('{')
+	for i := range keys {
+		k := &keys[i]
+		n, text := k.Value(r)
+		if k.optional && n == None && text == "" {
+			continue
+		}
+		dst = append(append(append(dst, separator, '"'), k.Name...), `":`...)
+		switch separator = ','; k.Kind {
+		case Integer:
+			dst = appendInt(dst, n)
+		case Milliseconds:
+			dst = appendMS(dst, n)
+		case Date:
+			dst = appendWall(dst, Wall(n))
+		default:
+			dst = appendString(dst, text)
+		}
 	}
-	dst = appendInt(append(dst, `,"turn":`...), r.Turn)
-	if r.Type != "" {
-		dst = appendString(append(dst, `,"type":`...), r.Type)
-	}
-	dst = appendString(append(dst, `,"target":`...), r.Target)
-	dst = appendString(append(dst, `,"endpoint":`...), r.Endpoint)
-	if r.Instance != "" {
-		dst = appendString(append(dst, `,"instance":`...), r.Instance)
-	}
-	if r.History != "" {
-		dst = appendString(append(dst, `,"history":`...), r.History)
-	}
-	dst = r.appendInstants(dst)
-	dst = appendMS(append(dst, `,"ttft_ms":`...), r.TTFTNS())
-	dst = appendMS(append(dst, `,"tpot_ms":`...), r.TPOTNS())
-	dst = appendMS(append(dst, `,"e2e_ms":`...), r.E2ENS())
-	dst = r.appendTokens(dst)
-	dst = appendInt(append(dst, `,"status":`...), r.Status)
-	dst = appendString(append(dst, `,"outcome":`...), r.Outcome.String())
-	dst = appendString(append(dst, `,"error":`...), r.Error)
-	dst = appendInt(append(dst, `,"resent":`...), r.Resent)
-	dst = appendInt(append(dst, `,"bytes_sent":`...), r.BytesSent)
-	dst = appendInt(append(dst, `,"bytes_received":`...), r.BytesReceived)
 	return append(dst, '}', '\n')
-}
-
-func (r *Record) appendInstants(dst []byte) []byte {
-	dst = appendInt(append(dst, `,"planned_ns":`...), r.PlannedNS)
-	dst = appendInt(append(dst, `,"sent_ns":`...), r.SentNS)
-	dst = appendWall(append(dst, `,"sent_at":`...), r.SentAt)
-	dst = appendInt(append(dst, `,"drift_ns":`...), r.DriftNS())
-	dst = appendInt(append(dst, `,"conn_wait_ns":`...), r.ConnWaitNS)
-	dst = appendInt(append(dst, `,"written_ns":`...), r.WrittenNS)
-	dst = appendInt(append(dst, `,"written_first_bytes":`...), r.WrittenFirstBytes)
-	dst = appendInt(append(dst, `,"departed_ns":`...), r.DepartedNS)
-	dst = appendInt(append(dst, `,"acked_ns":`...), r.AckedNS)
-	dst = appendInt(append(dst, `,"headers_ns":`...), r.HeadersNS)
-	dst = appendInt(append(dst, `,"first_token_ns":`...), r.FirstTokenNS)
-	dst = appendInt(append(dst, `,"first_text_ns":`...), r.FirstTextNS)
-	dst = appendInt(append(dst, `,"last_token_ns":`...), r.LastTokenNS)
-	dst = appendInt(append(dst, `,"done_ns":`...), r.DoneNS)
-	if r.GatewayNS != None {
-		dst = appendInt(append(dst, `,"gateway_ns":`...), r.GatewayNS)
-	}
-	if r.UpstreamNS != None {
-		dst = appendInt(append(dst, `,"upstream_ns":`...), r.UpstreamNS)
-	}
-	return dst
-}
-
-func (r *Record) appendTokens(dst []byte) []byte {
-	dst = appendInt(append(dst, `,"recorded_input_tokens":`...), r.InputTokens)
-	dst = appendInt(append(dst, `,"prompt_tokens":`...), r.PromptTokens)
-	dst = appendInt(append(dst, `,"recorded_output_tokens":`...), r.OutputTokens)
-	dst = appendInt(append(dst, `,"completion_tokens":`...), r.CompletionTokens)
-	dst = appendString(append(dst, `,"tokens_from":`...), r.TokensFrom.String())
-	dst = appendInt(append(dst, `,"chunks":`...), r.Chunks)
-	if r.Choices > 1 {
-		dst = appendInt(append(dst, `,"choices":`...), r.Choices)
-		dst = appendInt(append(dst, `,"decode_ns":`...), r.DecodeNS)
-	}
-	dst = appendString(append(dst, `,"finish_reason":`...), r.FinishReason)
-	dst = appendInt(append(dst, `,"expected_cached_tokens":`...), r.ExpectedCachedTokens)
-	return appendInt(append(dst, `,"cached_tokens":`...), r.CachedTokens)
 }
 
 func appendInt(dst []byte, v int64) []byte {

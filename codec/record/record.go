@@ -20,35 +20,35 @@ const None = math.MinInt64
 // Record is one planned request and what became of it. Instants are nanoseconds since the start of the run on its
 // monotonic clock. Any number may be None and any string "", meaning absent.
 //
-// The zero value is not an empty record: call Clear first. The tags are the keys that Parse reads; AppendJSON writes
-// them and what follows from them.
+// The zero value is not an empty record: call Clear first. The tags are the keys of a line, of which those that may be
+// empty are left out where there is no value. Keys has them, and what follows from them.
 type Record struct {
-	Row         int64  `json:"row"`          // row in the trace file, from 0; with --amplify the row of which the request is a copy
-	RequestID   string `json:"request_id"`   // as sent in X-Request-Id
-	Session     int64  `json:"session"`      // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
-	SessionName string `json:"session_name"` // the conversation's name if that is no number; absent otherwise
-	Turn        int64  `json:"turn"`         // turn in the conversation
-	Type        string `json:"type"`         // kind of request in the trace; absent if it has none
-	Target      string `json:"target"`       // URL it was sent to
-	Endpoint    string `json:"endpoint"`     // address that was used
-	Instance    string `json:"instance"`     // who answered, by header or answer; absent if neither names it
-	History     string `json:"history"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
+	Row         int64  `json:"row"`                    // row in the trace file, from 0; with --amplify the row of which the request is a copy
+	RequestID   string `json:"request_id"`             // as sent in X-Request-Id
+	Session     int64  `json:"session"`                // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
+	SessionName string `json:"session_name,omitempty"` // the conversation's name if that is no number; absent otherwise
+	Turn        int64  `json:"turn"`                   // turn in the conversation
+	Type        string `json:"type,omitempty"`         // kind of request in the trace; absent if it has none
+	Target      string `json:"target"`                 // URL it was sent to
+	Endpoint    string `json:"endpoint"`               // address that was used
+	Instance    string `json:"instance,omitempty"`     // who answered, by header or answer; absent if neither names it
+	History     string `json:"history,omitempty"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 
-	PlannedNS         int64 `json:"planned_ns"`          // when it was to leave
-	SentNS            int64 `json:"sent_ns"`             // just before the write of its first byte; of the last attempt, if it was sent again
-	SentAt            Wall  `json:"sent_at"`             // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
-	ConnWaitNS        int64 `json:"conn_wait_ns"`        // how long it waited for a connection
-	WrittenNS         int64 `json:"written_ns"`          // the kernel had taken the last byte
-	WrittenFirstBytes int64 `json:"written_first_bytes"` // bytes that the first write took
-	DepartedNS        int64 `json:"departed_ns"`         // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
-	AckedNS           int64 `json:"acked_ns"`            // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
-	HeadersNS         int64 `json:"headers_ns"`          // the response head was complete
-	FirstTokenNS      int64 `json:"first_token_ns"`      // first token chunk
-	FirstTextNS       int64 `json:"first_text_ns"`       // first token chunk with text in it
-	LastTokenNS       int64 `json:"last_token_ns"`       // last token chunk
-	DoneNS            int64 `json:"done_ns"`             // end of the response body
-	GatewayNS         int64 `json:"gateway_ns"`          // duration that a gateway (LiteLLM) reports for itself; absent if none does
-	UpstreamNS        int64 `json:"upstream_ns"`         // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
+	PlannedNS         int64 `json:"planned_ns"`            // when it was to leave
+	SentNS            int64 `json:"sent_ns"`               // just before the write of its first byte; of the last attempt, if it was sent again
+	SentAt            Wall  `json:"sent_at"`               // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
+	ConnWaitNS        int64 `json:"conn_wait_ns"`          // how long it waited for a connection
+	WrittenNS         int64 `json:"written_ns"`            // the kernel had taken the last byte
+	WrittenFirstBytes int64 `json:"written_first_bytes"`   // bytes that the first write took
+	DepartedNS        int64 `json:"departed_ns"`           // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
+	AckedNS           int64 `json:"acked_ns"`              // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
+	HeadersNS         int64 `json:"headers_ns"`            // the response head was complete
+	FirstTokenNS      int64 `json:"first_token_ns"`        // first token chunk
+	FirstTextNS       int64 `json:"first_text_ns"`         // first token chunk with text in it
+	LastTokenNS       int64 `json:"last_token_ns"`         // last token chunk
+	DoneNS            int64 `json:"done_ns"`               // end of the response body
+	GatewayNS         int64 `json:"gateway_ns,omitempty"`  // duration that a gateway (LiteLLM) reports for itself; absent if none does
+	UpstreamNS        int64 `json:"upstream_ns,omitempty"` // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
 
 	InputTokens      int64      `json:"recorded_input_tokens"`  // prompt length in the trace; null if the trace has the prompt verbatim
 	PromptTokens     int64      `json:"prompt_tokens"`          // prompt length as the server counted it
@@ -56,8 +56,8 @@ type Record struct {
 	CompletionTokens int64      `json:"completion_tokens"`      // completion length as the server counted it, or token chunks
 	TokensFrom       TokensFrom `json:"tokens_from"`            // usage, or chunks if the server sent no usage and chunks were counted
 	Chunks           int64      `json:"chunks"`                 // token chunks that came
-	Choices          int64      `json:"choices"`                // how many choices came; absent if one
-	DecodeNS         int64      `json:"decode_ns"`              // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
+	Choices          int64      `json:"choices,omitempty"`      // how many choices came; absent if one
+	DecodeNS         int64      `json:"decode_ns,omitempty"`    // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
 	FinishReason     string     `json:"finish_reason"`          // as the server gave it
 
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"` // prompt tokens that an ideal prefix cache would have held; null if unknown

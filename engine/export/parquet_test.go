@@ -47,7 +47,7 @@ func TestParquet(t *testing.T) {
 		dir := resultsDir(t, dated(300), nil, nil)
 		lines := readObjects(t, filepath.Join(dir, report.RequestsName))
 		var file bytes.Buffer
-		p, err := newParquet(&file, recordColumns(), groupRows)
+		p, err := newParquet(&file, groupRows)
 		if err != nil {
 			t.Fatal(err)
 		}
