@@ -16,113 +16,61 @@ import (
 // what held requests back it is a share of the requests.
 const causeShare = 0.01
 
+// mostOfDrift is the share of drift p99 that a cap explains alone: what the machine took besides is not worth a word.
+const mostOfDrift = 0.9
+
 // cause is what kept the client from its work.
 type cause struct{ happened, amount, remedy string }
 
-// sending judges how late requests left.
+// sending judges how late requests left. In a closed loop nothing is planned: there lateness is throughput that was lost. The longest
+// wait is left out of that, so that one request decides nothing.
 func sending(s *Summary) *Reason {
-	d, l := s.DriftUS, &s.Lateness
+	d, l, most := s.DriftUS, &s.Lateness, s.Limits.MaxDriftMS
 	if d == nil {
 		return nil
 	}
-	late := fmt.Sprintf("%s of %s left more than %s late (p99 %s)",
-		format.Count(s.Requests.Late), requests(s.Requests.Sent), format.Duration(l.DisplacedMS*1e6, 3), format.Duration(d.P99*1e3, 3))
-	var r *Reason
-	switch most := s.Limits.MaxDriftMS; {
+	r, lost, slots := &Reason{Code: "drift", Grade: Invalid}, 0.0, float64(s.Run.Concurrency)
+	if l.SlotsLostShare != nil {
+		lost = *l.SlotsLostShare - d.Max/1e6/(s.Run.DurationS*slots)
+	}
+	switch {
 	case most > 0 && d.P99 > most*1e3:
-		r = invalid("drift", "", "drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
-		late = fmt.Sprintf("%s of %s left later than that", format.Count(s.Requests.Late), requests(s.Requests.Sent))
+		r.What = fmt.Sprintf("drift p99 is %s, above --max-drift %g ms", format.Duration(d.P99*1e3, 4), most)
 	case most > 0:
 		return nil
-	case l.SlotsLostShare != nil:
-		r, late = slots(s), fmt.Sprintf("the next request left %s late at p50, %s at p99", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3))
+	case lost > wrongSlots:
+		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight", slots*(1-lost), slots)
+	case lost > tolerated:
+		r.Grade, r.What = Limited, "throughput may be "+format.Percent(lost)+" too low, since the slots were empty for so long"
 	case l.Displaced > 1 && float64(l.Displaced) > wrongShare*float64(s.Requests.Sent):
-		r = invalid("drift", "", "the load was another one: %s of the requests left more than %s late", format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)),
-			format.Duration(l.DisplacedMS*1e6, 3))
-		late = fmt.Sprintf("drift p50 %s, p99 %s", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3))
+		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
+			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
 	case len(l.Sending) > 0:
-		r = &Reason{Code: "drift", Grade: Limited, What: effects(l.Sending)}
-	}
-	if r == nil {
+		r.Grade, r.What = Limited, effects(l.Sending)
+	default:
 		return nil
 	}
-	causes := sendingCauses(s)
-	r.Why, r.Do = explain(late, causes, "no cause was seen on this machine", "give the client "+betterCores(s)+", or "+lessLoad(s))
-	return r.acceptedBy("--max-drift", d.P99/1e3)
-}
-
-// slots judges a closed loop, whose requests have no planned instants: its lateness is throughput that was lost. The longest wait is
-// left out, so that one request decides nothing.
-func slots(s *Summary) *Reason {
-	whole := s.Run.DurationS * float64(s.Run.Concurrency)
-	lost := *s.Lateness.SlotsLostShare - s.DriftUS.Max/1e6/whole
-	switch {
-	case lost > wrongSlots:
-		return invalid("drift", "", "the load was another one: on average %.3g of %d requests were in flight", float64(s.Run.Concurrency)*(1-lost), s.Run.Concurrency)
-	case lost > tolerated:
-		return &Reason{Code: "drift", Grade: Limited, What: fmt.Sprintf("throughput may be %s too low, since the slots were empty for so long", format.Percent(lost))}
-	}
-	return nil
+	late := fmt.Sprintf("requests left late (p50 %s, p99 %s, max %s)", format.Duration(d.P50*1e3, 3), format.Duration(d.P99*1e3, 3), format.Duration(d.Max*1e3, 3))
+	return r.explain(late, sendingCauses(s), moreCores(s), "--max-drift", d.P99/1e3)
 }
 
 // reading judges how late answers were read.
 func reading(s *Summary) *Reason {
 	lag, most := s.Client.ReceiveLagUS, s.Limits.MaxReceiveLagMS
-	var r *Reason
+	r := &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
 	switch {
-	case lag == nil:
+	case lag != nil && most > 0 && lag.P99 > most*1e3:
+		r.Grade, r.What = Invalid, fmt.Sprintf("receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
+	case lag == nil || most > 0 || len(s.Lateness.Reading) == 0:
 		return nil
-	case most > 0 && lag.P99 > most*1e3:
-		r = invalid("receive_lag", "", "receive lag p99 is %s, above --max-receive-lag %g ms", format.Duration(lag.P99*1e3, 4), most)
-	case most > 0 || len(s.Lateness.Reading) == 0:
-		return nil
-	default:
-		r = &Reason{Code: "receive_lag", Grade: Limited, What: effects(s.Lateness.Reading)}
 	}
 	late := fmt.Sprintf("answers were read late (p99 %s), and token chunks that came apart were found together", format.Duration(lag.P99*1e3, 3))
-	r.Why, r.Do = explain(late, readingCauses(s), "no cause was seen on this machine", "give the client more cores")
-	return r.acceptedBy("--max-receive-lag", lag.P99/1e3)
+	return r.explain(late, readingCauses(s), "give the client more cores", "--max-receive-lag", lag.P99/1e3)
 }
 
-// acceptedBy adds the flag that accepts so many ms and, so that it does the next time too, some more.
-func (r *Reason) acceptedBy(flag string, ms float64) *Reason {
-	if r.Grade != Limited {
-		return r
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(max(ms, 0.1))))
-	for _, step := range []float64{1, 2, 5, 10, 20} {
-		if step*unit >= 1.2*ms {
-			r.Do += fmt.Sprintf("; or accept it with %s %gms", flag, step*unit)
-			break
-		}
-	}
-	return r
-}
-
-// effects says which percentiles are not safe, and by how much.
-func effects(all []Unsafe) string {
-	var parts []string
-	for i := 0; i < len(all); {
-		var names []string
-		worst, metric := 0.0, all[i].Metric
-		for ; i < len(all) && all[i].Metric == metric; i++ {
-			names = append(names, strings.Replace(all[i].Percentile, "p999", "p99.9", 1))
-			worst = max(worst, all[i].EffectMS)
-		}
-		upTo := ""
-		if len(names) > 1 {
-			upTo = "up to "
-		}
-		parts = append(parts, fmt.Sprintf("%s %s may be off by %s%s", strings.ToUpper(metric), strings.Join(names, ", "), upTo, format.Duration(worst*1e6, 3)))
-	}
-	return strings.Join(parts, "; ") + "; all else is safe"
-}
-
-// explain returns why something happened and what to do about it; the last two are for want of causes.
-func explain(what string, causes []cause, unknown, remedy string) (why, do string) {
-	if len(causes) == 0 {
-		return what + "; " + unknown, remedy
-	}
+// explain sets why something happened and what to do about it: otherwise, if no cause was seen. What limits a run is accepted by a flag,
+// with so many ms or, so that it does the next time too, some more.
+func (r *Reason) explain(what string, causes []cause, otherwise, flag string, ms float64) *Reason {
 	var happened, remedies []string
 	for _, c := range causes {
 		happened = append(happened, c.happened+" ("+c.amount+")")
@@ -130,7 +78,34 @@ func explain(what string, causes []cause, unknown, remedy string) (why, do strin
 			remedies = append(remedies, c.remedy)
 		}
 	}
-	return what + ": " + strings.Join(happened, "; "), strings.Join(remedies, "; ")
+	r.Why, r.Do = what+": "+strings.Join(happened, "; "), strings.Join(remedies, "; ")
+	if len(causes) == 0 {
+		r.Why, r.Do = what+"; no cause was seen on this machine", otherwise
+	}
+	if r.Grade == Limited {
+		unit := math.Pow(10, math.Floor(math.Log10(max(ms, 0.1))))
+		steps := []float64{1, 2, 5, 10, 20}
+		r.Do += fmt.Sprintf("; or accept it with %s %gms", flag, unit*steps[slices.IndexFunc(steps, func(step float64) bool { return step*unit >= 1.2*ms })])
+	}
+	return r
+}
+
+// effects says which percentiles are not safe, and by how much.
+func effects(all []Unsafe) string {
+	var parts []string
+	for len(all) > 0 {
+		metric, worst, names := all[0].Metric, 0.0, []string(nil)
+		for ; len(all) > 0 && all[0].Metric == metric; all = all[1:] {
+			names = append(names, strings.Replace(all[0].Percentile, "p999", "p99.9", 1))
+			worst = max(worst, all[0].EffectMS)
+		}
+		by := " may be off by "
+		if len(names) > 1 {
+			by += "up to "
+		}
+		parts = append(parts, strings.ToUpper(metric)+" "+strings.Join(names, ", ")+by+format.Duration(worst*1e6, 3))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // lessLoad is how this run is made to send less.
@@ -148,12 +123,12 @@ func lessLoad(s *Summary) string {
 	return "lower --scale"
 }
 
-// betterCores is what the client lacks.
-func betterCores(s *Summary) string {
+// moreCores is what helps a client that lacks processors.
+func moreCores(s *Summary) string {
 	if s.Client.Realtime {
-		return "more or idle cores"
+		return "give the client more or idle cores, or " + lessLoad(s)
 	}
-	return "more or idle cores and real-time priority (root or CAP_SYS_NICE)"
+	return "give the client more or idle cores and real-time priority (root or CAP_SYS_NICE), or " + lessLoad(s)
 }
 
 // sendingCauses are what made requests late.
@@ -165,6 +140,9 @@ func sendingCauses(s *Summary) (causes []cause) {
 			fmt.Sprintf("p50 %s, max %s", format.Duration(c.HeldMS.P50*1e6, 3), format.Duration(c.HeldMS.Max*1e6, 3)),
 			"the server did not meet the load as planned: raise --concurrency, or " + lessLoad(s),
 		})
+		if c.HeldMS.P99*1e3 >= mostOfDrift*s.DriftUS.P99 {
+			return causes
+		}
 	}
 	if b := s.BuildAhead; b != nil && float64(b.Late) > most {
 		causes = append(causes, cause{
@@ -206,7 +184,7 @@ func machineCauses(s *Summary) []cause {
 // waitCause is that threads waited for a core, by the time of that many cores or threads.
 func waitCause(s *Summary, who string, seconds *float64, n int, whose string) []cause {
 	share := shareOf(seconds, s.Run.DurationS*float64(max(1, n)))
-	return causeOf(who+" waited for a core", seconds, share, whose+" time", "give the client "+betterCores(s)+", or "+lessLoad(s))
+	return causeOf(who+" waited for a core", seconds, share, whose+" time", moreCores(s))
 }
 
 // causeOf is a cause that took so many seconds, if that is enough to be named.

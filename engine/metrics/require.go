@@ -3,7 +3,9 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,42 +28,28 @@ const (
 	rate  = "rate"  // per second
 )
 
-// quantities are all that --require can bound, in the order of a list for people.
+// quantities are all that --require can bound, in the order of a list for people: distributions and rates by their keys in the summary.
 func quantities() (all []quantity) {
-	for _, m := range []struct {
-		name string
-		of   func(*Summary) (values *stats.Percentiles, perMS float64)
-	}{
-		{"ttft", func(s *Summary) (*stats.Percentiles, float64) { return s.TTFTMS, 1 }},
-		{"tpot", func(s *Summary) (*stats.Percentiles, float64) { return s.TPOTMS, 1 }},
-		{"itl", func(s *Summary) (*stats.Percentiles, float64) { return s.ITLMS, 1 }},
-		{"e2e", func(s *Summary) (*stats.Percentiles, float64) { return s.E2EMS, 1 }},
-		{"ttft_planned", func(s *Summary) (*stats.Percentiles, float64) { return s.TTFTPlannedMS, 1 }},
-		{"e2e_planned", func(s *Summary) (*stats.Percentiles, float64) { return s.E2EPlannedMS, 1 }},
-		{"drift", func(s *Summary) (*stats.Percentiles, float64) { return s.DriftUS, 1e3 }},
-	} {
-		for _, p := range []struct {
-			name string
-			of   func(*stats.Percentiles) float64
-		}{
-			{"p50", func(p *stats.Percentiles) float64 { return p.P50 }}, {"p90", func(p *stats.Percentiles) float64 { return p.P90 }},
-			{"p95", func(p *stats.Percentiles) float64 { return p.P95 }}, {"p99", func(p *stats.Percentiles) float64 { return p.P99 }},
-			{"p999", func(p *stats.Percentiles) float64 { return p.P999 }}, {"mean", func(p *stats.Percentiles) float64 { return p.Mean }},
-			{"max", func(p *stats.Percentiles) float64 { return p.Max }},
-		} {
-			all = append(all, quantity{m.name + "." + p.name, inMS, func(s *Summary) *float64 {
-				values, perMS := m.of(s)
-				if values == nil {
+	for i, key := range fieldsOf[*stats.Percentiles](reflect.TypeFor[Summary]()) {
+		name, us := strings.CutSuffix(key, "_us")
+		name = strings.TrimSuffix(name, "_ms")
+		for j, percentile := range fieldsOf[float64](reflect.TypeFor[stats.Percentiles]()) {
+			all = append(all, quantity{name + "." + percentile, inMS, func(s *Summary) *float64 {
+				values := reflect.ValueOf(s).Elem().Field(i)
+				switch {
+				case values.IsNil():
 					return nil
+				case us:
+					return new(values.Elem().Field(j).Float() / 1e3)
 				}
-				return new(p.of(values) / perMS)
+				return new(values.Elem().Field(j).Float())
 			}})
 		}
 	}
+	for i, key := range fieldsOf[float64](reflect.TypeFor[Throughput]()) {
+		all = append(all, quantity{key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }})
+	}
 	return append(all,
-		quantity{"requests_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.RequestsPerS }},
-		quantity{"output_tokens_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.OutputTokensPerS }},
-		quantity{"input_tokens_per_s", rate, func(s *Summary) *float64 { return &s.Throughput.InputTokensPerS }},
 		quantity{"goodput", share, func(s *Summary) *float64 {
 			if s.Goodput == nil {
 				return nil
@@ -82,6 +70,17 @@ func quantities() (all []quantity) {
 
 const errorRate = "error_rate"
 
+// fieldsOf yields the fields of a struct that have this type, with their keys in JSON.
+func fieldsOf[T any](of reflect.Type) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for i := range of.NumField() {
+			if key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); of.Field(i).Type == reflect.TypeFor[T]() && !yield(i, key) {
+				return
+			}
+		}
+	}
+}
+
 // Quantities returns the names that --require takes: those of latencies with each percentile, and the others.
 func Quantities() (names []string) {
 	for _, q := range quantities() {
@@ -101,8 +100,8 @@ type requirement struct {
 type UnknownQuantity struct{ Name string }
 
 func (e *UnknownQuantity) Error() string {
-	return fmt.Sprintf("%q is no number of a run; there are ttft, tpot, itl, e2e, ttft_planned, e2e_planned and drift, each with .p50 .p90 .p95 .p99 .p999 .mean or .max, "+
-		"and requests_per_s, output_tokens_per_s, input_tokens_per_s, goodput, error_rate, prefix_hits and hits_of_ideal", e.Name)
+	names := slices.DeleteFunc(Quantities(), func(name string) bool { return strings.Contains(name, ".") && !strings.HasSuffix(name, ".p99") })
+	return fmt.Sprintf("%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99", e.Name, strings.Join(names, ", "))
 }
 
 // CheckRequirement returns why text, such as "ttft.p99<500ms", can be no objective; nil if it can.

@@ -238,7 +238,7 @@ func TestSummaryKeepsWhatItIsGiven(t *testing.T) {
 		Run:         Run{Scale: 3, Version: "v", Targets: []string{"x"}, Host: Host{CPUs: 8}},
 		Workload:    Workload{Trace: "t", Rows: 5, Fingerprint: "sha256:00"},
 		Connections: Connections{Dialled: 9, ClosedIdle: 1}, Writes: Writes{Whole: 3, Partial: 1},
-		Client: Client{Senders: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []Reason{{Code: "further", What: "a reason"}}},
+		Client: Client{Senders: 1, WireBytes: 77}, Verdict: Verdict{Reasons: []Reason{{Code: "further", Grade: Invalid, What: "a reason"}}},
 	}
 	s := c.Summary(info, Probed{})
 	equal(t, "run", s.Run, info.Run)

@@ -2,8 +2,8 @@ package metrics
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
 )
@@ -39,14 +39,8 @@ type Reason struct {
 
 // String is the reason in one sentence.
 func (r Reason) String() string {
-	text := r.What
-	if r.Why != "" {
-		text += ": " + r.Why
-	}
-	if r.Do != "" {
-		text += ": " + r.Do
-	}
-	return text
+	parts := []string{r.What, r.Why, r.Do}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // Unsafe is a percentile that lateness of the client may have moved.
@@ -104,23 +98,16 @@ const (
 // Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the same
 // summary always gets the same verdict.
 func Judge(s *Summary, further ...Reason) Verdict {
-	v := Verdict{Measurement: Valid, Reasons: []Reason{}, Unsafe: []Unsafe{}, Objectives: Objectives(s)}
-	for _, rule := range []func(*Summary) *Reason{
-		interrupted, unaccounted, unwritten, nothing, ourFailures, early, starved, prompts, shortRows, cutShort, warm, refused, sending, reading,
-	} {
-		if r := rule(s); r != nil {
+	v := Verdict{Measurement: Valid, Reasons: append(faults(s), further...), Unsafe: []Unsafe{}, Objectives: Objectives(s)}
+	for _, r := range []*Reason{sending(s), reading(s)} {
+		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
 		}
 	}
-	v.Reasons = append(v.Reasons, further...)
-	for _, r := range v.Reasons {
-		if r.Grade != Limited {
-			v.Measurement = Invalid
-		} else if v.Measurement == Valid {
-			v.Measurement = Limited
-		}
+	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(a.Grade, b.Grade) }) // by name invalid comes before limited
+	if len(v.Reasons) > 0 {
+		v.Measurement = v.Reasons[0].Grade
 	}
-	slices.SortStableFunc(v.Reasons, func(a, b Reason) int { return cmp.Compare(gravity(b), gravity(a)) })
 	if s.Limits.MaxDriftMS == 0 {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Sending...)
 	}
@@ -128,15 +115,11 @@ func Judge(s *Summary, further ...Reason) Verdict {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
 	v.Unsafe = onceEach(v.Unsafe)
+	if len(v.Reasons) == 1 && v.Measurement == Limited && len(v.Unsafe) > 0 {
+		v.Reasons[0].What += "; all else is safe"
+	}
 	v.Valid = v.Measurement != Invalid
 	return v
-}
-
-func gravity(r Reason) int {
-	if r.Grade == Limited {
-		return 0
-	}
-	return 1
 }
 
 // onceEach keeps of each percentile the largest effect.
@@ -153,130 +136,58 @@ func onceEach(all []Unsafe) []Unsafe {
 	return out
 }
 
-// invalid is a reason that makes a measurement invalid.
-func invalid(code, do, what string, args ...any) *Reason {
-	return &Reason{Code: code, Grade: Invalid, What: fmt.Sprintf(what, args...), Do: do}
-}
-
-// because sets the cause.
-func (r *Reason) because(format string, args ...any) *Reason {
-	r.Why = fmt.Sprintf(format, args...)
-	return r
-}
-
-const reportBug = "please report this as a bug"
-
-func interrupted(s *Summary) *Reason {
-	if !s.Run.Partial {
-		return nil
+// faults are the reasons that make a measurement invalid, but for lateness.
+func faults(s *Summary) []Reason {
+	const reportBug = "please report this as a bug"
+	r, t, w, c := &s.Requests, &s.Tokens, &s.Workload, &s.PrefixCache
+	count, died := format.Count, s.Run.SenderDied
+	usedShare := s.Client.CPUS / max(1e-9, s.Run.DurationS*float64(s.Run.Host.CPUs))
+	surplus := float64(w.ShortSurplus) / max(1, float64(w.InputTokens))
+	failed, hitBy := "", requests(c.AboveIdealRequests)
+	if len(r.Failures) > 0 {
+		failed = count(r.Failures[0].Count) + " of them: " + r.Failures[0].Words()
 	}
-	sent, planned := s.Requests.Sent, requests(s.Requests.Planned)
-	if why := s.Run.SenderDied; why != "" {
-		return invalid("sender_died", "run again, or send from threads of this process with --sender thread", "%s of %s were sent", format.Count(sent), planned).
-			because("%s", why)
+	if c.CountedTokens != nil {
+		hitBy = "by the " + c.HitsFrom + " requests"
 	}
-	return invalid("interrupted", "", "interrupted when %s of %s had been sent", format.Count(sent), planned)
-}
-
-func unaccounted(s *Summary) *Reason {
-	recorded := s.Requests.OK + s.Requests.Failed + s.Requests.Stopped
-	if recorded == s.Requests.Planned {
-		return nil
+	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
+	out := []Reason{}
+	for _, f := range []struct {
+		holds               bool
+		code, what, why, do string
+	}{
+		{died != "", "sender_died", count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
+			"run again, or send from threads of this process with --sender thread"},
+		{s.Run.Partial && died == "", "interrupted", "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
+		{r.OK+r.Failed+r.Stopped != r.Planned, "unaccounted", requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded", "", reportBug},
+		{r.Unwritten > 0, "unwritten", format.Many(r.Unwritten, "record") + " could not be written to disk, though this summary counts them", "",
+			"make room and run again"},
+		{r.OK == 0 && r.Failed > 0, "nothing_ok", "none of " + requests(r.Failed) + " succeeded, so nothing was measured", failed, "see \"error\" in requests.jsonl"},
+		{s.Connections.NoResources > 0, "client_failures",
+			requests(s.Connections.NoResources) + " failed because this machine had no descriptor, port or memory for a connection", "",
+			"raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight"},
+		{r.Early > 0, "early", requests(r.Early) + " sent before the planned time", "", reportBug},
+		{usedShare > starvedShare && s.Run.DurationS > 0 && s.Run.Host.CPUs > 0, "starved", "the client lacked CPU time, so its times are not the server's",
+			"it used " + format.Percent(usedShare) + " of " + format.Many(int64(s.Run.Host.CPUs), "core"), "give it more cores, or replay from several machines"},
+		{t.PromptMismatches > 0, "prompts",
+			"the server counted other prompt tokens than were sent in " + count(t.PromptMismatches) + " of " + requests(r.OK),
+			"its chat template is not constant, or its tokenizer splits our words", "see the notes and --tokenizer"},
+		{float64(w.ShortSurplus) > shortTolerance*float64(w.InputTokens), "short_rows",
+			format.Many(w.ShortRows, "row") + " got " + format.Many(w.ShortSurplus, "prompt token") + " more than recorded, " + format.Percent(surplus) + " of all",
+			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
+		{t.CutShort > 0 && s.Limits.ForcedOutput, "cut_short",
+			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
+			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},
+		{float64(aboveIdeal) > warmTolerance*float64(t.Prompt) && !s.Limits.AllowWarm, "warm",
+			"the cache was warm, " + hitBy + " hit " + format.Many(aboveIdeal, "token") + " more than an ideal cold cache could", "",
+			"use --cold flush or salt, restart the server, or accept it with --allow-warm"},
+		{w.RefusedRows > 0, "refused", format.Many(w.RefusedRows, "row") + " of the selection could not be replayed", "", "see the notes on the trace"},
+	} {
+		if f.holds {
+			out = append(out, Reason{f.code, Invalid, f.what, f.why, f.do})
+		}
 	}
-	return invalid("unaccounted", reportBug, "%s planned but %s recorded", requests(s.Requests.Planned), format.Count(recorded))
-}
-
-func unwritten(s *Summary) *Reason {
-	if s.Requests.Unwritten == 0 {
-		return nil
-	}
-	return invalid("unwritten", "make room and run again", "%s could not be written to disk, though this summary counts them", format.Many(s.Requests.Unwritten, "record"))
-}
-
-// nothing holds if no request succeeded, so that nothing was measured.
-func nothing(s *Summary) *Reason {
-	failed := s.Requests.Failed
-	if s.Requests.OK > 0 || failed == 0 {
-		return nil
-	}
-	r := invalid("nothing_ok", "see \"error\" in requests.jsonl", "none of %s succeeded, so nothing was measured", requests(failed))
-	if len(s.Requests.Failures) > 0 {
-		f := &s.Requests.Failures[0]
-		r.because("%s of them: %s", format.Count(f.Count), f.Words())
-	}
-	return r
-}
-
-// ourFailures are failures that the client caused itself.
-func ourFailures(s *Summary) *Reason {
-	n := s.Connections.NoResources
-	if n == 0 {
-		return nil
-	}
-	return invalid("client_failures", "raise the limit (ulimit -n, net.ipv4.ip_local_port_range), or have fewer requests in flight",
-		"%s failed because this machine had no descriptor, port or memory for a connection", requests(n))
-}
-
-func early(s *Summary) *Reason {
-	if s.Requests.Early == 0 {
-		return nil
-	}
-	return invalid("early", reportBug, "%s sent before the planned time", requests(s.Requests.Early))
-}
-
-func starved(s *Summary) *Reason {
-	capacity := s.Run.DurationS * float64(s.Run.Host.CPUs)
-	if capacity <= 0 || s.Client.CPUS <= starvedShare*capacity {
-		return nil
-	}
-	return invalid("starved", "give it more cores, or replay from several machines", "the client lacked CPU time, so its times are not the server's").
-		because("it used %s of %s", format.Percent(s.Client.CPUS/capacity), format.Many(int64(s.Run.Host.CPUs), "core"))
-}
-
-func prompts(s *Summary) *Reason {
-	if s.Tokens.PromptMismatches == 0 {
-		return nil
-	}
-	return invalid("prompts", "see the notes and --tokenizer", "the server counted other prompt tokens than were sent in %s of %s",
-		format.Count(s.Tokens.PromptMismatches), requests(s.Requests.OK)).because("its chat template is not constant, or its tokenizer splits our words")
-}
-
-func shortRows(s *Summary) *Reason {
-	surplus, recorded := s.Workload.ShortSurplus, s.Workload.InputTokens
-	if float64(surplus) <= shortTolerance*float64(recorded) {
-		return nil
-	}
-	return invalid("short_rows", "use --api completions, or leave them out", "%s got %s more than recorded, %s of all",
-		format.Many(s.Workload.ShortRows, "row"), format.Many(surplus, "prompt token"), format.Percent(float64(surplus)/float64(recorded))).
-		because("they are no longer than what the server adds to a prompt")
-}
-
-func cutShort(s *Summary) *Reason {
-	if s.Tokens.CutShort == 0 || !s.Limits.ForcedOutput {
-		return nil
-	}
-	return invalid("cut_short", "serve with a larger context, or accept it with --no-force-output", "%s of %s ended short of the recorded length",
-		format.Count(s.Tokens.CutShort), format.Many(s.Requests.OK, "completion")).because("the server ignores min_tokens and ignore_eos, or its context is too small")
-}
-
-func warm(s *Summary) *Reason {
-	above := s.PrefixCache.AboveIdealTokens - s.PrefixCache.OvertakenTokens
-	if s.Limits.AllowWarm || float64(above) <= warmTolerance*float64(s.Tokens.Prompt) {
-		return nil
-	}
-	who := requests(s.PrefixCache.AboveIdealRequests)
-	if s.PrefixCache.CountedTokens != nil {
-		who = "by the " + s.PrefixCache.HitsFrom + " requests"
-	}
-	return invalid("warm", "use --cold flush or salt, restart the server, or accept it with --allow-warm",
-		"the cache was warm, %s hit %s more than an ideal cold cache could", who, format.Many(above, "token"))
-}
-
-func refused(s *Summary) *Reason {
-	if s.Workload.RefusedRows == 0 {
-		return nil
-	}
-	return invalid("refused", "see the notes on the trace", "%s of the selection could not be replayed", format.Many(s.Workload.RefusedRows, "row"))
+	return out
 }
 
 func requests(n int64) string { return format.Many(n, "request") }

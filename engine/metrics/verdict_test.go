@@ -58,28 +58,28 @@ func TestJudge(t *testing.T) {
 		{"a percentile moved", func(s *Summary) {
 			s.DriftUS.P99 = 8900
 			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
-		}, Limited, []string{"TTFT p99 may be off by 2.20 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.90 ms); no cause was seen on this machine: " +
+		}, Limited, []string{"TTFT p99 may be off by 2.20 ms; all else is safe: requests left late (p50 1.00 ms, p99 8.90 ms, max 9.00 s); no cause was seen on this machine: " +
 			cores + "lower --scale; or accept it with --max-drift 20ms"}},
 		{"several moved, at a rate, with priority", func(s *Summary) {
 			s.DriftUS.P99, s.Run.Arrival, s.Client.Realtime = 8000, &Arrival{}, true
 			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}, {"ttft", "p999", 44.3, 3.3}, {"e2e", "p999", 44.3, 2.25}}
-		}, Limited, []string{"TTFT p99, p99.9 may be off by up to 3.30 ms; E2E p99.9 may be off by 2.25 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.00 ms); " +
+		}, Limited, []string{"TTFT p99, p99.9 may be off by up to 3.30 ms; E2E p99.9 may be off by 2.25 ms; all else is safe: requests left late (p50 1.00 ms, p99 8.00 ms, max 9.00 s); " +
 			"no cause was seen on this machine: give the client more or idle cores, or lower --rate; or accept it with --max-drift 10ms"}},
 		{"and accepted", func(s *Summary) {
 			s.DriftUS.P99, s.Limits.MaxDriftMS, s.Lateness.Displaced = 8900, 10, 900
 			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
 		}, Valid, nil},
 		{"above what was demanded", func(s *Summary) { s.DriftUS.P99, s.Limits.MaxDriftMS = 150, 0.1 }, Invalid,
-			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: 12 of 1,000 requests left later than that; no cause was seen on this machine: " + cores + "lower --scale"}},
+			[]string{"drift p99 is 150.0 µs, above --max-drift 0.1 ms: requests left late (p50 1.00 ms, p99 150 µs, max 9.00 s); no cause was seen on this machine: " + cores + "lower --scale"}},
 		{"another load", func(s *Summary) { s.Lateness.Displaced, s.Run.Arrival = 101, &Arrival{RampS: 1} }, Invalid,
-			[]string{"the load was another one: 10.1 % of the requests left more than 15.0 ms late: drift p50 1.00 ms, p99 5.00 s; no cause was seen on this machine: " + cores + "lower --ramp"}},
+			[]string{"the load was another one: 10.1 % of the requests left more than 15.0 ms late: requests left late (p50 1.00 ms, p99 5.00 s, max 9.00 s); no cause was seen on this machine: " + cores + "lower --ramp"}},
 		{"one request of three", func(s *Summary) { s.Requests.Sent, s.Lateness.Displaced = 3, 1 }, Valid, nil},
 		{"a closed loop with slots empty for 5 %, and one request", func(s *Summary) { closedLoop(s, 8, 0.066) }, Valid, nil},
 		{"a closed loop with slots empty", func(s *Summary) { closedLoop(s, 8, 0.08) }, Limited,
-			[]string{"throughput may be 6 % too low, since the slots were empty for so long: the next request left 2.00 ms late at p50, 8.00 ms at p99; no cause was seen on this machine: " +
+			[]string{"throughput may be 6 % too low, since the slots were empty for so long: requests left late (p50 2.00 ms, p99 8.00 ms, max 1.60 s); no cause was seen on this machine: " +
 				cores + "lower --concurrency; or accept it with --max-drift 10ms"}},
 		{"a closed loop of half its size", func(s *Summary) { closedLoop(s, 8, 0.6) }, Invalid,
-			[]string{"the load was another one: on average 4.4 of 8 requests were in flight: the next request left 2.00 ms late at p50, 8.00 ms at p99; no cause was seen on this machine: " +
+			[]string{"the load was another one: on average 4.4 of 8 requests were in flight: requests left late (p50 2.00 ms, p99 8.00 ms, max 12.0 s); no cause was seen on this machine: " +
 				cores + "lower --concurrency"}},
 		{"a closed loop, accepted", func(s *Summary) { closedLoop(s, 8, 0.6); s.Limits.MaxDriftMS = 10 }, Valid, nil},
 		{"a cap that held nothing back", func(s *Summary) { s.Cap = &Cap{InFlight: 8} }, Valid, nil},
@@ -90,6 +90,13 @@ func TestJudge(t *testing.T) {
 			s.Client.ReceiveLagUS.P99, s.Lateness.Reading = 7200, []Unsafe{{"itl", "p99", 10, 3}}
 		}, Limited, []string{"ITL p99 may be off by 3.00 ms; all else is safe: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
 			"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
+		{"late sending and late reads", func(s *Summary) {
+			s.DriftUS.P99, s.Lateness.Sending = 8900, []Unsafe{{"ttft", "p99", 44.3, 2.2}}
+			s.Client.ReceiveLagUS.P99, s.Lateness.Reading = 7200, []Unsafe{{"itl", "p99", 10, 3}}
+		}, Limited, []string{"TTFT p99 may be off by 2.20 ms: requests left late (p50 1.00 ms, p99 8.90 ms, max 9.00 s); no cause was seen on this machine: " +
+			cores + "lower --scale; or accept it with --max-drift 20ms",
+			"ITL p99 may be off by 3.00 ms: answers were read late (p99 7.20 ms), and token chunks that came apart were found together; " +
+				"no cause was seen on this machine: give the client more cores; or accept it with --max-receive-lag 10ms"}},
 		{"late reads, accepted", func(s *Summary) {
 			s.Client.ReceiveLagUS.P99, s.Lateness.Reading, s.Limits.MaxReceiveLagMS = 7200, []Unsafe{{"itl", "p99", 10, 3}}, 8
 		}, Valid, nil},
@@ -152,7 +159,7 @@ func TestJudge(t *testing.T) {
 			s.Workload.RefusedRows, s.DriftUS.P99 = 4, 8900
 			s.Lateness.Sending = []Unsafe{{"ttft", "p99", 44.3, 2.2}}
 		}, Invalid, []string{"4 rows of the selection could not be replayed: see the notes on the trace",
-			"TTFT p99 may be off by 2.20 ms; all else is safe: 12 of 1,000 requests left more than 15.0 ms late (p99 8.90 ms); no cause was seen on this machine: " +
+			"TTFT p99 may be off by 2.20 ms: requests left late (p50 1.00 ms, p99 8.90 ms, max 9.00 s); no cause was seen on this machine: " +
 				cores + "lower --scale; or accept it with --max-drift 20ms"}},
 	} {
 		s := sound()
