@@ -222,70 +222,58 @@ func (b *built) carryHistory() (err error) {
 	return nil
 }
 
-// describe prints what is about to happen: the whole of a dry run's answer.
+// describe prints in a line what is about to happen, and its details if they are wanted.
 func (b *built) describe() {
-	plan, t := b.Plan, b.Trace
+	plan, load := b.Plan, b.size()
 	var input, output, several int64
 	for i := range plan.Requests {
 		if b.AskedChoices(i) > 1 {
 			several++
 		}
-		output += int64(t.OutputTokens[i])
+		output += int64(b.Trace.OutputTokens[i])
 		if b.Made(i) {
-			input += int64(t.InputTokens[i])
+			input += int64(b.Trace.InputTokens[i])
 		}
 	}
-	what := format.Many(int64(plan.Requests), "request")
-	if !b.verbatims.all {
-		what += fmt.Sprintf(", %s input tokens", format.Count(input))
+	what := format.Many(load.Requests, "request")
+	switch {
+	case load.RequestsPerS != nil:
+		what += fmt.Sprintf(" over %s (%s/s)", format.Seconds(load.SpanS), format.Rate(*load.RequestsPerS))
+	case !plan.Open():
+		what += fmt.Sprintf(", %d at a time", plan.Concurrency)
 	}
-	if output > 0 {
-		what += fmt.Sprintf(", %s output tokens", format.Count(output))
+	if b.amplify != nil {
+		what += fmt.Sprintf(", load ×%g", b.amplify.Factor)
 	}
-	b.ui.detail("work: %s", what)
-	if plan.Open() {
-		mean := ""
-		if plan.SpanNS() > 0 {
-			mean = fmt.Sprintf("mean %s requests/s, ", format.Rate(float64(plan.Requests)/(float64(plan.SpanNS())/1e9)))
+	if input > 0 {
+		what += ", " + format.Short(float64(input)) + " input tok"
+	}
+	if load.HitRatio != nil {
+		what += ", ideal hits " + format.Percent(*load.HitRatio)
+		if _, most := b.idealShare(); b.ideal.Expected == nil {
+			what += " to " + format.Percent(most)
 		}
-		b.ui.detail("      over %s: %speak %s in one second", format.Duration(float64(plan.SpanNS()), 4), mean, format.Count(int64(plan.PeakWithin(time.Second))))
-		if plan.Cap > 0 {
-			b.ui.detail("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
-		}
-	} else {
-		b.ui.detail("      in a closed loop of %d", plan.Concurrency)
+	}
+	b.ui.line("%s", what)
+	b.ui.detail("      %s output tokens", format.Count(output))
+	if load.Peak != nil {
+		b.ui.detail("      at most %s in one second", format.Many(*load.Peak, "request"))
+	}
+	if plan.Cap > 0 {
+		b.ui.detail("      at most %s in flight; the rest is held back", format.Count(int64(plan.Cap)))
 	}
 	if plan.Turns != nil {
 		b.ui.detail("      %s", b.o.sessions.words())
 	}
 	b.describeVerbatims()
 	b.ui.detail("      %s on the wire, built in memory; largest request %s", format.Bytes(b.Prebuilt.Bytes()), format.Bytes(int64(b.Prebuilt.Largest())))
-	b.describeIdeal()
 	if several > 0 {
 		b.ui.line("note: several choices are asked for (n or best_of) in %s: TPOT and gaps are by choice, completion tokens those of all choices", format.Many(several, "request"))
 	}
 }
 
-// announce prints in two lines what is about to happen: the load, and what the servers were asked.
+// announce prints what the servers were asked.
 func (b *built) announce() {
-	load := b.size()
-	what := format.Many(load.Requests, "request")
-	switch {
-	case load.RequestsPerS != nil:
-		what += fmt.Sprintf(" over %s (%s/s)", format.Seconds(load.SpanS), format.Rate(*load.RequestsPerS))
-	case !b.Plan.Open():
-		what += fmt.Sprintf(", %d at a time", b.Plan.Concurrency)
-	}
-	if b.amplify != nil {
-		what += fmt.Sprintf(", load ×%g", b.amplify.Factor)
-	}
-	if input := b.workloadInfo(nil).InputTokens; input > 0 {
-		what += ", " + format.Short(float64(input)) + " input tok"
-	}
-	if load.HitRatio != nil {
-		what += ", ideal hits " + format.Percent(*load.HitRatio)
-	}
-	b.ui.line("%s", what)
 	if b.o.noProbe {
 		b.ui.line("not probed: %s", strings.Join(b.URLs(), ", "))
 		return
@@ -329,25 +317,4 @@ func (b *built) idealShare() (least, most float64) {
 		}
 	}
 	return float64(low) / float64(max(1, tokens)), float64(high) / float64(max(1, tokens))
-}
-
-// describeIdeal prints how much of the prompts that are made an ideal cache would hold.
-func (b *built) describeIdeal() {
-	if b.verbatims.all && b.Verbatim == nil {
-		return
-	}
-	least, most := b.idealShare()
-	share := format.Percent(least)
-	if b.ideal.Expected == nil {
-		share += " to " + format.Percent(most)
-	}
-	whose := "the input tokens"
-	if b.verbatims.rows > 0 && b.Verbatim == nil {
-		whose = "the tokens of prompts that are made"
-	}
-	placed := ""
-	if b.Routing.LeastInFlight {
-		placed = ", were they sent in turn"
-	}
-	b.ui.detail("      an ideal prefix cache would hold %s of %s%s", share, whose, placed)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -65,11 +66,11 @@ func parseLengths(text string) (trace.Lengths, error) {
 // generation is what the flags of gen say.
 type generation struct {
 	trace.Gen
-	arrivals sched.Arrivals
-	rows     int
-	rate     float64
-	model    string
-	output   string
+	rows    int
+	rate    float64
+	arrival string
+	model   string
+	output  string
 
 	turnDelay time.Duration
 }
@@ -102,9 +103,7 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
-	f.StringVar((*string)(&g.arrivals.Process), "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")
-	f.Float64Var(&g.arrivals.Burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
-	f.Lookup("burstiness").Hidden = true
+	f.StringVar(&g.arrival, "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")
 	f.IntVar(&g.Burst, "burst", 0, "of every --burst-every requests, this many share one instant")
 	f.IntVar(&g.BurstEvery, "burst-every", 0, "requests from one burst to the next")
 	lengths := func(to *trace.Lengths, usual string) *value[trace.Lengths] {
@@ -128,7 +127,7 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 }
 
 func (g *generation) run(cmd *cobra.Command) error {
-	t, err := g.make(cmd.Flags().Changed("burstiness"))
+	t, err := g.make()
 	if err != nil {
 		return err
 	}
@@ -151,16 +150,16 @@ func (g *generation) run(cmd *cobra.Command) error {
 }
 
 // make makes the trace, with its arrivals and with the delays before later turns.
-func (g *generation) make(bursty bool) (*trace.Trace, error) {
+func (g *generation) make() (*trace.Trace, error) {
 	if g.rows < 1 {
 		return nil, fmt.Errorf("--rows is %d; want at least 1", g.rows)
 	}
-	g.arrivals.Rate, g.arrivals.Seed = sched.Steady(g.rate), g.Seed
-	err := chooseProcess(&g.arrivals, bursty, sched.Poisson)
+	a := sched.Arrivals{Rate: sched.Steady(g.rate), Seed: g.Seed}
+	err := setProcess(&a, g.arrival, sched.Poisson)
 	if err != nil {
 		return nil, err
 	}
-	if g.ArrivalNS, err = g.arrivals.Instants(g.rows); err != nil {
+	if g.ArrivalNS, err = a.Instants(g.rows); err != nil {
 		return nil, err
 	}
 	t, err := trace.Generate(g.Gen)
@@ -239,4 +238,54 @@ func inWords(t *trace.Trace, seed uint64, model string) (*trace.Trace, error) {
 			return source.Append(dst, prompt.Spec{Tokens: int(t.OutputTokens[i]), Unique: answerDomain | t.Unique(i)})
 		},
 	}), nil
+}
+
+// openTraces reads the traces, or makes the one that is described.
+func (o *options) openTraces() (*trace.Trace, error) {
+	spec, made := strings.CutPrefix(o.traces[0], compat.Made)
+	if !made {
+		return trace.OpenAll(o.traces, o.read)
+	}
+	if len(o.traces) > 1 {
+		return nil, fmt.Errorf("--trace %s%s: a trace that is made stands alone", compat.Made, spec)
+	}
+	t, err := madeTrace(spec, o.seed, o.read)
+	if err != nil {
+		return nil, fmt.Errorf("--trace %s%s: %w", compat.Made, spec, err)
+	}
+	return t, nil
+}
+
+// madeTrace makes a trace of KEY=VALUE,…; the keys are flags of `fastreplay gen`. Without a rate no row says when it leaves. It is
+// written and read, so that all options of reading are as for a file.
+func madeTrace(spec string, seed uint64, read trace.Options) (*trace.Trace, error) {
+	g := newGeneration()
+	f := pflag.NewFlagSet("gen", pflag.ContinueOnError)
+	g.addFlags(f)
+	for pair := range strings.SplitSeq(spec, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if flag := f.Lookup(key); !ok || flag == nil || key == "output" || key == "format" {
+			return nil, fmt.Errorf("%q: want KEY=VALUE with a flag of `fastreplay gen`, such as rows=100,input-tokens=1024,output-tokens=128", pair)
+		}
+		if err := f.Set(key, value); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, compat.Plain(err))
+		}
+	}
+	if !f.Changed("seed") {
+		g.Seed = seed
+	}
+	t, err := g.make()
+	if err != nil {
+		return nil, err
+	}
+	t.Untimed = !f.Changed("rate")
+	var rows bytes.Buffer
+	if err := trace.Write(&rows, t, t.Format); err != nil {
+		return nil, err
+	}
+	if read.Format != "" && read.Format != t.Format {
+		return nil, errors.New("--format is about a file")
+	}
+	read.Format, read.BlockTokens = t.Format, t.BlockTokens
+	return trace.Read(&rows, compat.Made+spec, read)
 }

@@ -85,9 +85,9 @@ func TestGenFlags(t *testing.T) {
 	for line, want := range map[string]string{
 		"--rows 0":                           "--rows is 0; want at least 1",
 		"--rate 0":                           "rate is 0; want requests per second above 0",
-		"--arrival never":                    `arrival is "never"`,
-		"--arrival poisson --burstiness 2":   "--burstiness is about --arrival gamma, not poisson",
-		"--burstiness 0":                     "burstiness is 0",
+		"--arrival never":                    `--arrival "never": want constant`,
+		"--arrival poisson:2":                "or gamma:B with a number B above 0",
+		"--arrival gamma:0":                  "or gamma:B with a number B above 0",
 		"--input-tokens many":                "want a number, MIN:MAX or lognormal:MEAN:STDDEV[:MAX]",
 		"--input-tokens lognormal:5":         "want lognormal:MEAN:STDDEV or lognormal:MEAN:STDDEV:MAX",
 		"--input-tokens lognormal:5:x":       "want numbers in lognormal:MEAN:STDDEV[:MAX]",
@@ -99,9 +99,8 @@ func TestGenFlags(t *testing.T) {
 		}
 	}
 	even, _, _ := gen(t, "--rows 50 --arrival constant")
-	bursty, _, _ := gen(t, "--rows 50 --burstiness 0.2")
-	gamma, _, _ := gen(t, "--rows 50 --burstiness 0.2 --arrival gamma")
-	if bursty == even || bursty != gamma || strings.Count(bursty, "\n") != 50 {
-		t.Error("--burstiness alone is not the gamma process")
+	gamma, _, _ := gen(t, "--rows 50 --arrival gamma:0.2")
+	if gamma == even || strings.Count(gamma, "\n") != 50 {
+		t.Error("gamma gaps are even")
 	}
 }

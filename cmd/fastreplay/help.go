@@ -141,11 +141,13 @@ func commandNames(root *cobra.Command) []string {
 
 // nearest returns those of names that are near to a mistyped one, the nearest first.
 func nearest(typed string, names []string) []string {
-	typed = strings.ToLower(strings.ReplaceAll(typed, "_", "-"))
+	plain := strings.NewReplacer("_", "-")
+	typed = strings.ToLower(plain.Replace(typed))
+	far := func(name string) int { return distance(typed, plain.Replace(name)) }
 	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return distance(typed, name) > max(1, (len(typed)+1)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
+		return far(name) > max(1, (len(typed)+1)/3) && (len(typed) < 3 || !strings.HasPrefix(name, typed))
 	})
-	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
 	return slices.Compact(near)
 }
 

@@ -87,7 +87,7 @@ func newRootCommand() *cobra.Command {
 	root := newReplayCommand()
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Version = buildVersion()
+	root.Version = aboutBuild()
 	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newInspectCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	showUsage(root)
@@ -95,22 +95,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(explainFlag)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.InitDefaultHelpFlag()
-	showVersion(root)
 	return root
-}
-
-// showVersion makes --version print the version without cobra's words around it, and without a template of cobra's (see showUsage).
-func showVersion(root *cobra.Command) {
-	root.InitDefaultVersionFlag()
-	root.Version = ""
-	run := root.RunE
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if show, err := cmd.Flags().GetBool("version"); err == nil && show {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), aboutBuild())
-			return err
-		}
-		return run(cmd, args)
-	}
 }
 
 func newVersionCommand() *cobra.Command {
@@ -119,7 +104,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version, its commit and its date",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), aboutBuild())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "fastreplay version", aboutBuild())
 			return err
 		},
 	}
@@ -155,7 +140,7 @@ func (s source) completed(info *debug.BuildInfo) source {
 	return source{cmp.Or(s.version, module, "dev"), cmp.Or(s.commit, revision), cmp.Or(s.date, noted["vcs.time"])}
 }
 
-// aboutBuild is the line of `fastreplay version`.
+// aboutBuild is the version with what it was made of.
 func aboutBuild() string {
 	b := thisSource()
 	parts := []string{runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
@@ -165,7 +150,7 @@ func aboutBuild() string {
 	if b.commit != "" {
 		parts = slices.Insert(parts, 0, "commit "+b.commit)
 	}
-	return fmt.Sprintf("fastreplay %s (%s)", b.version, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s (%s)", b.version, strings.Join(parts, ", "))
 }
 
 // buildVersion is the release, or what Go noted of the module; "dev" if neither is known.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -192,7 +191,6 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.StringVarP(&o.pacing.rate, "rate", "r", "", "send `R` requests per second (max: all at once); trace times are ignored")
 	f.StringVar(&o.pacing.ramp, "ramp", "", "send at a rate that goes `FROM:TO:TIME`, such as 10:500:60s, and stays there")
 	f.StringVar(&o.pacing.arrival, "arrival", "", "spacing at a rate: constant, poisson or gamma:B, which is burstier than poisson if B is below 1 (default: constant)")
-	f.Float64Var(&o.pacing.burstiness, "burstiness", 1, "of --arrival gamma: `B` below 1 is burstier than Poisson, above 1 more even")
 	f.VarP(countFlag(&o.pacing.concurrency, ""), "concurrency", "c", "keep `N` requests in flight (closed loop); with --scale or a rate, at most N")
 	addSeconds(f, &o.pacing.duration, "duration", "d", 0, "release nothing after this much wall time")
 	addSeconds(f, &o.drain, "drain", "", defaultDrain, "how long requests in flight may last after an interrupt and, if it is given, after --duration, which else waits for all")
@@ -280,7 +278,7 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 
 // hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
 func hiddenFlags() []string {
-	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "burstiness", "api-key"}
+	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key"}
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
@@ -444,8 +442,8 @@ func (r *requirements) check() error {
 		}
 		err = fmt.Errorf("--require %w", err)
 		if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
-			if near := nearestQuantity(unknown.Name); near != "" {
-				err = fmt.Errorf("%w; did you mean %s?", err, near)
+			if near := nearest(unknown.Name, metrics.Quantities()); len(near) > 0 {
+				err = fmt.Errorf("%w; did you mean %s?", err, near[0])
 			}
 		}
 		return err
@@ -467,17 +465,6 @@ func (r *requirements) ending(s *metrics.Summary) error {
 		return nil
 	}
 	return ending(false, s, nil)
-}
-
-// nearestQuantity is the name that is nearest to a mistyped one.
-func nearestQuantity(typed string) string {
-	names := metrics.Quantities()
-	typed = strings.ReplaceAll(strings.ToLower(typed), "-", "_")
-	near := slices.MinFunc(names, func(a, b string) int { return cmp.Compare(distance(typed, a), distance(typed, b)) })
-	if distance(typed, near) > max(3, len(typed)/2) {
-		return ""
-	}
-	return near
 }
 
 // completeLimits checks what the user accepts and demands of a run.

@@ -29,7 +29,6 @@ type pacing struct {
 	rate        string
 	ramp        string
 	arrival     string
-	burstiness  float64
 	concurrency int
 
 	given    func(flag string) bool
@@ -48,47 +47,28 @@ func (p *pacing) complete(seed uint64) error {
 	if err != nil || rate == nil {
 		return err
 	}
-	a := sched.Arrivals{Rate: *rate, Process: sched.Process(p.arrival), Burstiness: p.burstiness, Seed: seed}
-	if err := chooseProcess(&a, p.given("burstiness"), sched.Constant); err != nil {
+	a := sched.Arrivals{Rate: *rate, Seed: seed}
+	if err := setProcess(&a, p.arrival, sched.Constant); err != nil {
 		return err
 	}
 	if err := a.Validate(); err != nil {
-		return fmt.Errorf("--%s: %w", p.culprit(), err)
+		return fmt.Errorf("--%s: %w", cmp.Or(map[bool]string{true: "ramp"}[p.ramp != ""], "rate"), err)
 	}
 	p.arrivals = &a
 	return nil
 }
 
-// chooseProcess is the one given, else gamma where a burstiness is given, else the usual one. It takes gamma:B apart.
-func chooseProcess(a *sched.Arrivals, bursty bool, usual sched.Process) (err error) {
-	if text, ok := strings.CutPrefix(string(a.Process), string(sched.Gamma)+":"); ok {
-		if a.Burstiness, err = strconv.ParseFloat(text, 64); err != nil || bursty {
-			return fmt.Errorf("--arrival %s: want gamma:B with one number B, such as gamma:0.5", a.Process)
-		}
-		a.Process, bursty = sched.Gamma, true
+// setProcess reads --arrival: constant, poisson, gamma or gamma:B. Without a word the process is the usual one.
+func setProcess(a *sched.Arrivals, text string, usual sched.Process) (err error) {
+	name, shape, shaped := strings.Cut(text, ":")
+	a.Process, a.Burstiness = cmp.Or(sched.Process(name), usual), 1
+	if shaped {
+		a.Burstiness, err = strconv.ParseFloat(shape, 64)
 	}
-	switch {
-	case a.Process == "" && bursty:
-		a.Process = sched.Gamma
-	case a.Process == "":
-		a.Process = usual
-	case a.Process != sched.Gamma && bursty:
-		return fmt.Errorf("--burstiness is about --arrival gamma, not %s", a.Process)
+	if err != nil || shaped && a.Process != sched.Gamma || !slices.Contains(sched.Processes(), a.Process) || !(a.Burstiness > 0) {
+		return fmt.Errorf("--arrival %q: want constant, poisson, gamma or gamma:B with a number B above 0, such as gamma:0.5", text)
 	}
 	return nil
-}
-
-// culprit is the flag about which arrivals may complain.
-func (p *pacing) culprit() string {
-	switch {
-	case p.arrival != "" && !slices.Contains(sched.Processes(), sched.Process(p.arrival)):
-		return "arrival"
-	case p.given("burstiness") && (!(p.burstiness > 0) || math.IsInf(p.burstiness, 0)):
-		return "burstiness"
-	case p.ramp != "":
-		return "ramp"
-	}
-	return "rate"
 }
 
 // check refuses what contradicts itself.
@@ -105,8 +85,8 @@ func (p *pacing) check() error {
 		return errors.New("--scale is about trace times, which --rate, --ramp and --no-fixed-schedule ignore")
 	case p.notFixed && !rated && p.concurrency == 0:
 		return errors.New("--no-fixed-schedule ignores trace times; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N")
-	case (p.given("arrival") || p.given("burstiness")) && (!rated || p.rate == rateMax):
-		return errors.New("--arrival and --burstiness space requests at a rate; give one with --rate R or --ramp")
+	case p.given("arrival") && (!rated || p.rate == rateMax):
+		return errors.New("--arrival spaces requests at a rate; give one with --rate R or --ramp")
 	}
 	return nil
 }

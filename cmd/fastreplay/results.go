@@ -41,7 +41,6 @@ type results struct {
 	clock     sched.Clock // of the run; nil before it is made
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
-	answerers answerers
 }
 
 var _ engine.Sink = (*results)(nil)
@@ -64,7 +63,6 @@ func newResults(b *built, dir string, out io.Writer) (*results, error) {
 func (s *results) Record(rec *record.Record, target int) {
 	s.collector.Add(rec, target)
 	s.meter.Add(s.clock.Now(), rec, target)
-	s.answerers.add(rec)
 	s.writer.Append(rec)
 }
 
@@ -102,7 +100,6 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	}
 	unwritten, diskErr := s.writer.Close()
 	info := s.info(found)
-	info.Notes = append(info.Notes, s.answerers.notes(s.o)...)
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
 	work := s.Work
@@ -110,6 +107,7 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 	info.Routing = audit.CompareRouters(work, records)
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
+	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
 		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err,
@@ -256,16 +254,8 @@ func (o *options) headersNamed() []string {
 	return o.instanceHeaders
 }
 
-// answerers records whether any server answered, and whether any answer named its instance.
-type answerers struct{ some, named bool }
-
-func (a *answerers) add(r *record.Record) {
-	a.some = a.some || r.Status == 200
-	a.named = a.named || r.Instance != ""
-}
-
-// notes returns a note if no answer had the header or field that was to name the instance.
-func (a *answerers) notes(o *options) []string {
+// unnamed returns a note if no answer had the header or field that was to name the instance.
+func (o *options) unnamed(s *metrics.Summary) []string {
 	var asked []string
 	if o.given("instance-header") {
 		asked = append(asked, "the header "+strings.Join(o.instanceHeaders, " or "))
@@ -273,7 +263,7 @@ func (a *answerers) notes(o *options) []string {
 	if o.given("instance-field") {
 		asked = append(asked, "the field "+o.instanceField)
 	}
-	if !a.some || a.named || asked == nil {
+	if asked == nil || s.Instances != nil || s.Requests.OK == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("no answer had %s: which instance answered is unknown", strings.Join(asked, " or "))}

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -75,13 +74,13 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestAnswerersNotes: what was asked for by name and came nowhere is said, once somebody has answered.
-func TestAnswerersNotes(t *testing.T) {
-	nobody, silent, named := []record.Record{{Status: 503}}, []record.Record{{Status: 200}, {Status: 503}}, []record.Record{{Status: 200}, {Status: 200, Instance: "a"}}
+// TestUnnamed: what was asked for by name and came nowhere is said, once somebody has answered.
+func TestUnnamed(t *testing.T) {
+	nobody, silent, named := metrics.Summary{}, metrics.Summary{Requests: metrics.Requests{OK: 1}}, metrics.Summary{Requests: metrics.Requests{OK: 2}, Instances: &metrics.Breakdown{}}
 	for _, c := range []struct {
-		line    string
-		records []record.Record
-		want    string
+		line string
+		s    metrics.Summary
+		want string
 	}{
 		{"", silent, ""},
 		{"--instance-header x-a", nobody, ""},
@@ -95,11 +94,7 @@ func TestAnswerersNotes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var a answerers
-		for i := range c.records {
-			a.add(&c.records[i])
-		}
-		if got := strings.Join(a.notes(o), "|"); got != c.want {
+		if got := strings.Join(o.unnamed(&c.s), "|"); got != c.want {
 			t.Errorf("%q: %q, want %q", c.line, got, c.want)
 		}
 	}

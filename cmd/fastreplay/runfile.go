@@ -1,10 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,36 +131,10 @@ func withoutQuery(url string) string {
 
 // known is all that is known before the start.
 func (b *built) known() *report.Plan {
-	p := &report.Plan{
+	return &report.Plan{
 		Schema: metrics.Schema, Run: b.runInfo(metrics.Run{StartedAt: time.Now().UTC()}), Workload: b.workloadInfo(nil), Load: b.size(),
 		WireBytes: b.Prebuilt.Bytes(), Limits: b.o.limits, Notes: b.ui.notes,
 	}
-	for _, path := range absolute(b.o.traces...) {
-		p.Traces = append(p.Traces, traceFile(path))
-	}
-	return p
-}
-
-// mostHashed is the largest trace file that is hashed: half a second.
-const mostHashed = 256 << 20
-
-// traceFile describes a file of the trace. What cannot be read is left out, since the trace was read already.
-func traceFile(path string) report.TraceFile {
-	t := report.TraceFile{Path: path}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return t
-	}
-	changed := info.ModTime().UTC()
-	t.Bytes, t.ModifiedAt = info.Size(), &changed
-	if f, err := os.Open(path); err == nil && t.Bytes <= mostHashed {
-		defer f.Close() // nothing was written, so its error does not matter
-		hash := sha256.New()
-		if _, err := io.Copy(hash, f); err == nil {
-			t.SHA256 = fmt.Sprintf("%x", hash.Sum(nil))
-		}
-	}
-	return t
 }
 
 // unmask takes masked headers out of a file's settings and returns their names.

@@ -32,7 +32,7 @@ func TestFlagsOfARun(t *testing.T) {
 	for _, line := range []string{
 		"/x",
 		"--trace /a --trace /b --url h:1 --url g:2 --scale 2.5 --seed 18446744073709551615 --no-stream --timeout 1m30s",
-		"/x --rate 10 --arrival gamma --burstiness 0.5 --duration 5s --duration-grace 1s --warmup 3",
+		"/x --rate 10 --arrival gamma:0.5 --duration 5s --duration-grace 1s --warmup 3",
 		"/x --fields timestamp=ts,input_length=p --time-unit ms --block-tokens 16 --from 1s --to 2m --limit 7 --lenient",
 		"/x --concurrency 4 --amplify 2 --repeat 3 --goodput ttft:100 --extra-inputs a:1 --extra-inputs {\"b\":[1,{\"c\":2}]}",
 		"/x --chat-overhead 3,4 --api chat --cache-tokens 3M --max-memory 1GiB --spin 50us --instance-header A --max-drift 7ms",

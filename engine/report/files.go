@@ -31,17 +31,8 @@ type Plan struct {
 	Workload  metrics.Workload `json:"workload"`   // as in summary.json
 	Load      metrics.Load     `json:"load"`       // its size, as planned; null where nothing is known
 	WireBytes int64            `json:"wire_bytes"` // size of all requests
-	Traces    []TraceFile      `json:"traces"`     // the files of the trace
 	Limits    metrics.Limits   `json:"limits"`     // as in summary.json
 	Notes     []string         `json:"notes"`      // sentences about the run so far
-}
-
-// TraceFile is a file of the trace, as it was when it had been read.
-type TraceFile struct {
-	Path       string     `json:"path"`                  // absolute; "-" is standard input
-	Bytes      int64      `json:"bytes,omitempty"`       // its size; absent of a directory and of standard input
-	ModifiedAt *time.Time `json:"modified_at,omitempty"` // when it was written last; absent likewise
-	SHA256     string     `json:"sha256,omitempty"`      // of its bytes; absent likewise, and of a file above 256 MiB
 }
 
 // WritePlan writes dir/run.json, all of it or nothing.

@@ -145,7 +145,10 @@ func (l *Line) set(n Name, text string) error {
 	own := l.Flags.Lookup(n.Flag)
 	typed, before := cmp.Or(l.typed[n.Flag], "--"+n.Flag), list(own)
 	first := !own.Changed || n.adds() || typed == "--"+n.Name
-	if slices.Equal(before, []string{text}) && !first {
+	if n.Flag == "arrival" && before[0] == "gamma" {
+		first = true // a shape is added to it
+	}
+	if !first && (slices.Equal(before, []string{text}) || text == "gamma" && strings.HasPrefix(before[0], "gamma:")) {
 		return nil
 	}
 	if err := l.Flags.Set(n.Flag, text); err != nil {

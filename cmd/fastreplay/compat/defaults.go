@@ -139,7 +139,7 @@ func (l *Line) join() error {
 // spaceRandomly gives a rate the gaps that it has in the tools that call it --request-rate.
 func (l *Line) spaceRandomly() error {
 	given := l.Flags.Changed
-	if l.typed["rate"] != "--request-rate" || l.text("rate") == "max" || given("arrival") || given("burstiness") {
+	if l.typed["rate"] != "--request-rate" || l.text("rate") == "max" || given("arrival") {
 		return nil
 	}
 	l.note("--request-rate: the gaps are random (Poisson), as in AIPerf and vLLM's bench; --arrival constant makes them equal")
