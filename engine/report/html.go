@@ -14,7 +14,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
-	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
@@ -26,12 +25,23 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	if err != nil && !errors.Is(err, ErrNoResults) {
 		return err
 	}
-	d := chart.Document{Title: titleOf(dir, s), Under: under(s)}
-	d.Sections = append(d.Sections, verdictSection(s), chart.Section{
-		Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
-		Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+	parts, err := partsOf(s)
+	if err != nil {
+		return err
+	}
+	verdict := verdictSection(s)
+	verdict.Facts = factsOf(parts)
+	d := chart.Document{Title: titleOf(dir, s), Under: under(s), Sections: []chart.Section{verdict}}
+	further := slices.Concat([]chart.Section{
+		{
+			Title: "Latencies", Tables: []chart.Table{latencyTable(s)},
+			Note: "Latencies are of ok requests, counted from the moment of sending; drift is how late requests left.",
+		},
+		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
+	}, p.sections(s, tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")), []chart.Section{
+		{Title: "Prefix cache and routing", Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing")},
+		flagSection(s), numbersSection(parts),
 	})
-	further := slices.Concat([]chart.Section{failureSection(s)}, p.sections(s), []chart.Section{cacheSection(s), flagSection(s)})
 	for _, section := range further {
 		if len(section.Graphs)+len(section.Tables)+len(section.Facts) > 0 {
 			d.Sections = append(d.Sections, section)
@@ -102,15 +112,13 @@ func verdictSection(s *metrics.Summary) chart.Section {
 			}
 		}
 	}
-	out := chart.Section{Findings: []chart.Finding{finding}, Facts: factsOf(s)}
+	out := chart.Section{Findings: []chart.Finding{finding}}
 	if missed := v.Missed(); len(v.Objectives) > 0 {
 		wanted := chart.Finding{Grade: chart.Good, Word: "Objectives met"}
 		if missed > 0 {
 			wanted.Grade, wanted.Word = chart.Bad, fmt.Sprintf("%d of %s missed", missed, format.Many(int64(len(v.Objectives)), "objective"))
 		}
-		for i := range v.Objectives {
-			wanted.Lines = append(wanted.Lines, objectiveLine(&v.Objectives[i]))
-		}
+		wanted.Lines = objectiveLines(v)
 		out.Findings = append(out.Findings, wanted)
 	}
 	if len(s.Notes) > 0 {
@@ -119,260 +127,132 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	return out
 }
 
-func objectiveLine(o *metrics.Objective) string {
-	mark := "✗ "
-	if o.Met {
-		mark = "✓ "
+// objectiveLines are what the user wanted, the missed first.
+func objectiveLines(v *metrics.Verdict) []string {
+	var met, missed []string
+	for i := range v.Objectives {
+		if o := &v.Objectives[i]; o.Met {
+			met = append(met, "✓ "+o.Text+" ("+o.Words()+")")
+		} else {
+			missed = append(missed, "✗ "+o.Text+" ("+o.Words()+")")
+		}
 	}
-	return mark + o.Text + ": " + o.Words()
+	return append(missed, met...)
 }
 
-// factsOf are numbers that have no distribution.
-func factsOf(s *metrics.Summary) (facts [][2]string) {
-	add := func(name, value string) {
-		if value != "" {
-			facts = append(facts, [2]string{name, value})
+// factsOf are the numbers that one looks for first.
+func factsOf(parts []*part) (facts [][2]string) {
+	at := map[string]string{}
+	for _, p := range parts {
+		for _, f := range p.fields {
+			at[strings.TrimPrefix(p.path+"."+f[0], ".")] = f[1]
 		}
 	}
-	percent := func(v *float64) string {
-		if v == nil {
-			return ""
-		}
-		return format.Percent(*v)
-	}
-	r := &s.Requests
-	add("requests", format.Count(r.Planned))
-	add("ok", format.Count(r.OK))
-	add("failed", format.Count(r.Failed))
-	add("sent again", format.Some(r.Resent, "requests"))
-	add("run", format.Seconds(s.Run.DurationS))
-	add("ok requests/s", format.Rate(s.Throughput.RequestsPerS))
-	add("input tokens/s", format.Rate(s.Throughput.InputTokensPerS))
-	add("output tokens/s", format.Rate(s.Throughput.OutputTokensPerS))
-	if s.InFlight != nil {
-		add("in flight, mean", plainNumber(*s.InFlight))
-	}
-	if g := s.Goodput; g != nil {
-		add("good requests", format.Count(g.Requests))
-		add("goodput", percent(g.Share))
-		add("good requests/s", format.Rate(g.RequestsPerS))
-		for _, name := range slices.Sorted(maps.Keys(g.SLO)) {
-			bound := strings.TrimSuffix(name, "_ms")
-			add("missed "+bound+" ≤ "+format.Duration(g.SLO[name]*1e6, 3), format.Count(g.Missed[bound]))
+	for _, fact := range [][2]string{
+		{"requests", "requests.planned"}, {"ok", "requests.ok"}, {"failed", "requests.failed"}, {"seconds", "run.duration_s"},
+		{"ok requests/s", "throughput.requests_per_s"}, {"input tokens/s", "throughput.input_tokens_per_s"},
+		{"output tokens/s", "throughput.output_tokens_per_s"}, {"in flight, mean", "in_flight_mean"},
+		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
+		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
+		{"ideal prefix hits", "prefix_cache.expected_hit_ratio"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
+		{"KV cache use, max", "server_metrics.all.kv_usage.max"}, {"preemptions", "server_metrics.all.preemptions"},
+		{"CPU taken by the host", "client.stolen_share"},
+	} {
+		if text := at[fact[1]]; text != "" {
+			facts = append(facts, [2]string{fact[0], text})
 		}
 	}
-	c := &s.PrefixCache
-	add("prefix hits", percent(cmp.Or(c.HitRatio, c.ReportedHitRatio)))
-	add("ideal prefix hits", percent(c.ExpectedHitRatio))
-	if s.Servers != nil {
-		all := &s.Servers.All
-		add("prefix hits, as servers count", percent(all.PrefixHitRatio))
-		if all.Waiting != nil {
-			add("waiting in servers, max", plainNumber(all.Waiting.Max))
-		}
-		if all.KVUsage != nil {
-			add("KV cache use, max", format.Percent(all.KVUsage.Max))
-		}
-		if all.Preemptions != nil {
-			add("preemptions", format.Count(int64(*all.Preemptions)))
-		}
-	}
-	add("CPU taken by the host", percent(s.Client.StolenShare))
 	return facts
 }
 
-// plainNumber prints a mean with three digits, and whole numbers without a point.
-func plainNumber(v float64) string {
-	if v == math.Trunc(v) {
-		return format.Count(int64(v))
+// targetColumns are those of targets that a page has room for.
+const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 reported_hit_ratio counted_hit_ratio goodput.share "
+
+// tablesOf are the parts with these paths, if they are there; of their columns those that are named between spaces, "" = all.
+func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
+	for _, path := range paths {
+		for _, p := range parts {
+			if p.path != path {
+				continue
+			}
+			rows := append([][]string{p.head}, p.rows...)
+			if len(p.rows) == 0 {
+				rows = [][]string{{"", ""}}
+				for _, f := range p.fields {
+					rows = append(rows, f[:])
+				}
+			}
+			t := chart.Table{Title: path}
+			for i, row := range rows {
+				var cells []string
+				for c, cell := range row {
+					if columns == "" || strings.Contains(columns, " "+p.head[c]+" ") {
+						cells = append(cells, cell)
+					}
+				}
+				if t.Rows = append(t.Rows, chart.Texts(cells...)); i == 0 {
+					t.Head, t.Rows = cells, nil
+				}
+			}
+			out = append(out, t)
+		}
 	}
-	return format.Number(v, 3)
+	return out
 }
 
-// percentile is a column of the table of latencies.
-type percentile struct {
-	name, key string  // on the page, and in Unsafe
-	quantile  float64 // 1 and 0 for what needs no number of samples
-	of        func(*stats.Percentiles) float64
-}
-
-func percentiles() []percentile {
-	return []percentile{
-		{"p50", "p50", 0.5, func(p *stats.Percentiles) float64 { return p.P50 }},
-		{"p90", "p90", 0.9, func(p *stats.Percentiles) float64 { return p.P90 }},
-		{"p95", "p95", 0.95, func(p *stats.Percentiles) float64 { return p.P95 }},
-		{"p99", "p99", 0.99, func(p *stats.Percentiles) float64 { return p.P99 }},
-		{"p99.9", "p999", 0.999, func(p *stats.Percentiles) float64 { return p.P999 }},
-		{"max", "max", 0, func(p *stats.Percentiles) float64 { return p.Max }},
-		{"mean", "mean", 0, func(p *stats.Percentiles) float64 { return p.Mean }},
+// numbersSection is all that summary.json has.
+func numbersSection(parts []*part) chart.Section {
+	out := chart.Section{Title: "All of summary.json", Folded: true}
+	for _, p := range parts {
+		for _, f := range p.fields {
+			out.Facts = append(out.Facts, [2]string{strings.TrimPrefix(p.path+"."+f[0], "."), f[1]})
+		}
+		if len(p.texts) > 0 {
+			out.Facts = append(out.Facts, [2]string{p.path, strings.Join(p.texts, "; ")})
+		}
+		if len(p.rows) > 0 {
+			out.Tables = append(out.Tables, tablesOf([]*part{p}, "", p.path)...)
+		}
 	}
+	return out
 }
 
-// latencyTable is the distributions of the summary. Latencies from the planned time stand in it if they differ.
+// latencyTable is the distributions of the summary, with marks at what says little. Latencies from the planned time stand in it if their
+// p99 differs by more than 5 %.
 func latencyTable(s *metrics.Summary) chart.Table {
-	t := chart.Table{Head: []string{"", "values"}}
-	for _, p := range percentiles() {
-		t.Head = append(t.Head, p.name)
-	}
+	t := chart.Table{Head: []string{"", "values", "p50", "p90", "p95", "p99", "p999", "max", "mean"}}
 	for _, l := range []struct {
 		name, key string
-		q, twin   *stats.Percentiles // twin: what it must differ from
+		q, twin   *stats.Percentiles
 		unitNS    float64
 	}{
-		{"drift", "drift", s.DriftUS, nil, 1e3},
-		{"TTFT", "ttft", s.TTFTMS, nil, 1e6},
-		{"TTFT from the planned time", "ttft_planned", s.TTFTPlannedMS, s.TTFTMS, 1e6},
-		{"TPOT", "tpot", s.TPOTMS, nil, 1e6},
-		{"ITL", "itl", s.ITLMS, nil, 1e6},
-		{"E2E", "e2e", s.E2EMS, nil, 1e6},
-		{"E2E from the planned time", "e2e_planned", s.E2EPlannedMS, s.E2EMS, 1e6},
+		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6}, {"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
+		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6},
+		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
 	} {
-		if l.q == nil || l.twin != nil && !differ(l.q, l.twin) {
+		if l.q == nil || l.twin != nil && math.Abs(l.q.P99-l.twin.P99) <= 0.05*l.twin.P99 {
 			continue
 		}
 		row := chart.Texts(l.name, format.Count(l.q.Count))
-		for _, p := range percentiles() {
-			row = append(row, percentileCell(l.key, p, l.q, l.unitNS, s.Verdict.Unsafe))
+		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
+			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
+			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) && !stats.EnoughSamples(l.q.Count, at[i]) {
+				c.Hint = format.Many(l.q.Count, "value") + " are too few"
+			}
+			for _, u := range s.Verdict.Unsafe {
+				if u.Metric == l.key && u.Percentile == t.Head[2+i] {
+					c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
+				}
+			}
+			if c.Hint != "" {
+				c.Text, c.Mark = "~"+c.Text, chart.Warn
+				t.Note = "~ too few values, or moved by the client's lateness: point at the number for why."
+			}
+			row = append(row, c)
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if slices.ContainsFunc(slices.Concat(t.Rows...), func(c chart.Cell) bool { return c.Mark != "" }) {
-		t.Note = "~ too few values, or moved by the client's lateness: point at the number for why."
-	}
 	return t
-}
-
-// differ reports whether any percentile differs by more than 5 %.
-func differ(a, b *stats.Percentiles) bool {
-	return slices.ContainsFunc(percentiles(), func(p percentile) bool { return math.Abs(p.of(a)-p.of(b)) > 0.05*math.Abs(p.of(b)) })
-}
-
-// percentileCell marks a percentile that says little.
-func percentileCell(metric string, p percentile, q *stats.Percentiles, unitNS float64, unsafe []metrics.Unsafe) chart.Cell {
-	c := chart.Cell{Text: format.Duration(p.of(q)*unitNS, 4)}
-	if p.quantile > 0 && !stats.EnoughSamples(q.Count, p.quantile) {
-		c = chart.Cell{Text: "~" + c.Text, Mark: chart.Warn, Hint: format.Many(q.Count, "value") + ": too few for " + p.name}
-	}
-	for _, u := range unsafe {
-		if u.Metric == metric && u.Percentile == p.key {
-			c.Text, c.Mark = "~"+strings.TrimPrefix(c.Text, "~"), chart.Warn
-			c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
-		}
-	}
-	return c
-}
-
-// failureSection has failures by kind, and outages.
-func failureSection(s *metrics.Summary) chart.Section {
-	out := chart.Section{Title: "Failures"}
-	if len(s.Requests.Failures) > 0 {
-		t := chart.Table{Head: []string{"outcome", "phase", "status", "requests", "of planned", "example"}}
-		for _, f := range s.Requests.Failures {
-			status := "–"
-			if f.Status > 0 {
-				status = fmt.Sprint(f.Status)
-			}
-			share := format.Percent(float64(f.Count) / float64(max(1, s.Requests.Planned)))
-			t.Rows = append(t.Rows, chart.Texts(f.Outcome, f.Phase, status, format.Count(f.Count), share, shorten(f.Example, 120)))
-		}
-		out.Tables = append(out.Tables, t)
-	}
-	if len(s.Outages) > 0 {
-		t := chart.Table{Title: "Outages", Head: []string{"target", "from", "to", "requests", "failed", "outcome"}}
-		for i := range s.Outages {
-			o := &s.Outages[i]
-			to := "the end"
-			if o.ToS != nil {
-				to = format.Seconds(*o.ToS)
-			}
-			t.Rows = append(t.Rows, chart.Texts(cmp.Or(o.Address, shortURL(o.Target)), format.Seconds(o.FromS), to,
-				format.Count(o.Requests), format.Count(o.Failed), o.Outcome))
-		}
-		out.Tables = append(out.Tables, t)
-	}
-	return out
-}
-
-// targetTables has a row for each target, instance and address, and one for all.
-func targetTables(s *metrics.Summary) (out []chart.Table) {
-	head := []string{"", "requests", "failed", "TTFT p50", "TTFT p99", "TPOT p50", "E2E p99", "prefix hits"}
-	at := func(q *stats.Percentiles, p99 bool) string {
-		switch {
-		case q == nil:
-			return "–"
-		case p99:
-			return format.Duration(q.P99*1e6, 4)
-		}
-		return format.Duration(q.P50*1e6, 4)
-	}
-	row := func(name string, requests, failed int64, ttft, tpot, e2e *stats.Percentiles, hits *float64) []chart.Cell {
-		hit := "–"
-		if hits != nil {
-			hit = format.Percent(*hits)
-		}
-		return chart.Texts(name, format.Count(requests), format.Count(failed),
-			at(ttft, false), at(ttft, true), at(tpot, false), at(e2e, true), hit)
-	}
-	all := row("all", s.Requests.Planned, s.Requests.Failed, s.TTFTMS, s.TPOTMS, s.E2EMS, s.PrefixCache.ReportedHitRatio)
-	if len(s.Targets) > 1 {
-		t := chart.Table{Title: "Targets", Head: head, Rows: [][]chart.Cell{all}}
-		for i := range s.Targets {
-			of := &s.Targets[i]
-			t.Rows = append(t.Rows, row(shortURL(of.URL), of.Requests, of.Failed, of.TTFTMS, of.TPOTMS, of.E2EMS,
-				cmp.Or(of.ReportedHitRatio, of.CountedHitRatio)))
-		}
-		out = append(out, t)
-	}
-	for title, b := range map[string]*metrics.Breakdown{"Instances": s.Instances, "Addresses": s.Endpoints} {
-		if b == nil || len(b.Parts) <= 1 || title == "Addresses" && len(b.Parts) <= len(s.Targets) {
-			continue
-		}
-		t := chart.Table{Title: title, Head: head, Rows: [][]chart.Cell{all}}
-		for i := range b.Parts {
-			of := &b.Parts[i]
-			t.Rows = append(t.Rows, row(of.Name, of.Requests, of.Failed, of.TTFTMS, of.TPOTMS, of.E2EMS, of.ReportedHitRatio))
-		}
-		out = append(out, t)
-	}
-	slices.SortStableFunc(out, func(a, b chart.Table) int { return -cmp.Compare(a.Title, b.Title) })
-	return out
-}
-
-// cacheSection has why hits were missed, and what other routers would have hit.
-func cacheSection(s *metrics.Summary) chart.Section {
-	out := chart.Section{Title: "Prefix cache and routing"}
-	if f := s.PrefixCache.Shortfall; f != nil && f.Tokens > 0 && s.Tokens.Prompt > 0 {
-		t := chart.Table{Title: "Below the ideal hits", Head: []string{"cause", "tokens", "of all prompt tokens"}}
-		for _, c := range []struct {
-			name   string
-			tokens int64
-		}{
-			{"in all", f.Tokens}, {"the earlier request was still in prefill", f.InPrefillTokens},
-			{"at another instance", f.ElsewhereTokens}, {"evicted", f.EvictedTokens},
-			{"caching is off", f.CacheOffTokens}, {"never reported", f.NotReportedTokens}, {"unexplained", f.UnexplainedTokens},
-		} {
-			if c.tokens > 0 {
-				t.Rows = append(t.Rows, chart.Texts(c.name, format.Count(c.tokens), format.Percent(float64(c.tokens)/float64(s.Tokens.Prompt))))
-			}
-		}
-		out.Tables = append(out.Tables, t)
-	}
-	if o := s.Routing; o != nil {
-		t := chart.Table{
-			Title: "Hits by who routes", Note: o.Definition,
-			Head: []string{"router", "hits", "largest share", "variation of requests", "variation of tokens"},
-		}
-		routers := o.Routers
-		if o.Actual != nil {
-			routers = append([]route.Routed{*o.Actual}, routers...)
-		}
-		for _, r := range routers {
-			t.Rows = append(t.Rows, chart.Texts(r.Router, format.Percent(r.HitRatio), format.Percent(r.LargestShare),
-				format.Fixed(r.RequestsCV, 3), format.Fixed(r.TokensCV, 3)))
-		}
-		out.Tables = append(out.Tables, t)
-	}
-	return out
 }
 
 // flagSection has what made the run, so that it can be repeated.
@@ -381,17 +261,8 @@ func flagSection(s *metrics.Summary) chart.Section {
 	for _, name := range slices.Sorted(maps.Keys(s.Run.Options)) {
 		t.Rows = append(t.Rows, chart.Texts("--"+name, fmt.Sprint(s.Run.Options[name])))
 	}
-	out := chart.Section{Title: "Flags and workload", Folded: true}
-	if len(t.Rows) > 0 {
-		out.Tables = []chart.Table{t}
+	if len(t.Rows) == 0 {
+		return chart.Section{}
 	}
-	for _, fact := range [][2]string{
-		{"trace", s.Workload.Trace}, {"workload", s.Workload.Fingerprint}, {"rows", format.Count(s.Workload.Rows)}, {"machine", s.Run.Host.CPU},
-		{"kernel", s.Run.Host.Kernel}, {"client CPU", format.Seconds(s.Client.CPUS)}, {"client memory", format.Bytes(s.Client.MaxRSSBytes)},
-	} {
-		if fact[1] != "" {
-			out.Facts = append(out.Facts, fact)
-		}
-	}
-	return out
+	return chart.Section{Title: "Flags", Folded: true, Tables: []chart.Table{t}}
 }

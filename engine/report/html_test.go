@@ -211,11 +211,11 @@ func TestNumbersOfHTML(t *testing.T) {
 			}
 		}
 		paths := map[string]struct{ path, unit string }{
-			"requests": {"requests planned", ""}, "ok": {"requests ok", ""}, "failed": {"requests failed", ""}, "run": {"run duration_s", "s"},
+			"requests": {"requests planned", ""}, "ok": {"requests ok", ""}, "failed": {"requests failed", ""}, "seconds": {"run duration_s", ""},
 			"ok requests/s": {"throughput requests_per_s", ""}, "input tokens/s": {"throughput input_tokens_per_s", ""},
 			"output tokens/s": {"throughput output_tokens_per_s", ""}, "in flight, mean": {"in_flight_mean", ""},
 			"good requests": {"goodput requests", ""}, "goodput": {"goodput share", ""}, "good requests/s": {"goodput requests_per_s", ""},
-			"prefix hits": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits": {"prefix_cache expected_hit_ratio", ""},
+			"prefix hits": {"prefix_cache hit_ratio", ""}, "prefix hits, as reported": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits": {"prefix_cache expected_hit_ratio", ""},
 			"preemptions": {"server_metrics all preemptions", ""}, "CPU taken by the host": {"client stolen_share", ""},
 		}
 		for _, fact := range d.Sections[0].Facts {

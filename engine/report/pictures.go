@@ -241,8 +241,8 @@ func (p *pictures) addTurn(r *record.Record) {
 }
 
 // sections are the pictures, in the order of the page, with the tables that belong to them.
-func (p *pictures) sections(s *metrics.Summary) []chart.Section {
-	targets := chart.Section{Title: "Targets", Graphs: p.heatMaps(), Tables: targetTables(s)}
+func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Section {
+	targets := chart.Section{Title: "Targets", Graphs: p.heatMaps(), Tables: tables}
 	if p.cut > 0 {
 		targets.Note = fmt.Sprintf("%d more are not drawn.", p.cut)
 	}

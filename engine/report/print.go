@@ -108,7 +108,7 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 		key := prefix + m.key
 		switch v := m.value.(type) {
 		case []any:
-			lists = append(lists, listOf(strings.TrimPrefix(p.path+"."+key, "."), v)...)
+			lists = append(lists, listOf(strings.TrimPrefix(p.path+"."+key, "."), v))
 		case []member:
 			if !isDistribution(v) {
 				lists = append(lists, p.add(key+".", v)...)
@@ -131,14 +131,9 @@ func (p *part) add(prefix string, object []member) (lists []*part) {
 	return lists
 }
 
-// listOf makes a table of several objects, fields of one, and texts of all else.
-func listOf(path string, list []any) []*part {
+// listOf makes a table of objects, and texts of all else.
+func listOf(path string, list []any) *part {
 	p := &part{path: path}
-	if len(list) == 1 {
-		if object, is := list[0].([]member); is {
-			return append([]*part{p}, p.add("", object)...)
-		}
-	}
 	for _, v := range list {
 		object, is := v.([]member)
 		if !is {
@@ -152,15 +147,20 @@ func listOf(path string, list []any) []*part {
 	for i := range p.rows {
 		p.rows[i] = append(p.rows[i], make([]string, len(p.head)-len(p.rows[i]))...)
 	}
-	for c := len(p.head) - 1; c > 0; c-- {
-		if !slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != "" }) {
-			p.head = slices.Delete(p.head, c, c+1)
-			for i := range p.rows {
-				p.rows[i] = slices.Delete(p.rows[i], c, c+1)
-			}
+	for c := len(p.head) - 1; c > 0; c-- { // what says the same of all is no column
+		first := p.rows[0][c]
+		if slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != first }) || first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
+			continue
+		}
+		if first != "" {
+			p.fields = slices.Insert(p.fields, 0, [2]string{p.head[c], first})
+		}
+		p.head = slices.Delete(p.head, c, c+1)
+		for i := range p.rows {
+			p.rows[i] = slices.Delete(p.rows[i], c, c+1)
 		}
 	}
-	return []*part{p}
+	return p
 }
 
 // cells writes an object into a row; of a distribution its median and its p99.
@@ -247,6 +247,15 @@ func Print(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 func (t *part) print(p *format.Page) {
 	var fields, long []string
 	same := map[string][]string{} // keys by values that many have
+	rows := t.rows[:min(maxRows, len(t.rows))]
+	if len(rows) == 1 && len(t.fields) == 0 {
+		rows = nil
+		for c, cell := range t.rows[0] {
+			if cell != "" {
+				t.fields = append(t.fields, [2]string{t.head[c], cell})
+			}
+		}
+	}
 	for _, f := range t.fields {
 		text := f[0] + " " + format.Visible(f[1])
 		switch n := format.Columns(text); {
@@ -272,8 +281,8 @@ func (t *part) print(p *format.Page) {
 	} else {
 		sentence(p, "  ", strings.Join(texts, " "))
 	}
-	if len(t.rows) > 0 {
-		t.table(p)
+	if len(rows) > 0 {
+		table(p, t.head, rows)
 	}
 	if more := max(len(t.rows), len(t.texts)) - maxRows; more > 0 {
 		p.Line(fmt.Sprintf("  … and %d more in %s", more, SummaryName))
@@ -290,9 +299,9 @@ func sentence(p *format.Page, mark, text string) {
 }
 
 // table prints rows below their head: as many columns beside each other as fit, the others below. Rows with long texts are sentences.
-func (t *part) table(p *format.Page) {
-	rows, width := t.rows[:min(maxRows, len(t.rows))], make([]int, len(t.head))
-	for _, row := range append([][]string{t.head}, rows...) {
+func table(p *format.Page, head []string, rows [][]string) {
+	width := make([]int, len(head))
+	for _, row := range append([][]string{head}, rows...) {
 		for c, cell := range row {
 			width[c] = max(width[c], format.Columns(format.Visible(cell)))
 		}
@@ -302,7 +311,7 @@ func (t *part) table(p *format.Page) {
 			var words []string
 			for c, cell := range row {
 				if cell != "" {
-					words = append(words, t.head[c]+" "+cell)
+					words = append(words, head[c]+" "+cell)
 				}
 			}
 			sentence(p, "  - ", strings.Join(words, ", "))
@@ -310,12 +319,12 @@ func (t *part) table(p *format.Page) {
 		return
 	}
 	width[0] = min(width[0], maxName)
-	for from := 1; from <= max(1, len(t.head)-1); {
+	for from := 1; from <= max(1, len(head)-1); {
 		to, used := from, 2+width[0]
-		for ; to < len(t.head) && (to == from || used+2+width[to] <= p.Width); to++ {
+		for ; to < len(head) && (to == from || used+2+width[to] <= p.Width); to++ {
 			used += 2 + width[to]
 		}
-		for _, row := range append([][]string{t.head}, rows...) {
+		for _, row := range append([][]string{head}, rows...) {
 			line := format.Left("  "+shorten(format.Visible(row[0]), width[0]), 2+width[0])
 			for c := from; c < to; c++ {
 				line += "  " + format.Right(format.Visible(row[c]), width[c])

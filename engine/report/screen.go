@@ -395,20 +395,11 @@ func (p *screen) goodput() {
 	p.field(first, 2, "goodput", parts...)
 }
 
-// objectives adds what the user wanted, the missed ones first.
+// objectives adds what the user wanted.
 func (p *screen) objectives() {
-	var met, missed []string
-	for i := range p.s.Verdict.Objectives {
-		o := &p.s.Verdict.Objectives[i]
-		if text := o.Text + " (" + o.Words() + ")"; o.Met {
-			met = append(met, "✓ "+text)
-		} else {
-			missed = append(missed, "✗ "+text)
-		}
-	}
-	all := append(missed, met...)
+	all := objectiveLines(&p.s.Verdict)
 	if len(all) > 6 {
-		all = append(all[:5], fmt.Sprintf("%d further ones, %d missed of all", len(all)-5, len(missed)))
+		all = append(all[:5], fmt.Sprintf("%d further ones, %d missed of all", len(all)-5, p.s.Verdict.Missed()))
 	}
 	p.field(first, 3, "objectives", all...)
 }
