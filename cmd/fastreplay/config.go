@@ -2,17 +2,31 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/codec/http1"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
+
+// ownFile is what a run.json or summary.json has of the run that wrote it.
+type ownFile struct {
+	Run      struct{ Options yaml.Node }
+	Workload struct{ Fingerprint string }
+}
 
 // readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file. A run.json or
 // summary.json has the flags of its run, and the fingerprint of what it sent; "" of any other file.
@@ -24,35 +38,27 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 	if err != nil {
 		return nil, "", fmt.Errorf("--config: %w", err)
 	}
-	var doc, second yaml.Node
+	var doc yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	switch err := in.Decode(&doc); {
 	case errors.Is(err, io.EOF):
 		return nil, "", nil
 	case err != nil:
 		return nil, "", fmt.Errorf("--config %s: %w", path, err)
-	}
-	if err := in.Decode(&second); !errors.Is(err, io.EOF) {
+	case !errors.Is(in.Decode(new(yaml.Node)), io.EOF):
 		return nil, "", fmt.Errorf("--config %s: a second YAML document; want one", path)
 	}
-	root := doc.Content[0]
+	root, own := doc.Content[0], ownFile{}
+	if doc.Decode(&own) == nil && own.Run.Options.Kind == yaml.MappingNode {
+		root, fingerprint = &own.Run.Options, own.Workload.Fingerprint
+	}
 	switch {
 	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
 		return nil, "", nil
 	case root.Kind != yaml.MappingNode:
 		return nil, "", fmt.Errorf("%s:%d: want lines such as `rate: 10`, the names of flags without their dashes", path, root.Line)
 	}
-	own := member(member(root, "run"), "options")
-	if own != nil && own.Kind == yaml.MappingNode {
-		if f := member(member(root, "workload"), "fingerprint"); f != nil {
-			fingerprint = f.Value
-		}
-		root = own
-	}
 	for pair := range slices.Chunk(root.Content, 2) {
-		if own != nil && (pair[0].Value == "config" || pair[0].Value == "output") {
-			continue
-		}
 		s := compat.Setting{Name: pair[0].Value, Place: fmt.Sprintf("%s:%d", path, pair[0].Line)}
 		switch {
 		case pair[0].Kind != yaml.ScalarNode || flags.Lookup(s.Name) == nil || slices.Contains([]string{"config", "help", "version"}, s.Name):
@@ -68,19 +74,6 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 		file = append(file, s)
 	}
 	return file, fingerprint, nil
-}
-
-// member returns the value of a key in a mapping; nil if n is none or does not have it.
-func member(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for pair := range slices.Chunk(n.Content, 2) {
-		if pair[0].Value == key {
-			return pair[1]
-		}
-	}
-	return nil
 }
 
 // configValues reads a value or a list of values.
@@ -108,4 +101,144 @@ func aliased(n *yaml.Node) *yaml.Node {
 		return n.Alias
 	}
 	return n
+}
+
+// masked stands in results for what may be secret.
+const masked = "***"
+
+// resolved returns the flags that make this run again, under our names. They were given on the command line, by a file or by another
+// tool's name, or the run chose them. Numbers and switches are JSON's own, and flags that repeat are lists. What may be secret is masked.
+func (b *built) resolved() map[string]any {
+	flags := resolvedFlags(b.o)
+	flags["api"] = b.o.api
+	if shown := b.shownModel(); shown == b.model && !b.asksNoModel() {
+		flags["model"] = shown
+	}
+	var headers []string
+	for _, h := range b.secrets {
+		headers = append(headers, h.Name+": "+masked)
+	}
+	if headers != nil {
+		flags["header"] = headers
+	}
+	return flags
+}
+
+// resolvedFlags are the flags that were given, by whatever name, with paths that do not depend on the working directory.
+func resolvedFlags(o *options) map[string]any {
+	flags := map[string]any{}
+	o.line.Flags.VisitAll(func(f *pflag.Flag) {
+		text, other := f.Value.String(), []string{"api-key", "header", "dry-run", "config", "output"}
+		if !f.Changed || text == "" || slices.Contains(other, f.Name) { // "": as of other tools' names
+			return
+		}
+		switch f.Name {
+		case "targets", "api-key-file", "ca-cert", "tokenizer":
+			flags[f.Name] = absolute(text)
+		case "endpoint":
+			flags[f.Name] = withoutQuery(text)
+		case "url", "scrape-url":
+			flags[f.Name] = each(f.Value.(pflag.SliceValue).GetSlice(), withoutQuery)
+		case "fields":
+			flags[f.Name] = strings.Trim(text, "[]")
+		default:
+			flags[f.Name] = flagValue(f)
+		}
+	})
+	if len(o.traces) > 0 {
+		flags["trace"] = each(o.traces, absolute)
+	}
+	if o.read.FileTime { // ours count from the earliest row
+		for _, end := range []struct {
+			ours, theirs string
+			at           time.Duration
+		}{{"from", "fixed-schedule-start-offset", o.read.From}, {"to", "fixed-schedule-end-offset", o.read.To - 1}} {
+			if flags[end.ours] != nil {
+				flags[end.theirs] = json.RawMessage(strconv.FormatFloat(float64(end.at)/1e6, 'f', -1, 64))
+				delete(flags, end.ours)
+			}
+		}
+	}
+	return flags
+}
+
+// flagValue returns what a flag has, as JSON writes it.
+func flagValue(f *pflag.Flag) any {
+	if s, ok := f.Value.(pflag.SliceValue); ok {
+		return s.GetSlice()
+	}
+	text := f.Value.String()
+	_, number := strconv.ParseFloat(text, 64)
+	if number == nil && f.Value.Type() != "string" && json.Valid([]byte(text)) || f.Value.Type() == "bool" {
+		return json.RawMessage(text)
+	}
+	return text
+}
+
+func each(texts []string, change func(string) string) (out []string) {
+	for _, text := range texts {
+		out = append(out, change(text))
+	}
+	return out
+}
+
+// absolute returns the whole path of a file. What is none, such as "-" or a trace that is made, stays as it is.
+func absolute(path string) string {
+	full, err := filepath.Abs(path)
+	if _, none := os.Stat(path); err != nil || none != nil {
+		return path
+	}
+	return full
+}
+
+// withoutQuery masks the query of a URL or a path.
+func withoutQuery(url string) string {
+	if path, _, secret := strings.Cut(url, "?"); secret {
+		return path + "?" + masked
+	}
+	return url
+}
+
+// known is all that is known before the start.
+func (b *built) known() *report.Plan {
+	return &report.Plan{
+		Schema: metrics.Schema, Run: b.runInfo(metrics.Run{StartedAt: time.Now().UTC()}), Workload: b.workloadInfo(nil), Load: b.size(),
+		WireBytes: b.Prebuilt.Bytes(), Limits: b.o.limits, Notes: b.ui.notes,
+	}
+}
+
+// unmask takes masked headers out of a file's settings and returns their names.
+func unmask(file []compat.Setting) (headers []string) {
+	for i := range file {
+		if s := &file[i]; s.Name == "header" {
+			s.Values = slices.DeleteFunc(s.Values, func(text string) bool {
+				name, secret := strings.CutSuffix(text, ": "+masked)
+				if secret {
+					headers = append(headers, name)
+				}
+				return secret
+			})
+		}
+	}
+	return headers
+}
+
+// checkMasked refuses a run whose file masks what the command line and the environment do not give.
+func (o *options) checkMasked(secrets []http1.Header) error {
+	for _, name := range o.masked {
+		if slices.ContainsFunc(secrets, func(h http1.Header) bool { return strings.EqualFold(h.Name, name) }) {
+			continue
+		}
+		how := fmt.Sprintf("--header \"%s: …\"", name)
+		if strings.EqualFold(name, "Authorization") {
+			how = "OPENAI_API_KEY or --api-key-file"
+		}
+		return fmt.Errorf("--config %s: that run sent the header %s, and no file of results has its value; give it again with %s", o.config, name, how)
+	}
+	for _, name := range o.line.FromFile {
+		if strings.Contains(o.line.Flags.Lookup(name).Value.String(), "?"+masked) {
+			return fmt.Errorf("--config %s: the query of --%s is masked there, for it may be secret; give --%s again", o.config, name, name)
+		}
+	}
+	return nil
 }

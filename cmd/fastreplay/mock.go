@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -42,8 +41,6 @@ type mockOptions struct {
 	faults        []string
 	quirks        []string
 	apiKeyFile    string
-	tlsCert       string
-	tlsKey        string
 	tlsSelfSigned bool
 	tlsCA         string
 	dieWithParent bool
@@ -119,8 +116,6 @@ func (o *mockOptions) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&o.faults, "fault", nil, "`NAME[:ARG][@PROBABILITY]`, repeatable; the first that is drawn happens")
 	f.StringArrayVar(&o.quirks, "quirk", nil, "`NAME` of a way to differ from other servers, repeatable; see above")
 	f.StringVar(&o.logFile, "log", "", "`FILE` that gets a JSON line for each request (- = standard error); with --instances its name must contain {instance}")
-	f.StringVar(&o.tlsCert, "tls-cert", "", "serve https with the certificate in `FILE` (PEM)")
-	f.StringVar(&o.tlsKey, "tls-key", "", "the certificate's private key, `FILE` (PEM)")
 	f.BoolVar(&o.tlsSelfSigned, "tls-self-signed", false, "serve https with a certificate made for this run")
 	f.StringVar(&o.tlsCA, "tls-ca", "", "`FILE` that gets the self-signed certificate (PEM), for clients to trust")
 	f.IntVar(&c.Pacers, "pacers", 0, "goroutines that write events (0 = half the processors)")
@@ -202,34 +197,19 @@ func parseCache(text string) (int64, error) {
 }
 
 func (o *mockOptions) completeTLS() error {
-	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return errors.New("mock: --tls-cert and --tls-key go together")
-	}
 	if o.tlsCA != "" && !o.tlsSelfSigned {
 		return errors.New("mock: --tls-ca needs --tls-self-signed")
 	}
-	var cert tls.Certificate
-	var err error
-	switch {
-	case o.tlsSelfSigned && o.tlsCert != "":
-		return errors.New("mock: --tls-self-signed and --tls-cert exclude each other")
-	case o.tlsSelfSigned:
-		var pem []byte
-		host, _, _ := net.SplitHostPort(o.listen)
-		if cert, pem, err = mockllm.SelfSigned(host); err != nil {
-			return err
-		}
-		if o.tlsCA != "" {
-			if err := os.WriteFile(o.tlsCA, pem, 0o644); err != nil {
-				return fmt.Errorf("mock: --tls-ca: %w", err)
-			}
-		}
-	case o.tlsCert != "":
-		if cert, err = tls.LoadX509KeyPair(o.tlsCert, o.tlsKey); err != nil {
-			return fmt.Errorf("mock: --tls-cert %s: %w", o.tlsCert, err)
-		}
-	default:
+	if !o.tlsSelfSigned {
 		return nil
+	}
+	host, _, _ := net.SplitHostPort(o.listen)
+	cert, pem, err := mockllm.SelfSigned(host)
+	if err == nil && o.tlsCA != "" {
+		err = os.WriteFile(o.tlsCA, pem, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("mock: --tls-self-signed, --tls-ca: %w", err)
 	}
 	o.cfg.TLS = mockllm.TLSConfig(cert)
 	return nil

@@ -15,12 +15,6 @@ func newProfileCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
 		Use:   "profile --input-file FILE [flags]",
 		Short: "Replay a trace, given AIPerf's or GenAI-Perf's command line",
-		Long: `Replay a trace as the main command does, with AIPerf's defaults where they differ, each of which the run says: chat,
-at localhost:8000, whole responses unless --streaming, random gaps (Poisson) at a --request-rate, and 30 s of grace after
-a --benchmark-duration.
-
-fastreplay help compat lists the flags of other tools. The main command takes them, too. What is given under two names
-must be the same. The first request leaves at instant 0.`,
 		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
     -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
 	}, true)

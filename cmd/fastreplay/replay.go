@@ -22,14 +22,8 @@ import (
 func newReplayCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
 		Short: "Replay a trace of LLM requests, each at its recorded moment",
-		Long: `Replay a trace of LLM requests: each leaves at its recorded moment, with a prompt that produces the recorded
-prefix-cache hits, and every latency is measured at the socket. Flags of AIPerf, GenAI-Perf, trace-replayer and vLLM's
-bench are taken, too: fastreplay help compat lists them.
-
-Without --url an embedded mock server is started and replayed against. Exit codes: 0 VALID or LIMITED, 1 INVALID,
-2 bad usage, trace or target (nothing was sent), 3 an objective missed, 130 interrupted.`,
 		Example: `  fastreplay --trace conversation.jsonl.zst --url http://gpu1:8000 --scale 2
-  fastreplay chat.jsonl -u gpu1:8000 -u gpu2:8000 --api chat --json > run.json
+  fastreplay chat.jsonl -u gpu1:8000 -u gpu2:8000 --api chat --json > summary.json
   fastreplay --config nightly.yaml --rate 20`,
 	}, false)
 }
@@ -40,14 +34,8 @@ func addReplay(cmd *cobra.Command, profile bool) *cobra.Command {
 	o.addFlags(cmd.Flags())
 	o.line = compat.NewLine(cmd.Flags(), profile)
 	cmd.Args = cobra.ArbitraryArgs
-	all := cmd.Flags().Bool("help-all", false, "show every flag")
-	cmd.Flags().Lookup("help-all").Hidden = true
 	cmd.DisableFlagsInUseLine = true
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *all {
-			_, err := io.WriteString(cmd.OutOrStdout(), allHelp(cmd))
-			return err
-		}
 		err := checkWords(cmd, args)
 		if err == nil {
 			err = o.translate(args)

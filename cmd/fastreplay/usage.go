@@ -17,13 +17,13 @@ const usageWidth = 80
 // showUsage makes --help of every command fit into 80 columns, and that of a replay one screen of its first flags. It sets no template
 // of cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
 func showUsage(root *cobra.Command) {
-	help := func(c *cobra.Command) string {
-		if c.Flags().Lookup("help-all") != nil {
-			return firstHelp(c)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		help := commandHelp
+		if c == root || c.Name() == "profile" {
+			help = firstHelp
 		}
-		return commandHelp(c, "Flags\n"+flagUsages(c.LocalFlags(), true))
-	}
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), help(c)) })
+		fmt.Fprint(c.OutOrStdout(), help(c))
+	})
 }
 
 // firstHelp is the help of a replay: the flags that most people need.
@@ -47,29 +47,20 @@ func firstHelp(c *cobra.Command) string {
 			b.WriteString(title + "\n" + flagUsages(first, false))
 		}
 	}
-	b.WriteString("\nAll flags: fastreplay help flags, or --help-all. Commands: fastreplay help\n")
+	b.WriteString("\nAll flags: fastreplay help flags. Commands: fastreplay help\n")
 	return b.String()
 }
 
-// allHelp is the help of a replay with every flag, by group.
-func allHelp(c *cobra.Command) string {
-	var b strings.Builder
-	for _, g := range new(options).groups() {
-		b.WriteString(g.title + "\n" + flagUsages(g.flags, true) + "\n")
-	}
-	return commandHelp(c, strings.TrimSuffix(b.String(), "\n"))
-}
-
 // commandHelp is what a command is about, how it is written, and its flags.
-func commandHelp(c *cobra.Command, flags string) string {
-	about := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " + c.UseLine() + "\n\n"
+func commandHelp(c *cobra.Command) string {
+	help := layOut(strings.ReplaceAll(cmp.Or(c.Long, c.Short+"."), "\t", "    "), usageWidth, false) + "\nUsage\n  " + c.UseLine() + "\n\n"
 	if c.Example != "" {
-		about += "Examples\n" + c.Example + "\n\n"
+		help += "Examples\n" + c.Example + "\n\n"
 	}
 	if c.HasParent() && c.HasAvailableSubCommands() {
-		about += "Commands\n" + commandList(c) + "\n"
+		help += "Commands\n" + commandList(c) + "\n"
 	}
-	return about + flags
+	return help + "Flags\n" + flagUsages(c.LocalFlags(), true)
 }
 
 // flagColumn is where descriptions of flags begin; longer names have a line of their own.
