@@ -179,14 +179,14 @@ func (p *prepared) countVerbatim(ctx context.Context) error {
 	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, mostCounting, fmt.Errorf("it takes more than %s", mostCounting))
 	defer cancel()
-	progress := p.ui.watchCount(l.rows)
-	err := p.CountVerbatim(limited, ids, &progress.built)
-	progress.end()
+	counted, endProgress := p.ui.watchWork("counting", l.rows, func(n int64) string { return format.Many(n, "prompt") })
+	err := p.CountVerbatim(limited, ids, counted)
+	endProgress()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		p.ui.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(progress.built.Load()), with, err)
+		p.ui.note("ideal hits of %s stay unknown, after %s were counted with %s: %v", format.Many(l.rows, "prompt"), format.Count(counted.Load()), with, err)
 	default:
 		p.ui.detail("counted: %s with %s in %s", format.Many(l.rows, "prompt"), with, format.Duration(float64(time.Since(began)), 3))
 	}

@@ -112,13 +112,13 @@ func (b *built) checkMemory() error {
 // fill builds every request, or as many as fit into the ring.
 func (b *built) fill(ctx context.Context) error {
 	began := time.Now()
-	progress := b.ui.watchBuild(b.Prebuilt.Bytes())
+	filled, endProgress := b.ui.watchWork("building", b.Prebuilt.Bytes(), format.Bytes)
 	ring, fill := b.Prebuilt.RingBytes(), b.builder.Fill
 	if ring > 0 {
 		fill = b.builder.FillRing
 	}
-	err := fill(ctx, b.Work, b.Prebuilt, &progress.built)
-	progress.end()
+	err := fill(ctx, b.Work, b.Prebuilt, filled)
+	endProgress()
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,6 @@ func TestHostileTexts(t *testing.T) {
 	fill(reflect.ValueOf(&shot))
 	check("live.Line", live.Line(&shot), nil)
 	for _, width := range []int{60, 80, 160} {
-		check("live.Screen", live.Screen(&shot, width, 24, true), nil)
-		check("live.Screen", live.Screen(&shot, width, 50, false), nil)
+		check("live.Screen", live.Screen(&shot, width, 24), nil)
 	}
 }

@@ -32,7 +32,7 @@ func (b *built) meter() *live.Meter {
 	}
 	return live.NewMeter(live.Plan{
 		Title: b.title(), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
-		Requests: int64(b.Requests()), LimitNS: int64(b.o.limits.MaxDriftMS * 1e6),
+		Requests: int64(b.Requests()), MaxDriftNS: int64(b.o.limits.MaxDriftMS * 1e6),
 	})
 }
 
@@ -57,28 +57,20 @@ func (b *built) title() string {
 func counts(run *engine.Run) live.Counts {
 	p := run.Progress()
 	sent := p.Sent - p.Resent
-	return live.Counts{NowNS: p.NowNS, Sent: sent, OK: p.OK, Failed: p.Failed, Left: p.Left, Stopping: p.Stopping,
+	return live.Counts{NowNS: max(0, p.NowNS), Sent: sent, OK: p.OK, Failed: p.Failed, Left: p.Left, Stopping: p.Stopping,
 		InFlight: max(0, sent-p.OK-p.Failed+p.Unsent)}
 }
 
-// watchRun shows how the run goes. The key q interrupts it, once.
-func (b *built) watchRun(run *engine.Run, meter *live.Meter, interrupts *interrupts) *ticker {
-	quit := func(key byte) {
-		if key == 'q' || key == 'Q' {
-			interrupts.first()
-		}
+// watchRun shows how the run goes, until end is called. The key q interrupts it, once; standard input may be the trace.
+func (b *built) watchRun(run *engine.Run, meter *live.Meter, interrupts *interrupts) (end func()) {
+	v := view{
+		screen: func(width, height int) string { return live.Screen(meter.Snapshot(counts(run)), width, height) },
+		line:   func() string { return live.Line(meter.Snapshot(counts(run))) },
 	}
-	if slices.Contains(b.o.traces, "-") { // standard input is not ours
-		quit = nil
+	if !slices.Contains(b.o.traces, "-") {
+		v.quit = interrupts.first
 	}
-	return b.ui.watch(func(*ticker) view {
-		return view{
-			screen: func(width, height int) string {
-				return live.Screen(meter.Snapshot(counts(run)), width, height, b.ui.coloured())
-			},
-			line: func() string { return live.Line(meter.Snapshot(counts(run))) },
-		}
-	}, quit)
+	return b.ui.watch(v)
 }
 
 // Limits of the server of --metrics-addr.
@@ -99,7 +91,7 @@ func (f *progressFlags) listen() (end func(), err error) {
 }
 
 // serveMetrics serves the page of metrics on l until it is closed.
-func serveMetrics(l net.Listener, page func(dst []byte) []byte) {
+func serveMetrics(l net.Listener, page func() []byte) {
 	server := &fasthttp.Server{
 		Name: "fastreplay", ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, Concurrency: metricsConnections, CloseOnShutdown: true,
 		Logger: quietLogger{},
@@ -109,7 +101,7 @@ func serveMetrics(l net.Listener, page func(dst []byte) []byte) {
 				return
 			}
 			c.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-			c.SetBody(page(nil))
+			c.SetBody(page())
 		},
 	}
 	_ = server.Serve(l) // until it is closed

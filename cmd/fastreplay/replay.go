@@ -67,8 +67,9 @@ func (o *options) translate(args []string) error {
 func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error {
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
-	if err := ui.chooseProgress(o.progress.mode, o.progress.quiet); err != nil {
-		return err
+	ui.quiet, ui.mode = o.progress.quiet, o.progress.mode
+	if ui.quiet && ui.mode == progressAuto {
+		ui.mode = progressNone
 	}
 	endMetrics, err := o.progress.listen()
 	if err != nil {
@@ -172,7 +173,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	}
 	cfg.Chunks = chunks
 	run := engine.New(cfg, b.Work, b.runID, b.ideal, sink)
-	sink.clock = run.Clock()
+	sink.run = run
 	if err := run.SenderErr(); err != nil && b.o.sender == senderProcess {
 		return fmt.Errorf("--sender process: %w", err)
 	}
@@ -185,11 +186,11 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	}
 	sink.servers.start(run, sink.meter)
 	if b.o.progress.listener != nil {
-		go serveMetrics(b.o.progress.listener, func(dst []byte) []byte { return sink.meter.AppendMetrics(dst, counts(run)) })
+		go serveMetrics(b.o.progress.listener, func() []byte { return sink.meter.Snapshot(counts(run)).Metrics() })
 	}
-	progress := b.watchRun(run, sink.meter, interrupts)
+	endProgress := b.watchRun(run, sink.meter, interrupts)
 	found, err := run.Do(ctx)
-	progress.end()
+	endProgress()
 	endChunkLog()
 	sink.servers.end()
 	if err != nil {

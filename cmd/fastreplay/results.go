@@ -38,7 +38,7 @@ type results struct {
 	dir       string
 	collector *metrics.Collector
 	meter     *live.Meter // what is shown during the run
-	clock     sched.Clock // of the run; nil before it is made
+	run       *engine.Run // nil before it is made
 	writer    *report.Writer
 	servers   *serverWatch // nil before they are watched
 }
@@ -62,12 +62,15 @@ func newResults(b *built, dir string, out io.Writer) (*results, error) {
 // Record implements engine.Sink.
 func (s *results) Record(rec *record.Record, target int) {
 	s.collector.Add(rec, target)
-	s.meter.Add(s.clock.Now(), rec, target)
+	s.meter.Add(s.run.Clock().Now(), rec, target)
 	s.writer.Append(rec)
 }
 
 // Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried again.
-func (s *results) Tick() { _ = s.writer.Flush() }
+func (s *results) Tick() {
+	s.meter.Observe(counts(s.run))
+	_ = s.writer.Flush()
+}
 
 // Gaps implements engine.Sink.
 func (s *results) Gaps(target int, gapsNS []int64, moved []metrics.MovedGap) {

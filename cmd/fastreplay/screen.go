@@ -2,19 +2,15 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
-
-	"github.com/fastreplay/fastreplay/engine/format"
 )
 
 // The values of --progress.
@@ -25,27 +21,10 @@ const (
 	progressNone = "none"
 )
 
-// chooseProgress takes what --progress and --quiet say. A screen that changes needs a terminal that obeys, in whose foreground we run.
-func (t *terminal) chooseProgress(mode string, quiet bool) error {
-	switch mode {
-	case progressAuto, progressFull, progressLine, progressNone:
-	default:
-		return fmt.Errorf("--progress %q: want %s, %s, %s or %s", mode, progressAuto, progressFull, progressLine, progressNone)
-	}
-	t.quiet, t.mode = quiet, mode
-	if quiet && mode == progressAuto {
-		t.mode = progressNone
-	}
-	return nil
-}
-
-// redraws reports whether there is a screen that changes.
+// redraws reports whether there is a screen that changes. It needs a terminal that obeys, in whose foreground we run.
 func (t *terminal) redraws() bool {
-	if t.width == 0 || t.mode != progressAuto && t.mode != progressFull || os.Getenv("TERM") == "dumb" {
-		return false
-	}
 	f, isFile := t.w.(*os.File)
-	return isFile && foreground(f)
+	return isFile && t.width > 0 && (t.mode == progressAuto || t.mode == progressFull) && os.Getenv("TERM") != "dumb" && foreground(f)
 }
 
 // foreground reports whether f is a terminal in whose foreground this process runs. In the background it would be stopped if it
@@ -55,13 +34,11 @@ func foreground(f *os.File) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// coloured reports whether colours are wanted (https://no-color.org).
-func (t *terminal) coloured() bool { return t.width > 0 && os.Getenv("NO_COLOR") == "" }
-
 // view is what is shown of something that takes long: a screen of a terminal, or a line of a log.
 type view struct {
 	screen func(width, height int) string
 	line   func() string
+	quit   func() // called when q is pressed; nil = no key is read
 }
 
 // The paces of views. A log gets a line each firstLines for a minute, then each laterLines.
@@ -71,151 +48,87 @@ const (
 	laterLines  = 30 * time.Second
 )
 
-// ticker shows a view until it is ended.
-type ticker struct {
-	stop, gone chan struct{}
-	built      atomic.Int64 // bytes, while building
-}
-
-// watch shows v at the terminal's pace. onKey, if it is not nil, is called with each key that is pressed while there is a screen.
-func (t *terminal) watch(v func(*ticker) view, onKey func(key byte)) *ticker {
-	k := &ticker{stop: make(chan struct{}), gone: make(chan struct{})}
-	switch {
-	case t.mode == progressNone:
-		close(k.gone)
-	case t.redraws():
-		s := t.open(v(k).screen, onKey)
-		go func() {
-			defer close(k.gone)
-			<-k.stop
-			t.close(s)
-		}()
-	default:
-		go func() {
-			defer close(k.gone)
-			t.log(k, v(k).line)
-		}()
+// watch shows v at the terminal's pace, until end is called.
+func (t *terminal) watch(v view) (end func()) {
+	if t.mode == progressNone {
+		return func() {}
 	}
-	return k
-}
-
-func (k *ticker) end() {
-	close(k.stop)
-	<-k.gone
-}
-
-// log prints lines until k is ended.
-func (t *terminal) log(k *ticker, line func() string) {
-	began := time.Now()
-	for {
-		every := firstLines
-		if time.Since(began) >= time.Minute {
-			every = laterLines
-		}
-		select {
-		case <-k.stop:
-			return
-		case <-time.After(every):
-			t.line("%s", line())
-		}
+	if t.redraws() {
+		return t.open(v)
 	}
-}
-
-// screen is a part of the terminal that changes, below the lines that were printed. It belongs to bubbletea, which draws it in a
-// goroutine of its own, follows the size of the window and restores what it changes. It neither reads standard input nor catches
-// signals: keys are ours.
-type screen struct {
-	view    func(width, height int) string
-	program *tea.Program
-	gone    chan struct{}  // closed when program has ended
-	keys    *keyboard      // nil = none are read
-	stops   chan os.Signal // Ctrl-Z
-	helper  sync.WaitGroup
-}
-
-// open begins a screen.
-func (t *terminal) open(view func(width, height int) string, onKey func(byte)) *screen {
-	s := &screen{view: view, stops: make(chan os.Signal, 1)}
-	if onKey != nil {
-		s.keys = readKeys(os.Stdin, onKey)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.screen = s
-	s.draw(t.w)
-	signal.Notify(s.stops, syscall.SIGTSTP)
-	s.helper.Go(func() {
-		for range s.stops {
-			t.suspend(s)
+	stop, began := make(chan struct{}), time.Now()
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		for {
+			every := firstLines
+			if time.Since(began) >= time.Minute {
+				every = laterLines
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(every):
+				t.line("%s", v.line())
+			}
 		}
 	})
-	return s
+	return func() {
+		close(stop)
+		printing.Wait()
+	}
 }
 
-// draw begins to draw where the cursor is.
-func (s *screen) draw(w io.Writer) {
-	s.program = tea.NewProgram(model{view: s.view}, tea.WithInput(nil), tea.WithOutput(w), tea.WithoutSignalHandler(), tea.WithFPS(10),
-		tea.WithEnvironment(screenEnvironment()))
-	program, gone := s.program, make(chan struct{})
-	s.gone = gone
+// open begins a screen: a part of the terminal that changes, below the lines that were printed. It belongs to bubbletea, which draws
+// it in a goroutine of its own. It follows the size of the window, reads the keys and restores the terminal. It catches no signals.
+func (t *terminal) open(v view) (end func()) {
+	input, unguard := tea.WithInput(nil), func() {}
+	if v.quit != nil && foreground(os.Stdin) {
+		input, unguard = tea.WithInput(os.Stdin), guard(os.Stdin)
+	}
+	program, gone := tea.NewProgram(model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(10)), make(chan struct{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.screen = program
 	go func() {
 		defer close(gone)
 		_, _ = program.Run() // a terminal that is gone shows nothing, and the run goes on
 	}()
-}
-
-// print prints text above what changes. It waits for nobody if bubbletea has ended.
-func (s *screen) print(text string) { s.program.Send(tea.Println(text)()) }
-
-// erase ends what draw began.
-func (s *screen) erase() {
-	s.program.Send(endMessage{})
-	<-s.gone
-}
-
-// suspend gives the terminal back while a Ctrl-Z stops this process.
-func (t *terminal) suspend(s *screen) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.erase()
-	s.keys.restore()
-	goesOn := make(chan os.Signal, 1)
-	signal.Notify(goesOn, syscall.SIGCONT)
-	defer signal.Stop(goesOn)
-	_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // SIGTSTP itself is caught
-	<-goesOn
-	s.keys.set()
-	s.draw(t.w)
-}
-
-// screenEnvironment is what bubbletea sees in place of the environment. An SSH_TTY and a usual name keep it
-// from asking the terminal what it can. The answers would be input that nobody reads.
-func screenEnvironment() []string {
-	name := os.Getenv("TERM")
-	if !strings.HasPrefix(name, "linux") && !strings.HasPrefix(name, "screen") && !strings.HasPrefix(name, "tmux") {
-		name = "xterm-256color"
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		program.Send(endMessage{})
+		<-gone
+		unguard()
+		t.screen = nil
+		t.measure()
 	}
-	return []string{"TERM=" + name, "SSH_TTY=/dev/tty"}
 }
 
-// close erases the screen, and restores the terminal.
-func (t *terminal) close(s *screen) {
-	signal.Stop(s.stops)
-	close(s.stops)
-	s.helper.Wait()
-	s.keys.end()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.erase()
-	t.screen = nil
-	if ws, err := unix.IoctlGetWinsize(int(t.w.(*os.File).Fd()), unix.TIOCGWINSZ); err == nil {
-		t.width = max(40, int(ws.Col))
+// guardScript restores the terminal once its standard input ends: modes, cursor, pasting, and what keys send.
+const guardScript = `trap "" INT QUIT TERM HUP TSTP TTOU; cat >/dev/null; stty "$0" <&3; printf '\r\033[J\033[?25h\033[?2004l\033[<u\033[>4m' >&3`
+
+// guard starts a shell that restores the terminal if this process ends without doing so, because a goroutine panics or it is killed.
+// If there is no shell, there is no guard.
+func guard(tty *os.File) (end func()) {
+	ask := exec.Command("stty", "-g")
+	ask.Stdin = tty
+	modes, _ := ask.Output()
+	shell := exec.Command("sh", "-c", guardScript, strings.TrimSpace(string(modes)))
+	shell.ExtraFiles = []*os.File{tty}
+	stdin, err := shell.StdinPipe()
+	if err != nil || shell.Start() != nil {
+		return func() {}
+	}
+	return func() {
+		_ = shell.Process.Kill()
+		_ = stdin.Close()
+		_ = shell.Wait()
 	}
 }
 
 // model is the screen as bubbletea has it.
 type model struct {
-	view          func(width, height int) string
+	view
 	width, height int
 	text          string
 }
@@ -225,9 +138,7 @@ type (
 	endMessage  struct{}
 )
 
-func (m model) Init() tea.Cmd { return m.tick() }
-
-func (m model) tick() tea.Cmd {
+func (m model) Init() tea.Cmd {
 	return tea.Tick(redrawEvery, func(now time.Time) tea.Msg { return tickMessage(now) })
 }
 
@@ -237,59 +148,52 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case endMessage:
 		m.text = ""
 		return m, tea.Quit
+	case tea.KeyPressMsg:
+		return m, m.press(msg.String())
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tickMessage:
-		next = m.tick()
+		next = m.Init()
 	default:
 		return m, nil
 	}
 	if m.width > 0 {
-		m.text = m.view(m.width, m.height)
+		m.text = m.screen(m.width, m.height)
 	}
 	return m, next
 }
 
-func (m model) View() tea.View { return tea.NewView(m.text) }
-
-// oneLine is a view of text, which is cut to fit.
-func oneLine(text func() string) view {
-	return view{line: text, screen: func(width, _ int) string {
-		if runes := []rune(format.Visible(text())); len(runes) >= width {
-			return string(runes[:max(0, width-1)])
+// press does what a key does. The terminal makes no signals of them while bubbletea reads it.
+func (m model) press(key string) tea.Cmd {
+	switch key {
+	case "q", "Q":
+		return func() tea.Msg {
+			m.quit()
+			return nil
 		}
-		return format.Visible(text())
-	}}
+	case "ctrl+c":
+		_ = unix.Kill(0, unix.SIGINT) // all processes in the foreground get it, as ever
+	case "ctrl+z":
+		return tea.Suspend
+	}
+	return nil
 }
+
+func (m model) View() tea.View { return tea.NewView(m.text) }
 
 const barCells = 30
 
-// watchBuild shows a bar and the time left while total bytes are built.
-func (t *terminal) watchBuild(total int64) *ticker {
-	began := time.Now()
-	return t.watch(func(k *ticker) view {
-		return oneLine(func() string {
-			done := float64(k.built.Load()) / float64(max(1, total))
-			text := fmt.Sprintf("building %s %3.0f %% of %s", bar(done), 100*done, format.Bytes(total))
-			if done > 0 {
-				text += fmt.Sprintf(", %s left", max(0, time.Duration(float64(time.Since(began))*(1-done)/done)).Round(time.Second))
-			}
-			return text
-		})
-	}, nil)
-}
-
-// watchCount shows how many of n prompts are counted.
-func (t *terminal) watchCount(n int64) *ticker {
-	return t.watch(func(k *ticker) view {
-		return oneLine(func() string {
-			done := k.built.Load()
-			return fmt.Sprintf("counting %s %s of %s", bar(float64(done)/float64(n)), format.Count(done), format.Many(n, "prompt"))
-		})
-	}, nil)
-}
-
-func bar(done float64) string {
-	full := min(barCells, int(done*barCells))
-	return "[" + strings.Repeat("█", full) + strings.Repeat("░", barCells-full) + "]"
+// watchWork shows a bar and the time left until end is called. done is to be set to what of total has been done.
+func (t *terminal) watchWork(what string, total int64, print func(int64) string) (done *atomic.Int64, end func()) {
+	began, done := time.Now(), new(atomic.Int64)
+	line := func() string {
+		share := float64(done.Load()) / float64(max(1, total))
+		full := min(barCells, int(share*barCells))
+		text := fmt.Sprintf("%s %s%s %3.0f %% of %s", what, strings.Repeat("█", full), strings.Repeat("░", barCells-full), 100*share, print(total))
+		if share > 0 {
+			text += fmt.Sprintf(", %s left", time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second))
+		}
+		return text
+	}
+	return done, t.watch(view{line: line, screen: func(int, int) string { return line() }})
 }

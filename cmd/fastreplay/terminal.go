@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/rivo/uniseg"
 	"golang.org/x/sys/unix"
 
@@ -19,11 +20,11 @@ import (
 type terminal struct {
 	mu     sync.Mutex
 	w      io.Writer
-	width  int     // columns; 0 where w is no terminal
-	screen *screen // nil = nothing changes
-	mode   string  // of progress
-	quiet  bool    // only what is asked for, and errors
-	last   string  // the line printed last
+	width  int          // columns; 0 where w is no terminal
+	screen *tea.Program // nil = nothing changes
+	mode   string       // of progress
+	quiet  bool         // only what is asked for, and errors
+	last   string       // the line printed last
 	notes  []string
 
 	verbose bool // details are printed
@@ -31,12 +32,16 @@ type terminal struct {
 
 func newTerminal(w io.Writer) *terminal {
 	t := &terminal{w: w, mode: progressAuto}
-	if f, ok := w.(*os.File); ok {
+	t.measure()
+	return t
+}
+
+func (t *terminal) measure() {
+	if f, ok := t.w.(*os.File); ok {
 		if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
 			t.width = max(40, int(ws.Col))
 		}
 	}
-	return t
 }
 
 // line prints a line of its own, unless only errors are wanted.
@@ -72,7 +77,7 @@ func (t *terminal) print(text string) {
 	if t.screen == nil {
 		fmt.Fprintln(t.w, visible(text))
 	} else {
-		t.screen.print(visible(text))
+		t.screen.Send(tea.Println(visible(text))())
 	}
 	t.last = text
 }
@@ -101,12 +106,16 @@ func visible(text string) string {
 	return strings.Join(lines, "\n  ")
 }
 
-// summary prints the result of a run, on one screen or in full, in colour on a terminal whose user has nothing against it
-// (https://no-color.org).
+// coloured reports whether this is a terminal whose user has nothing against colours (https://no-color.org).
+func (t *terminal) coloured() bool {
+	return t.width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// summary prints the result of a run, on one screen or in full.
 func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.Width, o.Colour = t.width, t.width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	o.Width, o.Colour = t.width, t.coloured()
 	if full {
 		return report.Print(t.w, s, o)
 	}

@@ -1,15 +1,18 @@
-// Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at one moment.
-// Pure functions make of it a screen for a terminal, or a line for a log. A Meter also makes the page for Prometheus.
+// Package live says how a run goes while it runs. A Meter counts records as they come. A Snapshot is what it has at one moment. Of
+// it are made a screen for a terminal, a line for a log and the page for Prometheus.
 //
 // It opens no sockets, writes to no terminal and judges no run: package metrics does that, from all records. A Meter may be used by
-// any goroutine. It keeps no records: each target takes 2 kB, and each of the first 64 has a window of 66 kB. Add allocates nothing,
-// but for the first failure of a kind and the first record of another target.
+// any goroutine. It keeps no records: each target takes 2 kB, and each of the first 64 has a window of 180 kB. Add allocates nothing,
+// but for the first failure of a kind.
 package live
 
 import (
-	"cmp"
+	"math"
 	"slices"
+	"sort"
 	"sync"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/scrape"
@@ -17,14 +20,14 @@ import (
 
 // Plan is what is known of a run before it starts.
 type Plan struct {
-	Title     string   // what is replayed and where, for people
-	Version   string   // of this program
-	Targets   []string // URLs, in the order that Add refers to
-	ReleaseNS []int64  // planned instants, ascending; nil in a closed loop
-	ByClock   bool     // nothing but the clock releases requests
-	UntilNS   int64    // nothing is released from then on; math.MaxInt64 = no such time
-	Requests  int64
-	LimitNS   int64 // lateness of p99 above this is shown as a fault
+	Title      string   // what is replayed and where, for people
+	Version    string   // of this program
+	Targets    []string // URLs, in the order that Add refers to
+	ReleaseNS  []int64  // planned instants, ascending; nil in a closed loop
+	ByClock    bool     // nothing but the clock releases requests
+	UntilNS    int64    // nothing is released from then on; math.MaxInt64 = no such time
+	Requests   int64
+	MaxDriftNS int64 // most that p99 of lateness may be; 0 = lateness is judged by what it changes
 }
 
 // Counts are what the run itself counts.
@@ -33,72 +36,80 @@ type Counts struct {
 	Stopping                                bool // nothing more is released
 }
 
+// The latencies of a request.
 const (
-	history     = 64 // seconds that are kept
+	ttft = iota
+	tpot
+	e2e
+	lateness
+	latencies
+)
+
+// A moment is what a run has counted at that time; the difference of two is what happened between them.
+type moment [columns]int64
+
+// The columns of a moment: besides counters the time, and for each latency the sum of all values in ns and their number.
+const (
+	atNS = iota
+	sent
+	due
+	inFlight
+	ended // ok
+	tokens
+	sumNS
+	number  = sumNS + latencies
+	columns = number + latencies
+)
+
+// The limits of what is kept.
+const (
+	moments     = 61 // a minute
 	mostWindows = 64 // targets that have percentiles of their own
-	mostKinds   = 32 // kinds of errors of a target that are told apart, besides the outcomes
 )
 
 // Meter counts a run. Make it with NewMeter.
 type Meter struct {
 	mu      sync.Mutex
 	plan    Plan
-	windows [latencies]window
-	late    counts // of the whole run
-	targets []target
-	none    target // requests that never had one
-	seconds [history]second
+	now     moment                             // without what the run itself counts
+	past    []moment                           // about one a second; the first is the start, for a minute
+	windows [latencies]*window                 // of the last minute
+	whole   [latencies]*hdrhistogram.Histogram // of the run
+	targets []target                           // and one for requests that never had any
 }
-
-// The latencies that have windows.
-const (
-	ttft = iota
-	tpot
-	lateness
-	latencies
-)
 
 // target is what is counted of one.
 type target struct {
-	ok, failed, prompt, cached, reports, generated int64
-	ttft                                           *window
-	failingNS                                      int64 // since when no request ended ok; 0 = the last one did
-	refused                                        bool  // the last failure was that of a connection
-	errors                                         []ErrorCount
-	totals                                         [histograms]totals     // for Prometheus
-	pages                                          map[int]scrape.Reading // the latest of its servers, by page
+	Target
+	failingNS int64 // since when no request ended ok; 0 = the last one did
+	ttft      *window
+	pages     map[int]scrape.Reading // the latest of its servers, by page
 }
 
-// second is what happened in one second of the run.
-type second struct {
-	number                      int64 // which one, from 0; a place in the ring has been used by earlier ones
-	ended, tokens               int64
-	ttftNS, ttfts               int64
-	tpotNS, tpots               int64
-	observed                    bool
-	atNS, sent, inFlight, dueBy int64 // at its last observation
+// Kind is how requests fail alike.
+type Kind struct {
+	Outcome record.Outcome
+	Status  int64 // HTTP status of an http_error; 0 otherwise
 }
 
 // NewMeter returns a meter of a run that follows plan.
 func NewMeter(plan Plan) *Meter {
-	m := &Meter{plan: plan, targets: make([]target, len(plan.Targets))}
-	for i := range m.targets[:min(mostWindows, len(m.targets))] {
-		m.targets[i].ttft = new(window)
+	m := &Meter{plan: plan, past: make([]moment, 1, 2*moments), targets: make([]target, len(plan.Targets)+1)}
+	for i := range latencies {
+		m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
 	}
-	for i := range m.seconds {
-		m.seconds[i].number = -1
+	for i := range m.targets {
+		t := &m.targets[i]
+		t.Errors = map[Kind]int64{}
+		if i == len(plan.Targets) {
+			break
+		}
+		t.URL, t.pages = plan.Targets[i], map[int]scrape.Reading{}
+		if i < mostWindows {
+			t.ttft = newWindow()
+		}
 	}
 	return m
-}
-
-// at returns the second of nowNS, empty if it is new.
-func (m *Meter) at(nowNS int64) *second {
-	number := max(0, nowNS) / 1e9
-	s := &m.seconds[number%history]
-	if s.number != number {
-		*s = second{number: number}
-	}
-	return s
 }
 
 // Add counts a record that is complete at nowNS. Requests that the user left out do not count. to is the index of its target. A
@@ -109,87 +120,53 @@ func (m *Meter) Add(nowNS int64, r *record.Record, to int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := &m.none
-	if to >= 0 && to < len(m.targets) {
-		of = &m.targets[to]
+	if to < 0 || to >= len(m.plan.Targets) {
+		to = len(m.plan.Targets)
 	}
-	if late := r.DriftNS(); late != record.None {
-		m.windows[lateness].add(nowNS, late)
-		m.late.add(late)
-		of.totals[lateHistogram].add(late)
+	t := &m.targets[to]
+	for i, ns := range [latencies]int64{r.TTFTNS(), r.TPOTNS(), r.E2ENS(), r.DriftNS()} {
+		if ns == record.None || i != lateness && r.Outcome != record.OK {
+			continue
+		}
+		m.now[sumNS+i] += ns
+		m.now[number+i]++
+		m.windows[i].add(nowNS, ns)
+		count(m.whole[i], ns)
+		t.Histograms[i].add(ns)
+		if i == ttft && t.ttft != nil {
+			t.ttft.add(nowNS, ns)
+		}
 	}
 	if r.Outcome != record.OK {
-		of.fail(nowNS, r)
+		t.fail(nowNS, r)
 		return
 	}
-	s := m.at(nowNS)
-	of.ok++
-	of.failingNS = 0
-	s.ended++
+	t.OK++
+	t.failingNS = 0
+	m.now[ended]++
 	if r.CompletionTokens != record.None {
-		s.tokens += r.CompletionTokens
-		of.generated += r.CompletionTokens
+		m.now[tokens] += r.CompletionTokens
+		t.Generated += r.CompletionTokens
 	}
-	of.prompts(r)
-	if ns := r.TTFTNS(); ns != record.None {
-		m.windows[ttft].add(nowNS, ns)
-		s.ttftNS, s.ttfts = s.ttftNS+ns, s.ttfts+1
-		if of.ttft != nil {
-			of.ttft.add(nowNS, ns)
+	if r.ToldUsage() && r.PromptTokens != record.None {
+		t.Prompt += r.PromptTokens
+		if r.CachedTokens != record.None {
+			t.Cached += r.CachedTokens
+			t.Reported = true
 		}
-		of.totals[ttftHistogram].add(ns)
 	}
-	if ns := r.TPOTNS(); ns != record.None {
-		m.windows[tpot].add(nowNS, ns)
-		s.tpotNS, s.tpots = s.tpotNS+ns, s.tpots+1
-		of.totals[tpotHistogram].add(ns)
-	}
-	if ns := r.E2ENS(); ns != record.None {
-		of.totals[e2eHistogram].add(ns)
-	}
-}
-
-// prompts counts prompt tokens, and those that the server found in its cache. What an answer with usage leaves out is 0.
-func (t *target) prompts(r *record.Record) {
-	if !r.ToldUsage() || r.PromptTokens == record.None {
-		return
-	}
-	t.prompt += r.PromptTokens
-	if r.CachedTokens != record.None {
-		t.cached += r.CachedTokens
-		t.reports++
-	}
-}
-
-// ErrorCount is requests that failed alike.
-type ErrorCount struct {
-	Outcome record.Outcome
-	Status  int64 // HTTP status of an http_error; 0 otherwise
-	Count   int64
 }
 
 func (t *target) fail(nowNS int64, r *record.Record) {
-	t.failed++
-	t.refused = r.Outcome == record.ConnectError
+	kind := Kind{Outcome: r.Outcome}
+	if r.Outcome == record.HTTPError && r.Status != record.None {
+		kind.Status = r.Status
+	}
+	t.Failed++
+	t.Errors[kind]++
 	if t.failingNS == 0 && r.Outcome != record.Cancelled && r.Outcome != record.NotSent {
 		t.failingNS = max(1, nowNS)
 	}
-	kind := ErrorCount{Outcome: r.Outcome, Count: 1}
-	if r.Outcome == record.HTTPError && r.Status != record.None && len(t.errors) < mostKinds {
-		kind.Status = r.Status
-	}
-	t.errors = count(t.errors, kind)
-}
-
-// count adds e to the kind that it is of.
-func count(kinds []ErrorCount, e ErrorCount) []ErrorCount {
-	for i := range kinds {
-		if k := &kinds[i]; k.Outcome == e.Outcome && k.Status == e.Status {
-			k.Count += e.Count
-			return kinds
-		}
-	}
-	return append(kinds, e)
 }
 
 // Sample takes what a page of a server reported. Samples without a reading forget the one before. URLs that are no target's do not
@@ -197,53 +174,75 @@ func count(kinds []ErrorCount, e ErrorCount) []ErrorCount {
 func (m *Meter) Sample(page int, s *scrape.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.Index(m.plan.Targets, s.Target)
-	if i < 0 {
-		return
+	if i := slices.Index(m.plan.Targets, s.Target); i >= 0 {
+		m.targets[i].pages[page] = s.Reading
 	}
-	t := &m.targets[i]
-	if t.pages == nil {
-		t.pages = map[int]scrape.Reading{}
-	}
-	t.pages[page] = s.Reading
 }
 
-// server adds up the latest readings of its pages; the KV use is their mean.
-func (t *target) server() (v scrape.Values) {
-	shares := 0.0
-	for _, r := range t.pages {
-		for _, g := range []struct{ sum, value **float64 }{
-			{&v.Running, &r.Running}, {&v.Waiting, &r.Waiting}, {&v.KVUsage, &r.KVUsage}, {&v.PrefixHits, &r.PrefixHits}, {&v.PrefixQueries, &r.PrefixQueries},
-		} {
-			if *g.value == nil {
-				continue
-			}
-			if *g.sum == nil {
-				*g.sum = new(float64)
-			}
-			**g.sum += **g.value
-		}
-		if r.KVUsage != nil {
-			shares++
-		}
-	}
-	if shares > 0 {
-		*v.KVUsage /= shares
-	}
-	return v
+// Observe keeps what the run has counted. Rates come of it, so it is to be called about once a second.
+func (m *Meter) Observe(c Counts) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.past = append(m.past, m.moment(c))
+	m.past = m.past[max(0, len(m.past)-moments):]
 }
 
-// errorKinds returns failures by kind over all targets, the most frequent first.
-func (m *Meter) errorKinds() (kinds []ErrorCount) {
-	for i := -1; i < len(m.targets); i++ {
-		t := &m.none
-		if i >= 0 {
-			t = &m.targets[i]
-		}
-		for _, e := range t.errors {
-			kinds = count(kinds, e)
-		}
+// moment is what the meter and the run have counted.
+func (m *Meter) moment(c Counts) moment {
+	now := m.now
+	now[atNS], now[sent], now[inFlight] = c.NowNS, c.Sent, c.InFlight
+	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool { return m.plan.ReleaseNS[i] > c.NowNS }))
+	return now
+}
+
+// A window has the values of the last minute in six steps of 10 s: the current one and the five before it.
+type window struct {
+	*hdrhistogram.WindowedHistogram
+	at int64 // number of the current step
+}
+
+// The size of a window. Values are within 0.8 %; those out of range count as its ends.
+const (
+	windowSteps = 6
+	stepNS      = int64(10e9)
+	leastNS     = 1_000
+	mostNS      = 1_000_000_000_000
+	digits      = 2
+)
+
+func newWindow() *window {
+	return &window{WindowedHistogram: hdrhistogram.NewWindowed(windowSteps, leastNS, mostNS, digits)}
+}
+
+// turn forgets the steps that are older than the minute that ends at nowNS.
+func (w *window) turn(nowNS int64) {
+	now := nowNS / stepNS
+	for w.at = max(w.at, now-windowSteps); w.at < now; w.at++ {
+		w.Rotate()
 	}
-	slices.SortStableFunc(kinds, func(a, b ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
-	return kinds
+}
+
+func (w *window) add(nowNS, ns int64) {
+	w.turn(nowNS)
+	count(w.Current, ns)
+}
+
+func (w *window) describe(nowNS int64) Latency {
+	w.turn(nowNS)
+	all := w.Merge()
+	return Latency{P50NS: quantile(all, 50), P99NS: quantile(all, 99)}
+}
+
+// quantile returns a percentile in ns; NaN if there are no values.
+func quantile(h *hdrhistogram.Histogram, percent float64) float64 {
+	if h.TotalCount() == 0 {
+		return math.NaN()
+	}
+	return float64(h.ValueAtQuantile(percent))
+}
+
+func count(h *hdrhistogram.Histogram, ns int64) {
+	if err := h.RecordValue(min(max(0, ns), mostNS)); err != nil {
+		panic("BUG: live: " + err.Error())
+	}
 }

@@ -34,14 +34,14 @@ func TestMetrics(t *testing.T) {
 	ttfts := []int64{9_000, 10_000, 10_001, 30e6, 2000e9}
 	sum := 0.0
 	for _, ns := range ttfts {
-		m.Add(1e9, ended(0, 1_000_000, ns, 10, 5e6), 0)
+		m.Add(1e9, completed(0, 1_000_000, ns, 10, 5e6), 0)
 		sum += float64(ns) / 1e9
 	}
 	m.Add(1e9, failed(0, 1, 503), 1)
 	m.Sample(0, sampled("http://b", 3, 2, 0.25))
-	got := samples(t, m.AppendMetrics(nil, Counts{NowNS: 2e9, Sent: 6, OK: 5, Failed: 1, InFlight: 1, Left: 2}))
+	got := samples(t, m.Snapshot(Counts{NowNS: 2e9, Sent: 6, OK: 5, Failed: 1, InFlight: 1, Left: 2}).Metrics())
 	want := map[string]float64{
-		`fastreplay_info{version="1",run="a\"b\\c\nd"}`: 1, "fastreplay_requests_planned": 4, "fastreplay_requests_sent_total": 6,
+		`fastreplay_info{version="1",run="a\"b\\c\\nd"}`: 1, "fastreplay_requests_planned": 4, "fastreplay_requests_sent_total": 6,
 		"fastreplay_requests_in_flight": 1, "fastreplay_requests_due_total": 2, "fastreplay_progress_ratio": 0.5,
 		`fastreplay_requests_total{target="http://a",outcome="ok",status="200"}`: 5, `fastreplay_requests_total{target="http://b",outcome="ok",status="200"}`: 0,
 		`fastreplay_requests_total{target="http://b",outcome="http_error",status="503"}`: 1,
@@ -82,7 +82,7 @@ func TestDashboard(t *testing.T) {
 	}
 	m, c := steady(2, 40, false)
 	served := map[string]bool{}
-	for key := range samples(t, m.AppendMetrics(nil, c)) {
+	for key := range samples(t, m.Snapshot(c).Metrics()) {
 		name, _, _ := strings.Cut(key, "{")
 		served[name] = true
 	}

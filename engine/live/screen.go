@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/rivo/uniseg"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -18,12 +18,8 @@ import (
 // Wide is how many columns the tables of the screen need.
 const Wide = 120
 
-// A part of a line. Where the line is too narrow, the parts with the highest rank are left out first; rank 0 is cut, never left out.
-type part struct {
-	text  string
-	style string // an SGR parameter; "" = none
-	rank  int
-}
+// A part of a line.
+type part struct{ text, style string }
 
 // The styles of parts, as SGR parameters (ECMA-48, 8.3.117).
 const (
@@ -34,256 +30,186 @@ const (
 	yellow = "33"
 )
 
-// canvas gathers lines.
-type canvas struct {
-	width  int
-	colour bool
-	lines  []string
+func (p part) paint() string {
+	if p.style == "" || p.text == "" {
+		return p.text
+	}
+	return "\x1b[" + p.style + "m" + p.text + "\x1b[0m"
 }
 
-// line adds the parts that fit, with gaps between them, and returns how many columns they take.
-func (c *canvas) line(parts ...part) { c.lines = append(c.lines, c.fit(c.width, parts)) }
-
-// fit returns a line of at most width columns.
-func (c *canvas) fit(width int, parts []part) string {
-	parts = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return p.text == "" })
-	columns := func() (n int) {
-		for _, p := range parts {
-			n += uniseg.StringWidth(p.text) + 3
+// fit returns a line of the first parts, as many as fit into width columns, with gaps between them. The very first is cut if need be.
+func fit(width int, parts ...part) string {
+	var line []string
+	for _, p := range parts {
+		if len(line) == 0 {
+			p.text = ansi.Truncate(p.text, width, "…")
 		}
-		return n - 3
-	}
-	for columns() > width {
-		last := 0
-		for i := range parts {
-			if parts[i].rank >= parts[last].rank {
-				last = i
-			}
-		}
-		if parts[last].rank == 0 {
+		n := ansi.StringWidth(p.text)
+		if n > width {
 			break
 		}
-		parts = slices.Delete(parts, last, last+1)
-	}
-	var line strings.Builder
-	for i, p := range parts {
-		text := p.text
-		if i > 0 {
-			text = "   " + text
+		if n > 0 {
+			line, width = append(line, p.paint()), width-n-3
 		}
-		text = Cut(text, width)
-		width -= uniseg.StringWidth(text)
-		line.WriteString(c.paint(p.style, text))
 	}
-	return line.String()
-}
-
-func (c *canvas) paint(style, text string) string {
-	if !c.colour || style == "" || text == "" {
-		return text
-	}
-	return "\x1b[" + style + "m" + text + "\x1b[0m"
-}
-
-// Cut returns at most width columns of text; the last is … if something is missing.
-func Cut(text string, width int) string {
-	if uniseg.StringWidth(text) <= width {
-		return text
-	}
-	if width < 1 {
-		return ""
-	}
-	used, end := 0, 0
-	for g := uniseg.NewGraphemes(text); g.Next() && used+g.Width() < width; used += g.Width() {
-		_, end = g.Positions()
-	}
-	return text[:end] + "…"
+	return strings.Join(line, "   ")
 }
 
 // Screen returns the run as lines of at most width columns: four, and one of errors if there are any. From Wide columns on there are
-// tables, of at most height lines in all. Nothing that came from outside can move the cursor.
-func Screen(s *Snapshot, width, height int, colour bool) string {
-	c := &canvas{width: width, colour: colour}
-	s.headline(c)
-	s.bar(c)
-	if width >= Wide {
-		s.tables(c, height-len(c.lines)-1)
-	} else {
-		s.counts(c)
-		s.latencies(c)
-		s.errors(c)
+// tables, too, of at most height lines in all. It has colours. Nothing that came from outside can move the cursor.
+func Screen(s *Snapshot, width, height int) string {
+	sparks := 8 * min(1, width/80)
+	counts := []part{{format.Counted(s.OK, "ok"), green}, {text: format.Counted(s.Failed, "failed")}, {text: format.Counted(s.InFlight, "in flight")},
+		with("%s tok/s", s.TokensPerS, format.Rate), spark(s.Past.TokensPerS, sparks), with("KV %s", s.All.KVUsage, percent), with("queue %s", s.All.Waiting, format.Short)}
+	if s.Failed > 0 {
+		counts[1].style = red
 	}
-	return strings.Join(c.lines, "\n")
+	lines := []string{s.headline(width), s.bar(width, sparks)}
+	if width < Wide {
+		lines = append(lines, fit(width, counts...), fit(width, s.Latencies[ttft].part("TTFT"), s.late(), s.Latencies[tpot].part("TPOT")))
+	} else {
+		lines = append(lines, fit(width, append(counts, s.late())...))
+	}
+	if failures := s.failures(); len(failures) > 0 {
+		lines = append(lines, fit(width, failures...))
+	}
+	if width >= Wide {
+		lines = append(append(lines, ""), s.tables(width, height-len(lines)-2)...)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // headline has how long the run still takes, first.
-func (s *Snapshot) headline(c *canvas) {
-	left := clock(s.LeftNS) + " left"
-	style := bold
+func (s *Snapshot) headline(width int) string {
+	left, passed := part{clock(s.LeftNS) + " left", bold}, clock(s.NowNS)
 	switch {
 	case s.Stopping && s.Left > 0:
-		left, style = "stopping: waiting for "+format.Many(s.InFlight, "request"), yellow
+		left = part{"stopping: waiting for " + format.Many(s.InFlight, "request"), yellow}
 	case s.LeftNS < 0:
-		left = "running"
+		left.text = "running"
 	case s.Sent >= s.Requests || s.LeftNS == 0:
-		left = "draining: waiting for " + format.Many(s.InFlight, "request")
+		left.text = "draining: waiting for " + format.Many(s.InFlight, "request")
 	}
-	passed := minutes(s.NowNS)
 	if n := len(s.ReleaseNS); n > 0 {
-		passed += " of " + minutes(max(s.NowNS, s.ReleaseNS[n-1]))
+		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
 	}
-	title := format.Visible(s.Title)
-	room := c.width - uniseg.StringWidth(left) - uniseg.StringWidth(passed) - 6
-	c.line(part{left, style, 0}, part{text: passed, rank: 1}, part{Cut(title, max(10, room)), dim, 2})
+	room := width - ansi.StringWidth(left.text+passed) - 6
+	return fit(width, left, part{text: passed}, part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim})
 }
 
-func (s *Snapshot) bar(c *canvas) {
-	share := fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))
-	done := format.Count(s.Requests-s.Left) + " of " + format.Count(s.Requests)
-	rate := ""
-	if !math.IsNaN(s.SentPerS) {
-		rate = format.Rate(s.SentPerS) + "/s"
-		if !math.IsNaN(s.DuePerS) {
-			rate += " of " + format.Rate(s.DuePerS) + " planned"
-		}
-	}
-	rest := []part{{text: share, rank: 1}, {text: done, rank: 2}, {text: rate, rank: 3}, {spark(s.Past.SentPerS, 8), dim, 4}}
-	cells := min(44, max(10, c.width/2-10))
+func (s *Snapshot) bar(width, sparks int) string {
+	cells := min(44, max(10, width/2-10))
 	full := int(math.Round(s.Share * float64(cells)))
-	bar := strings.Repeat("█", full) + strings.Repeat("░", cells-full)
-	c.lines = append(c.lines, c.paint(green, bar)+"   "+c.fit(c.width-cells-3, rest))
-}
-
-func (s *Snapshot) counts(c *canvas) {
-	failed := part{text: format.Counted(s.Failed, "failed"), rank: 1}
-	if s.Failed > 0 {
-		failed.style = red
+	rate := with("%s/s", s.SentPerS, format.Rate)
+	if rate.text != "" {
+		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
 	}
-	c.line(part{format.Counted(s.OK, "ok"), green, 0}, failed, part{text: format.Counted(s.InFlight, "in flight"), rank: 1},
-		part{text: known(s.TokensPerS, "%s tok/s"), rank: 2}, part{spark(s.Past.TokensPerS, 8), dim, 6},
-		part{text: percent("KV ", s.All.KVUsage), rank: 4}, part{text: number("queue ", s.All.Waiting), rank: 3})
+	return fit(width, part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green}, part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
+		part{text: format.Count(s.Requests-s.Left) + " of " + format.Count(s.Requests)}, rate, spark(s.Past.SentPerS, sparks))
 }
 
-func (s *Snapshot) latencies(c *canvas) {
-	text := func(name string, q Quantiles) string {
-		if q.Count == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%s %s p99 %s", name, format.Duration(float64(q.P50), 3), format.Duration(float64(q.P99), 3))
-	}
-	late := s.onTime()
-	late.rank = 0
-	c.line(part{text: text("TTFT", s.TTFT), rank: 1}, part{spark(s.Past.TTFT, 8), dim, 3}, part{text: text("TPOT", s.TPOT), rank: 2}, late)
-}
-
-// onTime says how late requests leave: whether the measurement is sound so far.
-func (s *Snapshot) onTime() part {
-	if s.LateP99NS == 0 {
+func (l *Latency) part(name string) part {
+	if math.IsNaN(l.P50NS) {
 		return part{}
 	}
-	p99 := format.Duration(float64(s.LateP99NS), 3)
-	if s.LimitNS > 0 && s.LateP99NS > s.LimitNS {
-		return part{text: fmt.Sprintf("late: p99 %s (limit %s)", p99, format.Duration(float64(s.LimitNS), 3)), style: yellow}
-	}
-	return part{text: "on time (p99 " + p99 + " late)", style: green}
+	return part{text: name + " " + duration(l.P50NS) + " p99 " + duration(l.P99NS)}
 }
 
-// errors lists failures by kind, and the targets of which every request fails.
-func (s *Snapshot) errors(c *canvas) {
-	parts := s.kinds()
-	for i, t := range s.failingFirst() {
-		if down := t.down(); down != "" {
-			parts = append(parts, part{format.Visible(host(t.URL)) + " " + down, red, i + 1})
+// late says how late requests leave.
+func (s *Snapshot) late() part {
+	late := with("late p99 %s", s.LateP99NS, duration)
+	late.style = green
+	if s.Invalid != "" {
+		late.style = red
+	}
+	return late
+}
+
+// failures says what is wrong so far: with the measurement, with targets of which every request fails, and with requests by kind.
+func (s *Snapshot) failures() (parts []part) {
+	if s.Invalid != "" {
+		parts = append(parts, part{"INVALID so far: " + format.Visible(s.Invalid), red})
+	}
+	for _, t := range s.Targets {
+		if down := t.down(); down != "" && len(parts) < 2 {
+			parts = append(parts, part{t.name() + " " + down, red})
 		}
 	}
-	if len(parts) > 0 {
-		c.line(parts...)
+	for _, k := range s.All.kinds() {
+		parts = append(parts, part{format.Count(s.All.Errors[k]) + " × " + k.String(), red})
 	}
+	return parts
 }
 
-// Kind names a kind of failure.
-func Kind(e ErrorCount) string {
-	if e.Outcome == record.HTTPError && e.Status > 0 {
-		return fmt.Sprintf("HTTP %d", e.Status)
+// kinds are those of failures, the most frequent first.
+func (t *Target) kinds() []Kind {
+	return slices.SortedFunc(maps.Keys(t.Errors), func(a, b Kind) int {
+		if a, b := t.Errors[a], t.Errors[b]; a != b {
+			return int(b - a)
+		}
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+// String names the kind as results do.
+func (k Kind) String() string {
+	if k.Outcome == record.HTTPError && k.Status > 0 {
+		return "HTTP " + strconv.FormatInt(k.Status, 10)
 	}
-	return strings.ReplaceAll(e.Outcome.String(), "_", " ")
+	return strings.ReplaceAll(k.Outcome.String(), "_", " ")
 }
 
 // downAfterNS is for how long every request of a target must have failed before the screen says so.
 const downAfterNS = 2e9
 
 func (t *Target) down() string {
-	switch {
-	case t.FailingNS < downAfterNS:
+	if t.FailingNS < downAfterNS {
 		return ""
-	case t.Refused:
-		return "DOWN " + clock(t.FailingNS)
 	}
-	return "FAILS " + clock(t.FailingNS)
+	return "DOWN " + clock(t.FailingNS)
+}
+
+// name is the URL without what all URLs have in common.
+func (t *Target) name() string {
+	return format.Visible(strings.TrimPrefix(strings.TrimPrefix(t.URL, "http://"), "https://"))
 }
 
 // tables puts the table of the last minute beside that of targets.
-func (s *Snapshot) tables(c *canvas, height int) {
-	sparks := min(20, 6+(c.width-Wide)/3)
-	columns := labelColumns + 3*valueColumns + 2 + sparks
-	left, right := s.minute(c, sparks), s.fleet(c, c.width-columns-3, height)
-	c.lines = append(c.lines, "")
-	for i := range max(len(left), len(right)) {
-		line := ""
-		if i < len(left) {
-			line = left[i]
+func (s *Snapshot) tables(width, height int) []string {
+	sparks := min(20, 6+(width-Wide)/3)
+	left := s.minute(sparks)
+	column := ansi.StringWidth(left[0]) + sparks + 5
+	for i, row := range s.fleet(width-column, max(1, min(8, height-2))) {
+		if i == len(left) {
+			left = append(left, "")
 		}
-		if i < len(right) {
-			line += strings.Repeat(" ", columns+3-ansi.StringWidth(line)) + right[i]
-		}
-		c.lines = append(c.lines, line)
+		left[i] += strings.Repeat(" ", column-ansi.StringWidth(left[i])) + row
 	}
+	return left
 }
-
-// The columns of the table of the last minute.
-const (
-	labelColumns = 13
-	valueColumns = 10
-)
 
 // minute has the percentiles of the last 60 s.
-func (s *Snapshot) minute(c *canvas, sparks int) (lines []string) {
-	row := func(style, label string, past []float64, values ...string) {
-		text := format.Left(label, labelColumns)
-		for _, v := range values {
-			text += format.Right(v, valueColumns)
+func (s *Snapshot) minute(sparks int) (lines []string) {
+	row := func(style, label, now, p50, p99 string, past part) {
+		text := part{format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10), style}
+		if past.text != "" {
+			past.text = "  " + past.text
 		}
-		if drawn := spark(past, sparks); drawn != "" {
-			lines = append(lines, c.paint(style, text)+"  "+c.paint(dim, drawn))
-			return
-		}
-		lines = append(lines, c.paint(style, text))
+		lines = append(lines, text.paint()+past.paint())
 	}
-	ns := func(v float64) string {
-		if math.IsNaN(v) || v == 0 {
-			return "–"
-		}
-		return format.Duration(v, 3)
+	row(dim, "last 60 s", "now", "p50", "p99", part{})
+	for i, name := range [latencies]string{"TTFT", "TPOT", "E2E", "late"} {
+		l := &s.Latencies[i]
+		row("", name, known(l.NowNS, duration), known(l.P50NS, duration), known(l.P99NS, duration), spark(l.PastNS, sparks))
 	}
-	row(dim, "last 60 s", nil, "now", "p50", "p99")
-	row("", "TTFT", s.Past.TTFT, ns(s.TTFT.NowNS), ns(float64(s.TTFT.P50)), ns(float64(s.TTFT.P99)))
-	row("", "TPOT", s.Past.TPOT, ns(s.TPOT.NowNS), ns(float64(s.TPOT.P50)), ns(float64(s.TPOT.P99)))
-	row("", "output tok/s", s.Past.TokensPerS, known(s.TokensPerS, "%s"), whole(nearest(s.Past.TokensPerS, 0.5)), whole(nearest(s.Past.TokensPerS, 0.99)))
-	row("", "in flight", s.Past.InFlight, format.Count(s.InFlight), whole(nearest(s.Past.InFlight, 0.5)), whole(nearest(s.Past.InFlight, 0.99)))
-	style := ""
-	if s.LimitNS > 0 && s.LateP99NS > s.LimitNS {
-		style = yellow
+	for _, r := range []struct {
+		name string
+		now  float64
+		past []float64
+	}{{"output tok/s", s.TokensPerS, s.Past.TokensPerS}, {"in flight", float64(s.InFlight), s.Past.InFlight}} {
+		row("", r.name, known(r.now, whole), known(nearest(r.past, 0.5), whole), known(nearest(r.past, 0.99), whole), spark(r.past, sparks))
 	}
-	row(style, "late", nil, "", ns(float64(s.Late.P50)), ns(float64(s.Late.P99)))
 	return lines
-}
-
-// whole prints v without decimals.
-func whole(v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return format.Fixed(v, 0)
 }
 
 // The columns of the table of targets: those of numbers, and the last of them, in place of which a failure stands.
@@ -292,123 +218,62 @@ const (
 	queueColumns  = 10 + 6
 )
 
-// fleet has the targets, those that fail first, and what holds for all of them.
-func (s *Snapshot) fleet(c *canvas, width, height int) (lines []string) {
+// fleet has the targets, at most as many as there is room for, and those that fail first.
+func (s *Snapshot) fleet(width, room int) (lines []string) {
 	name := max(16, min(34, width-numberColumns))
 	row := func(style, url, ok, failed, p99, hit, queue string) {
-		text := format.Left(Cut(url, name), name) + format.Right(ok, 8) + format.Right(failed, 7) + format.Right(p99, 10) + format.Right(hit, 6) +
-			format.Right(queue, queueColumns)
-		lines = append(lines, c.paint(style, Cut(text, width)))
+		text := format.Left(ansi.Truncate(url, name, "…"), name) + format.Right(ok, 8) + format.Right(failed, 7) + format.Right(p99, 10) +
+			format.Right(hit, 6) + format.Right(queue, queueColumns)
+		lines = append(lines, part{ansi.Truncate(text, width, "…"), style}.paint())
 	}
 	row(dim, "target", "ok", "failed", "TTFT p99", "hit", "run/wait    KV")
-	room, left := max(1, min(8, height-4)), int64(0)
-	for i, t := range s.failingFirst() {
-		if i >= room {
-			left++
-			continue
+	targets := slices.Clone(s.Targets)
+	slices.SortStableFunc(targets, func(a, b Target) int { return strings.Compare(b.down(), a.down()) })
+	for _, t := range targets[:min(room, len(targets))] {
+		style, queue := "", known(t.Running, format.Short)+"/"+known(t.Waiting, format.Short)+format.Right(known(t.KVUsage, percent), 6)
+		if t.down() != "" {
+			style, queue = red, t.down()
 		}
-		p99, style, queue := "–", "", number("", t.Server.Running)+"/"+number("", t.Server.Waiting)+format.Right(percent("", t.Server.KVUsage), 6)
-		if t.TTFTP99NS > 0 {
-			p99 = format.Duration(float64(t.TTFTP99NS), 3)
-		}
-		if down := t.down(); down != "" {
-			style, queue = red, down
-		}
-		row(style, format.Visible(host(t.URL)), format.Count(t.OK), format.Count(t.Failed), p99, ratio(t.hits()), queue)
+		row(style, t.name(), format.Count(t.OK), format.Count(t.Failed), known(t.TTFTP99NS, duration), known(t.Hits, percent), queue)
 	}
-	if left > 0 {
-		lines = append(lines, c.paint(dim, "and "+format.Many(left, "more target")))
-	}
-	lines = append(lines, c.fit(width, []part{{text: format.Counted(s.OK, "ok"), style: green}, {text: format.Some(s.Failed, "failed"), style: red, rank: 1}, s.onTime()}))
-	if len(s.Errors) > 0 {
-		lines = append(lines, c.fit(width, s.kinds()))
+	if more := len(targets) - room; more > 0 {
+		lines = append(lines, part{"and " + format.Many(int64(more), "more target"), dim}.paint())
 	}
 	return lines
 }
 
-// kinds are the failures by kind, the most frequent first.
-func (s *Snapshot) kinds() (parts []part) {
-	for i, e := range s.Errors {
-		parts = append(parts, part{format.Count(e.Count) + " × " + Kind(e), red, i})
-	}
-	return parts
-}
-
-// hits is the share of prompt tokens from the cache as answers report it, or else as the servers' counters do.
-func (t *Target) hits() float64 {
-	if v := t.Server; math.IsNaN(t.Cached) && v.PrefixHits != nil && v.PrefixQueries != nil && *v.PrefixQueries > 0 {
-		return *v.PrefixHits / *v.PrefixQueries
-	}
-	return t.Cached
-}
-
-// host is a URL without what all URLs have in common.
-func host(url string) string {
-	_, rest, found := strings.Cut(url, "://")
-	if !found {
-		return url
-	}
-	return rest
-}
-
-func known(v float64, text string) string {
+// with is a part of a number; empty if it is unknown.
+func with(words string, v float64, print func(float64) string) part {
 	if math.IsNaN(v) {
-		return strings.Replace(text, "%s", "–", 1)
+		return part{}
 	}
-	return fmt.Sprintf(text, format.Rate(v))
+	return part{text: fmt.Sprintf(words, print(v))}
 }
 
-func number(before string, v *float64) string {
-	if v == nil {
-		if before == "" {
-			return "–"
-		}
-		return ""
-	}
-	return before + format.Short(*v)
-}
-
-func percent(before string, v *float64) string {
-	if v == nil {
-		if before == "" {
-			return "–"
-		}
-		return ""
-	}
-	return before + ratio(*v)
-}
-
-func ratio(v float64) string {
+func known(v float64, print func(float64) string) string {
 	if math.IsNaN(v) {
 		return "–"
 	}
-	return format.Fixed(100*v, 0) + " %"
+	return print(v)
 }
+
+func whole(v float64) string     { return format.Fixed(v, 0) }
+func percent(v float64) string   { return format.Fixed(100*v, 0) + " %" }
+func duration(ns float64) string { return format.Duration(ns, 3) }
 
 // clock prints whole seconds: 1h2m3s.
 func clock(ns int64) string { return time.Duration(max(0, ns)).Round(time.Second).String() }
 
-// minutes prints minutes and seconds as a player does: 1:05, 1:02:05.
-func minutes(ns int64) string {
-	s := max(0, ns) / 1e9
-	if s >= 3600 {
-		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
-	}
-	return fmt.Sprintf("%d:%02d", s/60, s%60)
-}
-
-// nearest is the nearest rank of the values that are numbers; NaN if there are none.
+// nearest is the nearest rank of values; NaN if there are none.
 func nearest(values []float64, share float64) float64 {
-	sorted := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	if len(sorted) == 0 {
+	if len(values) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(sorted)
-	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
+	return slices.Sorted(slices.Values(values))[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// spark draws the last values as columns of one line, from 0 to the highest; a value that is not there is a space.
-func spark(values []float64, cells int) string {
+// spark draws the last values as columns, from 0 to the highest; a value that is not there is a space.
+func spark(values []float64, cells int) part {
 	values = values[max(0, len(values)-cells):]
 	most := 0.0
 	for _, v := range values {
@@ -424,32 +289,33 @@ func spark(values []float64, cells int) string {
 		}
 		out.WriteRune([]rune(" ▁▂▃▄▅▆▇█")[level])
 	}
-	return strings.TrimSpace(out.String())
+	return part{strings.TrimSpace(out.String()), dim}
 }
 
 // Line returns the run as key=value pairs for a log.
 func Line(s *Snapshot) string {
-	pairs := []string{fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)}
+	line := fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)
 	var kinds []string
-	for _, e := range s.Errors {
-		kinds = append(kinds, strings.ReplaceAll(strings.ToLower(Kind(e)), " ", "_")+":"+strconv.FormatInt(e.Count, 10))
+	for _, k := range s.All.kinds() {
+		kinds = append(kinds, fmt.Sprintf("%s:%d", strings.ReplaceAll(strings.ToLower(k.String()), " ", "_"), s.All.Errors[k]))
 	}
 	if len(kinds) > 0 {
-		pairs = append(pairs, "errors="+strings.Join(kinds, ","))
+		line += " errors=" + strings.Join(kinds, ",")
 	}
+	ascii := strings.NewReplacer(" ", "", "µ", "u", ",", "")
 	for _, l := range []struct {
-		key string
-		ns  int64
-	}{{"ttft_p99", s.TTFT.P99}, {"late_p99", s.LateP99NS}} {
-		if l.ns > 0 {
-			pairs = append(pairs, l.key+"="+strings.NewReplacer(" ", "", "µ", "u", ",", "").Replace(format.Duration(float64(l.ns), 3)))
+		key   string
+		value float64
+		print func(float64) string
+	}{
+		{"ttft_p99", s.Latencies[ttft].P99NS, duration}, {"late_p99", s.LateP99NS, duration}, {"tok_s", s.TokensPerS, whole},
+	} {
+		if !math.IsNaN(l.value) {
+			line += " " + l.key + "=" + ascii.Replace(l.print(l.value))
 		}
 	}
-	if !math.IsNaN(s.TokensPerS) {
-		pairs = append(pairs, fmt.Sprintf("tok_s=%.0f", s.TokensPerS))
-	}
 	if s.LeftNS >= 0 {
-		pairs = append(pairs, "left="+clock(s.LeftNS))
+		line += " left=" + clock(s.LeftNS)
 	}
-	return strings.Join(pairs, " ")
+	return line
 }

@@ -55,15 +55,15 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		}
 		return out
 	}
-	limit := int64(toleratedNS)
+	gap, e2e := 0.0, int64(0)
 	if c.planned.n > 1 {
-		gap := float64(c.planned.last-c.planned.first) / float64(c.planned.n-1)
+		gap = float64(c.planned.last-c.planned.first) / float64(c.planned.n-1)
 		out.MeanGapMS = new(gap / 1e6)
-		limit = max(limit, int64(gap))
 	}
 	if all.e2e.Count() > 0 {
-		limit = max(limit, int64(tolerated*float64(all.e2e.QuantileNS(500))))
+		e2e = all.e2e.QuantileNS(500)
 	}
+	limit := DisplacedNS(int64(gap), e2e)
 	out.DisplacedMS, out.Displaced = float64(limit)/1e6, all.drift.above(limit)
 	for _, m := range []struct {
 		name          string
@@ -81,6 +81,16 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 type percentile struct {
 	name     string
 	permille int64
+}
+
+// DisplacedNS is how late a request may leave before it counts as displaced, by the mean gap between requests and the median E2E.
+func DisplacedNS(gapNS, e2eNS int64) int64 {
+	return max(toleratedNS, gapNS, int64(tolerated*float64(e2eNS)))
+}
+
+// WrongLoad reports whether so many displaced requests make the load another one.
+func WrongLoad(displaced, sent int64) bool {
+	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
 }
 
 // judged are the percentiles that lateness is judged by: those that need not hang on a single request.

@@ -42,7 +42,7 @@ func sending(s *Summary) *Reason {
 		r.What = fmt.Sprintf("the load was another one: on average %.3g of %g requests were in flight", slots*(1-lost), slots)
 	case lost > tolerated:
 		r.Grade, r.What = Limited, "throughput may be "+format.Percent(lost)+" too low, since the slots were empty for so long"
-	case l.Displaced > 1 && float64(l.Displaced) > wrongShare*float64(s.Requests.Sent):
+	case WrongLoad(l.Displaced, s.Requests.Sent):
 		r.What = fmt.Sprintf("the load was another one: %s of the requests left more than %s late",
 			format.Percent(float64(l.Displaced)/float64(s.Requests.Sent)), format.Duration(l.DisplacedMS*1e6, 3))
 	case len(l.Sending) > 0:
