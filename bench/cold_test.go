@@ -110,7 +110,7 @@ func TestWarmCache(t *testing.T) {
 func TestColdRefused(t *testing.T) {
 	t.Parallel()
 	m := startMock(t, "--quirk", "no-flush", "--quirk", "ignore-salt")
-	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignores cache_salt"} {
+	for how, says := range map[string]string{"flush": "cannot flush its prefix cache", "salt": "ignore cache_salt"} {
 		if said := refused(t, with(chat, "--url", m.url, "--cold", how)...); !strings.Contains(said, says) {
 			t.Errorf("--cold %s does not say %q:\n%s", how, says, said)
 		}

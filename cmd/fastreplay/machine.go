@@ -191,7 +191,7 @@ func (b *built) config(stamps wire.Stamps) (engine.Config, error) {
 		Backend: b.builder.Backend, Stream: !b.o.noStream || b.verbatims.shaped(), Timeout: b.o.timeout, IdleTimeout: b.o.idleTimeout, ConnectTimeout: b.o.connectTimeout,
 		Grace: b.o.drain, CancelAfter: b.o.cutAfter(), Resend: b.o.resend, Realtime: b.o.realtime, Spin: b.o.spin, Senders: b.o.senders, SenderCommand: b.o.senderCommandLine(),
 		TLS: b.prober.TLS, Descriptors: descriptors, Secrets: b.prober.Secrets, Stamps: stamps, History: b.history,
-		InstanceHeaders: b.o.headersNamed(), InstanceField: b.o.instancePath(),
+		InstanceHeaders: b.o.instanceHeaders, InstanceField: b.o.instancePath,
 		OnSenderDeath: func(why string) { b.ui.alert("%s: nothing more is sent; requests in flight may end (--drain)", why) },
 	}, err
 }

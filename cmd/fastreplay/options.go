@@ -115,6 +115,7 @@ type proofOptions struct {
 	assumed         sched.Assumed      // times of requests to reckon with
 	instanceHeaders []string
 	instanceField   string
+	instancePath    []string // of instanceField; nil if it is not given
 }
 
 type machineOptions struct {

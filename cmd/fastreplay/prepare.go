@@ -172,19 +172,39 @@ func (p *prepared) chooseCold(ctx context.Context) error {
 			return err
 		}
 	}
-	if cold == probe.ColdOff {
+	switch {
+	case cold == probe.ColdOff:
 		p.ui.note("cold: off; blocks of earlier runs with this seed may still be in the servers' caches")
 		return nil
-	}
-	if p.verbatims.onlyPayloads() {
+	case p.verbatims.onlyPayloads():
 		p.ui.note("cold: the servers cannot flush, and bodies are sent as they are, without a cache_salt; what earlier runs have sent may still be cached")
 		return nil
 	}
-	if !p.o.traits.Salt {
-		p.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush, and --api %s has no cache_salt; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", p.o.api)
-		return nil
+	why, seen := "have no cache_salt in --api "+p.o.api, false
+	if p.o.traits.Salt {
+		var works bool
+		var err error
+		works, seen, err = p.prober.SaltWorks(ctx, p.source)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			why = fmt.Sprintf("take no cache_salt (%v)", err)
+		case seen && !works:
+			why = "ignore cache_salt: a prompt hits the cache in spite of another salt"
+		default:
+			why = ""
+		}
 	}
-	return p.trySalt(ctx, cold)
+	switch {
+	case why == "":
+		p.useSalt(seen)
+	case cold == probe.ColdSalt:
+		return fmt.Errorf("--cold salt: the servers %s", why)
+	default:
+		p.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush and %s; blocks of earlier runs with this seed may still be cached (another --seed makes other blocks)", why)
+	}
+	return nil
 }
 
 // noteUnsalted notes which bodies have no cache_salt.
@@ -194,22 +214,8 @@ func (p *prepared) noteUnsalted() {
 	}
 }
 
-func (p *prepared) trySalt(ctx context.Context, cold probe.Cold) error {
-	works, seen, err := p.prober.SaltWorks(ctx, p.source)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil && cold == probe.ColdSalt:
-		return fmt.Errorf("--cold salt: %w", err)
-	case err != nil:
-		p.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers neither flush nor take a cache_salt (%v); blocks of earlier runs with this seed may still be cached", err)
-		return nil
-	case seen && !works && cold == probe.ColdSalt:
-		return fmt.Errorf("--cold salt: %s ignores cache_salt: a prompt hits the cache in spite of another salt", p.Targets[0].URL)
-	case seen && !works:
-		p.leaveOpen("cold start (no flush, no salt; --seed)", "cold: the servers cannot flush and ignore cache_salt; blocks of earlier runs with this seed may still be cached")
-		return nil
-	}
+// useSalt puts a salt of this run into bodies; seen says that a server was seen to honour one.
+func (p *prepared) useSalt(seen bool) {
 	p.salt = probe.NewSalt()
 	p.noteUnsalted()
 	switch {
@@ -221,7 +227,6 @@ func (p *prepared) trySalt(ctx context.Context, cold probe.Cold) error {
 		p.unproven = "cold: a cache_salt of this run is in every body of ours; the server has reported no cached tokens, so whether it honours the salt is unknown (vLLM: --enable-prompt-tokens-details)"
 		p.ui.line("note: %s", p.unproven)
 	}
-	return nil
 }
 
 // warmUp lets the servers answer some requests before the measurement, which has none of them.
@@ -344,24 +349,21 @@ func parseOverhead(text string) (*workload.Overhead, error) {
 // blocks of the usual size and an unknown capacity.
 func (p *prepared) sizeCaches(told map[netip.AddrPort]workload.PrefixCache) {
 	p.Caches = map[netip.AddrPort]workload.PrefixCache{}
-	var kinds, against []string
+	kinds, against := map[string]bool{}, map[string]bool{}
 	for _, t := range p.Targets {
 		for _, addr := range t.Endpoints {
 			c, words := p.o.sizeCache(told[addr])
 			p.Caches[addr] = c
-			kinds = append(kinds, words)
-			if text := p.o.contradictCache(told[addr]); text != "" {
-				against = append(against, text)
-			}
+			kinds[words] = true
+			against[p.o.contradictCache(told[addr])] = true
 		}
 	}
-	slices.Sort(against)
-	for _, text := range slices.Compact(against) {
+	delete(against, "")
+	for _, text := range slices.Sorted(maps.Keys(against)) {
 		p.ui.note("%s: what is given is used; leave it out to use what the server says", text)
 	}
 	if !p.o.dryRun {
-		slices.Sort(kinds)
-		p.ui.detail("cache: %s", strings.Join(slices.Compact(kinds), "; "))
+		p.ui.detail("cache: %s", strings.Join(slices.Sorted(maps.Keys(kinds)), "; "))
 	}
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
@@ -156,11 +153,8 @@ func ending(stopped bool, s *metrics.Summary, diskErr error) error {
 	return nil
 }
 
-// The run waits so long for its HTML page, and makes none of more requests. 100,000 requests took 1.3 s, and 1 kB of memory each.
-const (
-	longestPage = 20 * time.Second
-	mostPaged   = 1_000_000
-)
+// mostPaged is of how many requests a run makes a page by itself: 100,000 took 1.3 s, and 1 kB of memory each.
+const mostPaged = 1_000_000
 
 // writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
 func (s *results) writePage(summary *metrics.Summary) string {
@@ -169,13 +163,8 @@ func (s *results) writePage(summary *metrics.Summary) string {
 		s.ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, s.dir, name)
 		return ""
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), longestPage, fmt.Errorf("it takes more than %v", longestPage))
-	defer cancel()
-	_, err := await(ctx, func() (any, error) {
-		return nil, report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, s.dir, summary) })
-	})
-	if err != nil {
-		s.ui.line("no %s: %v", report.PageName, cmp.Or(context.Cause(ctx), err))
+	if err := report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, s.dir, summary) }); err != nil {
+		s.ui.line("no %s: %v", report.PageName, err)
 		return ""
 	}
 	return name
@@ -228,33 +217,23 @@ func writeExports(say *terminal, dir string, names []string, slos ...metrics.SLO
 	return errors.Join(errs...)
 }
 
-// checkInstance refuses headers and fields that cannot exist.
+// checkInstance refuses headers and fields that cannot exist. It reads the field, and leaves the headers out if only that is given.
 func (o *options) checkInstance() error {
 	for _, name := range o.instanceHeaders {
 		if err := (&http1.Header{Name: name}).Validate(); err != nil {
 			return fmt.Errorf("--instance-header %q: %w", name, err)
 		}
 	}
-	if o.given("instance-field") && slices.Contains(strings.Split(o.instanceField, "."), "") {
+	if !o.given("instance-field") {
+		return nil
+	}
+	if o.instancePath = strings.Split(o.instanceField, "."); slices.Contains(o.instancePath, "") {
 		return fmt.Errorf("--instance-field %q: want keys with dots between them, such as meta_info.worker", o.instanceField)
 	}
+	if !o.given("instance-header") {
+		o.instanceHeaders = nil
+	}
 	return nil
-}
-
-// instancePath returns the field that names who answered, key by key; nil if none is given.
-func (o *options) instancePath() []string {
-	if o.instanceField == "" {
-		return nil
-	}
-	return strings.Split(o.instanceField, ".")
-}
-
-// headersNamed are the response headers that may name who answered.
-func (o *options) headersNamed() []string {
-	if o.instanceField != "" && !o.given("instance-header") {
-		return nil
-	}
-	return o.instanceHeaders
 }
 
 // unnamed returns a note if no answer had the header or field that was to name the instance.
