@@ -1,6 +1,11 @@
 package chart
 
-import "testing"
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
 
 // TestBlocks: what is above 0 is seen, and the highest fills its cells.
 func TestBlocks(t *testing.T) {
@@ -11,5 +16,65 @@ func TestBlocks(t *testing.T) {
 	}
 	if got := Skyline([]int64{0, 1, 50, 100}, 2); got[0] != "   █" || got[1] != " ▁██" {
 		t.Errorf("Skyline: %q", got)
+	}
+}
+
+// TestBars: each value is in its bar, on each kind of axis.
+func TestBars(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	draw := func(n int, one func() float64) (all []float64) {
+		for range n {
+			all = append(all, one())
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		values       []float64
+		whole, ratio bool
+		log          bool
+		bars         int
+	}{
+		"wide":         {draw(900, func() float64 { return math.Exp(3 * rng.NormFloat64()) }), false, false, true, mostBars},
+		"wide, with 0": {append(make([]float64, 100), draw(300, func() float64 { return math.Exp(3 * rng.NormFloat64()) })...), false, false, true, mostBars},
+		"narrow":       {draw(500, func() float64 { return 5 + rng.Float64() }), false, false, false, mostBars},
+		"few counts":   {draw(500, func() float64 { return float64(1 + rng.IntN(7)) }), true, false, false, 7},
+		"many counts":  {draw(500, func() float64 { return float64(1 + rng.IntN(9000)) }), true, false, true, mostBars},
+		"ratio":        {draw(500, rng.Float64), false, true, false, mostBars},
+		"one value":    {[]float64{42, 42, 42}, true, false, false, 1},
+		"all 0":        {[]float64{0, 0}, false, false, false, mostBars},
+	} {
+		slices.Sort(c.values)
+		samples := []Sample{{At: c.values, Counts: slices.Repeat([]float64{1}, len(c.values))}}
+		edges, log := edgesOf(samples, c.whole, c.ratio)
+		if log != c.log || len(edges) != c.bars+1 {
+			t.Errorf("%s: logarithmic %t, %d bars", name, log, len(edges)-1)
+		}
+		want, up := make(Values, c.bars), make(Values, c.bars)
+		for _, v := range c.values {
+			bar := 0
+			for bar+1 < c.bars && v >= edges[bar+1] {
+				bar++
+			}
+			if !c.log || v > 0 {
+				want[bar]++
+			}
+			for ; bar < c.bars; bar++ {
+				up[bar] += 1 / float64(len(c.values))
+			}
+		}
+		unit := map[bool]string{true: "ratio"}[c.ratio]
+		g := Distributions("", unit, c.whole, samples)[0]
+		if !slices.Equal(g.Series[0].Values, want) {
+			t.Errorf("%s: bars %v, want %v", name, g.Series[0].Values, want)
+		}
+		for i, v := range g.Series[1].Values {
+			if math.Abs(v-up[i]) > 1e-9 {
+				t.Errorf("%s: %v up to bar %d, want %v", name, v, i, up[i])
+			}
+		}
+	}
+	two := Distributions("of two", "s", false, []Sample{{"a", []float64{1, 2}, []float64{3, 1}}, {"none", nil, nil}, {"b", []float64{1, 2}, []float64{1, 1}}})
+	if len(two) != 2 || two[0].Series[0].Values[mostBars/2] != 0.75 || two[1].Series[1].Values[mostBars-1] != 1 || two[0].Series[1].Name != "b" {
+		t.Errorf("of two: %+v", two)
 	}
 }

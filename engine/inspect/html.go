@@ -152,13 +152,13 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
 		byTime(reports, names, "Input tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.input })),
 		byTime(reports, names, "Output tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.output })),
-		distributionGraphs(reports, names, "Time from a row to the next", "s", false, func(p *pictures) outline { return p.gaps }))}
+		distributionGraphs(reports, names, "Time from a row to the next", "s", false, func(p *pictures) chart.Sample { return p.gaps }))}
 }
 
 func lengthPictures(reports []*Report, names []string) chart.Section {
 	s := chart.Section{Title: "Lengths", Graphs: slices.Concat(
-		distributionGraphs(reports, names, "Input tokens", "", true, func(p *pictures) outline { return p.inputs }),
-		distributionGraphs(reports, names, "Output tokens", "", true, func(p *pictures) outline { return p.outputs }))}
+		distributionGraphs(reports, names, "Input tokens", "", true, func(p *pictures) chart.Sample { return p.inputs }),
+		distributionGraphs(reports, names, "Output tokens", "", true, func(p *pictures) chart.Sample { return p.outputs }))}
 	if p := reports[0].pictures; len(reports) == 1 && len(p.inputDots) > 1 {
 		order := make([]int, len(p.inputDots))
 		for i := range order {
@@ -190,9 +190,9 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 			}
 			return []chart.Series{{Name: "between first and last turn", Values: p.active}, {Name: "begun", Values: p.begun}}
 		}),
-		distributionGraphs(reports, names, "Turns of a conversation", "", true, func(p *pictures) outline { return p.turns }),
-		distributionGraphs(reports, names, "Time from turn to turn", "s", false, func(p *pictures) outline { return p.apart }),
-		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) outline { return p.thinks }))}
+		distributionGraphs(reports, names, "Turns of a conversation", "", true, func(p *pictures) chart.Sample { return p.turns }),
+		distributionGraphs(reports, names, "Time from turn to turn", "s", false, func(p *pictures) chart.Sample { return p.apart }),
+		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) chart.Sample { return p.thinks }))}
 }
 
 func cachePictures(reports []*Report, names []string) chart.Section {
@@ -204,9 +204,9 @@ func cachePictures(reports []*Report, names []string) chart.Section {
 			}
 			return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
 		}),
-		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false, func(p *pictures) outline { return p.heldShares }),
-		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false, func(p *pictures) outline { return p.reusedS }),
-		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false, func(p *pictures) outline { return p.reusedTokens }))}
+		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false, func(p *pictures) chart.Sample { return p.heldShares }),
+		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false, func(p *pictures) chart.Sample { return p.reusedS }),
+		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false, func(p *pictures) chart.Sample { return p.reusedTokens }))}
 }
 
 // curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
@@ -253,108 +253,52 @@ func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 	return []chart.Graph{g}, notes
 }
 
-// distributionGraphs are bars with the share up to each; of several traces a line each, and a second graph with the shares.
-func distributionGraphs(reports []*Report, names []string, title, unit string, whole bool, of func(*pictures) outline) []chart.Graph {
-	var all []outline
-	var series []string
+// distributionGraphs draw an outline of each trace that has it.
+func distributionGraphs(reports []*Report, names []string, title, unit string, whole bool, of func(*pictures) chart.Sample) []chart.Graph {
+	var all []chart.Sample
 	for i, r := range reports {
-		if o := of(r.pictures); o.n > 1 {
-			all, series = append(all, o), append(series, names[i])
-		}
+		o := of(r.pictures)
+		o.Name = names[i]
+		all = append(all, o)
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	b := barsOf(all, whole, unit == "ratio")
-	g := chart.Graph{Title: title, X: chart.Axis{Label: "between", Unit: unit, Log: b.log, From: &b.edges[0], To: &b.edges[len(b.edges)-1]}}
-	if g.X.Step = b.edges[1] - b.edges[0]; b.log {
-		g.X.Step = b.edges[1] / b.edges[0]
-	}
-	for i := range len(b.edges) - 1 {
-		at := (b.edges[i] + b.edges[i+1]) / 2
-		if b.log {
-			at = math.Sqrt(b.edges[i] * b.edges[i+1])
-		}
-		g.At = append(g.At, at)
-	}
-	soFar := g
-	var zeros []string
-	for i, shares := range b.shares {
-		sum, up := b.nothing[i], chart.Values{}
-		for _, share := range shares {
-			sum += share
-			up = append(up, sum)
-		}
-		if b.nothing[i] > 0 {
-			zeros = append(zeros, format.Share(b.nothing[i])+" are 0")
-		}
-		if len(reports) > 1 {
-			g.Series = append(g.Series, chart.Series{Name: series[i], Values: shares})
-			soFar.Series = append(soFar.Series, chart.Series{Name: series[i], Values: up})
-			continue
-		}
-		counts := chart.Values{}
-		for _, share := range shares {
-			counts = append(counts, math.Round(share*float64(all[i].n)))
-		}
-		g.Series = []chart.Series{{Name: "values", Style: chart.Bars, Values: counts}, {Name: "share so far", Share: true, Values: up}}
-	}
-	g.Note = strings.Join(zeros, ", ")
-	if len(reports) == 1 {
-		return []chart.Graph{g}
-	}
-	g.Y.Unit, soFar.Y = "ratio", chart.Axis{Unit: "ratio", To: new(1.0)}
-	soFar.Title += ": share so far"
-	return []chart.Graph{g, soFar}
+	return chart.Distributions(title, unit, whole, all)
 }
 
-// tableSections have all numbers. Those of routers are shown, others are folded if there are pictures.
+// tableSections have all numbers. Those of routers are shown, others are folded if there are pictures. Of a single trace the caches are
+// one table, and all else is a grid.
 func tableSections(reports []*Report, names []string, folded bool) []chart.Section {
 	routers, caches := chart.Section{Title: "Routing"}, chart.Section{Title: "LRU caches by capacity", Folded: folded}
 	rest := chart.Section{Title: "All numbers", Folded: folded}
-	for _, r := range reports {
-		if len(r.Routing) > 0 {
-			routers.Note = r.Routing[0].Definition
+	one := len(reports) == 1
+	if rows := reports[0].Cache.rows(capacities(reports)); one && len(rows) > 0 {
+		t := chart.Table{Head: []string{"capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens"}}
+		for _, row := range rows {
+			t.Rows = append(t.Rows, chart.Texts(row...))
 		}
-	}
-	if len(reports) == 1 {
-		caches.Tables, rest.Tables = tablesOfOne(reports[0])
+		caches.Tables = append(caches.Tables, t)
 	}
 	for _, t := range tables(reports) {
 		table := chart.Table{Title: t.Title, Head: append([]string{""}, names...)}
 		for _, row := range t.Rows {
 			table.Rows = append(table.Rows, chart.Texts(row...))
 		}
-		switch one := len(reports) == 1; {
+		switch lru := strings.HasPrefix(t.Title, "LRU "); {
 		case strings.HasPrefix(t.Title, "hits on "):
 			routers.Tables = append(routers.Tables, table)
-		case one && (strings.HasPrefix(t.Title, "LRU ") || strings.HasSuffix(t.Title, " of a type") || strings.HasPrefix(t.Title, "memory ")):
-		case one && !strings.HasPrefix(t.Title, "before "): // names are clear without the title
-			for _, row := range t.Rows {
-				rest.Facts = append(rest.Facts, [2]string{row[0], row[1]})
-			}
-		case strings.HasPrefix(t.Title, "LRU "):
+		case lru && !one:
 			caches.Tables = append(caches.Tables, table)
-		default:
+		case !lru && !one:
 			rest.Tables = append(rest.Tables, table)
+		case !lru:
+			for _, row := range t.Rows {
+				rest.Facts = append(rest.Facts, [2]string{t.Title + ": " + row[0], row[1]})
+			}
 		}
 	}
-	return slices.DeleteFunc([]chart.Section{routers, caches, rest}, func(s chart.Section) bool { return len(s.Tables) == 0 })
-}
-
-// tablesOfOne are those of a single trace that have several columns.
-func tablesOfOne(r *Report) (caches, others []chart.Table) {
-	add := func(to []chart.Table, title string, rows [][]string, head ...string) []chart.Table {
-		if len(rows) == 0 {
-			return to
+	for _, r := range reports {
+		if len(r.Routing) > 0 {
+			routers.Note = r.Routing[0].Definition
 		}
-		t := chart.Table{Title: title, Head: head}
-		for _, row := range rows {
-			t.Rows = append(t.Rows, chart.Texts(row...))
-		}
-		return append(to, t)
 	}
-	caches = add(nil, "", r.Cache.rows(capacities([]*Report{r})), "capacity", "in order, of blocks", "of tokens", "tail first, of blocks", "of tokens")
-	others = add(nil, "Types", typeRows(r.Types), "", "rows", "share", "mean input", "mean output")
-	return caches, add(others, "To replay with", r.Replay.rows(), "", "prompts", "largest", "memory, about")
+	return slices.DeleteFunc([]chart.Section{routers, caches, rest}, func(s chart.Section) bool { return len(s.Tables)+len(s.Facts) == 0 })
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -175,58 +174,14 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestBars: each value is in its bar, on each kind of axis; outlines of many values have the ranks of all.
-func TestBars(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	draw := func(n int, one func() float64) (all []float64) {
-		for range n {
-			all = append(all, one())
-		}
-		return all
-	}
-	for name, c := range map[string]struct {
-		values       []float64
-		whole, ratio bool
-		log          bool
-		bars         int
-	}{
-		"wide":         {draw(900, func() float64 { return math.Exp(3 * rng.NormFloat64()) }), false, false, true, mostBars},
-		"wide, with 0": {append(make([]float64, 100), draw(300, func() float64 { return math.Exp(3 * rng.NormFloat64()) })...), false, false, true, mostBars},
-		"narrow":       {draw(500, func() float64 { return 5 + rng.Float64() }), false, false, false, mostBars},
-		"few counts":   {draw(500, func() float64 { return float64(1 + rng.IntN(7)) }), true, false, false, 7},
-		"many counts":  {draw(500, func() float64 { return float64(1 + rng.IntN(9000)) }), true, false, true, mostBars},
-		"ratio":        {draw(500, rng.Float64), false, true, false, mostBars},
-		"one value":    {[]float64{42, 42, 42}, true, false, false, 1},
-		"all 0":        {[]float64{0, 0}, false, false, false, mostBars},
-	} {
-		b := barsOf([]outline{outlineOf(slices.Clone(c.values), itself)}, c.whole, c.ratio)
-		if b.log != c.log || len(b.edges) != c.bars+1 {
-			t.Errorf("%s: logarithmic %t, %d bars", name, b.log, len(b.edges)-1)
-		}
-		want, nothing := make([]float64, c.bars), 0.0
-		for _, v := range c.values {
-			if c.log && v == 0 {
-				nothing++
-				continue
-			}
-			bar := 0
-			for bar+1 < c.bars && v >= b.edges[bar+1] {
-				bar++
-			}
-			want[bar]++
-		}
-		for i := range want {
-			if n := float64(len(c.values)); math.Abs(b.shares[0][i]*n-want[i]) > 1e-6 || math.Abs(b.nothing[0]*n-nothing) > 1e-6 {
-				t.Errorf("%s: bar %d has %v of %v, want %v; %v are 0, want %v", name, i, b.shares[0][i]*n, n, want[i], b.nothing[0]*n, nothing)
-			}
-		}
-	}
+// TestOutline: outlines of many values have the ranks of all.
+func TestOutline(t *testing.T) {
 	var many []int64
 	for i := range int64(1e6) {
 		many = append(many, 999_999-i)
 	}
 	o := outlineOf(many, ofCount)
-	for i, v := range o.at {
+	for i, v := range o.At {
 		if want := (float64(i) + 0.5) * 1e6 / mostValues; math.Abs(v-want) > 1 {
 			t.Fatalf("value %d of the outline is %v, want %v", i, v, want)
 		}

@@ -2,11 +2,11 @@ package inspect
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/chart"
 )
 
 // Bounds of the HTML page, so that it opens at once.
@@ -18,29 +18,24 @@ const (
 
 // pictures is what the HTML page draws of a trace and the report does not have: series by time, and outlines of distributions.
 type pictures struct {
-	stepS                  float64   // 0 where the trace has no times; then there are no series
-	rows, input, output    []float64 // rows and tokens by step
-	begun, active          []float64 // sessions by step: those with their first row, and those between their first and last
-	held                   []float64 // share of a step's input tokens that a cache without a limit would have held
-	inputs, outputs, gaps  outline   // tokens; seconds from a row to the next
-	turns, apart, thinks   outline   // rows of a session; seconds from turn to turn; think times
-	reusedS, reusedTokens  outline   // what lies between two uses of a block
-	heldShares             outline   // by row
+	stepS                  float64      // 0 where the trace has no times; then there are no series
+	rows, input, output    []float64    // rows and tokens by step
+	begun, active          []float64    // sessions by step: those with their first row, and those between their first and last
+	held                   []float64    // share of a step's input tokens that a cache without a limit would have held
+	inputs, outputs, gaps  chart.Sample // tokens; seconds from a row to the next
+	turns, apart, thinks   chart.Sample // rows of a session; seconds from turn to turn; think times
+	reusedS, reusedTokens  chart.Sample // what lies between two uses of a block
+	heldShares             chart.Sample // by row
 	inputDots, outputsDots []float64
 }
 
-// outline is the shape of a distribution: values of equal weight, ascending, at most 4,096 of n, by rank.
-type outline struct {
-	n  int
-	at []float64
-}
-
-// outlineOf sorts the values, which are in units of unit.
-func outlineOf[T cmp.Ordered](values []T, number func(T) float64) outline {
+// outlineOf sorts the values, which number has in another unit. The outline has at most 4,096 of them, by rank.
+func outlineOf[T cmp.Ordered](values []T, number func(T) float64) (o chart.Sample) {
 	slices.Sort(values)
-	o := outline{n: len(values), at: make([]float64, min(len(values), mostValues))}
-	for i := range o.at {
-		o.at[i] = number(values[(2*i+1)*len(values)/(2*len(o.at))])
+	n := min(len(values), mostValues)
+	for i := range n {
+		o.At = append(o.At, number(values[(2*i+1)*len(values)/(2*n)]))
+		o.Counts = append(o.Counts, float64(len(values))/float64(n))
 	}
 	return o
 }
@@ -94,9 +89,9 @@ func picture(t *trace.Trace) *pictures {
 }
 
 // outlines are those of turns, of times from turn to turn, and of think times; empty without conversations.
-func (s *Sessions) outlines() (turns, apart, thinks outline) {
+func (s *Sessions) outlines() (turns, apart, thinks chart.Sample) {
 	if s == nil {
-		return outline{}, outline{}, outline{}
+		return turns, apart, thinks
 	}
 	return outlineOf(s.turns, ofCount), outlineOf(s.gaps, ofSeconds), outlineOf(s.thinks, ofSeconds)
 }
@@ -152,63 +147,4 @@ func (p *pictures) addHeld(f *follower, span int64) {
 		}
 		p.held = held
 	}
-}
-
-// bars are values between edges that all outlines share.
-type bars struct {
-	edges   []float64
-	log     bool
-	shares  [][]float64 // of each outline's values, by bar
-	nothing []float64   // share of values of 0, of which a logarithmic axis has no place
-}
-
-const mostBars = 40
-
-// barsOf cuts the range of all values into 40 bars, or fewer of whole numbers. The axis is logarithmic if the range is wide,
-// but of ratios.
-func barsOf(all []outline, whole, ratio bool) bars {
-	least, most := math.Inf(1), 0.0
-	for _, o := range all {
-		if first := slices.IndexFunc(o.at, func(v float64) bool { return v > 0 }); first >= 0 {
-			least, most = min(least, o.at[min(len(o.at)-1, first+len(o.at)/1000)]), max(most, o.at[len(o.at)-1])
-		}
-	}
-	b := bars{log: most > 20*least && !ratio && (!whole || most > mostBars)}
-	n := mostBars
-	switch {
-	case ratio:
-		least, most = 0, 1
-	case !b.log && whole && most-least < mostBars:
-		n = int(most-least) + 1
-		least, most = least-0.5, most+0.5
-	case !b.log:
-		least = 0
-		most = max(most, 1e-9)
-	case whole:
-		least, most = max(1, least)-0.5, most+0.5
-	}
-	for i := range n + 1 {
-		share := float64(i) / float64(n)
-		edge := least + (most-least)*share
-		if b.log {
-			edge = least * math.Pow(most/least, share)
-		}
-		b.edges = append(b.edges, edge)
-	}
-	for _, o := range all {
-		shares, nothing := make([]float64, n), 0.0
-		for _, v := range o.at {
-			if b.log && v <= 0 {
-				nothing += 1 / float64(len(o.at))
-				continue
-			}
-			i, exact := slices.BinarySearch(b.edges, v)
-			if !exact {
-				i--
-			}
-			shares[min(n-1, max(0, i))] += 1 / float64(len(o.at))
-		}
-		b.shares, b.nothing = append(b.shares, shares), append(b.nothing, nothing)
-	}
-	return b
 }

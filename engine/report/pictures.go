@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -30,7 +31,6 @@ const (
 	lanePieces = 300     // … with so many pieces of each at most
 	mostRows   = 64      // rows of a heat map
 	slowest    = 10      // requests that are listed
-	barBins    = 48      // of a distribution
 )
 
 // pictures is what the graphs of a page are made of. It is made in one pass over the records.
@@ -40,7 +40,7 @@ type pictures struct {
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
 	values  [4]*hdrhistogram.Histogram // TTFT, TPOT, ITL, E2E in ns
-	moments []moment
+	moments map[string][]float32       // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
 	turns   []turn
@@ -52,16 +52,8 @@ type pictures struct {
 	chance  *rand.Rand
 }
 
-// moment is when a request was sent, and what became of it by kind.
-type moment struct {
-	atS  float32
-	kind string // goodKind, missedKind or how it failed
-}
-
-const (
-	goodKind   = "good"
-	missedKind = "missed a bound"
-)
+// What an ok request is counted as over time; others are counted by how they failed.
+const goodKind, missedKind = "good", "missed a bound"
 
 // point is an ok request in graphs of single requests.
 type point struct{ input, uncached, output, ttftMS, e2eMS float64 }
@@ -81,7 +73,7 @@ type heatRow struct {
 
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	p := &pictures{moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
 	for i := range p.values {
 		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
 	}
@@ -149,7 +141,7 @@ func (p *pictures) see(r *record.Record) {
 		at = max(0, r.PlannedNS)
 	}
 	if kind := p.kindOf(r); kind != "" {
-		p.moments = append(p.moments, moment{float32(float64(at) / 1e9), kind})
+		p.moments[kind] = append(p.moments[kind], float32(float64(at)/1e9))
 	}
 	p.addTurn(r)
 	if r.Outcome != record.OK {
@@ -350,40 +342,32 @@ func (p *pictures) stolen(m *stats.Shares, spans []chart.Piece) chart.Graph {
 	return p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: values})
 }
 
-// byKind counts requests by how they failed, and by whether they were good.
+// byKind counts requests by how they failed, and by whether they were good; the most frequent kind stands first.
 func (p *pictures) byKind(spans []chart.Piece) (out []chart.Graph) {
 	widthS := p.all[0].ToS - p.all[0].FromS
-	counts, kinds, totals := map[string]chart.Values{}, []string(nil), map[string]int{}
-	for _, m := range p.moments {
-		if counts[m.kind] == nil {
-			counts[m.kind] = make(chart.Values, len(p.all))
-			kinds = append(kinds, m.kind)
+	good := p.overTime("Goodput: ok requests within and beyond the bounds", "", spans)
+	bad := p.overTime("Failed requests", "", spans)
+	for _, kind := range slices.SortedFunc(maps.Keys(p.moments), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(p.moments[b]), len(p.moments[a])), cmp.Compare(a, b))
+	}) {
+		counts, to := make(chart.Values, len(p.all)), &bad
+		for _, atS := range p.moments[kind] {
+			counts[min(len(p.all)-1, int(float64(atS)/widthS))]++
 		}
-		counts[m.kind][min(len(p.all)-1, int(float64(m.atS)/widthS))]++
-		totals[m.kind]++
+		if kind == goodKind || kind == missedKind {
+			to = &good
+		}
+		to.Series = append(to.Series, chart.Series{Name: kind, Style: chart.Bars, Values: counts, Bad: to == &bad && len(bad.Series) == 0})
 	}
-	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(cmp.Compare(totals[b], totals[a]), cmp.Compare(a, b)) })
-	bars := func(title string, keep func(kind string) bool) {
-		var series []chart.Series
-		for _, kind := range kinds {
-			if keep(kind) {
-				bad := len(series) == 0 && kind != goodKind && kind != missedKind
-				series = append(series, chart.Series{Name: kind, Style: chart.Bars, Values: counts[kind], Bad: bad})
-			}
-		}
-		if len(series) > 0 {
-			g := p.overTime(title, "", spans, series...)
-			g.Stacked = true
+	for _, g := range []chart.Graph{good, bad} {
+		if g.Stacked = true; len(g.Series) > 0 {
 			out = append(out, g)
 		}
 	}
-	ofSLO := func(kind string) bool { return kind == goodKind || kind == missedKind }
-	bars("Goodput: ok requests within and beyond the bounds", ofSLO)
-	bars("Failed requests", func(kind string) bool { return !ofSLO(kind) })
 	return out
 }
 
-// heatMaps are of several targets or instances, and of several servers' pages, with a row each.
+// heatMaps are of several targets or instances, with a row each.
 func (p *pictures) heatMaps() (out []chart.Graph) {
 	if len(p.rows) < 2 {
 		return nil
@@ -414,46 +398,21 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 		}
 		out = append(out, g)
 	}
-	out = append(out, p.serverHeat()...)
 	return slices.DeleteFunc(out, func(g chart.Graph) bool { // such as failed requests where there are none
 		return !slices.ContainsFunc(slices.Concat(g.Heat...), func(v float64) bool { return v > 0 })
 	})
 }
 
-// distributions are the histograms of latencies, with the share of values up to each.
+// distributions are the histograms of latencies.
 func (p *pictures) distributions() (out []chart.Graph) {
 	for i, name := range []string{"TTFT", "TPOT", "ITL: gaps between token chunks", "E2E"} {
-		h := p.values[i]
-		if h.TotalCount() == 0 {
-			continue
-		}
-		g := chart.Graph{Title: name, X: chart.Axis{Label: "between", Unit: "ms"}}
-		most := float64(h.Max()) / 1e6 * 1.0001
-		least := max(float64(h.Min())/1e6, float64(h.ValueAtQuantile(1))/1.5e6, most/1e5) // the first bar has what is below
-		g.X.Log = most > 8*least
-		edge := func(i float64) float64 { return least + (most-least)*i/barBins }
-		bin := func(v float64) int { return int((v - least) / (most - least) * barBins) }
-		g.X.Step = (most - least) / barBins
-		if g.X.Log {
-			edge = func(i float64) float64 { return least * math.Pow(most/least, i/barBins) }
-			bin = func(v float64) int { return int(math.Log(v/least) / math.Log(most/least) * barBins) }
-			g.X.Step = edge(1) / edge(0)
-		}
-		counts, share := make(chart.Values, barBins), make(chart.Values, barBins)
-		for _, b := range h.Distribution() {
+		var s chart.Sample
+		for _, b := range p.values[i].Distribution() {
 			if b.Count > 0 {
-				counts[min(barBins-1, max(0, bin(float64(b.From+b.To)/2e6)))] += float64(b.Count)
+				s.At, s.Counts = append(s.At, float64(b.From+b.To)/2e6), append(s.Counts, float64(b.Count))
 			}
 		}
-		sum := 0.0
-		for k := range barBins {
-			g.At = append(g.At, edge(float64(k)+0.5))
-			sum += counts[k]
-			share[k] = sum / float64(h.TotalCount())
-		}
-		g.X.From, g.X.To = new(edge(-0.5)), new(edge(barBins+0.5))
-		g.Series = []chart.Series{{Name: "values", Style: chart.Bars, Values: counts}, {Name: "share so far", Share: true, Values: share}}
-		out = append(out, g)
+		out = append(out, chart.Distributions(name, "ms", false, []chart.Sample{s})...)
 	}
 	return out
 }
