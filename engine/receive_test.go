@@ -82,7 +82,7 @@ func benchmarkReceive(b *testing.B, watched bool) {
 		stamps = wire.Stamps{}
 	}
 	cpu := 0.0
-	lag := metrics.NewDistribution()
+	lag := new(metrics.Distribution)
 	for b.Loop() {
 		k := new(sink)
 		r := newRun(b, oneThread, w, k)

@@ -67,8 +67,6 @@ func (k *Key) Value(r *Record) (number int64, text string) {
 		return None, ""
 	case k.Name == "outcome":
 		return None, r.Outcome.String()
-	case k.Name == "tokens_from":
-		return None, r.TokensFrom.String()
 	case k.Kind == Text:
 		return None, reflect.ValueOf(r).Elem().Field(k.field).String()
 	}

@@ -114,6 +114,9 @@ func Parse(line []byte, r *Record) error {
 	if r.Row == None || r.Outcome == missing {
 		return errors.New(`not a record: "row" or "outcome" is missing`)
 	}
+	if from := r.TokensFrom; from != TokensUnknown && from != TokensFromUsage && from != TokensFromChunks {
+		return fmt.Errorf("not a record: tokens_from is %q", from)
+	}
 	if bytes.Contains(line, []byte(`"input_tokens":`)) {
 		r.readOldNames(line)
 	}

@@ -246,37 +246,11 @@ func (o *Outcome) UnmarshalText(name []byte) error {
 }
 
 // TokensFrom is the source of the number of completion tokens.
-type TokensFrom uint8
+type TokensFrom string
 
 // The sources of a token count.
 const (
-	// TokensUnknown: nothing was counted; null in result files.
-	TokensUnknown TokensFrom = iota
-	// TokensFromUsage: the server's usage.completion_tokens.
-	TokensFromUsage
-	// TokensFromChunks: the server sent no usage, so token chunks were counted.
-	TokensFromChunks
+	TokensUnknown    TokensFrom = ""       // nothing was counted; null in result files
+	TokensFromUsage  TokensFrom = "usage"  // the server's usage.completion_tokens
+	TokensFromChunks TokensFrom = "chunks" // the server sent no usage, so token chunks were counted
 )
-
-// String returns "usage", "chunks", or "" where nothing was counted.
-func (t TokensFrom) String() string {
-	switch t {
-	case TokensFromUsage:
-		return "usage"
-	case TokensFromChunks:
-		return "chunks"
-	default:
-		return ""
-	}
-}
-
-// UnmarshalText is the inverse of String.
-func (t *TokensFrom) UnmarshalText(name []byte) error {
-	for from := TokensUnknown; from <= TokensFromChunks; from++ {
-		if from.String() == string(name) {
-			*t = from
-			return nil
-		}
-	}
-	return fmt.Errorf("tokens_from %q is neither %q nor %q", name, TokensFromUsage, TokensFromChunks)
-}

@@ -79,7 +79,7 @@ func sharedTokens(w *workload.Work, i, j int) int {
 // back; it may be nil. The result is nil if the trace has no follow-up turns.
 func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
 	var found metrics.Turns
-	early := metrics.NewDistribution()
+	early := new(metrics.Distribution)
 	for i, j := range w.Trace.TurnsBefore(w.Requests()) {
 		if _, out := slices.BinarySearch(leftOut, int32(i)); out || j == trace.NoTurn {
 			continue

@@ -72,7 +72,7 @@ func (c *Collector) merged() (all series, targets []series) {
 	targets = make([]series, len(c.targets))
 	for i := range targets {
 		targets[i] = c.targets[i]
-		targets[i].itl = NewDistribution()
+		targets[i].itl = Distribution{}
 		for j := range c.gaps[i*c.shards:][:c.shards] {
 			g := &c.gaps[i*c.shards+j]
 			g.Lock()

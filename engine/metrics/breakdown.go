@@ -24,7 +24,7 @@ type breakdown struct {
 type partCounts struct {
 	requests, ok    int64
 	stopped         int64 // cancelled or not sent
-	ttft, tpot, e2e *Distribution
+	ttft, tpot, e2e Distribution
 	cache           cacheCounts
 	squares         float64 // sum of the squares of its ok requests' prompt tokens
 }
@@ -40,7 +40,7 @@ func (b *breakdown) add(name string, r *record.Record) {
 			b.rest++
 			return
 		}
-		p = &partCounts{ttft: NewDistribution(), tpot: NewDistribution(), e2e: NewDistribution()}
+		p = new(partCounts)
 		if b.parts == nil {
 			b.parts = map[string]*partCounts{}
 		}
@@ -54,9 +54,9 @@ func (b *breakdown) add(name string, r *record.Record) {
 		return
 	}
 	p.ok++
-	addKnown(p.ttft, r.TTFTNS())
-	addKnown(p.tpot, r.TPOTNS())
-	addKnown(p.e2e, r.E2ENS())
+	addKnown(&p.ttft, r.TTFTNS())
+	addKnown(&p.tpot, r.TPOTNS())
+	addKnown(&p.e2e, r.E2ENS())
 	p.cache.add(r)
 	n := float64(promptTokens(r))
 	p.squares += n * n

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -23,21 +24,18 @@ const mostExact = 4 << 20
 // Distribution counts values in ns. It keeps them, so that its percentiles are exact; above 4,194,304 values (mostExact)
 // it has a histogram instead, whose percentiles are within 0.1 %. Maximum and mean are always exact. A histogram cannot
 // hold negative values, so they have one of their own; only drift has them, and only through a bug of ours. Values above
-// an hour count as one hour in its percentiles. One goroutine at a time.
+// an hour count as one hour in its percentiles. The zero value is empty. One goroutine at a time.
 type Distribution struct {
 	exact  []int64                 // every value, in any order, while there is no histogram
-	limit  int                     // of exact
+	limit  int                     // of exact; 0: mostExact
 	values *hdrhistogram.Histogram // v >= 0; above an hour as an hour; nil while there is none
 	early  *hdrhistogram.Histogram // -v of v < 0; nil until there is one
-	sum    int64                   // ns; 292 years of waiting fit
+	n, sum int64                   // values, and ns; 292 years of waiting fit
 	max    int64                   // exact; meaningless when empty
 }
 
-// NewDistribution returns an empty distribution; the zero value is none.
-func NewDistribution() *Distribution { return &Distribution{limit: mostExact, max: math.MinInt64} }
-
 // NewHistogram returns one that keeps no values, for what a request has many of, and where Add must not allocate. It takes 0.3 MB.
-func NewHistogram() *Distribution { return &Distribution{values: newHistogram(), max: math.MinInt64} }
+func NewHistogram() *Distribution { return &Distribution{values: newHistogram()} }
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(lowestNS, highestNS, digits)
@@ -45,13 +43,20 @@ func newHistogram() *hdrhistogram.Histogram {
 
 // Add counts ns once. A histogram allocates only for the first negative value.
 func (d *Distribution) Add(ns int64) {
-	d.sum += ns
-	d.max = max(d.max, ns)
-	if d.values == nil && len(d.exact) < d.limit {
+	d.grow(1, ns, ns)
+	if d.values == nil && len(d.exact) < cmp.Or(d.limit, mostExact) {
 		d.exact = append(d.exact, ns)
 		return
 	}
 	d.count(ns)
+}
+
+// grow counts n values more, of which the largest is most.
+func (d *Distribution) grow(n, sum, most int64) {
+	if d.n == 0 || n > 0 && most > d.max {
+		d.max = most
+	}
+	d.n, d.sum = d.n+n, d.sum+sum
 }
 
 // count counts ns in the histogram, and so do all values that were kept.
@@ -83,9 +88,8 @@ func (d *Distribution) spill() {
 
 // Merge adds all that is in o.
 func (d *Distribution) Merge(o *Distribution) {
-	d.sum += o.sum
-	d.max = max(d.max, o.max)
-	if d.values == nil && o.values == nil && len(d.exact)+len(o.exact) <= d.limit {
+	d.grow(o.n, o.sum, o.max)
+	if d.values == nil && o.values == nil && len(d.exact)+len(o.exact) <= cmp.Or(d.limit, mostExact) {
 		d.exact = append(d.exact, o.exact...)
 		return
 	}
@@ -128,24 +132,20 @@ func (d *Distribution) with(less, more *Distribution) *Distribution {
 	values, _ := d.histograms()
 	for _, bar := range values.Distribution() {
 		if n := bar.Count - gone[bar.From]; n > 0 {
+			out.grow(n, 0, d.max)
 			if err := out.values.RecordValues(bar.From, n); err != nil {
 				panic("BUG: metrics: " + err.Error())
 			}
 		}
 	}
-	if out.max = d.max; more != nil {
+	if more != nil {
 		out.Merge(more)
 	}
 	return out
 }
 
 // Count returns the number of samples.
-func (d *Distribution) Count() int64 {
-	if d.values == nil {
-		return int64(len(d.exact))
-	}
-	return d.values.TotalCount() + d.negatives()
-}
+func (d *Distribution) Count() int64 { return d.n }
 
 // negatives is how many values are below 0.
 func (d *Distribution) negatives() (n int64) {

@@ -126,13 +126,13 @@ func TestDistributionWeighted(t *testing.T) {
 		"large negatives":       weighted(-5*ms, 60, -9*ms, 40, 1, 20),
 		"151, p99 rounds wrong": weighted(1, 149, 5, 1, 9, 1), // rank ceil(149.49) = 150, not 149
 	} {
-		for _, d := range []*Distribution{NewDistribution(), NewHistogram(), {limit: 100, max: math.MinInt64}} {
+		for kind, d := range []*Distribution{new(Distribution), NewHistogram(), {limit: 100}} {
 			for _, v := range samples {
 				d.Add(v)
 			}
 			check(t, name, d, samples)
 			check(t, name+", again", d, samples)
-			if p := d.Percentiles(1); p != nil && p.FromHistogram != (len(samples) > d.limit) {
+			if p := d.Percentiles(1); p != nil && p.FromHistogram != (kind > 0 && len(samples) > d.limit) {
 				t.Errorf("%s: from a histogram: %v, with %d values of at most %d", name, p.FromHistogram, len(samples), d.limit)
 			}
 		}
@@ -142,7 +142,7 @@ func TestDistributionWeighted(t *testing.T) {
 // TestDistributionRanks asks for every rank of every small size. Values are
 // their own rank and below 2,048, so the answer must be exact.
 func TestDistributionRanks(t *testing.T) {
-	for _, d := range []*Distribution{NewDistribution(), NewHistogram()} {
+	for _, d := range []*Distribution{new(Distribution), NewHistogram()} {
 		for n := int64(1); n <= 1200; n++ {
 			d.Add(n)
 			for _, permille := range []int64{1, 10, 250, 500, 900, 950, 990, 999, 1000} {
@@ -159,7 +159,7 @@ func TestDistributionRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for round := range 15 {
 		var all oracle
-		parts := []*Distribution{NewDistribution(), NewDistribution(), NewDistribution()}
+		parts := []*Distribution{new(Distribution), new(Distribution), new(Distribution)}
 		if round%2 == 0 {
 			parts[1] = NewHistogram()
 			parts[2].limit = 300
@@ -175,7 +175,7 @@ func TestDistributionRandom(t *testing.T) {
 				parts[rng.IntN(len(parts))].Add(v)
 			}
 		}
-		sum := NewDistribution()
+		sum := new(Distribution)
 		for _, p := range parts {
 			sum.Merge(p)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -67,6 +68,19 @@ func TestFailures(t *testing.T) {
 			if f.Outcome == "cancelled" || f.Outcome == "not_sent" {
 				t.Errorf("%+v: %s is no failure", cut, f.Outcome)
 			}
+		}
+	}
+}
+
+// TestFailureWords: a status in place of an outcome, and an example that is safe to print and not too long.
+func TestFailureWords(t *testing.T) {
+	for want, f := range map[string]Failure{
+		`HTTP 503 "no such \x1b[31mmodel\n"`:        {Outcome: "http_error", Status: 503, Example: "no such \x1b[31mmodel\n"},
+		`reset "` + strings.Repeat("é", 200) + `…"`: {Outcome: "reset", Example: strings.Repeat("é", 201)},
+		"timeout": {Outcome: "timeout"},
+	} {
+		if got := f.Words(); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -55,32 +55,54 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		}
 		return out
 	}
-	gap, e2e := 0.0, int64(0)
+	gap := 0.0
 	if c.planned.n > 1 {
 		gap = float64(c.planned.last-c.planned.first) / float64(c.planned.n-1)
 		out.MeanGapMS = new(gap / 1e6)
 	}
-	if all.e2e.Count() > 0 {
-		e2e = all.e2e.QuantileNS(500)
-	}
-	limit := DisplacedNS(int64(gap), e2e)
+	limit := DisplacedNS(int64(gap), all.e2e.QuantileNS(500))
 	out.DisplacedMS, out.Displaced = float64(limit)/1e6, all.drift.above(limit)
-	for _, m := range []struct {
-		name          string
-		sent, planned *Distribution
-	}{{"ttft", all.ttft, all.ttftPlanned}, {"e2e", all.e2e, all.e2ePlanned}} {
-		effectNS := func(permille int64) int64 { return m.planned.QuantileNS(permille) - m.sent.QuantileNS(permille) }
-		for _, p := range judged() {
-			out.Sending = p.judge(out.Sending, m.name, m.sent, toleratedNS, all.drift, effectNS)
-		}
+	fromPlanned := func(planned, sent *Distribution) func(int64) int64 {
+		return func(permille int64) int64 { return planned.QuantileNS(permille) - sent.QuantileNS(permille) }
 	}
+	out.Sending = unsafePercentiles(
+		suspect{"ttft", &all.ttft, toleratedNS, &all.drift, fromPlanned(&all.ttftPlanned, &all.ttft)},
+		suspect{"e2e", &all.e2e, toleratedNS, &all.drift, fromPlanned(&all.e2ePlanned, &all.e2e)},
+	)
 	return out
 }
 
-// percentile is one that the client may have moved.
-type percentile struct {
-	name     string
-	permille int64
+// suspect is a latency that the client may have moved: each time by as much as is in by, and a percentile by effectNS.
+type suspect struct {
+	metric   string
+	all      *Distribution
+	floorNS  int64 // what is tolerated in any case
+	by       *Distribution
+	effectNS func(permille int64) int64
+}
+
+// unsafePercentiles are those that the client may have moved by more than is tolerated, of those that need not hang on a single request.
+// An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance alone moves
+// the percentile's rank, √(n·q·(1−q)).
+func unsafePercentiles(of ...suspect) []Unsafe {
+	out := []Unsafe{}
+	for _, m := range of {
+		n := m.all.Count()
+		for _, p := range []struct {
+			name     string
+			permille int64
+		}{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}} {
+			q, value := float64(p.permille)/1000, m.all.QuantileNS(p.permille)
+			most := max(m.floorNS, int64(tolerated*float64(value)))
+			if !stats.EnoughSamples(n, q) || float64(m.by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
+				continue
+			}
+			if effect := m.effectNS(p.permille); effect > most {
+				out = append(out, Unsafe{Metric: m.metric, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
+			}
+		}
+	}
+	return out
 }
 
 // DisplacedNS is how late a request may leave before it counts as displaced, by the mean gap between requests and the median E2E.
@@ -93,40 +115,12 @@ func WrongLoad(displaced, sent int64) bool {
 	return displaced > 1 && float64(displaced) > wrongShare*float64(sent)
 }
 
-// judged are the percentiles that lateness is judged by: those that need not hang on a single request.
-func judged() []percentile {
-	return []percentile{{"p50", 500}, {"p90", 900}, {"p95", 950}, {"p99", 990}, {"p999", 999}}
-}
-
-// judge adds the percentile of d to list, if the client may have moved it by more than is tolerated. by has how late the client was,
-// each time. An effect does not count if the percentile has too few samples. Nor does it if the client was late less often than chance
-// alone moves the percentile's rank, √(n·q·(1−q)).
-func (p percentile) judge(list []Unsafe, metric string, d *Distribution, floorNS int64, by *Distribution, effectNS func(permille int64) int64) []Unsafe {
-	n, q := d.Count(), float64(p.permille)/1000
-	if !stats.EnoughSamples(n, q) {
-		return list
-	}
-	value := d.QuantileNS(p.permille)
-	most := max(floorNS, int64(tolerated*float64(value)))
-	if float64(by.above(most)) <= max(1, math.Sqrt(float64(n)*q*(1-q))) {
-		return list
-	}
-	effect := effectNS(p.permille)
-	if effect <= most {
-		return list
-	}
-	return append(list, Unsafe{Metric: metric, Percentile: p.name, ValueMS: float64(value) / 1e6, EffectMS: float64(effect) / 1e6})
-}
-
 // moved are the values of a latency that late reads may have changed, and what they can have been.
-type moved struct{ from, least, most, by *Distribution }
+type moved struct{ from, least, most, by Distribution }
 
 func (m *moved) add(from, least, most int64) {
 	if least >= from && most <= from {
 		return
-	}
-	if m.from == nil {
-		*m = moved{NewDistribution(), NewDistribution(), NewDistribution(), NewDistribution()}
 	}
 	m.from.Add(from)
 	m.least.Add(max(0, least))
@@ -135,25 +129,22 @@ func (m *moved) add(from, least, most int64) {
 }
 
 func (m *moved) merge(o *moved) {
-	if o.from == nil {
-		return
-	}
-	if m.from == nil {
-		*m = moved{NewDistribution(), NewDistribution(), NewDistribution(), NewDistribution()}
-	}
-	m.from.Merge(o.from)
-	m.least.Merge(o.least)
-	m.most.Merge(o.most)
-	m.by.Merge(o.by)
+	m.from.Merge(&o.from)
+	m.least.Merge(&o.least)
+	m.most.Merge(&o.most)
+	m.by.Merge(&o.by)
 }
 
-// effectNS returns how far each percentile of all can be from the true one, within 0.1 % of its value.
-func (m *moved) effectNS(all *Distribution) func(permille int64) int64 {
-	measured, least, most := all.with(nil, nil), all.with(m.from, m.least), all.with(m.from, m.most)
-	return func(permille int64) int64 {
+// suspect is the latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
+func (m *moved) suspect(metric string, all *Distribution, floorNS int64) suspect {
+	if m.from.Count() == 0 || all.Count() == 0 {
+		return suspect{metric: metric, all: new(Distribution)}
+	}
+	measured, least, most := all.with(nil, nil), all.with(&m.from, &m.least), all.with(&m.from, &m.most)
+	return suspect{metric, all, floorNS, &m.by, func(permille int64) int64 {
 		at := measured.QuantileNS(permille)
 		return max(at-least.QuantileNS(permille), most.QuantileNS(permille)-at)
-	}
+	}}
 }
 
 // lateReads are the latencies that late reads may have changed.
@@ -186,23 +177,8 @@ func (l *lateReads) merge(o *lateReads) {
 
 // unsafe are the percentiles of all that late reads may have moved by more than is tolerated.
 func (l *lateReads) unsafe(all *series) []Unsafe {
-	out := []Unsafe{}
-	for _, m := range []struct {
-		name    string
-		of      *moved
-		all     *Distribution
-		floorNS int64
-	}{
-		{"ttft", &l.ttft, all.ttft, toleratedNS}, {"tpot", &l.tpot, all.tpot, toleratedTokNS},
-		{"itl", &l.itl, all.itl, toleratedTokNS}, {"e2e", &l.e2e, all.e2e, toleratedNS},
-	} {
-		if m.of.from == nil || m.all.Count() == 0 {
-			continue
-		}
-		effectNS := m.of.effectNS(m.all)
-		for _, p := range judged() {
-			out = p.judge(out, m.name, m.all, m.floorNS, m.of.by, effectNS)
-		}
-	}
-	return out
+	return unsafePercentiles(
+		l.ttft.suspect("ttft", &all.ttft, toleratedNS), l.tpot.suspect("tpot", &all.tpot, toleratedTokNS),
+		l.itl.suspect("itl", &all.itl, toleratedTokNS), l.e2e.suspect("e2e", &all.e2e, toleratedNS),
+	)
 }

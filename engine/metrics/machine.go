@@ -169,14 +169,12 @@ func readingCauses(s *Summary) []cause {
 	return append(causes, waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")...)
 }
 
-const hostTook = "the host took CPU time away"
-
 // machineCauses returns what others took from the client.
 func machineCauses(s *Summary) []cause {
 	c := &s.Client
 	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
 	return append(
-		causeOf(hostTook, c.StolenS, orZero(c.StolenShare), ofCores, "run on a machine whose CPUs are its own"),
+		causeOf("the host took CPU time away", c.StolenS, orZero(c.StolenShare), ofCores, "run on a machine whose CPUs are its own"),
 		causeOf("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
 			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it")...)
 }
@@ -193,24 +191,6 @@ func causeOf(happened string, seconds *float64, share float64, of, remedy string
 		return nil
 	}
 	return []cause{{happened, format.Seconds(*seconds) + ", " + percent(share) + " of " + of, remedy}}
-}
-
-// machineNotes has a note on what others took from the client, unless a reason of the verdict names it.
-func machineNotes(s *Summary) (out []string) {
-	if sending(s) != nil || reading(s) != nil {
-		return nil
-	}
-	for _, c := range machineCauses(s) {
-		tails := "the tail of drift" // the kernel stamps even while we do not run, but late on a stolen core
-		switch k := s.Client.Stamps; {
-		case k == nil || !k.Received:
-			tails = "the tails of drift and of latencies, which are measured by our reads,"
-		case c.happened == hostTook:
-			tails = "the tail of drift and, less, those of latencies"
-		}
-		out = append(out, fmt.Sprintf("%s (%s): %s may be the machine's, not the server's", c.happened, c.amount, tails))
-	}
-	return out
 }
 
 // percent prints a share with as many digits as a sampled one deserves.

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -92,9 +91,6 @@ func TestWhyDrift(t *testing.T) {
 		if got := said(Judge(s)); len(got) != 1 || got[0] != tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
 		}
-		if notes := machineNotes(s); notes != nil {
-			t.Errorf("%s: a note says what the reason may say: %q", tt.name, notes)
-		}
 	}
 }
 
@@ -127,49 +123,12 @@ func TestWhyReadLate(t *testing.T) {
 		if got := said(Judge(s)); len(got) != 1 || got[0] != readLate+tt.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, readLate+tt.want)
 		}
-		if notes := machineNotes(s); notes != nil {
-			t.Errorf("%s: a note says what the reason may say: %q", tt.name, notes)
-		}
-	}
-}
-
-func TestMachineNotes(t *testing.T) {
-	const (
-		tails  = " may be the machine's, not the server's"
-		ours   = "the tails of drift and of latencies, which are measured by our reads," + tails
-		stolen = "the host took CPU time away (220 ms, 1.10 % of all cores' time; 2.00 % in the worst second): "
-		limit  = "the container's CPU limit stopped the client (200 ms, 2.00 % of one core's time): "
-	)
-	for _, tt := range []struct {
-		name   string
-		change func(s *Summary, c *Client)
-		want   []string
-	}{
-		{"nothing", func(*Summary, *Client) {}, nil},
-		{"nobody watched", func(s *Summary, c *Client) { c.Machine = stats.Machine{} }, nil},
-		{"nothing sent", func(s *Summary, c *Client) { s.DriftUS = nil }, nil},
-		{"one per cent", func(s *Summary, c *Client) { steal(s, 0.2, 0.9); c.ThrottledS = new(0.1) }, nil},
-		{"stolen", func(s *Summary, c *Client) { steal(s, 0.22, 0.02) },
-			[]string{stolen + "the tail of drift and, less, those of latencies" + tails}},
-		{"stolen without stamps", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.Stamps.Received = false }, []string{stolen + ours}},
-		{"throttled", func(s *Summary, c *Client) { c.ThrottledS = new(0.2) }, []string{limit + "the tail of drift" + tails}},
-		{"throttled without stamps", func(s *Summary, c *Client) { c.ThrottledS, c.Stamps = new(0.2), nil }, []string{limit + ours}},
-		{"both", func(s *Summary, c *Client) { steal(s, 0.22, 0.02); c.ThrottledS = new(0.2) },
-			[]string{stolen + "the tail of drift and, less, those of latencies" + tails, limit + "the tail of drift" + tails}},
-		{"waited, but in time", func(s *Summary, c *Client) { c.SenderRunQueueS, c.RunQueueS = new(2.0), new(9.0) }, nil},
-	} {
-		s := watched()
-		s.DriftUS.P99 = 10
-		tt.change(s, &s.Client)
-		if got := machineNotes(s); !slices.Equal(got, tt.want) {
-			t.Errorf("%s:\ngot  %q\nwant %q", tt.name, got, tt.want)
-		}
 	}
 }
 
 // TestAbove: exact while values are kept, within 0.1 % in a histogram.
 func TestAbove(t *testing.T) {
-	kept, counted := NewDistribution(), NewHistogram()
+	kept, counted := new(Distribution), NewHistogram()
 	for _, v := range []int64{-70_000_000, 0, 4_000_000, 5_000_000, 5_000_001, 5_100_000, math.MaxInt64} {
 		kept.Add(v)
 		counted.Add(max(v, -70_000_000))
@@ -179,7 +138,7 @@ func TestAbove(t *testing.T) {
 			t.Errorf("above %d: %d, want %d (of a histogram the second)", ns, got, want)
 		}
 	}
-	if n := NewDistribution().above(0); n != 0 {
+	if n := new(Distribution).above(0); n != 0 {
 		t.Errorf("of nothing %d are above 0", n)
 	}
 }

@@ -25,11 +25,6 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	for o, f := range all.failures {
-		if f.text != "" && !((s.Run.Partial || s.Run.Cut) && stopped(record.Outcome(o))) {
-			add(true, "%s, for example row %d: %s", record.Outcome(o), f.row, quote(f.text))
-		}
-	}
 	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut
 	add(s.Run.Cut && cut+unsent > 0, "%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	perChunk := orZero(s.Tokens.PerChunk)
@@ -47,7 +42,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	}
 	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
 	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
-	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), machineNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
+	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
 	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {
@@ -131,12 +126,8 @@ type Gateway struct {
 // gatewayCounts is over ok requests.
 type gatewayCounts struct {
 	requests            int64
-	own, upstream       *Distribution
+	own, upstream       Distribution
 	ttft, head, waiting int64 // ns, summed over requests that have all three: waiting is until the head of the server's response
-}
-
-func newGatewayCounts() gatewayCounts {
-	return gatewayCounts{own: NewDistribution(), upstream: NewDistribution()}
 }
 
 func (g *gatewayCounts) add(r *record.Record) {
@@ -144,8 +135,8 @@ func (g *gatewayCounts) add(r *record.Record) {
 		return
 	}
 	g.requests++
-	addKnown(g.own, r.GatewayNS)
-	addKnown(g.upstream, r.UpstreamNS)
+	addKnown(&g.own, r.GatewayNS)
+	addKnown(&g.upstream, r.UpstreamNS)
 	// Headers have whole milliseconds. If the time is longer than TTFT, it is not the time until the head of the server's response.
 	if ttft := r.TTFTNS(); ttft != record.None && r.HeadersNS != record.None && r.UpstreamNS != record.None && r.UpstreamNS <= ttft+1e6 {
 		g.ttft += ttft
@@ -156,8 +147,8 @@ func (g *gatewayCounts) add(r *record.Record) {
 
 func (g *gatewayCounts) merge(o *gatewayCounts) {
 	g.requests += o.requests
-	g.own.Merge(o.own)
-	g.upstream.Merge(o.upstream)
+	g.own.Merge(&o.own)
+	g.upstream.Merge(&o.upstream)
 	g.ttft += o.ttft
 	g.head += o.head
 	g.waiting += o.waiting

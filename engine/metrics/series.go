@@ -4,27 +4,20 @@ import "github.com/fastreplay/fastreplay/codec/record"
 
 // series is what is counted for one target, and, merged, for the whole run.
 type series struct {
-	drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned *Distribution
-	wireDrift, upload                                    *Distribution // by the kernel's stamps
+	drift, ttft, ttftPlanned, tpot, itl, e2e, e2ePlanned Distribution
+	wireDrift, upload                                    Distribution // by the kernel's stamps
 
 	outcomes [record.Outcomes]int64
-	failures [record.Outcomes]failure // the first of each outcome that has a message
-	kinds    failureKinds             // of what is not ok
-	sent     int64                    // requests with a first byte on the wire
-	resent   int64                    // requests that were sent again
-	maxWait  int64                    // ns; the longest wait for a connection
+	kinds    failureKinds // of what is not ok
+	sent     int64        // requests with a first byte on the wire
+	resent   int64        // requests that were sent again
+	maxWait  int64        // ns; the longest wait for a connection
 	tokens   tokenCounts
 	cache    cacheCounts
 	good     goodCounts
 	gateway  gatewayCounts
 	reading  lateReads
 	leftOut  int64 // requests that the user left out
-}
-
-// failure is the example that a reader of the notes gets.
-type failure struct {
-	row  int64
-	text string
 }
 
 // tokenCounts is over OK requests. PerChunk is missing.
@@ -51,15 +44,7 @@ type cacheCounts struct {
 	finer           int64 // requests above their ideal, but not above the most: pieces smaller than assumed
 }
 
-func newSeries(slos []SLO) series {
-	return series{
-		drift: NewDistribution(), ttft: NewDistribution(), ttftPlanned: NewDistribution(), tpot: NewDistribution(),
-		itl: NewDistribution(), e2e: NewDistribution(), e2ePlanned: NewDistribution(),
-		wireDrift: NewDistribution(), upload: NewDistribution(),
-		tokens: tokenCounts{mismatchRow: record.None}, good: goodCounts{slos: slos}, gateway: newGatewayCounts(),
-		kinds: failureKinds{},
-	}
-}
+func newSeries(slos []SLO) series { return series{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
 
 // metric is a distribution with its name in result files.
 type metric struct {
@@ -70,8 +55,8 @@ type metric struct {
 // metrics lists the distributions in the order of result files.
 func (s *series) metrics() [9]metric {
 	return [9]metric{
-		{"drift", s.drift}, {"ttft", s.ttft}, {"ttft_planned", s.ttftPlanned}, {"tpot", s.tpot},
-		{"itl", s.itl}, {"e2e", s.e2e}, {"e2e_planned", s.e2ePlanned}, {"wire_drift", s.wireDrift}, {"upload", s.upload},
+		{"drift", &s.drift}, {"ttft", &s.ttft}, {"ttft_planned", &s.ttftPlanned}, {"tpot", &s.tpot},
+		{"itl", &s.itl}, {"e2e", &s.e2e}, {"e2e_planned", &s.e2ePlanned}, {"wire_drift", &s.wireDrift}, {"upload", &s.upload},
 	}
 }
 
@@ -84,10 +69,9 @@ func (s *series) add(r *record.Record) {
 		s.resent++
 	}
 	s.maxWait = max(s.maxWait, r.ConnWaitNS)
-	addKnown(s.drift, r.DriftNS())
-	addKnown(s.wireDrift, r.WireDriftNS())
+	addKnown(&s.drift, r.DriftNS())
+	addKnown(&s.wireDrift, r.WireDriftNS())
 	if r.Outcome != record.OK {
-		s.failures[r.Outcome].keepFirst(failure{r.Row, r.Error})
 		if r.LeftOut() {
 			s.leftOut++
 			return
@@ -95,24 +79,17 @@ func (s *series) add(r *record.Record) {
 		s.kinds.add(kindOf(r), 1, r.Error)
 		return
 	}
-	addKnown(s.ttft, r.TTFTNS())
-	addKnown(s.ttftPlanned, r.TTFTPlannedNS())
-	addKnown(s.tpot, r.TPOTNS())
-	addKnown(s.e2e, r.E2ENS())
-	addKnown(s.e2ePlanned, r.E2EPlannedNS())
-	addKnown(s.upload, r.UploadNS())
+	addKnown(&s.ttft, r.TTFTNS())
+	addKnown(&s.ttftPlanned, r.TTFTPlannedNS())
+	addKnown(&s.tpot, r.TPOTNS())
+	addKnown(&s.e2e, r.E2ENS())
+	addKnown(&s.e2ePlanned, r.E2EPlannedNS())
+	addKnown(&s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
 	s.good.add(r)
 	s.gateway.add(r)
 	s.reading.add(r)
-}
-
-// keepFirst keeps the first failure that has a message.
-func (f *failure) keepFirst(o failure) {
-	if f.text == "" {
-		*f = o
-	}
 }
 
 func addKnown(d *Distribution, ns int64) {
@@ -229,7 +206,6 @@ func (s *series) merge(o *series) {
 	}
 	for i, n := range o.outcomes {
 		s.outcomes[i] += n
-		s.failures[i].keepFirst(o.failures[i])
 	}
 	for kind, f := range o.kinds {
 		s.kinds.add(kind, f.Count, f.Example)
