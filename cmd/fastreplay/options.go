@@ -456,7 +456,7 @@ func (r *requirements) check() error {
 func (r *requirements) judgeAgain(s *metrics.Summary) {
 	if len(r.require) > 0 {
 		s.Limits.Require = r.require
-		s.Verdict.Objectives = metrics.Objectives(s)
+		s.Verdict.Objectives = metrics.Objectives(s, s.Verdict.Unsafe)
 	}
 }
 

@@ -37,7 +37,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
 	if d := s.Run.DurationS; d > 0 {
-		s.Throughput = Throughput{float64(s.Requests.OK) / d, float64(s.Tokens.Prompt) / d, float64(s.Tokens.Completion) / d}
+		s.Throughput = s.throughput(d)
+		s.UnderLoad = c.underLoad(&s)
 	}
 	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
 	if s.Run.Targets == nil {
@@ -63,6 +64,31 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.Notes = append(notes(&s, &all, targets, c.urls, probed), s.Notes...)
 	s.Verdict = Judge(&s, s.Verdict.Reasons...)
 	return &s
+}
+
+// throughput is that of ok requests over so many seconds.
+func (s *Summary) throughput(d float64) Throughput {
+	return Throughput{float64(s.Requests.OK) / d, float64(s.Tokens.Prompt) / d, float64(s.Tokens.Completion) / d}
+}
+
+func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
+	end := int64(0)
+	c.timings.each(func(k *timing) {
+		if k.outcome == record.OK {
+			end = max(end, k.endNS)
+		} else if k.sent || !stopped(k.outcome) {
+			end = max(end, k.atNS)
+		}
+	})
+	c.timings.each(func(k *timing) {
+		if k.sent && k.endNS > end {
+			u.Waiting++
+		}
+	})
+	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
+		u.Throughput = s.throughput(u.UntilS)
+	}
+	return u
 }
 
 // merged returns the whole run and every target with its gaps. The targets share all but these with c.

@@ -211,12 +211,13 @@ func outageNotes(s *Summary) []string {
 		if i == mostOutages {
 			return append(out, fmt.Sprintf("%s more failed for a time: outages in summary.json", format.Count(int64(len(s.Outages)-i))))
 		}
-		out = append(out, o.describe())
+		out = append(out, o.Words())
 	}
 	return out
 }
 
-func (o *Outage) describe() string {
+// Words says where and when what failed, and how the server ended, as far as that is known.
+func (o *Outage) Words() string {
 	who := o.Target
 	if o.Address != "" {
 		who += " at " + o.Address

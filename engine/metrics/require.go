@@ -47,7 +47,8 @@ func quantities() (all []quantity) {
 		}
 	}
 	for i, key := range fieldsOf[float64](reflect.TypeFor[Throughput]()) {
-		all = append(all, quantity{key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }})
+		all = append(all, quantity{key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.Throughput).Field(i).Float()) }},
+			quantity{"under_load." + key, rate, func(s *Summary) *float64 { return new(reflect.ValueOf(s.UnderLoad.Throughput).Field(i).Float()) }})
 	}
 	return append(all,
 		quantity{"goodput", share, func(s *Summary) *float64 {
@@ -171,16 +172,16 @@ func parseMS(text string) (ms float64, err error) {
 }
 
 // Objectives compares s with what the user wants of it: Limits.Require and Limits.MaxErrorRate. A number that the run does not have
-// meets nothing.
-func Objectives(s *Summary) []Objective {
+// meets nothing; unsafe are percentiles that the client may have moved.
+func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
 		text := "error_rate<=" + strings.ReplaceAll(format.Percent(*most), " ", "")
-		out = append(out, objective(s, text, requirement{quantityOf(errorRate), "<=", *most}))
+		out = append(out, objective(s, unsafe, text, requirement{quantityOf(errorRate), "<=", *most}))
 	}
 	for _, text := range s.Limits.Require {
 		if r, err := parseRequirement(text); err == nil { // else the command line refused it
-			out = append(out, objective(s, text, r))
+			out = append(out, objective(s, unsafe, text, r))
 		}
 	}
 	return out
@@ -196,19 +197,39 @@ func quantityOf(name string) (of quantity) {
 	return of
 }
 
-func objective(s *Summary, text string, r requirement) Objective {
+func objective(s *Summary, unsafe []Unsafe, text string, r requirement) Objective {
 	o := Objective{Text: text, Metric: r.of.name, Value: r.of.of(s), Limit: r.limit}
 	if v := o.Value; v != nil && !math.IsNaN(*v) {
-		o.Met = r.op == "<" && *v < r.limit || r.op == "<=" && *v <= r.limit || r.op == ">" && *v > r.limit || r.op == ">=" && *v >= r.limit
+		o.Met = r.met(*v)
+		for _, u := range unsafe {
+			if o.Metric == u.Metric+"."+u.Percentile {
+				o.EffectMS, o.Unsure = u.EffectMS, r.met(*v-u.EffectMS) != r.met(*v+u.EffectMS)
+			}
+		}
 	}
 	return o
 }
 
-// Words says what the value is, with its unit, or that there is none.
+func (r requirement) met(v float64) bool {
+	return r.op == "<" && v < r.limit || r.op == "<=" && v <= r.limit || r.op == ">" && v > r.limit || r.op == ">=" && v >= r.limit
+}
+
+// Words says what the value is, with its unit, or that there is none. If the client may have moved it, they say whether that changes the
+// outcome.
 func (o *Objective) Words() string {
 	switch unit := quantityOf(o.Metric).unit; {
 	case o.Value == nil:
 		return "the run has no " + o.Metric
+	case o.EffectMS > 0:
+		outcome, other := "missed", "met"
+		if o.Met {
+			outcome, other = other, outcome
+		}
+		words := format.Duration(*o.Value*1e6, 4) + " ± " + format.Duration(o.EffectMS*1e6, 3)
+		if o.Unsure {
+			return words + ": may be " + other
+		}
+		return words + ": " + outcome + " all the same"
 	case unit == inMS:
 		return format.Duration(*o.Value*1e6, 4)
 	case unit == share:

@@ -18,6 +18,7 @@ func measuredRun() *Summary {
 	s.TTFTPlannedMS, s.E2EPlannedMS, s.DriftUS = values(500), values(600), values(700)
 	s.WireDriftUS, s.UploadMS = values(800), values(1000)
 	s.Throughput = Throughput{RequestsPerS: 12.5, InputTokensPerS: 999, OutputTokensPerS: 1234.5}
+	s.UnderLoad.Throughput = Throughput{RequestsPerS: 13.5, InputTokensPerS: 1999, OutputTokensPerS: 2234.5}
 	s.Goodput, s.Lateness.Displaced = &Goodput{Share: new(0.981)}, 0
 	s.Requests = Requests{Planned: 1000, OK: 870, Failed: 30, Stopped: 100}
 	s.PrefixCache = PrefixCache{HitRatio: new(0.4), ExpectedHitRatio: new(0.64)}
@@ -45,6 +46,7 @@ func TestRequire(t *testing.T) {
 		{"e2e_planned.p999<=699.9", 699.9, 699.9, true, "699.9 ms"},
 		{"drift.p99<0.8ms", 0.799, 0.8, true, "799.0 µs"},
 		{"requests_per_s>=12.5", 12.5, 12.5, true, "12.50/s"},
+		{"under_load.requests_per_s>=13.5", 13.5, 13.5, true, "13.50/s"},
 		{"output_tokens_per_s>1235/s", 1234.5, 1235, false, ""},
 		{"input_tokens_per_s<1e3", 999, 1000, true, ""},
 		{"goodput>=99%", 0.981, 0.99, false, "98.1 %"},
@@ -65,7 +67,7 @@ func TestRequire(t *testing.T) {
 			t.Errorf("%s: %+v (%s), want %+v", c.text, o, o.Words(), c)
 		}
 		empty := &Summary{Limits: s.Limits}
-		if o = Objectives(empty)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || o.Words() != "the run has no "+o.Metric) {
+		if o = Objectives(empty, nil)[0]; !strings.HasSuffix(o.Metric, "_per_s") && (o.Met || o.Words() != "the run has no "+o.Metric) {
 			t.Errorf("%s of a run without numbers: %+v, %s", c.text, o, o.Words())
 		}
 	}
@@ -76,7 +78,7 @@ func TestQuantities(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range Quantities() {
 		s := measuredRun()
-		o := objective(s, name, requirement{of: quantityOf(name)})
+		o := objective(s, nil, name, requirement{of: quantityOf(name)})
 		if o.Value == nil {
 			t.Fatalf("%s has no value", name)
 		}
@@ -124,6 +126,29 @@ func TestMaxErrorRate(t *testing.T) {
 		v := Judge(s)
 		if len(v.Objectives) != 1 || v.Objectives[0].Met != met || (v.Missed() == 0) != met || v.Measurement != Valid {
 			t.Errorf("at most %v: %+v", most, v.Objectives)
+		}
+	}
+}
+
+// TestRequireOfUnsafe: if the client may have moved a percentile, an objective says whether that changes its outcome.
+func TestRequireOfUnsafe(t *testing.T) {
+	for text, want := range map[string]Objective{
+		"ttft.p99<120": {Met: false, Unsure: false}, "ttft.p99<190": {Met: false, Unsure: true},
+		"ttft.p99<220": {Met: true, Unsure: true}, "ttft.p99<300": {Met: true, Unsure: false},
+		"ttft.p99>=190": {Met: true, Unsure: true}, "ttft.p99>230": {Met: false, Unsure: false},
+	} {
+		s := measuredRun()
+		s.Lateness.Reading = []Unsafe{{"ttft", "p99", 199, 30}, {"ttft", "p90", 190, 900}}
+		s.Limits.Require = []string{text, "ttft.p50<500"}
+		all := Judge(s).Objectives
+		words := "199.0 ms ± 30.0 ms: " + map[Objective]string{
+			{}: "missed all the same", {Unsure: true}: "may be met", {Met: true, Unsure: true}: "may be missed", {Met: true}: "met all the same",
+		}[want]
+		if o := all[0]; o.Met != want.Met || o.Unsure != want.Unsure || o.EffectMS != 30 || o.Words() != words {
+			t.Errorf("%s: %+v, %q", text, o, o.Words())
+		}
+		if o := all[1]; o.Unsure || o.EffectMS != 0 || o.Words() != "150.0 ms" {
+			t.Errorf("a safe number: %+v, %q", o, o.Words())
 		}
 	}
 }

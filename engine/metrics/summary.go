@@ -31,6 +31,7 @@ type Summary struct {
 	UploadMS      *stats.Percentiles `json:"upload_ms"`       // acked - sent, by the kernel's stamps; only with --kernel-timestamps sent
 
 	Throughput  Throughput    `json:"throughput"`               // what ok requests made of the run's duration
+	UnderLoad   UnderLoad     `json:"under_load"`               // the same without the time at the end in which only failing requests were waited for
 	InFlight    *float64      `json:"in_flight_mean"`           // requests in flight on average over the run, failed ones too; null if the run has no duration
 	Goodput     *Goodput      `json:"goodput,omitempty"`        // requests that met every bound of --goodput; absent without one
 	Tokens      Tokens        `json:"tokens"`                   // tokens of ok requests
@@ -155,6 +156,14 @@ type Throughput struct {
 	RequestsPerS     float64 `json:"requests_per_s"`      // ok requests
 	InputTokensPerS  float64 `json:"input_tokens_per_s"`  // prompt tokens of ok requests
 	OutputTokensPerS float64 `json:"output_tokens_per_s"` // completion tokens of ok requests
+}
+
+// UnderLoad is throughput until the last request had left and the last ok one had ended. What came after it is waiting for requests
+// that failed. A single one that hangs makes that as long as --timeout.
+type UnderLoad struct {
+	UntilS  float64 `json:"until_s"` // seconds from the start until then
+	Waiting int64   `json:"waiting"` // requests that failed after it
+	Throughput
 }
 
 // Tokens is over ok requests.

@@ -361,6 +361,36 @@ func TestSummaryMayBeTakenAgain(t *testing.T) {
 	equal(t, "second summary", c.Summary(info, Probed{}), c.Summary(info, Probed{}))
 }
 
+// TestUnderLoad: requests that hang after all others do not count as load, those that a dead server refuses do.
+func TestUnderLoad(t *testing.T) {
+	const s = int64(1e9)
+	ok, until := 2., 3.005
+	hung := sentAt(2*s, record.Timeout, 0)
+	hung.DoneNS = 122 * s
+	for name, c := range map[string]struct {
+		more []*record.Record
+		want UnderLoad
+		over float64
+	}{
+		"all ok":  {nil, UnderLoad{until, 0, Throughput{ok / until, 0, 0}}, until},
+		"hung":    {[]*record.Record{hung, hung}, UnderLoad{until, 2, Throughput{ok / until, 0, 0}}, 122},
+		"refused": {[]*record.Record{sentAt(9*s, record.ConnectError, 0)}, UnderLoad{9, 0, Throughput{ok / 9, 0, 0}}, 9.001},
+		"stopped": {[]*record.Record{sentAt(9*s, record.NotSent, 0)}, UnderLoad{until, 0, Throughput{ok / until, 0, 0}}, until},
+	} {
+		meter := NewCollector([]string{"http://a:1"})
+		for _, r := range append([]*record.Record{sentAt(0, record.OK, s), sentAt(s, record.OK, 2*s)}, c.more...) {
+			if r.Outcome == record.NotSent {
+				r.SentNS = record.None
+			}
+			meter.Add(r, 0)
+		}
+		got := meter.Summary(Summary{Run: Run{DurationS: c.over}}, Probed{})
+		got.UnderLoad.InputTokensPerS, got.UnderLoad.OutputTokensPerS = 0, 0
+		equal(t, name, got.UnderLoad, c.want)
+		equal(t, name, got.Throughput.RequestsPerS, ok/c.over)
+	}
+}
+
 // TestExpectedRange: where the exact ideal is hidden, its bounds are added up, and the ratio's place stays empty.
 func TestExpectedRange(t *testing.T) {
 	c := NewCollector([]string{"http://a:1"})

@@ -58,6 +58,9 @@ type Objective struct {
 	Value  *float64 `json:"value"`  // it, in the unit of limit; null if the run has no such number
 	Limit  float64  `json:"limit"`  // what it is compared with: ms, a share or a number per second
 	Met    bool     `json:"met"`    // the number is there and within the limit
+
+	EffectMS float64 `json:"effect_ms,omitempty"` // how far the client may have moved value, in ms; absent if it is safe
+	Unsure   bool    `json:"unsure,omitempty"`    // that can change met
 }
 
 // Missed is how many objectives were not met.
@@ -98,7 +101,7 @@ const (
 // Judge returns the verdict on s by s.Limits. further are reasons that others found. It looks at nothing else, so the same
 // summary always gets the same verdict.
 func Judge(s *Summary, further ...Reason) Verdict {
-	v := Verdict{Measurement: Valid, Reasons: append(faults(s), further...), Unsafe: []Unsafe{}, Objectives: Objectives(s)}
+	v := Verdict{Measurement: Valid, Reasons: append(faults(s), further...), Unsafe: []Unsafe{}}
 	for _, r := range []*Reason{sending(s), reading(s)} {
 		if r != nil {
 			v.Reasons = append(v.Reasons, *r)
@@ -115,6 +118,7 @@ func Judge(s *Summary, further ...Reason) Verdict {
 		v.Unsafe = append(v.Unsafe, s.Lateness.Reading...)
 	}
 	v.Unsafe = onceEach(v.Unsafe)
+	v.Objectives = Objectives(s, v.Unsafe)
 	if len(v.Reasons) == 1 && v.Measurement == Limited && len(v.Unsafe) > 0 {
 		v.Reasons[0].What += "; all else is safe"
 	}
