@@ -25,6 +25,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/scrape"
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
@@ -249,6 +250,7 @@ func resultFiles() []resultFile {
 		{"timeline.jsonl", reflect.TypeFor[metrics.Step](), nil},
 		{"server_metrics.jsonl", reflect.TypeFor[scrape.Sample](), nil},
 		{"inspect", reflect.TypeFor[inspect.Document](), nil},
+		{"run.json", reflect.TypeFor[report.Plan](), nil},
 	}
 }
 
@@ -263,7 +265,17 @@ type keys struct {
 
 func newKeys(t *testing.T, file resultFile) *keys {
 	t.Helper()
-	return &keys{t: t, file: file, comments: map[string]string{}, seen: map[reflect.Type]string{}}
+	k := &keys{t: t, file: file, comments: map[string]string{}, seen: map[reflect.Type]string{}}
+	if file.name == "run.json" { // its objects are those of summary.json
+		k.seen = newKeys(t, resultFiles()[0]).walked()
+	}
+	return k
+}
+
+// walked are the objects of a file, by their place in it.
+func (k *keys) walked() map[reflect.Type]string {
+	k.object("", k.file.holds)
+	return k.seen
 }
 
 func (k *keys) pages() string {

@@ -42,7 +42,7 @@ func TestMessages(t *testing.T) {
 		"TRACE --url http:/HOST":              "write http://",
 		"TRACE --url URL/v1/foo":              "correct the path of --url, or give --model",
 		"TRACE --url URL --endpoint /nope":    "check the path: --url, --api and --endpoint make it",
-		"TRACE --url URL --model wrong":       "The model does not exist; check --model",
+		"TRACE --url URL --model wrong":       "The model does not exist; check --model; listed there: real",
 		"TRACE --dry-run --max-drift 5":       `--max-drift "5": want a time with its unit, such as 60s or 5ms`,
 		"TRACE --dry-run --max-drift 0s":      "--max-drift 0s: want a time above 0",
 		"TRACE --dry-run --seed -1":           `--seed "-1": want a whole number of 0 or more`,

@@ -33,6 +33,7 @@ type prepared struct {
 
 	model   string
 	context int    // tokens that a prompt and its output may have together, at every target; 0 = unknown
+	listed  string // models that a server lists, if it does not list one that is asked for
 	salt    string // "" where none is sent
 	flushed bool   // the servers can flush; done again just before the start
 
@@ -87,7 +88,9 @@ func (p *prepared) probe(ctx context.Context) error {
 	case !p.o.traits.Counts && !p.o.traits.StreamCounts:
 		p.assumeOverhead("the servers of --api " + p.o.api + " do not report how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
 	default: // the servers must count the tokens of our prompts as we do
-		if err := p.measureOverhead(ctx); err != nil {
+		if err := p.measureOverhead(ctx); err != nil && p.listed != "" {
+			return fmt.Errorf("%w; listed there: %s", err, p.listed)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -498,6 +501,11 @@ func (p *prepared) noteUnlisted(url string, models probe.Models, asked map[strin
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		if rows := asked[name]; !models.Lists(name) {
+			var listed []string
+			for _, m := range models[:min(len(models), maxNamed)] {
+				listed = append(listed, p.prober.Secrets.Label(m.ID))
+			}
+			p.listed = strings.Join(listed, ", ")
 			p.ui.note("%s (the first is row %d, from 0) for the model %q, which %s/v1/models does not list; %s%s replaces it",
 				format.Many(int64(len(rows)), "request"), rows[0], name, url, flag, p.prober.Secrets.Label(models[0].ID))
 			delete(asked, name)
