@@ -74,7 +74,7 @@ func TestBars(t *testing.T) {
 		}
 	}
 	two := Distributions("of two", "s", false, []Sample{{"a", []float64{1, 2}, []float64{3, 1}}, {"none", nil, nil}, {"b", []float64{1, 2}, []float64{1, 1}}})
-	if len(two) != 2 || two[0].Series[0].Values[mostBars/2] != 0.75 || two[1].Series[1].Values[mostBars-1] != 1 || two[0].Series[1].Name != "b" {
+	if len(two) != 2 || two[0].Series[0].Values[0] != 0.75 || two[1].Series[1].Values[mostBars-1] != 1 || two[0].Series[1].Name != "b" {
 		t.Errorf("of two: %+v", two)
 	}
 }

@@ -84,8 +84,9 @@ const mostBars = 48
 // edgesOf cuts the range of all values into bars, fewer of whole numbers if there are fewer. The axis is logarithmic if the range is wide, but
 // of ratios. The smallest thousandth of the values is below the first bar, which has it, too.
 func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
-	least, most := math.Inf(1), 0.0
+	least, most, zeros := math.Inf(1), 0.0, false
 	for _, s := range samples {
+		zeros = zeros || s.At[0] <= 0
 		size, below := s.size(), 0.0
 		for i, v := range s.At {
 			if below += s.Counts[i]; v > 0 && below > size/1000 {
@@ -102,8 +103,10 @@ func edgesOf(samples []Sample, whole, ratio bool) (edges []float64, log bool) {
 	case !log && whole && most-least < mostBars:
 		n = int(most-least) + 1
 		least, most = least-0.5, most+0.5
-	case !log:
+	case !log && (zeros || whole):
 		least, most = 0, max(most, 1e-9)
+	case !log:
+		most += 1e-9 * most // of equal values
 	case whole:
 		least, most = max(1, least)-0.5, most+0.5
 	}
