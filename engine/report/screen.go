@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -172,13 +173,8 @@ func (p *screen) head() {
 			who, room = who+part, room-format.Columns(part)
 		}
 	}
-	tail = who + tail
-	if room < 0 {
-		where = shorten(where, max(24, format.Columns(where)+room))
-		room = p.width - format.Columns(word) - len(format.Gap) - format.Columns(where+tail)
-		load = shorten(load, max(8, room))
-	}
-	p.add(always, p.o.paint(style, word)+format.Gap+load+where+tail)
+	shown := shorten(load+where, format.Columns(load+where)+min(0, room))
+	p.add(always, p.o.paint(style, word)+format.Gap+shown+who+tail)
 }
 
 // Word is what the verdict on a run is called, with the ANSI style that it has.
@@ -224,34 +220,23 @@ func (p *screen) requests() {
 		format.Rate(p.s.Throughput.RequestsPerS)+"/s", format.Rate(p.s.Throughput.OutputTokensPerS)+" output tok/s")
 	var kinds []string
 	for i := range r.Failures {
-		kinds = append(kinds, FailureWords(&r.Failures[i]))
+		kinds = append(kinds, failureWords(&r.Failures[i]))
 	}
 	if len(kinds) > 4 {
 		kinds = append(kinds[:3], fmt.Sprintf("%d further kinds", len(kinds)-3))
 	}
-	if p.field(first, 2, "failed", kinds...); len(kinds) > 0 {
-		for i := range p.lines {
-			p.lines[i].text = strings.Replace(p.lines[i].text, format.Counted(r.Failed, "failed"), p.o.paint(red, format.Counted(r.Failed, "failed")), 1)
-		}
-	}
+	p.field(first, 2, "failed", kinds...)
 }
 
-// FailureWords describes requests that failed alike: 3 × HTTP 503 "busy".
-func FailureWords(f *metrics.Failure) string {
-	words := map[string]string{
-		"connect_error": "no connection", "reset": "connection reset", "timeout": "timeout", "truncated": "answer cut off", "bad_response": "unreadable answer",
-		"stream_error": "error in the stream", "not_sent": "not sent", "cancelled": "cancelled",
-	}[f.Outcome]
-	switch {
-	case f.Outcome == record.HTTPError.String():
-		words = fmt.Sprintf("HTTP %d", f.Status)
-	case words == "":
-		words = f.Outcome
-	case f.Phase == metrics.PhaseStream && (f.Outcome == "reset" || f.Outcome == "timeout"):
-		words += " in the stream"
+// failureWords describes requests that failed alike: 3 × HTTP 503 "busy".
+func failureWords(f *metrics.Failure) string {
+	text := format.Count(f.Count) + " × " + strings.ReplaceAll(f.Outcome, "_", " ")
+	if f.Outcome == record.HTTPError.String() {
+		text = fmt.Sprintf("%s × HTTP %d", format.Count(f.Count), f.Status)
+	} else if f.Phase == metrics.PhaseStream {
+		text += " in the stream"
 	}
-	text := fmt.Sprintf("%s × %s", format.Count(f.Count), words)
-	if f.Example != "" && !slices.Contains([]string{"reset", "timeout", "cancelled"}, f.Outcome) {
+	if f.Example != "" {
 		text += " " + strconv.Quote(fitted(f.Example, 30))
 	}
 	return text
@@ -286,12 +271,12 @@ func (p *screen) latencies() {
 	for _, name := range []string{"p50", "p90", "p99", "max"} {
 		head += format.Right(name, column)
 	}
-	byTime := map[string][]float64{}
+	byTime := map[string]string{}
 	if len(p.o.Steps) > 0 && wide >= 8 {
 		byTime = p99ByTime(p.o.Steps, min(wide, 24))
 		head += map[bool]string{true: "  p99 by time", false: "  by time"}[wide >= len("p99 by time")]
 	}
-	few, unsafe := int64(math.MaxInt64), false
+	few, unsafe := "", "" // what marks mean
 	var rows []string
 	for _, l := range []struct {
 		name string
@@ -308,14 +293,14 @@ func (p *screen) latencies() {
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
 			if v.quantile > 0 && l.q.Count > 0 && !stats.EnoughSamples(l.q.Count, v.quantile) {
-				mark, few = "~", min(few, l.q.Count)
+				mark, few = "~", "~ too few values ("+format.Count(l.q.Count)+")"
 			}
 			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
-				mark, unsafe = "!", true
+				mark, unsafe = "!", "! moved by this client's lateness"
 			}
 			row += format.Right(mark+aligned(v.ms*1e6, 3), column)
 		}
-		rows = append(rows, row+"  "+p.o.paint("36", strings.TrimRight(spark(byTime[metric]), " ")))
+		rows = append(rows, row+"  "+p.o.paint("36", byTime[metric]))
 	}
 	if rows == nil {
 		p.field(always, 1, "latencies", "none: no request ended ok")
@@ -325,57 +310,32 @@ func (p *screen) latencies() {
 	for _, row := range rows {
 		p.add(always, row)
 	}
-	p.marks(few, unsafe)
+	p.field(third, 1, "", few, unsafe)
 }
 
-// marks explains the marks of percentiles.
-func (p *screen) marks(few int64, unsafe bool) {
-	var parts []string
-	if few < math.MaxInt64 {
-		parts = append(parts, "~ too few values ("+format.Count(few)+")")
-	}
-	if unsafe {
-		parts = append(parts, "! moved by this client's lateness")
-	}
-	p.field(third, 1, "", parts...)
-}
-
-// p99ByTime is the largest p99 of each latency in each of n equal parts of a run; below 0 where there is none.
-func p99ByTime(steps []metrics.Step, n int) map[string][]float64 {
-	out, end := map[string][]float64{}, 0.0
+// p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
+func p99ByTime(steps []metrics.Step, n int) map[string]string {
+	highest, end := map[string][]int64{}, 0.0
 	for i := range steps {
 		end = max(end, steps[i].ToS)
 	}
 	for i := range steps {
 		s := &steps[i]
 		at := min(n-1, int((s.FromS+s.ToS)/2/end*float64(n)))
-		for name, v := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
-			if out[name] == nil {
-				out[name] = slices.Repeat([]float64{-1}, n)
-			}
-			if v != nil {
-				out[name][at] = max(out[name][at], *v)
+		for name, ms := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
+			if ms != nil {
+				if highest[name] == nil {
+					highest[name] = make([]int64, n)
+				}
+				highest[name][at] = max(highest[name][at], int64(*ms*1e6))
 			}
 		}
 	}
-	return out
-}
-
-// spark draws values from 0 to the largest; one below 0 is a gap.
-func spark(values []float64) string {
-	levels, most := []rune("▁▂▃▄▅▆▇█"), 0.0
-	for _, v := range values {
-		most = max(most, v)
+	drawn := map[string]string{}
+	for name, ns := range highest {
+		drawn[name] = strings.TrimRight(chart.Skyline(ns, 1)[0], " ")
 	}
-	var b strings.Builder
-	for _, v := range values {
-		if v < 0 || most == 0 {
-			b.WriteByte(' ')
-			continue
-		}
-		b.WriteRune(levels[min(len(levels)-1, int(v/most*float64(len(levels))))])
-	}
-	return b.String()
+	return drawn
 }
 
 func (p *screen) goodput() {
@@ -489,11 +449,11 @@ func (p *screen) client() {
 		}
 		p.field(second, 2, label, "p99 "+format.Duration(max(0, q.P99*1e3), 3)+" late, max "+format.Duration(max(0, q.Max*1e3), 3), meaning)
 	}
-	p.field(second, 1, "machine", MachineWords(s))
+	p.field(second, 1, "machine", machineWords(s))
 }
 
-// MachineWords says what the machine took from the client; "" if unknown.
-func MachineWords(s *metrics.Summary) string {
+// machineWords says what the machine took from the client; "" if unknown.
+func machineWords(s *metrics.Summary) string {
 	const little = 0.01 // of all cores' time: it does not reach the 99th percentile
 	m := &s.Client.Machine
 	var lost []string
@@ -522,33 +482,30 @@ func (p *screen) files() {
 	if p.o.Dir == "" {
 		return
 	}
-	dir := format.Visible(p.o.Dir)
-	shown, label := dir, "results"
-	if p.o.Page != "" {
-		shown, label = format.Visible(p.o.Page), "report"
-	}
-	if format.Columns(shown) > p.width-screenLabel { // a path that is cut cannot be opened
-		p.add(first, "  "+shown)
-	} else {
-		p.field(first, 1, label, shown)
-	}
-	notes := ""
+	dir, notes := format.Visible(p.o.Dir), ""
 	if n := len(p.s.Notes); n > 0 {
 		notes = " (" + format.Many(int64(n), "note") + ")"
 	}
-	of := ""
-	if filepath.Dir(p.o.Dir) != DefaultRoot {
-		of = " " + dir
+	line := func(rank int, label, text string) {
+		if format.Columns(text) > p.width-screenLabel { // what is cut cannot be opened
+			p.add(rank, "  "+text)
+		} else {
+			p.field(rank, 1, label, text)
+		}
 	}
-	more := "fastreplay report" + of + " --full" + notes
-	if format.Columns(more) > p.width-screenLabel {
-		more = "fastreplay report DIR --full" + notes
+	if p.o.Page != "" {
+		line(first, "report", format.Visible(p.o.Page))
+	} else {
+		line(first, "results", dir)
 	}
-	if !p.o.whole {
-		p.field(first, 1, "more", more)
+	if more := "fastreplay report"; !p.o.whole {
+		if filepath.Dir(p.o.Dir) != DefaultRoot {
+			more += " " + dir
+		}
+		line(first, "more", more+" --full"+notes)
 	}
-	if again := "fastreplay --config " + filepath.Join(dir, PlanName); format.Columns(again) <= p.width-screenLabel && !p.s.Run.Demo {
-		p.field(third, 1, "again", again)
+	if !p.s.Run.Demo {
+		line(third, "again", "fastreplay --config "+filepath.Join(dir, PlanName))
 	}
 }
 

@@ -160,11 +160,3 @@ func TestScreenFits(t *testing.T) {
 		}
 	}
 }
-
-func TestSpark(t *testing.T) {
-	for want, values := range map[string][]float64{"": nil, " ": {-1}, "  ": {0, 0}, "▁█ ▅": {0, 8, -1, 4}, "█": {3}} {
-		if got := spark(values); got != want {
-			t.Errorf("%v: %q, want %q", values, got, want)
-		}
-	}
-}
