@@ -105,7 +105,7 @@ func (c *Collector) merged() (all series, targets []series) {
 			if g.itl != nil {
 				targets[i].itl.Merge(g.itl)
 			}
-			targets[i].reading.itl.merge(&g.moved)
+			addUp(&targets[i].reading.itl, &g.moved)
 			g.Unlock()
 		}
 		all.merge(&targets[i])

@@ -85,7 +85,7 @@ func (b *breakdown) summary(least int, over bool) *Breakdown {
 	for i := range out.Parts {
 		out.Parts[i].Share = float64(out.Parts[i].Requests) / float64(all)
 	}
-	out.CV, _ = spreadOf(out.Parts, requestsOf, float64(all))
+	out.CV, out.requestsByChance = spreadOf(out.Parts, requestsOf, float64(all-b.rest))
 	out.TokensCV, out.tokensByChance = spreadOf(out.Parts, tokensOf, squares)
 	return out
 }
@@ -123,38 +123,26 @@ func unevenNotes(s *Summary) []string {
 	if b == nil || b.direct {
 		return nil
 	}
-	requests := 0.0
-	for i := range b.Parts {
-		requests += requestsOf(&b.Parts[i])
-	}
-	if cv, byChance := spreadOf(b.Parts, requestsOf, requests); uneven(cv, byChance) {
-		return []string{unevenNote("requests are", b.Parts, requestsOf, *cv)}
-	}
-	if uneven(b.TokensCV, b.tokensByChance) {
-		return []string{unevenNote("prompt tokens are", b.Parts, tokensOf, *b.TokensCV)}
+	for _, of := range []struct {
+		what     string
+		cv       *float64
+		byChance float64
+		got      func(*Part) float64
+	}{{"requests are", b.CV, b.requestsByChance, requestsOf}, {"prompt tokens are", b.TokensCV, b.tokensByChance, tokensOf}} {
+		if of.cv == nil || *of.cv <= max(evenCV, chanceFactor*of.byChance) {
+			continue
+		}
+		sum := 0.0
+		for i := range b.Parts {
+			sum += of.got(&b.Parts[i])
+		}
+		by := func(x, y Part) int { return cmp.Compare(of.got(&x), of.got(&y)) }
+		most, least := slices.MaxFunc(b.Parts, by), slices.MinFunc(b.Parts, by)
+		return []string{fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
+			of.what, format.Many(int64(len(b.Parts)), "instance"), most.Name, format.Percent(of.got(&most)/sum), least.Name, format.Percent(of.got(&least)/sum),
+			format.Percent(1/float64(len(b.Parts))), *of.cv)}
 	}
 	return nil
-}
-
-func uneven(cv *float64, byChance float64) bool {
-	return cv != nil && *cv > max(evenCV, chanceFactor*byChance)
-}
-
-func unevenNote(what string, parts []Part, of func(*Part) float64, cv float64) string {
-	sum, most, least := 0.0, &parts[0], &parts[0]
-	for i := range parts {
-		p := &parts[i]
-		sum += of(p)
-		if of(p) > of(most) {
-			most = p
-		}
-		if of(p) < of(least) {
-			least = p
-		}
-	}
-	return fmt.Sprintf("%s spread unevenly over %s: %s answered %s of them, %s %s; an even share is %s (coefficient of variation %.2f)",
-		what, format.Many(int64(len(parts)), "instance"), most.Name, format.Percent(of(most)/sum), least.Name, format.Percent(of(least)/sum),
-		format.Percent(1/float64(len(parts))), cv)
 }
 
 // natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are ordered

@@ -46,19 +46,12 @@ type Step struct {
 // stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that people read
 // easily, and whole hours for a long run.
 func stepNS(endNS, steps int64) int64 {
-	const ms, second, hour = int64(1e6), int64(1e9), int64(3600e9)
-	for unit := ms; unit < second; unit *= 10 {
-		for _, w := range []int64{unit, 2 * unit, 5 * unit} {
-			if endNS < w*steps {
-				return w
-			}
+	for _, s := range []float64{1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
+		if width := int64(s * 1e9); endNS < width*steps {
+			return width
 		}
 	}
-	for _, w := range []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
-		if endNS < w*second*steps {
-			return w * second
-		}
-	}
+	const hour = int64(3600e9)
 	return (endNS/(hour*steps) + 1) * hour
 }
 
@@ -70,12 +63,6 @@ type Timeline struct {
 	steps   []Step
 }
 
-// group is the requests of one target or instance.
-type group struct {
-	target, instance string
-	requests         []*timing
-}
-
 // Timeline returns the run by time, in at most 120 steps.
 func (c *Collector) Timeline() *Timeline {
 	end := c.timings.endNS()
@@ -85,29 +72,24 @@ func (c *Collector) Timeline() *Timeline {
 
 // All returns the steps of all requests together.
 func (t *Timeline) All() []Step {
-	var all group
-	t.c.timings.each(func(k *timing) { all.requests = append(all.requests, k) })
-	return t.stepsOf(all)
+	var all []*timing
+	t.c.timings.each(func(k *timing) { all = append(all, k) })
+	return t.stepsOf(Step{}, all)
 }
 
 // Targets shows the steps of each target, and at last those of requests that never had one, if there are any.
 func (t *Timeline) Targets() iter.Seq[[]Step] {
 	none := len(t.c.urls)
-	groups := make([]group, none+1)
+	labels := make([]Step, none+1)
 	for i, url := range t.c.urls {
-		groups[i].target = url
+		labels[i].Target = url
 	}
-	t.c.timings.each(func(k *timing) {
-		g := &groups[none]
-		if k.target >= 0 && int(k.target) < none {
-			g = &groups[k.target]
+	return t.by(labels, func(k *timing) int {
+		if k.target < 0 || int(k.target) > none {
+			return none
 		}
-		g.requests = append(g.requests, k)
+		return int(k.target)
 	})
-	if groups[none].requests == nil {
-		groups = groups[:none]
-	}
-	return t.show(groups)
 }
 
 // HasInstances reports whether any answer names its instance.
@@ -117,41 +99,47 @@ func (t *Timeline) HasInstances() bool { return len(t.c.timings.instances.list) 
 func (t *Timeline) Instances() iter.Seq[[]Step] {
 	known := &t.c.timings.instances
 	names := slices.SortedFunc(slices.Values(known.list), natural)
-	groups := make([]group, min(len(names), mostInstances))
-	of := make([]*group, len(names)) // by an instance's number
-	for i := range groups {
-		groups[i].instance = names[i]
-		of[known.places[names[i]]] = &groups[i]
+	labels := make([]Step, min(len(names), mostInstances))
+	of := map[int32]int{} // places in labels, by an instance's number
+	for i := range labels {
+		labels[i].Instance = names[i]
+		of[known.places[names[i]]] = i
 	}
-	t.c.timings.each(func(k *timing) {
-		if k.instance >= 0 && of[k.instance] != nil {
-			g := of[k.instance]
-			g.requests = append(g.requests, k)
+	return t.by(labels, func(k *timing) int {
+		if i, shown := of[k.instance]; shown {
+			return i
 		}
+		return -1
 	})
-	return t.show(groups)
 }
 
-func (t *Timeline) show(groups []group) iter.Seq[[]Step] {
+// by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One without a name is
+// shown if it has requests.
+func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
+	requests := make([][]*timing, len(labels))
+	t.c.timings.each(func(k *timing) {
+		if i := of(k); i >= 0 {
+			requests[i] = append(requests[i], k)
+		}
+	})
 	return func(yield func([]Step) bool) {
-		for _, g := range groups {
-			if !yield(t.stepsOf(g)) {
+		for i, label := range labels {
+			if (label.Target+label.Instance != "" || requests[i] != nil) && !yield(t.stepsOf(label, requests[i])) {
 				return
 			}
 		}
 	}
 }
 
-// stepsOf counts the requests of a group.
-func (t *Timeline) stepsOf(g group) []Step {
+// stepsOf counts requests in steps that are labelled alike.
+func (t *Timeline) stepsOf(label Step, requests []*timing) []Step {
 	for i := range t.steps {
 		s := &t.steps[i]
-		*s = Step{
-			FromS: seconds(int64(i) * t.widthNS), ToS: seconds(int64(i+1) * t.widthNS), Target: g.target, Instance: g.instance,
-			drift: s.drift[:0], ttft: s.ttft[:0], tpot: s.tpot[:0], e2e: s.e2e[:0],
-		}
+		label.drift, label.ttft, label.tpot, label.e2e = s.drift[:0], s.ttft[:0], s.tpot[:0], s.e2e[:0]
+		*s = label
+		s.FromS, s.ToS = seconds(int64(i)*t.widthNS), seconds(int64(i+1)*t.widthNS)
 	}
-	for _, k := range g.requests {
+	for _, k := range requests {
 		t.add(k)
 	}
 	for i := range t.steps {

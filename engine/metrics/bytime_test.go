@@ -206,7 +206,7 @@ func TestTimelineOfNothing(t *testing.T) {
 	if got := c.Timeline().All(); len(got) != 1 || got[0].Requests != 0 || got[0].TTFTP50 != nil || got[0].CachedTokens != nil {
 		t.Errorf("%+v", got)
 	}
-	c = &Collector{urls: make([]string, 20_000)}
+	c = &Collector{urls: slices.Repeat([]string{"http://a"}, 20_000)}
 	c.timings.add(sentAt(100*s, record.OK, s), 0)
 	rows := 0
 	for steps := range c.Timeline().Targets() {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,14 +49,6 @@ func (g *goodCounts) add(r *record.Record) {
 	}
 	if good {
 		g.good++
-	}
-}
-
-func (g *goodCounts) merge(o *goodCounts) {
-	g.good += o.good
-	for i := range g.missed {
-		g.missed[i] += o.missed[i]
-		g.unmeasured[i] += o.unmeasured[i]
 	}
 }
 
@@ -156,9 +149,9 @@ const maxSLOMS = 1e9
 // by spaces or commas. The result is in the order of Latencies; no list makes
 // no SLO, an empty list is an error.
 func ParseSLOs(lists ...string) ([]SLO, error) {
-	var given [latencies]*SLO
+	var slos []SLO
 	for _, list := range lists {
-		parts := strings.FieldsFunc(list, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' })
+		parts := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) })
 		if len(parts) == 0 {
 			return nil, fmt.Errorf("%q has no SLO in it; want NAME:TIME, such as ttft:500ms", list)
 		}
@@ -167,18 +160,13 @@ func ParseSLOs(lists ...string) ([]SLO, error) {
 			if err != nil {
 				return nil, err
 			}
-			if given[o.latency] != nil {
+			if slices.ContainsFunc(slos, func(other SLO) bool { return other.latency == o.latency }) {
 				return nil, fmt.Errorf("%q: %s has a bound already", part, Latencies()[o.latency].Name)
 			}
-			given[o.latency] = &o
+			slos = append(slos, o)
 		}
 	}
-	var slos []SLO
-	for _, o := range given {
-		if o != nil {
-			slos = append(slos, *o)
-		}
-	}
+	slices.SortFunc(slos, func(a, b SLO) int { return cmp.Compare(a.latency, b.latency) })
 	return slos, nil
 }
 

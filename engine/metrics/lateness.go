@@ -128,13 +128,6 @@ func (m *moved) add(from, least, most int64) {
 	m.by.Add(max(from-least, most-from))
 }
 
-func (m *moved) merge(o *moved) {
-	m.from.Merge(&o.from)
-	m.least.Merge(&o.least)
-	m.most.Merge(&o.most)
-	m.by.Merge(&o.by)
-}
-
 // suspect is the latency of which these are some values. A percentile can be as far from the true one, within 0.1 % of its value.
 func (m *moved) suspect(metric string, all *Distribution, floorNS int64) suspect {
 	if m.from.Count() == 0 || all.Count() == 0 {
@@ -166,13 +159,6 @@ func (l *lateReads) add(r *record.Record) {
 		tokens := max(1, r.CompletionTokens-1)
 		l.tpot.add(tpot, tpot-last/tokens, tpot+first/tokens)
 	}
-}
-
-func (l *lateReads) merge(o *lateReads) {
-	l.ttft.merge(&o.ttft)
-	l.tpot.merge(&o.tpot)
-	l.itl.merge(&o.itl)
-	l.e2e.merge(&o.e2e)
 }
 
 // unsafe are the percentiles of all that late reads may have moved by more than is tolerated.

@@ -30,7 +30,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	perChunk := orZero(s.Tokens.PerChunk)
 	add(s.Tokens.PerChunk != nil && math.Abs(perChunk-1) > perChunkTolerance, "a chunk has %.2f tokens on average: ITL is per chunk, TPOT per token", perChunk)
 	t := &all.tokens
-	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.mismatchRow, format.Count(t.mismatchWant), format.Count(t.mismatchGot))
+	add(t.PromptMismatches > 0, "row %d is the first whose prompt tokens differ: %s sent, %s counted", t.first.row, format.Count(t.first.want), format.Count(t.first.got))
 	add(s.Tokens.FromChunks > 0, "the server sent no usage in %s: their completion tokens are counted chunks", requests(s.Tokens.FromChunks))
 	add(s.Tokens.OverLong > 0, "%s longer than recorded", format.Many(s.Tokens.OverLong, "completion"))
 	add(s.Tokens.CutShort > 0 && !s.Limits.ForcedOutput, "%s shorter than recorded, because the output length was not forced", format.Many(s.Tokens.CutShort, "completion"))
@@ -143,15 +143,6 @@ func (g *gatewayCounts) add(r *record.Record) {
 		g.head += r.HeadersNS - r.SentNS
 		g.waiting += min(r.UpstreamNS, ttft)
 	}
-}
-
-func (g *gatewayCounts) merge(o *gatewayCounts) {
-	g.requests += o.requests
-	g.own.Merge(&o.own)
-	g.upstream.Merge(&o.upstream)
-	g.ttft += o.ttft
-	g.head += o.head
-	g.waiting += o.waiting
 }
 
 // summary is nil if no gateway reported anything.

@@ -222,14 +222,14 @@ func (o *Outage) Words() string {
 	if o.Address != "" {
 		who += " at " + o.Address
 	}
-	when := fmt.Sprintf("from %s on", format.Seconds(o.FromS))
-	switch {
-	case o.FromS == 0 && o.ToS == nil:
-		when = "from the start on"
-	case o.FromS == 0:
-		when = fmt.Sprintf("from the start to %s", format.Seconds(*o.ToS))
-	case o.ToS != nil:
-		when = fmt.Sprintf("from %s to %s", format.Seconds(o.FromS), format.Seconds(*o.ToS))
+	when := "from the start"
+	if o.FromS > 0 {
+		when = "from " + format.Seconds(o.FromS)
+	}
+	if o.ToS == nil {
+		when += " on"
+	} else {
+		when += " to " + format.Seconds(*o.ToS)
 	}
 	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
 	if o.Error != "" {

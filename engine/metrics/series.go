@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/fastreplay/fastreplay/codec/record"
+import (
+	"reflect"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
 
 // series is what is counted for one target, and, merged, for the whole run.
 type series struct {
@@ -23,9 +27,8 @@ type series struct {
 // tokenCounts is over OK requests. PerChunk is missing.
 type tokenCounts struct {
 	Tokens
-	usageTokens, chunks       int64 // of requests that have both
-	mismatchRow               int64 // the first of PromptMismatches
-	mismatchGot, mismatchWant int64
+	usageTokens, chunks int64                          // of requests that have both
+	first               struct{ row, got, want int64 } // of PromptMismatches
 }
 
 // cacheCounts is over OK requests.
@@ -109,7 +112,7 @@ func (t *tokenCounts) add(r *record.Record) {
 	}
 	if r.PromptTokens != record.None && r.BuiltTokens != record.None && r.PromptTokens != r.BuiltTokens {
 		if t.PromptMismatches == 0 {
-			t.mismatchRow, t.mismatchGot, t.mismatchWant = r.Row, r.PromptTokens, r.BuiltTokens
+			t.first.row, t.first.got, t.first.want = r.Row, r.PromptTokens, r.BuiltTokens
 		}
 		t.PromptMismatches++
 	}
@@ -200,52 +203,34 @@ func known(v int64) int64 {
 
 // merge adds all that is in o.
 func (s *series) merge(o *series) {
-	from := o.metrics()
-	for i, m := range s.metrics() {
-		m.dist.Merge(from[i].dist)
+	maxWait, first := max(s.maxWait, o.maxWait), s.tokens.first
+	if s.tokens.PromptMismatches == 0 {
+		first = o.tokens.first
 	}
-	for i, n := range o.outcomes {
-		s.outcomes[i] += n
-	}
+	addUp(s, o)
+	s.maxWait, s.tokens.first = maxWait, first
 	for kind, f := range o.kinds {
 		s.kinds.add(kind, f.Count, f.Example)
 	}
-	s.sent += o.sent
-	s.resent += o.resent
-	s.maxWait = max(s.maxWait, o.maxWait)
-	s.tokens.merge(&o.tokens)
-	addCounts(s.cache.counts(), o.cache.counts())
-	s.good.merge(&o.good)
-	s.gateway.merge(&o.gateway)
-	s.reading.merge(&o.reading)
-	s.leftOut += o.leftOut
 }
 
-func (t *tokenCounts) merge(o *tokenCounts) {
-	if t.PromptMismatches == 0 {
-		t.mismatchRow, t.mismatchGot, t.mismatchWant = o.mismatchRow, o.mismatchGot, o.mismatchWant
-	}
-	addCounts(t.counts(), o.counts())
-}
+// addUp adds the counts and distributions of from to those of to, fields of fields too. All else of to stays.
+func addUp[T any](to, from *T) { addValue(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()) }
 
-// counts are the numbers that add up over targets.
-func (t *tokenCounts) counts() []*int64 {
-	return []*int64{
-		&t.Prompt, &t.Completion, &t.FromUsage, &t.FromChunks, &t.usageTokens, &t.chunks,
-		&t.PromptMismatches, &t.CutShort, &t.OverLong, &t.AtOnce, &t.SeveralChoices,
-	}
-}
-
-// counts are the numbers that add up over targets: all of them.
-func (c *cacheCounts) counts() []*int64 {
-	return []*int64{
-		&c.prompt, &c.promptWithUsage, &c.withoutUsage, &c.expected, &c.ideals, &c.least, &c.most, &c.bounds,
-		&c.reported, &c.reports, &c.aboveRequests, &c.aboveTokens, &c.finer,
-	}
-}
-
-func addCounts(to, from []*int64) {
-	for i, n := range from {
-		*to[i] += *n
+func addValue(to, from reflect.Value) {
+	field := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() } // may be set, though not exported
+	switch {
+	case to.Type() == reflect.TypeFor[Distribution]():
+		to.Addr().Interface().(*Distribution).Merge(from.Addr().Interface().(*Distribution))
+	case to.Kind() == reflect.Int64:
+		to.SetInt(to.Int() + from.Int())
+	case to.Kind() == reflect.Array:
+		for i := range to.Len() {
+			addValue(to.Index(i), from.Index(i))
+		}
+	case to.Kind() == reflect.Struct:
+		for i := range to.NumField() {
+			addValue(field(to.Field(i)), field(from.Field(i)))
+		}
 	}
 }

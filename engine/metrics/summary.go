@@ -258,11 +258,11 @@ type Part struct {
 
 // Breakdown is how requests were spread over instances or addresses.
 type Breakdown struct {
-	Parts          []Part   `json:"parts"`     // instances or addresses, by name
-	CV             *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
-	TokensCV       *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
-	tokensByChance float64  // the variation of tokens that chance would give to equal parts
-	direct         bool     // of instances: each has an address of its own, so that it was us who gave it its requests
+	Parts                            []Part   `json:"parts"`     // instances or addresses, by name
+	CV                               *float64 `json:"cv"`        // coefficient of variation of their requests (population standard deviation / mean); null below two parts
+	TokensCV                         *float64 `json:"tokens_cv"` // likewise of the prompt tokens of ok requests
+	requestsByChance, tokensByChance float64  // the variations that chance would give to equal parts
+	direct                           bool     // of instances: each has an address of its own, so that it was us who gave it its requests
 
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }
