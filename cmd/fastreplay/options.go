@@ -230,7 +230,7 @@ func (o *options) addRequests(f *pflag.FlagSet) {
 func (o *options) addResults(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results (default: results/<UTC time>)")
 	addWords(f, &o.progress.mode, "progress", progressAuto, "while it runs: a screen on a terminal (full), a line now and then (line) or none; auto chooses", progressAuto, progressFull, progressLine, progressNone)
-	f.BoolVarP(&o.progress.quiet, "quiet", "q", false, "print only the result and errors")
+	f.BoolVarP(&o.progress.quiet, "quiet", "q", false, "print only the verdict, where the results are, and errors")
 	f.StringVar(&o.progress.metricsAddr, "metrics-addr", "", "serve the run's metrics to Prometheus at `HOST:PORT`/metrics")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON on standard output")
 	o.goodput.addFlag(f)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"math"
 	"net"
 	"path/filepath"
@@ -68,7 +70,7 @@ func (b *built) watchRun(run *engine.Run, meter *live.Meter, interrupts *interru
 		line:   func() string { return live.Line(meter.Snapshot(counts(run))) },
 	}
 	if !slices.Contains(b.o.traces, "-") {
-		v.quit = interrupts.first
+		v.quit = func() { interrupts.interrupt(true) }
 	}
 	return b.ui.watch(v)
 }
@@ -94,7 +96,7 @@ func (f *progressFlags) listen() (end func(), err error) {
 func serveMetrics(l net.Listener, page func() []byte) {
 	server := &fasthttp.Server{
 		Name: "fastreplay", ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, Concurrency: metricsConnections, CloseOnShutdown: true,
-		Logger: quietLogger{},
+		Logger: log.New(io.Discard, "", 0), // what its clients do wrong
 		Handler: func(c *fasthttp.RequestCtx) {
 			if path := string(c.Path()); path != "/metrics" && path != "/" {
 				c.Error("the metrics are at /metrics\n", fasthttp.StatusNotFound)
@@ -106,8 +108,3 @@ func serveMetrics(l net.Listener, page func() []byte) {
 	}
 	_ = server.Serve(l) // until it is closed
 }
-
-// quietLogger drops what a client of the metrics does wrong.
-type quietLogger struct{}
-
-func (quietLogger) Printf(string, ...any) {}

@@ -239,6 +239,7 @@ It takes 6 s, ends with DEMO OK, and shows how punctual this machine is.`,
 				return err
 			}
 			ui := newTerminal(c.ErrOrStderr())
+			ui.quiet = o.progress.quiet
 			const words = "Demo: 700 requests of a made-up chat service leave at their recorded moments, within 5 s. A mock server answers: the first " +
 				"token after 25 ms, then one each 5 ms, with a prefix cache as real servers have it. Watch TTFT, TPOT and prefix hits come out so."
 			for _, line := range fillLines(words, cmp.Or(ui.width, 80)) {

@@ -41,11 +41,10 @@ type view struct {
 	quit   func() // called when q is pressed; nil = no key is read
 }
 
-// The paces of views. A log gets a line each firstLines for a minute, then each laterLines.
+// The paces of views: of a screen, and of a log.
 const (
 	redrawEvery = 250 * time.Millisecond
-	firstLines  = 10 * time.Second
-	laterLines  = 30 * time.Second
+	lineEvery   = 10 * time.Second
 )
 
 // watch shows v at the terminal's pace, until end is called.
@@ -56,23 +55,20 @@ func (t *terminal) watch(v view) (end func()) {
 	if t.redraws() {
 		return t.open(v)
 	}
-	stop, began := make(chan struct{}), time.Now()
+	stop, tick := make(chan struct{}), time.NewTicker(lineEvery)
 	var printing sync.WaitGroup
 	printing.Go(func() {
 		for {
-			every := firstLines
-			if time.Since(began) >= time.Minute {
-				every = laterLines
-			}
 			select {
 			case <-stop:
 				return
-			case <-time.After(every):
+			case <-tick.C:
 				t.line("%s", v.line())
 			}
 		}
 	})
 	return func() {
+		tick.Stop()
 		close(stop)
 		printing.Wait()
 	}

@@ -43,32 +43,24 @@ func (in *interrupts) listen(ctx context.Context) {
 		case <-in.done:
 			return
 		case s := <-in.signals:
-			if s == syscall.SIGHUP {
-				if in.seen() {
-					continue // a terminal that closes sends several: from its shell and from the kernel
-				}
+			if s == syscall.SIGHUP { // a terminal that closes sends several: from its shell and from the kernel
 				signal.Ignore(s)
 			}
+			in.interrupt(s == syscall.SIGHUP)
 		case <-outside: // cancelled by the caller, or by the first signal
 			outside = nil
-			if in.seen() {
-				continue
-			}
+			in.interrupt(true)
 		}
-		in.interrupt()
 	}
 }
 
-// first interrupts, unless that was done before.
-func (in *interrupts) first() {
-	if !in.seen() {
-		in.interrupt()
-	}
-}
-
-func (in *interrupts) interrupt() {
+// interrupt is a signal or a key; one that counts only as the first does nothing afterwards.
+func (in *interrupts) interrupt(onlyFirst bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	if onlyFirst && in.count > 0 {
+		return
+	}
 	in.count++
 	if in.run == nil {
 		signal.Stop(in.signals) // whatever does not notice the first one is ended by the next
@@ -97,13 +89,6 @@ func (in *interrupts) onRun(run *engine.Run) {
 	defer in.mu.Unlock()
 	in.run = run
 	in.apply()
-}
-
-// seen reports whether an interrupt came.
-func (in *interrupts) seen() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.count > 0
 }
 
 func (in *interrupts) release() {

@@ -115,7 +115,7 @@ func (t *terminal) coloured() bool {
 func (t *terminal) summary(s *metrics.Summary, full bool, o report.PrintOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.Width, o.Colour = t.width, t.coloured()
+	o.Width, o.Colour, o.Quiet = t.width, t.coloured(), t.quiet
 	if full {
 		return report.Print(t.w, s, o)
 	}

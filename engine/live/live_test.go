@@ -154,14 +154,14 @@ func TestSteadyNumbers(t *testing.T) {
 				t.Errorf("%d s: %s is %g, want %g", seconds, name, got, want)
 			}
 		}
-		near("tokens/s", s.TokensPerS, 12*64)
-		near("sent/s", s.SentPerS, 12)
+		near("tokens/s", s.TokensPerS.Now, 12*64)
+		near("sent/s", s.SentPerS.Now, 12)
 		near("planned/s", s.DuePerS, 12)
-		near("TTFT now", s.Latencies[ttft].NowNS, 25.5e6)
+		near("TTFT now", s.Latencies[ttft].Now, 25.5e6)
 		near("left", float64(s.LeftNS), 899e9/12-float64(seconds)*1e9)
 		near("cached", s.Targets[0].Hits, 0.54)
-		if n := min(seconds, 60); len(s.Past.InFlight) != n || len(s.Latencies[e2e].PastNS) != n {
-			t.Errorf("%d s: %d seconds", seconds, len(s.Past.InFlight))
+		if n := min(seconds, 60); len(s.Flying.Past) != n || len(s.Latencies[e2e].Past) != n {
+			t.Errorf("%d s: %d seconds", seconds, len(s.Flying.Past))
 		}
 	}
 	m, c := steady(1, 30, true) // a closed loop has no times: what is left is known from the pace
@@ -180,8 +180,8 @@ func TestSlowRequests(t *testing.T) {
 		m.Observe(Counts{NowNS: i * 1e9})
 	}
 	for now := int64(95e9); now < 100e9; now += 1e9 {
-		if s := m.Snapshot(Counts{NowNS: now, Left: 90}); math.Abs(s.TokensPerS-60) > 6 {
-			t.Errorf("at %d: %g tokens/s, want 60", now, s.TokensPerS)
+		if s := m.Snapshot(Counts{NowNS: now, Left: 90}); math.Abs(s.TokensPerS.Now-60) > 6 {
+			t.Errorf("at %d: %g tokens/s, want 60", now, s.TokensPerS.Now)
 		}
 	}
 }

@@ -227,10 +227,10 @@ func (w *window) add(nowNS, ns int64) {
 	count(w.Current, ns)
 }
 
-func (w *window) describe(nowNS int64) Latency {
+func (w *window) describe(nowNS int64) Series {
 	w.turn(nowNS)
 	all := w.Merge()
-	return Latency{P50NS: quantile(all, 50), P99NS: quantile(all, 99)}
+	return Series{P50: quantile(all, 50), P99: quantile(all, 99)}
 }
 
 // quantile returns a percentile in ns; NaN if there are no values.

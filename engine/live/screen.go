@@ -60,7 +60,7 @@ func fit(width int, parts ...part) string {
 func Screen(s *Snapshot, width, height int) string {
 	sparks := 8 * min(1, width/80)
 	counts := []part{{format.Counted(s.OK, "ok"), green}, {text: format.Counted(s.Failed, "failed")}, {text: format.Counted(s.InFlight, "in flight")},
-		with("%s tok/s", s.TokensPerS, format.Rate), spark(s.Past.TokensPerS, sparks), with("KV %s", s.All.KVUsage, percent), with("queue %s", s.All.Waiting, format.Short)}
+		with("%s tok/s", s.TokensPerS.Now, format.Rate), spark(s.TokensPerS.Past, sparks), with("KV %s", s.All.KVUsage, percent), with("queue %s", s.All.Waiting, format.Short)}
 	if s.Failed > 0 {
 		counts[1].style = red
 	}
@@ -100,19 +100,19 @@ func (s *Snapshot) headline(width int) string {
 func (s *Snapshot) bar(width, sparks int) string {
 	cells := min(44, max(10, width/2-10))
 	full := int(math.Round(s.Share * float64(cells)))
-	rate := with("%s/s", s.SentPerS, format.Rate)
+	rate := with("%s/s", s.SentPerS.Now, format.Rate)
 	if rate.text != "" {
 		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
 	}
 	return fit(width, part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green}, part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
-		part{text: format.Count(s.Requests-s.Left) + " of " + format.Count(s.Requests)}, rate, spark(s.Past.SentPerS, sparks))
+		part{text: format.Count(s.Requests-s.Left) + " of " + format.Count(s.Requests)}, rate, spark(s.SentPerS.Past, sparks))
 }
 
-func (l *Latency) part(name string) part {
-	if math.IsNaN(l.P50NS) {
+func (l *Series) part(name string) part {
+	if math.IsNaN(l.P50) {
 		return part{}
 	}
-	return part{text: name + " " + duration(l.P50NS) + " p99 " + duration(l.P99NS)}
+	return part{text: name + " " + duration(l.P50) + " p99 " + duration(l.P99)}
 }
 
 // late says how late requests leave.
@@ -189,25 +189,22 @@ func (s *Snapshot) tables(width, height int) []string {
 }
 
 // minute has the percentiles of the last 60 s.
-func (s *Snapshot) minute(sparks int) (lines []string) {
-	row := func(style, label, now, p50, p99 string, past part) {
-		text := part{format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10), style}
-		if past.text != "" {
-			past.text = "  " + past.text
-		}
-		lines = append(lines, text.paint()+past.paint())
+func (s *Snapshot) minute(sparks int) []string {
+	columns := func(label, now, p50, p99 string) string {
+		return format.Left(label, 13) + format.Right(now, 10) + format.Right(p50, 10) + format.Right(p99, 10)
 	}
-	row(dim, "last 60 s", "now", "p50", "p99", part{})
-	for i, name := range [latencies]string{"TTFT", "TPOT", "E2E", "late"} {
-		l := &s.Latencies[i]
-		row("", name, known(l.NowNS, duration), known(l.P50NS, duration), known(l.P99NS, duration), spark(l.PastNS, sparks))
-	}
+	lines := []string{part{columns("last 60 s", "now", "p50", "p99"), dim}.paint()}
 	for _, r := range []struct {
 		name string
-		now  float64
-		past []float64
-	}{{"output tok/s", s.TokensPerS, s.Past.TokensPerS}, {"in flight", float64(s.InFlight), s.Past.InFlight}} {
-		row("", r.name, known(r.now, whole), known(nearest(r.past, 0.5), whole), known(nearest(r.past, 0.99), whole), spark(r.past, sparks))
+		*Series
+		print func(float64) string
+	}{
+		{"TTFT", &s.Latencies[ttft], duration}, {"TPOT", &s.Latencies[tpot], duration}, {"E2E", &s.Latencies[e2e], duration},
+		{"late", &s.Latencies[lateness], duration}, {"output tok/s", &s.TokensPerS, whole}, {"in flight", &s.Flying, whole},
+	} {
+		past := spark(r.Past, sparks)
+		past.text = strings.TrimRight("  "+past.text, " ")
+		lines = append(lines, columns(r.name, known(r.Now, r.print), known(r.P50, r.print), known(r.P99, r.print))+past.paint())
 	}
 	return lines
 }
@@ -264,14 +261,6 @@ func duration(ns float64) string { return format.Duration(ns, 3) }
 // clock prints whole seconds: 1h2m3s.
 func clock(ns int64) string { return time.Duration(max(0, ns)).Round(time.Second).String() }
 
-// nearest is the nearest rank of values; NaN if there are none.
-func nearest(values []float64, share float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	return slices.Sorted(slices.Values(values))[max(0, int(math.Ceil(share*float64(len(values))))-1)]
-}
-
 // spark draws the last values as columns, from 0 to the highest; a value that is not there is a space.
 func spark(values []float64, cells int) part {
 	values = values[max(0, len(values)-cells):]
@@ -308,7 +297,7 @@ func Line(s *Snapshot) string {
 		value float64
 		print func(float64) string
 	}{
-		{"ttft_p99", s.Latencies[ttft].P99NS, duration}, {"late_p99", s.LateP99NS, duration}, {"tok_s", s.TokensPerS, whole},
+		{"ttft_p99", s.Latencies[ttft].P99, duration}, {"late_p99", s.LateP99NS, duration}, {"tok_s", s.TokensPerS.Now, whole},
 	} {
 		if !math.IsNaN(l.value) {
 			line += " " + l.key + "=" + ascii.Replace(l.print(l.value))

@@ -8,6 +8,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Snapshot is a run at one moment. Numbers that are unknown are NaN.
@@ -18,21 +19,21 @@ type Snapshot struct {
 	LeftNS     int64   // until the last request is released, or ends in a closed loop; -1 = unknown
 	Share      float64 // 0 to 1 of the run
 	DuePerS    float64 // planned over the last 5 s
-	SentPerS   float64 // over the last 5 s
-	TokensPerS float64 // over the last 5 s, or longer if few requests end
-	Latencies  [latencies]Latency
-	LateP99NS  float64                                            // of the whole run
-	Invalid    string                                             // why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
-	Targets    []Target                                           // the last one has no URL if requests failed that never had a target
-	All        Target                                             // errors, and what servers say, of all of them together
-	Past       struct{ TokensPerS, InFlight, SentPerS []float64 } // of the last minute, about one a second, the oldest first
+	SentPerS   Series
+	TokensPerS Series            // now is a mean of more than 5 s if few requests end
+	Flying     Series            // requests in flight
+	Latencies  [latencies]Series // ns
+	LateP99NS  float64           // of the whole run
+	Invalid    string            // why the verdict would be that, by the rule of package metrics for lateness; "" if it would not
+	Targets    []Target          // the last one has no URL if requests failed that never had a target
+	All        Target            // errors, and what servers say, of all of them together
 }
 
-// Latency describes the values of the last 60 s.
-type Latency struct {
-	P50NS, P99NS float64
-	NowNS        float64   // mean of the last 5 s
-	PastNS       []float64 // means of the last minute, about one a second, the oldest first
+// Series is what a quantity was in the last minute.
+type Series struct {
+	Now      float64 // mean of the last 5 s
+	P50, P99 float64
+	Past     []float64 // means, about one a second, the oldest first
 }
 
 // Target is one target at that moment.
@@ -57,27 +58,38 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	now := m.moment(c)
 	lately, smooth := now.since(m.before(now, 5)), m.smooth(now)
 	s := &Snapshot{
-		Plan: &m.plan, Counts: c, Due: float64(now[due]), LateP99NS: quantile(m.whole[lateness], 99), Invalid: m.invalid(c),
-		DuePerS: lately.perS(due), SentPerS: lately.perS(sent), TokensPerS: smooth.perS(tokens),
+		Plan: &m.plan, Counts: c, Due: float64(now[due]), LateP99NS: quantile(m.whole[lateness], 99), Invalid: m.invalid(),
+		DuePerS: lately.perS(due),
 	}
 	if m.plan.ReleaseNS == nil {
 		s.Due, s.DuePerS = math.NaN(), math.NaN()
 	}
 	for i, w := range m.windows {
 		s.Latencies[i] = w.describe(c.NowNS)
-		s.Latencies[i].NowNS = lately.mean(i)
+		s.Latencies[i].Now, s.Latencies[i].Past = lately.mean(i), m.each(func(passed, _ moment) float64 { return passed.mean(i) })
 	}
-	for i := 1; i < len(m.past); i++ {
-		passed := m.past[i].since(m.past[i-1])
-		for j := range s.Latencies {
-			s.Latencies[j].PastNS = append(s.Latencies[j].PastNS, passed.mean(j))
-		}
-		p := &s.Past
-		p.TokensPerS, p.SentPerS = append(p.TokensPerS, passed.perS(tokens)), append(p.SentPerS, passed.perS(sent))
-		p.InFlight = append(p.InFlight, float64(m.past[i][inFlight]))
-	}
+	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
+	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
+	s.Flying = series(float64(c.InFlight), m.each(func(_, then moment) float64 { return float64(then[inFlight]) }))
 	s.progress(smooth.perS(ended))
 	s.describe(m.targets)
+	return s
+}
+
+// each returns a value of each second of the last minute, of what passed in it and of its end.
+func (m *Meter) each(of func(passed, then moment) float64) (values []float64) {
+	for i := 1; i < len(m.past); i++ {
+		values = append(values, of(m.past[i].since(m.past[i-1]), m.past[i]))
+	}
+	return values
+}
+
+func series(now float64, past []float64) Series {
+	s := Series{Now: now, P50: math.NaN(), P99: math.NaN(), Past: past}
+	if n := int64(len(past)); n > 0 {
+		sorted := slices.Sorted(slices.Values(past))
+		s.P50, s.P99 = sorted[stats.Rank(n, 500)-1], sorted[stats.Rank(n, 990)-1]
+	}
 	return s
 }
 
@@ -144,7 +156,7 @@ func (s *Snapshot) progress(endedPerS float64) {
 }
 
 // invalid says why the run would be invalid if it ended now.
-func (m *Meter) invalid(c Counts) string {
+func (m *Meter) invalid() string {
 	late := m.whole[lateness]
 	if most := m.plan.MaxDriftNS; most > 0 {
 		if late.ValueAtQuantile(99) > most {
@@ -188,7 +200,7 @@ func (t *target) describe(nowNS int64) Target {
 	out := t.Target
 	out.Errors, out.TTFTP99NS = maps.Clone(t.Errors), math.NaN()
 	if t.ttft != nil {
-		out.TTFTP99NS = t.ttft.describe(nowNS).P99NS
+		out.TTFTP99NS = t.ttft.describe(nowNS).P99
 	}
 	if t.failingNS > 0 {
 		out.FailingNS = max(1, nowNS-t.failingNS)

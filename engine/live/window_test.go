@@ -33,14 +33,14 @@ func TestWindowAgainstOracle(t *testing.T) {
 		}
 		slices.Sort(kept)
 		got := w.describe(now)
-		for share, got := range map[float64]float64{0.5: got.P50NS, 0.99: got.P99NS} {
+		for share, got := range map[float64]float64{0.5: got.P50, 0.99: got.P99} {
 			rank := int(share*float64(len(kept)) + 0.5)
 			if want := float64(kept[max(1, rank)-1]); 100*math.Abs(got-want) > want {
 				t.Fatalf("at %d: p%g of %d is %g, want %g", now, 100*share, len(kept), got, want)
 			}
 		}
 	}
-	if got := w.describe(now + 2*windowSteps*stepNS); !math.IsNaN(got.P50NS) || !math.IsNaN(got.P99NS) {
+	if got := w.describe(now + 2*windowSteps*stepNS); !math.IsNaN(got.P50) || !math.IsNaN(got.P99) {
 		t.Errorf("long after: %+v", got)
 	}
 }

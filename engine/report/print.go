@@ -18,6 +18,7 @@ type PrintOptions struct {
 	Colour bool           // ANSI colours
 	Dir    string         // where the results are; "" prints no such line
 	Page   string         // where the HTML page is; "" = there is none
+	Quiet  bool           // Screen has only the verdict, objectives and where the results are
 	Steps  []metrics.Step // the run by time, of all targets; nil = unknown
 	whole  bool           // everything stands above the screen
 }

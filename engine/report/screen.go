@@ -56,20 +56,11 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	}
 	p := &screen{s: s, o: o, width: min(max(width, leastWidth), mostWidth)}
 	p.head()
-	p.add(blank, "")
-	p.requests()
-	p.prefixCache()
-	p.add(blank, "")
-	p.latencies()
-	p.add(blank, "")
-	p.goodput()
-	p.objectives()
-	p.targets()
-	p.routing()
-	if !DemoWorked(s) { // which says it at its end
-		p.client()
+	if o.Quiet {
+		p.objectives()
+	} else {
+		p.numbers()
 	}
-	p.add(blank, "")
 	p.files()
 	p.add(blank, "")
 	p.reasons()
@@ -91,6 +82,24 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// numbers adds all that stands between the verdict and where the results are.
+func (p *screen) numbers() {
+	p.add(blank, "")
+	p.requests()
+	p.prefixCache()
+	p.add(blank, "")
+	p.latencies()
+	p.add(blank, "")
+	p.goodput()
+	p.objectives()
+	p.targets()
+	p.routing()
+	if !DemoWorked(p.s) { // which says it at its end
+		p.client()
+	}
+	p.add(blank, "")
 }
 
 // add adds a line, in which what came from outside is Visible already.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,6 +158,21 @@ func TestScreenFits(t *testing.T) {
 			if !strings.Contains(colour.String(), "\x1b[") || ansi.ReplaceAllString(colour.String(), "") != plain.String() {
 				t.Fatalf("%s at %d: colour changes the text", name, width)
 			}
+		}
+	}
+}
+
+// TestQuietScreen: a quiet one has the verdict and its reasons, objectives and where the results are.
+func TestQuietScreen(t *testing.T) {
+	for name, s := range screens() {
+		var full, quiet strings.Builder
+		if err := errors.Join(Screen(&full, s, PrintOptions{Dir: "r", Page: "r/report.html"}), Screen(&quiet, s, PrintOptions{Dir: "r", Page: "r/report.html", Quiet: true})); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(full.String(), "\n")
+		text := quiet.String()
+		if !strings.HasPrefix(text, first) || !strings.Contains(text, "r/report.html") || strings.Contains(text, "TTFT  ") || strings.Count(text, "\n") > 13 {
+			t.Errorf("%s:\n%s", name, text)
 		}
 	}
 }
