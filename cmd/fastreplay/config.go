@@ -28,11 +28,14 @@ type ownFile struct {
 	Workload struct{ Fingerprint string }
 }
 
-// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file. A run.json or
+// readConfig reads a file of flags: a mapping of their names to values, or to lists of them. The path "" is no file, and a run's directory is its run.json. A run.json or
 // summary.json has the flags of its run, and the fingerprint of what it sent; "" of any other file.
 func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, fingerprint string, err error) {
 	if path == "" {
 		return nil, "", nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, report.PlanName)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -202,7 +202,12 @@ func checkWords(c *cobra.Command, words []string) error {
 		return nil
 	}
 	hint := "; `fastreplay help` lists the commands"
-	if near := nearest(word, commandNames(c)); len(near) > 0 {
+	switch near := nearest(word, commandNames(c)); {
+	case word == "compare" || word == "diff":
+		hint = "; `fastreplay help analysis` compares runs with DuckDB or pandas"
+	case slices.Contains([]string{"run", "replay", "client", "aiperf", "genai-perf"}, word):
+		hint = fmt.Sprintf("; drop '%s': fastreplay %s", word, cmp.Or(strings.Join(words[1:], " "), "FILE"))
+	case len(near) > 0:
 		hint = "; did you mean `fastreplay " + near[0] + "`?"
 	}
 	return fmt.Errorf("no such file or command: %s%s", word, hint)
@@ -236,6 +241,9 @@ const usageWidth = 80
 // of cobra's: the linker keeps every exported method of a program that uses text/template, 2.7 MB here.
 func showUsage(root *cobra.Command) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		if checkWords(c, c.Flags().Args()) != nil {
+			return // run says so
+		}
 		help := commandHelp
 		if c == root || c.Name() == "profile" {
 			help = firstHelp
@@ -265,7 +273,7 @@ func firstHelp(c *cobra.Command) string {
 			b.WriteString(title + "\n" + flagUsages(first, false))
 		}
 	}
-	b.WriteString("\nAll flags: fastreplay help flags. Commands: fastreplay help\n")
+	b.WriteString("\nAll flags: fastreplay help flags. Those of AIPerf, GenAI-Perf, vLLM's bench and\ntrace-replayer: fastreplay help compat. Commands: fastreplay help\n")
 	return b.String()
 }
 

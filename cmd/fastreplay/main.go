@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string, std stdio) int {
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	err := root.ExecuteContext(ctx)
+	if help, _ := root.Flags().GetBool("help"); help && err == nil {
+		err = checkWords(root, root.Flags().Args())
+	}
 	if err == nil {
 		return exitOK
 	}

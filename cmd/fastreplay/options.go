@@ -320,6 +320,15 @@ func addRowFlags(f *pflag.FlagSet, read *trace.Options) {
 	addSeconds(f, &read.To, "to", "", 0, "take rows up to this trace time")
 }
 
+// beginnings are what to type, for who gave no trace.
+const beginnings = `no trace; give one with: fastreplay FILE --url HOST:PORT
+Or type one of these:
+  fastreplay demo           a run in 6 s that needs no file and no server
+  fastreplay inspect FILE   what is in a trace, without traffic
+  fastreplay doctor         what this machine lacks for punctual runs
+  fastreplay --help         the first flags; --version is the version
+  fastreplay help           every command, and the manual`
+
 // complete checks the flags against each other and fills in what depends on others.
 func (o *options) complete(args []string) error {
 	if len(args) > 0 {
@@ -329,7 +338,7 @@ func (o *options) complete(args []string) error {
 		o.traces = args
 	}
 	if len(o.traces) == 0 {
-		return errors.New("no trace; give one with `fastreplay --trace FILE`, or see `fastreplay --help`")
+		return errors.New(beginnings)
 	}
 	if err := o.splitTargets(); err != nil {
 		return err

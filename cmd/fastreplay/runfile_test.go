@@ -48,7 +48,7 @@ func TestFlagsOfARun(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		path := runFile(t, resolvedFlags(o))
+		path := filepath.Dir(runFile(t, resolvedFlags(o))) // as its run.json
 		again, m, err := typed("--config", path)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
