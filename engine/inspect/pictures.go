@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 
@@ -29,21 +28,16 @@ type pictures struct {
 	inputDots, outputsDots []float64
 }
 
-// outlineOf sorts the values, which number has in another unit. The outline has at most 4,096 of them, by rank.
-func outlineOf[T cmp.Ordered](values []T, number func(T) float64) (o chart.Sample) {
+// outlineOf sorts the values and divides them by unit. The outline has at most 4,096 of them, by rank.
+func outlineOf[T int32 | int64 | float64](values []T, unit float64) (o chart.Sample) {
 	slices.Sort(values)
 	n := min(len(values), mostValues)
 	for i := range n {
-		o.At = append(o.At, number(values[(2*i+1)*len(values)/(2*n)]))
+		o.At = append(o.At, float64(values[(2*i+1)*len(values)/(2*n)])/unit)
 		o.Counts = append(o.Counts, float64(len(values))/float64(n))
 	}
 	return o
 }
-
-func ofTokens(n int32) float64   { return float64(n) }
-func ofCount(n int64) float64    { return float64(n) }
-func itself(v float64) float64   { return v }
-func ofSeconds(ns int64) float64 { return seconds(ns) }
 
 // recorded are the lengths that the trace has.
 func recorded(tokens []int32) []int32 {
@@ -59,7 +53,7 @@ func stepOf(ns, span int64, steps uint64) int {
 
 // picture draws what follows from the rows alone.
 func picture(t *trace.Trace) *pictures {
-	p := &pictures{inputs: outlineOf(recorded(t.InputTokens), ofTokens), outputs: outlineOf(recorded(t.OutputTokens), ofTokens)}
+	p := &pictures{inputs: outlineOf(recorded(t.InputTokens), 1), outputs: outlineOf(recorded(t.OutputTokens), 1)}
 	for i := 0; i < t.Len(); i += (t.Len() + mostDots - 1) / mostDots {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
 			p.inputDots, p.outputsDots = append(p.inputDots, float64(t.InputTokens[i])), append(p.outputsDots, float64(t.OutputTokens[i]))
@@ -83,7 +77,7 @@ func picture(t *trace.Trace) *pictures {
 			gaps = append(gaps, ns-t.ArrivalNS[i-1])
 		}
 	}
-	p.gaps = outlineOf(gaps, ofSeconds)
+	p.gaps = outlineOf(gaps, 1e9)
 	p.sessions(t, span)
 	return p
 }
@@ -93,7 +87,7 @@ func (s *Sessions) outlines() (turns, apart, thinks chart.Sample) {
 	if s == nil {
 		return turns, apart, thinks
 	}
-	return outlineOf(s.turns, ofCount), outlineOf(s.gaps, ofSeconds), outlineOf(s.thinks, ofSeconds)
+	return outlineOf(s.turns, 1), outlineOf(s.gaps, 1e9), outlineOf(s.thinks, 1e9)
 }
 
 // sessions counts conversations by time.
@@ -128,7 +122,7 @@ type rowHeld struct {
 
 // addHeld draws what f found.
 func (p *pictures) addHeld(f *follower, span int64) {
-	p.reusedS, p.reusedTokens = outlineOf(f.gapsNS, ofSeconds), outlineOf(f.between, ofCount)
+	p.reusedS, p.reusedTokens = outlineOf(f.gapsNS, 1e9), outlineOf(f.between, 1)
 	var shares []float64
 	tokens := make([]float64, timeSteps)
 	held := make([]float64, timeSteps)
@@ -140,7 +134,7 @@ func (p *pictures) addHeld(f *follower, span int64) {
 			held[step] += float64(r.held)
 		}
 	}
-	p.heldShares = outlineOf(shares, itself)
+	p.heldShares = outlineOf(shares, 1)
 	if p.stepS > 0 {
 		for step := range held {
 			held[step] /= tokens[step] // NaN where no row is

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -9,34 +8,14 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// histogram is bins to show.
-type histogram struct {
-	label, title string // on a terminal and in HTML
-	bins         []Bin
-	name         func(Bin) string
-	edge         func(float64) string
-}
-
-// histograms are those of lengths, and of what lies between two uses of a block.
-func histograms(r *Report) []histogram {
-	u := cmp.Or(r.Reuse, &Reuse{})
-	return []histogram{
-		{"input tokens", "Input tokens", r.InputTokens.Histogram, lengthRange, whole},
-		{"output tokens", "Output tokens", r.OutputTokens.Histogram, lengthRange, whole},
-		{"block reused after", "Time since the last use of a repeated block", u.TimeHistogram, timeRange, step},
-		{"other tokens used since", "Tokens of other blocks used since", u.TokensHistogram, tokensRange, format.Short},
-	}
-}
-
 // plots prints what is better seen than read.
 func (p *page) plots(r *Report) {
 	p.timeline(r)
-	h := histograms(r)
 	p.Line("")
-	p.beside(p.histogram(h[0]), p.histogram(h[1]))
+	p.beside(p.histogram("input tokens", r.InputTokens.Histogram, lengthRange), p.histogram("output tokens", r.OutputTokens.Histogram, lengthRange))
 	if u := r.Reuse; u != nil && u.References > 0 {
 		p.Line("")
-		p.beside(p.histogram(h[2]), p.histogram(h[3]))
+		p.beside(p.histogram("block reused after", u.TimeHistogram, timeRange), p.histogram("other tokens used since", u.TokensHistogram, tokensRange))
 	}
 }
 
@@ -64,25 +43,18 @@ func (p *page) timeline(r *Report) {
 }
 
 // histogram draws bins as lines of half a page.
-func (p *page) histogram(h histogram) []string {
+func (p *page) histogram(title string, bins []Bin, name func(Bin) string) []string {
 	const label, number = 17, 9
-	cells := p.Width/2 - label - number - 2
-	lines := []string{"  " + h.label}
-	for _, b := range h.bins {
-		drawn := chart.Bar(float64(b.Count)/mostOf(h.bins), cells)
-		line := format.Right(h.name(b), label) + " " + format.Left(drawn, cells)
-		lines = append(lines, line+format.Right(format.Count(b.Count), number))
-	}
-	return lines
-}
-
-// mostOf is the highest count, at least 1.
-func mostOf(bins []Bin) float64 {
-	most := int64(1)
+	cells, most := p.Width/2-label-number-2, int64(1)
 	for _, b := range bins {
 		most = max(most, b.Count)
 	}
-	return float64(most)
+	lines := []string{"  " + title}
+	for _, b := range bins {
+		drawn := chart.Bar(float64(b.Count)/float64(most), cells)
+		lines = append(lines, format.Right(name(b), label)+" "+format.Left(drawn, cells)+format.Right(format.Count(b.Count), number))
+	}
+	return lines
 }
 
 // lengthRange prints a bin of whole numbers, both ends included.

@@ -52,12 +52,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 
 // titleOf distinguishes a run from others: what was sent, where to, and when.
 func titleOf(dir string, s *metrics.Summary) string {
-	title := filepath.Base(cmp.Or(s.Workload.Trace, dir))
-	if n := len(s.Run.Targets); n == 1 {
-		title += " → " + shortURL(s.Run.Targets[0])
-	} else if n > 1 {
-		title += " → " + format.Many(int64(n), "server")
-	}
+	title := filepath.Base(cmp.Or(s.Workload.Trace, dir)) + paceOf(s) + " → " + whither(s)
 	if !s.Run.StartedAt.IsZero() {
 		title += " · " + s.Run.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
@@ -66,27 +61,11 @@ func titleOf(dir string, s *metrics.Summary) string {
 
 func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
 
-func under(s *metrics.Summary) (out []string) {
-	pace := s.Run.Pace
-	if pace == metrics.TraceTime {
-		pace = fmt.Sprintf("trace time × %g", s.Run.Scale)
-	}
-	load := ""
-	if s.Amplify != nil {
-		load = fmt.Sprintf("%g times the load", s.Amplify.Factor)
-	}
-	host := s.Run.Host.Name
-	if s.Run.Host.CPUs > 0 {
-		host += ", " + format.Many(int64(s.Run.Host.CPUs), "core")
-	}
-	for _, text := range []string{
-		s.Run.Model, s.Run.API, s.Workload.Format, pace, load, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, "from " + host,
-	} {
-		if text != "" {
-			out = append(out, text)
-		}
-	}
-	return out
+// under are short facts below the title.
+func under(s *metrics.Summary) []string {
+	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
+	facts := []string{s.Run.Model, s.Run.API, s.Workload.Format, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, host}
+	return slices.DeleteFunc(facts, func(text string) bool { return text == "" })
 }
 
 // verdictSection is what one reads first.

@@ -128,7 +128,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	if math.Abs(sum-40) > 1e-9 {
 		t.Errorf("%v requests over time", sum)
 	}
-	if targets := section(t, d, "Targets"); len(targets.Graphs) < 4 || !slices.Equal(targets.Graphs[0].Rows, []string{"all", "a" + hostile, "b"}) {
+	if targets := section(t, d, "Targets"); len(targets.Graphs) < 4 || !slices.Equal(targets.Graphs[0].Rows, []string{"a" + hostile, "b"}) {
 		t.Errorf("targets %q", targets.Graphs[0].Rows)
 	}
 	lanes := section(t, d, "Conversations").Graphs[0]

@@ -20,7 +20,6 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/scrape"
-	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Bounds of the page, so that it opens at once.
@@ -304,42 +303,34 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	rate := func(name string, count func(*metrics.Step) int64) chart.Series {
 		return line(name, func(t *metrics.Step) float64 { return float64(count(t)) / widthS })
 	}
-	latency := func(name string, value func(*metrics.Step) *float64) chart.Series { // no value where nothing was sent
-		return chart.Series{Name: name, Gaps: true, Values: of(p.all, func(t *metrics.Step) float64 { return maybe(value(t)) })}
+	latencies := func(title string, value func(*metrics.Step) (p50, p99 *float64)) chart.Graph { // no value where nothing was sent
+		p50 := line("p50", func(t *metrics.Step) float64 { v, _ := value(t); return maybe(v) })
+		p99 := line("p99", func(t *metrics.Step) float64 { _, v := value(t); return maybe(v) })
+		p50.Gaps, p99.Gaps = true, true
+		return p.overTime(title, "ms", spans, p50, p99)
 	}
-	latencies := func(title string, p50, p99 func(*metrics.Step) *float64) chart.Graph {
-		return p.overTime(title, "ms", spans, latency("p50", p50), latency("p99", p99))
-	}
-	drift := latency("p99", func(t *metrics.Step) *float64 { return t.DriftP99 })
-	for i := range drift.Values {
-		drift.Values[i] /= 1e3
-	}
+	drift := line("p99", func(t *metrics.Step) float64 { return maybe(t.DriftP99) / 1e3 })
+	drift.Gaps = true
 	out := []chart.Graph{
 		p.overTime("Requests/s", "", spans,
 			rate("planned", func(t *metrics.Step) int64 { return t.Planned }), rate("sent", func(t *metrics.Step) int64 { return t.Requests })),
 		p.overTime("Requests in flight", "", spans, line("in flight", func(t *metrics.Step) float64 { return t.InFlight })),
-		latencies("TTFT", func(t *metrics.Step) *float64 { return t.TTFTP50 }, func(t *metrics.Step) *float64 { return t.TTFTP99 }),
-		latencies("TPOT", func(t *metrics.Step) *float64 { return t.TPOTP50 }, func(t *metrics.Step) *float64 { return t.TPOTP99 }),
-		latencies("E2E", func(t *metrics.Step) *float64 { return t.E2EP50 }, func(t *metrics.Step) *float64 { return t.E2EP99 }),
+		latencies("TTFT", func(t *metrics.Step) (p50, p99 *float64) { return t.TTFTP50, t.TTFTP99 }),
+		latencies("TPOT", func(t *metrics.Step) (p50, p99 *float64) { return t.TPOTP50, t.TPOTP99 }),
+		latencies("E2E", func(t *metrics.Step) (p50, p99 *float64) { return t.E2EP50, t.E2EP99 }),
 		p.overTime("Output tokens/s", "", spans, rate("tokens/s", func(t *metrics.Step) int64 { return t.OutputTokens })),
 		p.overTime("Drift: how late requests left", "ms", spans, drift),
 	}
-	if m := s.Client.StolenByTime; m != nil {
-		out = append(out, p.stolen(m, spans))
+	if m := s.Client.StolenByTime; m != nil { // which has steps of its own
+		out = append(out, p.overTime("CPU time that the host took", "ratio", spans, line("of all cores", func(t *metrics.Step) float64 {
+			if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
+				return m.Shares[step]
+			}
+			return math.NaN()
+		})))
 	}
 	out = append(out, p.byKind(spans)...)
 	return append(out, p.serverLines(spans)...)
-}
-
-// stolen is the share of CPU time that the host took, which has steps of its own.
-func (p *pictures) stolen(m *stats.Shares, spans []chart.Piece) chart.Graph {
-	values := of(p.all, func(t *metrics.Step) float64 {
-		if step := int((t.FromS + t.ToS) / 2 / m.StepS); step < len(m.Shares) {
-			return m.Shares[step]
-		}
-		return math.NaN()
-	})
-	return p.overTime("CPU time that the host took", "ratio", spans, chart.Series{Name: "of all cores", Values: values})
 }
 
 // byKind counts requests by how they failed, and by whether they were good; the most frequent kind stands first.
@@ -374,25 +365,15 @@ func (p *pictures) heatMaps() (out []chart.Graph) {
 	}
 	for _, m := range []struct {
 		title, unit string
-		log, mean   bool // mean: the row of all is the mean of the rows
 		value       func(*metrics.Step) float64
 	}{
-		{"TTFT p99", "ms", true, false, func(t *metrics.Step) float64 { return maybe(t.TTFTP99) }},
-		{"Requests sent", "", false, true, func(t *metrics.Step) float64 { return float64(t.Requests) }},
-		{"Requests in flight", "", false, true, func(t *metrics.Step) float64 { return t.InFlight }},
-		{"Failed requests", "", false, true, func(t *metrics.Step) float64 { return float64(t.Failed) }},
+		{"TTFT p99", "ms", func(t *metrics.Step) float64 { return maybe(t.TTFTP99) }},
+		{"Requests sent", "", func(t *metrics.Step) float64 { return float64(t.Requests) }},
+		{"Requests in flight", "", func(t *metrics.Step) float64 { return t.InFlight }},
+		{"Failed requests", "", func(t *metrics.Step) float64 { return float64(t.Failed) }},
 	} {
 		g := p.overTime(m.title, m.unit, nil)
-		g.Y.Log = m.log
-		whole := of(p.all, m.value)
-		g.Rows = []string{"all"}
-		if m.mean {
-			g.Rows[0] = "mean of all"
-			for i := range whole {
-				whole[i] /= float64(len(p.rows) + p.cut)
-			}
-		}
-		g.Heat = []chart.Values{whole}
+		g.Y.Log = m.unit == "ms"
 		for _, r := range p.rows {
 			g.Rows, g.Heat = append(g.Rows, r.name), append(g.Heat, of(r.steps, m.value))
 		}

@@ -166,14 +166,7 @@ func (p *screen) head() {
 	case strings.HasPrefix(s.Workload.Trace, "gen:"):
 		load = "made trace"
 	}
-	pace := ", " + s.Run.Pace
-	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
-		pace = " ×" + strconv.FormatFloat(cmp.Or(s.Run.Scale, 1), 'g', -1, 64)
-	}
-	if s.Amplify != nil {
-		pace += fmt.Sprintf(", load ×%g", s.Amplify.Factor)
-	}
-	load, where := format.Visible(load+fitted(pace, 30)), " → "+format.Visible(whither(s))
+	load, where := format.Visible(load+fitted(paceOf(s), 30)), " → "+format.Visible(whither(s))
 	tail := format.Gap + format.Seconds(s.Run.DurationS)
 	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(load+where+tail)
 	who := ""
@@ -184,6 +177,18 @@ func (p *screen) head() {
 	}
 	shown := shorten(load+where, format.Columns(load+where)+min(0, room))
 	p.add(always, p.o.paint(style, word)+format.Gap+shown+who+tail)
+}
+
+// paceOf is how a run's times differ from those of its trace: " ×2, load ×3", or ", closed loop of 8".
+func paceOf(s *metrics.Summary) string {
+	pace := ", " + s.Run.Pace
+	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
+		pace = " ×" + strconv.FormatFloat(cmp.Or(s.Run.Scale, 1), 'g', -1, 64)
+	}
+	if s.Amplify != nil {
+		pace += fmt.Sprintf(", load ×%g", s.Amplify.Factor)
+	}
+	return pace
 }
 
 // Word is what the verdict on a run is called, with the ANSI style that it has.
