@@ -81,13 +81,18 @@ func readConfig(path string, flags *pflag.FlagSet) (file []compat.Setting, finge
 
 // configValues reads a value or a list of values.
 func configValues(name string, node *yaml.Node) (values []string, err error) {
-	node = aliased(node)
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
 	list := []*yaml.Node{node}
 	if node.Kind == yaml.SequenceNode {
 		list = node.Content
 	}
 	for _, n := range list {
-		switch n = aliased(n); {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		switch {
 		case n.Kind != yaml.ScalarNode:
 			return nil, fmt.Errorf("%s: want a value, or a list of values", name)
 		case n.Tag == "!!null":
@@ -96,14 +101,6 @@ func configValues(name string, node *yaml.Node) (values []string, err error) {
 		values = append(values, n.Value)
 	}
 	return values, nil
-}
-
-// aliased returns the node that a YAML alias stands for.
-func aliased(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
 }
 
 // masked stands in results for what may be secret.

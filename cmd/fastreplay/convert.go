@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -32,12 +31,7 @@ func newConvertCommand() *cobra.Command {
 repaired or left out, and what the other format has no place for, is noted.`,
 		Example: `  fastreplay convert azure.csv --format mooncake --output azure.jsonl
   fastreplay convert chat.jsonl.zst --from 10m --to 20m --format bailian | zstd > part.jsonl.zst`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("no trace; give one, as `fastreplay convert FILE --format FORMAT`")
-			}
-			return nil
-		},
+		Args: someTraces,
 		RunE: func(c *cobra.Command, args []string) error { return v.run(c, args) },
 	}
 	f := c.Flags()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
@@ -91,9 +91,7 @@ if others use this machine, run it again.`,
 			}
 			checks, conclusion := judge(r)
 			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(map[string]any{"checks": checks, "conclusion": conclusion})
+				return report.EncodeJSON(c.OutOrStdout(), map[string]any{"checks": checks, "conclusion": conclusion})
 			}
 			_, err = io.WriteString(c.OutOrStdout(), diagnosis(checks, conclusion, newTerminal(c.OutOrStdout()).coloured()))
 			return err
@@ -166,7 +164,7 @@ func judge(r readings) (checks []check, conclusion string) {
 	}
 	o, linux := r.offer, r.system == "linux"
 	if w := r.waits; w != nil {
-		add("punctuality", w.P99 > latePoorUS, fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)), r.whyLate())
+		add("punctuality", w.P99 > latePoorUS, fmt.Sprintf("requests leave within %s at p50, %s at p99", micros(w.P50), micros(w.P99)), "see the lines below; if all are ✓, others were busy: run this again")
 		if w.P99 > lateBadUS {
 			checks[0].Grade = bad
 		}
@@ -218,21 +216,6 @@ func judge(r readings) (checks []check, conclusion string) {
 	add("send buffer", r.sendBuffer < largeRequestBytes, fmt.Sprintf("takes %s at once; 128k tokens need up to %s", format.Bytes(int64(r.sendBuffer)), format.Bytes(largeRequestBytes)),
 		"sudo sysctl "+buffer+"=8388608")
 	return checks, conclusion
-}
-
-// whyLate is the likeliest cause of late waits, and its remedy.
-func (r readings) whyLate() string {
-	switch s := r.machine.StolenShare; {
-	case s != nil && *s > stolenPoor:
-		return "the host takes the cores away, see below"
-	case r.offer.UsableCores < 2:
-		return "a single core is too few, see below"
-	case r.system != "linux":
-		return "timers are coarse here: quote p99 from a client on Linux"
-	case !r.realtime:
-		return "others run on the sender's core: real-time priority keeps them off, see below"
-	}
-	return "the machine is busy: run this again, then look for who is"
 }
 
 // gravest is the worst grade of some checks.

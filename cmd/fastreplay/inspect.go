@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -47,12 +48,7 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 		Example: `  fastreplay inspect conversation.jsonl.zst
   fastreplay inspect --cache-tokens 3M,10M --max-model-len 131072 chat.jsonl
   fastreplay inspect --html traces.html monday.jsonl tuesday.jsonl`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("no trace; give one or more, as `fastreplay inspect FILE…`")
-			}
-			return nil
-		},
+		Args: someTraces,
 		RunE: func(c *cobra.Command, args []string) error { return i.run(c, args) },
 	}
 	f := c.Flags()
@@ -69,6 +65,14 @@ exit code is then 1; it is 2 for a trace that cannot be read at all.`,
 	f.BoolVar(&i.json, "json", false, "print the numbers as JSON")
 	f.StringVar(&i.html, "html", "", "also write a self-contained HTML page to `FILE`")
 	return c
+}
+
+// someTraces refuses a command line without a trace.
+func someTraces(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no trace; give one or more, as `%s`", c.Example[2:strings.Index(c.Example, "\n")])
+	}
+	return nil
 }
 
 func (i *inspection) run(c *cobra.Command, args []string) error {

@@ -340,24 +340,17 @@ func (o *options) complete(args []string) error {
 	if len(o.traces) == 0 {
 		return errors.New(beginnings)
 	}
-	if err := o.splitTargets(); err != nil {
+	arrivals := func() error { return o.pacing.complete(o.seed) }
+	extra := func() (err error) {
+		if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
+			err = fmt.Errorf("--extra-inputs: %w", err)
+		}
 		return err
 	}
-	var err error
-	if err := o.pacing.complete(o.seed); err != nil {
-		return err
-	}
-	if err := o.checkSessions(); err != nil {
-		return err
-	}
-	if err := o.goodput.complete(); err != nil {
-		return err
-	}
-	if err := o.completeLimits(); err != nil {
-		return err
-	}
-	if o.extra, err = api.ParseExtra(o.extraInputs); err != nil {
-		return fmt.Errorf("--extra-inputs: %w", err)
+	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	return o.check()
 }

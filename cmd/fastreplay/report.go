@@ -37,7 +37,7 @@ With --require the objectives are these: exit code 3 if one is missed, 1 if the 
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
   fastreplay report results/2026-01-02T150405Z --html report.html
   fastreplay report results/2026-01-02T150405Z --export vllm`,
-		Args: oneRun,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := errors.Join(g.complete(), r.check(), checkExports(exports)); err != nil {
 				return err
@@ -88,19 +88,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// oneRun refuses several directories.
-func oneRun(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return fmt.Errorf("report shows one run, and %d are given; `fastreplay help results` compares the summaries of several", len(args))
-	}
-	return nil
-}
-
 // mostRunsNamed is how many runs an error names.
 const mostRunsNamed = 5
 
 // runNamed returns the directory of the run that is to be shown: the one given, or the newest below results.
 func runNamed(args []string) (string, error) {
+	if len(args) > 1 {
+		return "", fmt.Errorf("report shows one run, and %d are given; `fastreplay help results` compares the summaries of several", len(args))
+	}
 	if len(args) == 0 {
 		runs, err := report.Runs(report.DefaultRoot)
 		if err != nil || len(runs) == 0 {

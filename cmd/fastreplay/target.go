@@ -357,13 +357,8 @@ func (b *built) noteIdle() {
 			idle = append(idle, t.URL)
 		}
 	}
-	switch {
-	case len(idle) == 0 || b.Requests() < len(busy):
-	case b.o.loadBound == 0:
-		b.ui.note("--route %s without a bound gives no request to %d of %d targets: %s", routePrefix, len(idle), len(busy), strings.Join(idle, ", "))
-	default:
-		b.ui.note("--route %s gives no request to %d of %d targets: %s; within %g times the mean load fewer can do all the work (--load-bound 1 spreads it)",
-			routePrefix, len(idle), len(busy), strings.Join(idle, ", "), b.o.loadBound)
+	if len(idle) > 0 && b.Requests() >= len(busy) {
+		b.ui.note("--route %s gives no request to %d of %d targets: %s; fewer can do all the work (--load-bound 1 spreads it)", routePrefix, len(idle), len(busy), strings.Join(idle, ", "))
 	}
 }
 
