@@ -103,21 +103,14 @@ const mostTimeline = 16 << 20
 
 // Steps reads dir/timeline.jsonl, the steps of each target after those of another. It returns nil if there is none that can be read
 // soon.
-func Steps(dir string) (steps []metrics.Step) {
+func Steps(dir string) []metrics.Step {
 	name := filepath.Join(dir, TimelineName)
 	if info, err := os.Stat(name); err != nil || info.Size() > mostTimeline {
 		return nil
 	}
-	text, err := os.ReadFile(name)
+	steps, err := readLines[metrics.Step](name)
 	if err != nil {
 		return nil
-	}
-	for line := range bytes.Lines(text) {
-		var s metrics.Step
-		if json.Unmarshal(line, &s) != nil {
-			return nil
-		}
-		steps = append(steps, s)
 	}
 	return steps
 }
@@ -193,9 +186,8 @@ func (w *SampleWriter) Close() error {
 	return cmp.Or(w.err, w.file.Close())
 }
 
-// readSamples reads server_metrics.jsonl, if there is one. A last line that was not finished does not count.
-func readSamples(dir string) (samples []scrape.Sample, err error) {
-	name := filepath.Join(dir, ServerMetricsName)
+// readLines reads a file of a JSON object a line, if there is one. A last line that was not finished does not count.
+func readLines[T any](name string) (all []T, err error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -203,17 +195,15 @@ func readSamples(dir string) (samples []scrape.Sample, err error) {
 	if err != nil {
 		return nil, err
 	}
-	number := 0
 	for line := range bytes.Lines(text) {
-		number++
-		var m scrape.Sample
-		if err := json.Unmarshal(line, &m); err != nil {
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
 			if line[len(line)-1] != '\n' {
 				break
 			}
-			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
+			return nil, fmt.Errorf("%s:%d: %w", name, len(all)+1, err)
 		}
-		samples = append(samples, m)
+		all = append(all, v)
 	}
-	return samples, nil
+	return all, nil
 }

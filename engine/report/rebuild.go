@@ -92,7 +92,7 @@ func collect(
 // rebuildServers sums up the servers' samples that are on disk; nil where there are none. How often they were meant to come,
 // and whether all servers were read, only the run knew.
 func rebuildServers(dir string) (*metrics.Servers, error) {
-	samples, err := readSamples(dir)
+	samples, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if err != nil || len(samples) == 0 {
 		return nil, err
 	}

@@ -270,7 +270,7 @@ func (p *screen) prefixCache() {
 		if s.All.Waiting != nil {
 			parts = append(parts, "queue max "+plain(s.All.Waiting.Max))
 		}
-		parts = append(parts, known(whole, s.All.Preemptions, "preempted"))
+		parts = append(parts, known(plain, s.All.Preemptions, "preempted"))
 		if s.All.KVUsage != nil {
 			parts = append(parts, "KV max "+format.Percent(s.All.KVUsage.Max))
 		}
@@ -461,9 +461,14 @@ func (p *screen) client() {
 		if len(s.Verdict.Unsafe) > 0 || !s.Verdict.Valid && slices.ContainsFunc(s.Verdict.Reasons, ofMachine) {
 			label, meaning = "late", "see below"
 		}
-		p.field(second, 2, label, "p99 "+format.Duration(max(0, q.P99*1e3), 3)+" late, max "+format.Duration(max(0, q.Max*1e3), 3), meaning)
+		p.field(second, 2, label, lateWords(q), meaning)
 	}
 	p.field(second, 1, "machine", machineWords(s))
+}
+
+// lateWords say how late requests left.
+func lateWords(drift *stats.Percentiles) string {
+	return fmt.Sprintf("p99 %s late, max %s", format.Duration(max(0, drift.P99*1e3), 3), format.Duration(max(0, drift.Max*1e3), 3))
 }
 
 // machineWords says what the machine took from the client; "" if unknown.
@@ -587,10 +592,9 @@ func punctuality(s *metrics.Summary) string {
 	if s.DriftUS == nil {
 		return ""
 	}
-	late := fmt.Sprintf("p99 %s late, max %s", format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3))
-	readLate := slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" })
-	if lag := s.Client.ReceiveLagUS; readLate && lag != nil {
-		late = fmt.Sprintf("p99 sent %s late, read %s late", format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(lag.P99*1e3, 3))
+	late := lateWords(s.DriftUS)
+	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
+		late += ", read " + format.Duration(lag.P99*1e3, 3) + " late"
 	}
 	if lost := s.Client.StolenShare; lost != nil {
 		late += ", " + format.Percent(round2(*lost)) + " of CPU time lost to its host"
@@ -645,8 +649,6 @@ func ideal(c metrics.PrefixCache) string {
 	}
 	return hits(c.ExpectedHitRatio, "ideal")
 }
-
-func whole(v float64) string { return format.Count(int64(v)) }
 
 // plain prints a mean of requests with three digits, and whole ones without a point.
 func plain(v float64) string {
