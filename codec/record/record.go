@@ -192,26 +192,16 @@ type Outcome uint8
 
 // The outcomes. Only OK requests enter a latency distribution.
 const (
-	// OK: the whole answer arrived.
-	OK Outcome = iota
-	// HTTPError: the server answered with a status other than 200.
-	HTTPError
-	// ConnectError: no connection could be made (dial, name, TLS).
-	ConnectError
-	// Reset: the peer broke the connection off.
-	Reset
-	// Timeout: a limit on time was reached (whole request, or between bytes).
-	Timeout
-	// Truncated: the answer ended before it was complete.
-	Truncated
-	// BadResponse: the answer is no HTTP, SSE or JSON that we can read.
-	BadResponse
-	// StreamError: the server reported an error inside a 200 stream.
-	StreamError
-	// Cancelled: we broke it off, because the run was stopped.
-	Cancelled
-	// NotSent: not a byte of it left.
-	NotSent
+	OK           Outcome = iota // the whole answer arrived
+	HTTPError                   // the server answered with a status other than 200
+	ConnectError                // no connection could be made (dial, name, TLS)
+	Reset                       // the peer broke the connection off
+	Timeout                     // a limit on time was reached (whole request, or between bytes)
+	Truncated                   // the answer ended before it was complete
+	BadResponse                 // the answer is no HTTP, SSE or JSON that we can read
+	StreamError                 // the server reported an error inside a 200 stream
+	Cancelled                   // we broke it off, because the run was stopped
+	NotSent                     // not a byte of it left
 
 	// Outcomes is the number of outcomes; arrays are indexed by Outcome.
 	Outcomes = int(NotSent) + 1

@@ -57,34 +57,21 @@ func writeAIPerfRecords(w io.Writer, r *results) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	numbers := sessionNumbers{known: map[int64]int64{}}
+	sessions, next := map[int64]int64{}, int64(-1) // numbers in order of appearance; a request without a session has one of its own
 	var failed error
 	err := r.each(func(rec *record.Record) {
 		values := map[string]aiperfValue{}
 		for m, v := range metricsOf(rec) {
 			values[m.tag] = aiperfValue{v, m.unit}
 		}
-		failed = cmp.Or(failed, lines.Encode(aiperfLine{r.metadata(rec, numbers.of(rec)), values, errorOf(rec)}))
+		number, known := sessions[rec.Session]
+		if !known || rec.Session == record.None {
+			next++
+			number, sessions[rec.Session] = next, next
+		}
+		failed = cmp.Or(failed, lines.Encode(aiperfLine{r.metadata(rec, number), values, errorOf(rec)}))
 	})
 	return cmp.Or(err, failed, out.Flush())
-}
-
-// sessionNumbers counts sessions in order of appearance.
-type sessionNumbers struct {
-	next  int64
-	known map[int64]int64
-}
-
-func (s *sessionNumbers) of(r *record.Record) int64 {
-	if n, ok := s.known[r.Session]; ok {
-		return n
-	}
-	n := s.next
-	s.next++
-	if r.Session != record.None {
-		s.known[r.Session] = n
-	}
-	return n
 }
 
 func (r *results) metadata(rec *record.Record, session int64) aiperfMetadata {

@@ -148,24 +148,20 @@ func unevenNotes(s *Summary) []string {
 // natural orders names as people do, digits by their value: mock-2 before mock-10. Names that are equal then are ordered
 // as text.
 func natural(x, y string) int {
-	a, b := x, y
-	for a != "" && b != "" {
-		n, m := digitsOf(a), digitsOf(b)
-		if n == "" || m == "" {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		a, b = a[len(n):], b[len(m):]
-		n, m = strings.TrimLeft(n, "0"), strings.TrimLeft(m, "0") // then the longer is the greater
-		if c := cmp.Or(cmp.Compare(len(n), len(m)), strings.Compare(n, m)); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(x, y))
+	return cmp.Or(strings.Compare(padded(x), padded(y)), strings.Compare(x, y))
 }
 
-// digitsOf is the digits that s begins with.
-func digitsOf(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }
+// padded is name with its numbers in as many digits as the longest may have.
+func padded(name string) (out string) {
+	for name != "" {
+		text := name[:len(name)-len(strings.TrimLeftFunc(name, func(r rune) bool { return r < '0' || r > '9' }))]
+		name = name[len(text):]
+		rest := strings.TrimLeft(name, "0123456789")
+		number := strings.TrimLeft(name[:len(name)-len(rest)], "0")
+		if out += text; len(rest) < len(name) {
+			out += strings.Repeat("0", max(0, 64-len(number))) + number
+		}
+		name = rest
+	}
+	return out
+}

@@ -27,7 +27,6 @@ type Collector struct {
 	parts   struct{ instances, endpoints breakdown }
 	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
-	planned span        // instants
 
 	gaps   []gapShard // len(urls) * shards
 	shards int
@@ -69,7 +68,6 @@ func (c *Collector) Add(r *record.Record, target int) {
 	}
 	s.add(r)
 	c.timings.add(r, target)
-	c.planned.add(r.PlannedNS)
 	c.parts.instances.add(r.Instance, r)
 	c.pairs.Add(r.Instance, r.Endpoint)
 	if r.SentNS != record.None {

@@ -38,12 +38,12 @@ func (g *goodCounts) add(r *record.Record) {
 	good := true
 	for i := range g.slos {
 		o := &g.slos[i]
-		met, measured := o.met(r)
-		if !met {
-			good = false
-			g.missed[o.latency]++
+		if o.Met(r) {
+			continue
 		}
-		if !measured {
+		good = false
+		g.missed[o.latency]++
+		if o.ns(r) == record.None {
 			g.unmeasured[o.latency]++
 		}
 	}
@@ -129,18 +129,8 @@ type SLO struct {
 	ns      func(*record.Record) int64
 }
 
-// met reports whether r, which ended OK, keeps within the bound, and whether
-// it has such a latency at all.
-func (o *SLO) met(r *record.Record) (met, measured bool) {
-	ns := o.ns(r)
-	return ns != record.None && ns <= o.limitNS, ns != record.None
-}
-
 // Met reports whether r, which ended OK, keeps within the bound.
-func (o *SLO) Met(r *record.Record) bool {
-	met, _ := o.met(r)
-	return met
-}
+func (o *SLO) Met(r *record.Record) bool { return o.ns(r) != record.None && o.ns(r) <= o.limitNS }
 
 // maxSLOMS is more than 11 days: a bound beyond it is a mistake.
 const maxSLOMS = 1e9

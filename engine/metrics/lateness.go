@@ -30,22 +30,6 @@ type Lateness struct {
 	Reading        []Unsafe `json:"reading"`            // percentiles that late reads may have moved by more than 5 % (and 1 ms; of TPOT and ITL 0.1 ms)
 }
 
-// span is the planned instants of requests, in ns.
-type span struct{ first, last, n int64 }
-
-func (p *span) add(ns int64) {
-	if ns == record.None {
-		return
-	}
-	if p.n == 0 || ns < p.first {
-		p.first = ns
-	}
-	if p.n == 0 || ns > p.last {
-		p.last = ns
-	}
-	p.n++
-}
-
 // lateness examines the run whose distributions are in s.
 func (c *Collector) lateness(s *Summary, all *series) Lateness {
 	out := Lateness{Sending: []Unsafe{}, Reading: all.reading.unsafe(all)}
@@ -55,9 +39,14 @@ func (c *Collector) lateness(s *Summary, all *series) Lateness {
 		}
 		return out
 	}
-	gap := 0.0
-	if c.planned.n > 1 {
-		gap = float64(c.planned.last-c.planned.first) / float64(c.planned.n-1)
+	gap, first, last, n := 0.0, int64(math.MaxInt64), int64(math.MinInt64), 0
+	c.timings.each(func(k *timing) {
+		if k.plannedNS != record.None {
+			first, last, n = min(first, k.plannedNS), max(last, k.plannedNS), n+1
+		}
+	})
+	if n > 1 {
+		gap = float64(last-first) / float64(n-1)
 		out.MeanGapMS = new(gap / 1e6)
 	}
 	limit := DisplacedNS(int64(gap), all.e2e.QuantileNS(500))

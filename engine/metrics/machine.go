@@ -157,51 +157,42 @@ func sendingCauses(s *Summary) (causes []cause) {
 			"check whether the server accepts slowly, or the descriptor limit is low (ulimit -n)",
 		})
 	}
-	causes = append(causes, machineCauses(s)...)
-	return append(causes, waitCause(s, "the sending threads", s.Client.SenderRunQueueS, s.Client.Senders, "their")...)
+	return append(causes, machineCauses(s, "the sending threads", "their", s.Client.SenderRunQueueS, s.Client.Senders)...)
 }
 
 // readingCauses are what kept the client from reading.
-func readingCauses(s *Summary) []cause {
-	causes := causeOf("connections waited for memory for large answers", &s.Client.AnswerWaitS, shareOf(&s.Client.AnswerWaitS, s.Run.DurationS),
-		"the run's time", "free memory for the client, or have fewer large answers in flight: "+lessLoad(s))
-	causes = append(causes, machineCauses(s)...)
-	return append(causes, waitCause(s, "the client's threads", s.Client.RunQueueS, s.Run.Host.CPUs, "all cores'")...)
-}
-
-// machineCauses returns what others took from the client.
-func machineCauses(s *Summary) []cause {
-	c := &s.Client
-	ofCores := "all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second"
-	return append(
-		causeOf("the host took CPU time away", c.StolenS, orZero(c.StolenShare), ofCores, "run on a machine whose CPUs are its own"),
-		causeOf("the container's CPU limit stopped the client", c.ThrottledS, shareOf(c.ThrottledS, s.Run.DurationS),
-			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it")...)
-}
-
-// waitCause is that threads waited for a core, by the time of that many cores or threads.
-func waitCause(s *Summary, who string, seconds *float64, n int, whose string) []cause {
-	share := shareOf(seconds, s.Run.DurationS*float64(max(1, n)))
-	return causeOf(who+" waited for a core", seconds, share, whose+" time", moreCores(s))
-}
-
-// causeOf is a cause that took so many seconds, if that is enough to be named.
-func causeOf(happened string, seconds *float64, share float64, of, remedy string) []cause {
-	if share <= causeShare {
-		return nil
+func readingCauses(s *Summary) (causes []cause) {
+	if share := s.Client.AnswerWaitS / s.Run.DurationS; share > causeShare {
+		causes = append(causes, cause{"connections waited for memory for large answers", format.Seconds(s.Client.AnswerWaitS) + ", " + percent(share) + " of the run's time",
+			"free memory for the client, or have fewer large answers in flight: " + lessLoad(s)})
 	}
-	return []cause{{happened, format.Seconds(*seconds) + ", " + percent(share) + " of " + of, remedy}}
+	return append(causes, machineCauses(s, "the client's threads", "all cores'", s.Client.RunQueueS, s.Run.Host.CPUs)...)
+}
+
+// machineCauses are what took the time of the client's cores, or that of so many threads who waited for one.
+func machineCauses(s *Summary, who, whose string, waited *float64, threads int) (causes []cause) {
+	c, whole := &s.Client, s.Run.DurationS
+	for _, m := range []struct {
+		happened   string
+		seconds    *float64
+		share      float64
+		of, remedy string
+	}{
+		{"the host took CPU time away", c.StolenS, orZero(c.StolenShare),
+			"all cores' time; " + percent(orZero(c.StolenWorst)) + " in the worst second", "run on a machine whose CPUs are its own"},
+		{"the container's CPU limit stopped the client", c.ThrottledS, orZero(c.ThrottledS) / whole,
+			"one core's time", "raise the CPU limit (resources.limits.cpu in Kubernetes) or remove it"},
+		{who + " waited for a core", waited, orZero(waited) / (whole * float64(max(1, threads))), whose + " time", moreCores(s)},
+	} {
+		if whole > 0 && m.share > causeShare {
+			causes = append(causes, cause{m.happened, format.Seconds(*m.seconds) + ", " + percent(m.share) + " of " + m.of, m.remedy})
+		}
+	}
+	return causes
 }
 
 // percent prints a share with as many digits as a sampled one deserves.
 func percent(share float64) string { return format.Number(100*share, 3) + " %" }
-
-func shareOf(part *float64, whole float64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return orZero(part) / whole
-}
 
 // orZero is *v, or 0 where there is none.
 func orZero(v *float64) float64 {

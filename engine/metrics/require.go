@@ -122,12 +122,9 @@ func parseRequirement(text string) (r requirement, err error) {
 	}
 	name := strings.TrimSpace(text[:at])
 	canonical := strings.Replace(strings.ToLower(strings.ReplaceAll(name, "-", "_")), ".p99.9", ".p999", 1)
-	all := quantities()
-	i := slices.IndexFunc(all, func(q quantity) bool { return q.name == canonical })
-	if i < 0 {
+	if r.of = quantityOf(canonical); r.of.name == "" {
 		return r, &UnknownQuantity{name}
 	}
-	r.of = all[i]
 	if r.limit, err = parseLimit(strings.TrimSpace(text[at+len(r.op):]), r.of.unit); err != nil {
 		return r, fmt.Errorf("%q: %w", text, err)
 	}
@@ -176,8 +173,8 @@ func parseMS(text string) (ms float64, err error) {
 func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 	out := []Objective{}
 	if most := s.Limits.MaxErrorRate; most != nil {
-		text := "error_rate<=" + strings.ReplaceAll(format.Percent(*most), " ", "")
-		out = append(out, objective(s, unsafe, text, requirement{quantityOf(errorRate), "<=", *most}))
+		r := requirement{quantityOf(errorRate), "<=", *most}
+		out = append(out, objective(s, unsafe, errorRate+"<="+strings.ReplaceAll(format.Percent(*most), " ", ""), r))
 	}
 	for _, text := range s.Limits.Require {
 		if r, err := parseRequirement(text); err == nil { // else the command line refused it
@@ -188,13 +185,9 @@ func Objectives(s *Summary, unsafe []Unsafe) []Objective {
 }
 
 // quantityOf returns the quantity of a name; the zero value if a summary of another version has one that is unknown here.
-func quantityOf(name string) (of quantity) {
-	for _, q := range quantities() {
-		if q.name == name {
-			of = q
-		}
-	}
-	return of
+func quantityOf(name string) quantity {
+	all := append(quantities(), quantity{})
+	return all[slices.IndexFunc(all, func(q quantity) bool { return q.name == name || q.name == "" })]
 }
 
 func objective(s *Summary, unsafe []Unsafe, text string, r requirement) Objective {
