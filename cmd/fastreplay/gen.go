@@ -207,13 +207,13 @@ const missedReuse = 0.02
 
 // describeGen prints what was made: above all, what share of it a cache can hit.
 func describeGen(say *terminal, g *trace.Gen, t *trace.Trace) {
+	made := fmt.Sprintf("made %s as %s, %s", format.Many(int64(t.Len()), "row"), t.Format, format.Duration(float64(t.SpanNS()), 3))
 	if t.BlockRefs() == 0 {
-		say.line("made %s as %s, %s: without blocks, so that no cache hits anything", format.Many(int64(t.Len()), "row"), t.Format, format.Duration(float64(t.SpanNS()), 3))
+		say.line("%s: without blocks, so that no cache hits anything", made)
 		return
 	}
 	hits := inspect.Analyse(t, inspect.Options{}).Cache.Infinite
-	say.line("made %s as %s, %s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", format.Many(int64(t.Len()), "row"), t.Format,
-		format.Duration(float64(t.SpanNS()), 3), format.Percent(hits.Blocks), format.Percent(g.Reuse), format.Percent(hits.Tokens))
+	say.line("%s: an unlimited cache would hold %s of the blocks (wanted %s) and %s of the tokens", made, format.Percent(hits.Blocks), format.Percent(g.Reuse), format.Percent(hits.Tokens))
 	if g.Reuse-hits.Blocks > missedReuse {
 		say.line("note: less is reused than wanted, since the prompts have too little in common: raise --turns, --system-tokens or the lengths, or lower --block-tokens")
 	}

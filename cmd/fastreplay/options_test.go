@@ -63,7 +63,7 @@ func TestProofFlags(t *testing.T) {
 		"--engine-block-tokens -1":              "--engine-block-tokens -1: want at least 1",
 		"--route least-inflight --history live": "use another router",
 		"--scrape off --scrape-interval 2s":     "--scrape-interval: --scrape is off",
-		"--scrape off --scrape-url a:1":         "--scrape-url: --scrape is off",
+		"--scrape off --scrape-url a:1":         "--scrape-url, --scrape-interval: --scrape is off",
 	} {
 		if _, err := given(t, "trace.jsonl "+line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", line, err, want)

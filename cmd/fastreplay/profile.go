@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
@@ -33,10 +32,10 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	case timed && rated:
 		return []string{"requests leave at the rate given; aiperf profile would keep the trace's times unless told --no-fixed-schedule"}
 	case timed && p.concurrency > 0:
-		assume(line, "fixed-schedule", "true")
+		must(line.Flags.Set("fixed-schedule", "true"))
 		return []string{fmt.Sprintf("the trace's times are kept, as in aiperf profile, and --concurrency %d is a cap; --no-fixed-schedule makes it a closed loop", p.concurrency)}
 	case !timed && !rated && p.concurrency == 0:
-		assume(line, "concurrency", "1")
+		must(line.Flags.Set("concurrency", "1"))
 		why := "the trace has no times"
 		if !t.Untimed {
 			why = "the times of " + t.Format + " are kept with --fixed-schedule only"
@@ -54,19 +53,12 @@ func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	if p.timed() || p.capped() || p.given("sessions") || !followUps(t.TurnsBefore(t.Len())) {
 		return nil
 	}
-	assume(line, "sessions", string(sessionsThink))
+	must(line.Flags.Set("sessions", string(sessionsThink)))
 	notes := []string{"a conversation's turns leave the file's delay after the end of the turn before, as in aiperf profile; --sessions strict lets none wait"}
 	able := o.api == "chat" && o.route != routeLeastInFlight && o.sender != senderProcess
 	if able && t.Format == "multi_turn" && !p.given("history") {
-		assume(line, "history", historyLive)
+		must(line.Flags.Set("history", historyLive))
 		notes = append(notes, "turns carry what the servers answered, as in aiperf profile; --history recorded sends the file's own answers")
 	}
 	return notes
-}
-
-// assume sets a flag that was not given, so that the results have it among those that were.
-func assume(line *compat.Line, flag, text string) {
-	if err := line.Flags.Set(flag, text); err != nil {
-		panic("BUG: a flag does not take " + text + ": " + err.Error())
-	}
 }

@@ -80,11 +80,13 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	defer endMetrics()
 	ui.verbose = o.verbose || o.dryRun
 	o.noteFlags(ui)
-	dir, err := o.makeOutput()
-	if err != nil {
-		return err
+	dir := ""
+	if !o.dryRun { // before servers are probed and requests built for nothing
+		if dir, err = report.Create(o.output, time.Now()); err != nil {
+			return err
+		}
+		defer unmake(dir)
 	}
-	defer unmake(dir)
 	stamps, err := o.probeStamps(ui)
 	if err != nil {
 		return err
@@ -113,17 +115,9 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	return send(ctx, b, dir, stamps, interrupts, out)
 }
 
-// makeOutput makes the directory of the results before servers are probed and requests built for nothing; "" in a dry run.
-func (o *options) makeOutput() (dir string, err error) {
-	if o.dryRun {
-		return "", nil
-	}
-	return report.Create(o.output, time.Now())
-}
-
 // unmake removes the directory of a run that did not start.
 func unmake(dir string) {
-	if dir == "" || exists(filepath.Join(dir, report.PlanName)) {
+	if exists(filepath.Join(dir, report.PlanName)) {
 		return
 	}
 	if os.Remove(dir) == nil && filepath.Dir(dir) == report.DefaultRoot {

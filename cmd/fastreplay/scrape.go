@@ -37,10 +37,8 @@ func (f *scrapeFlags) check() error {
 	switch {
 	case f.interval < leastScrapeInterval:
 		return fmt.Errorf("--scrape-interval is %v; want at least %v", f.interval, leastScrapeInterval)
-	case f.mode == scrapeOff && len(f.urls) > 0:
-		return errors.New("--scrape-url: --scrape is off")
-	case f.mode == scrapeOff && f.given("scrape-interval"):
-		return errors.New("--scrape-interval: --scrape is off")
+	case f.mode == scrapeOff && (len(f.urls) > 0 || f.given("scrape-interval")):
+		return errors.New("--scrape-url, --scrape-interval: --scrape is off")
 	}
 	for _, url := range f.urls {
 		if err := probe.CheckScrapeURL(url); err != nil {
