@@ -89,7 +89,10 @@ func (f *format) write(r *results) (paths []string, err error) {
 	for _, part := range f.files {
 		path := filepath.Join(r.dir, part.name)
 		if err := report.WriteWhole(path, func(w io.Writer) error { return part.write(w, r) }); err != nil {
-			return nil, errors.Join(err, remove(paths))
+			for _, written := range paths {
+				err = errors.Join(err, os.Remove(written))
+			}
+			return nil, err
 		}
 		paths = append(paths, path)
 	}
@@ -105,12 +108,4 @@ func (f *format) vacant(dir string) error {
 		}
 	}
 	return nil
-}
-
-func remove(paths []string) error {
-	var errs []error
-	for _, path := range paths {
-		errs = append(errs, os.Remove(path))
-	}
-	return errors.Join(errs...)
 }

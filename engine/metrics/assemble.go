@@ -31,7 +31,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.WireDriftUS, s.UploadMS = all.wireDrift.Percentiles(1e3), all.upload.Percentiles(1e6)
 	over := s.Run.Partial || s.Run.Cut
 	all.count(&s.Requests, over)
-	s.Requests.Failures = all.kinds.list(func(o record.Outcome) bool { return !(over && stopped(o)) })
+	s.Requests.Failures = all.kinds.list(over)
 	s.Lateness = c.lateness(&s, &all)
 	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}

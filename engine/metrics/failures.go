@@ -27,43 +27,36 @@ const (
 	PhaseStream  = "stream"  // after the head of an answer with status 200
 )
 
-// failureKind is what failures have in common that are counted together.
-type failureKind struct {
-	outcome record.Outcome
-	phase   string
-	status  int
-}
-
-// kindOf is the kind of a request that is not ok.
-func kindOf(r *record.Record) failureKind {
-	k := failureKind{r.Outcome, PhaseStream, int(max(0, r.Status))}
+// kindOf is what a request that is not ok has in common with those that are counted with it.
+func kindOf(r *record.Record) Failure {
+	k := Failure{Outcome: r.Outcome.String(), Phase: PhaseStream, Status: int(max(0, r.Status))}
 	switch {
 	case r.SentNS == record.None:
-		k.phase = PhaseConnect
+		k.Phase = PhaseConnect
 	case r.HeadersNS == record.None || r.Outcome == record.HTTPError:
-		k.phase = PhaseHeaders
+		k.Phase = PhaseHeaders
 	}
 	return k
 }
 
 // failureKinds counts failures by kind. A server can send 500 statuses at most, so it is bounded.
-type failureKinds map[failureKind]*Failure
+type failureKinds map[Failure]*Failure
 
-func (f failureKinds) add(k failureKind, n int64, text string) {
+func (f failureKinds) add(k Failure, n int64, text string) {
 	of := f[k]
 	if of == nil {
-		of = &Failure{Outcome: k.outcome.String(), Phase: k.phase, Status: k.status}
+		of = new(k)
 		f[k] = of
 	}
 	of.Count += n
 	of.Example = cmp.Or(of.Example, text)
 }
 
-// list has those that keep returns true of, the most frequent first.
-func (f failureKinds) list(keep func(record.Outcome) bool) []Failure {
+// list has them, the most frequent first. If the run was over before its requests, those that it ended did not fail.
+func (f failureKinds) list(over bool) []Failure {
 	out := []Failure{}
-	for k, of := range f {
-		if keep(k.outcome) {
+	for _, of := range f {
+		if !over || of.Outcome != record.Cancelled.String() && of.Outcome != record.NotSent.String() {
 			out = append(out, *of)
 		}
 	}

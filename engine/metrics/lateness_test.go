@@ -195,7 +195,7 @@ func near(s *Summary, all *[]record.Record, name string) bool {
 func TestOneLateRequestDecidesNothing(t *testing.T) {
 	chance := rand.New(rand.NewPCG(9, 10))
 	for trial := range 60 {
-		n := 1 + chance.IntN(1+trial*40)
+		n := 1 + chance.IntN(1+trial*20)
 		slots := int64(trial%2) * 4
 		all := spaced(uint64(trial), n, 5*msNS)
 		if v := summed(all, slots).Verdict; v.Measurement != Valid {

@@ -19,12 +19,8 @@ const perChunkTolerance = 0.005
 
 // notes returns what a reader of the numbers should know, a sentence each.
 func notes(s *Summary, all *series, targets []series, urls []string, probed Probed) []string {
-	out := []string{}
-	add := func(holds bool, format string, args ...any) {
-		if holds {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
-	}
+	out := sentences{}
+	add := out.add
 	cut, unsent := s.Requests.ByOutcome[record.Cancelled.String()], s.Requests.ByOutcome[record.NotSent.String()]-s.Workload.LeftOut
 	add(s.Run.Cut && cut+unsent > 0, "%s cut off and %s not sent, because the run's time was over: the verdict does not count them as failed", requests(cut), format.Count(unsent))
 	perChunk := orZero(s.Tokens.PerChunk)
@@ -66,6 +62,15 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 		unknown = append([]Unknown{{"hits (no cached tokens)", fmt.Sprintf("%s reports no cached tokens, so its hits are unknown: vLLM needs --enable-prompt-tokens-details, SGLang --enable-cache-report, and some APIs (TGI's, Triton's, embeddings) have no such count", several(silent))}}, unknown...)
 	}
 	return append(out, Fold(unknown)...)
+}
+
+// sentences are notes.
+type sentences []string
+
+func (all *sentences) add(holds bool, format string, args ...any) {
+	if holds {
+		*all = append(*all, fmt.Sprintf(format, args...))
+	}
 }
 
 // several names the first of them, and how many there are.

@@ -88,7 +88,7 @@ func (c *Collector) outages() []Outage {
 
 // worstStretch is list[from:to], and whether that is an outage.
 func worstStretch(list []*timing) (from, to int, ok bool) {
-	sum, begin, best, all := 0, 0, 0, 0
+	sum, begin, best, failed, all, before := 0, 0, 0, 0, 0, 0 // before: failures before begin
 	for i, k := range list {
 		if k.outcome == record.OK {
 			sum -= okWeight
@@ -97,16 +97,10 @@ func worstStretch(list []*timing) (from, to int, ok bool) {
 			all++
 		}
 		if sum <= 0 {
-			sum, begin = 0, i+1
+			sum, begin, before = 0, i+1, all
 		}
 		if sum > best {
-			best, from, to = sum, begin, i+1
-		}
-	}
-	failed := 0
-	for _, k := range list[from:to] {
-		if k.outcome != record.OK {
-			failed++
+			best, from, to, failed = sum, begin, i+1, all-before
 		}
 	}
 	return from, to, best >= leastOutage && 2*failed >= all

@@ -57,12 +57,8 @@ func serverNotes(s *Summary) []string {
 	if s.Servers == nil {
 		return nil
 	}
-	out := []string{}
-	add := func(holds bool, format string, args ...any) {
-		if holds {
-			out = append(out, fmt.Sprintf(format, args...))
-		}
-	}
+	out := sentences{}
+	add := out.add
 	all := &s.Servers.All
 	running, preempted := orZero(all.RunningBefore), orZero(all.Preemptions)
 	add(running > 0, "before the first request the servers were running %s already: others use them, or their gauges lag behind", requests(int64(running)))
