@@ -6,16 +6,15 @@ import (
 	"log"
 	"math"
 	"net"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/fastreplay/fastreplay/engine"
-	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/live"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // progressFlags say how a run is watched.
@@ -26,33 +25,16 @@ type progressFlags struct {
 	listener    net.Listener // of metricsAddr; nil = nobody is served
 }
 
-// meter returns the meter of a run that is built.
-func (b *built) meter() *live.Meter {
+// meter returns the meter of a run that is built, with what is known of it.
+func (b *built) meter(known *report.Plan) *live.Meter {
 	until := b.Plan.UntilNS
 	if b.o.pacing.duration == 0 {
 		until = math.MaxInt64
 	}
 	return live.NewMeter(live.Plan{
-		Title: b.title(), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
+		Title: report.Title(&metrics.Summary{Run: known.Run, Workload: known.Workload, Amplify: b.amplify}), Version: buildVersion(), Targets: b.URLs(), ReleaseNS: b.Plan.ReleaseNS, ByClock: b.Plan.ByClock(), UntilNS: until,
 		Requests: int64(b.Requests()), MaxDriftNS: int64(b.o.limits.MaxDriftMS * 1e6),
 	})
-}
-
-// title says what is replayed, and where.
-func (b *built) title() string {
-	name := filepath.Base(b.Trace.Name)
-	if b.o.pacing.scale != 1 {
-		name += fmt.Sprintf(" ×%g", b.o.pacing.scale)
-	}
-	urls := b.URLs()
-	to := "embedded mock"
-	switch {
-	case len(urls) > 1:
-		to = format.Many(int64(len(urls)), "target")
-	case b.mock == nil && len(urls) == 1:
-		_, to, _ = strings.Cut(urls[0], "://")
-	}
-	return name + " → " + to
 }
 
 // counts are what the run counts, as a meter takes it.
@@ -81,15 +63,15 @@ const (
 	metricsConnections = 16
 )
 
-// listen opens the address of --metrics-addr, if one is given, before anything else takes time. The caller calls end.
-func (f *progressFlags) listen() (end func(), err error) {
+// listen opens the address of --metrics-addr, if one is given, before anything else takes time. It stays open until the process ends.
+func (f *progressFlags) listen() (err error) {
 	if f.metricsAddr == "" {
-		return func() {}, nil
+		return nil
 	}
 	if f.listener, err = net.Listen("tcp", f.metricsAddr); err != nil {
-		return nil, fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
+		return fmt.Errorf("--metrics-addr: %w; want host:port of this machine, such as 127.0.0.1:9400", err)
 	}
-	return func() { _ = f.listener.Close() }, nil
+	return nil
 }
 
 // serveMetrics serves the page of metrics on l until it is closed.

@@ -73,11 +73,10 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	if ui.quiet && ui.mode == progressAuto {
 		ui.mode = progressNone
 	}
-	endMetrics, err := o.progress.listen()
+	err := o.progress.listen()
 	if err != nil {
 		return err
 	}
-	defer endMetrics()
 	ui.verbose = o.verbose || o.dryRun
 	o.noteFlags(ui)
 	dir := ""

@@ -47,11 +47,12 @@ const compressedFrom = 1_000_000
 
 // newResults puts the plan of the run into the directory of the results, and makes the file of records.
 func newResults(b *built, dir string, out io.Writer) (*results, error) {
-	err := report.WritePlan(dir, b.known())
+	known := b.known()
+	err := report.WritePlan(dir, known)
 	if err != nil {
 		return nil, err
 	}
-	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...), meter: b.meter()}
+	s := &results{built: b, out: out, dir: dir, collector: metrics.NewCollector(b.URLs(), b.o.goodput.slos...), meter: b.meter(known)}
 	s.writer, err = report.NewWriter(dir, report.WriterOptions{Compress: b.o.compress || b.Requests() >= compressedFrom, OnState: s.onDisk, OnRemoved: b.ui.removed})
 	return s, err
 }

@@ -43,7 +43,7 @@ type view struct {
 
 // The paces of views: of a screen, and of a log.
 const (
-	redrawEvery = 250 * time.Millisecond
+	redrawEvery = 500 * time.Millisecond
 	lineEvery   = 10 * time.Second
 )
 
@@ -81,7 +81,7 @@ func (t *terminal) open(v view) (end func()) {
 	if v.quit != nil && foreground(os.Stdin) {
 		input, unguard = tea.WithInput(os.Stdin), guard(os.Stdin)
 	}
-	program, gone := tea.NewProgram(model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(10)), make(chan struct{})
+	program, gone := tea.NewProgram(model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(4)), make(chan struct{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.screen = program
@@ -129,13 +129,11 @@ type model struct {
 	text          string
 }
 
-type (
-	tickMessage time.Time
-	endMessage  struct{}
-)
+// endMessage ends a screen; the time redraws it.
+type endMessage struct{}
 
 func (m model) Init() tea.Cmd {
-	return tea.Tick(redrawEvery, func(now time.Time) tea.Msg { return tickMessage(now) })
+	return tea.Tick(redrawEvery, func(now time.Time) tea.Msg { return now })
 }
 
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -148,7 +146,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.press(msg.String())
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case tickMessage:
+	case time.Time:
 		next = m.Init()
 	default:
 		return m, nil

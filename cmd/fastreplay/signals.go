@@ -100,16 +100,18 @@ func (in *interrupts) release() {
 // await runs f, which cannot be stopped, in a goroutine of its own. If ctx ends before f, it returns ctx's error at once, and f goes
 // on. So f must not change what the caller uses afterwards.
 func await[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
-	done := make(chan struct{})
-	var late T
-	var failed error
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
 	go func() {
-		defer close(done)
-		late, failed = f()
+		value, err := f()
+		done <- result{value, err}
 	}()
 	select {
-	case <-done:
-		return late, failed
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
 		return value, ctx.Err()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
@@ -159,11 +160,9 @@ func (k Kind) String() string {
 	return strings.ReplaceAll(k.Outcome.String(), "_", " ")
 }
 
-// downAfterNS is for how long every request of a target must have failed before the screen says so.
-const downAfterNS = 2e9
-
+// down says that every request of the target has failed for a while; "" if not.
 func (t *Target) down() string {
-	if t.FailingNS < downAfterNS {
+	if t.FailingNS < 2e9 {
 		return ""
 	}
 	return "DOWN " + clock(t.FailingNS)
@@ -209,15 +208,10 @@ func (s *Snapshot) minute(sparks int) []string {
 	return lines
 }
 
-// The columns of the table of targets: those of numbers, and the last of them, in place of which a failure stands.
-const (
-	numberColumns = 8 + 7 + 10 + 6 + queueColumns
-	queueColumns  = 10 + 6
-)
-
 // fleet has the targets, at most as many as there is room for, and those that fail first.
 func (s *Snapshot) fleet(width, room int) (lines []string) {
-	name := max(16, min(34, width-numberColumns))
+	const queueColumns = 16 // in place of which a failure stands
+	name := max(16, min(34, width-8-7-10-6-queueColumns))
 	row := func(style, url, ok, failed, p99, hit, queue string) {
 		text := format.Left(ansi.Truncate(url, name, "…"), name) + format.Right(ok, 8) + format.Right(failed, 7) + format.Right(p99, 10) +
 			format.Right(hit, 6) + format.Right(queue, queueColumns)
@@ -261,24 +255,16 @@ func duration(ns float64) string { return format.Duration(ns, 3) }
 // clock prints whole seconds: 1h2m3s.
 func clock(ns int64) string { return time.Duration(max(0, ns)).Round(time.Second).String() }
 
-// spark draws the last values as columns, from 0 to the highest; a value that is not there is a space.
+// spark draws the last values as columns, from 0 to the highest.
 func spark(values []float64, cells int) part {
-	values = values[max(0, len(values)-cells):]
-	most := 0.0
-	for _, v := range values {
-		if v > most {
-			most = v
+	counts := []int64{0}
+	for _, v := range values[max(0, len(values)-cells):] {
+		if !(v > 0) { // or unknown
+			v = 0
 		}
+		counts = append(counts, int64(1000*v))
 	}
-	var out strings.Builder
-	for _, v := range values {
-		level := 0
-		if most > 0 && !math.IsNaN(v) {
-			level = 1 + int(math.Round(7*max(0, v)/most))
-		}
-		out.WriteRune([]rune(" ▁▂▃▄▅▆▇█")[level])
-	}
-	return part{strings.TrimSpace(out.String()), dim}
+	return part{strings.TrimSpace(chart.Skyline(counts, 1)[0]), dim}
 }
 
 // Line returns the run as key=value pairs for a log.
@@ -292,15 +278,9 @@ func Line(s *Snapshot) string {
 		line += " errors=" + strings.Join(kinds, ",")
 	}
 	ascii := strings.NewReplacer(" ", "", "µ", "u", ",", "")
-	for _, l := range []struct {
-		key   string
-		value float64
-		print func(float64) string
-	}{
-		{"ttft_p99", s.Latencies[ttft].P99, duration}, {"late_p99", s.LateP99NS, duration}, {"tok_s", s.TokensPerS.Now, whole},
-	} {
-		if !math.IsNaN(l.value) {
-			line += " " + l.key + "=" + ascii.Replace(l.print(l.value))
+	for _, p := range []part{with("ttft_p99=%s", s.Latencies[ttft].P99, duration), with("late_p99=%s", s.LateP99NS, duration), with("tok_s=%s", s.TokensPerS.Now, whole)} {
+		if p.text != "" {
+			line += " " + ascii.Replace(p.text)
 		}
 	}
 	if s.LeftNS >= 0 {

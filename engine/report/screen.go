@@ -159,6 +159,21 @@ func (p *screen) head() {
 	if s.Run.Partial {
 		word += " (partial)"
 	}
+	title := format.Visible(Title(s))
+	tail := format.Gap + format.Seconds(s.Run.DurationS)
+	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(title+tail)
+	who := ""
+	for _, part := range []string{path.Base(s.Run.Model), s.Run.API} { // what has no room is in the report
+		if part = format.Gap + format.Visible(part); format.Columns(part) <= room && strings.Trim(part, " .") != "" {
+			who, room = who+part, room-format.Columns(part)
+		}
+	}
+	shown := shorten(title, format.Columns(title)+min(0, room))
+	p.add(always, p.o.paint(style, word)+format.Gap+shown+who+tail)
+}
+
+// Title says what a run replays, how, and where it goes; as the trace and the servers are called.
+func Title(s *metrics.Summary) string {
 	load := filepath.Base(s.Workload.Trace)
 	switch {
 	case s.Workload.Trace == "":
@@ -166,17 +181,7 @@ func (p *screen) head() {
 	case strings.HasPrefix(s.Workload.Trace, "gen:"):
 		load = "made trace"
 	}
-	load, where := format.Visible(load+fitted(paceOf(s), 30)), " → "+format.Visible(whither(s))
-	tail := format.Gap + format.Seconds(s.Run.DurationS)
-	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(load+where+tail)
-	who := ""
-	for _, part := range []string{path.Base(s.Run.Model), s.Run.API} { // what has no room is in the report
-		if part = format.Gap + format.Visible(part); format.Columns(part) <= room && strings.Trim(part, " .") != "" {
-			who, room = who+part, room-format.Columns(part)
-		}
-	}
-	shown := shorten(load+where, format.Columns(load+where)+min(0, room))
-	p.add(always, p.o.paint(style, word)+format.Gap+shown+who+tail)
+	return load + fitted(paceOf(s), 30) + " → " + whither(s)
 }
 
 // paceOf is how a run's times differ from those of its trace: " ×2, load ×3", or ", closed loop of 8".
