@@ -110,7 +110,7 @@ func TestBadUsage(t *testing.T) {
 		args []string
 		says string
 	}{
-		{"no trace", nil, "no trace; give one with: fastreplay FILE"},
+		{"no trace", nil, "every command, and the manual"},
 		{"no such trace", []string{"nothing.jsonl"}, "nothing.jsonl"},
 		{"nobody listens", with(load, "--url", dead), dead + " does not accept connections"},
 		{"no such name", with(load, "--url", "no-such-host.invalid:80"), "cannot resolve no-such-host.invalid"},

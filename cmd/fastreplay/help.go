@@ -256,9 +256,7 @@ func showUsage(root *cobra.Command) {
 func firstHelp(c *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s.\n\n  %s\n", c.Short, c.UseLine())
-	for line := range strings.Lines(c.Example) {
-		b.WriteString("  " + strings.TrimSpace(line) + "\n")
-	}
+	b.WriteString(c.Example + "\n")
 	for _, g := range new(options).groups() {
 		first := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 		first.SortFlags = false

@@ -88,9 +88,10 @@ func (p *prepared) probe(ctx context.Context) error {
 	case !p.o.traits.Counts && !p.o.traits.StreamCounts:
 		p.assumeOverhead("the servers of --api " + p.o.api + " do not report how many tokens a prompt has, so that each word is one is taken on trust (--tokenizer proves it)")
 	default: // the servers must count the tokens of our prompts as we do
-		if err := p.measureOverhead(ctx); err != nil && p.listed != "" {
-			return fmt.Errorf("%w; listed there: %s", err, p.listed)
-		} else if err != nil {
+		if err := p.measureOverhead(ctx); err != nil {
+			if p.listed != "" {
+				err = fmt.Errorf("%w; listed there: %s", err, p.listed)
+			}
 			return err
 		}
 	}
