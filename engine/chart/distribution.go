@@ -67,11 +67,13 @@ func Distributions(title, unit string, whole bool, samples []Sample) []Graph {
 				counts[i] = count / size
 			}
 		}
-		g.Series, soFar.Series = append(g.Series, Series{Name: s.Name, Values: counts}), append(soFar.Series, Series{Name: s.Name, Values: up})
+		g.Series = append(g.Series, Series{Name: s.Name, Values: counts})
+		soFar.Series = append(soFar.Series, Series{Name: s.Name, Values: up})
 	}
 	g.Note = strings.Join(zeros, ", ")
 	if len(samples) == 1 {
-		g.Series = []Series{{Name: "values", Style: Bars, Values: g.Series[0].Values}, {Name: "share so far", Share: true, Values: soFar.Series[0].Values}}
+		g.Series[0].Name, g.Series[0].Style = "values", Bars
+		g.Series = append(g.Series, Series{Name: "share so far", Share: true, Values: soFar.Series[0].Values})
 		return []Graph{g}
 	}
 	g.Y.Unit, soFar.Y = "ratio", Axis{Unit: "ratio", To: new(1.0)}

@@ -145,7 +145,8 @@ func factsOf(parts []*part) (facts [][2]string) {
 }
 
 // targetColumns are those of targets that a page has room for.
-const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 reported_hit_ratio counted_hit_ratio goodput.share "
+const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
+	"reported_hit_ratio counted_hit_ratio goodput.share "
 
 // tablesOf are the parts with these paths, if they are there; of their columns those that are named between spaces, "" = all.
 func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
@@ -205,7 +206,8 @@ func latencyTable(s *metrics.Summary) chart.Table {
 		q, twin   *stats.Percentiles
 		unitNS    float64
 	}{
-		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6}, {"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
+		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6},
+		{"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
 		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6},
 		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
 	} {

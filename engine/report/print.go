@@ -150,7 +150,8 @@ func listOf(path string, list []any) *part {
 	}
 	for c := len(p.head) - 1; c > 0; c-- { // what says the same of all is no column
 		first := p.rows[0][c]
-		if slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != first }) || first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
+		differ := slices.ContainsFunc(p.rows, func(row []string) bool { return row[c] != first })
+		if differ || first != "" && (len(p.rows) == 1 || first != "0" && first != "no") {
 			continue
 		}
 		if first != "" {

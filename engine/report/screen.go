@@ -388,7 +388,8 @@ func (p *screen) targets() {
 	var parts []metrics.Part
 	what := "targets"
 	for _, t := range p.s.Targets {
-		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, TTFTMS: t.TTFTMS, ReportedHitRatio: cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)})
+		hit := cmp.Or(t.ReportedHitRatio, t.CountedHitRatio)
+		parts = append(parts, metrics.Part{Name: shortURL(t.URL), Requests: t.Requests, Failed: t.Failed, TTFTMS: t.TTFTMS, ReportedHitRatio: hit})
 	}
 	if i := p.s.Instances; i != nil && len(i.Parts) > len(parts) {
 		what, parts = "instances", i.Parts
@@ -419,7 +420,8 @@ func (p *screen) targets() {
 		if t.TTFTMS != nil {
 			tail = "TTFT p99 " + format.Duration(t.TTFTMS.P99*1e6, 3)
 		}
-		p.field(third, 1, "", "! "+shorten(format.Visible(t.Name), 30), format.Some(t.Failed, "failed"), tail, known(format.Percent, t.ReportedHitRatio, "hits"))
+		p.field(third, 1, "", "! "+shorten(format.Visible(t.Name), 30), format.Some(t.Failed, "failed"), tail,
+			known(format.Percent, t.ReportedHitRatio, "hits"))
 	}
 }
 

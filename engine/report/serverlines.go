@@ -8,8 +8,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/scrape"
 )
 
-// serverLines are what all servers report by time: gauges summed over their pages, the mean use of their KV caches, and the share of
-// what was looked up that was a prefix hit. A gauge is that of each page's latest reading.
+// serverLines are what all servers report by time: gauges summed over the latest readings of their pages, the mean use of KV caches,
+// and the share of prefix hits.
 func (p *pictures) serverLines(spans []chart.Piece) (out []chart.Graph) {
 	line := func(name string) chart.Series {
 		return chart.Series{Name: name, Values: slices.Repeat(chart.Values{math.NaN()}, len(p.all))}
