@@ -12,8 +12,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/report"
 )
 
-// A file as https://github.com/apache/parquet-format describes it, of what we need: flat columns that may all be null, one
-// page for each column of a row group, PLAIN values, zstd. A library for it would add 10 MB to the program.
+// A file as https://github.com/apache/parquet-format describes it. It has flat columns that may all be null, one page for each
+// column of a row group, PLAIN values, zstd. A library for it would add 10 MB to the program.
 const (
 	mostGroupRows  = 1 << 16  // rows of a row group …
 	mostGroupBytes = 64 << 20 // … and about how many bytes of it

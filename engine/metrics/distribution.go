@@ -37,9 +37,7 @@ type Distribution struct {
 // NewHistogram returns one that keeps no values, for what a request has many of, and where Add must not allocate. It takes 0.3 MB.
 func NewHistogram() *Distribution { return &Distribution{values: newHistogram()} }
 
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(lowestNS, highestNS, digits)
-}
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(lowestNS, highestNS, digits) }
 
 // Add counts ns once. A histogram allocates only for the first negative value.
 func (d *Distribution) Add(ns int64) {
@@ -119,8 +117,7 @@ func (d *Distribution) histograms() (values, early *hdrhistogram.Histogram) {
 	return d.values, d.early
 }
 
-// with returns a histogram of d's values, of which there are some and none below 0, without those of less and with those of more; nil
-// is none.
+// with returns a histogram of d's values without those of less and with those of more, which may be nil. d has values, none below 0.
 func (d *Distribution) with(less, more *Distribution) *Distribution {
 	out, gone := NewHistogram(), map[int64]int64{}
 	if less != nil {

@@ -193,13 +193,8 @@ func promptTokens(r *record.Record) int64 {
 	return known(r.InputTokens)
 }
 
-// known returns v, or 0 when it is absent.
-func known(v int64) int64 {
-	if v == record.None {
-		return 0
-	}
-	return v
-}
+// known returns a number that is never negative, or 0 when it is absent.
+func known(v int64) int64 { return max(0, v) }
 
 // merge adds all that is in o.
 func (s *series) merge(o *series) {
