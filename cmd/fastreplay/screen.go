@@ -78,7 +78,7 @@ func (t *terminal) watch(v view) (end func()) {
 // it in a goroutine of its own. It follows the size of the window, reads the keys and restores the terminal. It catches no signals.
 func (t *terminal) open(v view) (end func()) {
 	input, unguard := tea.WithInput(nil), func() {}
-	if v.quit != nil && foreground(os.Stdin) {
+	if v.quit != nil {
 		input, unguard = tea.WithInput(os.Stdin), guard(os.Stdin)
 	}
 	program, gone := tea.NewProgram(model{view: v}, input, tea.WithOutput(t.w), tea.WithoutSignalHandler(), tea.WithFPS(4)), make(chan struct{})

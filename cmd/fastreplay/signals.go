@@ -76,7 +76,7 @@ func (in *interrupts) apply() {
 	}
 	switch in.count {
 	case 1:
-		in.ui.alert("interrupted: nothing more is sent; requests in flight may end (--drain), and another interrupt cancels them")
+		in.ui.alert("interrupted: nothing more is sent; requests in flight may end (--drain); another interrupt cancels them")
 	default:
 		in.ui.alert("interrupted again: cancelling requests in flight")
 		in.run.Abort()

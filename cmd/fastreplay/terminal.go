@@ -74,12 +74,15 @@ func (t *terminal) note(format string, args ...any) {
 
 // print prints a line above the screen, if there is one.
 func (t *terminal) print(text string) {
-	if t.screen == nil {
-		fmt.Fprintln(t.w, visible(text))
-	} else {
-		t.screen.Send(tea.Println(visible(text))())
+	t.last, text = text, visible(text)
+	if t.width > 0 && uniseg.StringWidth(text) > t.width && !strings.Contains(text, "\n") {
+		text = strings.Join(fillLines(text, t.width), "\n")
 	}
-	t.last = text
+	if t.screen == nil {
+		fmt.Fprintln(t.w, text)
+	} else {
+		t.screen.Send(tea.Println(text)())
+	}
 }
 
 // waiting prints what is waited for, unless that is the line printed last: many requests of a warm-up may wait for the same.

@@ -47,7 +47,8 @@ func sampled(url string, running, waiting, kv float64) *scrape.Sample {
 // seconds. The second target fails from 20 s on.
 func steady(targets, seconds int, closed bool) (*Meter, Counts) {
 	const rate, requests = 12, 900
-	plan := Plan{Title: "mooncake.jsonl → gpu1:8000", Version: "1.0", ByClock: true, UntilNS: math.MaxInt64, Requests: requests, MaxDriftNS: 5e6}
+	plan := Plan{Title: "mooncake.jsonl → gpu1:8000", Version: "1.0", ByClock: true, UntilNS: math.MaxInt64, Requests: requests, MaxDriftNS: 5e6,
+		TimeoutNS: 600e9, DrainNS: 30e9, Quits: true}
 	for i := range targets {
 		plan.Targets = append(plan.Targets, fmt.Sprintf("http://gpu%d:8000", i+1))
 	}
@@ -73,8 +74,6 @@ func steady(targets, seconds int, closed bool) (*Meter, Counts) {
 		m.Add(at, r, to)
 		if r.Outcome == record.OK {
 			c.OK++
-		} else {
-			c.Failed++
 		}
 		c.Left--
 		if i%rate == 0 {
@@ -190,8 +189,8 @@ func TestFailuresByKind(t *testing.T) {
 	m, c := steady(2, 40, false)
 	s := m.Snapshot(c)
 	down, refused, busy := s.Targets[1], Kind{Outcome: record.ConnectError}, Kind{record.HTTPError, 503}
-	if kinds := s.All.kinds(); !slices.Equal(kinds, []Kind{refused, busy}) || s.All.Errors[refused]+s.All.Errors[busy] != c.Failed || down.Failed != c.Failed {
-		t.Errorf("%+v of %d", s.All.Errors, c.Failed)
+	if kinds := s.All.kinds(); !slices.Equal(kinds, []Kind{refused, busy}) || s.All.Errors[refused]+s.All.Errors[busy] != s.Failed || down.Failed != s.Failed {
+		t.Errorf("%+v of %d", s.All.Errors, s.Failed)
 	}
 	if !strings.HasPrefix(down.down(), "DOWN 20s") || s.Targets[0].down() != "" {
 		t.Errorf("%+v", down)
@@ -201,8 +200,30 @@ func TestFailuresByKind(t *testing.T) {
 	out.Error = record.LeftOutWords
 	m.Add(0, &out, -1)
 	m.Add(0, failed(0, record.NotSent, record.None), -1)
-	if got := m.Snapshot(c); len(got.All.Errors) != 3 || got.All.Errors[Kind{Outcome: record.NotSent}] != 1 || len(got.Targets) != 3 {
-		t.Errorf("with a request that nobody sent: %+v", got.All.Errors)
+	c.Stopping, c.Left = true, 0
+	got := m.Snapshot(c)
+	if got.All.Errors[Kind{Outcome: record.NotSent}] != 1 || got.Failed != s.Failed || got.Share != float64(c.OK+s.Failed)/900 || strings.Contains(Line(got)+Screen(got, 160, 24), "not sent") {
+		t.Errorf("with a request that the stop left unsent: %d failed, %g: %+v", got.Failed, got.Share, got.All.Errors)
+	}
+}
+
+// TestWaits: how long answers have been waited for counts from the last sending, and anew from the stop.
+func TestWaits(t *testing.T) {
+	m, c := steady(1, 70, false)
+	for _, x := range []struct {
+		atS, left, inFlight int64
+		stopping            bool
+		want                string
+	}{
+		{71, 48, 0, false, "left=4s"}, {80, 15, 15, false, "in_flight=15 waited=0s most=10m0s"}, {114, 9, 9, false, "in_flight=9 waited=34s most=10m0s"},
+		{120, 9, 9, true, "in_flight=9 waited=0s most=30s"}, {123, 8, 8, true, "in_flight=8 waited=3s most=30s"},
+	} {
+		c.NowNS, c.Left, c.InFlight, c.Stopping = x.atS*1e9, x.left, x.inFlight, x.stopping
+		m.Observe(c)
+		c.NowNS += 1e8
+		if got := Line(m.Snapshot(c)); !strings.HasSuffix(got, " "+x.want) {
+			t.Errorf("%+v: %s", x, got)
+		}
 	}
 }
 

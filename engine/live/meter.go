@@ -28,12 +28,15 @@ type Plan struct {
 	UntilNS    int64    // nothing is released from then on; math.MaxInt64 = no such time
 	Requests   int64
 	MaxDriftNS int64 // most that p99 of lateness may be; 0 = lateness is judged by what it changes
+	TimeoutNS  int64 // most that is waited for requests in flight once all are sent
+	DrainNS    int64 // the same once the run is stopped
+	Quits      bool  // the key q stops the run
 }
 
 // Counts are what the run itself counts.
 type Counts struct {
-	NowNS, Sent, OK, Failed, InFlight, Left int64
-	Stopping                                bool // nothing more is released
+	NowNS, Sent, OK, InFlight, Left int64
+	Stopping                        bool // nothing more is released
 }
 
 // The latencies of a request.
@@ -76,6 +79,8 @@ type Meter struct {
 	windows [latencies]*window                 // of the last minute
 	whole   [latencies]*hdrhistogram.Histogram // of the run
 	targets []target                           // and one for requests that never had any
+	waitsNS int64                              // since when nothing but requests in flight is waited for; -1 = more is to be sent
+	stopped bool                               // the run was stopped then
 }
 
 // target is what is counted of one.
@@ -92,9 +97,12 @@ type Kind struct {
 	Status  int64 // HTTP status of an http_error; 0 otherwise
 }
 
+// stopped reports whether such requests ended because the run did. They are no failures, as in the results.
+func (k Kind) stopped() bool { return k.Outcome == record.Cancelled || k.Outcome == record.NotSent }
+
 // NewMeter returns a meter of a run that follows plan.
 func NewMeter(plan Plan) *Meter {
-	m := &Meter{plan: plan, past: make([]moment, 1, 2*moments), targets: make([]target, len(plan.Targets)+1)}
+	m := &Meter{plan: plan, waitsNS: -1, past: make([]moment, 1, 2*moments), targets: make([]target, len(plan.Targets)+1)}
 	for i := range latencies {
 		m.windows[i], m.whole[i] = newWindow(), hdrhistogram.New(leastNS, mostNS, digits)
 	}
@@ -162,9 +170,12 @@ func (t *target) fail(nowNS int64, r *record.Record) {
 	if r.Outcome == record.HTTPError && r.Status != record.None {
 		kind.Status = r.Status
 	}
-	t.Failed++
 	t.Errors[kind]++
-	if t.failingNS == 0 && r.Outcome != record.Cancelled && r.Outcome != record.NotSent {
+	if kind.stopped() {
+		return
+	}
+	t.Failed++
+	if t.failingNS == 0 {
 		t.failingNS = max(1, nowNS)
 	}
 }
@@ -192,6 +203,10 @@ func (m *Meter) moment(c Counts) moment {
 	now := m.now
 	now[atNS], now[sent], now[inFlight] = c.NowNS, c.Sent, c.InFlight
 	now[due] = int64(sort.Search(len(m.plan.ReleaseNS), func(i int) bool { return m.plan.ReleaseNS[i] > c.NowNS }))
+	sentAll := c.Left <= c.InFlight || m.plan.ByClock && now[due] == int64(len(m.plan.ReleaseNS))
+	if c.Stopping != m.stopped || m.waitsNS < 0 && sentAll {
+		m.waitsNS, m.stopped = c.NowNS, c.Stopping
+	}
 	return now
 }
 

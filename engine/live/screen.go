@@ -82,20 +82,24 @@ func Screen(s *Snapshot, width, height int) string {
 
 // headline has how long the run still takes, first.
 func (s *Snapshot) headline(width int) string {
-	left, passed := part{clock(s.LeftNS) + " left", bold}, clock(s.NowNS)
+	left, passed, keys := part{clock(s.LeftNS) + " left", bold}, clock(s.NowNS), part{"", dim}
+	if s.Quits {
+		keys.text = "q stops"
+	}
+	waits := fmt.Sprintf("%s, %s of at most ", format.Counted(s.InFlight, "in flight"), clock(s.WaitedNS))
 	switch {
-	case s.Stopping && s.Left > 0:
-		left = part{"stopping: waiting for " + format.Many(s.InFlight, "request"), yellow}
+	case s.Stopping:
+		left, keys.text = part{"stopping: " + waits + clock(s.DrainNS), yellow}, "Ctrl-C cancels"
+	case s.WaitedNS >= 0:
+		left.text = "all sent: " + waits + clock(s.TimeoutNS)
 	case s.LeftNS < 0:
 		left.text = "running"
-	case s.Sent >= s.Requests || s.LeftNS == 0:
-		left.text = "draining: waiting for " + format.Many(s.InFlight, "request")
 	}
 	if n := len(s.ReleaseNS); n > 0 {
 		passed += " of " + clock(max(s.NowNS, s.ReleaseNS[n-1]))
 	}
-	room := width - ansi.StringWidth(left.text+passed) - 6
-	return fit(width, left, part{text: passed}, part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim})
+	room := width - ansi.StringWidth(left.text+passed+keys.text) - 9
+	return fit(width, left, part{text: passed}, keys, part{ansi.Truncate(format.Visible(s.Title), max(10, room), "…"), dim})
 }
 
 func (s *Snapshot) bar(width, sparks int) string {
@@ -106,7 +110,7 @@ func (s *Snapshot) bar(width, sparks int) string {
 		rate.text += with(" of %s planned", s.DuePerS, format.Rate).text
 	}
 	return fit(width, part{strings.Repeat("█", full) + strings.Repeat("░", cells-full), green}, part{text: fmt.Sprintf("%3.0f %%", math.Floor(100*s.Share))},
-		part{text: format.Count(s.Requests-s.Left) + " of " + format.Count(s.Requests)}, rate, spark(s.SentPerS.Past, sparks))
+		part{text: format.Count(s.OK+s.Failed) + " of " + format.Count(s.Requests)}, rate, spark(s.SentPerS.Past, sparks))
 }
 
 func (l *Series) part(name string) part {
@@ -136,7 +140,7 @@ func (s *Snapshot) failures() (parts []part) {
 			parts = append(parts, part{t.name() + " " + down, red})
 		}
 	}
-	for _, k := range s.All.kinds() {
+	for _, k := range slices.DeleteFunc(s.All.kinds(), Kind.stopped) {
 		parts = append(parts, part{format.Count(s.All.Errors[k]) + " × " + k.String(), red})
 	}
 	return parts
@@ -271,7 +275,7 @@ func spark(values []float64, cells int) part {
 func Line(s *Snapshot) string {
 	line := fmt.Sprintf("t=%s sent=%d/%d ok=%d failed=%d", clock(s.NowNS), s.Sent, s.Requests, s.OK, s.Failed)
 	var kinds []string
-	for _, k := range s.All.kinds() {
+	for _, k := range slices.DeleteFunc(s.All.kinds(), Kind.stopped) {
 		kinds = append(kinds, fmt.Sprintf("%s:%d", strings.ReplaceAll(strings.ToLower(k.String()), " ", "_"), s.All.Errors[k]))
 	}
 	if len(kinds) > 0 {
@@ -283,7 +287,13 @@ func Line(s *Snapshot) string {
 			line += " " + ascii.Replace(p.text)
 		}
 	}
-	if s.LeftNS >= 0 {
+	switch most := s.TimeoutNS; {
+	case s.WaitedNS >= 0:
+		if s.Stopping {
+			most = s.DrainNS
+		}
+		line += fmt.Sprintf(" in_flight=%d waited=%s most=%s", s.InFlight, clock(s.WaitedNS), clock(most))
+	case s.LeftNS >= 0:
 		line += " left=" + clock(s.LeftNS)
 	}
 	return line

@@ -16,6 +16,8 @@ type Snapshot struct {
 	*Plan
 	Counts
 	Due        float64 // requests whose planned time has come
+	Failed     int64   // requests, but for those that the end of the run stopped
+	WaitedNS   int64   // since nothing but requests in flight is waited for; -1 = more is to be sent
 	LeftNS     int64   // until the last request is released, or ends in a closed loop; -1 = unknown
 	Share      float64 // 0 to 1 of the run
 	DuePerS    float64 // planned over the last 5 s
@@ -58,7 +60,7 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	now := m.moment(c)
 	lately, smooth := now.since(m.before(now, 5)), m.smooth(now)
 	s := &Snapshot{
-		Plan: &m.plan, Counts: c, Due: float64(now[due]), LateP99NS: quantile(m.whole[lateness], 99), Invalid: m.invalid(),
+		Plan: &m.plan, Counts: c, WaitedNS: -1, Due: float64(now[due]), LateP99NS: quantile(m.whole[lateness], 99), Invalid: m.invalid(),
 		DuePerS: lately.perS(due),
 	}
 	if m.plan.ReleaseNS == nil {
@@ -71,8 +73,11 @@ func (m *Meter) Snapshot(c Counts) *Snapshot {
 	s.SentPerS = series(lately.perS(sent), m.each(func(passed, _ moment) float64 { return passed.perS(sent) }))
 	s.TokensPerS = series(smooth.perS(tokens), m.each(func(passed, _ moment) float64 { return passed.perS(tokens) }))
 	s.Flying = series(float64(c.InFlight), m.each(func(_, then moment) float64 { return float64(then[inFlight]) }))
-	s.progress(smooth.perS(ended))
+	if m.waitsNS >= 0 {
+		s.WaitedNS = c.NowNS - m.waitsNS
+	}
 	s.describe(m.targets)
+	s.progress(smooth.perS(ended))
 	return s
 }
 
@@ -138,7 +143,11 @@ func (m *Meter) smooth(now moment) (passed moment) {
 
 // progress estimates how much of the run is over, and when the rest will be.
 func (s *Snapshot) progress(endedPerS float64) {
-	s.LeftNS, s.Share = -1, float64(s.Requests-s.Left)/float64(max(1, s.Requests))
+	s.LeftNS, s.Share = -1, min(1, float64(s.OK+s.Failed)/float64(max(1, s.Requests)))
+	if s.Stopping {
+		s.LeftNS = 0
+		return
+	}
 	if n := len(s.ReleaseNS); n > 0 {
 		span := s.ReleaseNS[n-1]
 		s.LeftNS = max(0, span-s.NowNS)
@@ -188,6 +197,7 @@ func (s *Snapshot) describe(targets []target) {
 		for kind, n := range t.Errors {
 			all.Errors[kind] += n
 		}
+		s.Failed += t.Failed
 		maps.Copy(all.pages, t.pages)
 		if t.URL != "" || t.Failed > 0 {
 			s.Targets = append(s.Targets, t.describe(s.NowNS))
