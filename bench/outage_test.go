@@ -117,7 +117,7 @@ func (r *results) outage(t *testing.T, url string, failed []line) metrics.Outage
 		t.Errorf("from %v s on: a failure ended then %t, %d since, want %d", o.FromS, begins, since, o.Failed)
 	}
 	said := strings.Join(strings.Fields(r.stderr), " ")
-	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests)) {
+	if want := fmt.Sprintf("%s failed from ", url); !strings.Contains(said, want) || !strings.Contains(said, fmt.Sprintf("(%d of %d requests, most by connect_error, ", o.Failed, o.Requests)) {
 		t.Errorf("the page does not say %q:\n%s", want, r.stderr)
 	}
 	return o
@@ -237,7 +237,7 @@ func (r *results) proveRebuilt(t *testing.T, o metrics.Outage) {
 		t.Errorf("the page does not draw requests, TTFT, queue and KV use of %s: %v", o.Target, err)
 	}
 	said := strings.Join(strings.Fields(p.stdout.String()), " ")
-	if want := fmt.Sprintf("(%d of %d requests; most by connect_error, ", o.Failed, o.Requests); !strings.Contains(said, want) || !strings.Contains(said, o.Target+" failed from ") {
+	if want := fmt.Sprintf("(%d of %d requests, most by connect_error, ", o.Failed, o.Requests); !strings.Contains(said, want) || !strings.Contains(said, o.Target+" failed from ") {
 		t.Errorf("from the records alone, without %q:\n%s%s", want, p.stdout.String(), p.stderr.String())
 	}
 }
@@ -266,7 +266,7 @@ func TestTargetDeadFromTheStart(t *testing.T) {
 	if failed := r.failedAt(t, dead); len(failed) != 50 {
 		t.Errorf("%d failed, want the 50 of %s", len(failed), dead)
 	}
-	if said := strings.Join(strings.Fields(r.stderr), " "); !strings.Contains(said, dead+" failed from the start on (50 of 50 requests; most by connect_error") {
+	if said := strings.Join(strings.Fields(r.stderr), " "); !strings.Contains(said, dead+" failed from the start on (50 of 50 requests, most by connect_error") {
 		t.Errorf("not named:\n%s", r.stderr)
 	}
 	if r.summary.Servers != nil {

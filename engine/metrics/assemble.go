@@ -73,15 +73,12 @@ func (s *Summary) throughput(d float64) Throughput {
 
 func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 	end := int64(0)
-	c.timings.each(func(k *timing) {
-		if k.outcome == record.OK {
-			end = max(end, k.endNS)
-		} else if k.sent || !stopped(k.outcome) {
+	c.timings.each(func(k *timing) { // in order of completion
+		switch {
+		case k.outcome == record.OK:
+			end, u.Waiting = max(end, k.endNS), 0
+		case k.sent || !stopped(k.outcome):
 			end = max(end, k.atNS)
-		}
-	})
-	c.timings.each(func(k *timing) {
-		if k.sent && k.endNS > end {
 			u.Waiting++
 		}
 	})

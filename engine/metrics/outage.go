@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -198,6 +199,26 @@ func (c *Collector) others(o *Outage) {
 	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)
 }
 
+// Failed says how many requests failed; "" if none did.
+func (s *Summary) Failed() string {
+	if s.Requests.Failed == 0 {
+		return ""
+	}
+	return format.Count(s.Requests.Failed) + " of " + format.Count(s.Requests.Planned-s.Requests.Stopped) + " failed"
+}
+
+// FailedWhere says what failed, where and since when, or how most requests failed if there was no outage; "" if none did.
+func (s *Summary) FailedWhere() string {
+	var out []string
+	for i := range s.Outages {
+		out = append(out, s.Outages[i].Words())
+	}
+	if f := s.Requests.Failures; out == nil && len(f) > 0 {
+		return fmt.Sprintf("most by %s (%s of %s)", f[0].Words(), format.Count(f[0].Count), format.Count(s.Requests.Failed))
+	}
+	return strings.Join(out, "; ")
+}
+
 // outageNotes has a note for each target that failed for a time, with what that did to the others.
 func outageNotes(s *Summary) []string {
 	var out []string
@@ -225,7 +246,7 @@ func (o *Outage) Words() string {
 	} else {
 		when += " to " + format.Seconds(*o.ToS)
 	}
-	text := fmt.Sprintf("%s failed %s (%s of %s; most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
+	text := fmt.Sprintf("%s failed %s (%s of %s, most by %s", who, when, format.Count(o.Failed), requests(o.Requests), o.Outcome)
 	if o.Error != "" {
 		text += ", " + quote(o.Error)
 	}

@@ -65,7 +65,7 @@ func TestOutage(t *testing.T) {
 	if *o.OthersBeforeMS != 20 || *o.OthersDuringMS != 50 {
 		t.Errorf("the others: %v before, %v during", *o.OthersBeforeMS, *o.OthersDuringMS)
 	}
-	want := `http://b failed from 3.00 s to 6.01 s (103 of 103 requests; most by connect_error, "connection refused"); the others' TTFT p99 was 20.0 ms before and 50.0 ms meanwhile`
+	want := `http://b failed from 3.00 s to 6.01 s (103 of 103 requests, most by connect_error, "connection refused"); the others' TTFT p99 was 20.0 ms before and 50.0 ms meanwhile`
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("notes %q, want %q", sum.Notes, want)
 	}
@@ -140,7 +140,7 @@ func TestOutageOfOneAddress(t *testing.T) {
 		c.Add(r, 0)
 	}
 	sum := c.Summary(Summary{Requests: Requests{Planned: 100}}, Probed{})
-	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests; most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
+	want := `http://name at 10.0.0.2:8000 failed from the start on (50 of 50 requests, most by connect_error, "connection refused"); the others' TTFT p99 was 1.00 ms meanwhile`
 	if !slices.Contains(sum.Notes, want) {
 		t.Errorf("%q; want %q", sum.Notes, want)
 	}

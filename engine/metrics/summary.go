@@ -162,7 +162,7 @@ type Throughput struct {
 // that failed. A single one that hangs makes that as long as --timeout.
 type UnderLoad struct {
 	UntilS  float64 `json:"until_s"` // seconds from the start until then
-	Waiting int64   `json:"waiting"` // requests that failed after it
+	Waiting int64   `json:"waiting"` // requests that failed after the last ok one had ended
 	Throughput
 }
 

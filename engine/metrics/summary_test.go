@@ -366,7 +366,6 @@ func TestUnderLoad(t *testing.T) {
 	const s = int64(1e9)
 	ok, until := 2., 3.005
 	hung := sentAt(2*s, record.Timeout, 0)
-	hung.DoneNS = 122 * s
 	for name, c := range map[string]struct {
 		more []*record.Record
 		want UnderLoad
@@ -374,7 +373,7 @@ func TestUnderLoad(t *testing.T) {
 	}{
 		"all ok":  {nil, UnderLoad{until, 0, Throughput{ok / until, 0, 0}}, until},
 		"hung":    {[]*record.Record{hung, hung}, UnderLoad{until, 2, Throughput{ok / until, 0, 0}}, 122},
-		"refused": {[]*record.Record{sentAt(9*s, record.ConnectError, 0)}, UnderLoad{9, 0, Throughput{ok / 9, 0, 0}}, 9.001},
+		"refused": {[]*record.Record{sentAt(9*s, record.ConnectError, 0)}, UnderLoad{9, 1, Throughput{ok / 9, 0, 0}}, 9.001},
 		"stopped": {[]*record.Record{sentAt(9*s, record.NotSent, 0)}, UnderLoad{until, 0, Throughput{ok / until, 0, 0}}, until},
 	} {
 		meter := NewCollector([]string{"http://a:1"})

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	mostLines   = 20 // of a screen
+	mostLines   = 20 // of a terminal
 	leastWidth  = 60 // columns; narrower terminals wrap
 	mostWidth   = 100
 	screenLabel = 15 // columns of a label, the two before it included
@@ -27,9 +27,9 @@ const (
 
 // How soon lines are left out if the screen has too many: those of the largest number first, of equal ones the last.
 const (
-	always = iota // the verdict, requests, latencies, and at the end reasons with remedies
-	first         // what the user asked for, and where the results are
-	second        // what the servers and this machine did
+	always = iota // the verdict, requests, failures, latencies, and at the end reasons with remedies
+	first         // what the user asked for, what marks mean, and where the results are
+	second        // what the servers and this machine did, and why
 	third         // further words about these
 	blank
 )
@@ -45,10 +45,11 @@ type screen struct {
 type screenLine struct {
 	text string
 	rank int
+	goes bool // on with the line before
 }
 
-// Screen writes what a run found, in at most 20 lines. Last comes why a measurement is not valid and what to do, so that this stays in
-// sight. All text from outside is shown as format.Visible has it.
+// Screen writes what a run found, on a terminal in at most 20 lines. What is left out there is counted. Last comes what failed, why a
+// measurement is not valid and what to do, so that this stays in sight. All text from outside is shown as format.Visible has it.
 func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	width := o.Width
 	if width == 0 {
@@ -64,15 +65,7 @@ func Screen(w io.Writer, s *metrics.Summary, o PrintOptions) error {
 	p.files()
 	p.add(blank, "")
 	p.reasons()
-	for len(p.lines) > mostLines {
-		last := 0
-		for i := range p.lines {
-			if p.lines[i].rank >= p.lines[last].rank {
-				last = i
-			}
-		}
-		p.lines = slices.Delete(p.lines, last, last+1)
-	}
+	p.shorten()
 	if n := len(p.lines); p.lines[n-1].text == "" {
 		p.lines = p.lines[:n-1]
 	}
@@ -102,78 +95,116 @@ func (p *screen) numbers() {
 	p.add(blank, "")
 }
 
+// bounded reports whether there is a terminal, the lines of which are limited.
+func (p *screen) bounded() bool { return p.o.Width > 0 && !p.o.whole }
+
+// shorten leaves lines out, and counts them where it says how to see them.
+func (p *screen) shorten() {
+	for left := 0; p.bounded() && len(p.lines) > mostLines; {
+		last := 0
+		for i := range p.lines {
+			if p.lines[i].rank >= p.lines[last].rank {
+				last = i
+			}
+		}
+		from := last
+		for p.lines[from].goes {
+			from--
+		}
+		if p.lines[last].text != "" {
+			left += last + 1 - from
+		}
+		p.lines = slices.Delete(p.lines, from, last+1)
+		if more := slices.IndexFunc(p.lines, func(l screenLine) bool { return strings.Contains(l.text, "fastreplay report") }); more >= 0 && left > 0 {
+			text, _, _ := strings.Cut(p.lines[more].text, " --full")
+			p.lines[more].text = text + fmt.Sprintf(" --full (%d more lines)", left)
+		}
+	}
+}
+
 // add adds a line, in which what came from outside is Visible already.
 func (p *screen) add(rank int, text string) {
 	if n := len(p.lines); text != "" || n > 0 && p.lines[n-1].text != "" {
-		p.lines = append(p.lines, screenLine{text, rank})
+		p.lines = append(p.lines, screenLine{text: text, rank: rank})
 	}
 }
 
 const bold, dim, red, green, yellow = "1", "2", "1;31", "1;32", "1;33"
 
-// field adds a label and its parts in at most so many lines; a further line has a larger rank. Parts that do not fit are left out.
+// field adds a label and its parts, on a terminal in at most so many lines. Parts that do not fit there are left out, and counted.
 func (p *screen) field(rank, most int, label string, parts ...string) {
-	line, used := format.Left("  "+label, screenLabel), 0
-	for _, part := range parts {
-		if part == "" {
-			continue
-		}
-		part = fitted(format.Visible(part), p.width-screenLabel)
-		if used > 0 && format.Columns(line)+len(format.Gap)+format.Columns(part) > p.width {
-			if most--; most == 0 {
-				line = fitted(line+format.Gap+"…", p.width)
-				break
-			}
-			p.add(rank, p.styled(line))
-			line, used, rank = strings.Repeat(" ", screenLabel), 0, max(rank, third)
-		}
-		if used++; used > 1 {
-			line += format.Gap
-		}
-		line += part
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	for i := range parts {
+		parts[i] = p.fitted(format.Visible(parts[i]), p.width-screenLabel)
 	}
-	if used > 0 {
+	lines := p.filled(label, parts)
+	for n := len(parts) - 1; p.bounded() && len(lines) > most; n-- {
+		lines = p.filled(label, append(slices.Clone(parts[:n]), fmt.Sprintf("and %d more: --full", len(parts)-n)))
+	}
+	for i, line := range lines {
+		if i > 0 && rank > first {
+			rank = third
+		}
 		p.add(rank, p.styled(line))
 	}
 }
 
+// filled are the lines that parts fill.
+func (p *screen) filled(label string, parts []string) []string {
+	page := format.NewPage(p.width, screenLabel)
+	page.Width = p.width
+	page.Field(label, parts...)
+	return slices.Collect(strings.Lines(string(page.Bytes())))
+}
+
 // styled paints the label of a line, failures and marks.
 func (p *screen) styled(line string) string {
+	line = strings.TrimSuffix(line, "\n")
 	label, rest := line[:screenLabel], line[screenLabel:]
 	rest = strings.ReplaceAll(rest, "✓", p.o.paint(green, "✓"))
 	return p.o.paint(dim, label) + strings.ReplaceAll(rest, "✗", p.o.paint(red, "✗"))
 }
 
-// fitted shortens text at its end.
-func fitted(text string, columns int) string {
-	if r := []rune(text); len(r) > columns {
-		return string(r[:max(0, columns-1)]) + "…"
+// fitted leaves out words at the end that a terminal has no room for.
+func (p *screen) fitted(text string, columns int) string {
+	r := []rune(text)
+	if len(r) <= columns || !p.bounded() {
+		return text
 	}
-	return text
+	head := string(r[:max(0, columns-2)])
+	if at := strings.LastIndexByte(head, ' '); at > len(head)/2 {
+		head = head[:at]
+	}
+	return head + " …"
 }
 
-// head adds the verdict, what was replayed, to whom and how long.
+// head adds the verdict, how many requests failed, what was replayed, to whom and how long. Parts that have no room are left out.
 func (p *screen) head() {
 	s := p.s
 	word, style := Word(s)
 	if s.Run.Partial {
 		word += " (partial)"
 	}
-	title := format.Visible(Title(s))
+	lead := p.o.paint(style, word) + format.Gap
+	if text := s.Failed(); text != "" {
+		word, lead = word+format.Gap+text, lead+p.o.paint(red, text)+format.Gap
+	}
 	tail := format.Gap + format.Seconds(s.Run.DurationS)
-	room := p.width - format.Columns(word) - len(format.Gap) - format.Columns(title+tail)
-	who := ""
-	for _, part := range []string{path.Base(s.Run.Model), s.Run.API} { // what has no room is in the report
-		if part = format.Gap + format.Visible(part); format.Columns(part) <= room && strings.Trim(part, " .") != "" {
-			who, room = who+part, room-format.Columns(part)
+	room := p.width - format.Columns(word+format.Gap+tail)
+	parts, what := title(s), ""
+	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
+	for _, part := range append(parts, format.Gap+format.Visible(path.Base(s.Run.Model)), format.Gap+format.Visible(s.Run.API)) {
+		if format.Columns(what+part) <= room && strings.Trim(part, " .") != "" {
+			what += part
 		}
 	}
-	shown := shorten(title, format.Columns(title)+min(0, room))
-	p.add(always, p.o.paint(style, word)+format.Gap+shown+who+tail)
+	p.add(always, lead+what+tail)
 }
 
 // Title says what a run replays, how, and where it goes; as the trace and the servers are called.
-func Title(s *metrics.Summary) string {
+func Title(s *metrics.Summary) string { return strings.Join(title(s), "") }
+
+func title(s *metrics.Summary) []string {
 	load := filepath.Base(s.Workload.Trace)
 	switch {
 	case s.Workload.Trace == "":
@@ -181,7 +212,7 @@ func Title(s *metrics.Summary) string {
 	case strings.HasPrefix(s.Workload.Trace, "gen:"):
 		load = "made trace"
 	}
-	return load + fitted(paceOf(s), 30) + " → " + whither(s)
+	return []string{format.Visible(load), format.Visible(paceOf(s)), " → " + format.Visible(whither(s))}
 }
 
 // paceOf is how a run's times differ from those of its trace: " ×2, load ×3", or ", closed loop of 8".
@@ -233,30 +264,45 @@ func (p *screen) requests() {
 	case r.Sent < r.Planned:
 		sent = format.Count(r.Sent) + " of " + format.Counted(r.Planned, "sent")
 	}
-	p.field(always, 2, "requests", sent, format.Counted(r.OK, "ok"), format.Counted(r.Failed, "failed"),
+	rates, waited := p.s.Throughput, ""
+	if u := p.s.UnderLoad; u.UntilS > 0 {
+		rates = u.Throughput
+		if more := p.s.Run.DurationS - u.UntilS; more > 0.05*u.UntilS && u.Waiting > 0 {
+			waited = format.Seconds(more) + " more waiting for " + format.Many(u.Waiting, "request")
+		}
+	}
+	failed := format.Counted(r.Failed, "failed")
+	p.field(always, 3, "requests", sent, format.Counted(r.OK, "ok"), failed,
 		format.Some(r.ByOutcome[record.NotSent.String()]-p.s.Workload.LeftOut, "not sent"), format.Some(p.s.Workload.LeftOut, "left out"),
 		format.Some(r.ByOutcome[record.Cancelled.String()], "cancelled"),
-		format.Rate(p.s.Throughput.RequestsPerS)+"/s", format.Rate(p.s.Throughput.OutputTokensPerS)+" output tok/s")
-	var kinds []string
-	for i := range r.Failures {
-		kinds = append(kinds, failureWords(&r.Failures[i]))
+		format.Rate(rates.RequestsPerS)+"/s", format.Rate(rates.OutputTokensPerS)+" output tok/s", waited)
+	if r.Failed > 0 {
+		for i := 1; i < len(p.lines); i++ {
+			p.lines[i].text = strings.Replace(p.lines[i].text, failed, p.o.paint(red, failed), 1)
+		}
 	}
-	if len(kinds) > 4 {
-		kinds = append(kinds[:3], fmt.Sprintf("%d further kinds", len(kinds)-3))
+	for _, example := range []int{math.MaxInt, 30, 0} {
+		var kinds []string
+		for i := range r.Failures {
+			kinds = append(kinds, p.failure(&r.Failures[i], example))
+		}
+		if example == 0 || !p.bounded() || len(p.filled("", kinds)) <= 2 {
+			p.field(always, 2, "failed", kinds...)
+			break
+		}
 	}
-	p.field(first, 2, "failed", kinds...)
 }
 
-// failureWords describes requests that failed alike: 3 × HTTP 503 "busy".
-func failureWords(f *metrics.Failure) string {
+// failure describes requests that failed alike: 3 × HTTP 503 "busy". The example has at most so many columns; 0 leaves it out.
+func (p *screen) failure(f *metrics.Failure, example int) string {
 	text := format.Count(f.Count) + " × " + strings.ReplaceAll(f.Outcome, "_", " ")
 	if f.Outcome == record.HTTPError.String() {
 		text = fmt.Sprintf("%s × HTTP %d", format.Count(f.Count), f.Status)
 	} else if f.Phase == metrics.PhaseStream {
 		text += " in the stream"
 	}
-	if f.Example != "" {
-		text += " " + strconv.Quote(fitted(f.Example, 30))
+	if f.Example != "" && example > 0 {
+		text += " " + strconv.Quote(p.fitted(f.Example, min(example, p.width-screenLabel-format.Columns(text)-3)))
 	}
 	return text
 }
@@ -271,6 +317,10 @@ func (p *screen) prefixCache() {
 	case c.ExpectedHitRatio != nil || c.ExpectedRange != nil:
 		parts = append(parts, "not reported", ideal(c))
 	}
+	if r := p.s.Routing; r != nil && parts != nil {
+		parts[1] += " as placed"
+		parts = append(parts, format.Percent(r.OneCacheRatio)+" in one cache")
+	}
 	if s := p.s.Servers; s != nil && !s.All.Alternates {
 		if s.All.Waiting != nil {
 			parts = append(parts, "queue max "+plain(s.All.Waiting.Max))
@@ -280,7 +330,7 @@ func (p *screen) prefixCache() {
 			parts = append(parts, "KV max "+format.Percent(s.All.KVUsage.Max))
 		}
 	}
-	p.field(second, 1, "prefix hits", parts...)
+	p.field(second, 2, "prefix hits", parts...)
 }
 
 // latencies adds a row for each latency: percentiles and their p99 by time.
@@ -329,7 +379,7 @@ func (p *screen) latencies() {
 	for _, row := range rows {
 		p.add(always, row)
 	}
-	p.field(third, 1, "", few, unsafe)
+	p.field(first, 1, "", few, unsafe)
 }
 
 // p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
@@ -376,11 +426,7 @@ func (p *screen) goodput() {
 
 // objectives adds what the user wanted.
 func (p *screen) objectives() {
-	all := objectiveLines(&p.s.Verdict)
-	if len(all) > 6 {
-		all = append(all[:5], fmt.Sprintf("%d further ones, %d missed of all", len(all)-5, p.s.Verdict.Missed()))
-	}
-	p.field(first, 3, "objectives", all...)
+	p.field(first, 3, "objectives", objectiveLines(&p.s.Verdict)...)
 }
 
 // targets adds a line about several targets or instances, and one for each of those that stand out.
@@ -447,15 +493,23 @@ func standOut(parts []metrics.Part, tails []float64) []metrics.Part {
 	return out[:min(3, len(out))]
 }
 
-// routing adds what the placement of requests cost in hits.
+// routing adds the routers that would have had more hits. Those that overload an instance come last.
 func (p *screen) routing() {
 	r := p.s.Routing
-	if r == nil || r.Actual == nil || len(r.Routers) == 0 {
+	if r == nil || r.Actual == nil {
 		return
 	}
-	best := r.Routers[0]
-	p.field(second, 1, "routing", "placed for "+format.Percent(r.Actual.HitRatio)+" hits", r.Label(best.Router)+": "+format.Percent(best.HitRatio),
-		"one cache: "+format.Percent(r.OneCacheRatio))
+	var even, uneven []string
+	for _, o := range r.Routers {
+		switch text := r.Label(o.Router) + " " + format.Percent(o.HitRatio); {
+		case o.HitRatio <= r.Actual.HitRatio:
+		case o.LargestShare*float64(r.Instances) > 1.8:
+			uneven = append(uneven, text+" ("+format.Percent(o.LargestShare)+" of requests at one)")
+		default:
+			even = append(even, text)
+		}
+	}
+	p.field(second, 3, "if routed", append(even, uneven...)...)
 }
 
 // client adds how punctual this machine was.
@@ -465,39 +519,33 @@ func (p *screen) client() {
 		p.field(second, 1, "closed loop", "its slots were empty for "+format.Percent(round2(*lost))+" of the time")
 	} else if q := s.DriftUS; q != nil {
 		label, meaning := "on time", "latencies need no correction"
-		if len(s.Verdict.Unsafe) > 0 || !s.Verdict.Valid && slices.ContainsFunc(s.Verdict.Reasons, ofMachine) {
+		switch v := &s.Verdict; {
+		case len(v.Reasons) > 0 && ofMachine(v.Reasons[0]):
 			label, meaning = "late", "see below"
+		case len(v.Unsafe) > 0:
+			label, meaning = "late", "may have moved what has a !"
+		case slices.ContainsFunc(v.Reasons, ofMachine):
+			label, meaning = "late", "see --full"
 		}
-		p.field(second, 2, label, lateWords(q), meaning)
+		p.field(second, 2, label, lateness(s), meaning)
 	}
 	p.field(second, 1, "machine", machineWords(s))
 }
 
-// lateWords say how late requests left.
-func lateWords(drift *stats.Percentiles) string {
-	return fmt.Sprintf("p99 %s late, max %s", format.Duration(max(0, drift.P99*1e3), 3), format.Duration(max(0, drift.Max*1e3), 3))
-}
-
 // machineWords says what the machine took from the client; "" if unknown.
 func machineWords(s *metrics.Summary) string {
-	const little = 0.01 // of all cores' time: it does not reach the 99th percentile
 	m := &s.Client.Machine
 	var lost []string
-	if m.StolenShare != nil && *m.StolenShare > little {
-		lost = append(lost, fmt.Sprintf("%s of its CPU time (%s) went to others of its host", format.Seconds(*m.StolenS), format.Percent(round2(*m.StolenShare))))
+	if m.StolenShare != nil {
+		lost = append(lost, fmt.Sprintf("its host took %s of the CPU time", format.Percent(round2(*m.StolenShare))))
 	}
-	if m.ThrottledS != nil && *m.ThrottledS > little*s.Run.DurationS {
+	if m.ThrottledS != nil && *m.ThrottledS > 0.01*s.Run.DurationS { // less does not reach the 99th percentile
 		lost = append(lost, "a CPU limit stopped it for "+format.Seconds(*m.ThrottledS))
 	}
-	switch {
-	case lost != nil:
-		return strings.Join(lost, "; ")
-	case m.StolenShare != nil:
-		return "fine (" + format.Percent(round2(*m.StolenShare)) + " of its CPU time went to others)"
-	case s.Client.CPUS > 0:
-		return "fine, as far as the system reports"
+	if lost == nil && s.Client.CPUS > 0 {
+		return "the system does not report what it lost"
 	}
-	return ""
+	return strings.Join(lost, "; ")
 }
 
 // round2 keeps of a sampled share what it deserves.
@@ -520,15 +568,15 @@ func (p *screen) files() {
 		}
 	}
 	if p.o.Page != "" {
-		line(first, "report", format.Visible(p.o.Page))
+		line(always, "report", format.Visible(p.o.Page))
 	} else {
-		line(first, "results", dir)
+		line(always, "results", dir)
 	}
 	if more := "fastreplay report"; !p.o.whole {
 		if filepath.Dir(p.o.Dir) != DefaultRoot {
 			more += " " + dir
 		}
-		line(first, "more", more+" --full"+notes)
+		line(always, "more", more+" --full"+notes)
 	}
 	if !p.s.Run.Demo {
 		line(third, "again", "fastreplay --config "+filepath.Join(dir, PlanName))
@@ -539,13 +587,14 @@ func (p *screen) files() {
 func (p *screen) reasons() {
 	v := &p.s.Verdict
 	if DemoWorked(p.s) {
-		p.sentence(3, "machine", punctuality(p.s), "")
-		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+fitted("next: fastreplay --trace FILE --url HOST:8000", p.width-10))
+		p.sentence(always, 3, "machine", punctuality(p.s), "")
+		p.add(always, p.o.paint(green, "DEMO OK")+format.Gap+"next: fastreplay --trace FILE --url HOST:8000")
 		return
 	}
 	if n := v.Missed(); n > 0 {
-		defer p.sentence(1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
+		defer p.sentence(always, 1, "MISSED", fmt.Sprintf("%d of %s", n, format.Many(int64(len(v.Objectives)), "objective")), red)
 	}
+	p.sentence(always, 2, "FAILED", p.s.FailedWhere(), red)
 	if len(v.Reasons) == 0 {
 		return
 	}
@@ -553,33 +602,42 @@ func (p *screen) reasons() {
 	r := v.Reasons[0]
 	more := ""
 	if n := len(v.Reasons) - 1; n > 0 {
-		more = fmt.Sprintf(" (%d further: report --full)", n)
+		more = "; " + format.Many(int64(n), "further reason") + ": --full"
 	}
-	p.sentence(3, word, r.What+more, style)
-	p.sentence(2, "why", r.Why, bold)
-	p.sentence(2, "do", r.Do, bold)
+	p.sentence(always, 2, word, r.What+more, style)
+	p.sentence(second, 3, "why", r.Why, bold)
+	p.sentence(always, 2, "do", r.Do, bold)
 }
 
-// sentence adds text behind a word, in at most so many lines.
-func (p *screen) sentence(most int, word, text, style string) {
+// sentence adds text behind a word, on a terminal in at most so many lines. Clauses that do not fit there are left out, and counted.
+func (p *screen) sentence(rank, most int, word, text, style string) {
 	if text == "" {
 		return
 	}
 	const indent = 9
 	page := format.NewPage(p.width, 0)
 	page.Width = p.width - indent
-	page.Sentence("", text)
-	lines := strings.Split(strings.TrimSuffix(string(page.Bytes()), "\n"), "\n")
-	if len(lines) > most {
+	clauses := strings.Split(text, "; ")
+	var lines []string
+	for n := len(clauses); n > 0 && (lines == nil || p.bounded() && len(lines) > most); n-- {
+		left := ""
+		if n < len(clauses) {
+			left = fmt.Sprintf("; and %d more: --full", len(clauses)-n)
+		}
+		before := len(page.Bytes())
+		page.Sentence("", strings.Join(clauses[:n], "; ")+left)
+		lines = slices.Collect(strings.Lines(string(page.Bytes()[before:])))
+	}
+	if p.bounded() && len(lines) > most {
 		lines = lines[:most]
-		lines[most-1] = fitted(lines[most-1]+" …", p.width-indent)
+		lines[most-1] = p.fitted(strings.TrimSuffix(lines[most-1], "\n")+" …", p.width-indent)
 	}
 	for i, line := range lines {
 		lead := strings.Repeat(" ", indent)
 		if i == 0 {
 			lead = p.o.paint(style, word) + strings.Repeat(" ", max(1, indent-format.Columns(word)))
 		}
-		p.add(always, lead+fitted(line, p.width-indent))
+		p.lines = append(p.lines, screenLine{lead + p.fitted(strings.TrimSuffix(line, "\n"), p.width-indent), rank, i > 0})
 	}
 }
 
@@ -599,10 +657,7 @@ func punctuality(s *metrics.Summary) string {
 	if s.DriftUS == nil {
 		return ""
 	}
-	late := lateWords(s.DriftUS)
-	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
-		late += ", read " + format.Duration(lag.P99*1e3, 3) + " late"
-	}
+	late := lateness(s)
 	if lost := s.Client.StolenShare; lost != nil {
 		late += ", " + format.Percent(round2(*lost)) + " of CPU time lost to its host"
 	}
@@ -622,6 +677,15 @@ func punctuality(s *metrics.Summary) string {
 		return late + "fine so far, but p99 needs more requests to be judged"
 	}
 	return late + "p99 of a real server can be measured here"
+}
+
+// lateness says how late requests left and, if that moved latencies, how late answers were read.
+func lateness(s *metrics.Summary) string {
+	sent, most := format.Duration(max(0, s.DriftUS.P99*1e3), 3), format.Duration(max(0, s.DriftUS.Max*1e3), 3)
+	if lag := s.Client.ReceiveLagUS; lag != nil && slices.ContainsFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "receive_lag" }) {
+		return fmt.Sprintf("p99 sent %s late, read %s late", sent, format.Duration(lag.P99*1e3, 3))
+	}
+	return fmt.Sprintf("p99 %s late, max %s", sent, most)
 }
 
 // aligned prints ns with its unit two columns wide, so that columns of
