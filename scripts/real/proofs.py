@@ -59,8 +59,8 @@ class Proofs:
 
 
 def only_facts(run):
-    """Reasons of a verdict; what a busy machine adds is switched off by replay.LENIENT."""
-    return run.summary["verdict"]["reasons"]
+    """Codes of the verdict's reasons; what a busy machine adds is switched off by replay.LENIENT."""
+    return [r["code"] for r in run.summary["verdict"]["reasons"]]
 
 
 # -- every request exact --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def warm(p, seed="108"):
     delta = increase(before, p.server.counters())
     ideal = sum(load.ideal([load.symbols(r, 0, 0) for r in rows], servers.BLOCK))
     p.check("warm", "first run's exit code, reasons", [0, []], [first.exit, only_facts(first)])
-    told = any("warm" in r for r in only_facts(second))
+    told = "warm" in only_facts(second)
     what = f"second run: exit code, warm among the reasons (the server counted {delta['vllm:prefix_cache_hits_total']:.0f} hits, ideal {ideal})"
     p.check("warm", what, [1, True], [second.exit, told])
     shown = second.summary["prefix_cache"]["reported_hit_ratio"]
@@ -331,7 +331,7 @@ def ended(p, proof, api, how, *flags, rows=60, every_ms=150):
     records = run.records()
     requests = run.summary["requests"]
     outcomes = requests["by_outcome"]
-    p.check(proof, "exit code", 1, run.exit)
+    p.check(proof, "exit code: what a server fails is a result", 0, run.exit)
     p.check(proof, "lines, rows with one", [len(rows)] * 2, [len(records), len({r["row"] for r in records})])
     p.check(proof, "planned = ok + failed", len(rows), requests["ok"] + requests["failed"])
     failed = {r["outcome"] for r in records} - {"ok"}

@@ -7,6 +7,7 @@ import time
 
 # Two busy cores make a client late; what the proofs measure does not depend on that.
 LENIENT = ["--max-drift", "1m", "--max-receive-lag", "1m"]
+WHOLE = ["--verbose", "--full"]  # all that it can say
 LIMIT_S = 300
 
 
@@ -16,7 +17,7 @@ class Replay:
         self.args = [str(a) for a in args]
         self.said_in = open(f"{self.folder}.txt", "w+b")
         self.process = subprocess.Popen(
-            [program, *self.args, *LENIENT, "--output", self.folder],
+            [program, *self.args, *LENIENT, *WHOLE, "--output", self.folder],
             stdout=self.said_in,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
