@@ -29,6 +29,13 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 	if err != nil {
 		return err
 	}
+	for _, p := range parts {
+		for _, row := range p.rows {
+			if p.path == "routing.routers" {
+				row[0] = s.Routing.Label(row[0])
+			}
+		}
+	}
 	verdict := verdictSection(s)
 	verdict.Facts = factsOf(parts)
 	d := chart.Document{Title: titleOf(dir, s), Under: under(s), Sections: []chart.Section{verdict}}
@@ -83,6 +90,10 @@ func verdictSection(s *metrics.Summary) chart.Section {
 	if s.Run.Partial {
 		finding.Word += " (partial run)"
 	}
+	if text := s.Failed(); text != "" {
+		finding.Word += " · " + text
+		finding.Lines = append(finding.Lines, "failed: "+s.FailedWhere())
+	}
 	for _, r := range v.Reasons {
 		finding.Lines = append(finding.Lines, r.What)
 		for _, line := range [][2]string{{"why: ", r.Why}, {"do: ", r.Do}} {
@@ -127,13 +138,17 @@ func factsOf(parts []*part) (facts [][2]string) {
 			at[strings.TrimPrefix(p.path+"."+f[0], ".")] = f[1]
 		}
 	}
+	rates := "under_load."
+	if v := at["under_load.until_s"]; v == "" || v == "0" { // of an earlier version
+		rates = "throughput."
+	}
 	for _, fact := range [][2]string{
 		{"requests", "requests.planned"}, {"ok", "requests.ok"}, {"failed", "requests.failed"}, {"seconds", "run.duration_s"},
-		{"ok requests/s", "throughput.requests_per_s"}, {"input tokens/s", "throughput.input_tokens_per_s"},
-		{"output tokens/s", "throughput.output_tokens_per_s"}, {"in flight, mean", "in_flight_mean"},
+		{"ok requests/s", rates + "requests_per_s"}, {"input tokens/s", rates + "input_tokens_per_s"},
+		{"output tokens/s", rates + "output_tokens_per_s"}, {"seconds under load", rates + "until_s"}, {"in flight, mean", "in_flight_mean"},
 		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
 		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
-		{"ideal prefix hits", "prefix_cache.expected_hit_ratio"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
+		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
 		{"KV cache use, max", "server_metrics.all.kv_usage.max"}, {"preemptions", "server_metrics.all.preemptions"},
 		{"CPU taken by the host", "client.stolen_share"},
 	} {
@@ -217,17 +232,18 @@ func latencyTable(s *metrics.Summary) chart.Table {
 		row := chart.Texts(l.name, format.Count(l.q.Count))
 		for i, v := range []float64{l.q.P50, l.q.P90, l.q.P95, l.q.P99, l.q.P999, l.q.Max, l.q.Mean} {
 			c := chart.Cell{Text: format.Duration(v*l.unitNS, 4)}
+			mark := "~"
 			if at := []float64{0.5, 0.9, 0.95, 0.99, 0.999}; i < len(at) && !stats.EnoughSamples(l.q.Count, at[i]) {
 				c.Hint = format.Many(l.q.Count, "value") + " are too few"
 			}
 			for _, u := range s.Verdict.Unsafe {
 				if u.Metric == l.key && u.Percentile == t.Head[2+i] {
-					c.Hint = "the client's lateness may have moved it by " + format.Duration(u.EffectMS*1e6, 3)
+					mark, c.Hint = "!", "the client's lateness may have moved it by "+format.Duration(u.EffectMS*1e6, 3)
 				}
 			}
 			if c.Hint != "" {
-				c.Text, c.Mark = "~"+c.Text, chart.Warn
-				t.Note = "~ too few values, or moved by the client's lateness: point at the number for why."
+				c.Text, c.Mark = mark+c.Text, chart.Warn
+				t.Note = "~ too few values; ! moved by the client's lateness: point at the number for by how much."
 			}
 			row = append(row, c)
 		}

@@ -108,7 +108,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 {"at_ns":2000000000,"phase":"after","target":"http://a","ur`
 	ok(t, os.WriteFile(filepath.Join(dir, ServerMetricsName), []byte(samples), 0o644))
 	d := dataOf(t, pageOf(t, dir))
-	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run)" || v.Grade != chart.Bad {
+	if v := d.Sections[0].Findings[0]; v.Word != "INVALID (partial run) · 10 of 40 failed" || !strings.HasPrefix(v.Lines[0], "failed: http://b failed from 1.05 s on") || v.Grade != chart.Bad {
 		t.Errorf("verdict %+v", v)
 	}
 	over := section(t, d, "Over time")
@@ -135,7 +135,7 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	if len(lanes.Rows) != 4 || lanes.Rows[0] != hostile || len(lanes.Lanes[0]) != 20 {
 		t.Errorf("%d lanes", len(lanes.Rows))
 	}
-	if row := section(t, d, "Slowest requests").Tables[0].Rows[0]; row[0].Text != hostile || row[7].Text != "30.00 ms" {
+	if row := section(t, d, "Slowest requests").Tables[0].Rows[0]; row[0].Text != hostile || row[8].Text != "30.00 ms" {
 		t.Errorf("slowest %+v", row)
 	}
 	s := must(Load(dir))(t)
@@ -178,6 +178,7 @@ func value(t *testing.T, text, unit string) (v, digit float64) {
 func TestNumbersOfHTML(t *testing.T) {
 	for name, s := range map[string]*metrics.Summary{"normal": normalRun(), "failed": failedRun(), "partial": partialRun()} {
 		var page bytes.Buffer
+		s.UnderLoad = metrics.UnderLoad{UntilS: 51.2, Throughput: metrics.Throughput{RequestsPerS: 214, InputTokensPerS: 9876, OutputTokensPerS: 543}}
 		ok(t, HTML(&page, t.TempDir(), s))
 		d := dataOf(t, page.String())
 		var summary map[string]any
@@ -212,10 +213,10 @@ func TestNumbersOfHTML(t *testing.T) {
 		}
 		paths := map[string]struct{ path, unit string }{
 			"requests": {"requests planned", ""}, "ok": {"requests ok", ""}, "failed": {"requests failed", ""}, "seconds": {"run duration_s", ""},
-			"ok requests/s": {"throughput requests_per_s", ""}, "input tokens/s": {"throughput input_tokens_per_s", ""},
-			"output tokens/s": {"throughput output_tokens_per_s", ""}, "in flight, mean": {"in_flight_mean", ""},
+			"ok requests/s": {"under_load requests_per_s", ""}, "input tokens/s": {"under_load input_tokens_per_s", ""}, "seconds under load": {"under_load until_s", ""},
+			"output tokens/s": {"under_load output_tokens_per_s", ""}, "in flight, mean": {"in_flight_mean", ""},
 			"good requests": {"goodput requests", ""}, "goodput": {"goodput share", ""}, "good requests/s": {"goodput requests_per_s", ""},
-			"prefix hits": {"prefix_cache hit_ratio", ""}, "prefix hits, as reported": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits": {"prefix_cache expected_hit_ratio", ""},
+			"prefix hits": {"prefix_cache hit_ratio", ""}, "prefix hits, as reported": {"prefix_cache reported_hit_ratio", ""}, "ideal prefix hits, as placed": {"prefix_cache expected_hit_ratio", ""},
 			"preemptions": {"server_metrics all preemptions", ""}, "CPU taken by the host": {"client stolen_share", ""},
 		}
 		for _, fact := range d.Sections[0].Facts {

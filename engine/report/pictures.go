@@ -520,7 +520,7 @@ func (p *pictures) slowTables() (out []chart.Table) {
 			continue
 		}
 		t := chart.Table{Title: list.title, Head: []string{
-			"request id", "row", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output", "target",
+			"request id", "row", "target", "sent at", "late", "no connection", "TTFT", "decode", "E2E", "", "input", "cached", "output",
 		}}
 		for i := range list.rows {
 			t.Rows = append(t.Rows, slowRow(&list.rows[i]))
@@ -552,14 +552,14 @@ func slowRow(r *record.Record) []chart.Cell {
 	if wait > 0 {
 		waitText = format.Duration(wait, 4)
 	}
-	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), format.Duration(float64(r.SentNS), 4),
-		lateText, waitText, ttftText, decodeText, e2eText, "", tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens), shortURL(r.Target))
+	cells := chart.Texts(r.RequestID, fmt.Sprint(r.Row), shortURL(r.Target), format.Duration(float64(r.SentNS), 4),
+		lateText, waitText, ttftText, decodeText, e2eText, "", tokens(cmp.Or(max(0, r.PromptTokens), r.InputTokens)), tokens(r.CachedTokens), tokens(r.CompletionTokens))
 	var bar []chart.Piece
 	at := 0.0
 	for kind, ns := range []float64{max(0, late) - wait, wait, ttft, decode} {
 		bar = append(bar, chart.Piece{From: at, To: at + ns/1e6, Kind: kind, Text: phaseKinds[kind] + " " + format.Duration(ns, 4)})
 		at += ns / 1e6
 	}
-	cells[8].Bar = bar
+	cells[9].Bar = bar
 	return cells
 }
