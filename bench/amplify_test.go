@@ -41,7 +41,7 @@ func TestAmplify(t *testing.T) {
 			if a := r.summary.Amplify; a == nil || a.Factor != 3 || a.Before.Requests != 120 || a.After.Requests != 360 || (hits > 0) != (a.After.HitRatio != nil && *a.After.HitRatio > 0) {
 				t.Errorf("%+v", a)
 			}
-			for _, said := range []string{"  amplified       3 times ", "3 times the load"} { // before the run, and on the page after it
+			for _, said := range []string{"  amplified       3 times ", "load ×3", "options.amplify 3"} { // before the run, and on the page after it
 				if !strings.Contains(r.stderr, said) {
 					t.Errorf("the run does not say %q:\n%s", said, r.stderr)
 				}

@@ -213,7 +213,7 @@ func TestCap(t *testing.T) {
 		t.Errorf("the page does not tell of the cap:\n%s", r.stderr)
 	}
 	late := start(t, nil, "--trace", load, "--url", m.url, "--rate", "1000", "--concurrency", "5", "--output", t.TempDir()+"/late")
-	if code := late.wait(t); code != 1 || !strings.Contains(late.stderr.String(), "the cap of 5 in flight held") {
+	if code := late.wait(t); code != 1 || !strings.Contains(strings.Join(strings.Fields(late.stderr.String()), " "), "the cap of 5 in flight held") {
 		t.Errorf("exit %d, want 1 and the cap named:\n%s", code, late.stderr.String())
 	}
 }

@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 		"samples/azure.csv --sessions gated":                                                                         "--sessions gated: no request of the selection follows another",
 		"samples/azure.csv --sessions think":                                                                         "--sessions think: no request of the selection follows another",
 		"samples/bailian.jsonl --sessions loose":                                                                     `--sessions "loose": want strict, gated or think`,
-		"samples/bailian.jsonl --assume 1s,1ms":                                                                     "--assume is about --sessions think",
+		"samples/bailian.jsonl --assume 1s,1ms":                                                                      "--assume is about --sessions think",
 		"samples/bailian.jsonl --sessions gated --scale 2 --concurrency 4":                                           "a cap holds requests back in their order",
 		"samples/bailian.jsonl --route best":                                                                         `--route "best": want round-robin, random, least-inflight, session or prefix`,
 		"samples/bailian.jsonl --load-bound 2":                                                                       "--load-bound is about --route prefix",

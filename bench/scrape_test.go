@@ -87,7 +87,7 @@ func TestScrapeConfesses(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}
 	}
-	if !strings.Contains(r.stderr, "\n  servers       running ") {
+	if !strings.Contains(r.stderr, "all.running.mean ") {
 		t.Errorf("not on the page:\n%s", r.stderr)
 	}
 }

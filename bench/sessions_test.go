@@ -79,7 +79,7 @@ func TestSessions(t *testing.T) {
 			if turns.FollowUps != followUps || turns.Overtaking != overtaking || (c.args[1] == "strict") != (overtaking > 0) {
 				t.Errorf("%+v, want %d of %d", turns, overtaking, followUps)
 			}
-			if !strings.Contains(r.stderr, "  turns         "+c.args[1]) {
+			if !strings.Contains(r.stderr, "sessions "+c.args[1]) {
 				t.Errorf("the page has no line on turns:\n%s", r.stderr)
 			}
 			open := !slices.Contains(c.args, "--concurrency")

@@ -172,7 +172,7 @@ func TestKernelTimestampsOff(t *testing.T) {
 			t.Fatalf("%+v", l)
 		}
 	}
-	if !strings.Contains(r.stderr, "no kernel timestamps") {
+	if !strings.Contains(r.stderr, "no: kernel_timestamps.received") {
 		t.Errorf("the run does not say that it goes by its own clock:\n%s", r.stderr)
 	}
 }
