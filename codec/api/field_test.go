@@ -10,6 +10,7 @@ func TestField(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a":{"b":"x"}}`: "x", `{"x":[{"a":1}],"a":{"c":0,"b":-12.5}}`: "-12.5", `{"a":{"b":{"c":1}}}`: "", `{"a":[{"b":1}]}`: "", `{"b":1}`: "",
 		`[]`: "", ``: "", `{"a":{"b":"x"}`: "", `{"a":{"b":"x"},"a":{"c":1}}`: "x", `{"a":{"b":null}}`: "", `{"a":{"b":true}}`: "", `{"a":{"b":"x"},"c":nix}`: "",
+		`{"a":{"b":"x"}}0`: "", `{"a":{"b":"x"}} `: "x",
 	} {
 		if got := string(Field([]byte(in), path)); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)

@@ -303,6 +303,7 @@ func Field(data []byte, path []string) (value []byte) {
 		return nil
 	}
 	value = s.Field(path)
+	s.End("text after the object")
 	if s.Failed() {
 		return nil
 	}
