@@ -117,7 +117,7 @@ func (p *screen) shorten() {
 		p.lines = slices.Delete(p.lines, from, last+1)
 		if more := slices.IndexFunc(p.lines, func(l screenLine) bool { return strings.Contains(l.text, "fastreplay report") }); more >= 0 && left > 0 {
 			text, _, _ := strings.Cut(p.lines[more].text, " --full")
-			p.lines[more].text = text + fmt.Sprintf(" --full (%d more lines)", left)
+			p.lines[more].text = text + " --full (" + format.Many(int64(left), "line") + " more)"
 		}
 	}
 }
