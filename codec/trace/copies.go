@@ -54,6 +54,11 @@ func (t *Trace) chosen(order []int32) *Trace {
 	out.Chat, out.Parent = gather(order, t.Chat), gather(order, t.Parent)
 	out.DelayNS, out.Type = gather(order, t.DelayNS), gather(order, t.Type)
 	out.verbatims, out.answers = t.verbatims.chosen(order), chosenAnswers(t.answers, order)
+	out.Agents = t.Agents.chosen(order)
+	if t.dependencies != nil {
+		d := t.dependencies.chosen(order, func(int32) int { return math.MaxInt32 })
+		out.dependencies = &d
+	}
 	return &out
 }
 
@@ -135,7 +140,27 @@ func (out *Trace) copySessions(t *Trace, source []int32, clones int32) error {
 			out.Parent[i] = int64(numbers.of(uint64(out.Parent[i]), clone))
 		}
 	}
+	out.copyDependencies(numbers)
 	return nil
+}
+
+// copyDependencies makes the copies depend on requests of their own clones.
+func (out *Trace) copyDependencies(numbers *renumbering) {
+	if out.dependencies == nil {
+		return
+	}
+	recorded := out.dependencies
+	out.dependencies = new(listStore[Dependency])
+	var list []Dependency
+	for i := range out.Len() {
+		list = append(list[:0], recorded.row(i)...)
+		for j := range list {
+			if out.Clone[i] > 0 {
+				list[j].On = int64(numbers.of(uint64(list[j].On), out.Clone[i]))
+			}
+		}
+		out.dependencies.add(list)
+	}
 }
 
 // conversationNumbers are those of chats, parents and sessions that have no name: a session may be called after a chat.
@@ -143,6 +168,11 @@ func (t *Trace) conversationNumbers(yield func(uint64) bool) {
 	for i := range t.Len() {
 		for _, n := range []int64{t.Chat[i], t.Parent[i], t.Session[i]} {
 			if n >= 0 && !(n == t.Session[i] && t.sessionNames[n] != "") && !yield(uint64(n)) {
+				return
+			}
+		}
+		for _, d := range t.Dependencies(i) {
+			if !yield(uint64(d.On)) {
 				return
 			}
 		}

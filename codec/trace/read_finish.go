@@ -141,12 +141,16 @@ func (l *loader) assemble(order []int32) *Trace {
 		Name: l.name, Format: l.format.name, Endpoint: l.endpoint.path, TimeUnit: l.unit, BlockTokens: l.blockTokens, FileRows: l.fileRows,
 		Untimed: l.timed == 0, ArrivalNS: l.timeNS, InputTokens: l.input, OutputTokens: l.output, Row: l.row,
 		Session: l.session, Turn: l.turn, Chat: l.chat, Parent: l.parent, DelayNS: l.delay, Type: l.typ, Types: l.types.names,
-		Lint: l.lint, verbatims: l.verbatim, answers: l.answers, sessionNames: l.names,
+		Agents: l.agents.columns(),
+		Lint:   l.lint, verbatims: l.verbatim, answers: l.answers, sessionNames: l.names, dependencies: l.agents.dependencies,
 	}
 	t := all.chosen(order)
 	first := t.ArrivalNS[0]
 	for i := range t.ArrivalNS {
 		t.ArrivalNS[i] -= first
+		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
+			t.NotBeforeNS[i] = max(0, t.NotBeforeNS[i]-first)
+		}
 	}
 	t.ids = l.ids.chosen(order, func(row int32) int { return blocksOf(l.input[row], l.blockTokens) })
 	return t

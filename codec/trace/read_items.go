@@ -68,7 +68,7 @@ func (m *items) setDate(r *row, value []byte) error {
 
 // add makes room for a row.
 func (m *items) add() *row {
-	m.rows = append(m.rows, row{parent: noParent, turn: 1})
+	m.rows = append(m.rows, row{parent: noParent, turn: 1, agent: noAgent()})
 	return &m.rows[len(m.rows)-1]
 }
 

@@ -73,6 +73,7 @@ type loader struct {
 	endpoint endpoint
 	verbatim *verbatimStore // nil as long as no row has one
 	answers  *textStore     // likewise
+	agents   agentColumns
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
@@ -259,6 +260,7 @@ func (l *loader) keep(r *row, number, line int) {
 	l.keepSession(r, number)
 	l.keepVerbatim(r)
 	l.keepAnswer(r)
+	l.agents.keep(&r.agent, len(l.timeNS))
 	if l.format.has(chatField) {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)

@@ -39,6 +39,7 @@ type row struct {
 	endpoint    string // path that it is for; "" = not said
 	longer      bool   // its verbatim content begins with that of the row before, in the same object
 	answer      []byte // the recorded one, the inside of a JSON string
+	agent       agentRow
 }
 
 // rowParser decodes the lines of one file.
@@ -100,7 +101,9 @@ func (p *rowParser) decode(line []byte) error {
 	return err
 }
 
-func (p *rowParser) empty() { p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0]} }
+func (p *rowParser) empty() {
+	p.row = row{parent: noParent, turn: 1, ids: p.row.ids[:0], agent: noAgent()}
+}
 
 // anyShape decodes a row into an empty p.row and notes its shape.
 func (p *rowParser) anyShape(line []byte) error {

@@ -52,14 +52,16 @@ type Trace struct {
 	DelayNS []int64  // recorded time since the turn before, -1 = not recorded; nil where the file has none
 	Type    []uint16 // index into Types; nil where the format has none
 	Types   []string // kinds of requests, "" for rows that name none
+	Agents
 
 	Lint Lint
 
 	ids          idStore
-	verbatims    *verbatimStore   // nil where there are none
-	answers      *textStore       // nil where there are none
-	sessionNames map[int64]string // of Session where it is a hash
-	words        Words            // for formats that have what was said; see With
+	dependencies *listStore[Dependency] // nil where the file has none
+	verbatims    *verbatimStore         // nil where there are none
+	answers      *textStore             // nil where there are none
+	sessionNames map[int64]string       // of Session where it is a hash
+	words        Words                  // for formats that have what was said; see With
 }
 
 // Len is the number of selected requests.
@@ -121,7 +123,7 @@ const slabBytes = 1 << 20
 
 // listStore keeps a list for each of many rows, such as block ids, in slabs, so that appending never moves what is
 // stored.
-type listStore[T uint64 | byte] struct {
+type listStore[T uint64 | byte | Dependency] struct {
 	slabs [][]T
 	rows  []span
 	held  int // elements in all slabs

@@ -1,0 +1,90 @@
+package trace
+
+import "slices"
+
+// noValue is what is not known of a request in the columns of Agents.
+const noValue = -1
+
+// agentRow is what a row says of agents. Dependencies are on rows by their numbers in the file, or in the files one
+// after the other: items.first plus the place in items.rows.
+type agentRow struct {
+	job          string // "" = none
+	depth        int32
+	notBeforeNS  int64
+	tookNS       int64
+	ttftNS       int64
+	cached       int32
+	dependencies []Dependency // On is a row's number
+}
+
+func noAgent() agentRow {
+	return agentRow{notBeforeNS: noValue, tookNS: noValue, ttftNS: noValue, cached: noValue}
+}
+
+// agentColumns collects what rows say of agents.
+type agentColumns struct {
+	job          column[int32]
+	jobs         []string
+	numbers      map[string]int32 // of jobs
+	depth        column[int32]
+	notBeforeNS  column[int64]
+	tookNS       column[int64]
+	ttftNS       column[int64]
+	cached       column[int32]
+	dependencies *listStore[Dependency] // nil as long as no row has one
+}
+
+// keep appends a row behind n others that were kept.
+func (a *agentColumns) keep(r *agentRow, n int) {
+	job := int32(noValue)
+	if r.job != "" {
+		job = a.jobNumber(r.job)
+	}
+	a.job.add(job, n, noValue)
+	a.depth.add(r.depth, n, 0)
+	a.notBeforeNS.add(r.notBeforeNS, n, noValue)
+	a.tookNS.add(r.tookNS, n, noValue)
+	a.ttftNS.add(r.ttftNS, n, noValue)
+	a.cached.add(r.cached, n, noValue)
+	if a.dependencies == nil && r.dependencies != nil {
+		a.dependencies = new(listStore[Dependency])
+		for range n {
+			a.dependencies.add(nil)
+		}
+	}
+	if a.dependencies != nil {
+		a.dependencies.add(r.dependencies)
+	}
+}
+
+// jobNumber is the number of a name, a new one for a name that is new.
+func (a *agentColumns) jobNumber(name string) int32 {
+	if n, known := a.numbers[name]; known {
+		return n
+	}
+	if a.numbers == nil {
+		a.numbers = map[string]int32{}
+	}
+	n := int32(len(a.jobs))
+	a.jobs, a.numbers[name] = append(a.jobs, name), n
+	return n
+}
+
+func (a *agentColumns) columns() Agents {
+	return Agents{Job: a.job.values, Jobs: a.jobs, Depth: a.depth.values, NotBeforeNS: a.notBeforeNS.values,
+		TookNS: a.tookNS.values, TTFTNS: a.ttftNS.values, Cached: a.cached.values}
+}
+
+// column is a column that begins with the first row that has a value in it.
+type column[T comparable] struct{ values []T }
+
+// add appends the value of a row behind n others; none is the value of rows that have none.
+func (c *column[T]) add(value T, n int, none T) {
+	if c.values == nil {
+		if value == none {
+			return
+		}
+		c.values = slices.Repeat([]T{none}, n)
+	}
+	c.values = append(c.values, value)
+}
