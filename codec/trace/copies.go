@@ -251,6 +251,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 		order[i] = int32(i % rows)
 	}
 	out := t.chosen(order)
+	out.repeated = true
 	var err error
 	if out.ids, err = t.named(); err != nil {
 		return nil, err

@@ -87,6 +87,8 @@ type format struct {
 	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
 	failures    bool          // a row without output is a request that failed when it was recorded
 	blockTokens int
+	floor       bool       // only whole blocks have ids: the tokens of a last, partial one have none
+	either      bool       // the last, partial block may have an id or none
 	names       fieldNames // others are skipped unseen
 	required    fieldSet
 	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
@@ -112,6 +114,30 @@ func (f *format) has(d field) bool { return f.names[d] != "" }
 
 // blocks reports whether prompts can have blocks in common, by their ids or in words.
 func (f *format) blocks() bool { return f.words || f.has(idsField) }
+
+// mostIDs is how many ids a prompt has at most.
+func (f *format) mostIDs(tokens int32, blockTokens int) int {
+	if f.floor {
+		return int(tokens) / blockTokens
+	}
+	return blocksOf(tokens, blockTokens)
+}
+
+// idsFit reports whether a prompt has as many ids as it has blocks. No ids at all fit every prompt.
+func (f *format) idsFit(ids int, tokens int32, blockTokens int) bool {
+	return ids == 0 || ids == f.mostIDs(tokens, blockTokens) || f.either && ids == int(tokens)/blockTokens
+}
+
+// rounding says how idsFit counts blocks.
+func (f *format) rounding() string {
+	switch {
+	case f.floor:
+		return "down"
+	case f.either:
+		return "up or down"
+	}
+	return "up"
+}
 
 // bodies reports whether rows are whole bodies, and nothing else.
 func (f *format) bodies() bool { return f.words && f.has(payloadField) }

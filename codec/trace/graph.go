@@ -52,6 +52,50 @@ func (a *Agents) chosen(order []int32) Agents {
 	}
 }
 
+// JobNumbers returns the number of each request's job, from 0 in order of arrival, and how many jobs there are. If the
+// file has no jobs, each conversation is one; a request without either is a job of its own. Clones and repetitions, see
+// [Trace.Repeat], are jobs of their own.
+func (t *Trace) JobNumbers() (job []int32, n int) {
+	type key struct {
+		of    int64
+		job   bool // of is a number of a job, else of a conversation
+		clone int32
+		again int32 // which repetition
+	}
+	keys := make([]key, t.Len())
+	var seen map[uint64]int32 // repetitions of rows
+	if t.repeated {
+		seen = make(map[uint64]int32, t.Len())
+	}
+	for i := range keys {
+		switch {
+		case t.Job != nil && t.Job[i] >= 0:
+			keys[i] = key{of: int64(t.Job[i]), job: true}
+		case t.Session != nil:
+			keys[i] = key{of: t.Session[i]}
+		default:
+			keys[i] = key{of: noSession(int(t.Row[i]))}
+		}
+		if t.Clone != nil {
+			keys[i].clone = t.Clone[i]
+		}
+		if t.repeated {
+			keys[i].again = seen[t.Unique(i)]
+			seen[t.Unique(i)]++
+		}
+	}
+	return inNumbers(keys)
+}
+
+// JobName returns the name of request i's job in the file, or else of its conversation; "" if neither has one.
+func (t *Trace) JobName(i int) string {
+	if t.Job != nil && t.Job[i] >= 0 {
+		return t.Jobs[t.Job[i]]
+	}
+	name, _ := t.sessionName(i)
+	return name
+}
+
 // HasDependencies reports whether the file says which requests depend on which. Else a request depends on the turn
 // before it in its conversation.
 func (t *Trace) HasDependencies() bool { return t.dependencies != nil }

@@ -192,8 +192,8 @@ func (l *loader) refuseBlockSize() error {
 		return nil
 	}
 	first, ids, tokens := l.firstMismatch()
-	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded up, first %s (%d ids for %d tokens)",
-		bad, l.withIDs, l.blockTokens, first, ids, tokens)
+	what := fmt.Sprintf("%d of %d rows have a number of hash ids that is not input_length / %d rounded %s, first %s (%d ids for %d tokens)",
+		bad, l.withIDs, l.blockTokens, l.format.rounding(), first, ids, tokens)
 	if size := l.fittingBlockSize(); size != 0 {
 		return refuse(l.name, what, fmt.Sprintf("the ids fit blocks of %d tokens: pass --block-tokens %d", size, size))
 	}
@@ -203,7 +203,7 @@ func (l *loader) refuseBlockSize() error {
 // firstMismatch is the place, the number of ids and the tokens of the first row whose ids do not fit.
 func (l *loader) firstMismatch() (place string, ids uint32, tokens int32) {
 	for i, span := range l.ids.rows {
-		if span.n > 0 && int(span.n) != blocksOf(l.input[i], l.blockTokens) {
+		if !l.format.idsFit(int(span.n), l.input[i], l.blockTokens) {
 			return l.place(i), span.n, l.input[i]
 		}
 	}
@@ -215,7 +215,7 @@ func (l *loader) fittingBlockSize() int {
 	for shift := range maxBlockShift + 1 {
 		bad := 0
 		for i, span := range l.ids.rows {
-			if span.n > 0 && int(span.n) != blocksOf(l.input[i], 1<<shift) {
+			if !l.format.idsFit(int(span.n), l.input[i], 1<<shift) {
 				bad++
 			}
 		}

@@ -6,15 +6,18 @@ import "slices"
 const noValue = -1
 
 // agentRow is what a row says of agents. Dependencies are on rows by their numbers in the file, or in the files one
-// after the other: items.first plus the place in items.rows.
+// after the other: items.first plus the place in items.rows. Named ones are on requests by their names, which may stand
+// on any line. A name is unique in all files.
 type agentRow struct {
 	job          string // "" = none
+	request      string // name that named dependencies use; "" = none
 	depth        int32
 	notBeforeNS  int64
 	tookNS       int64
 	ttftNS       int64
 	cached       int32
 	dependencies []Dependency // On is a row's number
+	named        []requestDependency
 }
 
 func noAgent() agentRow {
@@ -32,6 +35,16 @@ type agentColumns struct {
 	ttftNS       column[int64]
 	cached       column[int32]
 	dependencies *listStore[Dependency] // nil as long as no row has one
+	requests     requestNames
+	twice        []repeatedName
+	order        []int32 // of kept rows, each after what it depends on; nil = the file's
+	rank         []int32 // of kept rows, among those at the same instant; nil = the file's order
+}
+
+// repeatedName is a row's name that an earlier row has already.
+type repeatedName struct {
+	row  int32 // place among the kept rows
+	name string
 }
 
 // keep appends a row behind n others that were kept.
@@ -46,6 +59,18 @@ func (a *agentColumns) keep(r *agentRow, n int) {
 	a.tookNS.add(r.tookNS, n, noValue)
 	a.ttftNS.add(r.ttftNS, n, noValue)
 	a.cached.add(r.cached, n, noValue)
+	if r.request != "" {
+		number := a.requests.number(r.request)
+		if a.requests.rows[number] == noValue {
+			a.requests.rows[number] = int32(n)
+		} else {
+			a.twice = append(a.twice, repeatedName{int32(n), r.request})
+		}
+	}
+	for _, d := range r.named {
+		d.On = firstName - int64(a.requests.number(d.request))
+		r.dependencies = append(r.dependencies, d.Dependency)
+	}
 	if a.dependencies == nil && r.dependencies != nil {
 		a.dependencies = new(listStore[Dependency])
 		for range n {

@@ -13,7 +13,10 @@ func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
 		l.session = l.resolveSessions()
 	}
+	l.resolveDependencies()
+	l.deriveTimes()
 	l.settleTimes()
+	l.settleDependencies()
 	if err := l.refuseFaults(); err != nil {
 		return nil, err
 	}
@@ -72,7 +75,7 @@ func (l *loader) refuseWhole(order []int32) error {
 	return l.collect(l.refuseUnit(l.timeNS[order[len(order)-1]] - l.timeNS[order[0]]))
 }
 
-// sorted is the good rows in order of time; equal instants keep file order.
+// sorted is the good rows in order of time; equal instants keep file order, but for what depends on others.
 func (l *loader) sorted() []int32 {
 	order := make([]int32, 0, len(l.timeNS))
 	last := int64(math.MinInt64)
@@ -86,8 +89,8 @@ func (l *loader) sorted() []int32 {
 		last = at
 		order = append(order, int32(i))
 	}
-	if l.lint.Unsorted > 0 {
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
+	if l.lint.Unsorted > 0 || l.agents.rank != nil {
+		slices.SortStableFunc(order, l.inTime)
 	}
 	return order
 }
@@ -152,7 +155,7 @@ func (l *loader) assemble(order []int32) *Trace {
 			t.NotBeforeNS[i] = max(0, t.NotBeforeNS[i]-first)
 		}
 	}
-	t.ids = l.ids.chosen(order, func(row int32) int { return blocksOf(l.input[row], l.blockTokens) })
+	t.ids = l.ids.chosen(order, func(row int32) int { return l.format.mostIDs(l.input[row], l.blockTokens) })
 	return t
 }
 

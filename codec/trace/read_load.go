@@ -284,9 +284,9 @@ func (l *loader) refuseRepairs(r *row) error {
 	if !l.o.Strict {
 		return nil
 	}
-	if blocks := blocksOf(r.input, l.blockTokens); len(r.ids) > 0 && len(r.ids) != blocks {
+	if !l.format.idsFit(len(r.ids), r.input, l.blockTokens) {
 		return &rowError{fmt.Sprintf("%d hash ids, but input_length %d is %d blocks of %d tokens", len(r.ids), r.input,
-			blocks, l.blockTokens),
+			l.format.mostIDs(r.input, l.blockTokens), l.blockTokens),
 			"fix the row, check --block-tokens, or replay without --bad-rows strict"}
 	}
 	if r.noOutput() {
@@ -300,12 +300,11 @@ func (r *row) noOutput() bool { return r.output == 0 && r.seen.has(outputField) 
 
 // repair mends what real traces get wrong in a few rows, and counts it.
 func (l *loader) repair(r *row) {
-	blocks := blocksOf(r.input, l.blockTokens)
-	mismatch := len(r.ids) > 0 && len(r.ids) != blocks
+	mismatch := !l.format.idsFit(len(r.ids), r.input, l.blockTokens)
 	if len(r.ids) > 0 {
 		l.withIDs++
 	}
-	if len(r.ids) > blocks {
+	if mismatch && len(r.ids) > l.format.mostIDs(r.input, l.blockTokens) {
 		l.lint.SurplusIDs++
 	} else if mismatch {
 		l.lint.MissingIDs++
@@ -399,10 +398,8 @@ func (l *loader) settleTimes() {
 			}
 		}
 		if at == noTime {
-			l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]),
-				What: "missing " + l.format.names[timestampField],
-				Fix:  "other rows have one: give it one too, or a delay after an earlier turn of its session"})
-			l.leaveOut(int32(i))
+			l.faultIn(int32(i), "missing "+l.format.names[timestampField],
+				"other rows have one: give it one too, or a delay after an earlier turn of its session")
 			continue
 		}
 		latest[session] = at

@@ -78,10 +78,8 @@ func (l *loader) followParents(i int32, rowOf map[int64]int32, roots []int64, pa
 func (l *loader) breakLoop(i int32, roots []int64, path []int32) []int32 {
 	for at := len(path) - 1; ; at-- {
 		row := path[at]
-		l.leaveOut(row)
 		roots[row] = l.chat[row]
-		l.fault(Fault{File: l.files[l.fileOf(l.row[row])].name, Line: int(l.line[row]),
-			What: fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), Fix: "parent_chat_id must lead to a conversation's first request, which has -1"})
+		l.faultIn(row, fmt.Sprintf("chat_id %d is its own ancestor", l.chat[row]), "parent_chat_id must lead to a conversation's first request, which has -1")
 		if row == i {
 			return path[:at]
 		}

@@ -61,6 +61,7 @@ type Trace struct {
 	verbatims    *verbatimStore         // nil where there are none
 	answers      *textStore             // nil where there are none
 	sessionNames map[int64]string       // of Session where it is a hash
+	repeated     bool                   // rows occur several times, see Repeat
 	words        Words                  // for formats that have what was said; see With
 }
 

@@ -1,0 +1,315 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A dependency on a request by its name has the number of that name in On, as firstName − number. Numbers of rows are
+// at least 0.
+const firstName = -2
+
+// requestDependency is a dependency on a request that has a name in the file.
+type requestDependency struct {
+	request string
+	Dependency
+}
+
+// requestNames numbers the names of requests, those that rows have and those that they only depend on.
+type requestNames struct {
+	numbers map[string]int32
+	names   []string
+	rows    []int32 // that has the name: its place among the kept rows; noValue = none
+}
+
+func (q *requestNames) number(name string) int32 {
+	if n, known := q.numbers[name]; known {
+		return n
+	}
+	if q.numbers == nil {
+		q.numbers = map[string]int32{}
+	}
+	n := int32(len(q.names))
+	q.names, q.rows, q.numbers[name] = append(q.names, name), append(q.rows, noValue), n
+	return n
+}
+
+// resolveDependencies makes row numbers of names, and finds an order in which each row comes after what it depends on.
+// A dependency on nothing, on the row itself or in a circle is a fault.
+func (l *loader) resolveDependencies() {
+	d := l.agents.dependencies
+	for _, twice := range l.agents.twice {
+		l.faultIn(twice.row, "request_id "+quote([]byte(twice.name))+" is the name of an earlier row too", "each request needs a name of its own")
+	}
+	if d == nil {
+		return
+	}
+	ascending := true
+	for i := range d.rows {
+		list := d.row(i)
+		for j := range list {
+			on, name := l.dependsOn(list[j].On)
+			switch {
+			case on < 0:
+				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote([]byte(name)), "leave the dependency out, or add the row")
+			case on == int32(i):
+				l.faultIn(int32(i), "dependencies: the row depends on itself", "a request depends on earlier ones")
+			}
+			ascending = ascending && on < int32(i)
+			list[j].On = int64(on) // a place among the kept rows, until all are known
+		}
+	}
+	if !ascending {
+		l.refuseCircles()
+	}
+}
+
+// dependsOn is the place of the row that a dependency names, or noValue and the name.
+func (l *loader) dependsOn(on int64) (row int32, name string) {
+	if on <= firstName {
+		n := firstName - on
+		return l.agents.requests.rows[n], l.agents.requests.names[n]
+	}
+	if at, found := slices.BinarySearch(l.row, int32(on)); found {
+		return int32(at), ""
+	}
+	return noValue, fmt.Sprintf("row %d", on)
+}
+
+// refuseCircles sets an order in which each row comes after what it depends on. Rows in a circle have none and become
+// faults; so do rows between two circles.
+func (l *loader) refuseCircles() {
+	d, n := l.agents.dependencies, len(l.timeNS)
+	edges := make([][]int32, n) // to the rows that depend on a row
+	missing := make([]int32, n) // dependencies not yet in the order
+	onward := make([]int32, n)  // rows that depend on a row and may be in a circle
+	for i := range n {
+		for _, w := range d.row(i) {
+			if w.On >= 0 {
+				edges[w.On] = append(edges[w.On], int32(i))
+				missing[i]++
+			}
+		}
+	}
+	order := make([]int32, 0, n)
+	for i := range n {
+		if missing[i] == 0 {
+			order = append(order, int32(i))
+		}
+	}
+	for at := 0; at < len(order); at++ {
+		for _, to := range edges[order[at]] {
+			if missing[to]--; missing[to] == 0 {
+				order = append(order, to)
+			}
+		}
+	}
+	l.agents.order = order
+	if len(order) == n {
+		return
+	}
+	var behind []int32 // rows that only come after a circle
+	for i := range n {
+		for _, to := range edges[i] {
+			if missing[to] > 0 {
+				onward[i]++
+			}
+		}
+		if missing[i] > 0 && onward[i] == 0 {
+			behind = append(behind, int32(i))
+		}
+	}
+	for at := 0; at < len(behind); at++ {
+		for _, w := range d.row(int(behind[at])) {
+			if w.On >= 0 && missing[w.On] > 0 {
+				if onward[w.On]--; onward[w.On] == 0 {
+					behind = append(behind, int32(w.On))
+				}
+			}
+		}
+	}
+	for i := range n {
+		if missing[i] > 0 && onward[i] > 0 {
+			l.faultIn(int32(i), "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
+		}
+	}
+	slices.Reverse(behind)
+	l.agents.order = append(order, behind...)
+}
+
+// topological calls each with every row but those in circles, each after what it depends on.
+func (l *loader) topological(each func(i int32)) {
+	if l.agents.order != nil {
+		for _, i := range l.agents.order {
+			each(i)
+		}
+		return
+	}
+	for i := range l.timeNS {
+		each(int32(i))
+	}
+}
+
+// deriveTimes finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a
+// bound: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
+// any time took none.
+func (l *loader) deriveTimes() {
+	if l.timed == len(l.timeNS) || l.timed == 0 && l.agents.notBeforeNS.values == nil {
+		return
+	}
+	took, bounds := l.agents.tookNS.values, l.agents.notBeforeNS.values
+	l.topological(func(i int32) {
+		if l.timeNS[i] != noTime {
+			return
+		}
+		at := int64(noTime)
+		if bounds != nil && bounds[i] >= 0 {
+			at = bounds[i]
+		}
+		if d := l.agents.dependencies; d != nil {
+			for _, w := range d.row(int(i)) {
+				if w.On >= 0 && w.On != int64(i) && l.timeNS[w.On] != noTime {
+					at = max(at, sumOf(l.timeNS[w.On], ended(w, took), w.DelayNS))
+				}
+			}
+		}
+		if at != noTime {
+			l.timeNS[i] = at
+			l.timed++
+		}
+	})
+}
+
+// ended is how long the request took that w is on, if w waits for its end.
+func ended(w Dependency, took []int64) int64 {
+	if w.Trigger == OnDispatch || took == nil {
+		return 0
+	}
+	return took[w.On]
+}
+
+// sumOf adds durations to an instant; unknown ones are 0.
+func sumOf(at int64, durations ...int64) int64 {
+	for _, d := range durations {
+		if d = max(0, d); at > math.MaxInt64-d {
+			return math.MaxInt64
+		} else {
+			at += d
+		}
+	}
+	return at
+}
+
+// settleDependencies makes faults of rows that came before what they depend on, and has rows that depended on one that
+// is left out depend on what that one depended on. Rows have their numbers in the file from here on.
+func (l *loader) settleDependencies() {
+	d := l.agents.dependencies
+	if d == nil {
+		return
+	}
+	for i := range d.rows {
+		for _, w := range d.row(i) {
+			if w.On >= 0 && !l.unusable[int32(i)] && !l.unusable[int32(w.On)] && l.timeNS[w.On] > l.timeNS[i] {
+				l.faultIn(int32(i), fmt.Sprintf("dependencies: the row is %v earlier than %s, on which it depends", time.Duration(l.timeNS[w.On]-l.timeNS[i]), l.place(int(w.On))),
+					"a request depends on earlier ones")
+			}
+		}
+	}
+	if len(l.unusable) > 0 {
+		l.agents.dependencies = l.bridged()
+		d = l.agents.dependencies
+	}
+	l.settleTies()
+	for i := range d.rows {
+		list := d.row(i)
+		for j := range list {
+			list[j].On = int64(l.row[list[j].On])
+		}
+	}
+}
+
+// bridged is the dependencies without rows that are left out.
+func (l *loader) bridged() *listStore[Dependency] {
+	d, out := l.agents.dependencies, new(listStore[Dependency])
+	instead := map[int32][]Dependency{} // of rows that are left out; nil while it is being found
+	var of func(i int32) []Dependency
+	of = func(i int32) []Dependency {
+		if found, known := instead[i]; known {
+			return found
+		}
+		instead[i] = nil
+		var list []Dependency
+		for _, w := range d.row(int(i)) {
+			if w.On < 0 {
+				continue
+			}
+			if !l.unusable[int32(w.On)] {
+				list = append(list, w)
+				continue
+			}
+			for _, before := range of(int32(w.On)) {
+				before.Relation = w.Relation
+				if before.DelayNS = bridgedDelay(before, w, l.agents.tookNS.values); !slices.Contains(list, before) {
+					list = append(list, before)
+				}
+			}
+		}
+		if l.unusable[i] {
+			instead[i] = list
+		} else {
+			delete(instead, i)
+		}
+		return list
+	}
+	for i := range d.rows {
+		if l.unusable[int32(i)] {
+			out.add(nil)
+			continue
+		}
+		out.add(of(int32(i)))
+	}
+	return out
+}
+
+// bridgedDelay is the delay over a row that is left out: w is on that row, which itself waits for before.
+func bridgedDelay(before, w Dependency, took []int64) int64 {
+	if before.DelayNS < 0 || w.DelayNS < 0 || w.Trigger == OnCompletion && (took == nil || took[w.On] < 0) {
+		return NoDelay
+	}
+	return sumOf(before.DelayNS, ended(w, took), w.DelayNS)
+}
+
+// settleTies ranks rows at the same instant, where file order would put one before what it depends on.
+func (l *loader) settleTies() {
+	if l.agents.order == nil {
+		return
+	}
+	l.agents.rank = make([]int32, len(l.timeNS))
+	l.topological(func(i int32) {
+		for _, w := range l.agents.dependencies.row(int(i)) {
+			if l.timeNS[w.On] == l.timeNS[i] {
+				l.agents.rank[i] = max(l.agents.rank[i], l.agents.rank[w.On]+1)
+			}
+		}
+	})
+}
+
+// inTime compares rows by their instants. At the same instant what depends on another row comes after it.
+func (l *loader) inTime(a, b int32) int {
+	if order := cmp.Compare(l.timeNS[a], l.timeNS[b]); order != 0 || l.agents.rank == nil {
+		return order
+	}
+	return cmp.Compare(l.agents.rank[a], l.agents.rank[b])
+}
+
+// faultIn makes a fault of a row that was kept, once.
+func (l *loader) faultIn(i int32, what, fix string) {
+	if l.unusable[i] {
+		return
+	}
+	l.leaveOut(i)
+	l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
+}
