@@ -15,7 +15,7 @@ import (
 func TestGenEveryFormat(t *testing.T) {
 	long(t)
 	t.Parallel()
-	for _, format := range trace.Formats() {
+	for _, format := range trace.Written() {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			path := generate(t, "--format", format, "--rows", "40", "--rate", "100", "--turns", "1:3", "--input-tokens", "20:200", "--output-tokens", "3:9", "--model", "mine")

@@ -36,7 +36,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	addWords(f, &v.format, "format", "", "format to write: "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
+	addWords(f, &v.format, "format", "", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
 	addWords(f, &v.read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
 	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
@@ -48,7 +48,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 
 func (v *conversion) run(c *cobra.Command, paths []string) error {
 	if v.format == "" {
-		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Formats(), ", "))
+		return fmt.Errorf("no format to write; give one with --format: %s", strings.Join(trace.Written(), ", "))
 	}
 	t, err := trace.OpenAll(paths, v.read)
 	if err != nil {

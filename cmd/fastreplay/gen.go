@@ -100,7 +100,7 @@ func newGenCommand() *cobra.Command {
 // addFlags adds all flags of gen.
 func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Formats(), ", "), trace.Formats()...)
+	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
 	f.IntVar(&g.rows, "rows", g.rows, "requests")
 	f.Float64Var(&g.rate, "rate", g.rate, "mean requests per second")
 	f.StringVar(&g.arrival, "arrival", "", "spacing: poisson, constant or gamma:B, which is burstier than poisson if B is below 1 (default: poisson)")

@@ -101,7 +101,7 @@ type format struct {
 	head        string                                   // what Write puts before the first row
 	between     string                                   // likewise at the end of each line but the last
 	tail        string                                   // likewise after the last
-	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end
+	appendRow   func(dst []byte, t *Trace, i int) []byte // one line without its end; nil for a format that is only read
 }
 
 // noBlocks is the tokens of a block in formats without block ids, where it means nothing.
@@ -229,13 +229,36 @@ func formats() []*format {
 		multiTurn(), shareGPT(), singleTurn()}
 }
 
-// Formats lists the names that [Options].Format, [Write] and [Gen] take.
+// Formats lists the names that [Options].Format takes.
 func Formats() []string {
 	var names []string
 	for _, f := range formats() {
 		names = append(names, f.name)
 	}
 	return names
+}
+
+// Written lists the names that [Write] and [Gen] take: those of [Formats] but for formats that are only read.
+func Written() []string {
+	var names []string
+	for _, f := range writable() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// writable lists every format that can be written.
+func writable() []*format {
+	return slices.DeleteFunc(formats(), func(f *format) bool { return f.appendRow == nil })
+}
+
+// formatToWrite is the format with a name.
+func formatToWrite(name string) (*format, error) {
+	f, err := formatByName(name)
+	if err == nil && f.appendRow == nil {
+		return nil, fmt.Errorf("%s is only read; formats to write are %s", name, strings.Join(Written(), ", "))
+	}
+	return f, err
 }
 
 func formatByName(name string) (*format, error) {

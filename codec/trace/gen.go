@@ -13,7 +13,7 @@ import (
 // Gen describes a trace to be made. ArrivalNS, InputTokens and OutputTokens must be given; the zero values of the rest
 // stand for those of [DefaultGen].
 type Gen struct {
-	Format      string  // a name of [Formats]
+	Format      string  // a name of [Written]
 	ArrivalNS   []int64 // of each request, ascending from 0
 	Burst       int     // of every BurstEvery requests the first Burst share one instant; 0 = no bursts
 	BurstEvery  int
@@ -47,7 +47,7 @@ func DefaultGen() Gen {
 func (g Gen) withDefaults() (Gen, *format, error) {
 	usual := DefaultGen()
 	g.Format = cmp.Or(g.Format, usual.Format)
-	f, err := formatByName(g.Format)
+	f, err := formatToWrite(g.Format)
 	if err != nil {
 		return g, nil, err
 	}

@@ -178,7 +178,7 @@ func TestLognormal(t *testing.T) {
 
 func TestGenerateRoundTrip(t *testing.T) {
 	g := chat()
-	for _, format := range Formats() {
+	for _, format := range Written() {
 		g.Format, g.BlockTokens = format, 0
 		f, err := formatByName(format)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Write writes the trace in a format of [Formats], in order of arrival, with timestamps exact to the ns. What the
+// Write writes the trace in a format of [Written], in order of arrival, with timestamps exact to the ns. What the
 // format has no place for is left out: see [WriteNotes]. A trace that lacks what the format requires, or has what the
 // format cannot express, is an error, and nothing is written. Formats of text need words for rows that only have
 // numbers of tokens: see [Trace.With].
@@ -18,7 +18,7 @@ import (
 // Block ids are written unchanged. If t.BlockTokens is not the format's own, the file must be read with
 // Options.BlockTokens.
 func Write(w io.Writer, t *Trace, format string) error {
-	f, err := formatByName(format)
+	f, err := formatToWrite(format)
 	if err == nil {
 		err = t.checkWritable(f)
 	}
@@ -86,7 +86,7 @@ func (t *Trace) checkWritable(f *format) error {
 
 // WriteNotes returns a line for people on each thing that a file in a format will lack.
 func WriteNotes(t *Trace, format string) ([]string, error) {
-	f, err := formatByName(format)
+	f, err := formatToWrite(format)
 	if err != nil {
 		return nil, err
 	}
