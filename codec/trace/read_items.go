@@ -14,6 +14,8 @@ type items struct {
 	within string // the file's place in the directory where it was found; "" = it was named itself
 	told   bool   // the format was given, not detected
 	rows   []row
+	scopes *idScopes // of block ids, of all files
+	blocks int       // tokens that a block id stands for, where the object says it; 0 = as before
 }
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
@@ -74,8 +76,14 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != ""}
+	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes}
 	err := l.parser.format.items(&out, object)
+	if err == nil || err == errHead {
+		err = cmp.Or(l.setBlocks(out.blocks), err)
+	}
+	if err == errHead {
+		return
+	}
 	if err == errUnanswered && !l.o.Strict {
 		l.fileRows++
 		l.lint.Unanswered++
@@ -99,6 +107,26 @@ func (l *loader) takeItems(object []byte, line int) {
 	for i := range out.rows {
 		l.keep(&out.rows[i], first+i, line)
 	}
+}
+
+// errHead is an object that is no row, but says something of those that follow.
+var errHead = errors.New("the head of a file")
+
+// setBlocks notes how many tokens a block id stands for, as the file says it.
+func (l *loader) setBlocks(tokens int) error {
+	said := fmt.Sprintf("a block id stands for %d tokens", tokens)
+	switch {
+	case tokens == 0 || tokens == l.blockTokens:
+		return nil
+	case tokens < 0 || tokens > maxTokens:
+		return &rowError{said, fmt.Sprintf("it must be from 1 to %d", maxTokens)}
+	case l.o.BlockTokens != 0 && tokens != l.o.BlockTokens:
+		return &rowError{fmt.Sprintf("%s, but --block-tokens says %d", said, l.o.BlockTokens), "leave --block-tokens out"}
+	case l.withIDs > 0 && tokens != l.blockTokens:
+		return &rowError{fmt.Sprintf("%s, but for %d in the rows before", said, l.blockTokens), "a run has one block size: replay the rows one size at a time"}
+	}
+	l.blockTokens = tokens
+	return nil
 }
 
 // inside is an error with the place in the object where it was found; nil stays nil.

@@ -74,6 +74,7 @@ type loader struct {
 	verbatim *verbatimStore // nil as long as no row has one
 	answers  *textStore     // likewise
 	agents   agentColumns
+	scopes   idScopes
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 

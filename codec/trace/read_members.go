@@ -1,0 +1,111 @@
+package trace
+
+import (
+	"fmt"
+	"math"
+)
+
+// spanOf is the ns of a duration or an instant under a key, in units of 10^digits ns; noValue where it is not there.
+func spanOf(all []member, key string, digits int) (int64, error) {
+	value := valueOf(all, key)
+	if value == nil {
+		return noValue, nil
+	}
+	number, err := numberOf(key, value)
+	if err != nil {
+		return 0, err
+	}
+	d := parseDecimal(number, digits)
+	switch {
+	case d.negative:
+		return 0, &rowError{key + " " + clip(number) + " is negative", "times and durations are at least 0"}
+	case !d.fits || d.abs > math.MaxInt64:
+		return 0, &rowError{key + " " + clip(number) + " is out of range (292 years)", "check its unit"}
+	}
+	return int64(d.abs), nil
+}
+
+// countOf is the whole number under a key, from 0 to most; noValue where it is not there.
+func countOf(all []member, key string, most int64) (int64, error) {
+	value := valueOf(all, key)
+	if value == nil {
+		return noValue, nil
+	}
+	number, err := numberOf(key, value)
+	if err != nil {
+		return 0, err
+	}
+	d := parseDecimal(number, 0)
+	switch {
+	case !d.exact:
+		return 0, &rowError{key + " " + clip(number) + " is no whole number", "it counts whole things"}
+	case d.negative || !d.fits || d.abs > uint64(most):
+		return 0, &rowError{key + " " + clip(number) + " is out of range", fmt.Sprintf("it must be from 0 to %d", most)}
+	}
+	return int64(d.abs), nil
+}
+
+// numberOf is the text of a value that must be a number.
+func numberOf(key string, value []byte) ([]byte, error) {
+	if c := value[0]; c != '-' && c-'0' > 9 {
+		return nil, &rowError{key + " is " + clip(value) + ", not a number", "write it as a JSON number"}
+	}
+	return value, nil
+}
+
+// nameOf is the text under a key that every row must have.
+func nameOf(all []member, key, why string) (string, error) {
+	value := valueOf(all, key)
+	if value == nil {
+		return "", &rowError{"missing " + key, why}
+	}
+	if err := isString(key, value); err != nil {
+		return "", err
+	}
+	if len(value) == len(`""`) {
+		return "", &rowError{key + " is empty", why}
+	}
+	return string(textOf(value)), nil
+}
+
+// idScopes makes block ids that are local to a scope, such as a job, differ from those of all others: they are numbered
+// anew in order of first appearance.
+type idScopes struct {
+	numbers map[string]map[uint64]uint64 // of scopes
+	next    uint64
+	scope   string   // of the list before
+	before  []uint64 // that list, as it stood in the file
+	made    []uint64 // and numbered anew
+}
+
+// renumber numbers a list of the scope in place. What it begins with as the list before it did is not looked up.
+func (s *idScopes) renumber(scope string, ids []uint64) {
+	if s.numbers == nil {
+		s.numbers = map[string]map[uint64]uint64{}
+	}
+	known := s.numbers[scope]
+	if known == nil {
+		known = map[uint64]uint64{}
+		s.numbers[scope] = known
+	}
+	same := 0
+	if s.scope == scope {
+		for same < min(len(ids), len(s.before)) && ids[same] == s.before[same] {
+			same++
+		}
+	}
+	s.scope, s.before, s.made = scope, append(s.before[:same], ids[same:]...), s.made[:same]
+	for _, id := range ids[same:] {
+		n, old := known[id]
+		if !old {
+			n = s.next
+			known[id] = n
+			s.next++
+		}
+		s.made = append(s.made, n)
+	}
+	copy(ids, s.made)
+}
+
+// forget ends a scope that comes no more.
+func (s *idScopes) forget(scope string) { delete(s.numbers, scope) }
