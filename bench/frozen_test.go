@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the frozen fingerprints anew")
 // frozenRuns are flags whose bytes and instants differ from each other.
 var frozenRuns = []string{
 	"--api completions --rate 50", "--api chat --rate 50", "--api messages --rate 50", "--api responses --rate 50", "--api tgi --rate 50",
-	"--api sglang --rate 50", "--api triton-vllm --rate 50 --model m", "--api triton-trtllm --rate 50 --model m",
+	"--api sglang --rate 50", "--api vllm-generate --rate 50", "--api triton-vllm --rate 50 --model m", "--api triton-trtllm --rate 50 --model m",
 	"--api raw --rate 50 --endpoint /x", "--api embeddings --rate 50", "--api chat", "--api chat --scale 3 --seed 7 --prompt text --limit 20",
 	"--api chat --rate 50 --arrival poisson --amplify 2", "--api completions --concurrency 4 --limit 10",
 }

@@ -35,6 +35,7 @@ func errorEvents() map[string][]string {
 		"messages":      {"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"out of blocks\"}}"},
 		"tgi":           {`data:{"error":"out of blocks","error_type":"overloaded"}`},
 		"sglang":        {`data: {"error":{"message":"out of blocks"}}`, `data: {"text":"","meta_info":{"finish_reason":{"type":"abort","message":"out of blocks"}}}`},
+		"vllm-generate": openAI,
 		"triton-vllm":   {`data: {"error":"out of blocks"}`},
 		"triton-trtllm": {`data: {"error":"out of blocks"}`},
 		"raw":           {`data: {"error":{"message":"out of blocks"}}`},

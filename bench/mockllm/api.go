@@ -83,6 +83,8 @@ func endpoint(path, body []byte) (a api, model []byte) {
 		return responsesAPI{}, nil
 	case "/v1/embeddings":
 		return embeddingsAPI{}, nil
+	case "/inference/v1/generate":
+		return vllmAPI{}, nil
 	case "/v1/messages":
 		return messagesAPI{}, nil
 	case "/":

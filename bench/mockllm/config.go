@@ -98,8 +98,8 @@ type Config struct {
 	Faults []Fault
 
 	// The quirks, each as QuirkHelp describes it.
-	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, RefuseExtras, NoHeaderFaults bool
-	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip                                bool
+	IgnoreSalt, NoFlush, NoCachedTokens, OmitZeroCached, NoMetrics, NoTokenize, RefuseExtras, NoHeaderFaults, NoTraceReplay bool
+	FinishChunk, Incremental, LateHead, Coalesce, CRLF, Comments, Stamp, Gzip                                               bool
 
 	// Log gets a JSON line for each generation request. It is written by one goroutine and flushed several times a second.
 	Log io.Writer
@@ -133,6 +133,7 @@ func (c *Config) quirks() []quirk {
 		{"gzip", "responses are compressed for clients that accept it", &c.Gzip},
 		{"refuse-extras", "requests with min_tokens, ignore_eos, cache_salt or token ids, which OpenAI lacks, get a 400", &c.RefuseExtras},
 		{"no-header-faults", "X-Mock-Fault is ignored", &c.NoHeaderFaults},
+		{"no-trace-replay", "/inference/v1/generate refuses trace_decode_token_ids, as vLLM does without --enable-trace-replay", &c.NoTraceReplay},
 	}
 }
 

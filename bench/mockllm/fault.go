@@ -31,6 +31,7 @@ const (
 	FaultShort       FaultKind = "short"        // stops after N tokens with "stop", whatever was asked
 	FaultBigEvent    FaultKind = "big-event"    // the first event is padded with N bytes
 	FaultInterim     FaultKind = "interim"      // N = the status (1xx) of a response head before the real one
+	FaultWrongID     FaultKind = "wrong-id"     // the token behind N others has another id, in protocols that send ids and can be told them
 	FaultNoLength    FaultKind = "no-length"    // neither length nor chunks: the body ends with the connection
 )
 
@@ -78,6 +79,7 @@ func faultArgs() []faultArg {
 		{kind: FaultShort, n: 1, min: 1, max: maxOutputTokens},
 		{kind: FaultBigEvent, n: 1 << 20, max: maxBigEventBytes},
 		{kind: FaultInterim, n: 103, min: 100, max: 199},
+		{kind: FaultWrongID, n: 1, max: maxOutputTokens},
 		{kind: FaultNoLength, none: true},
 	}
 }

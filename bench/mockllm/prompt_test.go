@@ -154,7 +154,7 @@ func TestDecodeCounts(t *testing.T) {
 // allAPIs lists the protocols in all their forms.
 func allAPIs() []api {
 	return []api{completionsAPI{}, chatAPI{}, responsesAPI{}, embeddingsAPI{}, messagesAPI{}, tgiAPI{path: tgiWhole}, tgiAPI{path: tgiStream},
-		tgiAPI{path: tgiCompat}, sglangAPI{}, tritonAPI{}, tritonAPI{streamed: true}}
+		tgiAPI{path: tgiCompat}, sglangAPI{}, vllmAPI{}, tritonAPI{}, tritonAPI{streamed: true}}
 }
 
 // FuzzDecode: no body makes a decoder fail otherwise than by an error, and what it accepts is a JSON object.
@@ -167,6 +167,7 @@ func FuzzDecode(f *testing.F) {
 		`{"inputs":"a\\"b","parameters":{"max_new_tokens":3,"details":true,"return_full_text":true},"stream":true}`,
 		`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":4,"min_new_tokens":2,"ignore_eos":true},"stream":true,"extra_key":"k"}`,
 		`{"text_input":"a","max_tokens":4,"stream":true,"end_id":-1}`, `{"text_input":"a","parameters":{"max_tokens":4,"stream":true}}`,
+		`{"token_ids":[1,2],"sampling_params":{"max_tokens":9,"trace_decode_token_ids":[7,8]},"stream":true}`,
 		`{"text_input":"a","sampling_parameters":"{\"max_tokens\":4}"}`) {
 		for i := range allAPIs() {
 			f.Add([]byte(s), i)

@@ -14,14 +14,15 @@ type params struct {
 	maxTokens, minTokens           int64 // -1 = not named
 	model                          []byte
 	saltHash                       uint64 // 0 = none
-	hasPrompt                      bool
+	hasPrompt, promptIDs           bool   // it is token ids
 
 	// For protocols that have them.
-	single   bool   // a stream of one event
-	details  bool   // TGI's, of the answer …
-	prefill  bool   // … and of the prompt
-	fullText bool   // the answer begins with the prompt
-	echo     []byte // the prompt as the body has it, between its quotes
+	single   bool    // a stream of one event
+	details  bool    // TGI's, of the answer …
+	prefill  bool    // … and of the prompt
+	fullText bool    // the answer begins with the prompt
+	echo     []byte  // the prompt as the body has it, between its quotes
+	forced   []int32 // the answer's tokens; nil = they are free
 	triton   tritonParams
 }
 
@@ -200,6 +201,7 @@ func (d *decoder) prompt() error {
 	start := d.i
 	d.i++
 	first := d.peek()
+	d.p.promptIDs = first != '"'
 	if first != '"' && first != '[' {
 		d.i = start
 		return d.ids(d.hash)

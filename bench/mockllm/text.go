@@ -30,6 +30,18 @@ const firstTokenID = 1024
 // tokenNumber returns the k-th token's id of an answer.
 func (r *reply) tokenNumber(k int) int { return firstTokenID + int(r.wordIndex(k)) }
 
+// tokenID is the k-th token's id of an answer in ids: the one that the request forces, if it does.
+func (r *reply) tokenID(k int) int {
+	id := r.tokenNumber(k)
+	if r.p.forced != nil {
+		id = int(r.p.forced[k])
+	}
+	if r.fault.Kind == FaultWrongID && k == r.fault.N {
+		id ^= 1
+	}
+	return id
+}
+
 // silent reports whether the chunk that begins with token k has an empty text.
 func (r *reply) silent(k int) bool {
 	share := r.cfg.EmptyChunks

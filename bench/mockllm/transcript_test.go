@@ -34,7 +34,7 @@ func transcriptConfigs() map[string]Config {
 		"chunks": {TokensPerChunk: 2, EmptyChunks: 0.5, Coalesce: true},
 		"fields": {Stamp: true, BodyFields: []string{"nvext.worker_id={instance}", "nvext.zone=a", "who=x"}, Instance: 7,
 			Headers: []string{"x-instance: m{instance}"}, CRLF: true, Comments: true},
-		"finish": {FinishChunk: true, LateHead: true}, "incremental": {Incremental: true},
+		"finish": {FinishChunk: true, LateHead: true}, "incremental": {Incremental: true}, "no-replay": {NoTraceReplay: true},
 		"no-cached": {CacheTokens: -1, NoCachedTokens: true}, "omit-zero": {CacheTokens: -1, OmitZeroCached: true},
 		"template": {CacheTokens: -1, TemplateHead: 3, TemplateTail: 2, BOSTokens: 1}, "jitter": {TemplateHead: 4, TemplateTail: 2, TemplateJitter: 2},
 		"strict": {Model: "m", APIKey: "secret", MaxModelTokens: 50, NoFlush: true, CacheTokens: 1600},

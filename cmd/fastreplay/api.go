@@ -53,6 +53,8 @@ func (o *options) chooseAPI(l *verbatims) error {
 	switch {
 	case o.prompt == promptTokenIDs && !o.traits.TokenIDs && o.traits.Made:
 		return fmt.Errorf("--prompt token-ids: --api %s takes text; use --api completions or --prompt text", o.api)
+	case o.prompt == promptText && o.traits.NoText:
+		return fmt.Errorf("--prompt text: --api %s takes token ids and no text; use --prompt token-ids or --api completions", o.api)
 	case !o.traits.Made && !l.onlyPayloads():
 		return fmt.Errorf("--api %s posts whole bodies, and the trace has rows without one", o.api)
 	case o.warmup > 0 && !o.traits.Made:

@@ -29,6 +29,7 @@ type Options struct {
 type Traits struct {
 	Template     bool   // a chat template stands around the prompt
 	TokenIDs     bool   // takes prompts as token ids
+	NoText       bool   // takes no others
 	Made         bool   // takes prompts that are made of tokens; else whole bodies only
 	Model        bool   // a request names its model
 	Salt         bool   // takes a cache_salt
@@ -102,8 +103,8 @@ type kind struct {
 
 // kinds lists the APIs, the default first.
 func kinds() []kind {
-	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), tritonVLLM(),
-		tritonTRTLLM(), raw()}
+	return []kind{completions(), chat(), responses(), embeddings(), messages(), tgi(), sglang(), vllmGenerate(),
+		tritonVLLM(), tritonTRTLLM(), raw()}
 }
 
 // Names returns the names that New accepts, the default first.

@@ -24,6 +24,9 @@ type Delta struct {
 	// one after the other, are again the inside of a JSON string. Of several choices it is the first one's (index 0). It
 	// aliases what was parsed.
 	Content []byte
+	// IDs are the answer's tokens, or a part of them, of servers that send token ids: the inside of a JSON array, for
+	// NextID. Of several choices they are the first one's (index 0). They alias what was parsed.
+	IDs []byte
 	// Tool: a choice calls a tool.
 	Tool bool
 	// Finish is the finish reason of the last choice that has one; "" where none has.
@@ -54,7 +57,7 @@ type Delta struct {
 // Reset makes everything absent.
 func (d *Delta) Reset() {
 	d.Token, d.Text, d.EmptyFinish, d.Finish = false, false, false, ""
-	d.Choices, d.Content, d.Tool = 0, nil, false
+	d.Choices, d.Content, d.IDs, d.Tool = 0, nil, nil, false
 	d.PromptTokens, d.CompletionTokens, d.MoreTokens, d.CachedTokens = -1, -1, -1, -1
 	d.Done, d.IsError, d.Error, d.Instance = false, false, nil, nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -74,6 +75,16 @@ var dialectDocuments = []document{
 	{"sglang", "elder reason", `{"text":"x","meta_info":{"finish_reason":"length"}}`, with(textAnd("length")), ""},
 	{"sglang", "error", `{"error":{"message":"bad"}}`, with(failure), "bad"},
 
+	{"vllm-generate", "event", `{"request_id":"r","usage":null,"output_mode":"tokens","choices":[{"index":0,"finish_reason":null,"token_ids":[10007, 5 ,7]}]}`,
+		with(func(s *said) { token(s); s.HasUsage, s.More = true, 3 }), ""},
+	{"vllm-generate", "usage in each", `{"choices":[{"token_ids":[1],"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":2}}}`,
+		with(func(s *said) { token(s); usage(9, 4, 2)(s); s.Finish = "length" }), ""},
+	{"vllm-generate", "no ids", `{"choices":[{"index":0,"finish_reason":"stop","token_ids":[]}]}`, with(finish("stop")), ""},
+	{"vllm-generate", "no list", `{"choices":[{"index":0,"token_ids":null}],"usage":{"prompt_tokens":3}}`, with(usage(3, -1, -1)), ""},
+	{"vllm-generate", "with text", `{"output_mode":"text","choices":[{"index":0,"text":" a","token_ids":[1]}]}`, with(func(s *said) { text(s); s.HasUsage, s.More = true, 1 }), ""},
+	{"vllm-generate", "two choices", `{"choices":[{"index":1,"token_ids":[1,2]},{"index":0,"token_ids":[3]}]}`, with(func(s *said) { token(s); s.HasUsage, s.More = true, 3 }), ""},
+	{"vllm-generate", "error", `{"error":{"message":"trace replay is not enabled","type":"BadRequestError","code":400}}`, with(failure), "trace replay is not enabled"},
+
 	{"triton-vllm", "event", `{"finish_reason":"None","model_name":"m","model_version":"1","num_input_tokens":9,"num_output_tokens":1,"text_output":" a"}`,
 		with(func(s *said) { text(s); s.HasUsage, s.Prompt, s.More = true, 9, 1 }), ""},
 	{"triton-vllm", "last", `{"finish_reason":"length","num_input_tokens":9,"num_output_tokens":1,"text_output":" a"}`,
@@ -110,7 +121,7 @@ func TestRawTakesAnything(t *testing.T) {
 // oracles apply the definitions of each API to a document.
 var oracles = map[string]func(ordered) said{
 	"responses": responsesMeaning, "embeddings": embeddingsMeaning, "messages": messagesMeaning, "tgi": tgiMeaning,
-	"chat": meaning, "sglang": sglangMeaning, "triton-vllm": tritonMeaning, "triton-trtllm": tritonMeaning,
+	"chat": meaning, "sglang": sglangMeaning, "vllm-generate": tokensMeaning, "triton-vllm": tritonMeaning, "triton-trtllm": tritonMeaning,
 }
 
 // carried is whether values of keys that carry text are there, and whether something is in one.
@@ -309,6 +320,72 @@ func sglangMeaning(o ordered) said {
 	}
 	s.IsError = s.IsError || commonError(o, false)
 	return s
+}
+
+func tokensMeaning(o ordered) said {
+	s := nothing
+	for _, list := range o.all("choices") {
+		choices, _ := list.([]any)
+		for _, v := range choices {
+			choice, _ := v.(ordered)
+			for _, reason := range choice.all("finish_reason") {
+				s.reason(reason)
+			}
+			ids, _ := choice.last("token_ids").([]any)
+			if len(ids) == 0 {
+				continue
+			}
+			s.Token, s.More = true, max(0, s.More)+len(ids)
+			s.Text = s.Text || carriedBy(choice.all("text")).filled
+			if n := count(choice.last("index")); n <= 0 && s.Content == "" {
+				s.Content = choice.lastText("text")
+			}
+		}
+	}
+	for _, u := range o.all("usage") {
+		if usage, ok := u.(ordered); ok {
+			addUsage(&s, usage)
+		}
+	}
+	if s.Completion >= 0 {
+		s.More = -1
+	}
+	s.HasUsage = s.Prompt >= 0 || s.Completion >= 0 || s.More >= 0
+	s.IsError = commonError(o, len(o.all("choices")) > 0)
+	return s
+}
+
+// TestAnswersIDs: the ids of an event are those of encoding/json, whatever white space is around them, and reading them allocates
+// nothing.
+func TestAnswersIDs(t *testing.T) {
+	b := backend(t, "vllm-generate", Options{TokenIDs: true})
+	var d Delta
+	var got []int
+	read := func(event []byte) {
+		got = got[:0]
+		if err := b.ParseEvent(event, &d); err != nil {
+			t.Fatal(err)
+		}
+		for id, rest, ok := NextID(d.IDs); ok; id, rest, ok = NextID(rest) {
+			got = append(got, id)
+		}
+	}
+	for list, want := range map[string][]int{
+		"[]": nil, "null": nil, "[7]": {7}, " [ 0 ,12 , 2147483647 ] ": {0, 12, 2147483647}, "[1,-2,3.5,\"x\",[4],2147483648,9]": {1, -1, -1, -1, -1, -1, 9},
+	} {
+		read([]byte(`{"choices":[{"token_ids":` + list + `,"index":0}]}`))
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", list, got, want)
+		}
+	}
+	read([]byte(`{"choices":[{"index":1,"token_ids":[5]},{"index":0,"token_ids":[6]}]}`))
+	if !slices.Equal(got, []int{6}) {
+		t.Errorf("%v: want those of choice 0", got)
+	}
+	event := []byte(`{"request_id":"r","usage":null,"output_mode":"tokens","choices":[{"index":0,"finish_reason":null,"token_ids":[10007,10008],"logprobs":null}]}`)
+	if n := testing.AllocsPerRun(100, func() { read(event) }); n != 0 {
+		t.Errorf("%v allocations an event", n)
+	}
 }
 
 func tritonMeaning(o ordered) said {

@@ -19,6 +19,7 @@ const (
 	messagesEvents
 	tgiEvents
 	sglangEvents
+	tokenEvents
 	tritonEvents
 	anything // raw's
 	freely   // what raw makes of JSON: choices, but a detail is an answer like any other
@@ -119,6 +120,8 @@ func (p *parser) parse(reads dialect) error {
 		p.tgiDocument()
 	case sglangEvents:
 		p.sglangDocument()
+	case tokenEvents:
+		p.tokenDocument()
 	case tritonEvents:
 		p.tritonDocument()
 	}

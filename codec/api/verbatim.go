@@ -44,6 +44,8 @@ func (s *server) Takes(l Verbatim) error {
 		return fmt.Errorf("the %s API posts whole bodies, and this request has none", s.kind.name)
 	case l.Tools != nil && shape.prepare != nil:
 		return errors.New("this API takes no tools: use --api chat")
+	case s.kind.traits.NoText && (l.Form == Text || l.Form == Made && !s.o.TokenIDs):
+		return fmt.Errorf("the %s API takes token ids and no text", s.kind.name)
 	case l.Form == Messages && shape.messages.open == "":
 		return errors.New("this API takes no messages: use --api chat, messages or responses")
 	}

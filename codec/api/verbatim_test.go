@@ -114,6 +114,8 @@ func TestTakes(t *testing.T) {
 		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"tool","content":"4"}`)}, "with tools"},
 		{"messages", Verbatim{Form: Messages, Content: []byte(`{"role":"assistant","content":null,"tool_calls":[{}]}`)}, "with tools"},
 		{"messages", Verbatim{Form: Messages, Content: []byte(turns), Tools: []byte("[]")}, "tools"},
+		{"vllm-generate", Verbatim{Form: Text, Content: []byte("a")}, "no text"},
+		{"vllm-generate", Verbatim{}, "no text"},
 		{"raw", Verbatim{}, "whole bodies"},
 		{"raw", Verbatim{Form: Text, Content: []byte("a")}, "whole bodies"},
 		{"tgi", Verbatim{Extra: []byte(`{"parameters":3}`)}, "not a JSON object"},
