@@ -86,6 +86,7 @@ type format struct {
 	surely      bool          // no file of the format has another unit
 	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
 	failures    bool          // a row without output is a request that failed when it was recorded
+	spans       bool          // rows say when they began and ended, and what they waited for follows from that
 	blockTokens int
 	floor       bool       // only whole blocks have ids: the tokens of a last, partial one have none
 	either      bool       // the last, partial block may have an id or none

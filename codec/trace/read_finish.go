@@ -13,6 +13,7 @@ func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
 		l.session = l.resolveSessions()
 	}
+	l.linkSpans()
 	l.resolveDependencies()
 	l.deriveTimes()
 	l.settleTimes()
@@ -31,6 +32,7 @@ func (l *loader) finish() (*Trace, error) {
 	if l.session != nil && l.chat == nil {
 		l.linkSessions(order)
 	}
+	l.growIDs(order)
 	order, err := l.selected(order)
 	if err != nil {
 		return nil, err

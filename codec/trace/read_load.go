@@ -75,6 +75,7 @@ type loader struct {
 	answers  *textStore     // likewise
 	agents   agentColumns
 	scopes   idScopes
+	growths  []growth       // nil as long as no prompt is known by its length alone
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
 
@@ -262,6 +263,7 @@ func (l *loader) keep(r *row, number, line int) {
 	l.keepVerbatim(r)
 	l.keepAnswer(r)
 	l.agents.keep(&r.agent, len(l.timeNS))
+	l.keepGrowth(r)
 	if l.format.has(chatField) {
 		l.chat = append(l.chat, r.chat)
 		l.parent = append(l.parent, r.parent)

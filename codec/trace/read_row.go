@@ -40,6 +40,7 @@ type row struct {
 	longer      bool   // its verbatim content begins with that of the row before, in the same object
 	answer      []byte // the recorded one, the inside of a JSON string
 	agent       agentRow
+	growth      growth
 }
 
 // rowParser decodes the lines of one file.

@@ -1,0 +1,183 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// growth is how a prompt grew of which a trace has only the length: each prompt of a conversation is the one before,
+// the answer to that and new tokens. So the conversation is one stream of tokens, and a prompt is its beginning.
+// Block ids that say so are made for whole blocks; what is left of a prompt is unique to it.
+//
+// Where the trace says how many tokens were kept, that many are. Else all of the prompt before are, as far as they fit,
+// if the prompt is at least as long as that one. If it is shorter, the conversation was rewritten (compacted, cut, or
+// its reasoning left out): then it keeps the tokens that the recorded server found in its cache. Those are no measure
+// of what a longer prompt keeps. A server's cache may forget, and a prompt is not rewritten for that: TraceLab's own
+// analysis does not count a smaller cached prefix as compaction either
+// (https://github.com/uw-syfi/TraceLab, artifacts/session/session_token_steps).
+//
+// A conversation's first prompt has nothing before it. What of it was cached is the beginning of other conversations
+// (a system prompt, tools). So first prompts of one head have as many tokens in common as were cached of both.
+type growth struct {
+	counted bool   // the prompt is only known by its length
+	from    int64  // number of the row whose prompt and answer it continues; fromBefore = see [loader.continued]
+	kept    int32  // tokens of those two at its beginning; noValue = not said
+	head    string // whose first prompts begin alike, such as the model; "" = nobody's
+}
+
+const (
+	fromBefore = -1 - iota
+	fromNothing
+)
+
+// byLength is the growth of a prompt in a conversation whose rows only have lengths.
+func byLength(head string) growth {
+	return growth{counted: true, from: fromBefore, kept: noValue, head: head}
+}
+
+// keepGrowth appends to the growths, if there are any.
+func (l *loader) keepGrowth(r *row) {
+	if l.growths == nil && r.growth.counted {
+		l.growths = make([]growth, len(l.timeNS))
+	}
+	if l.growths != nil {
+		l.growths = append(l.growths, r.growth)
+	}
+}
+
+// growIDs makes the block ids of prompts that are known by their lengths, in order of time.
+func (l *loader) growIDs(order []int32) {
+	if l.growths == nil {
+		return
+	}
+	from := l.continued(order)
+	tree, trees := make([]int32, len(from)), int32(0) // of rows that come from one another
+	for _, i := range order {
+		if from[i] != noValue {
+			tree[i] = tree[from[i]]
+		} else {
+			tree[i] = trees
+			trees++
+		}
+	}
+	together := slices.Clone(order) // so that a prompt lies where the one before does
+	slices.SortStableFunc(together, func(a, b int32) int { return cmp.Compare(tree[a], tree[b]) })
+	g := grower{loader: l, place: make([]int32, len(from)), heads: map[string][]uint64{}, last: noValue}
+	g.streams.add(nil) // of rows that are not counted
+	for _, i := range together {
+		if l.growths[i].counted {
+			g.add(i, from[i])
+		}
+	}
+	l.ids = idStore{slabs: g.streams.slabs, held: g.streams.held, rows: make([]span, len(from))}
+	for i, place := range g.place {
+		l.ids.rows[i] = g.streams.rows[place]
+		l.ids.rows[i].n = min(l.ids.rows[i].n, uint32(int(l.input[i])/l.blockTokens))
+	}
+}
+
+// continued finds the row that each row continues, noValue for none. Where it is not said, it is the nearest row before
+// in its conversation whose answer had ended.
+func (l *loader) continued(order []int32) []int32 {
+	from := make([]int32, len(l.timeNS))
+	said := map[int64][]int32{} // rows of conversations so far
+	for _, i := range order {
+		from[i] = noValue
+		if !l.growths[i].counted {
+			continue
+		}
+		session := noSession(int(l.row[i]))
+		if l.session != nil {
+			session = l.session[i]
+		}
+		if number := l.growths[i].from; number >= 0 {
+			if at, found := slices.BinarySearch(l.row, int32(number)); found && !l.unusable[int32(at)] {
+				from[i] = int32(at)
+			}
+		} else if number == fromBefore {
+			for _, b := range slices.Backward(said[session]) {
+				if l.endOf(b) <= l.timeNS[i] {
+					from[i] = b
+					break
+				}
+			}
+		}
+		said[session] = append(said[session], i)
+	}
+	return from
+}
+
+// endOf is when the answer to a row ended. A request that is not known to have taken any time took none.
+func (l *loader) endOf(i int32) int64 {
+	if took := l.agents.tookNS.values; took != nil {
+		return sumOf(l.timeNS[i], took[i])
+	}
+	return l.timeNS[i]
+}
+
+// grower makes the streams of conversations.
+type grower struct {
+	*loader
+	streams idStore             // a prompt's blocks, and behind them those of its answer
+	place   []int32             // of a row's stream
+	heads   map[string][]uint64 // blocks with which first prompts begin
+	next    uint64              // id
+	last    int32               // row added last
+	list    []uint64            // scratch
+}
+
+// add makes the stream of row i, which continues row from.
+func (g *grower) add(i, from int32) {
+	blocks := (int(g.input[i]) + int(g.output[i])) / g.blockTokens
+	var before []uint64
+	if from != noValue {
+		before = g.streams.row(int(g.place[from]))
+		before = before[:min(len(before), int(g.keeps(i, from))/g.blockTokens)]
+	} else if cached := g.cachedOf(i); cached > 0 && g.growths[i].head != "" {
+		before = g.head(g.growths[i].head, int(min(cached, g.input[i]))/g.blockTokens)
+	}
+	g.list = g.fresh(append(g.list[:0], before...), blocks)
+	g.place[i] = int32(len(g.streams.rows))
+	if from != noValue && from == g.last && len(before) == int(g.streams.rows[g.place[from]].n) {
+		g.streams.addLonger(g.list)
+	} else {
+		g.streams.add(g.list)
+	}
+	g.last = i
+}
+
+// keeps is how many tokens row i has in common with the prompt of row from and its answer.
+func (g *grower) keeps(i, from int32) int32 {
+	kept, stream := g.growths[i].kept, g.input[from]+g.output[from]
+	switch {
+	case kept != noValue:
+	case g.input[i] >= g.input[from]:
+		kept = stream
+	default:
+		kept = max(0, g.cachedOf(i))
+	}
+	return min(kept, g.input[i], stream)
+}
+
+// cachedOf is how many tokens of row i's prompt were cached when it was recorded, noValue if that is not known.
+func (g *grower) cachedOf(i int32) int32 {
+	if cached := g.agents.cached.values; cached != nil {
+		return cached[i]
+	}
+	return noValue
+}
+
+// head is the first blocks with which first prompts begin.
+func (g *grower) head(name string, blocks int) []uint64 {
+	g.heads[name] = g.fresh(g.heads[name], blocks)
+	return g.heads[name][:blocks]
+}
+
+// fresh appends new ids up to a number of blocks.
+func (g *grower) fresh(list []uint64, blocks int) []uint64 {
+	for len(list) < blocks {
+		g.next++
+		list = append(list, g.next)
+	}
+	return list
+}

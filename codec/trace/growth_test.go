@@ -1,0 +1,197 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// said is a request with its tokens, each a number of its own.
+type said struct {
+	session            string
+	at, end            int64
+	prompt, stream     []int // stream: and the answer
+	kept, cached, from int   // -1 = not said
+}
+
+// speak makes up requests of a few conversations, whose prompts are written out token by token: answers and new tokens
+// are behind what is kept of an earlier prompt.
+func speak(chance *rand.Rand, n int) []said {
+	var all []said
+	token := 1000
+	fresh := func(tokens []int, n int) []int {
+		for range n {
+			token++
+			tokens = append(tokens, token)
+		}
+		return tokens
+	}
+	head := fresh(nil, 400)
+	for i := range n {
+		s := said{session: fmt.Sprint("s", chance.IntN(3)), at: int64(i * 10), kept: -1, cached: -1, from: -1}
+		s.end = s.at + int64(chance.IntN(40))
+		for b := i - 1; b >= 0 && s.from < 0; b-- {
+			if all[b].session == s.session && all[b].end <= s.at {
+				s.from = b
+			}
+		}
+		switch {
+		case s.from < 0 && chance.IntN(2) == 0: // it begins a conversation, with what many begin
+			s.cached = chance.IntN(len(head))
+			s.prompt = fresh(slices.Clone(head[:s.cached]), 1+chance.IntN(200))
+		case s.from < 0:
+			s.prompt = fresh(nil, 1+chance.IntN(200))
+		case chance.IntN(6) == 0: // compacted, to what was cached
+			s.cached = chance.IntN(len(all[s.from].prompt))
+			s.prompt = fresh(slices.Clone(all[s.from].prompt[:s.cached]), 1+chance.IntN(len(all[s.from].prompt)-s.cached))
+			if len(s.prompt) == len(all[s.from].prompt) {
+				s.prompt = s.prompt[:len(s.prompt)-1] // as long as before, it would have grown
+			}
+			s.prompt = append(s.prompt, fresh(nil, btoi(len(s.prompt) == 0))...)
+			s.cached = min(s.cached, len(s.prompt))
+		case chance.IntN(6) == 0: // it says what it kept
+			s.kept = chance.IntN(len(all[s.from].stream))
+			s.prompt = fresh(slices.Clone(all[s.from].stream[:s.kept]), 1+chance.IntN(300))
+		default:
+			s.prompt = fresh(slices.Clone(all[s.from].stream), chance.IntN(100))
+			if chance.IntN(3) == 0 { // of the answer, only some was kept
+				s.prompt = s.prompt[:len(all[s.from].prompt)+chance.IntN(len(s.prompt)-len(all[s.from].prompt))]
+			}
+			s.cached = chance.IntN(len(s.prompt)) // the server forgot some of it
+		}
+		s.stream = fresh(slices.Clone(s.prompt), 1+chance.IntN(60))
+		all = append(all, s)
+	}
+	return all
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestGrowth compares what prompts have in common by their ids with what they have in common token by token.
+func TestGrowth(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	shared, compacted := 0, 0
+	for round := range 60 {
+		all := speak(chance, 40)
+		l := newLoader("t", Options{})
+		l.format, l.blockTokens = &format{name: "t", spans: true}, []int{1, 7, 16, 64}[round%4]
+		numbers := map[string]int64{}
+		var order []int32
+		for i, s := range all {
+			if _, known := numbers[s.session]; !known {
+				numbers[s.session] = int64(len(numbers))
+			}
+			r := row{timeNS: s.at, input: int32(len(s.prompt)), output: int32(len(s.stream) - len(s.prompt)), session: numbers[s.session],
+				seen: setOf(timestampField, sessionField), agent: noAgent(), growth: byLength("m")}
+			r.agent.tookNS, r.agent.cached, r.growth.kept = s.end-s.at, int32(s.cached), int32(s.kept)
+			if s.kept >= 0 && i%2 == 0 {
+				r.growth.from = int64(s.from)
+			}
+			l.keep(&r, i, i)
+			order = append(order, int32(i))
+			compacted += btoi(s.from >= 0 && len(s.prompt) < len(all[s.from].prompt))
+		}
+		l.growIDs(order)
+		for i, a := range all {
+			ids := l.ids.row(i)
+			if len(ids) != len(a.prompt)/l.blockTokens {
+				t.Fatalf("round %d, request %d: %d ids for %d tokens in blocks of %d", round, i, len(ids), len(a.prompt), l.blockTokens)
+			}
+			for j, b := range all[:i] {
+				got, want := alike(ids, l.ids.row(j)), alike(a.prompt, b.prompt)/l.blockTokens
+				if got != want {
+					t.Fatalf("round %d, requests %d and %d: %d blocks of %d tokens in common, want %d", round, j, i, got, l.blockTokens, want)
+				}
+				shared += got
+			}
+			if seen := len(ids); seen > 0 && slices.Contains(ids[:seen-1], ids[seen-1]) {
+				t.Fatalf("round %d, request %d has an id twice", round, i)
+			}
+		}
+	}
+	if shared == 0 || compacted == 0 {
+		t.Errorf("%d shared blocks, %d compactions", shared, compacted)
+	}
+}
+
+// alike is how many elements two lists begin with alike.
+func alike[T comparable](a, b []T) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// TestSpans compares the dependencies of requests with those found by looking at each pair and each third request
+// between them.
+func TestSpans(t *testing.T) {
+	chance := rand.New(rand.NewPCG(3, 4))
+	joins := 0
+	for range 200 {
+		l := newLoader("t", Options{})
+		l.format = &format{name: "t", spans: true}
+		n := 1 + chance.IntN(12)
+		var end []int64
+		for i := range n {
+			r := row{timeNS: int64(chance.IntN(30)), input: 1, output: 1, session: int64(chance.IntN(3)), seen: setOf(timestampField, sessionField), agent: noAgent()}
+			r.agent.job, r.agent.tookNS = fmt.Sprint("job", chance.IntN(2)), int64(chance.IntN(9)-1)
+			end = append(end, r.timeNS+max(0, r.agent.tookNS))
+			l.keep(&r, i, i)
+		}
+		l.linkSpans()
+		order := make([]int, n)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
+		place := make([]int, n)
+		for at, i := range order {
+			place[i] = at
+		}
+		before := func(a, b int) bool { // a had ended when b began
+			return l.agents.job.values[a] == l.agents.job.values[b] && end[a] <= l.timeNS[b] && place[a] < place[b]
+		}
+		for i := range n {
+			var on []int64
+			until := int64(0)
+			for _, b := range order {
+				if before(b, i) && !slices.ContainsFunc(order, func(c int) bool { return before(b, c) && before(c, i) }) {
+					on, until = append(on, int64(b)), max(until, end[b])
+				}
+			}
+			trigger := OnCompletion
+			if len(on) == 0 {
+				for _, b := range order[:place[i]] {
+					if l.agents.job.values[b] == l.agents.job.values[i] {
+						on, until, trigger = []int64{int64(b)}, l.timeNS[b], OnDispatch
+					}
+				}
+			}
+			joins += btoi(len(on) > 1)
+			got := l.agents.dependencies.row(i)
+			if len(got) != len(on) {
+				t.Fatalf("request %d waits for %v, want %v", i, got, on)
+			}
+			for w, d := range got {
+				if d.On != on[w] || d.DelayNS != l.timeNS[i]-until || d.Trigger != trigger {
+					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(l.timeNS[i]-until))
+				}
+				if (d.Relation == Sequence) != (l.session[i] == l.session[d.On]) {
+					t.Fatalf("request %d of conversation %d: %+v", i, l.session[i], d)
+				}
+			}
+		}
+	}
+	if joins == 0 {
+		t.Error("no request waits for two")
+	}
+}
