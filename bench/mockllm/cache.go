@@ -24,7 +24,7 @@ type poolBlock struct {
 	prevSame, nextSame int32 // while registered; in the order of registration
 	holders            int32
 	registered         bool
-	hashed             bool // full and computed: registered, or of an output, which nobody looks for here
+	hashed             bool // full and computed
 }
 
 func newBlockPool(capacity int) *blockPool {
@@ -67,13 +67,11 @@ func (p *blockPool) begin(l *lease, limit, total int) (found int, ok bool) {
 	return found, true
 }
 
-// prefilled makes the blocks of l's prompt findable that were not found. Of all its blocks, so many will be full.
-func (p *blockPool) prefilled(l *lease, full int) {
-	for i := l.found; i < len(l.keys); i++ {
-		p.register(l.blocks[i], l.keys[i])
-	}
-	for _, b := range l.blocks[l.found:full] {
-		p.blocks[b].hashed = true
+// computed makes blocks findable by their keys.
+func (p *blockPool) computed(blocks []int32, keys []uint64) {
+	for i, key := range keys {
+		p.register(blocks[i], key)
+		p.blocks[blocks[i]].hashed = true
 	}
 }
 
@@ -164,7 +162,7 @@ func (p *blockPool) unregister(b int32) {
 	}
 }
 
-// prefixCache holds the whole blocks of prompts: all of them, or as many as a pool has room for beside the running
+// prefixCache holds the whole blocks of prompts and answers: all of them, or as many as a pool has room for beside the running
 // requests. It belongs to the scheduler and is used under its lock.
 type prefixCache struct {
 	blockTokens int
@@ -209,12 +207,23 @@ func (c *prefixCache) begin(l *lease) (cached int, ok bool) {
 }
 
 // prefilled makes l's prompt findable.
-func (c *prefixCache) prefilled(l *lease) {
+func (c *prefixCache) prefilled(l *lease) { c.computed(l, l.found, l.keys[l.found:]) }
+
+// answered makes the blocks findable that were full with tokens of l's answer when it ended. vLLM does so while the answer grows
+// (vllm/v1/core/kv_cache_manager.py: allocate_slots caches whole blocks of the tokens computed). The last token was made, and
+// never computed.
+func (c *prefixCache) answered(l *lease) {
+	full := (l.prompt + l.sent - 1) / c.blockTokens
+	c.computed(l, len(l.keys), l.answer[:max(0, min(full-len(l.keys), len(l.answer)))])
+}
+
+// computed makes blocks of l findable, from one on, by their keys.
+func (c *prefixCache) computed(l *lease, from int, keys []uint64) {
 	switch {
 	case c.pool != nil:
-		c.pool.prefilled(l, (l.prompt+l.output)/c.blockTokens)
+		c.pool.computed(l.blocks[from:], keys)
 	case c.all != nil:
-		for _, key := range l.keys[l.found:] {
+		for _, key := range keys {
 			c.all[key] = struct{}{}
 		}
 	}

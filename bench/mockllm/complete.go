@@ -167,7 +167,7 @@ func (r *reply) decode(req *fasthttp.Request, model []byte) error {
 	if err != nil {
 		return err
 	}
-	r.promptTokens = h.tokens
+	r.promptTokens, r.chain, r.left = h.tokens, h.chain, h.left
 	for i := range h.keys { // from now on a key names its salt too
 		h.keys[i] ^= r.p.saltHash
 	}
@@ -193,6 +193,7 @@ func (r *reply) plan() {
 	}
 	r.divide(r.api.traits())
 	r.lease.prompt, r.lease.output = r.promptTokens, r.total
+	r.nameAnswer()
 	switch {
 	case r.fault.Kind == FaultNoLength || r.p.stream && r.http10:
 		r.framing, r.keepAlive = framingClose, false

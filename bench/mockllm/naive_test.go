@@ -31,6 +31,8 @@ type naiveRequest struct {
 	number    int
 	tokens    []uint64
 	output    int
+	answer    []uint64
+	sent      int // tokens of the answer
 	arrival   int64
 	ttft      int64 // from its begin to the end of its prefill
 	stay      int64 // … to its end, perhaps before that
@@ -113,12 +115,19 @@ func (n *naive) prefill(r *naiveRequest) {
 			n.entered++
 			b.prefix, b.entered = r.tokens[:to], n.entered
 		}
-		b.full = b.full || to <= len(r.tokens)+r.output
+		b.full = b.full || to <= len(r.tokens)
 	}
 }
 
 func (n *naive) end(r *naiveRequest, now int64) {
 	n.running = slices.DeleteFunc(n.running, func(q *naiveRequest) bool { return q == r })
+	all := slices.Concat(r.tokens, r.answer[:r.sent])
+	for i, b := range r.held {
+		if to := (i + 1) * naiveBlockTokens; r.prefilled && to > len(r.tokens) && to < len(all) {
+			n.entered++
+			b.prefix, b.full, b.entered = all[:to], true, n.entered
+		}
+	}
 	var empty []*naiveBlock
 	for _, b := range slices.Backward(r.held) {
 		b.holders--
@@ -211,6 +220,14 @@ func randomRequests(r *rand.Rand, count, capacity int) []*naiveRequest {
 		q.tokens = q.tokens[:len(q.tokens)-r.IntN(naiveBlockTokens)*r.IntN(2)]
 		for capacity > 0 && len(q.tokens)+q.output > capacity*naiveBlockTokens { // no larger than the pool
 			q.output, q.tokens = 1, q.tokens[:min(len(q.tokens), capacity*naiveBlockTokens-1)]
+		}
+		q.answer = make([]uint64, q.output)
+		for k := range q.answer {
+			q.answer[k] = uint64(r.IntN(3)*100 + (len(q.tokens)+k)%naiveBlockTokens) // as prompts have them, now and then
+		}
+		q.sent = q.output
+		if r.IntN(3) == 0 {
+			q.sent = r.IntN(q.output + 1)
 		}
 		list = append(list, q)
 	}

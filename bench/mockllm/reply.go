@@ -32,6 +32,8 @@ type reply struct {
 	arrivalNS    int64 // CLOCK_MONOTONIC when the first byte was read
 	arrivedNS    int64 // … and the last
 	promptTokens int
+	chain        uint64 // of the prompt's tokens …
+	left         int    // … and how many complete its last block
 	lease        *lease
 	fault        Fault // Kind "" = none
 	keepAlive    bool
@@ -287,7 +289,7 @@ func (r *reply) releaseAtEnd() {
 func (r *reply) release(now int64) {
 	if r.begun && !r.released {
 		r.released = true
-		r.srv.sched.release(r.lease, now)
+		r.srv.sched.release(r.lease, now, r.sent)
 	}
 }
 

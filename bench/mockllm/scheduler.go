@@ -94,9 +94,9 @@ func (s *scheduler) acquire(r *reply) admission {
 	return queued
 }
 
-// release ends a request that was admitted, at the instant now. The caller gives the lease away.
-func (s *scheduler) release(l *lease, now int64) {
-	l.endNS = now
+// release ends a request that was admitted, at the instant now, after so many tokens. The caller gives the lease away.
+func (s *scheduler) release(l *lease, now int64, sent int) {
+	l.endNS, l.sent = now, sent
 	if s.ends.add(l) {
 		go s.catchUp()
 	}
@@ -227,6 +227,9 @@ func (s *scheduler) applyNext() (end bool) {
 		s.unseen--
 		s.running--
 		s.lastEnd = max(s.lastEnd, e.at)
+		if !l.prefills {
+			s.cache.answered(l)
+		}
 		s.cache.end(l)
 	} else {
 		l.prefills = false
@@ -241,9 +244,11 @@ func (s *scheduler) applyNext() (end bool) {
 }
 
 // lease is one request's stay in the scheduler. Its keys belong to the connection until the request needs a slot;
-// from then on everything but endNS is the scheduler's.
+// from then on everything but endNS and sent is the scheduler's.
 type lease struct {
 	keys           []uint64 // one for each whole block of the prompt
+	answer         []uint64 // … and for each that ends in the answer, but for one that ends in its last token
+	sent           int      // tokens of the answer that came; written once, before endList.add
 	prompt, output int      // tokens
 
 	blocks    []int32 // what it holds of a limited pool: the prompt's blocks in order, then its output's
@@ -258,7 +263,7 @@ type lease struct {
 }
 
 // reset makes a lease ready for another request, and keeps its memory.
-func (l *lease) reset() { *l = lease{keys: l.keys[:0], blocks: l.blocks[:0]} }
+func (l *lease) reset() { *l = lease{keys: l.keys[:0], answer: l.answer[:0], blocks: l.blocks[:0]} }
 
 // endList collects the requests that have ended until the scheduler looks at them. So a pacer that ends a reply never
 // waits for a look-up.

@@ -42,7 +42,11 @@ func (p *player) reply(q *naiveRequest) *reply {
 	for _, v := range q.tokens {
 		h.add(v)
 	}
-	r.lease.keys, r.lease.prompt, r.lease.output = h.keys, len(q.tokens), q.output
+	r.lease.keys, r.lease.prompt, r.lease.output = slices.Clone(h.keys), len(q.tokens), q.output
+	for _, v := range q.answer[:q.output-1] {
+		h.add(v)
+	}
+	r.lease.answer = append(r.lease.answer, h.keys[len(r.lease.keys):]...)
 	p.want[r] = q
 	return r
 }
@@ -71,7 +75,7 @@ func (p *player) until(now int64) {
 		}
 		r := p.running[i]
 		p.running = slices.Delete(p.running, i, i+1)
-		r.lease.endNS = p.endOf(r)
+		r.lease.endNS, r.lease.sent = p.endOf(r), p.want[r].sent
 		if p.s.ends.add(r.lease) {
 			p.s.catchUp()
 		} else if len(p.waiting) > 0 {
@@ -194,7 +198,7 @@ func TestNoAllocationPerLookup(t *testing.T) {
 			if s.acquire(q) != admitted {
 				t.Fatal("not admitted")
 			}
-			s.release(q.lease, now)
+			s.release(q.lease, now, 10)
 		}
 		for range 100 {
 			request()

@@ -42,6 +42,35 @@ func (r *reply) tokenID(k int) int {
 	return id
 }
 
+// nameAnswer names the blocks that end in the answer. Of a prompt in ids its tokens are ids. Else they are words as a prompt has them,
+// so that a conversation finds them if the template adds nothing between its messages.
+func (r *reply) nameAnswer() {
+	if r.cfg.CacheTokens == 0 || r.cfg.EmptyChunks > 0 {
+		return
+	}
+	h := promptHasher{keys: r.lease.answer[:0], chain: r.chain, block: r.cfg.BlockTokens, left: r.left}
+	for k := range r.total - 1 {
+		if r.p.promptIDs {
+			h.add(uint64(r.tokenID(k)))
+		} else {
+			h.add(hashWord(r.word(k)[1:]) &^ specialBit)
+		}
+	}
+	for i := range h.keys {
+		h.keys[i] ^= r.p.saltHash
+	}
+	r.lease.answer = h.keys
+}
+
+// hashWord names a word as the scanner of prompts does.
+func hashWord(word string) uint64 {
+	hash := uint64(wordBasis)
+	for i := range len(word) {
+		hash = (hash ^ uint64(word[i])) * wordMultiplier
+	}
+	return hash
+}
+
 // silent reports whether the chunk that begins with token k has an empty text.
 func (r *reply) silent(k int) bool {
 	share := r.cfg.EmptyChunks
