@@ -151,7 +151,7 @@ func TestBalanceFollowsWhoIsQuick(t *testing.T) {
 		"open":   openPlan,
 		"closed": closedPlan(12),
 		"capped": capped(9, 2),
-		"gated":  following(&sched.Turns{After: conversations(n)}, 0, 0),
+		"gated":  following(turnsAfter(conversations(n), nil), 0, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && (name == "closed" || name == "capped") {

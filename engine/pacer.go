@@ -9,7 +9,7 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// A pacer decides when requests are released: by the clock, in a closed loop, under a cap, or after earlier turns. It releases a request
+// A pacer decides when requests are released: by the clock, in a closed loop, under a cap, or after others. It releases a request
 // by calling pacing.send.
 type pacer interface {
 	// run releases requests on the calling thread, which is a sender's, at w's deadlines. It returns the requests that nobody
@@ -18,6 +18,8 @@ type pacer interface {
 	run(w *sched.Waiter) (left []int32, over bool)
 	// requestEnded is called once for each request that has ended, at nowNS, by the goroutine that ended it. It may release others.
 	requestEnded(i int32, nowNS int64)
+	// requestSent is called for a request that send could not send at once, when it is sent. It may release others.
+	requestSent(i int32, nowNS int64)
 	// heldNS returns for how long request i was held back after its planned instant; planned_ns stays that instant.
 	heldNS(i int32) int64
 	// held returns for how long requests were held back, in ns; nil if the pacer holds none back. Call it after the run.
@@ -28,11 +30,12 @@ type pacer interface {
 type pacing struct {
 	plan  sched.Plan
 	clock *sched.Monotonic
-	stop  *atomic.Bool                   // if set, nothing more is released
-	send  func(i int32, plannedNS int64) // sends request i now, on the calling thread
+	stop  *atomic.Bool                               // if set, nothing more is released
+	send  func(i int32, plannedNS int64) (sent bool) // sends request i now, on the calling thread, or lets another one send it soon
 }
 
 func (pacing) requestEnded(int32, int64)   {}
+func (pacing) requestSent(int32, int64)    {}
 func (pacing) heldNS(int32) int64          { return 0 }
 func (pacing) held() *metrics.Distribution { return nil }
 

@@ -26,6 +26,22 @@ func conversations(n int) []int32 {
 	return after
 }
 
+// turnsAfter makes each request wait for the end of one before it, and then for the time to think, if there is one.
+func turnsAfter(after []int32, think []int64) *sched.Turns {
+	turns := &sched.Turns{Think: think != nil}
+	for i, before := range after {
+		switch {
+		case before == trace.NoTurn:
+			turns.Add()
+		case think == nil:
+			turns.Add(sched.Wait{On: before})
+		default:
+			turns.Add(sched.Wait{On: before, DelayNS: think[i]})
+		}
+	}
+	return turns
+}
+
 // following plans turns that wait for each other, 50 µs apart or in a closed loop. end is when the plan ends; 0 = it does not.
 func following(turns *sched.Turns, concurrency int, end time.Duration) func([]int64) (sched.Plan, error) {
 	return func(arrivals []int64) (sched.Plan, error) {
@@ -60,12 +76,12 @@ func TestTurnsWait(t *testing.T) {
 		turns       *sched.Turns
 		concurrency int
 	}{
-		"gated":               {&sched.Turns{After: after}, 0},
-		"think":               {&sched.Turns{After: after, ThinkNS: think}, 0},
-		"gated, closed loop":  {&sched.Turns{After: after}, 6},
-		"think, closed loop":  {&sched.Turns{After: after, ThinkNS: think}, 6},
-		"nobody follows":      {&sched.Turns{After: slices.Repeat([]int32{trace.NoTurn}, n)}, 0},
-		"one after the other": {&sched.Turns{After: chain(n)}, 4},
+		"gated":               {turnsAfter(after, nil), 0},
+		"think":               {turnsAfter(after, think), 0},
+		"gated, closed loop":  {turnsAfter(after, nil), 6},
+		"think, closed loop":  {turnsAfter(after, think), 6},
+		"nobody follows":      {turnsAfter(slices.Repeat([]int32{trace.NoTurn}, n), nil), 0},
+		"one after the other": {turnsAfter(chain(n), nil), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, n, following(c.turns, c.concurrency, 0))
@@ -102,26 +118,29 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 	if rec.DriftNS() < 0 {
 		t.Errorf("row %d left %d ns before it was released", i, -rec.DriftNS())
 	}
-	end := int64(0)
-	if j := p.Turns.After[i]; j != trace.NoTurn {
-		end = rows[int64(j)].DoneNS
-		if p.Turns.ThinkNS != nil {
-			end += p.Turns.ThinkNS[i]
+	end, ended := int64(0), int64(0)
+	waits := p.Turns.Of(int32(i))
+	for _, w := range waits {
+		before := rows[int64(w.On)]
+		since := before.DoneNS
+		if w.Dispatch {
+			since = before.SentNS
 		}
+		end, ended = max(end, since+w.DelayNS), max(ended, since)
 	}
 	if rec.PlannedNS < end {
-		t.Errorf("row %d was released %d ns before row %d had ended, or the time to think was over", i, end-rec.PlannedNS, p.Turns.After[i])
+		t.Errorf("row %d was released %d ns before those that it waits for allowed it: %v", i, end-rec.PlannedNS, waits)
 	}
 	if !p.Open() {
 		return
 	}
 	own := p.ReleaseNS[i]
-	switch thinks := p.Turns.ThinkNS != nil; {
-	case p.Turns.After[i] == trace.NoTurn && rec.PlannedNS != own:
+	switch thinks := p.Turns.Think; {
+	case len(waits) == 0 && rec.PlannedNS != own:
 		t.Errorf("row %d follows nobody and was released at %d, want %d", i, rec.PlannedNS, own)
 	case !thinks && rec.PlannedNS < own:
 		t.Errorf("row %d was released %d ns before its own instant", i, own-rec.PlannedNS)
-	case !thinks && end <= own && p.Turns.After[i] != trace.NoTurn && rec.PlannedNS != own && rows[int64(p.Turns.After[i])].DoneNS < own-int64(50*time.Millisecond):
+	case !thinks && end <= own && len(waits) > 0 && rec.PlannedNS != own && ended < own-int64(50*time.Millisecond):
 		t.Errorf("row %d waited without need", i)
 	}
 }
@@ -129,7 +148,7 @@ func checkTurn(t *testing.T, p sched.Plan, i int, rows map[int64]*record.Record)
 // TestPacersGoOnAfterFailures: a request that failed has ended, too. It makes room under a cap, and releases the next turn.
 func TestPacersGoOnAfterFailures(t *testing.T) {
 	const n = 60
-	turns := &sched.Turns{After: chain(n)}
+	turns := turnsAfter(chain(n), nil)
 	for name, plan := range map[string]func([]int64) (sched.Plan, error){"capped": capped(2, 20), "turns": following(turns, 0, 0), "closed turns": following(turns, 3, 0)} {
 		w, s := equalWork(t, n, plan)
 		s.handle = (&closer{server: s, read: true}).handleConn
@@ -145,9 +164,9 @@ func TestPacersGoOnAfterFailures(t *testing.T) {
 func TestStopAbandonsTurns(t *testing.T) {
 	for _, concurrency := range []int{0, 4} {
 		for _, thinks := range []bool{false, true} {
-			turns := &sched.Turns{After: conversations(100)}
+			turns := turnsAfter(conversations(100), nil)
 			if thinks {
-				turns.ThinkNS = make([]int64, 100)
+				turns.Think = true
 			}
 			w, s := equalWork(t, 100, following(turns, concurrency, 0))
 			got := s.silent(100)
@@ -182,15 +201,15 @@ func TestTurnsEndInTime(t *testing.T) {
 		concurrency int
 		then        func(*Run)
 	}{
-		"gated":                  {&sched.Turns{After: conversations(n)}, 0, nil},
-		"think":                  {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, nil},
-		"gated, closed loop":     {&sched.Turns{After: conversations(n)}, 3, nil},
-		"think, closed loop":     {&sched.Turns{After: conversations(n), ThinkNS: think}, 3, nil},
-		"think, stopped then":    {&sched.Turns{After: conversations(n), ThinkNS: think}, 0, (*Run).Stop},
-		"gated, stopped then":    {&sched.Turns{After: conversations(n)}, 0, (*Run).Stop},
-		"closed, stopped then":   {&sched.Turns{After: conversations(n)}, 3, (*Run).Stop},
-		"gated, cancelled then":  {&sched.Turns{After: conversations(n)}, 0, (*Run).expire},
-		"closed, cancelled then": {&sched.Turns{After: conversations(n)}, 3, (*Run).expire},
+		"gated":                  {turnsAfter(conversations(n), nil), 0, nil},
+		"think":                  {turnsAfter(conversations(n), think), 0, nil},
+		"gated, closed loop":     {turnsAfter(conversations(n), nil), 3, nil},
+		"think, closed loop":     {turnsAfter(conversations(n), think), 3, nil},
+		"think, stopped then":    {turnsAfter(conversations(n), think), 0, (*Run).Stop},
+		"gated, stopped then":    {turnsAfter(conversations(n), nil), 0, (*Run).Stop},
+		"closed, stopped then":   {turnsAfter(conversations(n), nil), 3, (*Run).Stop},
+		"gated, cancelled then":  {turnsAfter(conversations(n), nil), 0, (*Run).expire},
+		"closed, cancelled then": {turnsAfter(conversations(n), nil), 3, (*Run).expire},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, n, following(c.turns, c.concurrency, end))
@@ -220,8 +239,8 @@ func TestTurnsEndInTime(t *testing.T) {
 				t.Errorf("%d left out; %v", len(f.LeftOut), count)
 			}
 			for _, i := range f.LeftOut {
-				if rows[int64(i)] != nil || c.concurrency == 0 && c.turns.After[i] == trace.NoTurn {
-					t.Errorf("row %d, which follows %d, is left out; recorded: %v", i, c.turns.After[i], rows[int64(i)] != nil)
+				if rows[int64(i)] != nil || c.concurrency == 0 && len(c.turns.Of(i)) == 0 {
+					t.Errorf("row %d, which waits for %v, is left out; recorded: %v", i, c.turns.Of(i), rows[int64(i)] != nil)
 				}
 			}
 			for _, rec := range k.records {
@@ -242,10 +261,10 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 		turns    *sched.Turns
 		answered bool // before the end
 	}{
-		"gated":             {&sched.Turns{After: after}, false},
-		"think":             {&sched.Turns{After: after, ThinkNS: make([]int64, n)}, false},
-		"think too long":    {&sched.Turns{After: after, ThinkNS: slices.Repeat([]int64{int64(end)}, n)}, true},
-		"one after another": {&sched.Turns{After: chain(n)}, false},
+		"gated":             {turnsAfter(after, nil), false},
+		"think":             {turnsAfter(after, make([]int64, n)), false},
+		"think too long":    {turnsAfter(after, slices.Repeat([]int64{int64(end)}, n)), true},
+		"one after another": {turnsAfter(chain(n), nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := equalWork(t, n, following(c.turns, 0, end))
@@ -259,9 +278,9 @@ func TestTurnsAfterTheEndAreLeftOut(t *testing.T) {
 			r = newRun(t, oneThread, w, k)
 			f := do(t, s, r)
 			var follow []int32
-			for i, before := range c.turns.After {
-				if before != trace.NoTurn {
-					follow = append(follow, int32(i))
+			for i := range int32(n) {
+				if len(c.turns.Of(i)) > 0 {
+					follow = append(follow, i)
 				}
 			}
 			if got := f.LeftOut; !slices.Equal(got, follow) || k.outcomes()[record.OK] != n-len(follow) || len(k.records) != n-len(follow) {
@@ -296,7 +315,7 @@ func TestTurnsFarBehind(t *testing.T) {
 					if err != nil {
 						return plan, err
 					}
-					return plan.Following(&sched.Turns{After: after, ThinkNS: make([]int64, n)})
+					return plan.Following(turnsAfter(after, make([]int64, n)))
 				})
 				s.counted(func() { time.Sleep(5 * time.Millisecond) })
 				k := new(sink)

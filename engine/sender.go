@@ -89,8 +89,9 @@ func (r *Run) runSender(i int, placed chan<- threadPlacement, start <-chan bool)
 	}
 }
 
-// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns.
-func (r *Run) send(i int32, plannedNS int64) {
+// send sends request i now; it was released for plannedNS. This is the hot path. Only send sets planned_ns. If no connection is ready,
+// it returns false, and the pacer is told when the request is sent.
+func (r *Run) send(i int32, plannedNS int64) (sent bool) {
 	r.records[i].PlannedNS = plannedNS
 	p := r.choosePool(i)
 	p.sent.Add(1)
@@ -98,11 +99,12 @@ func (r *Run) send(i int32, plannedNS int64) {
 		r.work.Prebuilt.SetTarget(i, p.target)
 		for c := p.takeIdle(); c != nil; c = p.takeIdle() {
 			if c.start(i, idle) {
-				return
+				return true
 			}
 		}
 	}
 	r.sendLate(i, p)
+	return false
 }
 
 // sendLate sends request i on a connection that a worker dials for it: no connection was idle, or its bytes were not built.
@@ -143,6 +145,7 @@ func (r *Run) dialAndSend(i int32, p *pool, wantedNS int64, unbuilt bool) {
 			if late {
 				r.notReady.Add(1)
 			}
+			r.pacer.requestSent(i, r.clock.Now())
 			return
 		}
 	}

@@ -15,7 +15,7 @@ type Plan struct {
 	ReleaseNS []int64
 	// Requests is how many requests the plan has.
 	Requests int
-	// Concurrency is the number of requests kept in flight by a closed loop; 0 in an open one.
+	// Concurrency is the number of requests kept in flight by a closed loop, or of jobs if Turns has jobs; 0 in an open one.
 	Concurrency int
 	// Cap is the most requests that an open plan lets be in flight; what is due meanwhile is held back. 0 = any number.
 	Cap int
@@ -88,16 +88,8 @@ func (p Plan) Capped(inFlight int) (Plan, error) {
 	return p, nil
 }
 
-// Turns has which requests must not be released before others have ended: the turns of conversations.
-type Turns struct {
-	// After is the request before request i in its conversation, which comes before it in the plan, too; -1 = none.
-	After []int32
-	// ThinkNS is how long after the end of that request i is released. Nil: at its own instant, or at that end if that is later.
-	ThinkNS []int64
-}
-
-// Following returns the plan whose requests wait for the turns before them. A plan with a cap releases its requests in order, so it
-// cannot wait.
+// Following returns the plan whose requests wait for others. A plan with a cap releases its requests in order, so it cannot wait. In a
+// closed loop with jobs, Concurrency counts jobs.
 func (p Plan) Following(t *Turns) (Plan, error) {
 	if p.Cap > 0 {
 		return Plan{}, errors.New("requests that wait for others cannot leave in order, as with a cap")
@@ -106,33 +98,17 @@ func (p Plan) Following(t *Turns) (Plan, error) {
 	return p, nil
 }
 
-// Only returns the plan of some of its requests, in ascending order, each at its own instant. A request that waited for a missing one
-// waits for the request that the missing one waited for.
+// Only returns the plan of some of its requests, in ascending order, each at its own instant. For their waits see Turns.
 func (p Plan) Only(order []int32) Plan {
 	all := p
 	p.Requests, p.Concurrency, p.ReleaseNS = len(order), min(all.Concurrency, len(order)), nil
-	if all.Turns != nil {
-		p.Turns = &Turns{}
-	}
-	places := make(map[int32]int32, len(order))
-	for k, i := range order {
-		places[i] = int32(k)
-		if all.ReleaseNS != nil {
+	if all.ReleaseNS != nil {
+		for _, i := range order {
 			p.ReleaseNS = append(p.ReleaseNS, all.ReleaseNS[i])
 		}
-		if all.Turns == nil {
-			continue
-		}
-		if all.Turns.ThinkNS != nil {
-			p.Turns.ThinkNS = append(p.Turns.ThinkNS, all.Turns.ThinkNS[i])
-		}
-		after := int32(-1)
-		for j := all.Turns.After[i]; j >= 0 && after < 0; j = all.Turns.After[j] {
-			if place, there := places[j]; there {
-				after = place
-			}
-		}
-		p.Turns.After = append(p.Turns.After, after)
+	}
+	if all.Turns != nil {
+		p.Turns = all.Turns.only(order)
 	}
 	return p
 }

@@ -239,6 +239,8 @@ func (b *built) describe() {
 	switch {
 	case load.RequestsPerS != nil:
 		what += fmt.Sprintf(" over %s (%s/s)", format.Seconds(load.SpanS), format.Rate(*load.RequestsPerS))
+	case plan.Turns != nil && plan.Turns.Job != nil:
+		what += fmt.Sprintf(" of %s in %s", format.Many(int64(plan.Turns.Jobs()), "job"), format.Many(int64(plan.Concurrency), "lane"))
 	case !plan.Open():
 		what += fmt.Sprintf(", %d at a time", plan.Concurrency)
 	}

@@ -91,7 +91,7 @@ func TestMessages(t *testing.T) {
 // TestComplete: the shell completes the values of flags, and the files that a flag or a command takes.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{
-		"--api=": "completions\nchat\n", "--route": "round-robin\n", "inspect --format": "\nmooncake\n", "--sessions": "strict\ngated\nthink\n:4\n",
+		"--api=": "completions\nchat\n", "--route": "round-robin\n", "inspect --format": "\nmooncake\n", "--sessions": "strict\ngated\nthink\nlanes=\n:4\n",
 		"--cold": "auto\nflush\nsalt\noff\n:4\n", "profile --prompt": "token-ids\ntext\n:4\n", "--history": "recorded\nlive\n:4\n",
 		"report --export": "aiperf\n", "gen --arrival": "gamma:\n", "--resend": "never\nunread\nsafe\n:4\n", "--tokenizer": "cl100k_base\no200k_base\n:0\n",
 		"--trace": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "-f": "yaml\nyml\njson\n:8\n", "inspect": "jsonl\njson\ncsv\ngz\nzst\n:8\n", "report": ":16\n",

@@ -198,7 +198,9 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.BoolVar(&o.pacing.fixed, "fixed-schedule", false, "send at trace times, which is the default; beside it --concurrency is a cap")
 	f.BoolVar(&o.pacing.notFixed, "no-fixed-schedule", false, "ignore trace times; needs --rate, --ramp or --concurrency")
 	f.IntVar(&o.warmup, "warmup", 0, "send `N` other requests first; they have the first rows' sizes and other prompts, and are not measured")
-	addWords(f, &o.sessions.mode, "sessions", sessionsStrict, "when turns leave: strict, gated or think; at their times, then but not before the answer to the turn before, or the recorded delay after it", sessionsStrict, sessionsGated, sessionsThink)
+	o.sessions.mode = sessionsStrict
+	f.Var(&value[sessionMode]{to: &o.sessions.mode, parse: o.parseSessions, text: string(sessionsStrict), kind: "MODE"}, "sessions",
+		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 

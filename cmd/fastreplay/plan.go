@@ -30,6 +30,7 @@ type pacing struct {
 	ramp        string
 	arrival     string
 	concurrency int
+	lanes       int // of --sessions; 0 = none
 
 	given    func(flag string) bool
 	arrivals *sched.Arrivals // from complete on; nil without --rate R and --ramp
@@ -124,9 +125,9 @@ func parseRamp(text string) (*sched.Rate, error) {
 	return nil, fmt.Errorf("--ramp %q: want FROM:TO:TIME in requests per second, such as 10:500:60s", text)
 }
 
-// closed reports whether only requests that end release others. With all requests due at once, a cap is the same.
+// closed reports whether only requests or jobs that end release others. With all requests due at once, a cap is the same.
 func (p *pacing) closed() bool {
-	return p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
+	return p.lanes > 0 || p.concurrency > 0 && p.arrivals == nil && !p.fixed && !p.given("scale")
 }
 
 // capped reports whether no more than so many requests may be in flight of those that leave by the clock.
@@ -147,7 +148,7 @@ func (p *pacing) checkTimes(t *trace.Trace) error {
 func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	switch {
 	case p.closed():
-		return sched.Closed(t.Len(), p.concurrency, p.duration)
+		return sched.Closed(t.Len(), max(p.lanes, p.concurrency), p.duration)
 	case p.rate == rateMax:
 		return sched.AtOnce(t.Len(), p.duration), nil
 	case p.arrivals != nil:
@@ -180,6 +181,8 @@ func (o *traceOptions) repeated(t *trace.Trace) (*trace.Trace, error) {
 func (p *pacing) words() string {
 	a := p.arrivals
 	switch {
+	case p.lanes > 0:
+		return fmt.Sprintf("%s, each takes the next job when its own has ended", format.Many(int64(p.lanes), "lane"))
 	case p.closed():
 		return fmt.Sprintf("closed loop of %d", p.concurrency)
 	case p.rate == rateMax:
@@ -316,7 +319,8 @@ func (l *load) plan(o *options, ui *terminal) error {
 			ui.note("%s", note)
 		}
 	}
-	if err := o.pacing.checkTimes(t); err != nil {
+	ordered := o.sessions.mode == sessionsThink && t.HasDependencies() // also without times
+	if err := o.pacing.checkTimes(t); err != nil && !ordered {
 		return err
 	}
 	plan, err := o.pacing.plan(t)
@@ -329,7 +333,7 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
-	if t.DelayNS != nil && !o.pacing.timed() && o.sessions.mode != sessionsThink {
+	if t.DelayNS != nil && !o.pacing.timed() && !o.sessions.thinks() {
 		ui.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}
 	l.Plan = plan
@@ -377,47 +381,77 @@ func countAnswers(t *trace.Trace, name string) (counted *trace.Trace, said strin
 		format.Many(answers, "recorded answer"), name, format.Duration(float64(time.Since(began)), 2)), nil
 }
 
-// sessionMode says when the turns of a conversation leave.
+// sessionMode says when requests that depend on others leave, such as the turns of a conversation.
 type sessionMode string
 
 const (
 	sessionsStrict sessionMode = "strict" // each at its own instant
-	sessionsGated  sessionMode = "gated"  // not before the turn before has ended
-	sessionsThink  sessionMode = "think"  // the recorded time after the end of the turn before
+	sessionsGated  sessionMode = "gated"  // not before those that it depends on have ended
+	sessionsThink  sessionMode = "think"  // the recorded time after those have ended
+	sessionsLanes  sessionMode = "lanes"  // likewise, in jobs of which so many run at a time
 )
 
-// sessionFlags are about conversations.
+// sessionFlags are about conversations and jobs.
 type sessionFlags struct {
-	mode sessionMode
-	past string // recorded or live
+	mode  sessionMode
+	lanes int    // with sessionsLanes
+	past  string // recorded or live
+}
+
+// parseSessions reads strict, gated, think or lanes=N.
+func (o *options) parseSessions(text string) (sessionMode, error) {
+	word, number, counted := strings.Cut(text, "=")
+	mode, lanes := sessionMode(word), 0
+	switch {
+	case mode == sessionsLanes:
+		n, err := strconv.Atoi(number)
+		if lanes = n; err != nil || n < 1 {
+			return "", errors.New("want lanes=N with a whole number of at least 1, such as lanes=8")
+		}
+	case counted || !slices.Contains([]sessionMode{sessionsStrict, sessionsGated, sessionsThink}, mode):
+		err := errors.New("want strict, gated, think or lanes=N")
+		if near := nearest(word, sessionWords()); len(near) > 0 {
+			err = fmt.Errorf("%w; did you mean %s?", err, near[0])
+		}
+		return "", err
+	}
+	o.sessions.lanes, o.pacing.lanes = lanes, lanes
+	return mode, nil
+}
+
+// sessionWords are how values of --sessions begin.
+func sessionWords() []string {
+	return []string{string(sessionsStrict), string(sessionsGated), string(sessionsThink), string(sessionsLanes) + "="}
 }
 
 // checkSessions refuses what cannot be meant.
 func (o *options) checkSessions() error {
-	s := &o.sessions
+	s, p := &o.sessions, &o.pacing
 	switch {
-	case o.given("assume") && s.mode != sessionsThink && o.route != routePrefix:
-		return fmt.Errorf("--assume is about --sessions %s and --route %s", sessionsThink, routePrefix)
-	case s.mode != sessionsStrict && o.pacing.capped():
-		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so no turn can wait for another; leave out --concurrency, or what it is beside", s.mode)
+	case o.given("assume") && !s.thinks() && o.route != routePrefix:
+		return fmt.Errorf("--assume is about --sessions %s and %s, and --route %s", sessionsThink, sessionsLanes, routePrefix)
+	case p.lanes > 0 && (p.concurrency > 0 || p.rate != "" || p.ramp != "" || p.fixed):
+		return fmt.Errorf("--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and --fixed-schedule", sessionsLanes)
+	case s.mode != sessionsStrict && p.capped():
+		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
 	return o.assumed.Validate()
 }
 
-// follow makes turns of the plan wait for each other, as far as the mode has it.
+// thinks reports whether requests leave some time after what they depend on.
+func (s *sessionFlags) thinks() bool { return s.mode == sessionsThink || s.mode == sessionsLanes }
+
+// follow makes requests of the plan wait for each other, as far as the mode has it.
 func (o *options) follow(plan sched.Plan, t *trace.Trace) (sched.Plan, error) {
 	if o.sessions.mode == sessionsStrict {
 		return plan, nil
 	}
-	before := t.TurnsBefore(t.Len())
-	if !followUps(before) {
-		return plan, errors.New("no request of the selection follows another in a conversation; leave it out")
+	pause := workload.Pause{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
+	turns := pause.Turns(t, plan.Requests)
+	if len(turns.Waits) == 0 && turns.Job == nil {
+		return plan, errors.New("no request of the selection depends on another; leave it out")
 	}
-	before = before[:plan.Requests]
-	turns := &sched.Turns{After: before}
-	if o.sessions.mode == sessionsThink {
-		turns.ThinkNS = workload.ThinkTimes(t, before, o.assumed, o.pacing.scale)
-	}
+	plan.Concurrency = min(plan.Concurrency, cmp.Or(turns.Jobs(), plan.Concurrency))
 	return plan.Following(turns)
 }
 
@@ -426,10 +460,21 @@ func followUps(before []int32) bool {
 	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
 }
 
-// words describes when turns that follow others leave.
-func (s *sessionFlags) words() string {
-	if s.mode == sessionsThink {
-		return "a conversation's turns leave the recorded time after the end of the turn before"
+// String is the mode as it is given.
+func (s *sessionFlags) String() string {
+	if s.lanes > 0 {
+		return fmt.Sprintf("%s=%d", s.mode, s.lanes)
 	}
-	return "a conversation's turns wait for the end of the turn before"
+	return string(s.mode)
+}
+
+// words describes when requests that depend on others leave.
+func (s *sessionFlags) words() string {
+	switch s.mode {
+	case sessionsThink:
+		return "requests leave the recorded time after the end of those that they depend on"
+	case sessionsLanes:
+		return "each lane runs a whole job, and then takes the next; within jobs requests leave the recorded time after the end of those that they depend on"
+	}
+	return "requests wait for the end of those that they depend on"
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/record"
-	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/export"
@@ -256,7 +255,7 @@ func (o *options) unnamed(s *metrics.Summary) []string {
 func (s *results) info(found engine.Result) metrics.Summary {
 	found.Client.LoadS, found.Client.PrebuildS = s.load.seconds, s.built.seconds
 	if found.Turns != nil {
-		found.Turns.Sessions = string(s.o.sessions.mode)
+		found.Turns.Sessions = s.o.sessions.String()
 	}
 	return metrics.Summary{
 		Run: s.runInfo(found.Run), Workload: s.workloadInfo(found.LeftOut), Client: found.Client,
@@ -309,21 +308,25 @@ func (s *built) workloadInfo(out []int32) metrics.Workload {
 	return w
 }
 
-// leftOutNotes notes how many turns waited for others until --duration was over.
+// leftOutNotes notes how many requests waited for others until --duration was over.
 func (s *results) leftOutNotes(out []int32) []string {
 	if s.Plan.Turns == nil {
 		return nil
 	}
 	turns := int64(0)
 	for _, i := range out {
-		if s.Plan.Turns.After[i] != trace.NoTurn {
+		if len(s.Plan.Turns.Of(i)) > 0 || s.Plan.Turns.Job != nil {
 			turns++
 		}
 	}
 	if turns == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", s.o.pacing.duration, format.Many(turns, "follow-up turn"))}
+	what := "follow-up turn"
+	if s.Trace.HasDependencies() || s.Plan.Turns.Job != nil {
+		what = "request"
+	}
+	return []string{fmt.Sprintf("--duration %v was over before %s could leave: not released, and no part of the run", s.o.pacing.duration, format.Many(turns, what))}
 }
 
 // thisHost describes the machine. What cannot be read is left out.

@@ -116,6 +116,7 @@ func flagValues() map[string][]string {
 	return map[string][]string{
 		"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
 		"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
+		"sessions": sessionWords(),
 	}
 }
 

@@ -12,7 +12,6 @@ package workload
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 
@@ -181,22 +180,4 @@ func (w *Work) UsesTLS() bool {
 		}
 	}
 	return false
-}
-
-// ThinkTimes returns, for each of a trace's first requests, how long after the end of the previous turn it was recorded, in ns. It is
-// the trace's delay, if the trace has delays. Else it is the time from the assumed end of the previous turn to the request; see
-// sched.Assumed. Speed divides it. previous is as trace.TurnsBefore returns it.
-func ThinkTimes(t *trace.Trace, previous []int32, a sched.Assumed, speed float64) []int64 {
-	think := make([]int64, len(previous))
-	for i, j := range previous {
-		if j == trace.NoTurn {
-			continue
-		}
-		ns := t.ArrivalNS[i] - t.ArrivalNS[j] - a.LastNS(t.OutputTokens[j])
-		if t.DelayNS != nil && t.DelayNS[i] >= 0 {
-			ns = t.DelayNS[i]
-		}
-		think[i] = int64(math.Round(float64(max(0, ns)) / speed))
-	}
-	return think
 }

@@ -23,7 +23,8 @@ func TestTurnsBefore(t *testing.T) {
 	}
 	a := sched.Assumed{TTFT: 100 * time.Millisecond, TPOT: 5 * time.Millisecond}
 	before := twice.TurnsBefore(500)
-	think := workload.ThinkTimes(twice, before, a, 2)
+	pause := workload.Pause{Think: true, Assumed: a, Speed: 2}
+	think := pause.Turns(twice, 500)
 	followUps := 0
 	for i := range 500 {
 		want := int32(trace.NoTurn)
@@ -36,8 +37,8 @@ func TestTurnsBefore(t *testing.T) {
 			t.Fatalf("request %d follows %d, want %d", i, before[i], want)
 		}
 		if want == trace.NoTurn {
-			if think[i] != 0 {
-				t.Errorf("request %d follows nobody and thinks %d ns", i, think[i])
+			if len(think.Of(int32(i))) > 0 {
+				t.Errorf("request %d follows nobody and waits for %v", i, think.Of(int32(i)))
 			}
 			continue
 		}
@@ -46,16 +47,17 @@ func TestTurnsBefore(t *testing.T) {
 			t.Errorf("request %d follows %d of another repetition", i, want)
 		}
 		gap := twice.ArrivalNS[i] - twice.ArrivalNS[want] - 100e6 - int64(twice.OutputTokens[want]-1)*5e6
-		if think[i] != (max(0, gap)+1)/2 {
-			t.Errorf("request %d thinks %d ns, want half of %d", i, think[i], max(0, gap))
+		if got := think.Of(int32(i)); len(got) != 1 || got[0] != (sched.Wait{DelayNS: (max(0, gap) + 1) / 2, On: want}) {
+			t.Errorf("request %d waits for %v, want half of %d after %d", i, got, max(0, gap), want)
 		}
 	}
 	if followUps < 100 {
 		t.Errorf("only %d follow-up turns to look at", followUps)
 	}
 	twice.DelayNS = slices.Repeat([]int64{7}, twice.Len())
-	if think := workload.ThinkTimes(twice, before, a, 1); think[slices.IndexFunc(before, func(j int32) bool { return j != trace.NoTurn })] != 7 {
-		t.Error("a recorded delay is not taken")
+	pause.Speed = 1
+	if got := pause.Turns(twice, 500).Waits; len(got) != followUps || got[0].DelayNS != 7 {
+		t.Errorf("a recorded delay is not taken: %v", got)
 	}
 	if new(trace.Trace).TurnsBefore(0) != nil {
 		t.Error("a trace without conversations has turns")

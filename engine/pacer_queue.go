@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"container/heap"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// turnQueue has which requests of a plan with waits may be released. It reads no clock and sends nothing: those who call it say what
+// has happened, and when. Any goroutine may call it. The mutex guards what changes.
+type turnQueue struct {
+	plan   sched.Plan
+	stop   *atomic.Bool // if set, nothing more is released
+	first  []int32      // request i is waited for by follow[first[i]:first[i+1]]
+	follow []follower
+	roots  [][]int32 // of each job, the requests that wait for nothing
+
+	mu      sync.Mutex
+	state   []turnState
+	left    int                   // requests that have not been released
+	delayed delayedReleases       // requests whose waits are over, and that wait for their instant
+	heldFor *metrics.Distribution // how long after their own instants requests that wait were released, ns
+
+	inOrder int     // the own instants of the requests before this one have come; in a closed loop, their turns in the order
+	waiting []int32 // in a closed loop: requests that may be released, in order
+	free    int     // in a closed loop: how many more may be in flight; with jobs, how many more jobs
+
+	jobs    []jobState
+	nextJob int // jobs before this one have started
+}
+
+// follower is a request that waits for another one.
+type follower struct {
+	delayNS  int64
+	request  int32
+	dispatch bool
+}
+
+type turnState struct {
+	readyNS                    int64 // when the waits that are over allow it
+	pending                    int32 // waits that are not over
+	sent, ended, due, released bool
+}
+
+type jobState struct {
+	startNS int64
+	left    int32 // requests that have not ended
+}
+
+func newTurnQueue(p sched.Plan, stop *atomic.Bool) *turnQueue {
+	n := p.Requests
+	q := &turnQueue{plan: p, stop: stop, first: make([]int32, n+2), follow: make([]follower, len(p.Turns.Waits)), state: make([]turnState, n),
+		left: n, heldFor: metrics.NewHistogram()}
+	for _, w := range p.Turns.Waits {
+		q.first[w.On+2]++
+	}
+	for i := range n {
+		q.first[i+2] += q.first[i+1]
+	}
+	for i := range int32(n) { // in order, so that the lists are; first[j+1] is where the next one of j goes
+		for _, w := range p.Turns.Of(i) {
+			q.follow[q.first[w.On+1]] = follower{w.DelayNS, i, w.Dispatch}
+			q.first[w.On+1]++
+			q.state[i].pending++
+		}
+	}
+	q.jobs, q.roots = make([]jobState, p.Turns.Jobs()), make([][]int32, p.Turns.Jobs())
+	for i, job := range p.Turns.Job {
+		q.jobs[job].left++
+		if q.state[i].pending == 0 {
+			q.roots[job] = append(q.roots[job], int32(i))
+		}
+	}
+	return q
+}
+
+// delayedReleases is a heap of requests by their time of release, the earliest on top. Of equal ones the first in the plan is on top.
+type delayedReleases []release
+
+type release struct {
+	atNS    int64
+	request int32
+}
+
+func (h delayedReleases) Len() int { return len(h) }
+func (h delayedReleases) Less(i, j int) bool {
+	return h[i].atNS < h[j].atNS || h[i].atNS == h[j].atNS && h[i].request < h[j].request
+}
+func (h delayedReleases) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *delayedReleases) Push(x any)   { *h = append(*h, x.(release)) }
+func (h *delayedReleases) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// inJobs reports whether whole jobs are released.
+func (q *turnQueue) inJobs() bool { return q.plan.Turns.Job != nil }
+
+// waits reports whether request i waits for another one.
+func (q *turnQueue) waits(i int32) bool { return len(q.plan.Turns.Of(i)) > 0 }
+
+// isDelayed reports whether request i is released some time after others, not at its own instant.
+func (q *turnQueue) isDelayed(i int32) bool { return q.plan.Turns.Think && q.waits(i) }
+
+// announces reports whether a request waits for the sending of request i.
+func (q *turnQueue) announces(i int32) bool {
+	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
+		if f.dispatch {
+			return true
+		}
+	}
+	return false
+}
+
+// release adds request i to list, as released at atNS.
+func (q *turnQueue) release(list []release, i int32, atNS int64) []release {
+	if q.plan.Open() && q.waits(i) {
+		q.heldFor.Add(max(0, atNS-q.plan.ReleaseNS[i]))
+	}
+	q.state[i].released = true
+	q.left--
+	return append(list, release{atNS, i})
+}
+
+// sent notes that request i was sent, at nowNS, and returns the requests that this releases.
+func (q *turnQueue) sent(i int32, nowNS int64) (leaving []release) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state[i].sent {
+		return nil // it is sent once more
+	}
+	q.state[i].sent = true
+	return q.trigger(nil, i, nowNS, true)
+}
+
+// ended notes that request i has ended, at nowNS, and returns the requests that this releases. Those that waited for its sending no
+// longer wait either.
+func (q *turnQueue) ended(i int32, nowNS int64) (leaving []release) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := &q.state[i]
+	if !s.sent {
+		s.sent = true
+		leaving = q.trigger(leaving, i, nowNS, true)
+	}
+	s.ended = true
+	leaving = q.trigger(leaving, i, nowNS, false)
+	if !q.inJobs() {
+		return q.fill(leaving, 1, nowNS)
+	}
+	job := &q.jobs[q.plan.Turns.Job[i]]
+	if job.left--; job.left == 0 {
+		leaving = q.startJobs(leaving, 1, nowNS)
+	}
+	return leaving
+}
+
+// trigger ends the waits for request i's sending or end. It adds to list the requests that this releases.
+func (q *turnQueue) trigger(list []release, i int32, nowNS int64, dispatch bool) []release {
+	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
+		if f.dispatch != dispatch {
+			continue
+		}
+		s := &q.state[f.request]
+		s.readyNS = max(s.readyNS, nowNS+f.delayNS)
+		if s.pending--; s.pending == 0 {
+			list = q.ready(list, f.request, nowNS)
+		}
+	}
+	return list
+}
+
+// ready decides what becomes of request i, whose waits are over: it is released now, later, or has its place in a closed loop.
+func (q *turnQueue) ready(list []release, i int32, nowNS int64) []release {
+	s := &q.state[i]
+	if s.released || q.stop.Load() {
+		return list
+	}
+	at := max(s.readyNS, q.boundNS(i))
+	switch {
+	case q.plan.Turns.Think && at > nowNS:
+		heap.Push(&q.delayed, release{at, i})
+	case !q.plan.Turns.Think && !s.due: // its own instant is to come
+	case q.plan.Open() || q.inJobs():
+		if at < q.plan.UntilNS {
+			list = q.release(list, i, at)
+		}
+	default:
+		q.waiting = append(q.waiting, i)
+	}
+	return list
+}
+
+// boundNS is the instant before which request i is not released, whatever has ended.
+func (q *turnQueue) boundNS(i int32) int64 {
+	t := q.plan.Turns
+	switch {
+	case !t.Think && q.plan.Open():
+		return q.plan.ReleaseNS[i]
+	case t.NotBeforeNS == nil:
+		return 0
+	case q.inJobs():
+		return q.jobs[t.Job[i]].startNS + max(0, t.NotBeforeNS[i])
+	}
+	return t.NotBeforeNS[i]
+}
+
+// begin returns what a closed loop releases at its start.
+func (q *turnQueue) begin(nowNS int64) []release {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.inJobs() {
+		return q.startJobs(nil, q.plan.Concurrency, nowNS)
+	}
+	return q.fill(nil, q.plan.Concurrency, nowNS)
+}
+
+// startJobs starts the next n jobs. A job may end as it starts only if it has no requests, which none has.
+func (q *turnQueue) startJobs(list []release, n int, nowNS int64) []release {
+	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.plan.UntilNS; n-- {
+		job := q.nextJob
+		q.nextJob++
+		q.jobs[job].startNS = nowNS
+		for _, i := range q.roots[job] {
+			list = q.ready(list, i, nowNS)
+		}
+	}
+	return list
+}
+
+// fill lets freed more requests of a closed loop be in flight, and adds those it releases to list: the waiting ones, then the next in
+// the order.
+func (q *turnQueue) fill(list []release, freed int, nowNS int64) []release {
+	if q.free += freed; q.plan.Open() || q.stop.Load() || nowNS >= q.plan.UntilNS {
+		return list
+	}
+	for q.free > 0 {
+		i := int32(-1)
+		if len(q.waiting) > 0 {
+			i, q.waiting = q.waiting[0], q.waiting[1:]
+		} else if i = q.nextInOrder(); i < 0 {
+			break
+		}
+		q.free--
+		list = q.release(list, i, max(nowNS, q.state[i].readyNS))
+	}
+	return list
+}
+
+// nextInOrder returns the next request in the order that may be released now; -1 = none. Those that it skips are released when their
+// waits are over.
+func (q *turnQueue) nextInOrder() int32 {
+	for q.inOrder < q.plan.Requests {
+		i := int32(q.inOrder)
+		q.inOrder++
+		if !q.isDelayed(i) && q.state[i].pending == 0 {
+			return i
+		}
+		q.state[i].due = true
+	}
+	return -1
+}
+
+// due returns the requests that the clock releases: those whose own instants have come, unless they must wait, and those that have
+// waited long enough. It releases none after the end of the plan.
+func (q *turnQueue) due(nowNS int64) (leaving []release) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last := min(nowNS, q.plan.UntilNS-1)
+	for len(q.delayed) > 0 && q.delayed[0].atNS <= last {
+		x := heap.Pop(&q.delayed).(release)
+		if q.plan.Open() || q.inJobs() {
+			leaving = q.release(leaving, x.request, x.atNS)
+		} else {
+			q.waiting = append(q.waiting, x.request)
+		}
+	}
+	for q.plan.Open() && q.inOrder < q.plan.Requests && q.plan.ReleaseNS[q.inOrder] <= last {
+		i := int32(q.inOrder)
+		q.inOrder++
+		switch {
+		case q.isDelayed(i):
+		case q.state[i].pending == 0:
+			leaving = q.release(leaving, i, max(q.plan.ReleaseNS[i], q.state[i].readyNS))
+		default:
+			q.state[i].due = true
+		}
+	}
+	if !q.inJobs() {
+		leaving = q.fill(leaving, 0, nowNS)
+	}
+	return leaving
+}
+
+// nextDue returns the next known instant at which the clock releases something, math.MaxInt64 if there is none, and how many requests are
+// still to be released.
+func (q *turnQueue) nextDue() (atNS int64, left int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	atNS = math.MaxInt64
+	if len(q.delayed) > 0 {
+		atNS = q.delayed[0].atNS
+	}
+	if q.plan.Open() && q.inOrder < q.plan.Requests {
+		atNS = min(atNS, q.plan.ReleaseNS[q.inOrder])
+	}
+	return atNS, q.left
+}
+
+// rest returns the requests that were not released, in ascending order, and releases none of them any more.
+func (q *turnQueue) rest() (list []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.state {
+		if !q.state[i].released {
+			q.state[i].released = true
+			list = append(list, int32(i))
+		}
+	}
+	q.inOrder, q.nextJob, q.left = q.plan.Requests, len(q.jobs), 0
+	return list
+}

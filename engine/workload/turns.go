@@ -1,0 +1,144 @@
+package workload
+
+import (
+	"math"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Pause is what the requests of a trace wait for and for how long, as they are to be replayed.
+type Pause struct {
+	Think   bool          // requests leave some time after what they wait for; else at their own instants, or later
+	Bounded bool          // and not before the instants that the trace has as bounds
+	Jobs    bool          // whole jobs leave, one after the other
+	Speed   float64       // divides delays and bounds
+	Assumed sched.Assumed // how long requests took of which the trace does not say it
+}
+
+// Turns returns what a trace's first n requests wait for, as its graph has it. A delay that the trace does not have is the recorded time
+// from the trigger to the request; of several requests that have to end, from the last end.
+func (p Pause) Turns(t *trace.Trace, n int) *sched.Turns {
+	g := t.Graph(n)
+	turns := &sched.Turns{Think: p.Think, First: make([]int32, 1, n+1)}
+	if p.Jobs {
+		turns.Job = Jobs(t, n)
+	}
+	var waits []sched.Wait
+	for i := range n {
+		waits = waits[:0]
+		var of []trace.Wait
+		if g != nil {
+			of = g.Of(i)
+		}
+		since := p.lastEnd(t, of)
+		for _, w := range of {
+			if p.Jobs && turns.Job[w.On] != turns.Job[i] {
+				continue // the other job may be one that starts when this one has ended
+			}
+			wait := sched.Wait{On: w.On, Dispatch: w.Trigger == trace.OnDispatch}
+			if p.Think {
+				wait.DelayNS = p.scaled(delay(t, i, w, since))
+			}
+			waits = append(waits, wait)
+		}
+		turns.Add(waits...)
+	}
+	if p.Think && (p.Bounded || p.Jobs) {
+		turns.NotBeforeNS = p.bounds(t, turns)
+	}
+	return turns
+}
+
+// scaled is a recorded time at the replay's speed.
+func (p Pause) scaled(ns int64) int64 { return int64(math.Round(float64(max(0, ns)) / p.Speed)) }
+
+// TookNS is how long request i took when it was recorded, or is assumed to have taken.
+func TookNS(t *trace.Trace, i int32, a sched.Assumed) int64 {
+	if t.TookNS != nil && t.TookNS[i] >= 0 {
+		return t.TookNS[i]
+	}
+	return a.LastNS(t.OutputTokens[i])
+}
+
+// lastEnd is when the last of the requests that have to end had ended, in trace time.
+func (p Pause) lastEnd(t *trace.Trace, waits []trace.Wait) (atNS int64) {
+	for _, w := range waits {
+		if w.Trigger == trace.OnCompletion {
+			atNS = max(atNS, t.ArrivalNS[w.On]+TookNS(t, w.On, p.Assumed))
+		}
+	}
+	return atNS
+}
+
+// delay is how long after a trigger request i was recorded. lastEnd is the end of the last request that it had to wait for.
+func delay(t *trace.Trace, i int, w trace.Wait, lastEnd int64) int64 {
+	switch {
+	case w.DelayNS != trace.NoDelay:
+		return w.DelayNS
+	case w.Trigger == trace.OnDispatch:
+		return t.ArrivalNS[i] - t.ArrivalNS[w.On]
+	}
+	return t.ArrivalNS[i] - lastEnd
+}
+
+// bounds are the instants before which requests do not leave: those that the trace has as bounds, and in jobs the own instants of
+// requests that wait for nothing. In jobs they count from the first instant of the job.
+func (p Pause) bounds(t *trace.Trace, turns *sched.Turns) []int64 {
+	bounds := make([]int64, len(turns.First)-1)
+	begins := map[int32]int64{} // of jobs
+	any := false
+	for i := range bounds {
+		var begin int64
+		if p.Jobs {
+			first, known := begins[turns.Job[i]]
+			if !known {
+				first = t.ArrivalNS[i]
+				begins[turns.Job[i]] = first
+			}
+			begin = first
+		}
+		if t.NotBeforeNS != nil && t.NotBeforeNS[i] >= 0 {
+			bounds[i] = p.scaled(t.NotBeforeNS[i] - begin)
+		}
+		if p.Jobs && len(turns.Of(int32(i))) == 0 {
+			bounds[i] = max(bounds[i], p.scaled(t.ArrivalNS[i]-begin))
+		}
+		any = any || bounds[i] > 0
+	}
+	if !any {
+		return nil
+	}
+	return bounds
+}
+
+// Jobs numbers the jobs of a trace's first n requests in the order of their first requests. A job is what the trace calls so. Without
+// that it is a conversation, and a request without either is a job of its own. Each repetition of a job is another job.
+func Jobs(t *trace.Trace, n int) []int32 {
+	type name struct{ job, session, request, clone int64 }
+	type repetition struct{ number, row int32 }
+	latest := map[name]repetition{}
+	jobs, next := make([]int32, n), int32(0)
+	for i := range jobs {
+		of := name{job: -1}
+		switch {
+		case t.Job != nil && t.Job[i] >= 0:
+			of.job = int64(t.Job[i])
+		case t.Session != nil:
+			of.session = t.Session[i]
+		default:
+			of.request = int64(i)
+		}
+		if t.Clone != nil {
+			of.clone = int64(t.Clone[i])
+		}
+		r, known := latest[of]
+		if !known || r.row == t.Row[i] {
+			r = repetition{next, t.Row[i]}
+			latest[of] = r
+			next++
+		}
+		jobs[i] = r.number
+	}
+	return jobs
+}
