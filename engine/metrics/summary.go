@@ -279,12 +279,12 @@ type Breakdown struct {
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }
 
-// Turns is what became of the turns of conversations.
+// Turns is what became of requests that depend on others, such as the turns of conversations.
 type Turns struct {
 	Sessions     string             `json:"sessions"`       // the mode: strict, gated or think
 	FollowUps    int64              `json:"followup_turns"` // requests that follow another of the run
-	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended
-	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before; of those
+	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended, or before its sending if they had only to follow that
+	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before, of those; if they depend on several, before the last
 	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
 }
 
