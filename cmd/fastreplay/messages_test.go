@@ -71,7 +71,7 @@ func TestMessages(t *testing.T) {
 		"bench serve --dataset-name x TRACE":  "there are",
 		"vllm bench serve":                    "no trace; give one",
 		"TRACE --dry-run --format moncake":    `sharegpt or single_turn; did you mean mooncake?`,
-		"inspect TRACE --format zzzzzzz":      `--format "zzzzzzz": want bailian, `,
+		"inspect TRACE --format zzzzzzz":      `--format "zzzzzzz": want `,
 		"convert TRACE --format azur":         `; did you mean azure?`,
 		"gen --format azur":                   `; did you mean azure?`,
 		"gen --output TRACE":                  "there is such a file already, and none is overwritten; remove it, or name another",

@@ -28,20 +28,20 @@ const manySessions = 16
 //
 // A beginning is a run of blocks from the first one on. It is shared if at least 16 sessions have it.
 //
-// If the file has conversations, those are the sessions. Else requests belong to one session if they have blocks in
+// If the file has jobs, those are the sessions, see [Trace.JobNumbers], or else its conversations. Else requests belong to one session if they have blocks in
 // common behind what is shared. A system prompt alone would then join all requests. So a beginning counts as shared if
 // it continues in at least 16 different ways, or if it leads to one that does. A prompt that ends there is one way.
 // Short requests of one conversation cannot be distinguished from those of others if only a system prompt is common to
 // them.
 func (t *Trace) Conversations() *Conversations {
 	k := &conversationFinder{t: t,
-		Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil}}
+		Conversations: Conversations{Session: make([]int32, t.Len()), Shared: make([]int32, t.Len()), Inferred: t.Session == nil && t.Job == nil}}
 	rows := make([]int32, t.Len())
 	for i := range rows {
 		rows[i] = int32(i)
 	}
 	if !k.Inferred {
-		k.Session, k.Sessions = inNumbers(t.Session)
+		k.Session, k.Sessions = t.JobNumbers()
 		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(k.Session[a], k.Session[b]) })
 	}
 	k.follow(rows, 0)

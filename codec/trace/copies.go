@@ -14,7 +14,7 @@ import (
 // request comes at most once in a clone.
 //
 // Clones share only the first shared[source[i]] blocks of a prompt with t and with each other. Their other block ids,
-// their sessions and their chats are new, alike within a clone. Unique distinguishes what has no id. Rows keep their
+// their jobs, sessions and chats are new, alike within a clone. Unique distinguishes what has no id. Rows keep their
 // numbers. A clone of verbatim content would have the same words, so it is an error.
 func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Trace, error) {
 	clones := slices.Max(append([]int32{0}, clone...))
@@ -26,6 +26,8 @@ func (t *Trace) Copies(source, clone []int32, atNS []int64, shared []int32) (*Tr
 	if t.Untimed {
 		clear(out.ArrivalNS)
 	}
+	out.shiftBounds(func(i int) int64 { return out.ArrivalNS[i] - t.ArrivalNS[source[i]] })
+	out.copyJobs()
 	if err := out.copyIDs(t, source, clones, shared); err != nil {
 		return nil, fmt.Errorf("block ids: %w", err)
 	}
@@ -69,6 +71,35 @@ func (t *Trace) Unique(i int) uint64 {
 		key |= uint64(t.Clone[i]) << 32
 	}
 	return key
+}
+
+// shiftBounds moves the bounds of requests as the requests were moved.
+func (out *Trace) shiftBounds(by func(i int) int64) {
+	for i, at := range out.NotBeforeNS {
+		if at >= 0 && !out.Untimed {
+			out.NotBeforeNS[i] = max(0, at+by(i))
+		}
+	}
+}
+
+// copyJobs gives the copies jobs of their clones, with a tail to their names, such as "a~2".
+func (out *Trace) copyJobs() {
+	type clonedJob struct{ job, clone int32 }
+	numbers := map[clonedJob]int32{}
+	out.Jobs = slices.Clone(out.Jobs)
+	for i, clone := range out.Clone {
+		if out.Job == nil || out.Job[i] < 0 || clone == 0 {
+			continue
+		}
+		of := clonedJob{out.Job[i], clone}
+		n, known := numbers[of]
+		if !known {
+			n = int32(len(out.Jobs))
+			numbers[of] = n
+			out.Jobs = append(out.Jobs, fmt.Sprintf("%s~%d", out.Jobs[of.job], clone))
+		}
+		out.Job[i] = n
+	}
 }
 
 // copyIDs gives the copies the blocks of their sources under the ids of their clones.
@@ -260,6 +291,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	for i := range out.ArrivalNS {
 		out.ArrivalNS[i] += int64(i/rows) * period
 	}
+	out.shiftBounds(func(i int) int64 { return int64(i/rows) * period })
 	return out, nil
 }
 

@@ -99,6 +99,7 @@ type format struct {
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	words       bool                                     // it has what was said instead of numbers of tokens
 	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns
+	prepare     func(t *Trace) (*Trace, []byte)          // makes a trace ready to be written, and what comes before the first row; nil = it is, and head does
 	head        string                                   // what Write puts before the first row
 	between     string                                   // likewise at the end of each line but the last
 	tail        string                                   // likewise after the last
@@ -226,7 +227,7 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(),
+	return []*format{agenticMooncake(), bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(),
 		multiTurn(), shareGPT(), singleTurn()}
 }
 

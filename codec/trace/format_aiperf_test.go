@@ -24,7 +24,7 @@ func asJSON(tr *Trace) []string {
 	var all []string
 	for i := range tr.Len() {
 		l := tr.Verbatim(i)
-		bounds := map[VerbatimKind]string{VerbatimText: `""`, VerbatimMessages: "[]", VerbatimPayload: "{}"}[l.Kind]
+		bounds := map[VerbatimKind]string{VerbatimText: `""`, VerbatimMessages: "[]", VerbatimPayload: "{}", NoVerbatim: "[]"}[l.Kind]
 		all = append(all, bounds[:1]+string(l.Content)+bounds[1:])
 	}
 	return all
@@ -352,7 +352,7 @@ func TestLongConversations(t *testing.T) {
 // FuzzTurns goes through the formats whose objects hold several rows. Nothing panics, what is taken is valid JSON, and
 // answers can be counted.
 func FuzzTurns(f *testing.F) {
-	for _, file := range []string{singleFile, multiFile, shareFile} {
+	for _, file := range []string{singleFile, multiFile, shareFile, graphFile} {
 		f.Add([]byte(file))
 		for line := range strings.Lines(file) {
 			f.Add([]byte(line))

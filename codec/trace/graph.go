@@ -9,6 +9,11 @@ const (
 	OnDispatch                  // it has been sent
 )
 
+func triggerNames() []string { return []string{OnCompletion: "completion", OnDispatch: "dispatch"} }
+
+// String is the trigger's name in Dynamo's traces.
+func (t Trigger) String() string { return triggerNames()[t] }
+
 // Relation is why a request depends on another. It changes nothing about when the request is sent.
 type Relation uint8
 
@@ -19,6 +24,13 @@ const (
 	Join                     // it needs the result of a sub-agent
 	Barrier                  // it was only held back until the other's trigger
 )
+
+func relationNames() []string {
+	return []string{Sequence: "sequence", Spawn: "spawn", Join: "join", Barrier: "replay_barrier"}
+}
+
+// String is the relation's name in Dynamo's traces.
+func (r Relation) String() string { return relationNames()[r] }
 
 // NoDelay is the delay of a dependency whose delay was not recorded.
 const NoDelay = -1
@@ -124,6 +136,14 @@ type Graph struct {
 
 // Of returns what request i waits for. The slice must not be changed.
 func (g *Graph) Of(i int) []Wait { return g.waits[g.first[i]:g.first[i+1]] }
+
+// waitsOf is what request i waits for; g may be nil.
+func (g *Graph) waitsOf(i int) []Wait {
+	if g == nil {
+		return nil
+	}
+	return g.Of(i)
+}
 
 // Len is the number of requests.
 func (g *Graph) Len() int { return len(g.first) - 1 }

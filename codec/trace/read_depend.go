@@ -55,6 +55,8 @@ func (l *loader) resolveDependencies() {
 			switch {
 			case on < 0:
 				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote([]byte(name)), "leave the dependency out, or add the row")
+			case !l.agents.sameJob(int32(i), on):
+				l.faultIn(int32(i), "dependencies: the row depends on "+l.place(int(on))+", which is of another job", "give both one job, or leave the dependency out")
 			case on == int32(i):
 				l.faultIn(int32(i), "dependencies: the row depends on itself", "a request depends on earlier ones")
 			}
@@ -65,6 +67,11 @@ func (l *loader) resolveDependencies() {
 	if !ascending {
 		l.refuseCircles()
 	}
+}
+
+// sameJob reports whether two of the kept rows are of one job.
+func (a *agentColumns) sameJob(i, j int32) bool {
+	return a.job.values == nil || a.job.values[i] == a.job.values[j]
 }
 
 // dependsOn is the place of the row that a dependency names, or noValue and the name.
@@ -154,13 +161,13 @@ func (l *loader) topological(each func(i int32)) {
 }
 
 // deriveTimes finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a
-// bound: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
+// bound above 0: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
 // any time took none.
 func (l *loader) deriveTimes() {
-	if l.timed == len(l.timeNS) || l.timed == 0 && l.agents.notBeforeNS.values == nil {
+	took, bounds := l.agents.tookNS.values, l.agents.notBeforeNS.values
+	if l.timed == len(l.timeNS) || l.timed == 0 && slices.Max(append([]int64{0}, bounds...)) == 0 {
 		return
 	}
-	took, bounds := l.agents.tookNS.values, l.agents.notBeforeNS.values
 	l.topological(func(i int32) {
 		if l.timeNS[i] != noTime {
 			return
@@ -181,6 +188,34 @@ func (l *loader) deriveTimes() {
 			l.timed++
 		}
 	})
+}
+
+// deriveDepths finds the depths of rows that have none, -1: a sub-agent is one below the request that began it, and the
+// other rows of its conversation are where it is.
+func (l *loader) deriveDepths() {
+	depth := l.agents.depth.values
+	if !slices.Contains(depth, noValue) {
+		return
+	}
+	if l.agents.dependencies == nil {
+		l.agents.depth.values = nil
+		return
+	}
+	known := map[int64]int32{} // of conversations
+	l.topological(func(i int32) {
+		if depth[i] == noValue {
+			depth[i] = known[l.session[i]]
+			for _, w := range l.agents.dependencies.row(int(i)) {
+				if w.On >= 0 && w.Relation == Spawn {
+					depth[i] = depth[w.On] + 1
+				}
+			}
+		}
+		known[l.session[i]] = depth[i]
+	})
+	if slices.Max(depth) == 0 {
+		l.agents.depth.values = nil
+	}
 }
 
 // ended is how long the request took that w is on, if w waits for its end.

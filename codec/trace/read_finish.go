@@ -15,6 +15,7 @@ func (l *loader) finish() (*Trace, error) {
 	}
 	l.linkSpans()
 	l.resolveDependencies()
+	l.deriveDepths()
 	l.deriveTimes()
 	l.settleTimes()
 	l.settleDependencies()

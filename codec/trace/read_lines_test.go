@@ -90,7 +90,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf" + strings.Join(rowSeeds(), "\n\n")))
 	f.Add([]byte(azureFile))
 	f.Add([]byte(burstFile))
-	for _, file := range []string{rawFile, inputsFile, batchFile, captureFile()} {
+	for _, file := range []string{rawFile, inputsFile, batchFile, captureFile(), graphFile} {
 		f.Add([]byte(file))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -121,13 +121,14 @@ func checkInvariants(t *testing.T, tr *Trace) {
 		if n > blocks || !verbatim && (tr.InputTokens[i] < 1 || tr.OutputTokens[i] < 1) || int(tr.Row[i]) >= tr.FileRows {
 			t.Fatalf("request %d: %d ids for %d blocks, input %d, output %d, row %d of %d", i, n, blocks, tr.InputTokens[i], tr.OutputTokens[i], tr.Row[i], tr.FileRows)
 		}
-		if i > 0 && tr.ArrivalNS[i] == tr.ArrivalNS[i-1] && tr.Row[i] < tr.Row[i-1] {
+		if i > 0 && tr.ArrivalNS[i] == tr.ArrivalNS[i-1] && tr.Row[i] < tr.Row[i-1] && !tr.HasDependencies() {
 			t.Fatalf("request %d at the same instant as the one before comes from an earlier row", i)
 		}
 		if tr.Type != nil && int(tr.Type[i]) >= len(tr.Types) {
 			t.Fatalf("request %d has type %d of %d", i, tr.Type[i], len(tr.Types))
 		}
 	}
+	checkGraph(t, tr)
 	if refs != tr.BlockRefs() {
 		t.Fatalf("%d block references, BlockRefs says %d", refs, tr.BlockRefs())
 	}
@@ -139,12 +140,16 @@ func sameTrace(t *testing.T, got, want *Trace) {
 	if got.Len() != want.Len() {
 		t.Fatalf("%d requests, want %d", got.Len(), want.Len())
 	}
+	gotIDs, wantIDs := got.Blocks, want.Blocks
+	if f := formatOf(t, got); f.prepare != nil {
+		gotIDs, wantIDs = inOrder(got), inOrder(want)
+	}
 	for i := range want.Len() {
 		if got.ArrivalNS[i] != want.ArrivalNS[i] || got.InputTokens[i] != want.InputTokens[i] || got.OutputTokens[i] != want.OutputTokens[i] {
 			t.Fatalf("request %d: got %d ns, %d → %d tokens; want %d ns, %d → %d", i, got.ArrivalNS[i], got.InputTokens[i], got.OutputTokens[i],
 				want.ArrivalNS[i], want.InputTokens[i], want.OutputTokens[i])
 		}
-		if !slices.Equal(got.Blocks(i), want.Blocks(i)) && formatOf(t, got).has(idsField) {
+		if !slices.Equal(gotIDs(i), wantIDs(i)) && formatOf(t, got).has(idsField) {
 			t.Fatalf("request %d: blocks %v, want %v", i, got.Blocks(i), want.Blocks(i))
 		}
 		if got.Session != nil && want.Session != nil && (got.Session[i] >= 0 || want.Session[i] >= 0) && (got.Session[i] != want.Session[i] || got.Turn[i] != want.Turn[i]) {
@@ -154,6 +159,21 @@ func sameTrace(t *testing.T, got, want *Trace) {
 			t.Fatalf("request %d: type %q, want %q", i, got.Types[got.Type[i]], want.Types[want.Type[i]])
 		}
 	}
+}
+
+// inOrder numbers a trace's block ids in order of first appearance.
+func inOrder(tr *Trace) func(i int) []uint64 {
+	numbers := map[uint64]uint64{}
+	lists := make([][]uint64, tr.Len())
+	for i := range lists {
+		for _, id := range tr.Blocks(i) {
+			if _, known := numbers[id]; !known {
+				numbers[id] = uint64(len(numbers))
+			}
+			lists[i] = append(lists[i], numbers[id])
+		}
+	}
+	return func(i int) []uint64 { return lists[i] }
 }
 
 func formatOf(t *testing.T, tr *Trace) *format {

@@ -3,6 +3,8 @@ package trace
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 )
 
 // spanOf is the ns of a duration or an instant under a key, in units of 10^digits ns; noValue where it is not there.
@@ -66,6 +68,20 @@ func nameOf(all []member, key, why string) (string, error) {
 		return "", &rowError{key + " is empty", why}
 	}
 	return string(textOf(value)), nil
+}
+
+// oneOf is the place among some names of the one under a key.
+func oneOf[T ~uint8](all []member, key string, names []string) (T, error) {
+	list := `"` + strings.Join(names, `" or "`) + `"`
+	name, err := nameOf(all, key, "it is "+list)
+	if err != nil {
+		return 0, err
+	}
+	at := slices.Index(names, name)
+	if at < 0 {
+		return 0, &rowError{key + " is " + quote([]byte(name)), "it must be " + list}
+	}
+	return T(at), nil
 }
 
 // idScopes makes block ids that are local to a scope, such as a job, differ from those of all others: they are numbered

@@ -55,6 +55,9 @@ type rowParser struct {
 	name   []byte // scratch
 	said   []byte // scratch
 
+	headed bool // the head of a file of agentic_mooncake was there
+	shared bool // whose block ids are those of all jobs
+
 	columns []field  // of a CSV file, once its head is known
 	cells   [][]byte // scratch
 	quoted  []byte   // scratch

@@ -62,6 +62,7 @@ type Trace struct {
 	answers      *textStore             // nil where there are none
 	sessionNames map[int64]string       // of Session where it is a hash
 	repeated     bool                   // rows occur several times, see Repeat
+	agentic      *agenticRows           // while it is written as agentic_mooncake
 	words        Words                  // for formats that have what was said; see With
 }
 

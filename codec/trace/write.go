@@ -27,6 +27,9 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	line := []byte(f.head)
+	if f.prepare != nil {
+		t, line = f.prepare(t)
+	}
 	if _, err := out.Write(line); err != nil {
 		return fmt.Errorf("writing the head of the trace: %w", err)
 	}
@@ -108,11 +111,20 @@ func WriteNotes(t *Trace, format string) ([]string, error) {
 	lose(f.bodies() && !f.has(outputField) &&
 		t.any(func(l Verbatim, output int32) bool { return l.Kind == VerbatimPayload && output > 0 }), "lengths of answers beside bodies")
 	lose(t.DelayNS != nil && !f.has(delayField), "delays")
+	graph := f.name == agenticMooncake().name
+	lose(t.HasDependencies() && !graph, "dependencies between requests")
+	lose(t.Job != nil && !graph, "jobs")
+	lose((t.TookNS != nil || t.TTFTNS != nil || t.Cached != nil) && !graph, "recorded durations and cache hits")
+	if graph && ids {
+		if job, n := t.JobNumbers(); t.sharedBetween(job, n) {
+			notes = append(notes, "jobs have blocks in common: hash_id_scope is global, which fastreplay reads and Dynamo refuses")
+		}
+	}
 	if n := t.made(); f.words && n > 0 {
 		notes = append(notes, fmt.Sprintf("%s has verbatim prompts: those known only by their length (%d) are made of words, which most tokenizers count as one token each",
 			f.name, n))
 	}
-	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens {
+	if ids && f.has(idsField) && t.BlockTokens != f.blockTokens && !graph {
 		notes = append(notes, fmt.Sprintf("the block ids stand for %d tokens, where %s has %d: read the file with --block-tokens %d", t.BlockTokens, f.name, f.blockTokens, t.BlockTokens))
 	}
 	return notes, nil

@@ -131,7 +131,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte(azureFile))
 	f.Add([]byte(burstFile))
 	f.Add([]byte(oldBurstFile))
-	for _, file := range []string{rawFile, inputsFile, genAIFile, batchFile, captureFile(), singleFile, multiFile, shareFile} {
+	for _, file := range []string{rawFile, inputsFile, genAIFile, batchFile, captureFile(), singleFile, multiFile, shareFile, graphFile} {
 		f.Add([]byte(file))
 	}
 	for _, file := range anyWritten() {

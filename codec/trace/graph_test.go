@@ -1,0 +1,271 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// graphFile has a sub-agent and a second job, whose ids are its own. Its rows are not in order.
+const graphFile = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"test","digest":"1"}}
+{"request_id":"b","play_id":"p","session_id":"s","model":"m","input_tokens":140,"output_tokens":9,"hash_ids":[1,2],"not_before_ms":0,"dependencies":[{"request_id":"a","trigger":"completion","delay_ms":1.5,"relation":"sequence"},{"request_id":"c","trigger":"completion","delay_ms":0,"relation":"join"}]}
+{"request_id":"a","play_id":"p","session_id":"s","model":"m","input_length":130,"output_length":9,"hash_ids":[1,2,9],"not_before_ms":80,"recorded_api_time_ms":10.25}
+{"request_id":"c","play_id":"p","session_id":"sub","model":"m","input_length":130,"output_length":9,"hash_ids":[1,2,9],"not_before_ms":80,"recorded_api_time_ms":20,"ttft_ms":3,"cached_tokens":64,"dependencies":[{"request_id":"a","trigger":"dispatch","delay_ms":2.000001,"relation":"spawn"}]}
+{"request_id":"d","play_id":"q","session_id":"s","model":"m","input_length":130,"output_length":9,"hash_ids":[1,2,9],"not_before_ms":81}
+`
+
+// checkGraph asserts what every graph promises: waits lead back, and stay within a job.
+func checkGraph(t *testing.T, tr *Trace) {
+	t.Helper()
+	g := tr.Graph(tr.Len())
+	job, n := tr.JobNumbers()
+	for i := range job {
+		if job[i] < 0 || int(job[i]) >= n {
+			t.Fatalf("request %d is of job %d of %d", i, job[i], n)
+		}
+		for _, w := range g.waitsOf(i) {
+			if int(w.On) >= i || w.On < 0 || tr.HasDependencies() && job[w.On] != job[i] || w.DelayNS < NoDelay {
+				t.Fatalf("request %d of job %d waits for %+v of job %d", i, job[i], w, job[w.On])
+			}
+		}
+	}
+}
+
+func TestAgenticMooncake(t *testing.T) {
+	tr := read(t, graphFile, Options{Strict: true})
+	want(t, "Row", tr.Row, []int32{1, 3, 2, 0})
+	want(t, "ArrivalNS", tr.ArrivalNS, []int64{0, 1_000_000, 2_000_001, 22_000_001})
+	want(t, "TookNS", tr.TookNS, []int64{10_250_000, -1, 20_000_000, -1})
+	want(t, "TTFTNS", tr.TTFTNS, []int64{-1, -1, 3_000_000, -1})
+	want(t, "Cached", tr.Cached, []int32{-1, -1, 64, -1})
+	want(t, "Depth", tr.Depth, []int32{0, 0, 1, 0})
+	want(t, "waits", tr.Graph(4).Of(3), []Wait{{1_500_000, 0, OnCompletion, Sequence}, {0, 2, OnCompletion, Join}})
+	want(t, "waits", tr.Graph(4).Of(2), []Wait{{2_000_001, 0, OnDispatch, Spawn}})
+	var names []string
+	for i := range tr.Len() {
+		names = append(names, tr.JobName(i)+" "+tr.SessionName(i))
+	}
+	want(t, "jobs and sessions", names, []string{"p p/s", "q q/s", "p p/sub", "p p/s"})
+	if tr.BlockTokens != 64 || !slices.Equal(tr.Blocks(0), tr.Blocks(2)) || !slices.Equal(tr.Blocks(0)[:2], tr.Blocks(3)) || tr.Blocks(0)[0] == tr.Blocks(1)[0] {
+		t.Errorf("blocks %v, %v, %v, %v of %d tokens", tr.Blocks(0), tr.Blocks(1), tr.Blocks(2), tr.Blocks(3), tr.BlockTokens)
+	}
+	if _, err := Read(strings.NewReader(graphFile), "f", Options{BlockTokens: 16}); err == nil || !strings.Contains(err.Error(), "f:1: a block id stands for 64 tokens, but --block-tokens says 16; leave --block-tokens out") {
+		t.Errorf("another block size: %v", err)
+	}
+}
+
+// TestBridgedDependencies leaves a row out: what waited for it waits for what it waited for.
+func TestBridgedDependencies(t *testing.T) {
+	row := func(name, at, took string, on ...string) string {
+		for i, o := range on {
+			on[i] = fmt.Sprintf(`{"request_id":%q,"trigger":"completion","delay_ms":1,"relation":"sequence"}`, o)
+		}
+		return fmt.Sprintf(`{"request_id":%q,"play_id":"p","session_id":"s","input_length":9,"output_length":9,"timestamp":%s,"recorded_api_time_ms":%s,"not_before_ms":0,"dependencies":[%s]}`+"\n", name, at, took, strings.Join(on, ","))
+	}
+	head, _, _ := strings.Cut(graphFile, "\n")
+	file := head + "\n" + row("a", "0", "5") + row("x", "6", "7", "a", "nobody") + row("y", "14", "2", "x", "y") + row("z", "17", "1", "y") +
+		row("b", "20", "1", "z") + row("c1", "21", "1", "c2") + row("c2", "21", "1", "c1") + row("d", "30", "1", "c1", "b") + row("b", "40", "1") + row("e", "0", "1", "d")
+	tr := read(t, file, Options{Lenient: true})
+	want(t, "Row", tr.Row, []int32{0, 3, 4, 7})
+	want(t, "waits of z", tr.Graph(4).Of(1), []Wait{{DelayNS: 1e6 + 7e6 + 1e6 + 2e6 + 1e6, On: 0}}) // over x and y
+	want(t, "waits of d", tr.Graph(4).Of(3), []Wait{{DelayNS: 1e6, On: 2}})
+	_, err := Read(strings.NewReader(file), "f", Options{})
+	for i, text := range []string{`f:3: dependencies: no row has the request_id "nobody"`, "f:4: dependencies: the row depends on itself", "f:7: dependencies lead from the row back to itself",
+		"f:8: dependencies lead", `f:10: request_id "b" is the name of an earlier row too`, "f:11: dependencies: the row is 30ms earlier than line 9, on which it depends"} {
+		if lines := strings.Split(err.Error(), "\n"); !strings.HasPrefix(lines[i], text) {
+			t.Errorf("fault %d is %q, want %q", i, lines[i], text)
+		}
+	}
+}
+
+// node is a request of a random graph, as the test knows it.
+type node struct {
+	job, session, depth int
+	at, took            int64
+	on                  []Wait // On = number of the node
+	name                string
+}
+
+// randomGraph is the text of a file with a graph, its rows in random order, and the graph in order of time. Instants,
+// durations and delays are ms; each row's instant is the latest that its waits and its bound give.
+func randomGraph(rng *rand.Rand) (string, []node) {
+	var nodes []node
+	jobs := 1 + rng.IntN(5)
+	for i := range 1 + rng.IntN(40) {
+		n := node{job: rng.IntN(jobs), took: rng.Int64N(5), name: fmt.Sprintf("r%d", i), at: rng.Int64N(4)}
+		n.session = rng.IntN(3)
+		for _, j := range rng.Perm(i)[:rng.IntN(min(i, 4)+1)] {
+			if o := nodes[j]; o.job == n.job {
+				w := Wait{DelayNS: rng.Int64N(4), On: int32(j), Trigger: Trigger(rng.IntN(2)), Relation: Relation(rng.IntN(4))}
+				from := o.at + w.DelayNS
+				if w.Trigger == OnCompletion {
+					from += o.took
+				}
+				n.at, n.on = max(n.at, from), append(n.on, w)
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	head, _, _ := strings.Cut(graphFile, "\n")
+	lines := []string{}
+	for i, n := range nodes {
+		deps := []map[string]any{}
+		for _, w := range n.on {
+			deps = append(deps, map[string]any{"request_id": nodes[w.On].name, "trigger": w.Trigger.String(), "delay_ms": w.DelayNS, "relation": w.Relation.String()})
+		}
+		bound := n.at // of a row that waits, it shows in the instant only if it is later than what the row waits for
+		line, _ := json.Marshal(map[string]any{"request_id": n.name, "play_id": fmt.Sprint("p", n.job), "session_id": fmt.Sprint("s", n.session), "input_length": 1 + i,
+			"output_length": 1, "not_before_ms": bound, "recorded_api_time_ms": n.took, "dependencies": deps, "hash_ids": []int{i % 7}})
+		lines = append(lines, string(line))
+	}
+	rng.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+	return head + "\n" + strings.Join(lines, "\n") + "\n", nodes
+}
+
+// TestRandomGraphs reads graphs and compares them with how they were made, and looks at what becomes of them.
+func TestRandomGraphs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 15))
+	for range 300 {
+		file, nodes := randomGraph(rng)
+		tr := read(t, file, Options{})
+		checkInvariants(t, tr)
+		g := tr.Graph(tr.Len())
+		first := slices.MinFunc(nodes, func(a, b node) int { return int(a.at - b.at) }).at
+		for i := range nodes {
+			n := nodes[tr.InputTokens[i]-1]
+			var waits []Wait
+			for _, w := range g.Of(i) {
+				waits = append(waits, Wait{w.DelayNS / 1e6, tr.InputTokens[w.On] - 1, w.Trigger, w.Relation})
+			}
+			if tr.ArrivalNS[i] != (n.at-first)*1e6 || !slices.Equal(waits, n.on) || tr.JobName(i) != fmt.Sprint("p", n.job) {
+				t.Fatalf("%s\nrequest %d, %+v, at %d in %s waits for %v", file, i, n, tr.ArrivalNS[i], tr.JobName(i), waits)
+			}
+		}
+		back := roundTrip(t, tr, "agentic_mooncake")
+		sameTrace(t, back, tr)
+		sameGraph(t, back, tr)
+		checkParts(t, rng, tr)
+	}
+}
+
+// checkParts asserts that parts and copies of a graph are graphs.
+func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
+	t.Helper()
+	twice, err := tr.Repeat(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGraph(t, twice)
+	_, jobs := tr.JobNumbers()
+	if _, n := twice.JobNumbers(); n != 2*jobs {
+		t.Fatalf("%d jobs twice are %d", jobs, n)
+	}
+	var source, clone []int32
+	var at []int64
+	for i := range tr.Len() {
+		for c := range int32(3) {
+			source, clone, at = append(source, int32(i)), append(clone, c), append(at, tr.ArrivalNS[i])
+		}
+	}
+	copies, err := tr.Copies(source, clone, at, make([]int32, tr.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGraph(t, copies)
+	names := map[string]bool{}
+	for i := range copies.Len() {
+		names[copies.JobName(i)] = true
+		if len(copies.Graph(copies.Len()).Of(i)) != len(tr.Graph(tr.Len()).Of(i/3)) {
+			t.Fatalf("clone %d of request %d waits for others", i%3, i/3)
+		}
+	}
+	if _, n := copies.JobNumbers(); n != 3*jobs || len(names) != n {
+		t.Fatalf("%d jobs three times are %d with %d names", jobs, n, len(names))
+	}
+	sameGraph(t, roundTrip(t, copies, "agentic_mooncake"), copies)
+	var order []int32
+	for i := range int32(tr.Len()) {
+		if rng.IntN(3) > 0 || i == 0 {
+			order = append(order, i)
+		}
+	}
+	checkGraph(t, tr.Fitted(order, tr.InputTokens, tr.OutputTokens))
+}
+
+// sameGraph compares all that a graph says but for how its jobs, sessions and blocks are called.
+func sameGraph(t *testing.T, got, want *Trace) {
+	t.Helper()
+	gotJob, _ := got.JobNumbers()
+	wantJob, _ := want.JobNumbers()
+	gotTalk, _ := inNumbers(got.Session)
+	wantTalk := wantJob // a request without a conversation is one in its job
+	if want.Session != nil {
+		wantTalk, _ = inNumbers(want.Session)
+	}
+	gotIDs, wantIDs := inOrder(got), inOrder(want)
+	gotGraph, wantGraph := got.Graph(got.Len()), want.Graph(want.Len())
+	at := func(column []int64, i int, none int64) int64 {
+		if column == nil || column[i] <= 0 {
+			return none
+		}
+		return column[i]
+	}
+	short := func(column []int32, i int, none int32) int32 {
+		if column == nil {
+			return none
+		}
+		return column[i]
+	}
+	if got.Len() != want.Len() || got.Untimed != want.Untimed || got.BlockTokens != want.BlockTokens {
+		t.Fatalf("%d requests, untimed %v, blocks of %d; want %d, %v, %d", got.Len(), got.Untimed, got.BlockTokens, want.Len(), want.Untimed, want.BlockTokens)
+	}
+	for i := range want.Len() {
+		line := func(tr *Trace, job, talk []int32, g *Graph, ids []uint64) string {
+			bound := at(tr.NotBeforeNS, i, 0)
+			if len(g.waitsOf(i)) == 0 {
+				bound = 0 // the instant itself
+			}
+			content := tr.Verbatim(i).Content // its lines become one
+			return fmt.Sprint("at ", tr.ArrivalNS[i], " bound ", bound, " took ", at(tr.TookNS, i, -1), " ttft ", at(tr.TTFTNS, i, -1), " cached ", short(tr.Cached, i, -1), " depth ", short(tr.Depth, i, 0),
+				" job ", job[i], " talk ", talk[i], " ", tr.InputTokens[i], " → ", tr.OutputTokens[i], g.waitsOf(i), strings.Join(strings.Fields(string(content)), " "), ids)
+		}
+		if g, w := line(got, gotJob, gotTalk, gotGraph, gotIDs(i)), line(want, wantJob, wantTalk, wantGraph, wantIDs(i)); g != w {
+			t.Fatalf("%s: request %d: %.500s\nwant %.500s", want.Name, i, g, w)
+		}
+	}
+}
+
+// TestConvertKeepsGraphs writes every sample as a graph and reads it back.
+func TestConvertKeepsGraphs(t *testing.T) {
+	files, err := filepath.Glob("../../bench/samples/*.*")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d samples: %v", len(files), err)
+	}
+	for _, path := range files {
+		if ext := filepath.Ext(path); ext == ".go" || ext == ".txt" {
+			continue
+		}
+		tr, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Write(&b, tr, "agentic_mooncake"); err != nil {
+			t.Fatal(err)
+		}
+		back, err := Read(&b, path, Options{Strict: true})
+		if err != nil {
+			t.Fatalf("%s as a graph: %v", path, err)
+		}
+		sameGraph(t, back, tr)
+	}
+	if _, err := os.Stat(filepath.Join("../../bench/samples", "agentic_mooncake.jsonl")); err != nil {
+		t.Error(err)
+	}
+}
