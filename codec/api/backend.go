@@ -23,6 +23,7 @@ type Options struct {
 	Extra       json.RawMessage // as ParseExtra returns it: merged into the body and into its object of parameters; its keys win over ours
 	CacheSalt   string          // "" = none; letters, digits, - and _
 	TokenIDs    bool            // prompts are token ids "1,2,3", not text
+	Answers     bool            // bodies tell the server its answer's tokens: AnswerEnd has their place
 }
 
 // Traits are how one API differs from another, besides the form of its bodies.
@@ -34,6 +35,7 @@ type Traits struct {
 	Model        bool   // a request names its model
 	Salt         bool   // takes a cache_salt
 	Forces       bool   // can have an answer of exactly so many tokens
+	Answers      bool   // can be told which tokens
 	Generates    bool   // answers have output tokens
 	Streams      bool   // can answer event by event
 	Marks        bool   // an answer marks its end; else only HTTP does
@@ -69,6 +71,9 @@ type Backend interface {
 	AppendPrefix(dst []byte) []byte
 	// AppendSuffix appends the rest of the body, from after the prompt's bytes on.
 	AppendSuffix(dst []byte, outputTokens int) []byte
+	// AnswerEnd returns how many bytes of AppendSuffix, with a number of output tokens, follow the place of the answer's ids
+	// "1,2,3". It is 0 without Options.Answers. Size does not count the ids.
+	AnswerEnd() int
 	// With is the backend of made prompts beside which a row has extra members, which Takes must have taken.
 	With(extra []byte) Backend
 	// OwnLength reports whether a row's extra members limit the length of the answer.
@@ -163,6 +168,8 @@ func New(name string, o Options) (Backend, error) {
 		return nil, err
 	case o.TokenIDs && !k.traits.TokenIDs:
 		return nil, fmt.Errorf("the %s API takes no token ids: use text prompts, or the completions API", name)
+	case o.Answers && !k.traits.Answers:
+		return nil, fmt.Errorf("the %s API cannot be told an answer's tokens", name)
 	case o.CacheSalt != "" && !k.traits.Salt:
 		return nil, fmt.Errorf("the %s API has no cache_salt", name)
 	case strings.Contains(k.path, "%s") && o.Model == "":

@@ -18,6 +18,7 @@ type shape struct {
 	alias    []string                         // other keys that a server takes for them
 	least    []string                         // keys of the fewest, where output is forced
 	forced   members                          // beside a length, where output is forced
+	answer   string                           // key of the answer's tokens
 	fixed    members                          // in every body
 	stream   members                          // ask for a stream
 	whole    members                          // ask for a whole answer
@@ -66,6 +67,7 @@ type fields struct {
 	leads [][]byte // what precedes each number
 	rest  []byte
 	bare  bool // a comma would be too many
+	ids   int  // where in rest the answer's ids go; 0 = nowhere
 }
 
 func (f *fields) comma() {
@@ -158,6 +160,12 @@ func (s *shape) addLengths(f *fields, o Options, extra members, sized bool) {
 		}
 	}
 	f.addOurs(s.fixed, extra)
+	if sized && o.Answers && extra.find(s.answer) < 0 {
+		f.comma()
+		f.rest = append(appendString(f.rest, s.answer), ":["...)
+		f.ids = len(f.rest)
+		f.rest = append(f.rest, ']')
+	}
 }
 
 // addNest adds the object with the lengths, into which an object of the same name among the extra members is merged. It
@@ -213,6 +221,13 @@ func (b *body) AppendSuffix(dst []byte, outputTokens int) []byte {
 		dst = strconv.AppendInt(append(dst, lead...), int64(outputTokens), 10)
 	}
 	return append(dst, b.sized.rest...)
+}
+
+func (b *body) AnswerEnd() int {
+	if b.sized.ids == 0 {
+		return 0
+	}
+	return len(b.sized.rest) - b.sized.ids
 }
 
 func (b *body) Size(promptBytes, outputTokens int) int {

@@ -10,9 +10,10 @@ func vllmGenerate() kind {
 		shape: shape{
 			tokenIDs: frame{`"token_ids":[`, `]`}, nest: "sampling_params",
 			most: []string{"max_tokens"}, least: []string{"min_tokens"}, forced: members{{"ignore_eos", yes}},
+			answer: "trace_decode_token_ids",
 			stream: members{{"stream", yes}, {"stream_options", []byte(`{"include_usage":true}`)}},
 		},
-		traits: Traits{TokenIDs: true, NoText: true, Made: true, Model: true, Salt: true, Forces: true, Generates: true, Streams: true,
+		traits: Traits{TokenIDs: true, NoText: true, Made: true, Model: true, Salt: true, Forces: true, Answers: true, Generates: true, Streams: true,
 			Marks: true, Counts: true},
 	}
 }

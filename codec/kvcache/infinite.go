@@ -60,6 +60,20 @@ func (c *Infinite) Expected(blocks []uint64, tokens, head, total int) int {
 	return held - held%c.engineTokens
 }
 
+// Answered remembers what the server has made behind a prompt: from now on it holds the first tokens of a text that blocks
+// begin, of which the prompt is the beginning.
+func (c *Infinite) Answered(blocks []uint64, tokens int) {
+	node := uint32(0)
+	for _, id := range blocks {
+		n := min(tokens, c.blockTokens)
+		if n <= 0 {
+			return
+		}
+		node, _ = c.prefixes.extend(node, id, uint32(n))
+		tokens -= n
+	}
+}
+
 // remember adds a text and returns how many tokens at its front were seen before, and whether the very same text was.
 func (c *Infinite) remember(blocks []uint64, tokens int) (shared int, whole bool) {
 	var last end

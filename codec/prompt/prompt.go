@@ -112,6 +112,7 @@ const golden = 0x9e3779b97f4a7c15
 const (
 	blockDomain  = 0x626c6f636b   // "block"
 	uniqueDomain = 0x756e69717565 // "unique"
+	answerDomain = 0x616e73776572 // "answer"
 )
 
 // mix is the output function of SplitMix64, a bijection: different ids under one seed never share a key.
@@ -124,10 +125,11 @@ func mix(x uint64) uint64 {
 }
 
 // keys derives the keys of runs from the seed.
-type keys struct{ block, unique uint64 }
+type keys struct{ block, unique, answer uint64 }
 
 func (k keys) ofBlock(id uint64) uint64   { return mix(k.block ^ id) }
 func (k keys) ofUnique(row uint64) uint64 { return mix(k.unique ^ row) }
+func (k keys) ofAnswer(row uint64) uint64 { return mix(k.answer ^ row) }
 
 // draw returns the 64 random bits from which the four tokens of group g come.
 func draw(key, g uint64) uint64 { return mix(key + g*golden) }

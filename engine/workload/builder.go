@@ -120,14 +120,7 @@ func fingerprint(w *Work, digests [][sha256.Size]byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-func (r *Builder) spec(w *Work, i int) prompt.Spec {
-	return prompt.Spec{
-		Blocks:      w.Trace.Blocks(i),
-		BlockTokens: w.Trace.BlockTokens,
-		Tokens:      w.PromptTokens(i),
-		Unique:      w.Trace.Unique(i),
-	}
-}
+func (r *Builder) spec(w *Work, i int) prompt.Spec { return w.specOf(i) }
 
 // AppendHead appends request i's head for a body of so many bytes.
 func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
@@ -145,6 +138,9 @@ func (r *Builder) checkVerbatims(w *Work) error {
 		l, _ := w.VerbatimOf(i)
 		if traits.Sized && w.Trace.OutputTokens[i] <= 0 && l.Form != api.Payload && !r.Backend.OwnLength(l.Extra) {
 			return &VerbatimError{int(w.Trace.Row[i]), errors.New("it has no output length, which this API must be given; use --extra-inputs max_tokens:N")}
+		}
+		if _, told := w.AnswerOf(i); told && r.backend(w, i).AnswerEnd() == 0 {
+			return &VerbatimError{int(w.Trace.Row[i]), errors.New("it has an answer's tokens among its extra members, and --answers exact tells others")}
 		}
 		if err := r.Backend.Takes(l); err != nil {
 			return &VerbatimError{int(w.Trace.Row[i]), err}
@@ -167,18 +163,32 @@ func (r *Builder) bodySize(w *Work, i int) int {
 	if l, ok := w.VerbatimOf(i); ok {
 		return r.Backend.VerbatimSize(l, output)
 	}
-	return r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
+	size := r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
+	if a, told := w.AnswerOf(i); told {
+		size += w.Answers.source.AnswerSize(a)
+	}
+	return size
 }
 
 // appendBody appends request i's body.
 func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
-	output := int(w.Trace.OutputTokens[i])
 	if l, ok := w.VerbatimOf(i); ok {
-		return r.Backend.AppendVerbatim(dst, l, output)
+		return r.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
 	}
+	dst = r.Source.Append(r.backend(w, i).AppendPrefix(dst), r.spec(w, i))
+	return r.appendSuffix(dst, w, i)
+}
+
+// appendSuffix appends what follows the prompt in request i's body, the answer's tokens among it where they are told.
+func (r *Builder) appendSuffix(dst []byte, w *Work, i int) []byte {
 	backend := r.backend(w, i)
-	dst = r.Source.Append(backend.AppendPrefix(dst), r.spec(w, i))
-	return backend.AppendSuffix(dst, output)
+	dst = backend.AppendSuffix(dst, int(w.Trace.OutputTokens[i]))
+	if a, told := w.AnswerOf(i); told {
+		at := len(dst) - backend.AnswerEnd()
+		end := string(dst[at:])
+		dst = append(w.Answers.source.AppendAnswer(dst[:at], a), end...)
+	}
+	return dst
 }
 
 // PromptError is a built prompt that has not the number of tokens that it should.

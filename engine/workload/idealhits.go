@@ -8,7 +8,7 @@ import (
 )
 
 // IdealHits is what an ideal prefix cache of each request's instance would have held: unlimited, and asked in planned
-// order, one request after the other.
+// order, one request after the other. It holds the answers that servers are told, too, but none that are free.
 type IdealHits struct {
 	Expected []int64 // tokens by request, record.None where the tokens of verbatim content are not known; nil where it is unknown how many of the server's own tokens precede a prompt
 	// Least and Most bound what a cold cache can have held. Most allows for servers that cache smaller pieces than is
@@ -130,6 +130,9 @@ func (c *idealCaches) ask(w *Work, i int) int64 {
 		c.of[key] = cache
 	}
 	held := cache.Expected(p.Blocks, p.Tokens, p.Head, p.Total)
+	if a, told := w.AnswerOf(i); told && a.Text.Tokens > 0 { // no server computes the last token
+		cache.Answered(w.cacheBlocks(a.Text), min(a.Text.Tokens, a.From+a.Tokens-1))
+	}
 	if !key.made && block < p.blockTokens { // more of the next block may be shared than its hash shows
 		held = min(held+p.blockTokens-block, p.Total-1)
 	}

@@ -142,7 +142,7 @@ type cachePrompt struct {
 // template in its own blocks.
 func (w *Work) CachePrompt(i int) (p cachePrompt, ok bool) {
 	if w.Made(i) {
-		return cachePrompt{w.Trace.Blocks(i), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.BuiltTokens(i)}, true
+		return cachePrompt{w.cacheBlocks(w.specOf(i)), w.Trace.BlockTokens, w.PromptTokens(i), w.Overhead.Head, w.BuiltTokens(i)}, true
 	}
 	if w.Verbatim == nil {
 		return p, false

@@ -33,6 +33,7 @@ type Work struct {
 	Overhead Overhead                       // what the servers add to each prompt; taken from its end
 	Caches   map[netip.AddrPort]PrefixCache // sizes, where known
 	Verbatim *Verbatim                      // what is known of verbatim prompts; nil = nothing
+	Answers  *Answers                       // that servers are told; nil = they are free
 	Prebuilt *Requests
 	Choices  int // answers that the run's extra members ask each request for (api.Choices)
 }
