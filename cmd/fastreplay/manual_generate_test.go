@@ -336,7 +336,7 @@ func (k *keys) after(key string) {
 
 // recordKeys are the keys of a line of requests.jsonl that has all of them, in order.
 func recordKeys() (order []string) {
-	r := record.Record{SessionName: "a", Type: "a", Instance: "a", History: "a", Choices: 2}
+	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Choices: 2}
 	for _, m := range regexp.MustCompile(`[{,]"(\w+)":`).FindAllSubmatch(r.AppendJSON(nil), -1) {
 		order = append(order, string(m[1]))
 	}

@@ -155,6 +155,19 @@ func TestAppendJSONAgainstOracle(t *testing.T) {
 		if r.UpstreamNS != None {
 			want["upstream_ns"] = num(r.UpstreamNS)
 		}
+		for key, n := range map[string]int64{
+			"job": r.Job, "job_requests": r.JobRequests, "depth": r.Depth, "recorded_ns": r.RecordedNS, "recorded_took_ns": r.RecordedTookNS,
+			"held_ns": r.HeldNS, "recorded_cached_tokens": r.RecordedCachedTokens,
+		} {
+			if n != None {
+				want[key] = num(n)
+			}
+		}
+		for key, text := range map[string]string{"job_name": r.JobName, "waits_for": r.WaitsFor} {
+			if text != "" {
+				want[key] = str(text)
+			}
+		}
 		if r.SessionName != "" {
 			want["session_name"] = str(r.SessionName)
 		}

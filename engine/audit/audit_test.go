@@ -222,8 +222,11 @@ func TestOvertook(t *testing.T) {
 		{rec(100, 200), rec(0, 150), 50}, {rec(150, 200), rec(0, 150), 0}, {rec(160, 200), rec(0, 150), 0},
 		{rec(record.None, record.None), rec(0, 150), 0}, {rec(100, 200), rec(record.None, record.None), 0}, {rec(100, 200), rec(50, record.None), 0},
 	} {
-		if got := overtook(c.turn, c.before); got != c.want {
+		if got := overtook(c.turn, c.before, trace.OnCompletion); got != c.want {
 			t.Errorf("%d after %d: %d, want %d", c.turn.SentNS, c.before.DoneNS, got, c.want)
+		}
+		if got := overtook(c.turn, c.before, trace.OnDispatch); got != 0 {
+			t.Errorf("%d after the sending at %d: %d", c.turn.SentNS, c.before.SentNS, got)
 		}
 	}
 }

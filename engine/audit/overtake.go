@@ -74,18 +74,22 @@ func sharedTokens(w *workload.Work, i, j int) int {
 	return n
 }
 
-// Turns counts the follow-up turns that were sent before the previous turn had ended. The requests in leftOut, in
-// ascending order, are not part of the run. If a pacer waits for previous turns, held is for how long it held requests
-// back; it may be nil. The result is nil if the trace has no follow-up turns.
+// Turns counts the requests that were sent before what they depend on: before the end of the previous turn or of a sub-agent, or before
+// the sending of what they only had to follow. The requests in leftOut, in ascending order, are not part of the run. If a pacer waits
+// for others, held is for how long it held requests back; it may be nil. The result is nil if no request depends on another.
 func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *metrics.Distribution) *metrics.Turns {
 	var found metrics.Turns
 	early := new(metrics.Distribution)
-	for i, j := range w.Trace.TurnsBefore(w.Requests()) {
-		if _, out := slices.BinarySearch(leftOut, int32(i)); out || j == trace.NoTurn {
+	graph := w.Trace.Graph(w.Requests())
+	for i := 0; graph != nil && i < graph.Len(); i++ {
+		waits, by := graph.Of(i), int64(0)
+		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
 			continue
 		}
-		found.FollowUps++
-		if by := overtook(&records[i], &records[j]); by > 0 {
+		for _, wait := range waits {
+			by = max(by, overtook(&records[i], &records[wait.On], wait.Trigger))
+		}
+		if found.FollowUps++; by > 0 {
 			found.Overtaking++
 			early.Add(by)
 		}
@@ -100,12 +104,15 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	return &found
 }
 
-// overtook returns how many ns before the end of the previous turn a turn was sent. It is 0 if the turn was sent later,
-// or if one of them was not sent.
-func overtook(turn, previous *record.Record) int64 {
-	end := max(previous.DoneNS, previous.LastTokenNS, previous.HeadersNS)
-	if turn.SentNS == record.None || previous.SentNS == record.None || end == record.None {
+// overtook returns how many ns before the end, or before the sending, of another request a request was sent. It is 0 if it was sent
+// later, or if one of them was not sent.
+func overtook(rec, other *record.Record, trigger trace.Trigger) int64 {
+	since := max(other.DoneNS, other.LastTokenNS, other.HeadersNS)
+	if trigger == trace.OnDispatch {
+		since = other.SentNS
+	}
+	if rec.SentNS == record.None || other.SentNS == record.None || since == record.None {
 		return 0
 	}
-	return max(0, end-turn.SentNS)
+	return max(0, since-rec.SentNS)
 }

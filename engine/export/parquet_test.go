@@ -34,6 +34,7 @@ func dated(n int) []record.Record {
 		switch i % 5 {
 		case 0:
 			r.Choices, r.DecodeNS, r.Type, r.History = 2, int64(i), "chat", "live"
+			r.JobName, r.WaitsFor = "a", "1 2s"
 		case 1:
 			r.GatewayNS, r.UpstreamNS, r.Instance, r.FinishReason = 5, -7, "pod-1", "日本\xff\x00語"
 		}
@@ -92,7 +93,7 @@ func compareParquet(t *testing.T, data []byte, lines []object, groups int) {
 	if f.groups != groups || len(f.rows) != len(lines) {
 		t.Fatalf("%d groups, %d rows, want %d, %d", f.groups, len(f.rows), groups, len(lines))
 	}
-	r := record.Record{SessionName: "a", Type: "a", Instance: "a", History: "a", Choices: 2}
+	r := record.Record{SessionName: "a", JobName: "a", WaitsFor: "1", Type: "a", Instance: "a", History: "a", Choices: 2}
 	var all object
 	if err := json.Unmarshal(r.AppendJSON(nil), &all); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
 	s.InFlight, s.Outages, s.Gateway = c.inFlight(s.Run.DurationS), c.outages(), all.gateway.summary()
+	s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
 	s.PrefixCache.count(&all, targets, counted)
@@ -178,6 +179,7 @@ func (p *PrefixCache) count(all *series, targets []series, counted []int64) {
 		p.HitsFrom = strings.TrimPrefix(p.HitsFrom+" and server counters", " and ")
 	}
 	p.HitRatio = ratio(all.cache.reported+hits, reporting+known)
+	p.Recorded = recordedHits(all, targets)
 }
 
 // ratio returns part/whole, or nil when there is no whole.

@@ -45,7 +45,12 @@ type cacheCounts struct {
 	aboveRequests   int64 // requests above the most that their ideal could be
 	aboveTokens     int64
 	finer           int64 // requests above their ideal, but not above the most: pieces smaller than assumed
+
+	recorded [4]recordedCounts // of requests whose recorded hits are known: + 1 if the ideal is, + 2 if the answer had usage
 }
+
+// recordedCounts is of requests of which the same is known.
+type recordedCounts struct{ requests, prompt, recorded, expected, reported int64 }
 
 func newSeries(slos []SLO) series { return series{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
 
@@ -152,6 +157,7 @@ func (c *cacheCounts) add(r *record.Record) {
 	} else {
 		c.withoutUsage++
 	}
+	c.addRecorded(r)
 	if r.ExpectedCachedTokens != record.None {
 		c.ideals++
 		c.expected += r.ExpectedCachedTokens
@@ -175,6 +181,45 @@ func (c *cacheCounts) add(r *record.Record) {
 	} else if r.ExpectedCachedTokens != record.None && r.CachedTokens > r.ExpectedCachedTokens {
 		c.finer++
 	}
+}
+
+func (c *cacheCounts) addRecorded(r *record.Record) {
+	if r.RecordedCachedTokens == record.None {
+		return
+	}
+	kind := 0
+	if r.ExpectedCachedTokens != record.None {
+		kind++
+	}
+	if r.ToldUsage() {
+		kind += 2
+	}
+	k := &c.recorded[kind]
+	k.requests, k.prompt, k.recorded = k.requests+1, k.prompt+promptTokens(r), k.recorded+r.RecordedCachedTokens
+	k.expected, k.reported = k.expected+known(r.ExpectedCachedTokens), k.reported+known(r.CachedTokens)
+}
+
+// recordedHits is nil if no hits were recorded.
+func recordedHits(all *series, targets []series) *RecordedHits {
+	var sum recordedCounts
+	for i := range targets {
+		for kind := range targets[i].cache.recorded {
+			if c := &targets[i].cache; (all.cache.ideals == 0 || kind&1 > 0) && (all.cache.reports == 0 || kind&2 > 0 && c.reports > 0) {
+				addUp(&sum, &c.recorded[kind])
+			}
+		}
+	}
+	if sum.requests == 0 {
+		return nil
+	}
+	out := &RecordedHits{Requests: sum.requests, PromptTokens: sum.prompt, RecordedHitRatio: ratio(sum.recorded, sum.prompt)}
+	if all.cache.ideals > 0 {
+		out.ExpectedHitRatio = ratio(sum.expected, sum.prompt)
+	}
+	if all.cache.reports > 0 {
+		out.ReportedHitRatio = ratio(sum.reported, sum.prompt)
+	}
+	return out
 }
 
 // hitRatio is the share that was reported as cached of the prompt tokens of answers with usage; nil if nothing was reported.

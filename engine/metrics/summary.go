@@ -48,6 +48,7 @@ type Summary struct {
 	Client      Client        `json:"client"`                   // what the client itself used, and what the machine took from it
 	Cap         *Cap          `json:"cap"`                      // what a cap on the requests in flight held back; null without a cap
 	Turns       *Turns        `json:"turns,omitempty"`          // of conversations; absent if no request follows another
+	Jobs        *Jobs         `json:"jobs,omitempty"`           // results by job; absent if no request depends on another
 	History     *History      `json:"history,omitempty"`        // with --history live: which answers the turns carried; absent otherwise
 	Amplify     *Amplify      `json:"amplify,omitempty"`        // with --amplify: the load before and after; absent otherwise
 	BuildAhead  *BuildAhead   `json:"build_ahead"`              // how requests were built during the run; null if all were built before the start
@@ -184,19 +185,29 @@ type Tokens struct {
 // targets that ever reported, and their answers that had usage. For those an absent number is 0; for others it is
 // unknown.
 type PrefixCache struct {
-	ExpectedHitRatio   *float64    `json:"expected_hit_ratio"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
-	ExpectedRange      *[2]float64 `json:"expected_hit_ratio_range"` // at least and at most; null unless the template hides the exact ratio
-	ReportedHitRatio   *float64    `json:"reported_hit_ratio"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
-	ExpectedTokens     *int64      `json:"expected_tokens"`          // prompt tokens that an ideal cache would have held; null if unknown
-	ReportedTokens     *int64      `json:"reported_tokens"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
-	CountedTokens      *int64      `json:"counted_tokens"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
-	HitRatio           *float64    `json:"hit_ratio"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
-	HitsFrom           string      `json:"hits_from"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
-	UnreportedRequests int64       `json:"unreported_requests"`      // ok requests whose hits are unknown
-	AboveIdealTokens   int64       `json:"above_ideal_tokens"`       // tokens above the most that the ideal can be, summed over single requests
-	AboveIdealRequests int64       `json:"above_ideal_requests"`     // requests with more hits than the ideal can be
-	OvertakenTokens    int64       `json:"overtaken_tokens"`         // tokens of above_ideal_tokens that were found because requests overtook each other
-	Shortfall          *Shortfall  `json:"shortfall"`                // why the servers had less than expected; null if nothing exact is expected
+	ExpectedHitRatio   *float64      `json:"expected_hit_ratio"`       // share of the prompt tokens that an ideal cache would have held; null if unknown
+	ExpectedRange      *[2]float64   `json:"expected_hit_ratio_range"` // at least and at most; null unless the template hides the exact ratio
+	ReportedHitRatio   *float64      `json:"reported_hit_ratio"`       // reported_tokens as a share of the prompt tokens of the same requests; null if no server ever reports any
+	ExpectedTokens     *int64        `json:"expected_tokens"`          // prompt tokens that an ideal cache would have held; null if unknown
+	ReportedTokens     *int64        `json:"reported_tokens"`          // cached tokens by the answers of servers that ever report any, of answers that have usage
+	CountedTokens      *int64        `json:"counted_tokens"`           // hits by the counters of servers whose answers report none; null if no such counters are of this run's requests alone
+	HitRatio           *float64      `json:"hit_ratio"`                // hits by the answers or the counters, as a share of the prompt tokens; null if no hits are known
+	HitsFrom           string        `json:"hits_from"`                // "responses", "server counters", "responses and server counters", or "" if no hits are known
+	UnreportedRequests int64         `json:"unreported_requests"`      // ok requests whose hits are unknown
+	AboveIdealTokens   int64         `json:"above_ideal_tokens"`       // tokens above the most that the ideal can be, summed over single requests
+	AboveIdealRequests int64         `json:"above_ideal_requests"`     // requests with more hits than the ideal can be
+	OvertakenTokens    int64         `json:"overtaken_tokens"`         // tokens of above_ideal_tokens that were found because requests overtook each other
+	Recorded           *RecordedHits `json:"recorded,omitempty"`       // hits of the recorded server beside those of this run; absent if the trace does not have them
+	Shortfall          *Shortfall    `json:"shortfall"`                // why the servers had less than expected; null if nothing exact is expected
+}
+
+// RecordedHits compares hits over the same ok requests: those of which all that stands here is known. Shares are of their prompt tokens.
+type RecordedHits struct {
+	Requests         int64    `json:"requests"`           // how many
+	PromptTokens     int64    `json:"prompt_tokens"`      // of these
+	RecordedHitRatio *float64 `json:"recorded_hit_ratio"` // in the recorded server's cache
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio"` // in an ideal cache; null if unknown of every request
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // as answers reported; null if none does
 }
 
 // Shortfall is what the servers had less than expected, summed over the ok
@@ -244,16 +255,17 @@ type Target struct {
 
 // Part is the share of the requests that one instance or one address got.
 type Part struct {
-	Name             string             `json:"name"`               // of the instance, as its answers name it; of an address, the address
-	Requests         int64              `json:"requests"`           // that the instance answered, or that were sent to the address
-	OK               int64              `json:"ok"`                 // requests that ended ok
-	Failed           int64              `json:"failed"`             // every outcome but ok, without those that did not fail, as in requests
-	PromptTokens     int64              `json:"prompt_tokens"`      // of its ok requests
-	Share            float64            `json:"share"`              // of the requests of all parts
-	TTFTMS           *stats.Percentiles `json:"ttft_ms"`            // as that of the run
-	TPOTMS           *stats.Percentiles `json:"tpot_ms"`            // as that of the run
-	E2EMS            *stats.Percentiles `json:"e2e_ms"`             // as that of the run
-	ReportedHitRatio *float64           `json:"reported_hit_ratio"` // by its answers; null if they report none
+	Name             string             `json:"name"`                         // of the instance, as its answers name it; of an address, the address
+	Requests         int64              `json:"requests"`                     // that the instance answered, or that were sent to the address
+	OK               int64              `json:"ok"`                           // requests that ended ok
+	Failed           int64              `json:"failed"`                       // every outcome but ok, without those that did not fail, as in requests
+	PromptTokens     int64              `json:"prompt_tokens"`                // of its ok requests
+	Share            float64            `json:"share"`                        // of the requests of all parts
+	TTFTMS           *stats.Percentiles `json:"ttft_ms"`                      // as that of the run
+	TPOTMS           *stats.Percentiles `json:"tpot_ms"`                      // as that of the run
+	E2EMS            *stats.Percentiles `json:"e2e_ms"`                       // as that of the run
+	ReportedHitRatio *float64           `json:"reported_hit_ratio"`           // by its answers; null if they report none
+	ExpectedHitRatio *float64           `json:"expected_hit_ratio,omitempty"` // share of its prompt tokens that an ideal cache would have held; absent if unknown, and of instances and addresses
 }
 
 // Breakdown is how requests were spread over instances or addresses.
@@ -267,12 +279,12 @@ type Breakdown struct {
 	Rest int64 `json:"rest"` // requests of parts beyond the first 1,024, which are not listed
 }
 
-// Turns is what became of the turns of conversations.
+// Turns is what became of requests that depend on others, such as the turns of conversations.
 type Turns struct {
 	Sessions     string             `json:"sessions"`       // the mode: strict, gated or think
 	FollowUps    int64              `json:"followup_turns"` // requests that follow another of the run
-	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended
-	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before; of those
+	Overtaking   int64              `json:"overtaking"`     // of those: sent before that one had ended, or before its sending if they had only to follow that
+	OvertakingMS *stats.Percentiles `json:"overtaking_ms"`  // how long before, of those; if they depend on several, before the last
 	LaterMS      *stats.Percentiles `json:"later_ms"`       // how long after their own planned times follow-up turns were released; null if they did not wait, and in a closed loop
 }
 

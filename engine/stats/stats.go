@@ -42,7 +42,7 @@ type Shares struct {
 }
 
 // Describe sorts values and describes them in units of unit; nil without values.
-func Describe[T int32 | int64](values []T, unit float64) *Percentiles {
+func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles {
 	if len(values) == 0 {
 		return nil
 	}

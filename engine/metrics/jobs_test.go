@@ -1,0 +1,201 @@
+package metrics
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// jobRun is a run by hand, one request after the other: each leaves a delay after all that it depends on, and is served for a time.
+type jobRun struct {
+	records []record.Record
+	longest []jobPath // of each request, forwards: the longest way that leads to its end
+}
+
+type jobPath struct{ endNS, waitsNS, requests int64 }
+
+// request sends one more of a job, a delay after the others; dispatch counts from their sending.
+func (run *jobRun) request(job, session, depth, delayNS, serviceNS int64, dispatch bool, on ...int) *record.Record {
+	var r record.Record
+	r.Clear()
+	i := len(run.records)
+	r.Row, r.RequestID, r.Job, r.JobName, r.Session, r.SessionName, r.Depth = int64(i), fmt.Sprintf("run-%09d", i), job, fmt.Sprint("job ", job), session, fmt.Sprint("agent ", session), depth
+	way, words := jobPath{waitsNS: delayNS, endNS: delayNS}, []string{}
+	for k, j := range on {
+		since, before := run.longest[j].endNS, run.longest[j]
+		words = append(words, fmt.Sprint(j))
+		if dispatch {
+			since = run.records[j].SentNS
+			words[k] += "s"
+		}
+		if since+delayNS > way.endNS || k == 0 {
+			way = jobPath{since + delayNS, before.waitsNS + delayNS, before.requests}
+		}
+	}
+	r.WaitsFor, r.PlannedNS, r.SentNS, r.DoneNS, r.LastTokenNS, r.FirstTokenNS = strings.Join(words, " "), way.endNS, way.endNS, way.endNS+serviceNS, way.endNS+serviceNS, way.endNS
+	r.Outcome, r.Status, r.InputTokens, r.PromptTokens = record.OK, 200, 100, 100
+	way.endNS, way.requests = r.DoneNS, way.requests+1
+	run.records, run.longest = append(run.records, r), append(run.longest, way)
+	return &run.records[i]
+}
+
+func (run *jobRun) summary(over bool) *Summary {
+	c := NewCollector(nil)
+	for i := range run.records {
+		c.Add(&run.records[i], 0)
+	}
+	return c.Summary(Summary{Run: Run{DurationS: 7200, Cut: over}}, Probed{})
+}
+
+// TestCriticalPath compares with the longest way through each random graph, found forwards while the run was made.
+func TestCriticalPath(t *testing.T) {
+	for seed := range uint64(50) {
+		rng, run := rand.New(rand.NewPCG(seed, 0)), jobRun{}
+		var of [3][]int // requests of each job
+		for range 90 {
+			job := rng.IntN(len(of))
+			var on []int
+			for _, j := range of[job] {
+				if rng.IntN(4) == 0 {
+					on = append(on, j)
+				}
+			}
+			delay := rng.Int64N(1e9) // in ns, so that no two ways are equally long
+			if len(of[job]) == 0 {
+				delay = 0 // completion counts from the first sending
+			}
+			dispatch := rng.IntN(3) == 0
+			of[job] = append(of[job], len(run.records))
+			run.request(int64(job), 0, 0, delay, 1+rng.Int64N(1e9), dispatch, on...)
+		}
+		for job, list := range of { // requests that wait for nothing leave at their delay, the first at 0
+			last := slices.MaxFunc(list, func(a, b int) int { return int(run.longest[a].endNS - run.longest[b].endNS) })
+			for _, i := range list {
+				run.records[i].JobRequests = int64(len(list))
+			}
+			want := run.longest[last]
+			got := run.summary(false).Jobs.Longest
+			j := got[slices.IndexFunc(got, func(j Job) bool { return j.Name == fmt.Sprint("job ", job) })]
+			if j.CompletionS != seconds(want.endNS) || j.WaitsS != seconds(want.waitsNS) || j.ServiceS != seconds(want.endNS-want.waitsNS) || j.PathRequests != want.requests {
+				t.Fatalf("seed %d, job %d: %+v, want %+v", seed, job, j, want)
+			}
+		}
+	}
+}
+
+// TestJobs is a parent with two sub-agents and a join, of which another job has failures and a third is cut off.
+func TestJobs(t *testing.T) {
+	var run jobRun
+	for job := range int64(3) {
+		at, agent := len(run.records), 10*job
+		run.request(job, agent, 0, 0, 100*ms, false)
+		run.request(job, agent+1, 1, 20*ms, 300*ms, false, at)   // 120 to 420
+		run.request(job, agent+2, 1, 30*ms, 200*ms, false, at)   // 130 to 330
+		run.request(job, agent+2, 1, 30*ms, 200*ms, false, at+2) // 360 to 560
+		run.request(job, agent, 0, 40*ms, 50*ms, false, at+1, at+3)
+		for i := at; i < len(run.records); i++ {
+			r := &run.records[i]
+			r.JobRequests, r.RecordedNS, r.RecordedTookNS = 5, r.SentNS/2, 25*ms
+			if r.WaitsFor != "" {
+				r.HeldNS = int64(i-at) * ms
+			}
+		}
+	}
+	run.records[7].Outcome = record.Reset
+	run.records = run.records[:14] // the last request of the third job was not released
+	s := run.summary(true)
+	j := s.Jobs
+	if j == nil || j.Jobs != 3 || j.Finished != 1 || j.WithFailures != 1 || j.CutOff != 1 || *j.PerH != 0.5 {
+		t.Fatalf("%+v", j)
+	}
+	want := func(v float64) *stats.Percentiles { return stats.Describe([]float64{v}, 1) }
+	// The longer sub-agent ends at 560 ms, the join at 650. Recorded were (600 ms)/2 + 25 ms.
+	for name, c := range map[string][2]*stats.Percentiles{
+		"completion": {j.CompletionS, want(0.65)}, "recorded": {j.RecordedS, want(0.325)}, "ratio": {j.Ratio, want(2)},
+		"service": {j.ServiceS, want(0.55)}, "waits": {j.WaitsS, want(0.1)}, "requests": {j.PathRequests, want(4)}, "held": {j.HeldS, want(0.004)},
+	} {
+		if !reflect.DeepEqual(c[0], c[1]) {
+			t.Errorf("%s: %+v, want %+v", name, c[0], c[1])
+		}
+	}
+	if len(j.Longest) != 3 || j.Longest[0].State != jobFinished || j.Longest[0].Agents != 3 || j.Longest[1].State != jobFailed || j.Longest[2].State != jobCut || j.Longest[2].Requests != 5 {
+		t.Errorf("%+v", j.Longest)
+	}
+	if d := j.Depths; len(d) != 2 || d[0].Name != "0" || d[0].Requests != 5 || d[1].Requests != 9 || d[1].Failed != 1 || d[1].E2EMS.Max != 300 {
+		t.Errorf("by depth: %+v", d)
+	}
+	if d := j.Sessions; len(d) != 9 || d[0].Name != "agent 2" && d[0].Name != "agent 22" || d[0].E2EMS.Mean != 200 {
+		t.Errorf("by session: %+v", d)
+	}
+	if *j.Longest[0].Ratio != 2 || j.Longest[1].Ratio != nil {
+		t.Errorf("%+v", j.Longest)
+	}
+	for i := range run.records { // of a trace without ends, to the last sending
+		run.records[i].RecordedTookNS = record.None
+	}
+	if j = run.summary(true).Jobs; !reflect.DeepEqual(j.RecordedS, want(0.3)) || !reflect.DeepEqual(j.Ratio, want(2)) {
+		t.Errorf("without ends: %+v, ratio %+v", j.RecordedS, j.Ratio)
+	}
+	if run.records[0].Job = record.None; NewCollector(nil).Summary(Summary{}, Probed{}).Jobs != nil {
+		t.Error("results by job of a run without jobs")
+	}
+}
+
+// TestJobsOfUnsentRequests: a request that waited for one that was not sent waited for what that one waited for; one that was sent before
+// the end of what it depends on waited for nothing.
+func TestJobsOfUnsentRequests(t *testing.T) {
+	var run jobRun
+	run.request(0, 0, 0, 0, 100*ms, false)
+	unsent := run.request(0, 0, 0, 10*ms, 100*ms, false, 0)
+	unsent.SentNS, unsent.DoneNS, unsent.LastTokenNS, unsent.FirstTokenNS, unsent.Outcome = record.None, record.None, record.None, record.None, record.ConnectError
+	after := run.request(0, 0, 0, 30*ms, 100*ms, false, 0)
+	after.WaitsFor = "1"
+	early := run.request(0, 0, 0, 0, 100*ms, false, 2) // 230 to 330, moved ahead by 60 ms
+	early.SentNS, early.DoneNS = early.SentNS-60*ms, early.DoneNS-60*ms+ms*1000
+	for i := range run.records {
+		run.records[i].JobRequests = 4
+	}
+	j := run.summary(false).Jobs.Longest[0]
+	if j.State != jobFailed || j.PathRequests != 3 || j.WaitsS != 0.03 || j.CompletionS != 1.27 || j.ServiceS != 1.24 {
+		t.Errorf("%+v", j)
+	}
+}
+
+// TestRecordedHits: only requests of which all is known are compared.
+func TestRecordedHits(t *testing.T) {
+	c := NewCollector([]string{"a", "b"})
+	var wantPrompt, wantRecorded, wantExpected, wantReported, n int64
+	rng := rand.New(rand.NewPCG(1, 1))
+	known := func() int64 {
+		if rng.IntN(3) == 0 {
+			return record.None
+		}
+		return rng.Int64N(100)
+	}
+	for range 200 {
+		var r record.Record
+		r.Clear()
+		r.Outcome, r.PromptTokens, r.RecordedCachedTokens, r.ExpectedCachedTokens, r.CachedTokens = record.OK, 100+rng.Int64N(100), known(), known(), known()
+		target := rng.IntN(2)
+		if target == 1 {
+			r.CachedTokens = record.None // which never reports
+		}
+		c.Add(&r, target)
+		if target == 0 && r.RecordedCachedTokens != record.None && r.ExpectedCachedTokens != record.None {
+			n++
+			wantPrompt, wantRecorded, wantExpected = wantPrompt+r.PromptTokens, wantRecorded+r.RecordedCachedTokens, wantExpected+r.ExpectedCachedTokens
+			wantReported += max(0, r.CachedTokens) // absent is 0 of a server that reports
+		}
+	}
+	got := c.Summary(Summary{}, Probed{}).PrefixCache.Recorded
+	share := func(n int64) *float64 { return new(float64(n) / float64(wantPrompt)) }
+	if want := (&RecordedHits{n, wantPrompt, share(wantRecorded), share(wantExpected), share(wantReported)}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
