@@ -444,6 +444,8 @@ type Result struct {
 	BuildAhead  *metrics.BuildAhead // nil if all requests were built before the run
 	Placement   sched.Placement     // of the sending threads
 	Ended       time.Time           // when the last request ended
+	IdleGaps    int                 // how often nothing was in flight for so long that the rest came earlier
+	IdleCut     time.Duration       // by how much, in all
 	LeftOut     []int32             // requests that the end of the run's time left out, in ascending order
 }
 
@@ -464,6 +466,9 @@ func (r *Run) result(used host.Usage) Result {
 		Writes:      metrics.Writes{Whole: r.wholeWrites.Load(), Partial: r.partialWrites.Load()},
 		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
+	}
+	if p, ok := r.pacer.(*turnsPacer); ok {
+		found.IdleGaps, found.IdleCut = p.queue.idle.gaps, time.Duration(p.queue.idle.cutNS)
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()

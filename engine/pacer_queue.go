@@ -31,6 +31,16 @@ type turnQueue struct {
 
 	jobs    []jobState
 	nextJob int // jobs before this one have started
+
+	inFlight int // requests that were released and have not ended
+	idle     idleTime
+}
+
+// idleTime is what was cut out of a run in which nothing was in flight for too long. The queue counts time as if nothing had been cut.
+type idleTime struct {
+	sinceNS int64 // when the last request in flight ended
+	cutNS   int64
+	gaps    int
 }
 
 // follower is a request that waits for another one.
@@ -125,7 +135,16 @@ func (q *turnQueue) release(list []release, i int32, atNS int64) []release {
 	}
 	q.state[i].released = true
 	q.left--
-	return append(list, release{atNS, i})
+	q.inFlight++
+	return append(list, release{atNS - q.idle.cutNS, i})
+}
+
+// untilNS is the end of the plan.
+func (q *turnQueue) untilNS() int64 {
+	if q.plan.UntilNS == math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return q.plan.UntilNS + q.idle.cutNS
 }
 
 // sent notes that request i was sent, at nowNS, and returns the requests that this releases.
@@ -136,7 +155,7 @@ func (q *turnQueue) sent(i int32, nowNS int64) (leaving []release) {
 		return nil // it is sent once more
 	}
 	q.state[i].sent = true
-	return q.trigger(nil, i, nowNS, true)
+	return q.trigger(nil, i, nowNS+q.idle.cutNS, true)
 }
 
 // ended notes that request i has ended, at nowNS, and returns the requests that this releases. Those that waited for its sending no
@@ -145,6 +164,9 @@ func (q *turnQueue) ended(i int32, nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := &q.state[i]
+	nowNS += q.idle.cutNS
+	q.inFlight--
+	q.idle.sinceNS = nowNS
 	if !s.sent {
 		s.sent = true
 		leaving = q.trigger(leaving, i, nowNS, true)
@@ -188,7 +210,7 @@ func (q *turnQueue) ready(list []release, i int32, nowNS int64) []release {
 		heap.Push(&q.delayed, release{at, i})
 	case !q.plan.Turns.Think && !s.due: // its own instant is to come
 	case q.plan.Open() || q.inJobs():
-		if at < q.plan.UntilNS {
+		if at < q.untilNS() {
 			list = q.release(list, i, at)
 		}
 	default:
@@ -223,7 +245,7 @@ func (q *turnQueue) begin(nowNS int64) []release {
 
 // startJobs starts the next n jobs. A job may end as it starts only if it has no requests, which none has.
 func (q *turnQueue) startJobs(list []release, n int, nowNS int64) []release {
-	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.plan.UntilNS; n-- {
+	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.untilNS(); n-- {
 		job := q.nextJob
 		q.nextJob++
 		q.jobs[job].startNS = nowNS
@@ -237,7 +259,7 @@ func (q *turnQueue) startJobs(list []release, n int, nowNS int64) []release {
 // fill lets freed more requests of a closed loop be in flight, and adds those it releases to list: the waiting ones, then the next in
 // the order.
 func (q *turnQueue) fill(list []release, freed int, nowNS int64) []release {
-	if q.free += freed; q.plan.Open() || q.stop.Load() || nowNS >= q.plan.UntilNS {
+	if q.free += freed; q.plan.Open() || q.stop.Load() || nowNS >= q.untilNS() {
 		return list
 	}
 	for q.free > 0 {
@@ -272,7 +294,8 @@ func (q *turnQueue) nextInOrder() int32 {
 func (q *turnQueue) due(nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	last := min(nowNS, q.plan.UntilNS-1)
+	nowNS += q.idle.cutNS
+	last := min(nowNS, q.untilNS()-1)
 	for len(q.delayed) > 0 && q.delayed[0].atNS <= last {
 		x := heap.Pop(&q.delayed).(release)
 		if q.plan.Open() || q.inJobs() {
@@ -285,7 +308,7 @@ func (q *turnQueue) due(nowNS int64) (leaving []release) {
 		i := int32(q.inOrder)
 		q.inOrder++
 		switch {
-		case q.isDelayed(i):
+		case q.isDelayed(i): // others release it
 		case q.state[i].pending == 0:
 			leaving = q.release(leaving, i, max(q.plan.ReleaseNS[i], q.state[i].readyNS))
 		default:
@@ -307,10 +330,21 @@ func (q *turnQueue) nextDue() (atNS int64, left int) {
 	if len(q.delayed) > 0 {
 		atNS = q.delayed[0].atNS
 	}
+	for q.plan.Open() && q.inOrder < q.plan.Requests && q.isDelayed(int32(q.inOrder)) {
+		q.inOrder++ // others release it
+	}
 	if q.plan.Open() && q.inOrder < q.plan.Requests {
 		atNS = min(atNS, q.plan.ReleaseNS[q.inOrder])
 	}
-	return atNS, q.left
+	if atNS == math.MaxInt64 {
+		return atNS, q.left
+	}
+	if most := q.plan.Turns.IdleNS; most > 0 && q.inFlight == 0 && atNS > q.idle.sinceNS+most {
+		q.idle.cutNS += atNS - q.idle.sinceNS - most
+		q.idle.sinceNS = atNS - most
+		q.idle.gaps++
+	}
+	return atNS - q.idle.cutNS, q.left
 }
 
 // rest returns the requests that were not released, in ascending order, and releases none of them any more.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -151,6 +152,22 @@ func drive(t testing.TB, p sched.Plan, s *fixedServer) (released, ended []int64)
 	}
 }
 
+// cutIdle is when requests are released if times in which nothing is in flight last no longer than most.
+func cutIdle(released, ended []int64, most int64) []int64 {
+	order := make([]int, len(released))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(released[a], released[b]) })
+	out, busy, cut := make([]int64, len(released)), int64(0), int64(0)
+	for _, i := range order {
+		cut += max(0, released[i]-busy-most)
+		out[i] = released[i] - cut
+		busy = max(busy, ended[i])
+	}
+	return out
+}
+
 // simulate is when requests are released and end by the rules themselves: of those whose waits are known to end, the one that leaves first
 // leaves next.
 func (a *agents) simulate(mode string, lanes int, s *fixedServer) (released, ended []int64) {
@@ -241,6 +258,14 @@ func TestQueueAsSimulated(t *testing.T) {
 			released, ended := a.simulate(mode, lanes, &fixedServer{make([]int64, places), service})
 			if !slices.Equal(gotReleased, released) || !slices.Equal(gotEnded, ended) {
 				t.Fatalf("round %d, %s, %d lanes, %d places of %d ns: %+v\nreleased %v\n    want %v\nended %v\n want %v", round, mode, lanes, places, service, a, gotReleased, released, gotEnded, ended)
+			}
+			if mode == "gated" {
+				continue
+			}
+			capped := a.plan(t, mode, lanes)
+			capped.Turns.IdleNS = 1 + rng.Int64N(1e9)
+			if got, _ := drive(t, capped, &fixedServer{make([]int64, places), service}); !slices.Equal(got, cutIdle(released, ended, capped.Turns.IdleNS)) {
+				t.Fatalf("round %d, %s, at most %d ns idle: released %v\nwant %v of %v", round, mode, capped.Turns.IdleNS, got, cutIdle(released, ended, capped.Turns.IdleNS), released)
 			}
 		}
 	}

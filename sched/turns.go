@@ -20,6 +20,8 @@ type Turns struct {
 	// Job is which job a request belongs to, jobs numbered in the order of their first requests. A plan with jobs is closed and
 	// thinks: Concurrency jobs run at a time. When all requests of a job have ended, the next job starts. Nil = no jobs.
 	Job []int32
+	// IdleNS is, with Think, how long nothing may be in flight: then all that is still to come comes earlier. 0 = any time.
+	IdleNS int64
 }
 
 // Wait is what a request waits for.
@@ -52,7 +54,7 @@ func (t *Turns) Jobs() (n int) {
 // only is t of some requests, in ascending order. A request that waited for a missing one waits for what that one waited for, with its
 // own delay: how long the missing one would have taken is not known.
 func (t *Turns) only(order []int32) *Turns {
-	some := &Turns{Think: t.Think}
+	some := &Turns{Think: t.Think, IdleNS: t.IdleNS}
 	place := make([]int32, len(t.First)-1) // in order; -1 = missing
 	for i := range place {
 		place[i] = -1

@@ -201,6 +201,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	o.sessions.mode = sessionsStrict
 	f.Var(&value[sessionMode]{to: &o.sessions.mode, parse: o.parseSessions, text: string(sessionsStrict), kind: "MODE"}, "sessions",
 		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
+	f.Var(&value[idleCap]{to: &o.sessions.idle, parse: parseIdleCap, kind: "TIME"}, "idle-cap", "shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing at all is in flight")
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 

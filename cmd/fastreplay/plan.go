@@ -323,11 +323,13 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if err := o.pacing.checkTimes(t); err != nil && !ordered {
 		return err
 	}
+	t = o.capIdle(t, ui)
+	l.Trace = t
 	plan, err := o.pacing.plan(t)
 	if err != nil {
 		return err
 	}
-	if plan, err = o.follow(plan, t); err != nil {
+	if plan, err = o.follow(plan, t, ui); err != nil {
 		return fmt.Errorf("--sessions %s: %w", o.sessions.mode, err)
 	}
 	if plan.Requests == 0 {
@@ -396,7 +398,28 @@ type sessionFlags struct {
 	mode  sessionMode
 	lanes int    // with sessionsLanes
 	past  string // recorded or live
+	idle  idleCap
 }
+
+// idleCap is the longest idle time, at the speed of the replay; 0 = any.
+type idleCap struct {
+	most   time.Duration
+	system bool // of all jobs together, not of each
+}
+
+// parseIdleCap reads TIME or system=TIME; a number without a unit is seconds.
+func parseIdleCap(text string) (c idleCap, err error) {
+	if rest, system := strings.CutPrefix(text, "system="); system {
+		text, c.system = rest, true
+	}
+	if err = (seconds{&c.most}).Set(text); err != nil || c.most <= 0 {
+		return c, errors.New("want a time above 0 or system=TIME, such as 10s or system=10s")
+	}
+	return c, nil
+}
+
+// atRun reports whether idle times are cut as they come: when nothing is in flight is known only during the run.
+func (s *sessionFlags) atRun() bool { return s.idle.system && s.thinks() }
 
 // parseSessions reads strict, gated, think or lanes=N.
 func (o *options) parseSessions(text string) (sessionMode, error) {
@@ -428,10 +451,12 @@ func sessionWords() []string {
 func (o *options) checkSessions() error {
 	s, p := &o.sessions, &o.pacing
 	switch {
-	case o.given("assume") && !s.thinks() && o.route != routePrefix:
-		return fmt.Errorf("--assume is about --sessions %s and %s, and --route %s", sessionsThink, sessionsLanes, routePrefix)
+	case o.given("assume") && !s.thinks() && s.idle.most == 0 && o.route != routePrefix:
+		return fmt.Errorf("--assume is about --sessions %s and %s, --idle-cap and --route %s", sessionsThink, sessionsLanes, routePrefix)
 	case p.lanes > 0 && (p.concurrency > 0 || p.rate != "" || p.ramp != "" || p.fixed):
 		return fmt.Errorf("--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and --fixed-schedule", sessionsLanes)
+	case s.idle.most > 0 && !p.timed() && !s.thinks():
+		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore")
 	case s.mode != sessionsStrict && p.capped():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}
@@ -441,13 +466,36 @@ func (o *options) checkSessions() error {
 // thinks reports whether requests leave some time after what they depend on.
 func (s *sessionFlags) thinks() bool { return s.mode == sessionsThink || s.mode == sessionsLanes }
 
+// capIdle moves the trace's instants so that its idle times are no longer than --idle-cap, and notes what that cut.
+func (o *options) capIdle(t *trace.Trace, ui *terminal) *trace.Trace {
+	idle := o.sessions.idle
+	if idle.most == 0 || o.sessions.atRun() || !o.pacing.timed() && o.sessions.lanes == 0 {
+		return t
+	}
+	t, cut := workload.CapIdle(t, int64(float64(idle.most)*o.pacing.scale), idle.system, o.assumed)
+	of := "of single jobs"
+	if idle.system {
+		of = "of the whole trace"
+	}
+	ui.note("--idle-cap: %s %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(int64(cut.Gaps), "idle time"), of,
+		idle.most, format.Seconds(float64(cut.CutNS)/1e9), format.Seconds(float64(cut.SpanNS)/1e9), format.Seconds(float64(cut.FromNS)/1e9))
+	return t
+}
+
 // follow makes requests of the plan wait for each other, as far as the mode has it.
-func (o *options) follow(plan sched.Plan, t *trace.Trace) (sched.Plan, error) {
+func (o *options) follow(plan sched.Plan, t *trace.Trace, ui *terminal) (sched.Plan, error) {
 	if o.sessions.mode == sessionsStrict {
 		return plan, nil
 	}
 	pause := workload.Pause{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
 	turns := pause.Turns(t, plan.Requests)
+	if most := int64(o.sessions.idle.most); o.sessions.atRun() {
+		turns.IdleNS = most
+		ui.note("--idle-cap: whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", o.sessions.idle.most)
+	} else if n, cut := workload.CapDelays(turns, cmp.Or(most, math.MaxInt64)); n > 0 {
+		ui.note("--idle-cap: %s of more than %v after what a request depends on shortened, by %s in all",
+			format.Many(int64(n), "delay"), o.sessions.idle.most, format.Seconds(float64(cut)/1e9))
+	}
 	if len(turns.Waits) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")
 	}

@@ -115,7 +115,7 @@ func countFlag(to *int, usual string) *value[int] {
 func flagValues() map[string][]string {
 	return map[string][]string{
 		"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
-		"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
+		"arrival":  {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
 		"sessions": sessionWords(),
 	}
 }

@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// IdleCut is what a cap on idle times cut out of a trace.
+type IdleCut struct {
+	Gaps           int   // idle times that were longer than the cap
+	CutNS          int64 // that they lost in all, of each job on its own
+	FromNS, SpanNS int64 // of the instants of the trace, before and after
+}
+
+// CapIdle returns the trace with its instants moved so that no idle time lasts longer than capNS, in trace time. In an idle time nothing
+// is in flight, by the recorded or assumed durations: nothing of the job, or with system nothing at all. All that comes later, of the job
+// or with system in the trace, comes earlier by what is cut. A request stays behind those that it depends on.
+func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.Trace, IdleCut) {
+	type timeline struct{ busyNS, cutNS int64 }
+	jobs := make([]int32, t.Len())
+	if !system {
+		jobs = Jobs(t, t.Len())
+	}
+	graph := t.Graph(t.Len())
+	cut := IdleCut{FromNS: t.SpanNS()}
+	lines := map[int32]*timeline{}
+	at, bound := slices.Clone(t.ArrivalNS), slices.Clone(t.NotBeforeNS)
+	for i := range at {
+		l := lines[jobs[i]]
+		if l == nil {
+			l = &timeline{busyNS: at[i]}
+			lines[jobs[i]] = l
+		}
+		if over := at[i] - l.busyNS - capNS; over > 0 {
+			l.cutNS += over
+			cut.Gaps++
+			cut.CutNS += over
+		}
+		l.busyNS = max(l.busyNS, at[i]+TookNS(t, int32(i), a))
+		at[i] -= l.cutNS
+		if bound != nil && bound[i] >= 0 {
+			bound[i] = max(0, bound[i]-l.cutNS)
+		}
+		if graph != nil {
+			for _, w := range graph.Of(i) {
+				at[i] = max(at[i], at[w.On])
+			}
+		}
+	}
+	order := upTo(len(at))
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at[a], at[b]) })
+	out := t.Fitted(order, t.InputTokens, t.OutputTokens)
+	for k, i := range order {
+		out.ArrivalNS[k] = at[i]
+		if bound != nil {
+			out.NotBeforeNS[k] = bound[i]
+		}
+	}
+	cut.SpanNS = out.SpanNS()
+	return out, cut
+}
+
+// CapDelays shortens the delays of waits to capNS. It returns how many were longer, and what they lost in all.
+func CapDelays(turns *sched.Turns, capNS int64) (n int, cutNS int64) {
+	for i := range turns.Waits {
+		w := &turns.Waits[i]
+		if over := w.DelayNS - capNS; over > 0 {
+			w.DelayNS = capNS
+			n, cutNS = n+1, cutNS+over
+		}
+	}
+	return n, cutNS
+}
