@@ -227,8 +227,8 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{agenticMooncake(), bailian(), batch(), sageMaker(), inputsJSON(), rawPayload(), mooncake(), azure(), burstGPT(),
-		multiTurn(), shareGPT(), singleTurn()}
+	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), batch(), sageMaker(), inputsJSON(), rawPayload(),
+		mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }
 
 // Formats lists the names that [Options].Format takes.

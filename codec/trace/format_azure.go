@@ -87,18 +87,22 @@ func appendBurstGPT(dst []byte, t *Trace, i int) []byte {
 }
 
 // date decodes a timestamp such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00.009930+00:00.
-func (p *rowParser) date(cell []byte) error {
+func (p *rowParser) date(cell []byte) (err error) {
+	p.row.timeNS, err = instantOf(p.format.names[timestampField], cell)
+	return err
+}
+
+// instantOf is the ns since 1970 of a date; name is what it is called.
+func instantOf(name string, cell []byte) (int64, error) {
 	at, ok := parseDate(cell)
 	if !ok {
-		return &rowError{fmt.Sprintf("%s is %s, not a date", p.format.names[timestampField], quote(cell)),
+		return 0, &rowError{fmt.Sprintf("%s is %s, not a date", name, quote(cell)),
 			"write it as 2023-11-16 18:17:03.9799600, with or without a zone such as +00:00"}
 	}
 	if at.Unix() < 0 || at.Unix() >= math.MaxInt64/int64(time.Second) {
-		return &rowError{fmt.Sprintf("%s %s is out of range", p.format.names[timestampField], quote(cell)),
-			"it must be from 1970 to 2262"}
+		return 0, &rowError{fmt.Sprintf("%s %s is out of range", name, quote(cell)), "it must be from 1970 to 2262"}
 	}
-	p.row.timeNS = at.UnixNano()
-	return nil
+	return at.UnixNano(), nil
 }
 
 // parseDate reads a date as RFC 3339 writes it, or with a space for the T, or without a zone, which means UTC. Digits

@@ -25,6 +25,9 @@ type growth struct {
 	head    string // whose first prompts begin alike, such as the model; "" = nobody's
 }
 
+// grownBlock is the tokens of a block in traces that only have lengths, as in Weka's.
+const grownBlock = 64
+
 const (
 	fromBefore = -1 - iota
 	fromNothing

@@ -109,7 +109,7 @@ func (l *Lint) Notes() []string {
 	if len(l.Unsent) > 0 {
 		notes = append(notes, fmt.Sprintf("%s of the rows: not sent, since the format has no such key; put them into extra, or give --format raw_payload if the rows are bodies", strings.Join(l.Unsent, ", ")))
 	}
-	add(l.Failed, "%d row%s left out: requests that failed when they were recorded, with 0 response tokens")
+	add(l.Failed, "%d row%s left out: requests that failed when they were recorded")
 	add(l.Unanswered, "%d conversation%s left out: no question in them has an answer")
 	add(l.Delayed, "%d row%s without a timestamp, planned the recorded delay after the turn before")
 	add(l.SameSecond, "%d row%s at the same instant as another: timestamps are whole seconds, and what came in one of them is sent at once")

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
@@ -14,6 +15,7 @@ type items struct {
 	within string // the file's place in the directory where it was found; "" = it was named itself
 	told   bool   // the format was given, not detected
 	rows   []row
+	failed int       // requests that are left out, since they failed when they were recorded
 	scopes *idScopes // of block ids, of all files
 	blocks int       // tokens that a block id stands for, where the object says it; 0 = as before
 }
@@ -89,7 +91,10 @@ func (l *loader) takeItems(object []byte, line int) {
 		l.lint.Unanswered++
 		return
 	}
-	if err == nil && len(out.rows) == 0 {
+	if err == nil && out.failed > 0 && l.o.Strict {
+		err = errFailed
+	}
+	if err == nil && len(out.rows) == 0 && out.failed == 0 {
 		err = &rowError{"nothing in it to send", "leave it out"}
 	}
 	for i := range out.rows {
@@ -103,7 +108,8 @@ func (l *loader) takeItems(object []byte, line int) {
 		return
 	}
 	first := l.fileRows
-	l.fileRows += len(out.rows)
+	l.fileRows += len(out.rows) + out.failed
+	l.lint.Failed += out.failed
 	for i := range out.rows {
 		l.keep(&out.rows[i], first+i, line)
 	}
@@ -195,6 +201,13 @@ func firstOf(all []member, keys ...string) []byte {
 		}
 	}
 	return nil
+}
+
+// hasKeys makes a format's test of an object: it has these keys.
+func hasKeys(wanted ...string) func(keys []string) bool {
+	return func(keys []string) bool {
+		return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(keys, name) })
+	}
 }
 
 // objectIn takes apart the object under a key; why is what it is needed for.

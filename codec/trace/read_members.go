@@ -47,6 +47,45 @@ func countOf(all []member, key string, most int64) (int64, error) {
 	return int64(d.abs), nil
 }
 
+// dateOf is the instant under a key, a date in quotes; noTime where it is not there.
+func dateOf(all []member, key string) (int64, error) {
+	value := valueOf(all, key)
+	if value == nil {
+		return noTime, nil
+	}
+	if err := isString(key, value); err != nil {
+		return 0, err
+	}
+	return instantOf(key, textOf(value))
+}
+
+// setSpan notes when a request was sent, and when its answer ended; noTime where it is not known.
+func (r *row) setSpan(began, ended int64) {
+	if began == noTime {
+		return
+	}
+	r.timeNS = began
+	r.seen |= setOf(timestampField)
+	if ended != noTime {
+		r.agent.tookNS = max(0, ended-began)
+	}
+}
+
+// setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and, under
+// a key that need not be there, of what the server had cached of the prompt. Head is that of [growth].
+func (m *items) setCounts(r *row, all []member, cachedKey, head string) error {
+	if err := m.setAll(r, all, inputField, outputField); err != nil {
+		return err
+	}
+	if missing := setOf(inputField, outputField) &^ r.seen; missing != 0 {
+		return &rowError{"missing " + m.p.format.list(missing), "a request without its numbers of tokens cannot be replayed"}
+	}
+	cached, err := countOf(all, cachedKey, maxTokens)
+	r.agent.cached = int32(min(cached, int64(r.input)))
+	r.growth = byLength(head)
+	return err
+}
+
 // numberOf is the text of a value that must be a number.
 func numberOf(key string, value []byte) ([]byte, error) {
 	if c := value[0]; c != '-' && c-'0' > 9 {
