@@ -8,6 +8,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
 // ringTick is how often a builder without room looks for room.
@@ -92,13 +93,13 @@ func (r *Run) needsBytes(i int) bool {
 
 // bytesOf returns what is written for request i: the bytes of its live history, or else the arena's. If the connection was dialled for
 // the request (fresh), a ring may have overwritten its bytes, so bytesOf builds them again.
-func (r *Run) bytesOf(i int32, fresh bool) []byte {
+func (r *Run) bytesOf(i int32, fresh bool) pieces.List {
 	if b := r.cfg.History.Bytes(i); b != nil {
-		return b
+		return pieces.Of(b)
 	}
 	if fresh && r.work.Prebuilt.InRing() {
 		r.work.Prebuilt.MarkUnneeded(i)
-		return r.work.Prebuilt.Whole(r.work, int(i))
+		return pieces.Of(r.work.Prebuilt.Whole(r.work, int(i)))
 	}
-	return r.work.Prebuilt.At(int(i))
+	return r.work.Prebuilt.List(int(i))
 }

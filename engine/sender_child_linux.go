@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/pieces"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -77,7 +78,7 @@ func (l *senderChild) runSender(s *senderState, placed chan<- threadPlacement) {
 	}
 	l.clock.StartAt(l.header.startNS.Load())
 	w := sched.NewLoneWaiter(l.clock, time.Duration(l.header.spinNS), &l.header.stop)
-	l.sendAll(s, w)
+	l.sendAll(s, w, new(wire.Gatherer))
 	s.spinNS.Store(int64(w.Spin()))
 }
 
@@ -196,12 +197,12 @@ func (r *linkReader) right() (fd int32, ok bool) {
 // sendAll sends each slot that no other sender has claimed.
 //
 //go:nosplit
-func (l *senderChild) sendAll(s *senderState, w *sched.Waiter) {
+func (l *senderChild) sendAll(s *senderState, w *sched.Waiter, g *wire.Gatherer) {
 	for i := l.claim(s); i < int64(len(l.slots)); i = l.claim(s) {
 		if !w.Wait(l.slots[i].releaseNS) {
 			return
 		}
-		wake := l.sendSlot(&l.slots[i])
+		wake := l.sendSlot(&l.slots[i], g)
 		s.at.Store(i + 1)
 		if wake {
 			l.wakeReplay()
@@ -221,7 +222,7 @@ func (l *senderChild) claim(s *senderState) int64 {
 // sendSlot writes one slot, and reports whether the replay must be woken to settle it.
 //
 //go:nosplit
-func (l *senderChild) sendSlot(s *slot) (wake bool) {
+func (l *senderChild) sendSlot(s *slot, g *wire.Gatherer) (wake bool) {
 	for !s.state.CompareAndSwap(slotAssigned, slotSending) {
 		if s.state.CompareAndSwap(slotEmpty, slotMissed) {
 			return true
@@ -233,7 +234,8 @@ func (l *senderChild) sendSlot(s *slot) (wake bool) {
 	if word>>32 != key>>32 {
 		return s.fail(syscall.ENOTCONN)
 	}
-	n, errno := wire.WriteNow(uintptr(uint32(word)), l.bytes(s))
+	b := l.bytes(s)
+	n, errno := g.WriteNow(uintptr(uint32(word)), &b)
 	s.writtenNS = l.clock.Now()
 	s.wrote = int64(n)
 	l.header.written.Add(1)
@@ -251,11 +253,14 @@ func (l *senderChild) sendSlot(s *slot) (wake bool) {
 // bytes returns what is written for a slot.
 //
 //go:nosplit
-func (l *senderChild) bytes(s *slot) []byte {
-	if s.offset < 0 {
-		return l.ring[^s.offset:][:s.size]
+func (l *senderChild) bytes(s *slot) pieces.List {
+	switch {
+	case s.offset < 0:
+		return pieces.List{Memory: l.ring[^s.offset:][:s.size]}
+	case s.segments > 0:
+		return pieces.List{Memory: l.arena, Segments: unsafe.Slice((*pieces.Segment)(unsafe.Pointer(&l.arena[s.offset])), s.segments)}
 	}
-	return l.arena[s.offset:][:s.size]
+	return pieces.List{Memory: l.arena[s.offset:][:s.size]}
 }
 
 // fail makes errno the result of a slot, and returns true.

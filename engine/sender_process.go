@@ -18,6 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/history"
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/pieces"
 	"github.com/fastreplay/fastreplay/engine/wire"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
@@ -94,7 +95,8 @@ func (l *senderProcess) fill(places int) {
 	for i := range l.slots {
 		s := &l.slots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
-		s.offset, s.size = r.work.Prebuilt.Offset(i), r.work.Prebuilt.Size(i)
+		offset, segments := r.work.Prebuilt.Offset(i)
+		s.offset, s.segments, s.size = offset, int64(segments), r.work.Prebuilt.Size(i)
 	}
 }
 
@@ -197,7 +199,7 @@ func (l *senderProcess) assignOne(i int32) {
 	if s.state.Load() != slotEmpty {
 		return // missed meanwhile
 	}
-	if !l.run.work.Prebuilt.Ready(int(i)) || l.ring != nil && !l.ring.fits(wire.EncryptedSize(l.run.work.Prebuilt.Size(int(i))), l.inRing) {
+	if !l.run.work.Prebuilt.Ready(int(i)) || l.ring != nil && !l.ring.fits(l.encryptedSize(i), l.inRing) {
 		l.retry = append(l.retry, i)
 		return
 	}
@@ -219,13 +221,19 @@ func (l *senderProcess) assignOne(i int32) {
 	}
 }
 
+// encryptedSize is the most room that request i may take in the TLS ring.
+func (l *senderProcess) encryptedSize(i int32) int64 {
+	b := l.run.work.Prebuilt.List(int(i))
+	return wire.EncryptedSize(b.Len(), b.Pieces())
+}
+
 // encrypt encrypts request i for its connection into the TLS ring. If it fails, the connection can carry nothing any more.
 func (l *senderProcess) encrypt(i int32, s *slot, c *conn) bool {
 	var err error
 	if l.encrypted, err = c.sock.Encrypt(l.encrypted[:0], l.run.bytesOf(i, false)); err != nil {
 		return false
 	}
-	s.offset, s.size = ^l.ring.add(i, l.encrypted), int64(len(l.encrypted))
+	s.offset, s.segments, s.size = ^l.ring.add(i, l.encrypted), 0, int64(len(l.encrypted))
 	return true
 }
 
@@ -240,11 +248,11 @@ func (l *senderProcess) inRing(i int32, place int64) bool {
 }
 
 // bytesOf returns the bytes that a sender writes for request i.
-func (l *senderProcess) bytesOf(i int32) []byte {
+func (l *senderProcess) bytesOf(i int32) pieces.List {
 	if s := &l.slots[i]; s.offset < 0 {
-		return l.ring.bytes[^s.offset:][:s.size]
+		return pieces.Of(l.ring.bytes[^s.offset:][:s.size])
 	}
-	return l.run.work.Prebuilt.At(int(i))
+	return l.run.work.Prebuilt.List(int(i))
 }
 
 // reassign gives request i another connection, since the one claimed for it died before its instant.

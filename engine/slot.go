@@ -15,6 +15,7 @@ import (
 type slot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; if offset is below 0, at ^offset in the TLS ring
+	segments     int64         // if above 0, the bytes lie in so many pieces, whose segments are at offset
 	conn         atomic.Uint64 // see connKey; valid while assigned
 	state        atomic.Uint32
 	errno        int32
@@ -235,7 +236,9 @@ func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 		c.endWrite()
 		return
 	}
-	c.sock.KeepRest(c.run.process.bytesOf(i)[s.wrote:])
+	rest := c.run.process.bytesOf(i)
+	rest.Drop(s.wrote)
+	c.sock.KeepRest(rest)
 	c.run.partialWrites.Add(1)
 	c.run.workers.do(c.flushRest)
 }

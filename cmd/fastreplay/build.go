@@ -60,7 +60,7 @@ func (b *built) layout(ctx context.Context) error {
 	if err := b.carryHistory(); err != nil {
 		return err
 	}
-	return b.checkMemory()
+	return b.checkMemory(ctx)
 }
 
 // maxNamed is how many rows a note names.
@@ -87,14 +87,17 @@ func (b *built) noteShort() {
 		format.Many(short, "prompt"), b.Overhead.Tokens(), strings.Join(rows, ", "))
 }
 
-func (b *built) checkMemory() error {
-	need := b.Prebuilt.Bytes()
+func (b *built) checkMemory(ctx context.Context) error {
 	kept := b.kept()
 	allowed, err := b.o.allowance(kept)
 	if err != nil {
 		b.ui.note("free memory is unknown (%v); give --max-memory to bound the memory of requests", err)
 		return nil
 	}
+	if b.Prebuilt.Held() > allowed.bytes {
+		b.builder.ShareFor(ctx, b.Work, b.Prebuilt, allowed.bytes)
+	}
+	need := b.Prebuilt.Held()
 	if free, of, err := host.FreeMemory(); err == nil && b.o.maxBytes > 0 && min(need, allowed.bytes)+kept > free {
 		b.ui.note("--max-memory %s and about %s that the run takes besides are more than %s, %s: the run may be killed", format.Bytes(allowed.bytes), format.Bytes(kept), format.Bytes(free), of)
 	}
@@ -105,7 +108,11 @@ func (b *built) checkMemory() error {
 		}
 		return nil
 	}
-	b.ui.detail("      memory for them: %s of %s allowed (%s)", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin)
+	once := ""
+	if need < b.Prebuilt.Bytes() {
+		once = ", blocks that prompts share held once"
+	}
+	b.ui.detail("      memory for them: %s of %s allowed (%s)%s", format.Bytes(need), format.Bytes(allowed.bytes), allowed.origin, once)
 	return nil
 }
 

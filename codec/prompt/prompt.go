@@ -32,11 +32,21 @@ type Source interface {
 	// bytes of room nothing is allocated. What is added goes into a JSON body unchanged. It is token ids "10234,29311" for
 	// the inside of an array, or text without escapes for the inside of a string.
 	Append(dst []byte, s Spec) []byte
+
+	// A prompt is also its first token (Append of a Spec with one token), the rest of its first block, its other blocks and
+	// its unique tokens, one after the other. What follows the first token is the same behind any tokens, byte for byte.
+
+	// RunSize returns how many bytes a run of tokens has behind others: a block, or what is unique.
+	RunSize(tokens int) int
+	// AppendBlock adds a block's first tokens as they stand behind others.
+	AppendBlock(dst []byte, id uint64, tokens int) []byte
+	// AppendUnique adds the unique tokens of s as they stand behind its blocks.
+	AppendUnique(dst []byte, s Spec) []byte
 }
 
-// split returns how many whole blocks the prompt has, how many tokens of the block after them, and how many unique
+// Split returns how many whole blocks the prompt has, how many tokens of the block after them, and how many unique
 // tokens at the end.
-func (s Spec) split() (blocks, partial, unique int) {
+func (s Spec) Split() (blocks, partial, unique int) {
 	if s.Tokens <= 0 {
 		return 0, 0, 0
 	}

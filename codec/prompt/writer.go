@@ -72,14 +72,32 @@ func pick(slots []uint64, bits uint64) uint64 {
 
 // Size returns how many bytes Append adds for s.
 func (w *writer) Size(s Spec) int {
-	blocks, partial, unique := s.split()
-	n := blocks*w.bytes(max(0, s.BlockTokens)) + w.bytes(partial) + w.bytes(unique)
+	blocks, partial, unique := s.Split()
+	n := blocks*w.RunSize(max(0, s.BlockTokens)) + w.RunSize(partial) + w.RunSize(unique)
 	return max(0, n-1)
 }
 
-// bytes returns the size of a run's first n tokens.
-func (w *writer) bytes(n int) int {
-	return n/columns*w.group + w.offset[n%columns]
+// RunSize returns the size of a run's first tokens.
+func (w *writer) RunSize(tokens int) int {
+	return tokens/columns*w.group + w.offset[tokens%columns]
+}
+
+// AppendBlock adds a block's first tokens.
+func (w *writer) AppendBlock(dst []byte, id uint64, tokens int) []byte {
+	return w.appendRun(dst, w.keys.ofBlock(id), tokens)
+}
+
+// AppendUnique adds the unique tokens of s.
+func (w *writer) AppendUnique(dst []byte, s Spec) []byte {
+	_, _, unique := s.Split()
+	return w.appendRun(dst, w.keys.ofUnique(s.Unique), unique)
+}
+
+func (w *writer) appendRun(dst []byte, key uint64, tokens int) []byte {
+	start, size := len(dst), w.RunSize(tokens)
+	dst = slices.Grow(dst, size)[:start+size]
+	w.fill(dst[start:], key, 0, tokens)
+	return dst
 }
 
 // Append adds the prompt to dst and returns the longer slice.
@@ -92,7 +110,7 @@ func (w *writer) Append(dst []byte, s Spec) []byte {
 	dst = slices.Grow(dst, size)[:start+size]
 	out := dst[start:]
 
-	blocks, partial, unique := s.split()
+	blocks, partial, unique := s.Split()
 	out = w.writeFirst(out, w.firstKey(s, blocks+partial > 0))
 	from := 1 // the first run goes on behind the first token
 	for _, id := range s.Blocks[:blocks] {

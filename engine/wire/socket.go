@@ -28,6 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fastreplay/fastreplay/engine/pieces"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -46,9 +47,10 @@ type Socket struct {
 	handshaking bool // during the handshake; writes block
 	encrypting  bool // what TLS writes is appended to encrypted
 	encrypted   []byte
-	rest        []byte // of the current request: what the kernel has not taken
-	writing     []byte // the argument of writeOnce
-	wrote       int    // the results of writeOnce
+	rest        pieces.List // of the current request: what the kernel has not taken
+	writing     pieces.List // the argument of writeOnce
+	gather      Gatherer
+	wrote       int // the results of writeOnce
 	wroteErr    syscall.Errno
 	writeOnce   func(fd uintptr) bool
 	sentNS      int64 // just before the first write of the current request; NotYet before it
@@ -128,7 +130,7 @@ func Dial(ctx context.Context, clock sched.Clock, to netip.AddrPort, o DialOptio
 		}
 	}
 	s.writeOnce = func(fd uintptr) bool {
-		s.wrote, s.wroteErr = WriteNow(fd, s.writing)
+		s.wrote, s.wroteErr = s.gather.WriteNow(fd, &s.writing)
 		return true
 	}
 	if s.raw, err = s.tcp.SyscallConn(); err == nil {
@@ -176,26 +178,36 @@ func (s *Socket) readRaw(p []byte) (int, error) {
 }
 
 // Send begins a new request: it writes without blocking and reports whether the kernel took all of it. If not, Flush writes
-// the rest. On a plain connection the request's bytes must stay valid until Flush returns.
-func (s *Socket) Send(request []byte) (all bool, err error) {
-	s.sentNS, s.firstOut, s.rest = NotYet, 0, nil
+// the rest. On a plain connection the request's memory and segments must stay valid until Flush returns.
+func (s *Socket) Send(request pieces.List) (all bool, err error) {
+	s.sentNS, s.firstOut, s.rest = NotYet, 0, pieces.List{}
 	if s.tls == nil {
 		return s.writeSome(request)
 	}
-	_, err = s.tls.Write(request) // through tlsTransport.Write
-	return len(s.rest) == 0, err
+	err = s.writeTLS(request)
+	return s.rest.Len() == 0, err
+}
+
+// writeTLS encrypts a request from where it lies. What becomes of it goes through tlsTransport.Write.
+func (s *Socket) writeTLS(request pieces.List) error {
+	for k := range request.Pieces() {
+		if _, err := s.tls.Write(request.Piece(k)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Encrypt appends the encrypted request to dst. Another process sends it, in place of Send.
-func (s *Socket) Encrypt(dst, request []byte) ([]byte, error) {
-	s.setEncrypting(true, slices.Grow(dst, int(EncryptedSize(int64(len(request))))))
-	_, err := s.tls.Write(request) // through tlsTransport.Write
+func (s *Socket) Encrypt(dst []byte, request pieces.List) ([]byte, error) {
+	s.setEncrypting(true, slices.Grow(dst, int(EncryptedSize(request.Len(), request.Pieces()))))
+	err := s.writeTLS(request)
 	return s.setEncrypting(false, nil), err
 }
 
-// EncryptedSize is the most bytes that TLS makes of size bytes. Each record of 16 kB has at most 5 bytes before and 256
-// behind it (RFC 8446, section 5.2).
-func EncryptedSize(size int64) int64 { return size + (size>>14+1)*(5+256) }
+// EncryptedSize is the most bytes that TLS makes of size bytes in so many pieces. Each record is of one piece and at most 16 kB, and
+// has at most 5 bytes before and 256 behind it (RFC 8446, section 5.2).
+func EncryptedSize(size int64, pieces int) int64 { return size + (size>>14+int64(pieces))*(5+256) }
 
 // setEncrypting switches on or off that TLS's output is appended to encrypted. It returns what was appended until now.
 func (s *Socket) setEncrypting(on bool, encrypted []byte) (before []byte) {
@@ -216,11 +228,11 @@ func (s *Socket) keepEncrypted(p []byte) bool {
 }
 
 // writeSome writes what the kernel takes of p and keeps the remainder in rest. It notes the time of the request's first write.
-func (s *Socket) writeSome(p []byte) (all bool, err error) {
+func (s *Socket) writeSome(p pieces.List) (all bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.rest) > 0 { // a later TLS record of the same request
-		s.rest = append(s.rest, p...)
+	if s.rest.Len() > 0 { // a later TLS record of the same request
+		s.rest.Memory = p.Append(s.rest.Memory)
 		return false, nil
 	}
 	if s.sentNS == NotYet {
@@ -241,12 +253,18 @@ func (s *Socket) writeSome(p []byte) (all bool, err error) {
 	}
 	s.bytesOut += int64(s.wrote)
 	s.firstOut += int64(s.wrote)
-	s.rest = p[s.wrote:]
-	if s.tls != nil && len(s.rest) > 0 {
-		s.rest = append([]byte(nil), s.rest...) // TLS reuses the buffer it passed
+	p.Drop(int64(s.wrote))
+	s.writing = pieces.List{}
+	return s.keepRest(p) == 0, nil
+}
+
+// keepRest keeps what the kernel has not taken, and returns how many bytes that is. With TLS their memory is used again, so it keeps a
+// copy.
+func (s *Socket) keepRest(rest pieces.List) int64 {
+	if s.rest = rest; s.tls != nil {
+		s.rest = pieces.Of(rest.Append(nil))
 	}
-	s.writing = nil
-	return len(s.rest) == 0, nil
+	return rest.Len()
 }
 
 // Flush blocks until the kernel has taken the rest that Send left. After Interrupt it returns os.ErrDeadlineExceeded; it may
@@ -254,10 +272,15 @@ func (s *Socket) writeSome(p []byte) (all bool, err error) {
 func (s *Socket) Flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := s.tcp.Write(s.rest)
-	s.bytesOut += int64(n)
-	s.rest = s.rest[n:]
-	return err
+	for s.rest.Len() > 0 {
+		n, err := s.tcp.Write(s.rest.Piece(0))
+		s.bytesOut += int64(n)
+		s.rest.Drop(int64(n))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Interrupt makes Read and Flush return os.ErrDeadlineExceeded, also those that block now. Resume ends that.
@@ -299,12 +322,7 @@ func (s *Socket) CountWrite(n int64) {
 
 // KeepRest keeps what the kernel did not take from another process, so that Flush writes it. On a plain connection rest must
 // stay valid until Flush returns.
-func (s *Socket) KeepRest(rest []byte) {
-	s.rest = rest
-	if s.tls != nil {
-		s.rest = append([]byte(nil), rest...) // the other process's buffer is used again
-	}
-}
+func (s *Socket) KeepRest(rest pieces.List) { s.keepRest(rest) }
 
 // ReadStamp returns when the last segment of the last read arrived, by the wall clock; 0 if the kernel gave no stamp.
 // isNew reports whether something was read since the last call. Call it only on a connection with Stamps.Receive.
@@ -347,7 +365,7 @@ func (c tlsTransport) Write(p []byte) (int, error) {
 	if c.s.keepEncrypted(p) {
 		return len(p), nil
 	}
-	if _, err := c.s.writeSome(p); err != nil {
+	if _, err := c.s.writeSome(pieces.Of(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil

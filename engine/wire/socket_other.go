@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
 // WriteNow is write(2) on a descriptor that Go has made non-blocking.
@@ -18,6 +20,24 @@ func WriteNow(fd uintptr, p []byte) (int, syscall.Errno) {
 			return max(n, 0), errno
 		}
 	}
+}
+
+// Gatherer is the twin of the one that needs room: it writes one piece after the other.
+type Gatherer struct{}
+
+// WriteNow is WriteNow for pieces. It returns how many bytes the kernel took, and an error only if it took none.
+func (*Gatherer) WriteNow(fd uintptr, l *pieces.List) (n int, errno syscall.Errno) {
+	for k := range l.Pieces() {
+		wrote, errno := WriteNow(fd, l.Piece(k))
+		n += wrote
+		if wrote < len(l.Piece(k)) {
+			if n > 0 {
+				errno = 0
+			}
+			return n, errno
+		}
+	}
+	return n, 0
 }
 
 func growSendBuffer(fd uintptr, bytes int) {

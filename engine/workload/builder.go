@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/http1"
 	"github.com/fastreplay/fastreplay/codec/prompt"
+	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
 // method is that of every request: all inference APIs post.
@@ -28,6 +30,7 @@ type Builder struct {
 	Source  prompt.Source
 	Headers []http1.Header // besides Host, Content-Length and X-Request-Id
 	RunID   string         // first part of every request id
+	Sharing Sharing
 }
 
 // Layout finds where each request of w goes, and with that the exact memory needed, without building any. A VerbatimError is the
@@ -50,21 +53,40 @@ func (r *Builder) Layout(ctx context.Context, w *Work) (*Requests, error) {
 		m.largest = max(m.largest, int(m.offsets[i+1]))
 		m.offsets[i+1] += m.offsets[i]
 	}
+	if err == nil && (r.Sharing == ShareAlways || r.Sharing == ShareIfWorth && r.mayBeWorth(w, m.Bytes())) {
+		if m.sharing = r.share(ctx, w, m); r.Sharing == ShareIfWorth && m.sharing != nil && !m.sharing.worth(m.Bytes()) {
+			m.sharing = nil
+		}
+		err = ctx.Err()
+	}
 	return m, err
+}
+
+// ShareFor makes requests that were laid out whole lists of pieces, if they then take at most limit bytes.
+func (r *Builder) ShareFor(ctx context.Context, w *Work, m *Requests, limit int64) {
+	if m.sharing == nil && r.Sharing != ShareNever {
+		if s := r.share(ctx, w, m); s != nil && s.bytes <= limit && s.coarse(m.Bytes()) {
+			m.sharing = s
+		}
+	}
 }
 
 // Fill builds every request where Layout put it and computes the workload's fingerprint. built counts finished bytes.
 func (r *Builder) Fill(ctx context.Context, w *Work, m *Requests, built *atomic.Int64) error {
 	var err error
-	if m.arena, err = newArena(m.Bytes()); err != nil {
+	if m.arena, err = newArena(m.Held()); err != nil {
 		return err
 	}
 	m.digests = make([][sha256.Size]byte, w.Requests())
-	if err := r.fill(ctx, w, m, 0, w.Requests(), built); err != nil {
-		_ = m.Free()
-		return err
+	if m.sharing != nil {
+		err = r.fillShared(ctx, w, m, built)
+	} else {
+		err = r.fill(ctx, w, m, 0, w.Requests(), built)
 	}
-	return nil
+	if err != nil {
+		_ = m.Free()
+	}
+	return err
 }
 
 // fill builds the requests from from up to to, on all processors.
@@ -89,19 +111,40 @@ func (r *Builder) build(w *Work, i int, dst []byte) [sha256.Size]byte {
 	if len(b) != len(dst) || &b[0] != &dst[0] {
 		panic(fmt.Sprintf("BUG: request %d has %d bytes, %d were laid out", i, len(b), len(dst)))
 	}
-	return r.digest(w.builtFor(i).Path, b[bodyAt:])
+	return r.digest(w.builtFor(i).Path, pieces.Of(b[bodyAt:]))
 }
 
-// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out.
-func (r *Builder) digest(path string, body []byte) (d [sha256.Size]byte) {
+// digest is SHA-256 over method, path and body, each after its length. The cache salt, new in every run, is left out: it stands in the
+// body's last piece.
+func (r *Builder) digest(path string, body pieces.List) (d [sha256.Size]byte) {
 	h := sha256.New()
-	saltFrom, saltTo := r.Backend.SaltSpan(body)
-	for _, part := range [][]byte{[]byte(method), []byte(path), body[:saltFrom], body[saltTo:]} {
-		var size [8]byte
-		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		h.Write(part)
+	begin := func(size int) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(size))
+		h.Write(b[:])
 	}
+	for _, part := range []string{method, path} {
+		begin(len(part))
+		_, _ = io.WriteString(h, part)
+	}
+	last := body.Piece(body.Pieces() - 1)
+	size, behind := int(body.Len()), len(last) // behind the salt; all where there is none
+	saltFrom, saltTo := r.Backend.SaltSpan(last)
+	if saltTo > 0 {
+		behind -= saltTo
+		begin(size - len(last) + saltFrom)
+	} else {
+		begin(0)
+		begin(size)
+	}
+	for k := range body.Pieces() - 1 {
+		h.Write(body.Piece(k))
+	}
+	if saltTo > 0 {
+		h.Write(last[:saltFrom])
+		begin(behind)
+	}
+	h.Write(last[len(last)-behind:])
 	h.Sum(d[:0])
 	return d
 }

@@ -44,7 +44,7 @@ func (m *Requests) SetTarget(i int32, target int) {
 	if m.late == nil {
 		return
 	}
-	m.late.offsets[i] = uint16(m.late.write(m.arena.bytes[m.Offset(int(i)):], target))
+	m.late.offsets[i] = uint16(m.late.write(m.arena.bytes[m.place(int(i)):], target))
 }
 
 // builtFor is the target that request i is built for.

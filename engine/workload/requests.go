@@ -8,33 +8,62 @@ import (
 	"sync/atomic"
 
 	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
-// Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. Free them after the run.
+// Requests are the bytes of every request of a run, head and body, in one arena outside the Go heap. They lie there whole, or if their
+// prompts share much, in pieces. Free them after the run.
 type Requests struct {
 	builder *Builder
 	arena   *arena
 	offsets []int64 // request i is offsets[i+1]-offsets[i] bytes long and begins at offsets[i] of all, see place
 	largest int
-	ring    *ring // where not all of them fit into memory; nil = they do
+	ring    *ring    // where not all of them fit into memory; nil = they do
+	sharing *sharing // where they lie in pieces; nil = each lies whole
 	digests [][sha256.Size]byte
 	late    *lateTargets // where requests get their targets when they leave; nil = each was built for its own
 	built   atomic.Int64 // requests before this one have been built
 }
 
-// At is the bytes of request i, valid until Free, or with a ring until it was written. It must not be written to.
-func (m *Requests) At(i int) []byte {
-	from, to := m.Offset(i), m.Offset(i)+m.Size(i)
+// List is the bytes of request i, valid until Free, or with a ring until it was written. They must not be written to.
+func (m *Requests) List(i int) pieces.List {
+	late := int64(0)
 	if m.late != nil {
-		from += int64(m.late.offsets[i])
+		late = int64(m.late.offsets[i])
 	}
-	return m.arena.bytes[from:to:to]
+	if m.sharing != nil {
+		l := m.sharing.list(m.arena.bytes, i)
+		l.Skip = late
+		return l
+	}
+	from, to := m.place(i)+late, m.place(i)+m.Size(i)
+	return pieces.Of(m.arena.bytes[from:to:to])
 }
 
-// Offset is where request i begins in the arena.
-func (m *Requests) Offset(i int) int64 {
-	if m.ring != nil {
+// At is the bytes of request i as List has them: a copy of them if it is of pieces.
+func (m *Requests) At(i int) []byte {
+	l := m.List(i)
+	if l.Pieces() == 1 {
+		return l.Piece(0)
+	}
+	return l.Append(make([]byte, 0, l.Len()))
+}
+
+// Offset is where request i begins in the arena, or if n is above 0, where its n segments stand, as pieces.Segment in memory.
+func (m *Requests) Offset(i int) (offset int64, n int) {
+	if s := m.sharing; s != nil {
+		return s.table + int64(s.first[i])*segmentBytes, int(s.first[i+1] - s.first[i])
+	}
+	return m.place(i), 0
+}
+
+// place is where request i, which lies whole, begins in the arena, or where its first piece does.
+func (m *Requests) place(i int) int64 {
+	switch {
+	case m.ring != nil:
 		return m.ring.places[i]
+	case m.sharing != nil:
+		return m.sharing.segments[m.sharing.first[i]].Offset
 	}
 	return m.offsets[i]
 }
@@ -47,6 +76,14 @@ func (m *Requests) Ready(i int) bool { return m.ring == nil || m.built.Load() > 
 
 // Bytes is the size of all requests.
 func (m *Requests) Bytes() int64 { return m.offsets[len(m.offsets)-1] }
+
+// Held is how many bytes of memory all requests take: fewer than Bytes if blocks are held once.
+func (m *Requests) Held() int64 {
+	if m.sharing != nil {
+		return m.sharing.bytes
+	}
+	return m.Bytes()
+}
 
 // Fingerprint of the workload, "sha256:…"; "" as long as a request was not built.
 func (m *Requests) Fingerprint(w *Work) string {

@@ -51,7 +51,7 @@ func (r *Builder) UseRing(w *Work, m *Requests, limit int64) error {
 		at += size
 		v.ends[i] = at
 	}
-	m.ring = v
+	m.ring, m.sharing = v, nil
 	m.digests = make([][sha256.Size]byte, n)
 	var err error
 	m.arena, err = newArena(limit)

@@ -29,13 +29,13 @@ func TestRingNeverOverwritesWhatIsNeeded(t *testing.T) {
 			to := m.ring.room(m, func(i int) bool { return needed[i] })
 			for i := from; i < to; i++ {
 				for j := range i {
-					apart := m.Offset(i)+m.Size(i) <= m.Offset(j) || m.Offset(j)+m.Size(j) <= m.Offset(i)
+					apart := m.place(i)+m.Size(i) <= m.place(j) || m.place(j)+m.Size(j) <= m.place(i)
 					if needed[j] && !apart {
-						t.Fatalf("seed %d: request %d at %d+%d over %d at %d+%d", seed, i, m.Offset(i), m.Size(i), j, m.Offset(j), m.Size(j))
+						t.Fatalf("seed %d: request %d at %d+%d over %d at %d+%d", seed, i, m.place(i), m.Size(i), j, m.place(j), m.Size(j))
 					}
 				}
-				if m.Offset(i)+m.Size(i) > m.ring.bytes {
-					t.Fatalf("seed %d: request %d ends at %d of %d", seed, i, m.Offset(i)+m.Size(i), m.ring.bytes)
+				if m.place(i)+m.Size(i) > m.ring.bytes {
+					t.Fatalf("seed %d: request %d ends at %d of %d", seed, i, m.place(i)+m.Size(i), m.ring.bytes)
 				}
 				needed[i] = true
 			}

@@ -3,7 +3,7 @@
 // It parses the targets, routes requests to their addresses, and lays out and builds the request bytes. It computes what
 // an ideal prefix cache would have held for each request. It opens no socket and reads no clock.
 //
-// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.At, Size, Ready and MarkUnneeded
+// A Work is made and changed by one goroutine before the run. During the run any goroutine may read it. Requests.List, Size, Ready and MarkUnneeded
 // are called by the senders between a deadline and its write: they take no lock and allocate nothing. Requests.BuildMore is for one
 // goroutine; Requests.SetTarget is for the sender of its request. The request bytes lie outside the Go heap, in mapped memory, and go with
 // Requests.Free; the rest is allocated before the run.
@@ -23,7 +23,7 @@ import (
 )
 
 // Work is what a run sends, where and when. Request i of the plan is row i of the trace, is sent to Places[i] and has
-// the bytes Prebuilt.At(i). A finished Work is immutable, except for what Routing.LeastInFlight decides later.
+// the bytes Prebuilt.List(i). A finished Work is immutable, except for what Routing.LeastInFlight decides later.
 type Work struct {
 	Trace    *trace.Trace
 	Plan     sched.Plan
