@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/netip"
@@ -159,13 +160,17 @@ func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, err
 }
 
 func newRun(t testing.TB, kind senderKind, w *workload.Work, k Sink) *Run {
+	return newRunWith(t, kind, w, k, nil)
+}
+
+func newRunWith(t testing.TB, kind senderKind, w *workload.Work, k Sink, secure *tls.Config) *Run {
 	backend, err := api.New("completions", api.Options{Stream: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
-		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: kind.n, Descriptors: 4096, SenderCommand: kind.command,
+		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: kind.n, Descriptors: 4096, SenderCommand: kind.command, TLS: secure,
 	}, w, "a", workload.IdealHits{}, k)
 	if kind.command != nil && w.Plan.Open() && r.process == nil {
 		t.Fatal("no process for the senders: ", r.processErr)
