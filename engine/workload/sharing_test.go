@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,15 +69,15 @@ func bracketed(ids []uint64) string {
 
 // sharingBuilders are all APIs with token ids and text, with salts and without.
 func sharingBuilders(t testing.TB, rng *rand.Rand) *workload.Builder {
-	names := slices.DeleteFunc(api.Names(), func(name string) bool { return name == "raw" }) // it makes no bodies
+	names := api.Names()
 	for {
 		o := api.Options{Model: "m\"\\", Stream: true, ForceOutput: rng.IntN(2) == 0, TokenIDs: rng.IntN(2) == 0}
 		if rng.IntN(2) == 0 {
 			o.CacheSalt = "salt-1"
 		}
 		backend, err := api.New(names[rng.IntN(len(names))], o)
-		if err != nil {
-			continue // it takes no token ids, or no salt
+		if err != nil || backend.Takes(api.Verbatim{}) != nil {
+			continue // it takes no token ids, no text, or no salt
 		}
 		var source prompt.Source
 		if o.TokenIDs {
