@@ -55,7 +55,7 @@ func (t *TokenIDs) slotOf(a *Answer, k int) uint64 {
 
 // runOf is the key of the run that token p of a prompt is in, and its place there.
 func (w *writer) runOf(s *Spec, p int) (key uint64, at int) {
-	blocks, partial, _ := s.split()
+	blocks, partial, _ := s.Split()
 	if partial > 0 {
 		blocks++
 	}

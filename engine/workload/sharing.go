@@ -254,8 +254,7 @@ func (r *Builder) buildOwn(w *Work, i int, l pieces.List) [sha256.Size]byte {
 	}
 	first, last := l.Piece(0), l.Piece(l.Pieces()-1)
 	start, head := r.appendStart(first[:0], w, i)
-	end := r.Source.AppendUnique(last[:0], r.spec(w, i))
-	end = r.backend(w, i).AppendSuffix(end, int(w.Trace.OutputTokens[i]))
+	end := r.appendSuffix(r.Source.AppendUnique(last[:0], r.spec(w, i)), w, i)
 	if len(start) != len(first) || len(end) != len(last) {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}

@@ -72,6 +72,7 @@ func sharingBuilders(t testing.TB, rng *rand.Rand) *workload.Builder {
 	names := api.Names()
 	for {
 		o := api.Options{Model: "m\"\\", Stream: true, ForceOutput: rng.IntN(2) == 0, TokenIDs: rng.IntN(2) == 0}
+		o.Answers = o.TokenIDs && rng.IntN(2) == 0
 		if rng.IntN(2) == 0 {
 			o.CacheSalt = "salt-1"
 		}
@@ -104,10 +105,14 @@ func readRows(t testing.TB, rows []string, blockTokens int) *trace.Trace {
 // TestPiecesAreWhatWholeRequestsAre: for random works, APIs and prompts, each request in pieces is the whole one byte for byte. Both
 // forms have one fingerprint.
 func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
-	several, most, saved := 0, 0, int64(0)
+	several, most, told := 0, 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		w, r := sharedWork(t, rng), sharingBuilders(t, rng)
+		if source, ids := r.Source.(*prompt.TokenIDs); ids && r.Backend.AnswerEnd() > 0 {
+			w.TellAnswers(source)
+			told++
+		}
 		if rng.IntN(4) == 0 {
 			w.Routing.LeastInFlight = true
 		}
@@ -135,10 +140,9 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 		if parts.Bytes() != whole.Bytes() || parts.Held() != parts.MappedBytes() || whole.Held() != whole.Bytes() {
 			t.Fatalf("seed %d: %d bytes in %d, whole %d in %d", seed, parts.Bytes(), parts.Held(), whole.Bytes(), whole.Held())
 		}
-		saved += whole.Bytes() - parts.Held()
 	}
-	if several < 50 || most < 5 {
-		t.Errorf("%d requests of more than 3 pieces, at most %d", several, most)
+	if several < 50 || most < 5 || told == 0 {
+		t.Errorf("%d requests of more than 3 pieces, at most %d, and %d works with answers", several, most, told)
 	}
 }
 
