@@ -16,7 +16,7 @@ import (
 type amplifyFlag float64
 
 func (a *amplifyFlag) addFlag(f *pflag.FlagSet) {
-	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations out")
+	f.Float64Var((*float64)(a), "amplify", 1, "multiply the load `K` times, at the recorded speed; copies have other content; below 1 leave conversations, or jobs of agents, out")
 }
 
 // apply is the trace K times over, and what that did to its load: nil where it is the trace itself.
@@ -51,7 +51,7 @@ func (a amplifyFlag) copies(t *trace.Trace, seed uint64) (*trace.Trace, *metrics
 		return nil, nil, fmt.Errorf("--amplify %g: %s: %w", float64(a), t.Name, err)
 	}
 	return out, &metrics.Amplify{
-		Factor: float64(a), Seed: seed, Sessions: int64(of.Sessions), Inferred: of.Inferred, SharedBlocks: int64(of.SharedBlocks),
+		Factor: float64(a), Seed: seed, Sessions: int64(of.Sessions), Jobs: t.Job != nil, Inferred: of.Inferred, SharedBlocks: int64(of.SharedBlocks),
 		Before: inspect.Load(t),
 	}, nil
 }

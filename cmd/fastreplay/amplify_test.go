@@ -253,3 +253,43 @@ func BenchmarkAmplify(b *testing.B) {
 		}
 	})
 }
+
+// TestAmplifyTakesJobsWhole multiplies jobs of agents: each copy of a job is one whole, later or earlier, with the waits of the
+// recorded one.
+func TestAmplifyTakesJobsWhole(t *testing.T) {
+	tr := openTrace(t, "../../bench/samples/agentic_mooncake.jsonl")
+	recorded, _ := tr.JobNumbers()
+	requests := map[string]int{}
+	for i := range recorded {
+		requests[tr.JobName(i)]++
+	}
+	for _, factor := range []float64{0.5, 1.5, 3} {
+		out, did := amplified(t, tr, factor, 7)
+		jobs, n := out.JobNumbers()
+		if want := int(factor * 4); n != want || !did.Jobs || did.Sessions != 4 {
+			t.Errorf("%v times 4 jobs are %d, of %d; want %d", factor, n, did.Sessions, want)
+		}
+		g, all := out.Graph(out.Len()), tr.Graph(tr.Len())
+		copied, named := make([]int, n), make([]string, n)
+		for i, job := range jobs {
+			name, _, _ := strings.Cut(out.JobName(i), "~")
+			copied[job]++
+			named[job] = name
+			from := slices.Index(tr.Row, out.Row[i])
+			if len(g.Of(i)) != len(all.Of(from)) {
+				t.Fatalf("%v times: request %d has %d waits, want %d", factor, i, len(g.Of(i)), len(all.Of(from)))
+			}
+			for k, w := range g.Of(i) {
+				was := all.Of(from)[k]
+				if out.Row[w.On] != tr.Row[was.On] || jobs[w.On] != job || w.DelayNS != was.DelayNS || out.ArrivalNS[i]-out.ArrivalNS[w.On] != tr.ArrivalNS[from]-tr.ArrivalNS[was.On] {
+					t.Fatalf("%v times: request %d waits for %+v, the recorded one for %+v", factor, i, w, was)
+				}
+			}
+		}
+		for job, requestsOf := range copied {
+			if requestsOf != requests[named[job]] {
+				t.Errorf("%v times: a copy of %s has %d requests, want %d", factor, named[job], requestsOf, requests[named[job]])
+			}
+		}
+	}
+}

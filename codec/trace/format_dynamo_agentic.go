@@ -40,10 +40,8 @@ func agenticMooncake() *format {
 		either:      true,
 		names:       names,
 		known: func(keys []string) bool {
-			has := func(names ...string) bool {
-				return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(keys, name) })
-			}
-			return has("schema", "version", "block_size", "hash_id_scope") || has("play_id", "not_before_ms")
+			return slices.Contains(keys, "schema") && slices.Contains(keys, "hash_id_scope") ||
+				slices.Contains(keys, "play_id") && slices.Contains(keys, "not_before_ms")
 		},
 		items:     ofMembers(readAgentic),
 		prepare:   prepareAgentic,
@@ -92,8 +90,7 @@ func readAgenticHead(out *items, all []member) error {
 	if err != nil {
 		return err
 	}
-	version, err := countOf(all, "version", math.MaxInt32)
-	switch {
+	switch version, err := countOf(all, "version", math.MaxInt32); {
 	case err != nil:
 		return err
 	case schema != agenticSchema:

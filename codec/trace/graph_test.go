@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // graphFile has a sub-agent and a second job, whose ids are its own. Its rows are not in order.
@@ -131,7 +132,7 @@ func randomGraph(rng *rand.Rand) (string, []node) {
 // TestRandomGraphs reads graphs and compares them with how they were made, and looks at what becomes of them.
 func TestRandomGraphs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 15))
-	for range 300 {
+	for range 40 {
 		file, nodes := randomGraph(rng)
 		tr := read(t, file, Options{})
 		checkInvariants(t, tr)
@@ -151,6 +152,7 @@ func TestRandomGraphs(t *testing.T) {
 		sameTrace(t, back, tr)
 		sameGraph(t, back, tr)
 		checkParts(t, rng, tr)
+		checkSelections(t, rng, file, tr)
 	}
 }
 
@@ -196,6 +198,26 @@ func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 		}
 	}
 	checkGraph(t, tr.Fitted(order, tr.InputTokens, tr.OutputTokens))
+}
+
+// checkSelections asserts that selections of a file are graphs whose bounds and instants count from their first request.
+func checkSelections(t *testing.T, rng *rand.Rand, file string, tr *Trace) {
+	t.Helper()
+	from := rng.IntN(tr.Len())
+	for _, o := range []Options{{Limit: 1 + rng.IntN(tr.Len())}, {From: time.Duration(tr.ArrivalNS[from])}, {To: time.Duration(tr.ArrivalNS[from]) + 1}} {
+		if tr.Untimed && o.Limit == 0 {
+			continue
+		}
+		part := read(t, file, o)
+		checkInvariants(t, part)
+		skipped := slices.Index(tr.Row, part.Row[0])
+		for i := range part.Len() {
+			if all := skipped + i; part.Row[i] != tr.Row[all] || part.ArrivalNS[i] != tr.ArrivalNS[all]-tr.ArrivalNS[skipped] ||
+				part.NotBeforeNS != nil && tr.NotBeforeNS[all] >= 0 && part.NotBeforeNS[i] != max(0, tr.NotBeforeNS[all]-tr.ArrivalNS[skipped]) {
+				t.Fatalf("request %d of %+v is row %d at %d, bound %v", i, o, part.Row[i], part.ArrivalNS[i], part.NotBeforeNS)
+			}
+		}
+	}
 }
 
 // sameGraph compares all that a graph says but for how its jobs, sessions and blocks are called.
@@ -267,5 +289,53 @@ func TestConvertKeepsGraphs(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join("../../bench/samples", "agentic_mooncake.jsonl")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPartialBlocks: a format's ids are of whole blocks, of all, or of either. Nothing else is taken without repair.
+func TestPartialBlocks(t *testing.T) {
+	f := mooncake()
+	for _, c := range []struct {
+		floor, either bool
+		fit           []int // of 130 tokens in blocks of 64
+		rounded       string
+	}{{false, false, []int{0, 3}, "up"}, {true, false, []int{0, 2}, "down"}, {false, true, []int{0, 2, 3}, "up or down"}} {
+		f.floor, f.either = c.floor, c.either
+		for ids := range 6 {
+			if f.idsFit(ids, 130, 64) != slices.Contains(c.fit, ids) || f.rounding() != c.rounded {
+				t.Errorf("%+v: %d ids fit: %v, rounded %s", c, ids, f.idsFit(ids, 130, 64), f.rounding())
+			}
+		}
+	}
+	many := strings.Replace(graphFile, "[1,2,9]", "[1,2,9,10]", 1)
+	if _, err := Read(strings.NewReader(many), "f", Options{Strict: true}); err == nil || !strings.Contains(err.Error(), "f:3: 4 hash ids, but input_length 130 is 3 blocks of 64 tokens") {
+		t.Errorf("an id too many: %v", err)
+	}
+	row := "\n" + strings.Split(graphFile, "\n")[4]
+	more := "" // so that the row is within the 5 % that are repaired
+	for i := range 20 {
+		more += strings.Replace(row, `"d"`, fmt.Sprintf(`"d%d"`, i), 1)
+	}
+	if tr := read(t, many+more[1:], Options{}); tr.Lint.SurplusIDs != 1 || tr.Lint.MissingIDs != 0 || len(tr.Blocks(0)) != 3 {
+		t.Errorf("an id too many: %v, %+v", tr.Blocks(0), tr.Lint)
+	}
+}
+
+// TestGraphNotes says what other formats lose of a graph, and what a graph loses.
+func TestGraphNotes(t *testing.T) {
+	for format, wanted := range map[string][]string{
+		"agentic_mooncake": nil,
+		"azure": {"azure has no place for block ids: they are left out", "azure has no place for conversations: they are left out", "azure has no place for dependencies between requests: they are left out",
+			"azure has no place for jobs: they are left out", "azure has no place for recorded durations and cache hits: they are left out"},
+	} {
+		notes, err := WriteNotes(read(t, graphFile, Options{}), format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, format+"'s notes", notes, wanted)
+	}
+	notes, err := WriteNotes(read(t, strings.Replace(graphFile, "local", "global", 1), Options{}), "agentic_mooncake")
+	if err != nil || len(notes) != 1 || !strings.HasPrefix(notes[0], "jobs have blocks in common: hash_id_scope is global") {
+		t.Errorf("blocks in common: %q, %v", notes, err)
 	}
 }

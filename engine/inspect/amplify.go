@@ -44,6 +44,8 @@ func Amplified(a *metrics.Amplify, width int) string {
 func (p *page) amplified(a *metrics.Amplify) {
 	what, how := format.Many(a.Sessions, "conversation"), ""
 	switch {
+	case a.Jobs:
+		what = format.Many(a.Sessions, "job")
 	case a.Inferred && a.Sessions == a.Before.Requests:
 		what = format.Many(a.Sessions, "request")
 	case a.Inferred:

@@ -334,13 +334,14 @@ type Stamps struct {
 
 // Amplify is what --amplify made of a load. It is in summary.json and in what inspect prints as JSON.
 type Amplify struct {
-	Factor       float64 `json:"factor"`        // as given by --amplify
-	Seed         uint64  `json:"seed"`          // as given by --seed
-	Sessions     int64   `json:"sessions"`      // conversations as recorded
-	Inferred     bool    `json:"inferred"`      // conversations were found by the blocks that requests share, since the file names none
-	SharedBlocks int64   `json:"shared_blocks"` // distinct leading blocks that all clones share
-	Before       Load    `json:"before"`        // the load as recorded
-	After        Load    `json:"after"`         // the load as sent
+	Factor       float64 `json:"factor"`         // as given by --amplify
+	Seed         uint64  `json:"seed"`           // as given by --seed
+	Sessions     int64   `json:"sessions"`       // conversations as recorded, or jobs of agents
+	Jobs         bool    `json:"jobs,omitempty"` // sessions counts jobs; only there if it does
+	Inferred     bool    `json:"inferred"`       // conversations were found by the blocks that requests share, since the file names none
+	SharedBlocks int64   `json:"shared_blocks"`  // distinct leading blocks that all clones share
+	Before       Load    `json:"before"`         // the load as recorded
+	After        Load    `json:"after"`          // the load as sent
 }
 
 // Load is what of a load must not change by accident when it grows.
