@@ -17,7 +17,8 @@ type items struct {
 	rows   []row
 	failed int       // requests that are left out, since they failed when they were recorded
 	scopes *idScopes // of block ids, of all files
-	blocks int       // tokens that a block id stands for, where the object says it; 0 = as before
+	agents *agentColumns
+	blocks int // tokens that a block id stands for, where the object says it; 0 = as before
 }
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
@@ -78,7 +79,7 @@ func (m *items) add() *row {
 
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
-	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes}
+	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
 	err := l.parser.format.items(&out, object)
 	if err == nil || err == errHead {
 		err = cmp.Or(l.setBlocks(out.blocks), err)
@@ -131,7 +132,7 @@ func (l *loader) setBlocks(tokens int) error {
 	case l.withIDs > 0 && tokens != l.blockTokens:
 		return &rowError{fmt.Sprintf("%s, but for %d in the rows before", said, l.blockTokens), "a run has one block size: replay the rows one size at a time"}
 	}
-	l.blockTokens = tokens
+	l.blockTokens, l.said = tokens, tokens
 	return nil
 }
 

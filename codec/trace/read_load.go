@@ -75,6 +75,7 @@ type loader struct {
 	answers  *textStore     // likewise
 	agents   agentColumns
 	scopes   idScopes
+	said     int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
 	growths  []growth       // nil as long as no prompt is known by its length alone
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
@@ -113,7 +114,7 @@ func (l *loader) begin(name string) {
 }
 
 func (l *loader) setFormat(f *format) error {
-	l.unit, l.blockTokens = cmp.Or(l.o.TimeUnit, f.unit), cmp.Or(l.o.BlockTokens, f.blockTokens)
+	l.unit, l.blockTokens = cmp.Or(l.o.TimeUnit, f.unit), cmp.Or(l.o.BlockTokens, l.said, f.blockTokens)
 	l.parser = newRowParser(f, l.unit)
 	if f.csv {
 		return nil // its head shows more
@@ -279,7 +280,7 @@ func (l *loader) keep(r *row, number, line int) {
 	l.output = append(l.output, r.output)
 	l.row = append(l.row, int32(number))
 	l.line = append(l.line, int32(line))
-	l.ids.add(r.ids)
+	l.ids.addShared(r.ids)
 }
 
 // refuseRepairs is the error for a row that repair would have to mend, with Options.Strict.

@@ -13,6 +13,7 @@ package trace
 
 import (
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -150,6 +151,18 @@ func (s *listStore[T]) add(list []T) {
 	s.rows = append(s.rows, span{uint32(last), uint32(len(s.slabs[last])), uint32(len(list))})
 	s.slabs[last] = append(s.slabs[last], list...)
 	s.held += len(list)
+}
+
+// addShared is addLonger if the row begins with the one added last, else add. The prompts of an agent mostly do: 11
+// million ids of Weka's traces take 9 MB then, not 88 MB.
+func (s *listStore[T]) addShared(list []T) {
+	if last := len(s.rows) - 1; last >= 0 {
+		if before := s.row(last); len(before) > 0 && len(before) <= len(list) && slices.Equal(before, list[:len(before)]) {
+			s.addLonger(list)
+			return
+		}
+	}
+	s.add(list)
 }
 
 // addLonger appends a row that begins with the one added last, which shares its place where the slab has the room.
