@@ -96,6 +96,8 @@ type format struct {
 	check       func(f *format, r *row) error            // what required cannot express; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
 	known       func(keys []string) bool                 // reports whether keys are those of such an object
+	jobs        bool                                     // such an object is a job with all of its agents
+	whole       bool                                     // a file may be one such object over many lines, or several
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	words       bool                                     // it has what was said instead of numbers of tokens
 	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns
@@ -227,7 +229,7 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), batch(), sageMaker(), inputsJSON(), rawPayload(),
+	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), batch(), sageMaker(), inputsJSON(), rawPayload(),
 		mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }
 

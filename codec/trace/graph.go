@@ -54,13 +54,22 @@ type Agents struct {
 	TookNS      []int64 // from the request to the end of its answer, as recorded; -1 = not recorded
 	TTFTNS      []int64 // from the request to the first token, as recorded; -1 = not recorded
 	Cached      []int32 // tokens of the prompt that the recorded server had in its cache; -1 = not recorded
+	SubAgents   SubAgents
+}
+
+// SubAgents counts the sub-agents of a file that says of each only one instant, by what that instant was found to be,
+// and those for which nothing waits. It is about the whole file, not the selection.
+type SubAgents struct {
+	EndedThen, BegunThen int // its requests have times since its begin
+	OwnClock             int // its requests have times of the whole trace
+	Background           int // it is not known when it ended
 }
 
 // chosen is the columns of the requests in order.
 func (a *Agents) chosen(order []int32) Agents {
 	return Agents{
 		Job: gather(order, a.Job), Jobs: a.Jobs, Depth: gather(order, a.Depth), NotBeforeNS: gather(order, a.NotBeforeNS),
-		TookNS: gather(order, a.TookNS), TTFTNS: gather(order, a.TTFTNS), Cached: gather(order, a.Cached),
+		TookNS: gather(order, a.TookNS), TTFTNS: gather(order, a.TTFTNS), Cached: gather(order, a.Cached), SubAgents: a.SubAgents,
 	}
 }
 

@@ -34,6 +34,7 @@ type agentColumns struct {
 	tookNS       column[int64]
 	ttftNS       column[int64]
 	cached       column[int32]
+	subAgents    SubAgents
 	dependencies *listStore[Dependency] // nil as long as no row has one
 	requests     requestNames
 	twice        []repeatedName
@@ -97,7 +98,7 @@ func (a *agentColumns) jobNumber(name string) int32 {
 
 func (a *agentColumns) columns() Agents {
 	return Agents{Job: a.job.values, Jobs: a.jobs, Depth: a.depth.values, NotBeforeNS: a.notBeforeNS.values,
-		TookNS: a.tookNS.values, TTFTNS: a.ttftNS.values, Cached: a.cached.values}
+		TookNS: a.tookNS.values, TTFTNS: a.ttftNS.values, Cached: a.cached.values, SubAgents: a.subAgents}
 }
 
 // column is a column that begins with the first row that has a value in it.

@@ -95,6 +95,9 @@ func (l *loader) sorted() []int32 {
 	if l.lint.Unsorted > 0 || l.agents.rank != nil {
 		slices.SortStableFunc(order, l.inTime)
 	}
+	if l.format != nil && l.format.jobs {
+		l.lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
+	}
 	return order
 }
 

@@ -130,13 +130,22 @@ func (l *loader) documentFormat(head []byte) *format {
 	list := head[0] == '['
 	keys := keysOf(bytes.TrimSpace(bytes.TrimPrefix(head, []byte("["))), 0)
 	for _, f := range formats() {
+		told := f.name == l.o.Format
 		switch {
-		case l.o.Format != "" && f.name != l.o.Format, f.items == nil, list != (f.listKey == ""):
-		case l.o.Format != "", !list && len(keys) > 0 && keys[0] == f.listKey, list && f.known(keys):
+		case l.o.Format != "" && !told, f.items == nil, list != (f.listKey == "") && !f.whole:
+		case f.whole && !list && !goesOn(head):
+		case told, f.listKey != "" && len(keys) > 0 && keys[0] == f.listKey, f.listKey == "" && f.known(keys):
 			return f
 		}
 	}
 	return nil
+}
+
+// goesOn reports whether the first line ends within an object.
+func goesOn(head []byte) bool {
+	line, _, more := bytes.Cut(head, []byte("\n"))
+	s := scan(line)
+	return more && s.skip() != nil && s.At == len(line)
 }
 
 // readDocument takes the objects of a file that is a JSON list, or has one.
@@ -156,7 +165,7 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 	s := scan(text)
 	s.Peek()
 	before := l.fileRows
-	err = d.objects(&s, f.listKey, func(object []byte, line int) { l.take(object, line) })
+	err = d.objects(&s, f, func(object []byte, line int) { l.take(object, line) })
 	if err != nil {
 		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
 			Fix: "the file must be one JSON document, whole and valid"}}}
@@ -182,12 +191,24 @@ func (d *document) lineAt(i int) int {
 	return d.line
 }
 
-// objects calls take with each value of the list under a key, or of the document where that is the list itself.
-func (d *document) objects(s *scanner, key string, take func(object []byte, line int)) error {
+// objects calls take with each value of the list under the format's key, or of the document where that is the list
+// itself, or else with each of the document's values.
+func (d *document) objects(s *scanner, f *format, take func(object []byte, line int)) error {
 	each := func(_ int, value []byte) error {
 		take(value, d.lineAt(s.At-len(value)))
 		return nil
 	}
+	for f.whole && s.Peek() == '{' {
+		from := s.At
+		if err := s.skip(); err != nil {
+			return err
+		}
+		_ = each(0, s.Data[from:s.At])
+		if s.Peek(); s.At == len(s.Data) {
+			return nil
+		}
+	}
+	key := f.listKey
 	if key == "" {
 		if err := s.list(each); err != nil {
 			return err

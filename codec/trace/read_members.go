@@ -131,6 +131,7 @@ type idScopes struct {
 	scope   string   // of the list before
 	before  []uint64 // that list, as it stood in the file
 	made    []uint64 // and numbered anew
+	global  bool     // there are ids that stay as they are
 }
 
 // renumber numbers a list of the scope in place. What it begins with as the list before it did is not looked up.
