@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -205,6 +206,34 @@ func TestTurnsLeftOut(t *testing.T) {
 	}
 	if got := Turns(w, records, []int32{1}, nil); got != nil {
 		t.Errorf("%+v, want nil: the only follow-up turn is left out", got)
+	}
+}
+
+// TestJoinsOvertaken: a request that depends on several is counted once, by the one that ended last.
+func TestJoinsOvertaken(t *testing.T) {
+	row := func(id int, relation, on string) string {
+		return fmt.Sprintf(`{"request_id":"%d","play_id":"p","session_id":"s%d","model":"m","input_length":64,"output_length":9,"hash_ids":[%d],"not_before_ms":0,"timestamp":%d,"dependencies":[%s]}`+"\n",
+			id, id, id, 10*id, strings.ReplaceAll(on, "R", relation))
+	}
+	depends := func(on int, trigger string) string {
+		return fmt.Sprintf(`{"request_id":"%d","trigger":"%s","delay_ms":0,"relation":"R"}`, on, trigger)
+	}
+	agentic := `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"sample","digest":"1"}}` + "\n" +
+		row(0, "", "") + row(1, "spawn", depends(0, "completion")) + row(2, "spawn", depends(0, "completion")) +
+		row(3, "join", depends(1, "completion")+","+depends(2, "completion")) + row(4, "replay_barrier", depends(3, "dispatch"))
+	tr, err := trace.Read(strings.NewReader(agentic), "a.jsonl", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := make([]record.Record, tr.Len())
+	for i := range records {
+		records[i].Clear()
+		records[i].SentNS, records[i].DoneNS = int64(i)*100, int64(i)*100+250
+	}
+	got := Turns(&workload.Work{Trace: tr, Plan: sched.Plan{Requests: tr.Len()}}, records, nil, nil)
+	// The two sub-agents left 150 and 50 ns early, the join 150 before the end of the later one; the last waited for its sending alone.
+	if got == nil || got.FollowUps != 4 || got.Overtaking != 3 || got.OvertakingMS.Max != 150e-6 || got.OvertakingMS.P50 != 150e-6 {
+		t.Errorf("%+v, %+v", got, got.OvertakingMS)
 	}
 }
 

@@ -45,16 +45,20 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
 		Untimed: t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
-		Types: types(t), Sessions: sessions(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
+		Types: types(t), Sessions: sessions(t, o), Agents: agents(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
 	}
 	r.pictures = picture(t)
 	r.pictures.turns, r.pictures.apart, r.pictures.thinks = r.Sessions.outlines()
+	r.pictures.spans, r.pictures.tools, r.pictures.grown = r.Agents.outlines()
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
 		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
 		r.pictures.addHeld(f, t.SpanNS())
 		r.Routing = routing(t, o)
+	}
+	if a := r.Agents; a != nil && a.WithinJobs != nil {
+		a.AcrossJobs = new(max(0, r.Cache.Infinite.Tokens-*a.WithinJobs))
 	}
 	r.Findings = findings(r, &t.Lint, o)
 	return r
@@ -177,7 +181,10 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		if gap <= 0 {
 			s.AtOnce++
 		}
-		lasts := o.Assumed.LastNS(t.OutputTokens[before])
+		lasts := endOf(t, int(before), o.Assumed) - t.ArrivalNS[before]
+		if t.TookNS != nil && t.TookNS[before] >= 0 {
+			s.Recorded++
+		}
 		if gap < lasts {
 			s.Overlaps++
 		} else {

@@ -102,6 +102,9 @@ func inWords(r *Report) (out []string) {
 		}
 		say("%s", text)
 	}
+	if a := r.Agents; a != nil {
+		say("%s", strings.Join(a.inWords(), " "))
+	}
 	say("A replay needs about %s of memory with prompts of token ids.", format.Bytes(r.Replay.TokenIDs.MemoryBytes))
 	return out
 }
@@ -183,7 +186,11 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 			note = overlapDefinition(s)
 		}
 	}
-	return chart.Section{Title: "Conversations", Note: note, Graphs: slices.Concat(
+	title := "Conversations"
+	if slices.ContainsFunc(reports, func(r *Report) bool { return r.Agents != nil }) {
+		title = "Jobs and conversations"
+	}
+	return chart.Section{Title: title, Note: note, Graphs: slices.Concat(
 		byTime(reports, names, "Conversations by time", chart.Axis{}, func(p *pictures) []chart.Series {
 			if p.active == nil {
 				return nil
@@ -192,7 +199,10 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 		}),
 		distributionGraphs(reports, names, "Turns of a conversation", "", true, func(p *pictures) chart.Sample { return p.turns }),
 		distributionGraphs(reports, names, "Time from turn to turn", "s", false, func(p *pictures) chart.Sample { return p.apart }),
-		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) chart.Sample { return p.thinks }))}
+		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) chart.Sample { return p.thinks }),
+		distributionGraphs(reports, names, "Time of a job", "s", false, func(p *pictures) chart.Sample { return p.spans }),
+		distributionGraphs(reports, names, "Tool time: from the end of the last answer that a row waits for", "s", false, func(p *pictures) chart.Sample { return p.tools }),
+		distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true, func(p *pictures) chart.Sample { return p.grown }))}
 }
 
 func cachePictures(reports []*Report, names []string) chart.Section {

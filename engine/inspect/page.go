@@ -98,6 +98,11 @@ func (p *page) single(r *Report) {
 			p.Sentence(format.Left("", labelWidth), overlapDefinition(s))
 		}
 	}
+	if r.Agents != nil {
+		p.Line("")
+		p.lines(all, "jobs", "agents", "sub-agents", "growth", "hits by job", "recorded hits")
+		p.depths(r.Agents)
+	}
 	if r.Blocks != nil {
 		p.Line("")
 		p.lines(all, "blocks", "unlimited cache")
@@ -143,6 +148,7 @@ func (p *page) distributions(all []section) {
 	p.Row("", tableLabel, width, percentiles()...)
 	for _, label := range []string{
 		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think time",
+		"rows/job", "sub-agents/job", "job span", "job idle", "tool time", "took", "TTFT", "new tokens",
 		"reused after", "other tokens",
 	} {
 		if cells := lineParts(all, label); len(cells) > 0 {
@@ -166,8 +172,21 @@ func (p *page) types(types []Type) {
 	}
 }
 
+// depths prints the rows at each depth.
+func (p *page) depths(a *Agents) {
+	widths := []int{column, column, column + 4, column + 5}
+	p.Line("")
+	p.Row("", labelWidth, widths, "rows", "agents", "mean input", "mean output")
+	for _, row := range a.depthRows() {
+		p.Row("  "+row[0], labelWidth, widths, row[1:]...)
+	}
+}
+
 // overlapDefinition describes how overlap and think time were computed.
 func overlapDefinition(s *Sessions) string {
+	if s.Recorded == s.Followups {
+		return "A turn lasts as long as recorded. Think time is from that end to the next turn, where they do not overlap."
+	}
 	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume). "+
 		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
 }

@@ -23,6 +23,7 @@ type pictures struct {
 	held                   []float64    // share of a step's input tokens that a cache without a limit would have held
 	inputs, outputs, gaps  chart.Sample // tokens; seconds from a row to the next
 	turns, apart, thinks   chart.Sample // rows of a session; seconds from turn to turn; think times
+	spans, tools, grown    chart.Sample // seconds of a job; from an answer to what waited for it; new tokens of a turn
 	reusedS, reusedTokens  chart.Sample // what lies between two uses of a block
 	heldShares             chart.Sample // by row
 	inputDots, outputsDots []float64

@@ -34,8 +34,9 @@ func sections(r *Report, capacities []int64) []section {
 	return slices.Concat(
 		[]section{
 			fileSection(r), amplifySection(r.Amplify), arrivalSection(r),
-			tokenSection(r), sessionSection(r.Sessions), blockSection(r),
+			tokenSection(r), sessionSection(r.Sessions), agentSection(r.Agents), blockSection(r),
 		},
+		columns(r.Agents.depthRows(), "rows at a depth", "agents at a depth", "mean input at a depth", "mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
 			"LRU tail first, of blocks", "LRU tail first, of tokens"),

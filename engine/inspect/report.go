@@ -40,6 +40,7 @@ type Report struct {
 	TotalTokens  *stats.Percentiles `json:"total_tokens"`      // input and output of a row together
 	Types        []Type             `json:"types"`             // kinds of requests; null if no row names one
 	Sessions     *Sessions          `json:"sessions"`          // conversations; null if no row is part of one
+	Agents       *Agents            `json:"agents"`            // jobs and their agents; null if the trace has no jobs
 	Blocks       *Blocks            `json:"blocks"`            // hash ids; null if no row has any
 	Cache        *Cache             `json:"prefix_cache"`      // hits of caches of any size; null without blocks
 	Reuse        *Reuse             `json:"reuse_distance"`    // what lies between two uses of a block; null without blocks
@@ -115,8 +116,9 @@ type Type struct {
 	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
 }
 
-// Sessions is the conversations. A trace has no ends of requests. So whether a turn began before the previous one had
-// ended depends on an assumed speed of the server. A turn lasts assumed_ttft_s + (output tokens - 1) × assumed_tpot_s.
+// Sessions is the conversations. Most traces have no ends of requests. Then whether a turn began before the previous one
+// had ended depends on an assumed speed of the server. A turn lasts as long as recorded, or else assumed_ttft_s + (output
+// tokens - 1) × assumed_tpot_s.
 type Sessions struct {
 	Sessions  int64              `json:"sessions"`            // conversations
 	MultiTurn int64              `json:"multi_turn_sessions"` // of two rows or more
@@ -124,10 +126,11 @@ type Sessions struct {
 	Followups int64              `json:"followup_turns"`      // rows whose parent comes before them in the selection
 	Orphans   int64              `json:"orphan_turns"`        // rows that name a parent that does not
 
-	GapS   *stats.Percentiles `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
-	AtOnce int64              `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
-	TTFTS  float64            `json:"assumed_ttft_s"` // what the next three were computed with (--assume)
-	TPOTS  float64            `json:"assumed_tpot_s"` // likewise (--assume)
+	GapS     *stats.Percentiles `json:"turn_gap_s"`     // arrival of a turn's parent to its own; null without follow-ups
+	AtOnce   int64              `json:"turns_at_once"`  // follow-ups that do not arrive after their parent
+	TTFTS    float64            `json:"assumed_ttft_s"` // what the last three were computed with (--assume)
+	TPOTS    float64            `json:"assumed_tpot_s"` // likewise (--assume)
+	Recorded int64              `json:"recorded_ends"`  // follow-ups whose parent's end is recorded
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
 	Overlaps     int64              `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
 	OverlapShare *float64           `json:"overlapping_share"` // overlapping_turns as a share of followup_turns

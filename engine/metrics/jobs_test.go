@@ -136,6 +136,16 @@ func TestJobs(t *testing.T) {
 	if *j.Longest[0].Ratio != 2 || j.Longest[1].Ratio != nil {
 		t.Errorf("%+v", j.Longest)
 	}
+	var read jobRun // from the lines alone, in another order
+	for i := range run.records {
+		read.records = append(read.records, record.Record{})
+		if err := record.Parse(run.records[len(run.records)-1-i].AppendJSON(nil), &read.records[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := read.summary(true).Jobs; !reflect.DeepEqual(again, j) {
+		t.Errorf("from lines: %+v, want %+v", again, j)
+	}
 	for i := range run.records { // of a trace without ends, to the last sending
 		run.records[i].RecordedTookNS = record.None
 	}

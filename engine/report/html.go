@@ -46,6 +46,7 @@ func HTML(w io.Writer, dir string, s *metrics.Summary) error {
 		},
 		{Title: "Failures", Tables: tablesOf(parts, "", "requests.failures", "outages")},
 	}, p.sections(s, tablesOf(parts, targetColumns, "targets", "instances.parts", "endpoints.parts")), []chart.Section{
+		jobSection(s, parts),
 		{Title: "Prefix cache and routing", Tables: tablesOf(parts, "", "prefix_cache", "routing.routers", "routing")},
 		flagSection(s), numbersSection(parts),
 	})
@@ -148,7 +149,8 @@ func factsOf(parts []*part) (facts [][2]string) {
 		{"output tokens/s", rates + "output_tokens_per_s"}, {"seconds under load", rates + "until_s"}, {"in flight, mean", "in_flight_mean"},
 		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
 		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
-		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
+		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"recorded prefix hits", "prefix_cache.recorded.recorded_hit_ratio"},
+		{"jobs", "jobs.jobs"}, {"jobs finished", "jobs.finished"}, {"jobs/h", "jobs.jobs_per_h"}, {"waiting in servers, max", "server_metrics.all.waiting.max"},
 		{"KV cache use, max", "server_metrics.all.kv_usage.max"}, {"preemptions", "server_metrics.all.preemptions"},
 		{"CPU taken by the host", "client.stolen_share"},
 	} {
@@ -223,7 +225,7 @@ func latencyTable(s *metrics.Summary) chart.Table {
 	}{
 		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6},
 		{"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
-		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6},
+		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6}, {"jobs", "", jobRow(s), nil, 1e6},
 		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
 	} {
 		if l.q == nil || l.twin != nil && math.Abs(l.q.P99-l.twin.P99) <= 0.05*l.twin.P99 {

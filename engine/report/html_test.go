@@ -74,6 +74,7 @@ func hostileRun(t *testing.T) (dir string) {
 		r.Outcome, r.RequestID, r.Session, r.SessionName, r.Turn = record.OK, hostile, i%4, hostile, i/4
 		r.Row, r.PlannedNS, r.SentNS, r.Target, r.Instance = i, at, at, "http://a"+hostile, "pod"+hostile
 		r.FirstTokenNS, r.LastTokenNS, r.DoneNS, r.InputTokens, r.CompletionTokens = at+20e6, at+30e6, at+30e6, 100+i, 5
+		r.Job, r.JobName, r.JobRequests, r.Depth, r.WaitsFor, r.RecordedNS, r.RecordedCachedTokens = i%4, hostile+strconv.Itoa(int(i%4)), 10, i%2, hostile, at, 10
 		if i%2 == 1 {
 			r.Target, r.Instance = "http://b", ""
 			if i >= 20 {
@@ -130,6 +131,13 @@ func TestHTMLOfKilledRun(t *testing.T) {
 	}
 	if targets := section(t, d, "Targets"); len(targets.Graphs) < 4 || !slices.Equal(targets.Graphs[0].Rows, []string{"a" + hostile, "b"}) {
 		t.Errorf("targets %q", targets.Graphs[0].Rows)
+	}
+	var rows []string // of depths, jobs and conversations; those of the records alone
+	for _, table := range section(t, d, "Jobs").Tables[1:] {
+		rows = append(rows, fmt.Sprint(table.Title, " ", len(table.Rows), " ", strings.HasPrefix(table.Rows[0][0].Text, hostile)))
+	}
+	if want := []string{"jobs.depths 2 false", "jobs.longest 4 true", "jobs.sessions 1 true"}; !slices.Equal(rows, want) {
+		t.Errorf("%q, want %q", rows, want)
 	}
 	lanes := section(t, d, "Conversations").Graphs[0]
 	if len(lanes.Rows) != 4 || lanes.Rows[0] != hostile || len(lanes.Lanes[0]) != 20 {

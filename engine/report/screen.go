@@ -82,6 +82,7 @@ func (p *screen) numbers() {
 	p.add(blank, "")
 	p.requests()
 	p.prefixCache()
+	p.jobs()
 	p.add(blank, "")
 	p.latencies()
 	p.add(blank, "")
@@ -317,6 +318,9 @@ func (p *screen) prefixCache() {
 	case c.ExpectedHitRatio != nil || c.ExpectedRange != nil:
 		parts = append(parts, "not reported", ideal(c))
 	}
+	if r := c.Recorded; r != nil {
+		parts = append(parts, format.Percent(*r.RecordedHitRatio)+" recorded")
+	}
 	if r := p.s.Routing; r != nil && parts != nil {
 		parts[1] += " as placed"
 		parts = append(parts, format.Percent(r.OneCacheRatio)+" in one cache")
@@ -350,7 +354,7 @@ func (p *screen) latencies() {
 	for _, l := range []struct {
 		name string
 		q    *stats.Percentiles
-	}{{"TTFT", p.s.TTFTMS}, {"TPOT", p.s.TPOTMS}, {"ITL", p.s.ITLMS}, {"E2E", p.s.E2EMS}} {
+	}{{"TTFT", p.s.TTFTMS}, {"TPOT", p.s.TPOTMS}, {"ITL", p.s.ITLMS}, {"E2E", p.s.E2EMS}, {"JOB", jobRow(p.s)}} {
 		if l.q == nil {
 			continue
 		}

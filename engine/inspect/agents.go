@@ -1,0 +1,330 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/kvcache"
+	"github.com/fastreplay/fastreplay/codec/trace"
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/sched"
+)
+
+// Agents is what agents did. A job is a task with all requests of its agents; an agent is a conversation. Where the trace does not have
+// how long a request took, that follows from the assumed speed; see Sessions.
+type Agents struct {
+	Jobs           int64              `json:"jobs"`                   // in the selection
+	Requests       *stats.Percentiles `json:"requests_per_job"`       // rows of a job
+	SubAgents      *stats.Percentiles `json:"sub_agents_per_job"`     // its agents at depth 1 and deeper
+	AtOnce         *stats.Percentiles `json:"agents_at_once"`         // most agents of a job that had a request in flight at one instant
+	Depths         []Depth            `json:"depths"`                 // rows by depth
+	Spawns         int64              `json:"spawns"`                 // rows that begin a sub-agent
+	Joins          int64              `json:"joins"`                  // rows that wait for a sub-agent
+	SpanS          *stats.Percentiles `json:"job_span_s"`             // first row of a job to the end of its last answer
+	IdleS          *stats.Percentiles `json:"job_idle_s"`             // of that, with nothing of the job in flight
+	IdleShare      *float64           `json:"idle_share"`             // idle time of all jobs as a share of their spans
+	ToolS          *stats.Percentiles `json:"tool_s"`                 // end of the last answer that a row waits for to the row: tools and thinking; of rows that begin after it
+	TookS          *stats.Percentiles `json:"recorded_took_s"`        // row to the end of its answer, as recorded; null if no row has it
+	TTFTS          *stats.Percentiles `json:"recorded_ttft_s"`        // row to its first token, as recorded; null if no row has it
+	NewTokens      *stats.Percentiles `json:"new_tokens_per_turn"`    // tokens of a follow-up turn's prompt behind what it shares with the turn before; null without block ids
+	Compactions    int64              `json:"compactions"`            // follow-up turns that have less than 90 % of the blocks of the turn before at their begin
+	CompactedShare *float64           `json:"compacted_share"`        // of the follow-up turns whose turn before has blocks
+	WithinJobs     *float64           `json:"hits_within_jobs"`       // share of the input tokens that a cache without a limit would have held if each job had its own
+	AcrossJobs     *float64           `json:"hits_across_jobs"`       // what one cache for all would have held beyond that
+	RecordedRows   int64              `json:"recorded_hit_rows"`      // rows of which the recorded server's hits are known
+	RecordedHits   *float64           `json:"recorded_hits"`          // recorded hits as a share of the input tokens of these rows; null if there are none
+	Background     int64              `json:"background_sub_agents"`  // in the file: it is not known when it ended, so nothing waits for it
+	EndedThen      int64              `json:"instant_was_the_end"`    // sub-agents in the file of which it has one instant, which the data show to be the end
+	BegunThen      int64              `json:"instant_was_the_begin"`  // likewise the begin
+	OwnClock       int64              `json:"requests_have_job_time"` // sub-agents whose requests have times of the whole job, not since its begin
+
+	spans, tools, grown []int64 // ns, ns and tokens
+}
+
+// Depth is the rows at one depth: 0 = the first agents of jobs.
+type Depth struct {
+	Depth      int64   `json:"depth"`              // how many agents asked for each other on the way there
+	Agents     int64   `json:"agents"`             // conversations
+	Rows       int64   `json:"rows"`               // rows
+	MeanInput  float64 `json:"mean_input_tokens"`  // mean prompt length
+	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
+}
+
+// endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
+func endOf(t *trace.Trace, i int, a sched.Assumed) int64 {
+	if t.TookNS != nil && t.TookNS[i] >= 0 {
+		return t.ArrivalNS[i] + t.TookNS[i]
+	}
+	return t.ArrivalNS[i] + a.LastNS(t.OutputTokens[i])
+}
+
+// agents is nil for a trace without jobs.
+func agents(t *trace.Trace, o Options) *Agents {
+	if t.Job == nil {
+		return nil
+	}
+	a := &Agents{}
+	number, n := t.JobNumbers()
+	rows := make([][]int32, n) // of each job
+	for i, job := range number {
+		rows[job] = append(rows[job], int32(i))
+	}
+	a.Jobs = int64(n)
+	a.jobs(t, rows, o.Assumed)
+	a.depths(t)
+	a.waits(t, o.Assumed)
+	a.recorded(t)
+	return a
+}
+
+// jobs describes jobs by their rows.
+func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed) {
+	var requests, subAgents, atOnce, idle []int64
+	var within, tokens, idleSum, spanSum int64
+	for _, job := range rows {
+		subs, span := map[int64]bool{}, jobSpan(t, job, assumed)
+		cache := kvcache.NewInfinite(max(1, t.BlockTokens), 1)
+		for _, i := range job {
+			if t.Depth != nil && t.Depth[i] > 0 {
+				subs[t.Session[i]] = true
+			}
+			if n := int(t.InputTokens[i]); t.BlockRefs() > 0 && t.Verbatim(int(i)).Kind == trace.NoVerbatim {
+				within, tokens = within+int64(cache.Expected(t.Blocks(int(i)), n, 0, n+1)), tokens+int64(n)
+			}
+		}
+		requests, subAgents, atOnce = append(requests, int64(len(job))), append(subAgents, int64(len(subs))), append(atOnce, span.atOnce)
+		a.spans, idle = append(a.spans, span.endNS-span.beginNS), append(idle, span.idleNS)
+		idleSum, spanSum = idleSum+span.idleNS, spanSum+span.endNS-span.beginNS
+	}
+	a.Requests, a.SubAgents = stats.Describe(requests, 1), stats.Describe(subAgents, 1)
+	if tokens > 0 {
+		a.WithinJobs = new(share(within, tokens))
+	}
+	if t.Untimed {
+		a.spans = nil
+		return
+	}
+	a.AtOnce, a.SpanS, a.IdleS, a.IdleShare = stats.Describe(atOnce, 1), stats.Describe(a.spans, 1e9), stats.Describe(idle, 1e9), new(share(idleSum, spanSum))
+}
+
+// span is when a job was, and how busy.
+type span struct{ beginNS, endNS, idleNS, atOnce int64 }
+
+// jobSpan follows the begins and the ends of a job's requests in order of time.
+func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
+	type step struct {
+		atNS int64
+		by   int
+		row  int32
+	}
+	var steps []step
+	for _, i := range rows {
+		steps = append(steps, step{t.ArrivalNS[i], 1, i}, step{endOf(t, int(i), assumed), -1, i})
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Or(cmp.Compare(a.atNS, b.atNS), b.by-a.by) }) // begins first: a touch is not idle
+	s, inFlight, busy := span{beginNS: steps[0].atNS, endNS: steps[len(steps)-1].atNS}, 0, map[int64]int{}
+	for k, x := range steps {
+		if inFlight == 0 && k > 0 {
+			s.idleNS += x.atNS - steps[k-1].atNS
+		}
+		inFlight += x.by
+		agent := int64(0)
+		if t.Session != nil {
+			agent = t.Session[x.row]
+		}
+		if busy[agent] += x.by; busy[agent] == 0 {
+			delete(busy, agent)
+		}
+		s.atOnce = max(s.atOnce, int64(len(busy)))
+	}
+	return s
+}
+
+func (a *Agents) depths(t *trace.Trace) {
+	agents := map[int64]bool{}
+	for i := range t.Len() {
+		depth := 0
+		if t.Depth != nil {
+			depth = int(t.Depth[i])
+		}
+		for len(a.Depths) <= depth {
+			a.Depths = append(a.Depths, Depth{Depth: int64(len(a.Depths))})
+		}
+		d := &a.Depths[depth]
+		d.Rows++
+		d.MeanInput += float64(t.InputTokens[i])
+		d.MeanOutput += float64(t.OutputTokens[i])
+		if t.Session != nil && !agents[t.Session[i]] {
+			agents[t.Session[i]] = true
+			d.Agents++
+		}
+	}
+	for i := range a.Depths {
+		d := &a.Depths[i]
+		d.MeanInput, d.MeanOutput = d.MeanInput/float64(max(1, d.Rows)), d.MeanOutput/float64(max(1, d.Rows))
+	}
+}
+
+// waits describes what lies between rows that depend on each other.
+func (a *Agents) waits(t *trace.Trace, assumed sched.Assumed) {
+	graph, follow := t.Graph(t.Len()), int64(0)
+	for i := 0; graph != nil && i < t.Len(); i++ {
+		before, since, spawned, joins := -1, int64(-1), false, false
+		for _, w := range graph.Of(i) {
+			switch w.Relation {
+			case trace.Sequence:
+				before = max(before, int(w.On))
+			case trace.Spawn:
+				spawned = true
+			case trace.Join:
+				joins = true
+			}
+			if w.Trigger == trace.OnCompletion && w.Relation != trace.Barrier {
+				since = max(since, endOf(t, int(w.On), assumed))
+			}
+		}
+		if spawned {
+			a.Spawns++
+		}
+		if joins {
+			a.Joins++
+		}
+		if since >= 0 && since <= t.ArrivalNS[i] && !t.Untimed {
+			a.tools = append(a.tools, t.ArrivalNS[i]-since)
+		}
+		if before >= 0 && len(t.Blocks(before)) > 0 {
+			follow++
+			a.grow(t, before, i)
+		}
+	}
+	a.ToolS, a.NewTokens = stats.Describe(a.tools, 1e9), stats.Describe(a.grown, 1)
+	if follow > 0 {
+		a.CompactedShare = new(share(a.Compactions, follow))
+	}
+}
+
+// keptPerMille is how much of the turn before a turn has at least at its begin, unless it was compacted. In Weka's traces 2 % of the
+// follow-up turns have less.
+const keptPerMille = 900
+
+func (a *Agents) grow(t *trace.Trace, before, i int) {
+	was, is, same := t.Blocks(before), t.Blocks(i), 0
+	for same < min(len(was), len(is)) && was[same] == is[same] {
+		same++
+	}
+	a.grown = append(a.grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
+	if 1000*same < keptPerMille*len(was) {
+		a.Compactions++
+	}
+}
+
+// recorded describes what the trace says of the server that was recorded.
+func (a *Agents) recorded(t *trace.Trace) {
+	known := func(ns []int64) []int64 {
+		return slices.DeleteFunc(slices.Clone(ns), func(v int64) bool { return v < 0 })
+	}
+	a.TookS, a.TTFTS = stats.Describe(known(t.TookNS), 1e9), stats.Describe(known(t.TTFTNS), 1e9)
+	hits, tokens := int64(0), int64(0)
+	for i, n := range t.Cached {
+		if n >= 0 && t.InputTokens[i] > 0 {
+			a.RecordedRows++
+			hits, tokens = hits+int64(n), tokens+int64(t.InputTokens[i])
+		}
+	}
+	if tokens > 0 {
+		a.RecordedHits = new(share(hits, tokens))
+	}
+}
+
+// agentSection has the numbers of agents for tables and for the page.
+func agentSection(a *Agents) section {
+	if a == nil {
+		return section{}
+	}
+	busy := quantity{name: "most agents at once", text: absent}
+	if a.AtOnce != nil {
+		busy = quantity{"most agents at once", tokens(a.AtOnce.Max), "agents", "up to %s at once"}
+	}
+	return section{"agents", slices.Concat(
+		[]quantity{
+			{"jobs", format.Count(a.Jobs), "jobs", ""},
+			{"idle", optional(a.IdleShare, format.Share), "jobs", "%s of their time idle"},
+			{"", format.Some(a.Spawns, "spawns"), "agents", ""},
+			{"", format.Some(a.Joins, "joins"), "agents", ""},
+			{"deepest", format.Count(int64(len(a.Depths) - 1)), "agents", "depth %s"}, busy,
+			{"compactions", format.Count(a.Compactions), "growth", "%s compactions"},
+			{"compacted", optional(a.CompactedShare, format.Share), "growth", "%s of the follow-up turns"},
+			{"hits within jobs", optional(a.WithinJobs, format.Share), "hits by job", "%s of tokens within jobs"},
+			{"hits across jobs", optional(a.AcrossJobs, format.Share), "hits by job", "%s across jobs"},
+			{"recorded hits", optional(a.RecordedHits, format.Share), "recorded hits", "%s of tokens"},
+			{"rows with recorded hits", format.Count(a.RecordedRows), "", ""},
+			{"", strings.Join(a.decided(), ", "), "sub-agents", ""},
+		},
+		distribution("rows/job", a.Requests, tokens, "rows a job, ", "mean", "max"),
+		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
+		distribution("job span", a.SpanS, duration, "job span ", "p50", "max"),
+		distribution("job idle", a.IdleS, duration, "job idle ", "p50"),
+		distribution("tool time", a.ToolS, duration, "tool time ", "p50", "p99"),
+		distribution("took", a.TookS, duration, "recorded latency ", "p50", "p99"),
+		distribution("TTFT", a.TTFTS, duration, "recorded TTFT ", "p50", "p99"),
+		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
+}
+
+// decided says what the instants of sub-agents were found to be.
+func (a *Agents) decided() (out []string) {
+	for _, k := range []struct {
+		n    int64
+		what string
+	}{
+		{a.EndedThen, "at their end"}, {a.BegunThen, "at their begin"}, {a.OwnClock, "in time of the job"}, {a.Background, "in the background"},
+	} {
+		if k.n > 0 {
+			out = append(out, format.Count(k.n)+" "+k.what)
+		}
+	}
+	return out
+}
+
+// depthRows are the table of the page of rows by depth.
+func (a *Agents) depthRows() (rows [][]string) {
+	if a == nil {
+		return nil
+	}
+	for _, d := range a.Depths {
+		rows = append(rows, []string{
+			fmt.Sprint("depth ", d.Depth), format.Count(d.Rows), format.Count(d.Agents), format.Fixed(d.MeanInput, 2), format.Fixed(d.MeanOutput, 2),
+		})
+	}
+	return rows
+}
+
+// outlines are those of how long jobs were, of tool times, and of the new tokens of turns; empty without agents.
+func (a *Agents) outlines() (spans, tools, grown chart.Sample) {
+	if a == nil {
+		return spans, tools, grown
+	}
+	return outlineOf(a.spans, 1e9), outlineOf(a.tools, 1e9), outlineOf(a.grown, 1)
+}
+
+// inWords are the main numbers as sentences.
+func (a *Agents) inWords() (out []string) {
+	jobs := format.Many(a.Jobs, "job")
+	if a.SubAgents.Max > 0 {
+		jobs += fmt.Sprintf(" with up to %s, at most %s deep", format.Many(int64(a.SubAgents.Max), "sub-agent"), format.Count(int64(len(a.Depths)-1)))
+	}
+	out = append(out, jobs+".")
+	if a.SpanS != nil {
+		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of them is in flight.", duration(a.SpanS.P50), format.Share(*a.IdleShare)))
+	}
+	if a.CompactedShare != nil {
+		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))
+	}
+	if a.RecordedHits != nil {
+		out = append(out, fmt.Sprintf("The recorded server had %s of the input tokens in its cache.", format.Share(*a.RecordedHits)))
+	}
+	return out
+}
