@@ -323,6 +323,9 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if err := o.pacing.checkTimes(t); err != nil && !ordered {
 		return err
 	}
+	if o.sessions.idle.most > 0 && !o.pacing.timed() && !o.sessions.thinks() {
+		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")
+	}
 	t = o.capIdle(t, ui)
 	l.Trace = t
 	plan, err := o.pacing.plan(t)
@@ -450,13 +453,14 @@ func sessionWords() []string {
 // checkSessions refuses what cannot be meant.
 func (o *options) checkSessions() error {
 	s, p := &o.sessions, &o.pacing
+	if p.concurrency == p.lanes { // two names of one thing
+		p.concurrency = 0
+	}
 	switch {
 	case o.given("assume") && !s.thinks() && s.idle.most == 0 && o.route != routePrefix:
 		return fmt.Errorf("--assume is about --sessions %s and %s, --idle-cap and --route %s", sessionsThink, sessionsLanes, routePrefix)
 	case p.lanes > 0 && (p.concurrency > 0 || p.rate != "" || p.ramp != "" || p.fixed):
 		return fmt.Errorf("--sessions %s: a job starts when another one has ended; leave out --concurrency, --rate, --ramp and --fixed-schedule", sessionsLanes)
-	case s.idle.most > 0 && !p.timed() && !s.thinks():
-		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore")
 	case s.mode != sessionsStrict && p.capped():
 		return fmt.Errorf("--sessions %s: a cap holds requests back in their order, so none can wait for another; leave out --concurrency, or what it is beside", s.mode)
 	}

@@ -23,7 +23,7 @@ func newProfileCommand() *cobra.Command {
 // as a cap. If the trace has no times, one request at a time is sent. It returns notes.
 func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pacing
-	if p.fixed || p.notFixed || p.given("scale") {
+	if p.fixed || p.notFixed || p.lanes > 0 || p.given("scale") {
 		return nil
 	}
 	timed := !t.Untimed && !slices.Contains([]string{"inputs_json", "single_turn", "multi_turn"}, t.Format) // of these --fixed-schedule alone keeps the times

@@ -84,7 +84,7 @@ func (l *Line) Translate(file []Setting, traced bool) error {
 	if err := l.takeFile(file, traced); err != nil {
 		return err
 	}
-	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.aiperfDefaults, l.synthesize} {
+	for _, step := range []func() error{l.join, l.vllmDefaults, l.spaceRandomly, l.readOffsets, l.findAPI, l.agentX, l.aiperfDefaults, l.synthesize} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func conversions() map[string]func(string) (string, error) {
 		"seconds": seconds, "secondsOrInf": orInf("", seconds), "rateOrInf": orInf("max", inside("{}")),
 		"milliseconds":        func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 0) },
 		"throughMilliseconds": func(text string) (string, error) { return duration(text, time.Millisecond, "milliseconds", 1) },
-		"not":                 not, "unit": unit, "maxTokens": maxTokens, "folder": folder,
+		"not":                 not, "unit": unit, "maxTokens": maxTokens, "folder": folder, "scenario": scenario,
 	}
 }
 
@@ -123,4 +123,15 @@ func folder(path string) (string, error) {
 		return "", fmt.Errorf("want the path of a file or a directory")
 	}
 	return folder, nil
+}
+
+// agentX is the scenario of AIPerf that is known here.
+const agentX = "inferencex-agentx-mvp"
+
+// scenario knows one. What it stands for is set when the command line was read; see Line.agentX.
+func scenario(text string) (string, error) {
+	if text != agentX {
+		return "", fmt.Errorf("there is no such scenario here; there is %s", agentX)
+	}
+	return "", nil
 }
