@@ -225,10 +225,12 @@ func (q *turnQueue) boundNS(i int32) int64 {
 	switch {
 	case !t.Think && q.plan.Open():
 		return q.plan.ReleaseNS[i]
-	case t.NotBeforeNS == nil:
-		return 0
+	case q.inJobs() && t.NotBeforeNS == nil:
+		return q.jobs[t.Job[i]].startNS
 	case q.inJobs():
 		return q.jobs[t.Job[i]].startNS + max(0, t.NotBeforeNS[i])
+	case t.NotBeforeNS == nil:
+		return 0
 	}
 	return t.NotBeforeNS[i]
 }

@@ -85,6 +85,9 @@ func (a *agents) plan(t testing.TB, mode string, lanes int) sched.Plan {
 	if mode == "lanes" {
 		turns.Job = a.job
 	}
+	if slices.Max(turns.NotBeforeNS) == 0 {
+		turns.NotBeforeNS = nil
+	}
 	if plan, err = plan.Following(turns); err != nil {
 		t.Fatal(err)
 	}

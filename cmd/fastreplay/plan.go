@@ -338,6 +338,9 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
 	}
+	if t.HasDependencies() && o.sessions.mode == sessionsStrict && !o.given("sessions") {
+		ui.note("requests of this trace depend on others, and none waits for them here (--sessions strict): gated waits, think keeps the recorded delays, lanes=N runs N whole jobs at a time")
+	}
 	if t.DelayNS != nil && !o.pacing.timed() && !o.sessions.thinks() {
 		ui.note("the trace's delays are ignored, as its times are; --sessions %s keeps them", sessionsThink)
 	}

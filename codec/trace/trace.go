@@ -105,15 +105,26 @@ func (t *Trace) SpanNS() int64 {
 const NoTurn = -1
 
 // TurnsBefore returns, for each of the trace's first n requests, the request before it in its conversation, NoTurn for
-// none. It returns nil for a trace without conversations.
+// none. It returns nil for a trace without conversations. Where the file has dependencies, it is the one of which a
+// request is the sequel.
 func (t *Trace) TurnsBefore(n int) []int32 {
 	if t.Parent == nil {
 		return nil
 	}
-	before := make([]int32, n)
+	before := slices.Repeat([]int32{NoTurn}, n)
+	if t.HasDependencies() {
+		g := t.Graph(n)
+		for i := range before {
+			for _, w := range g.Of(i) {
+				if w.Relation == Sequence {
+					before[i] = w.On
+				}
+			}
+		}
+		return before
+	}
 	latest := make(map[int64]int32, n) // by chat id
 	for i := range before {
-		before[i] = NoTurn
 		if j, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 {
 			before[i] = j
 		}

@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// waiting is a request of a random graph, and what it must not come before.
+type waiting struct {
+	job, number int
+	atMS        int
+	waits       []wait
+}
+
+// wait is on a request of the same job, by its number there.
+type wait struct {
+	on, delayMS int
+	dispatch    bool
+}
+
+// randomJobs are graphs of 2 to 8 requests, in order of their instants. As recorded, each request took a ms.
+func randomJobs(jobs int) (all []waiting) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for job := range jobs {
+		var own []waiting
+		start := rng.IntN(1 + jobs)
+		for k := range 2 + rng.IntN(7) {
+			w := waiting{job: job, number: k, atMS: start}
+			for range min(k, 1+rng.IntN(3)) {
+				d := wait{on: rng.IntN(k), delayMS: rng.IntN(3) * rng.IntN(10)}
+				since := own[d.on].atMS + 1
+				if rng.IntN(4) == 0 {
+					d.dispatch, since = true, since-1
+				}
+				w.waits = append(w.waits, d)
+				w.atMS = max(w.atMS, since+d.delayMS)
+			}
+			own = append(own, w)
+		}
+		all = append(all, own...)
+	}
+	slices.SortStableFunc(all, func(a, b waiting) int { return a.atMS - b.atMS })
+	return all
+}
+
+// writeGraph writes the requests as a trace in their order.
+func writeGraph(t *testing.T, all []waiting) string {
+	t.Helper()
+	type dependency struct {
+		Request  string `json:"request_id"`
+		Trigger  string `json:"trigger"`
+		Relation string `json:"relation"`
+		Delay    int    `json:"delay_ms"`
+	}
+	name := func(job, number int) string { return fmt.Sprintf("j%d-%d", job, number) }
+	b := []byte(`{"schema":"dynamo.agentic_mooncake","version":2,"block_size":16,"hash_id_scope":"local","source":{"format":"test","digest":""}}` + "\n")
+	for _, w := range all {
+		dependencies := []dependency{}
+		for _, d := range w.waits {
+			dependencies = append(dependencies, dependency{name(w.job, d.on), map[bool]string{true: "dispatch", false: "completion"}[d.dispatch], "replay_barrier", d.delayMS})
+		}
+		notBefore := 0
+		if len(w.waits) == 0 {
+			notBefore = w.atMS
+		}
+		row, err := json.Marshal(map[string]any{"request_id": name(w.job, w.number), "play_id": fmt.Sprint("j", w.job), "session_id": fmt.Sprint("agent", w.number), "model": "m",
+			"input_length": 20, "output_length": 1 + w.number%3, "hash_ids": []int{1, 2}, "not_before_ms": notBefore, "timestamp": w.atMS, "dependencies": dependencies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(append(b, row...), '\n')
+	}
+	path := filepath.Join(t.TempDir(), "graph.jsonl")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// violations counts, by the server's log alone, the requests that came before what they depend on: the last token of another one, or its
+// arrival, and the delay. It also returns the most jobs that were on the server at a time.
+func violations(t *testing.T, all []waiting, logs map[string][]served) (early, atOnce int) {
+	t.Helper()
+	type place struct{ job, number int }
+	came := map[place]served{}
+	for id, lines := range logs {
+		if strings.HasPrefix(id, "mock-") {
+			continue // a probe, which has no id of its own
+		}
+		_, number, _ := strings.Cut(id, "-") // of the request in the order of the trace
+		i, err := strconv.Atoi(number)
+		if err != nil || i >= len(all) || len(lines) != 1 || lines[0].Status != 200 {
+			t.Fatalf("the server has %q as %+v, %v", id, lines, err)
+		}
+		came[place{all[i].job, all[i].number}] = lines[0]
+	}
+	if len(came) != len(all) {
+		t.Fatalf("the server got %d requests of %d", len(came), len(all))
+	}
+	type change struct {
+		at int64
+		by int
+	}
+	begins, ends := map[int]int64{}, map[int]int64{}
+	for _, w := range all {
+		own, broken := came[place{w.job, w.number}], false
+		for _, d := range w.waits {
+			other := came[place{w.job, d.on}]
+			since := other.Last
+			if d.dispatch {
+				since = other.Arrival
+			}
+			if !d.dispatch || runtime.GOOS == "linux" { // elsewhere a server stamps an arrival when it has time to
+				broken = broken || own.Arrival < since+int64(d.delayMS)*1e6
+			}
+		}
+		if broken {
+			early++
+		}
+		if begin, known := begins[w.job]; !known || own.Arrival < begin {
+			begins[w.job] = own.Arrival
+		}
+		ends[w.job] = max(ends[w.job], own.Last)
+	}
+	var changes []change
+	for job := range begins {
+		changes = append(changes, change{begins[job], 1}, change{ends[job], -1})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(min(1, max(-1, a.at-b.at))) })
+	for n, k := 0, 0; k < len(changes); k++ {
+		n += changes[k].by
+		atOnce = max(atOnce, n)
+	}
+	return early, atOnce
+}
+
+// TestNoRequestBeforeWhatItDependsOn: of 1,000 random graphs none is replayed in a wrong order, says the server's log. The same graphs at
+// their recorded instants, which are too early for this server, show that the check finds what is wrong.
+func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
+	long(t)
+	t.Parallel()
+	for mode, jobs := range map[string]int{"think": 1000, "lanes=40": 200, "gated": 100, "strict": 100} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			all := randomJobs(jobs)
+			checked := all
+			if mode == "gated" { // without delays
+				checked = slices.Clone(all)
+				for i := range checked {
+					checked[i].waits = slices.Clone(checked[i].waits)
+					for k := range checked[i].waits {
+						checked[i].waits[k].delayMS = 0
+					}
+				}
+			}
+			m := startMock(t, "--ttft", "3ms", "--itl", "1ms")
+			r := run(t, writeGraph(t, all), "--url", m.url, "--sessions", mode)
+			logs := m.stop(t)
+			r.only(t, "ok")
+			early, atOnce := violations(t, checked, logs)
+			if (early > 0) != (mode == "strict") || mode == "lanes=40" && (atOnce > 40 || atOnce < 20) {
+				t.Errorf("%d of %d requests came too early; %d jobs at once", early, len(all), atOnce)
+			}
+			t.Logf("%d of %d requests came too early; %d jobs at once", early, len(all), atOnce)
+		})
+	}
+}
