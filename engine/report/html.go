@@ -165,7 +165,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 const targetColumns = " url name requests failed share ttft_ms.p50 ttft_ms.p99 tpot_ms.p50 e2e_ms.p99 " +
 	"reported_hit_ratio counted_hit_ratio goodput.share "
 
-// tablesOf are the parts with these paths, if they are there; of their columns those that are named between spaces, "" = all.
+// tablesOf are the parts with these paths, if they are there; of the columns of rows those that are named between spaces, "" = all.
 func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table) {
 	for _, path := range paths {
 		for _, p := range parts {
@@ -183,7 +183,7 @@ func tablesOf(parts []*part, columns string, paths ...string) (out []chart.Table
 			for i, row := range rows {
 				var cells []string
 				for c, cell := range row {
-					if columns == "" || strings.Contains(columns, " "+p.head[c]+" ") {
+					if columns == "" || len(p.rows) == 0 || strings.Contains(columns, " "+p.head[c]+" ") {
 						cells = append(cells, cell)
 					}
 				}

@@ -273,3 +273,14 @@ func TestHTMLInBrowser(t *testing.T) {
 		}
 	}
 }
+
+// TestPageOfUnfinishedJobs: if no job has finished, the jobs have fields and no distributions.
+func TestPageOfUnfinishedJobs(t *testing.T) {
+	s := &metrics.Summary{Jobs: &metrics.Jobs{Jobs: 8, CutOff: 8}}
+	var page bytes.Buffer
+	ok(t, HTML(&page, t.TempDir(), s))
+	table := section(t, dataOf(t, page.String()), "Jobs").Tables[0]
+	if table.Title != "jobs" || len(table.Rows) == 0 || table.Rows[0][0].Text != "jobs" || table.Rows[0][1].Text != "8" {
+		t.Errorf("%+v", table)
+	}
+}
