@@ -335,6 +335,7 @@ func (c *conn) beginResponse() {
 	if rec := &c.run.records[c.request.Load()]; c.response.rec != rec {
 		c.response.begin(rec)
 		c.response.answer.Wanted = c.run.cfg.History.Follows(c.request.Load())
+		c.response.told.begin(c.run.work, c.request.Load())
 	}
 }
 

@@ -24,6 +24,9 @@ func (l *load) chooseAPI(o *options, ui *terminal) error {
 	if err := o.chooseAPI(&l.verbatims); err != nil {
 		return err
 	}
+	if err := o.checkAnswers(l); err != nil {
+		return err
+	}
 	switch t := o.traits; {
 	case l.verbatims.onlyPayloads():
 	case !t.Generates:

@@ -46,7 +46,7 @@ func (b *built) layout(ctx context.Context) error {
 	if err := b.route(); err != nil {
 		return err
 	}
-	backend, err := b.o.backend(b.model, b.salt, !b.o.noStream)
+	backend, err := b.tellAnswers(b.salt, !b.o.noStream)
 	if err != nil {
 		return err
 	}
@@ -56,6 +56,7 @@ func (b *built) layout(ctx context.Context) error {
 	}
 	b.ideal = b.IdealHits()
 	b.describe()
+	b.describeAnswers()
 	b.noteShort()
 	if err := b.carryHistory(); err != nil {
 		return err

@@ -202,6 +202,7 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	f.Var(&value[sessionMode]{to: &o.sessions.mode, parse: o.parseSessions, text: string(sessionsStrict), kind: "MODE"}, "sessions",
 		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	f.Var(&value[idleCap]{to: &o.sessions.idle, parse: parseIdleCap, kind: "TIME"}, "idle-cap", "shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing at all is in flight")
+	addWords(f, &o.sessions.told, "answers", metrics.AnswersFree, "the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are told (exact; --api vllm-generate)", metrics.AnswersFree, metrics.AnswersExact)
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 

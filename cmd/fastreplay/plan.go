@@ -405,6 +405,7 @@ type sessionFlags struct {
 	lanes int    // with sessionsLanes
 	past  string // recorded or live
 	idle  idleCap
+	told  string // free or exact answers
 }
 
 // idleCap is the longest idle time, at the speed of the replay; 0 = any.

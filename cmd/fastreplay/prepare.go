@@ -95,6 +95,9 @@ func (p *prepared) probe(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := p.probeAnswers(ctx); err != nil {
+		return err
+	}
 	caches, engines := p.prober.PrefixCaches(ctx)
 	if engines > 1 {
 		p.ui.note("a server stands for %d engines with a prefix cache each: which of them a request meets is its own choice, so hits below the ideal stay unexplained", engines)

@@ -260,7 +260,7 @@ func (s *results) info(found engine.Result) metrics.Summary {
 	return metrics.Summary{
 		Run: s.runInfo(found.Run), Workload: s.workloadInfo(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(s.Requests() + len(s.leftOut) - len(found.LeftOut))},
-		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, BuildAhead: found.BuildAhead,
+		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: s.answers(), BuildAhead: found.BuildAhead,
 		Amplify: s.amplify, Limits: s.o.limits, Notes: slices.Concat(s.ui.notes, s.leftOutNotes(found.LeftOut), idleNotes(found), placementNotes(found.Placement)),
 	}
 }

@@ -160,9 +160,13 @@ func (t *target) headers(o *options, backend api.Backend, shaped bool) []http1.H
 
 // backend makes the bodies of this run.
 func (o *options) backend(model, salt string, stream bool) (api.Backend, error) {
-	return api.New(o.api, api.Options{
+	return api.New(o.api, o.apiOptions(model, salt, stream))
+}
+
+func (o *options) apiOptions(model, salt string, stream bool) api.Options {
+	return api.Options{
 		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: o.extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
-	})
+	}
 }
 
 func (o *options) tlsConfig() (*tls.Config, error) {

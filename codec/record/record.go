@@ -67,6 +67,10 @@ type Record struct {
 	Choices          int64      `json:"choices,omitempty"`      // how many choices came; absent if one
 	DecodeNS         int64      `json:"decode_ns,omitempty"`    // duration from the first token chunk of a choice to its last, all choices summed; absent if one came
 	FinishReason     string     `json:"finish_reason"`          // as the server gave it
+	WrongTokens      int64      `json:"wrong_tokens,omitempty"` // with --answers exact: tokens of the answer other than told, missing ones too; absent if there are none
+	WrongAt          int64      `json:"wrong_at,omitempty"`     // place in the answer of the first of them, from 0
+	WrongGot         int64      `json:"wrong_got,omitempty"`    // the id that came there; absent if none did
+	WrongWant        int64      `json:"wrong_want,omitempty"`   // the id that the server was told; absent if the answer was to be over
 
 	RecordedCachedTokens int64 `json:"recorded_cached_tokens,omitempty"` // prompt tokens that the recorded server found in its cache; absent if the trace does not have it
 	ExpectedCachedTokens int64 `json:"expected_cached_tokens"`           // prompt tokens that an ideal prefix cache would have held; null if unknown
@@ -108,6 +112,7 @@ func (r *Record) Clear() {
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,
 		RecordedCachedTokens: None, ExpectedCachedTokens: None, CachedTokens: None, LeastCachedTokens: None, MostCachedTokens: None, BuiltTokens: None,
+		WrongTokens: None, WrongAt: None, WrongGot: None, WrongWant: None,
 		Status: None, Outcome: NotSent,
 	}
 }

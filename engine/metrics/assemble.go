@@ -16,7 +16,7 @@ type Probed struct {
 
 // Summary returns the result of the run, verdict included. s has what the Collector does not count:
 //   - Run, Workload, Client, Limits, Writes and Connections, but for the longest wait;
-//   - Cap, Turns, History, Amplify, BuildAhead, Servers and Routing, nil where there is none;
+//   - Cap, Turns, History, Answers but for what was wrong, Amplify, BuildAhead, Servers and Routing, nil where there is none;
 //   - of Requests Planned and Unwritten, of PrefixCache Shortfall and OvertakenTokens;
 //   - further Notes and Verdict.Reasons, a sentence each.
 //
@@ -52,6 +52,7 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	if s.Instances != nil {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
+	s.Answers = all.answers.summary(s.Answers)
 	s.InFlight, s.Outages, s.Gateway = c.inFlight(s.Run.DurationS), c.outages(), all.gateway.summary()
 	s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	setGoodput(&s, &all, targets)

@@ -38,7 +38,7 @@ func notes(s *Summary, all *series, targets []series, urls []string, probed Prob
 	}
 	add(s.Tokens.AtOnce > 0, "%s had several tokens in one chunk and no other chunk: they have no TPOT", format.Many(s.Tokens.AtOnce, "response"))
 	add(s.Tokens.SeveralChoices > 0, "%s had several choices: TPOT is per choice, tokens and lengths are those of all choices together", format.Many(s.Tokens.SeveralChoices, "response"))
-	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
+	out = append(out, slices.Concat(gatewayNotes(s, &all.gateway), historyNotes(s.History), answerNotes(s), unevenNotes(s), outageNotes(s), serverNotes(s), placementNotes(s))...)
 	add(all.cache.finer > 0, "%s hit more than whole blocks of the assumed size: the server reuses smaller pieces; give their size with --engine-block-tokens", requests(all.cache.finer))
 	unknown := probed.Unknown
 	if probed.Unproven != "" && s.PrefixCache.HitRatio == nil {

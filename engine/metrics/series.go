@@ -20,6 +20,7 @@ type series struct {
 	cache    cacheCounts
 	good     goodCounts
 	gateway  gatewayCounts
+	answers  answerCounts
 	reading  lateReads
 	leftOut  int64 // requests that the user left out
 }
@@ -97,6 +98,7 @@ func (s *series) add(r *record.Record) {
 	s.cache.add(r)
 	s.good.add(r)
 	s.gateway.add(r)
+	s.answers.add(r)
 	s.reading.add(r)
 }
 
@@ -246,6 +248,9 @@ func (s *series) merge(o *series) {
 	maxWait, first := max(s.maxWait, o.maxWait), s.tokens.first
 	if s.tokens.PromptMismatches == 0 {
 		first = o.tokens.first
+	}
+	if s.answers.first == nil {
+		s.answers.first = o.answers.first
 	}
 	addUp(s, o)
 	s.maxWait, s.tokens.first = maxWait, first

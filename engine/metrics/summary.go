@@ -50,6 +50,7 @@ type Summary struct {
 	Turns       *Turns        `json:"turns,omitempty"`          // of conversations; absent if no request follows another
 	Jobs        *Jobs         `json:"jobs,omitempty"`           // results by job; absent if no request depends on another
 	History     *History      `json:"history,omitempty"`        // with --history live: which answers the turns carried; absent otherwise
+	Answers     *Answers      `json:"answers,omitempty"`        // of conversations with made prompts: which tokens the servers answered; absent otherwise
 	Amplify     *Amplify      `json:"amplify,omitempty"`        // with --amplify: the load before and after; absent otherwise
 	BuildAhead  *BuildAhead   `json:"build_ahead"`              // how requests were built during the run; null if all were built before the start
 	Lateness    Lateness      `json:"lateness"`                 // how late the client was, and what that may have changed

@@ -138,7 +138,11 @@ func (b *Prober) complete(ctx context.Context, t *workload.Target, addr netip.Ad
 	}
 	body := backend.AppendPrefix(nil)
 	body = append(body, text...)
-	body = backend.AppendSuffix(body, max(output, backend.Traits().Least))
+	return b.exchange(ctx, t, addr, backend, backend.AppendSuffix(body, max(output, backend.Traits().Least)))
+}
+
+// exchange posts a body of the backend to one address and reads the answer.
+func (b *Prober) exchange(ctx context.Context, t *workload.Target, addr netip.AddrPort, backend api.Backend, body []byte) (d api.Delta, err error) {
 	url := t.URLFor(backend.Path())
 	status, answer, err := b.ask(ctx, t, addr, fasthttp.MethodPost, url+t.Query, body)
 	if err != nil {

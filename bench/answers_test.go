@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// agents writes conversations in blocks of 16 tokens that grow by their answers and new tokens. A last block that is not full has an
+// id of its own.
+func agents(t *testing.T, sessions, turns int) string {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 4))
+	tokens, blocks := make([]int, sessions), make([][]int, sessions)
+	var rows strings.Builder
+	for chat := range sessions * turns {
+		s, parent := chat%sessions, max(-1, chat-sessions)
+		tokens[s] += 1 + r.IntN(90)
+		for len(blocks[s]) < tokens[s]/16 {
+			blocks[s] = append(blocks[s], chat*100+len(blocks[s]))
+		}
+		list := blocks[s][:len(blocks[s]):len(blocks[s])]
+		if tokens[s]%16 > 0 {
+			list = append(list, 1_000_000+chat)
+		}
+		output := 1 + r.IntN(70)
+		text, _ := json.Marshal(list)
+		fmt.Fprintf(&rows, `{"chat_id":%d,"parent_chat_id":%d,"timestamp":%g,"input_length":%d,"output_length":%d,"type":"x","turn":%d,"hash_ids":%s}`+"\n",
+			chat, parent, float64(chat)/100, tokens[s], output, 1+chat/sessions, text)
+		tokens[s] += output
+	}
+	path := filepath.Join(t.TempDir(), "agents.jsonl")
+	writeFile(t, path, []byte(rows.String()))
+	return path
+}
+
+// TestExactAnswers: a server that caches what it makes finds in each prompt exactly what is expected, blocks of answers included; two
+// runs send the same; free answers are hit by nobody; a server that cannot be told refuses in its own words, before the run.
+func TestExactAnswers(t *testing.T) {
+	t.Parallel()
+	load := agents(t, 8, 10)
+	m := startMock(t, "--ttft", "1ms", "--itl", "20us")
+	exact := []string{"--trace", load, "--url", m.url, "--api", "vllm-generate", "--concurrency", "1", "--answers", "exact"}
+	prints, hits := map[string]bool{}, map[string]int64{}
+	for i, args := range [][]string{exact, append(exact, "--no-stream"), append(exact, "--answers", "free")} {
+		r := run(t, args...)
+		r.sound(t)
+		for _, l := range r.lines {
+			if l.Cached != l.Expected {
+				t.Fatalf("run %d, row %d: %d tokens cached, %d expected", i, l.Row, l.Cached, l.Expected)
+			}
+		}
+		a := r.summary.Answers
+		if a == nil || a.Turns != 72 || a.Carried < 1000 || a.WrongRequests != 0 || (a.Told > 0) != (i < 2) {
+			t.Errorf("run %d: %+v", i, a)
+		}
+		if i == 0 {
+			again := run(t, args...)
+			prints[r.summary.Workload.Fingerprint], prints[again.summary.Workload.Fingerprint] = true, true
+		}
+		hits[a.Mode] = *r.summary.PrefixCache.ReportedTokens
+		if !strings.Contains(strings.Join(r.summary.Notes, "\n"), "tokens of earlier answers, ") {
+			t.Errorf("run %d: no note on what answers do to hits: %q", i, r.summary.Notes)
+		}
+	}
+	if len(prints) != 1 || hits["exact"] <= hits["free"] {
+		t.Errorf("fingerprints %v, hits %v", prints, hits)
+	}
+	unable := startMock(t, "--quirk", "no-trace-replay")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--url", unable.url, "--api", "vllm-generate"}, "Start the engine with --enable-trace-replay"},
+		{[]string{"--url", m.url}, "use --api vllm-generate"},
+		{[]string{"--url", m.url, "--api", "chat"}, "--history live"},
+	} {
+		if said := strings.Join(strings.Fields(refused(t, append(c.args, "--trace", load, "--answers", "exact")...)), " "); !strings.Contains(said, c.want) {
+			t.Errorf("%v: %s", c.args, said)
+		}
+	}
+}
+
+// TestOneWrongIDInAMillion is found, in the place where it is.
+func TestOneWrongIDInAMillion(t *testing.T) {
+	t.Parallel()
+	const longest = 12_000
+	var rows strings.Builder
+	for i := range 100 {
+		output := 9_900
+		if i == 50 {
+			output = longest
+		}
+		fmt.Fprintf(&rows, `{"timestamp":%d,"input_length":20,"output_length":%d,"hash_ids":[%d]}`+"\n", i, output, i)
+	}
+	load := filepath.Join(t.TempDir(), "load.jsonl")
+	writeFile(t, load, []byte(rows.String()))
+	m := startMock(t, "--ttft", "0", "--itl", "0", "--tokens-per-chunk", "500", "--fault", fmt.Sprintf("wrong-id:%d", longest-1))
+	r := run(t, "--trace", load, "--url", m.url, "--api", "vllm-generate", "--answers", "exact", "--concurrency", "4")
+	a := r.summary.Answers
+	if a.Told < 990_000 || a.WrongTokens != 1 || a.WrongRequests != 1 || a.First.Row != 50 || a.First.At != longest-1 || r.summary.Verdict.Valid {
+		t.Errorf("%+v %+v: %+v", a, a.First, r.summary.Verdict)
+	}
+}
