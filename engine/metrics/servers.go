@@ -69,6 +69,13 @@ func serverNotes(s *Summary) []string {
 		add(t.Missed > 0 && !down, "%s did not answer %d of %s of its metrics, the last one: %s", t.Target, t.Missed, format.Many(t.Missed+t.Samples, "scrape"), quote(t.Error))
 	}
 	add(preempted > 0, "the servers preempted requests (%s): their KV caches were too small for what ran at once", format.Many(int64(preempted), "time"))
+	if drafts := orZero(all.DraftTokens); drafts > 0 {
+		made := ""
+		if s.Workload.Verbatims < s.Workload.Requests {
+			made = "; of prompts made of random tokens that says nothing about real text, and nor do TPOT and ITL"
+		}
+		add(true, "speculative decoding: the servers' models accepted %s of %s%s", format.Percent(orZero(all.AcceptedTokens)/drafts), format.Many(int64(drafts), "draft token"), made)
+	}
 	if w := all.WaitingShare; w != nil && *w > longQueue {
 		add(true, "requests waited in the servers' queues in %s of the samples (%s on average): the load was above their capacity",
 			format.Percent(*w), format.Number(all.Waiting.Mean, 3))

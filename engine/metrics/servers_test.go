@@ -36,6 +36,13 @@ func TestServerNotes(t *testing.T) {
 		{"nothing is known", func(s *Summary) { s.Servers.All = scrape.Server{} }, ""},
 		{"busy before", func(s *Summary) { s.Servers.All.RunningBefore = new(3.0) }, "before the first request the servers were running 3 requests already: others use them, or their gauges lag behind"},
 		{"preempted", func(s *Summary) { s.Servers.All.Preemptions = new(12.0) }, "the servers preempted requests (12 times): their KV caches were too small for what ran at once"},
+		{"speculative decoding", func(s *Summary) {
+			s.Servers.All.DraftTokens, s.Servers.All.AcceptedTokens, s.Workload.Requests = new(400.0), new(100.0), 5
+		}, "accepted 25 % of 400 draft tokens; of prompts made of random tokens that says nothing"},
+		{"speculative decoding of text", func(s *Summary) {
+			s.Servers.All.DraftTokens, s.Servers.All.AcceptedTokens, s.Workload.Requests, s.Workload.Verbatims = new(400.0), new(100.0), 5, 5
+		}, "accepted 25 % of 400 draft tokens"},
+		{"no drafts", func(s *Summary) { s.Servers.All.DraftTokens, s.Servers.All.AcceptedTokens = new(0.0), new(0.0) }, ""},
 		{"a queue", func(s *Summary) { s.Servers.All.WaitingShare, s.Servers.All.Waiting.Mean = new(0.75), 6.5 }, "requests waited in the servers' queues in 75 % of the samples (6.50 on average): the load was above their capacity"},
 		{"restarted", func(s *Summary) { s.Servers.Targets[0].Restarts = 1 }, "the counters of http://a fell 1 time: it was restarted"},
 		{"missed", func(s *Summary) { s.Servers.Targets[0].Missed, s.Servers.Targets[0].Error = 1, "timeout" }, `http://a did not answer 1 of 10 scrapes of its metrics, the last one: "timeout"`},

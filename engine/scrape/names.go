@@ -14,6 +14,8 @@ const (
 	PromptTokens                     // tokens of prompts
 	GenerationTokens                 // tokens made
 	Requests                         // requests answered
+	DraftTokens                      // tokens that speculative decoding proposed
+	AcceptedTokens                   // those of them that the model accepted
 
 	Quantities = iota
 )
@@ -52,6 +54,9 @@ func families() []family {
 		{engine: "vllm", of: PromptTokens, name: "vllm:prompt_tokens_total"},
 		{engine: "vllm", of: GenerationTokens, name: "vllm:generation_tokens_total"},
 		{engine: "vllm", of: Requests, name: "vllm:request_success_total"},
+		// vllm/v1/spec_decode/metrics.py (SpecDecodingProm)
+		{engine: "vllm", of: DraftTokens, name: "vllm:spec_decode_num_draft_tokens_total"},
+		{engine: "vllm", of: AcceptedTokens, name: "vllm:spec_decode_num_accepted_tokens_total"},
 
 		// SGLang: python/sglang/srt/metrics/collector.py (SchedulerMetricsCollector, TokenizerMetricsCollector). What it looks up
 		// is each prompt, once.

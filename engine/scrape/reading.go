@@ -23,6 +23,8 @@ type Counts struct {
 	PromptTokens     *float64 `json:"prompt_tokens"`     // prompt tokens read
 	GenerationTokens *float64 `json:"generation_tokens"` // tokens made
 	Requests         *float64 `json:"requests"`          // requests that ended
+	DraftTokens      *float64 `json:"draft_tokens"`      // tokens that speculative decoding proposed
+	AcceptedTokens   *float64 `json:"accepted_tokens"`   // proposed tokens that the model accepted
 }
 
 // at is the place of a quantity.
@@ -36,7 +38,7 @@ func (v *Values) at(q Quantity) **float64 {
 // at is the place of a quantity from firstCounter on.
 func (c *Counts) at(q Quantity) **float64 {
 	return [Quantities - int(firstCounter)]**float64{
-		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests,
+		&c.PrefixHits, &c.PrefixQueries, &c.Preemptions, &c.PromptTokens, &c.GenerationTokens, &c.Requests, &c.DraftTokens, &c.AcceptedTokens,
 	}[q-firstCounter]
 }
 
