@@ -96,9 +96,6 @@ func TestFlushOfPieces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	for _, epoll := range []bool{true, false} {
 		near, far := connected(t, DialOptions{Epoll: epoll})
-		if w, ok := near.EpollFD(); ok {
-			_ = w
-		}
 		_ = near.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<14) })
 		l := scattered(rng, 90, 100_000)
 		all, err := near.Send(l)

@@ -106,7 +106,7 @@ func readRows(t testing.TB, rows []string, blockTokens int) *trace.Trace {
 // forms have one fingerprint.
 func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 	several, most, told := 0, 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		w, r := sharedWork(t, rng), sharingBuilders(t, rng)
 		if source, ids := r.Source.(*prompt.TokenIDs); ids && r.Backend.AnswerEnd() > 0 {
@@ -141,7 +141,7 @@ func TestPiecesAreWhatWholeRequestsAre(t *testing.T) {
 			t.Fatalf("seed %d: %d bytes in %d, whole %d in %d", seed, parts.Bytes(), parts.Held(), whole.Bytes(), whole.Held())
 		}
 	}
-	if several < 50 || most < 5 || told == 0 {
+	if several < 30 || most < 5 || told == 0 {
 		t.Errorf("%d requests of more than 3 pieces, at most %d, and %d works with answers", several, most, told)
 	}
 }
