@@ -67,7 +67,8 @@ func agents(t *trace.Trace, o Options) *Agents {
 	if t.Job == nil {
 		return nil
 	}
-	a := &Agents{}
+	s := &t.SubAgents
+	a := &Agents{Background: int64(s.Background), EndedThen: int64(s.EndedThen), BegunThen: int64(s.BegunThen), OwnClock: int64(s.OwnClock)}
 	number, n := t.JobNumbers()
 	rows := make([][]int32, n) // of each job
 	for i, job := range number {

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -214,4 +217,31 @@ func sharedWith(earlier, r *rawAgent) (tokens int) {
 		}
 	}
 	return tokens
+}
+
+// TestWeka compares with numbers that were computed from the file without this project.
+func TestWeka(t *testing.T) {
+	dir := os.Getenv("FASTREPLAY_TRACES")
+	if dir == "" || testing.Short() {
+		t.Skip("FASTREPLAY_TRACES names no directory with weka-48.jsonl.zst, or -short")
+	}
+	file, err := os.Open(filepath.Join(dir, "weka-48.jsonl.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	tr, err := trace.Read(file, file.Name(), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := agents(tr, Options{})
+	for name, c := range map[string][2]float64{
+		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgents.Mean, 1},
+		"most sub-agents": {a.SubAgents.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},
+		"longest job": {a.SpanS.Max, 94902.72},
+	} {
+		if math.Abs(c[0]-c[1]) > 1e-5*max(1, c[1]) {
+			t.Errorf("%s: %v, want %v", name, c[0], c[1])
+		}
+	}
 }

@@ -187,7 +187,11 @@ func overlapDefinition(s *Sessions) string {
 	if s.Recorded == s.Followups {
 		return "A turn lasts as long as recorded. Think time is from that end to the next turn, where they do not overlap."
 	}
-	return fmt.Sprintf("A turn is assumed to last %s, and %s for each output token after the first (--assume). "+
+	lead := "A turn is"
+	if s.Recorded > 0 {
+		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded), format.Many(s.Followups, "previous turn"))
+	}
+	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume). "+
 		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
 }
 
