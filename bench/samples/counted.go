@@ -116,3 +116,32 @@ func OTel() []byte {
 	}
 	return file.Bytes()
 }
+
+// DAG is dag.jsonl: 12 jobs that plan, spawn one or two sub-agents, go on beside them, join them and fork two endings.
+func DAG() []byte {
+	s := newSpeaker(14)
+	var file bytes.Buffer
+	line := func(name string, turns ...string) {
+		fmt.Fprintf(&file, `{"session_id":"%s","turns":[%s]}`+"\n", name, strings.Join(turns, ","))
+	}
+	turn := func(before, more string, least, most int) string {
+		return fmt.Sprintf(`{"messages":[%s{"role":"user","content":%s}],"max_tokens":%d%s}`, before, s.say(least, most), s.between(4, 40), more)
+	}
+	system := fmt.Sprintf(`{"role":"system","content":%s},`, s.say(120, 120))
+	for job := range 12 {
+		name := fmt.Sprintf("job %02d", job)
+		children := fmt.Sprintf(`"%s help"`, name)
+		if job%2 == 0 {
+			children += fmt.Sprintf(`,"%s check"`, name)
+			line(name+" check", turn(system, "", 20, 80))
+		}
+		line(name,
+			turn(system, fmt.Sprintf(`,"spawns":[{"children":[%s],"join_at":2}]`, children), 30, 120),
+			turn("", `,"delay":40`, 5, 40),
+			turn("", fmt.Sprintf(`,"delay":%d,"forks":["%s short","%s long"]`, s.between(20, 200), name, name), 5, 60))
+		line(name+" help", turn(system, "", 20, 80), turn("", `,"delay":30`, 10, 90))
+		line(name+" short", turn("", "", 5, 20))
+		line(name+" long", turn("", "", 5, 20), turn("", `,"delay":100`, 5, 20))
+	}
+	return file.Bytes()
+}

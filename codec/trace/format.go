@@ -95,9 +95,11 @@ type format struct {
 	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
 	check       func(f *format, r *row) error            // what required cannot express; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
+	together    func(l *loader, lines []heldLine)        // reads the objects of a file together, since they name each other; nil = items does, one by one
 	known       func(keys []string) bool                 // reports whether keys are those of such an object
 	jobs        bool                                     // such an object is a job with all of its agents
 	whole       bool                                     // a file may be one such object over many lines, or several
+	looks       func(object []byte) bool                 // tells apart objects of several formats with the same keys; nil = the keys do
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list
 	words       bool                                     // it has what was said instead of numbers of tokens
 	cannot      func(t *Trace, i int) string             // what of a row it has no place for, so that Write refuses; may be nil, as may be what it returns
@@ -229,8 +231,8 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), batch(), sageMaker(), inputsJSON(), rawPayload(),
-		mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
+	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
+		rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
 }
 
 // Formats lists the names that [Options].Format takes.

@@ -381,6 +381,7 @@ func checkItems(t *testing.T, object []byte) {
 		l := newLoader("t", Options{Format: f.name, TimeUnit: time.Second})
 		l.parser.headed = true
 		l.take(object, 1)
+		l.takeHeld()
 		if bad := l.faultRows != 0; l.faultRows > 1 || bad && len(l.timeNS) > 0 || l.fileRows != max(len(l.timeNS)+l.lint.Failed, 1) && !bytes.Contains(object, []byte(agenticSchema)) {
 			t.Fatalf("%s, %q: %d faults and %d rows, %d in all", f.name, object, l.faultRows, len(l.timeNS), l.fileRows)
 		}

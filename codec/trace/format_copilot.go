@@ -29,6 +29,7 @@ func copilot() *format {
 		surely:      true,
 		floor:       true,
 		spans:       true,
+		jobs:        true,
 		names:       fieldNames{timestampField: "timestamp", inputField: "prompt", outputField: "completion", sessionField: "session_id"},
 		known:       hasKeys("session_id", "date", "turns"),
 		items:       ofMembers(readCopilot),

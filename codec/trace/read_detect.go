@@ -37,7 +37,7 @@ func detect(name string, lines []pendingLine, renamed map[string]string) (*forma
 			if f.csv {
 				names = head
 			}
-			if f.fits(names) && (best < 0 || i < best) {
+			if f.fits(names) && (f.looks == nil || f.looks(l.text)) && (best < 0 || i < best) {
 				best = i
 			}
 		}

@@ -77,8 +77,26 @@ func (m *items) add() *row {
 	return &m.rows[len(m.rows)-1]
 }
 
+// heldLine is an object that is read when all of its file are known.
+type heldLine struct {
+	text []byte
+	line int
+}
+
+// takeHeld takes the rows of a file whose objects are read together.
+func (l *loader) takeHeld() {
+	if held := l.held; held != nil {
+		l.held = nil
+		l.parser.format.together(l, held)
+	}
+}
+
 // takeItems decodes an object and appends its rows to the columns.
 func (l *loader) takeItems(object []byte, line int) {
+	if l.parser.format.together != nil {
+		l.held = append(l.held, heldLine{bytes.Clone(object), line})
+		return
+	}
 	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
 	err := l.parser.format.items(&out, object)
 	if err == nil || err == errHead {

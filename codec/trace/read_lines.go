@@ -134,7 +134,7 @@ func (l *loader) documentFormat(head []byte) *format {
 		switch {
 		case l.o.Format != "" && !told, f.items == nil, list != (f.listKey == "") && !f.whole:
 		case f.whole && !list && !goesOn(head):
-		case told, f.listKey != "" && len(keys) > 0 && keys[0] == f.listKey, f.listKey == "" && f.known(keys):
+		case told, f.listKey != "" && len(keys) > 0 && keys[0] == f.listKey, f.listKey == "" && f.looks == nil && f.known(keys):
 			return f
 		}
 	}
@@ -170,6 +170,7 @@ func (l *loader) readDocument(r io.Reader, f *format) error {
 		return &LintError{Faults: []Fault{{File: l.name, Line: d.lineAt(s.At), What: err.Error(),
 			Fix: "the file must be one JSON document, whole and valid"}}}
 	}
+	l.takeHeld()
 	if l.fileRows == before {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}

@@ -76,6 +76,7 @@ type loader struct {
 	agents   agentColumns
 	scopes   idScopes
 	said     int            // tokens that a block id stands for, as a file says it; 0 = none said so yet
+	held     []heldLine     // of the file being read
 	growths  []growth       // nil as long as no prompt is known by its length alone
 	timed    int            // rows with a timestamp
 	unusable map[int32]bool // rows whose parents lead back to themselves, and those without a time among others that have one
@@ -159,6 +160,7 @@ func (l *loader) readAll(lines *lineReader) error {
 			return err
 		}
 	}
+	l.takeHeld()
 	if l.fileRows == l.files[len(l.files)-1].row {
 		return refuse(l.name, "the trace is empty", "it must have at least one row")
 	}
