@@ -2,7 +2,7 @@
 // conversations of growing turns behind one system prompt, with a few bursts at one instant. azure.csv and burstgpt.csv have
 // token counts only. Then single_turn.jsonl, multi_turn.jsonl and sharegpt.json, whose text is words at random, and
 // raw_payload.jsonl, inputs.json, batch.jsonl and sagemaker.jsonl, which hold whole bodies. Then agentic_mooncake.jsonl, jobs of
-// agents with sub-agents, and weka.jsonl, which has such jobs too. Each with timestamps replays in under 8 s.
+// agents with sub-agents, and weka.jsonl, dynamo.jsonl and satf.json, which have such jobs too. Each with timestamps replays in under 8 s.
 //
 // It owns the recipes that made them; it does not read them. The traces are synthetic: no recorded request is in them, and
 // they come under this repository's licence. Make them again with:

@@ -13,6 +13,8 @@ type coder struct {
 	tokens int   // of the prompt
 	ids    []int // of its whole blocks
 	next   *int  // the next new id of the trace
+	asked  int   // requests
+	cached int   // tokens of the prompt that were there before
 }
 
 // between is a whole number, from least to most.

@@ -16,7 +16,9 @@ func TestJobs(t *testing.T) {
 		spawns     int
 		joins      int
 	}{
-		"weka.jsonl": {samples.Weka(), "weka", 107, 10, 9, 8},
+		"dynamo.jsonl": {samples.Dynamo(), "dynamo", 91, 8, 4, 4},
+		"satf.json":    {samples.SATF(), "satf", 86, 8, 0, 0},
+		"weka.jsonl":   {samples.Weka(), "weka", 107, 10, 9, 8},
 	} {
 		checkFile(t, path, c.made)
 		tr, err := trace.Open(path, trace.Options{Strict: true})

@@ -91,12 +91,14 @@ type format struct {
 	floor       bool       // only whole blocks have ids: the tokens of a last, partial one have none
 	either      bool       // the last, partial block may have an id or none
 	names       fieldNames // others are skipped unseen
+	aliases     map[string]field
 	required    fieldSet
 	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
 	check       func(f *format, r *row) error            // what required cannot express; may be nil
 	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
 	together    func(l *loader, lines []heldLine)        // reads the objects of a file together, since they name each other; nil = items does, one by one
 	known       func(keys []string) bool                 // reports whether keys are those of such an object
+	tree        bool                                     // rows are of agents of which each names its parent: linkAgents finds out who waited for whom
 	jobs        bool                                     // such an object is a job with all of its agents
 	whole       bool                                     // a file may be one such object over many lines, or several
 	looks       func(object []byte) bool                 // tells apart objects of several formats with the same keys; nil = the keys do
@@ -159,8 +161,13 @@ func (f *format) checkUnit(unit time.Duration) error {
 	return nil
 }
 
-// field is the one with a name.
-func (f *format) field(name []byte) field { return f.names.named(name) }
+// field is the one with a name, or with a name that other tools gave it.
+func (f *format) field(name []byte) field {
+	if d := f.names.named(name); d != unknownField {
+		return d
+	}
+	return f.aliases[string(name)]
+}
 
 // fits reports whether an object with these keys is of the format.
 func (f *format) fits(keys []string) bool {
@@ -231,8 +238,8 @@ func checkNames(names map[string]string) error {
 
 // formats lists every format, the most specific first: detection takes the first that fits.
 func formats() []*format {
-	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
-		rawPayload(), mooncake(), azure(), burstGPT(), multiTurn(), shareGPT(), singleTurn()}
+	return []*format{agenticMooncake(), bailian(), traceLab(), copilot(), otel(), weka(), satf(), dagJSONL(), batch(), sageMaker(), inputsJSON(),
+		rawPayload(), mooncake(), azure(), burstGPT(), dynamo(), multiTurn(), shareGPT(), singleTurn()}
 }
 
 // Formats lists the names that [Options].Format takes.

@@ -16,7 +16,8 @@ import (
 // Timestamps are milliseconds and an id stands for 512 tokens, as
 // https://github.com/kvcache-ai/Mooncake/tree/main/FAST25-release describes. An id names a block together with all
 // before it. A prompt is either made of input_length tokens or verbatim. The fields of the latter are AIPerf's
-// (https://github.com/ai-dynamo/aiperf), with delays in milliseconds.
+// (https://github.com/ai-dynamo/aiperf), with delays in milliseconds. The aliases are Dynamo's
+// (https://github.com/ai-dynamo/dynamo, lib/data-gen); its priorities and ids of output tokens are not kept.
 func mooncake() *format {
 	return &format{
 		name:        "mooncake",
@@ -24,6 +25,7 @@ func mooncake() *format {
 		blockTokens: 512,
 		names: usual(timestampField, inputField, outputField, idsField, sessionField, delayField,
 			textField, messagesField, payloadField, toolsField, extraField),
+		aliases:   map[string]field{"created_time": timestampField, "input_tokens": inputField, "output_tokens": outputField, "delay_ms": delayField},
 		enough:    []fieldSet{setOf(inputField, outputField), setOf(textField), setOf(messagesField), setOf(payloadField)},
 		check:     checkMooncake,
 		appendRow: appendMooncake,

@@ -35,6 +35,7 @@ type agentColumns struct {
 	ttftNS       column[int64]
 	cached       column[int32]
 	subAgents    SubAgents
+	parents      map[string]string      // of conversations that have one, in formats with tree
 	dependencies *listStore[Dependency] // nil as long as no row has one
 	requests     requestNames
 	twice        []repeatedName

@@ -14,6 +14,7 @@ func (l *loader) finish() (*Trace, error) {
 		l.session = l.resolveSessions()
 	}
 	l.linkSpans()
+	l.linkAgents()
 	l.resolveDependencies()
 	l.deriveDepths()
 	l.deriveTimes()

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -164,4 +165,61 @@ func commonPrefix(a, b []uint64) int {
 		}
 	}
 	return n
+}
+
+// linkAgents is linkRequests for formats in which each row is of an agent that names its parent. A sub-agent returns its
+// result with its last answer. A job is what an agent without a parent began.
+func (l *loader) linkAgents() {
+	if l.format == nil || !l.format.tree || l.session == nil {
+		return
+	}
+	m := items{agents: &l.agents, rows: make([]row, len(l.timeNS))}
+	askers := map[string]*asker{}
+	var all []*asker
+	of := make([]*asker, len(m.rows))
+	for i := range m.rows {
+		m.rows[i] = row{timeNS: l.timeNS[i], ids: l.ids.row(i), agent: noAgent()}
+		if took := l.agents.tookNS.values; took != nil {
+			m.rows[i].agent.tookNS = took[i]
+		}
+		name := cmp.Or(l.names[l.session[i]], strconv.FormatInt(l.session[i], 10))
+		if askers[name] == nil {
+			askers[name] = &asker{name: name, endNS: noTime}
+			all = append(all, askers[name])
+		}
+		of[i] = askers[name]
+		of[i].rows = append(of[i].rows, int32(i))
+		of[i].endNS = max(of[i].endNS, m.rows[i].endNS())
+	}
+	root := func(a *asker) (top *asker, depth int32) {
+		top = a
+		for up := askers[l.agents.parents[a.name]]; up != nil && int(depth) <= len(all); up = askers[l.agents.parents[up.name]] {
+			top, depth = up, depth+1
+		}
+		return top, depth
+	}
+	for _, a := range all {
+		if _, a.depth = root(a); int(a.depth) > len(all) {
+			l.faultIn(a.rows[0], "the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
+			a.depth = 0
+		} else if a.depth > 0 {
+			up := askers[l.agents.parents[a.name]]
+			up.subs = append(up.subs, a)
+		}
+	}
+	for _, a := range all {
+		if a.depth == 0 {
+			m.linkRequests(a)
+		}
+	}
+	l.agents.job.values, l.agents.depth.values, l.agents.dependencies = nil, make([]int32, len(of)), new(listStore[Dependency])
+	for i, a := range of {
+		top, _ := root(a)
+		l.agents.job.add(l.agents.jobNumber(top.name), i, noValue)
+		l.agents.depth.values[i] = a.depth
+		for n, d := range m.rows[i].agent.dependencies {
+			m.rows[i].agent.dependencies[n].On = int64(l.row[d.On])
+		}
+		l.agents.dependencies.add(m.rows[i].agent.dependencies)
+	}
 }

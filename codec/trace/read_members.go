@@ -165,3 +165,21 @@ func (s *idScopes) renumber(scope string, ids []uint64) {
 
 // forget ends a scope that comes no more.
 func (s *idScopes) forget(scope string) { delete(s.numbers, scope) }
+
+// textUnder is the text under a key; "" where there is none.
+func textUnder(all []member, key string) string {
+	if value := valueOf(all, key); value != nil && value[0] == '"' {
+		return string(textOf(value))
+	}
+	return ""
+}
+
+// inObject is the members of the object under a key; nil where there is none.
+func inObject(all []member, key string) []member {
+	value := valueOf(all, key)
+	if value == nil || value[0] != '{' {
+		return nil
+	}
+	members, _ := membersOf(value) // a key that occurs twice makes the object none
+	return members
+}
