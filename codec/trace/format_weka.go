@@ -19,8 +19,8 @@ import (
 // stands for a block together with all before it, and a last, partial block has none. Ids of local scope are the
 // trace's own.
 //
-// A sub-agent has one instant, which is its end in that set and is said to be its begin in later ones. It is decided for
-// each of them: see placeOf.
+// A sub-agent has one instant, which is its end in that set. In others it is its begin, and requests have the clock of
+// the whole trace (AIPerf, docs/tutorials/weka-trace.md). It is decided for each: see placeOf.
 func weka() *format {
 	return &format{
 		name:        "weka",
@@ -85,12 +85,13 @@ func readWeka(out *items, all []member) error {
 
 // wekaJob is the main agent of a trace, with a name that no other has. It notes the scope of the trace's ids.
 func wekaJob(out *items, all []member) (*asker, error) {
-	name, why := fmt.Sprintf("trace-%d", out.first), "it names the trace"
+	name := fmt.Sprintf("trace-%d", out.first)
 	if valueOf(all, "id") != nil {
-		var err error
-		if name, err = nameOf(all, "id", why); err != nil {
+		given, err := nameOf(all, "id", "it names the trace")
+		if err != nil {
 			return nil, err
 		}
+		name = given
 	}
 	if _, twice := out.agents.numbers[name]; twice {
 		return nil, &rowError{"id " + quote([]byte(name)) + " is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat"}
@@ -226,12 +227,9 @@ func (m *items) placeOf(parent *asker, base int64, s mark) guess {
 		guesses = append(guesses, guess{at - took, at, at - took, &sure.EndedThen})
 	}
 	guesses = append(guesses, guess{at, end, at, &sure.BegunThen}, guess{at, end, base, &sure.OwnClock})
-	var first, last int64
-	for n, i := range s.agent.rows {
-		if n == 0 || m.rows[i].timeNS < first {
-			first = m.rows[i].timeNS
-		}
-		last = max(last, m.rows[i].endNS())
+	first, last := int64(maxSpanNS), int64(0)
+	for _, i := range s.agent.rows {
+		first, last = min(first, m.rows[i].timeNS), max(last, m.rows[i].endNS())
 	}
 	best, most := 0, -1
 	for n, g := range guesses {
