@@ -219,8 +219,7 @@ type guess struct {
 // begins at the end of a request of its parent, and the next request of the parent comes after its end. Of 48 sub-agents
 // of the public set 44 have a duration, and the first guess meets all three. The other 4 began at their instant.
 func (m *items) placeOf(parent *asker, base int64, s mark) guess {
-	at, took, sure := base+s.atNS, s.tookNS, &m.agents.subAgents
-	end := int64(math.MaxInt64)
+	at, took, end, sure := base+s.atNS, s.tookNS, int64(math.MaxInt64), &m.agents.subAgents
 	var guesses []guess
 	if took >= 0 {
 		end = at + took
