@@ -146,6 +146,15 @@ func (c *Curve) TokenRatio(capacityTokens int64) float64 {
 	return ratio(c.at(capacityTokens).tokens, c.tokens)
 }
 
+// Distances gives, in rising order, how many other blocks were used between two uses of a block, and how often.
+func (c *Curve) Distances(yield func(blocks int, times int64) bool) {
+	for i := range c.hits[1:] {
+		if times := c.hits[i+1].blocks - c.hits[i].blocks; times > 0 && !yield(i, times) {
+			return
+		}
+	}
+}
+
 // SaturationTokens is the smallest capacity in tokens that holds as much as an unlimited one.
 func (c *Curve) SaturationTokens() int64 { return int64(len(c.hits)-1) * c.blockTokens }
 

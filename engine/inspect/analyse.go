@@ -86,10 +86,13 @@ func verbatim(t *trace.Trace) *Verbatim {
 
 func lengths(tokens []int32) Lengths {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
-	l := Lengths{Histogram: binned(powersOfTwo(), tokens, 1)}
+	var ones []stats.Counted
+	l := Lengths{}
 	for _, n := range tokens {
+		ones = append(ones, stats.Counted{Value: int64(n), Count: 1})
 		l.Total += int64(n)
 	}
+	l.Histogram = binned(powersOfTwo(), ones, 1)
 	if d := stats.Describe(tokens, 1); d != nil {
 		l.Percentiles = *d
 	}
@@ -314,17 +317,17 @@ func (a *Arrivals) timeline(at []int64, span int64) {
 }
 
 // binned counts values in units of unit between edges, which ascend and enclose all. Empty bins at both ends are left out.
-func binned[T int32 | int64](edges []float64, values []T, unit float64) []Bin {
+func binned(edges []float64, values []stats.Counted, unit float64) []Bin {
 	bins := make([]Bin, len(edges)-1)
 	for i := range bins {
 		bins[i] = Bin{From: edges[i], To: edges[i+1]}
 	}
 	for _, v := range values {
-		i, exact := slices.BinarySearch(edges, float64(v)/unit)
+		i, exact := slices.BinarySearch(edges, float64(v.Value)/unit)
 		if !exact {
 			i--
 		}
-		bins[min(max(0, i), len(bins)-1)].Count++
+		bins[min(max(0, i), len(bins)-1)].Count += v.Count
 	}
 	from, to := 0, len(bins)
 	for from < to && bins[from].Count == 0 {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,19 +28,28 @@ type follower struct {
 	rows, repeatIDs   int64
 	held              []rowHeld
 
-	lastNS  []int64 // by block: when it was used last
-	gapsNS  []int64 // of repeated blocks
-	between []int64 // of repeated blocks: tokens in the other blocks since, each a whole block
+	lastNS  []int64         // by block: when it was used last
+	gaps    map[int64]int64 // ns since the last use of a repeated block, and how often
+	gap     stats.Counted   // the latest of them, not in gaps yet: most blocks of a row were used last by the same row
+	gapsNS  []stats.Counted // all of them
+	between []stats.Counted // of repeated blocks: tokens in the other blocks since, each a whole block
 }
 
 // follow adds all rows to a follower, except those whose prompts are verbatim.
 func follow(t *trace.Trace, ids *idTable) *follower {
-	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids}
+	f := &follower{stack: kvcache.NewStackDistances(t.BlockTokens), ids: ids, gaps: map[int64]int64{}}
 	for i := range t.Len() {
 		if t.Verbatim(i).Kind != trace.NoVerbatim {
 			continue
 		}
 		f.add(t.Blocks(i), int(t.InputTokens[i]), t.BlockTokens, t.ArrivalNS[i])
+	}
+	f.gaps[f.gap.Value] += f.gap.Count
+	for _, ns := range slices.Sorted(maps.Keys(f.gaps)) {
+		f.gapsNS = append(f.gapsNS, stats.Counted{Value: ns, Count: f.gaps[ns]})
+	}
+	for blocks, times := range f.stack.Curve(kvcache.InOrder).Distances {
+		f.between = append(f.between, stats.Counted{Value: int64(blocks) * int64(t.BlockTokens), Count: times})
 	}
 	return f
 }
@@ -60,7 +70,8 @@ func (f *follower) add(ids []uint64, tokens, blockTokens int, atNS int64) {
 			continue
 		}
 		f.References++
-		if f.ids != nil && f.ids.see(ids, i, u.Tokens) {
+		// A block that was there with as many tokens says nothing new of its id: what precedes it is the same.
+		if u.Held > 0 && u.Held == u.Tokens || f.ids != nil && f.ids.see(ids, i, u.Tokens) {
 			f.repeatIDs++
 		}
 		if u.Held > 0 {
@@ -81,8 +92,11 @@ func (f *follower) repeat(u kvcache.Use, blockTokens int, atNS int64) {
 	if u.Tokens == blockTokens && u.Held == blockTokens {
 		f.hitFull++
 	}
-	f.gapsNS = append(f.gapsNS, atNS-f.lastNS[u.Block])
-	f.between = append(f.between, int64(u.StackDistance)*int64(blockTokens))
+	if ns := atNS - f.lastNS[u.Block]; ns != f.gap.Value {
+		f.gaps[f.gap.Value] += f.gap.Count
+		f.gap = stats.Counted{Value: ns}
+	}
+	f.gap.Count++
 }
 
 func (f *follower) used(block int, atNS int64) {
@@ -168,7 +182,7 @@ func (f *follower) distances() *Reuse {
 	return &Reuse{
 		References:    f.hitBlocks,
 		TimeHistogram: binned(timeEdges(), f.gapsNS, 1e9), TokensHistogram: binned(oneThreeTen(1000, 20), f.between, 1),
-		TimeS: stats.Describe(f.gapsNS, 1e9), Tokens: stats.Describe(f.between, 1),
+		TimeS: stats.DescribeCounted(f.gapsNS, 1e9), Tokens: stats.DescribeCounted(f.between, 1),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Bounds of the HTML page, so that it opens at once.
@@ -32,10 +33,15 @@ type pictures struct {
 // outlineOf sorts the values and divides them by unit. The outline has at most 4,096 of them, by rank.
 func outlineOf[T int32 | int64 | float64](values []T, unit float64) (o chart.Sample) {
 	slices.Sort(values)
-	n := min(len(values), mostValues)
+	return outline(int64(len(values)), func(rank int64) float64 { return float64(values[rank-1]) / unit })
+}
+
+// outline asks for values by their rank, from 1, in rising order.
+func outline(size int64, ranked func(int64) float64) (o chart.Sample) {
+	n := min(size, mostValues)
 	for i := range n {
-		o.At = append(o.At, float64(values[(2*i+1)*len(values)/(2*n)])/unit)
-		o.Counts = append(o.Counts, float64(len(values))/float64(n))
+		o.At = append(o.At, ranked(1+(2*i+1)*size/(2*n)))
+		o.Counts = append(o.Counts, float64(size)/float64(n))
 	}
 	return o
 }
@@ -123,7 +129,11 @@ type rowHeld struct {
 
 // addHeld draws what f found.
 func (p *pictures) addHeld(f *follower, span int64) {
-	p.reusedS, p.reusedTokens = outlineOf(f.gapsNS, 1e9), outlineOf(f.between, 1)
+	counted := func(values []stats.Counted, unit float64) chart.Sample {
+		size, ranked := stats.Ranked(values)
+		return outline(size, func(rank int64) float64 { return float64(ranked(rank)) / unit })
+	}
+	p.reusedS, p.reusedTokens = counted(f.gapsNS, 1e9), counted(f.between, 1)
 	var shares []float64
 	tokens := make([]float64, timeSteps)
 	held := make([]float64, timeSteps)

@@ -51,8 +51,44 @@ func Describe[T int32 | int64 | float64](values []T, unit float64) *Percentiles 
 	for _, v := range values {
 		sum += float64(v)
 	}
-	at := func(permille int64) float64 { return float64(values[Rank(int64(len(values)), permille)-1]) / unit }
-	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(len(values)) / unit, Count: int64(len(values))}
+	return describe(int64(len(values)), sum, unit, func(rank int64) float64 { return float64(values[rank-1]) })
+}
+
+// describe asks for values by their rank, from 1, in rising order.
+func describe(n int64, sum, unit float64, ranked func(int64) float64) *Percentiles {
+	at := func(permille int64) float64 { return ranked(Rank(n, permille)) / unit }
+	return &Percentiles{P50: at(500), P90: at(900), P95: at(950), P99: at(990), P999: at(999), Max: at(1000), Mean: sum / float64(n) / unit, Count: n}
+}
+
+// Counted is a value and how often it is there. Lists of them are in rising order.
+type Counted struct{ Value, Count int64 }
+
+// Ranked returns how many values there are, and a function that finds one by its rank, from 1. Ranks must not fall from call to call.
+func Ranked(values []Counted) (n int64, ranked func(int64) int64) {
+	for _, v := range values {
+		n += v.Count
+	}
+	i, upTo := -1, int64(0)
+	return n, func(rank int64) int64 {
+		for upTo < rank {
+			i++
+			upTo += values[i].Count
+		}
+		return values[i].Value
+	}
+}
+
+// DescribeCounted describes values in units of unit; nil without values.
+func DescribeCounted(values []Counted, unit float64) *Percentiles {
+	n, ranked := Ranked(values)
+	if n == 0 {
+		return nil
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += float64(v.Value) * float64(v.Count)
+	}
+	return describe(n, sum, unit, func(rank int64) float64 { return float64(ranked(rank)) })
 }
 
 // surely is how certain it must be that a percentile has values above it.
