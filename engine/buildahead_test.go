@@ -118,7 +118,11 @@ func TestBuiltAhead(t *testing.T) {
 			r.records[i].Outcome = record.NotSent
 		}
 		if c.heldNS != nil {
-			r.pacer = &cappedPacer{heldBack: c.heldNS}
+			held := &queue{state: make([]requestState, n)}
+			for i := range held.state {
+				held.state[i].heldNS = c.heldNS[i]
+			}
+			r.pacer = &queuePacer{queue: held}
 		}
 		got := r.builtAhead()
 		least := math.NaN()

@@ -467,7 +467,7 @@ func (r *Run) result(used host.Usage) Result {
 		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
-	if p, ok := r.pacer.(*turnsPacer); ok {
+	if p, ok := r.pacer.(*queuePacer); ok {
 		found.IdleGaps, found.IdleCut = p.queue.idle.gaps, time.Duration(p.queue.idle.cutNS)
 	}
 	if n := r.work.Plan.Cap; n > 0 {

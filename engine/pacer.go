@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,21 +33,11 @@ type pacing struct {
 	send  func(i int32, plannedNS int64) (sent bool) // sends request i now, on the calling thread, or lets another one send it soon
 }
 
-func (pacing) requestEnded(int32, int64)   {}
-func (pacing) requestSent(int32, int64)    {}
-func (pacing) heldNS(int32) int64          { return 0 }
-func (pacing) held() *metrics.Distribution { return nil }
-
 func newPacer(p pacing) pacer {
-	switch {
-	case p.plan.Turns != nil:
-		return newTurnsPacer(p)
-	case !p.plan.Open():
-		return &closedPacer{pacing: p}
-	case p.plan.Cap > 0:
-		return newCappedPacer(p)
+	if p.plan.ByClock() {
+		return &openPacer{pacing: p}
 	}
-	return &openPacer{pacing: p}
+	return &queuePacer{p, newQueue(p.plan, p.stop)}
 }
 
 // openPacer releases each request at its planned instant.
@@ -69,143 +58,85 @@ func (p *openPacer) run(w *sched.Waiter) (left []int32, over bool) {
 	return left, false
 }
 
-// requestsFrom returns the requests from i up to n.
-func requestsFrom(i, n int64) (list []int32) {
-	for ; i < n; i++ {
-		list = append(list, int32(i))
-	}
-	return list
-}
+func (p *openPacer) requestEnded(int32, int64)   {}
+func (p *openPacer) requestSent(int32, int64)    {}
+func (p *openPacer) heldNS(int32) int64          { return 0 }
+func (p *openPacer) held() *metrics.Distribution { return nil }
 
-// closedPacer keeps a number of requests in flight: each request that ends releases the next one.
-type closedPacer struct {
+// queuePacer holds requests back until those that they wait for have been sent or have ended, or until there is room for them in a
+// closed loop or under a cap. Its queue says which leave. The pacer sends them without holding the queue's mutex.
+type queuePacer struct {
 	pacing
-	next atomic.Int64 // requests before this one have been released
+	queue *queue
 }
 
-// closedTick is how often a pacer that waits for answers checks whether the plan's time is over.
-const closedTick = 10 * time.Millisecond
+// How often the pacer checks whether its time is over, and, if requests think, whether an answer has set an instant that is earlier
+// than the next known one.
+const (
+	queueTick = 10 * time.Millisecond
+	thinkTick = time.Millisecond
+)
 
-// run releases the first requests, and returns when all are released or the plan's time is over. It does not use the sender's waiter,
-// which spins before an instant: nothing here has to be that exact.
-func (p *closedPacer) run(*sched.Waiter) (left []int32, over bool) {
-	w := sched.NewWaiter(p.clock, 0, p.stop)
-	if !w.Wait(0) {
-		return p.rest(), false
-	}
-	p.next.Store(int64(p.plan.Concurrency))
-	for i := range p.plan.Concurrency {
-		p.send(int32(i), 0)
-	}
-	for p.next.Load() < int64(p.plan.Requests) {
-		waited := w.Wait(min(p.plan.UntilNS, p.clock.Now()+int64(closedTick)))
-		if over = p.clock.Now() >= p.plan.UntilNS; over || !waited {
-			return p.rest(), over
-		}
-	}
-	return nil, false
-}
+// atOnce is for how many requests that leave together no memory is needed.
+const atOnce = 8
 
-// rest returns the requests that nobody has released, and releases none of them any more.
-func (p *closedPacer) rest() []int32 {
-	n := int64(p.plan.Requests)
-	return requestsFrom(p.next.Swap(n), n)
-}
-
-func (p *closedPacer) requestEnded(int32, int64) {
-	if p.stop.Load() {
-		return
+// run releases what the clock releases, and returns when all are released or the plan's time is over.
+func (p *queuePacer) run(w *sched.Waiter) (left []int32, over bool) {
+	tick, every := sched.NewWaiter(p.clock, 0, p.stop), int64(queueTick) // nothing has to be as exact as spinning is
+	until, thinks := p.queue.endNS(), p.queue.turns.Think
+	if thinks {
+		every = int64(thinkTick)
 	}
-	now := p.clock.Now()
-	if now >= p.plan.UntilNS {
-		return
+	if !p.plan.Open() && tick.Wait(0) {
+		p.sendAll(p.queue.begin(0))
 	}
-	if i := p.next.Add(1) - 1; i < int64(p.plan.Requests) {
-		p.send(int32(i), now)
-	}
-}
-
-// cappedPacer lets at most the plan's cap of requests be in flight. It holds back what is due meanwhile, and releases it in
-// order as others end. The mutex guards all of its fields.
-type cappedPacer struct {
-	pacing
-	mu       sync.Mutex
-	inFlight int
-	due      int     // the planned instants of the requests before this one have come
-	next     int     // requests before this one have been released
-	heldBack []int64 // for how many ns each request was held back; 0 = it was not
-	heldFor  *metrics.Distribution
-}
-
-func newCappedPacer(p pacing) *cappedPacer {
-	return &cappedPacer{pacing: p, heldBack: make([]int64, p.plan.Requests), heldFor: metrics.NewHistogram()}
-}
-
-// run releases requests at their planned instants if the cap allows it, and returns when all are released.
-func (p *cappedPacer) run(w *sched.Waiter) (left []int32, over bool) {
-	for _, at := range p.plan.ReleaseNS {
-		if !w.Wait(at) {
-			return p.rest(), false
-		}
-		p.release(1, 0)
-	}
-	tick := sched.NewWaiter(p.clock, 0, p.stop) // nothing here has to be as exact as spinning is
-	for p.holdsBack() {
-		if !tick.Wait(p.clock.Now() + int64(closedTick)) {
-			return p.rest(), false
-		}
-	}
-	return nil, false
-}
-
-// requestEnded releases a request that the cap has held back.
-func (p *cappedPacer) requestEnded(int32, int64) { p.release(0, 1) }
-
-// release counts requests that are due or have ended, and sends those that the cap allows now.
-func (p *cappedPacer) release(due, ended int) {
 	for {
-		p.mu.Lock()
-		p.due, p.inFlight = p.due+due, p.inFlight-ended
-		if p.next >= p.due || p.inFlight >= p.plan.Cap || p.stop.Load() {
-			if due > 0 && p.next < p.due {
-				p.heldBack[p.due-1] = 1 // at least
-			}
-			p.mu.Unlock()
-			return
+		at, unreleased := p.queue.nextDue()
+		if unreleased == 0 {
+			return nil, false
 		}
-		i := p.next
-		p.next++
-		p.inFlight++
-		if p.heldBack[i] > 0 {
-			p.heldBack[i] = p.clock.Now() - p.plan.ReleaseNS[i]
-			p.heldFor.Add(p.heldBack[i])
+		waited, soon := false, p.clock.Now()+every
+		if at <= soon || at < until && !thinks {
+			waited = w.Wait(at)
+		} else {
+			waited = tick.Wait(min(soon, until))
 		}
-		p.mu.Unlock()
-		p.send(int32(i), p.plan.ReleaseNS[i])
-		due, ended = 0, 0
+		now := p.clock.Now()
+		if waited {
+			p.sendAll(p.queue.due(now)) // even if the sender is late, it releases what was due before the end
+		}
+		if over = now >= until; over || !waited {
+			return p.queue.rest(), over
+		}
 	}
 }
 
-// holdsBack reports whether a request waits for others to end.
-func (p *cappedPacer) holdsBack() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.next < p.plan.Requests
+func (p *queuePacer) requestSent(i int32, nowNS int64) {
+	if p.queue.announces(i) {
+		p.sendAll(p.queue.sent(i, nowNS))
+	}
 }
 
-// rest returns the requests that were not released, and releases none of them any more.
-func (p *cappedPacer) rest() []int32 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	from := p.next
-	p.next = p.plan.Requests
-	return requestsFrom(int64(from), int64(p.plan.Requests))
+func (p *queuePacer) requestEnded(i int32, nowNS int64) {
+	var room [atOnce]release
+	p.sendAll(p.queue.ended(room[:0], i, nowNS))
 }
 
-func (p *cappedPacer) heldNS(i int32) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.heldBack[i]
+func (p *queuePacer) heldNS(i int32) int64 { return p.queue.heldNS(i) }
+
+// held is nil in a closed loop, whose requests have no instants of their own.
+func (p *queuePacer) held() *metrics.Distribution {
+	if !p.plan.Open() {
+		return nil
+	}
+	return p.queue.heldFor
 }
 
-func (p *cappedPacer) held() *metrics.Distribution { return p.heldFor }
+// sendAll sends requests that were released just now.
+func (p *queuePacer) sendAll(leaving []release) {
+	for _, x := range leaving {
+		if p.send(x.request, x.atNS) {
+			p.requestSent(x.request, p.clock.Now())
+		}
+	}
+}

@@ -10,24 +10,26 @@ import (
 	"github.com/fastreplay/fastreplay/sched"
 )
 
-// turnQueue has which requests of a plan with waits may be released. It reads no clock and sends nothing: those who call it say what
+// queue has which requests of a plan may be released that does not only follow the clock: in a closed loop, under a cap, or if they
+// wait for others. It reads no clock and sends nothing: those who call it say what
 // has happened, and when. Any goroutine may call it. The mutex guards what changes.
-type turnQueue struct {
+type queue struct {
 	plan   sched.Plan
+	turns  *sched.Turns // of the plan; empty if no request waits for another
 	stop   *atomic.Bool // if set, nothing more is released
 	first  []int32      // request i is waited for by follow[first[i]:first[i+1]]
 	follow []follower
 	roots  [][]int32 // of each job, the requests that wait for nothing
 
 	mu      sync.Mutex
-	state   []turnState
+	state   []requestState
 	left    int                   // requests that have not been released
 	delayed delayedReleases       // requests whose waits are over, and that wait for their instant
-	heldFor *metrics.Distribution // how long after their own instants requests that wait were released, ns
+	heldFor *metrics.Distribution // how long after their own instants requests that were held back or that wait were released, ns
 
 	inOrder int     // the own instants of the requests before this one have come; in a closed loop, their turns in the order
-	waiting []int32 // in a closed loop: requests that may be released, in order
-	free    int     // in a closed loop: how many more may be in flight; with jobs, how many more jobs
+	waiting []int32 // in a closed loop or under a cap: requests that may be released, in order
+	free    int     // likewise: how many more may be in flight
 
 	jobs    []jobState
 	nextJob int // jobs before this one have started
@@ -50,8 +52,9 @@ type follower struct {
 	dispatch bool
 }
 
-type turnState struct {
+type requestState struct {
 	readyNS                    int64 // when the waits that are over allow it
+	heldNS                     int64 // for how long a cap has held it back
 	pending                    int32 // waits that are not over
 	sent, ended, due, released bool
 }
@@ -61,25 +64,29 @@ type jobState struct {
 	left    int32 // requests that have not ended
 }
 
-func newTurnQueue(p sched.Plan, stop *atomic.Bool) *turnQueue {
+func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 	n := p.Requests
-	q := &turnQueue{plan: p, stop: stop, first: make([]int32, n+2), follow: make([]follower, len(p.Turns.Waits)), state: make([]turnState, n),
-		left: n, heldFor: metrics.NewHistogram()}
-	for _, w := range p.Turns.Waits {
+	turns := p.Turns
+	if turns == nil {
+		turns = &sched.Turns{First: make([]int32, n+1)}
+	}
+	q := &queue{plan: p, turns: turns, stop: stop, first: make([]int32, n+2), follow: make([]follower, len(turns.Waits)),
+		state: make([]requestState, n), left: n, free: p.Cap, heldFor: metrics.NewHistogram()}
+	for _, w := range turns.Waits {
 		q.first[w.On+2]++
 	}
 	for i := range n {
 		q.first[i+2] += q.first[i+1]
 	}
 	for i := range int32(n) { // in order, so that the lists are; first[j+1] is where the next one of j goes
-		for _, w := range p.Turns.Of(i) {
+		for _, w := range turns.Of(i) {
 			q.follow[q.first[w.On+1]] = follower{w.DelayNS, i, w.Dispatch}
 			q.first[w.On+1]++
 			q.state[i].pending++
 		}
 	}
-	q.jobs, q.roots = make([]jobState, p.Turns.Jobs()), make([][]int32, p.Turns.Jobs())
-	for i, job := range p.Turns.Job {
+	q.jobs, q.roots = make([]jobState, turns.Jobs()), make([][]int32, turns.Jobs())
+	for i, job := range turns.Job {
 		q.jobs[job].left++
 		if q.state[i].pending == 0 {
 			q.roots[job] = append(q.roots[job], int32(i))
@@ -110,16 +117,16 @@ func (h *delayedReleases) Pop() any {
 }
 
 // inJobs reports whether whole jobs are released.
-func (q *turnQueue) inJobs() bool { return q.plan.Turns.Job != nil }
+func (q *queue) inJobs() bool { return q.turns.Job != nil }
 
 // waits reports whether request i waits for another one.
-func (q *turnQueue) waits(i int32) bool { return len(q.plan.Turns.Of(i)) > 0 }
+func (q *queue) waits(i int32) bool { return len(q.turns.Of(i)) > 0 }
 
 // isDelayed reports whether request i is released some time after others, not at its own instant.
-func (q *turnQueue) isDelayed(i int32) bool { return q.plan.Turns.Think && q.waits(i) }
+func (q *queue) isDelayed(i int32) bool { return q.turns.Think && q.waits(i) }
 
 // announces reports whether a request waits for the sending of request i.
-func (q *turnQueue) announces(i int32) bool {
+func (q *queue) announces(i int32) bool {
 	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
 		if f.dispatch {
 			return true
@@ -129,9 +136,16 @@ func (q *turnQueue) announces(i int32) bool {
 }
 
 // release adds request i to list, as released at atNS.
-func (q *turnQueue) release(list []release, i int32, atNS int64) []release {
-	if q.plan.Open() && q.waits(i) {
-		q.heldFor.Add(max(0, atNS-q.plan.ReleaseNS[i]))
+func (q *queue) release(list []release, i int32, atNS int64) []release {
+	if q.plan.Open() {
+		own := q.plan.ReleaseNS[i]
+		by := max(0, atNS-own)
+		if q.plan.Cap > 0 { // its instant stays the planned one
+			q.state[i].heldNS, atNS = by, own
+		}
+		if by > 0 || q.waits(i) {
+			q.heldFor.Add(by)
+		}
 	}
 	q.state[i].released = true
 	q.left--
@@ -139,16 +153,31 @@ func (q *turnQueue) release(list []release, i int32, atNS int64) []release {
 	return append(list, release{atNS - q.idle.cutNS, i})
 }
 
-// untilNS is the end of the plan.
-func (q *turnQueue) untilNS() int64 {
-	if q.plan.UntilNS == math.MaxInt64 {
+// heldNS returns for how long a cap has held request i back.
+func (q *queue) heldNS(i int32) int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.state[i].heldNS
+}
+
+// endNS is the end of the plan. What a cap holds back leaves after it.
+func (q *queue) endNS() int64 {
+	if q.plan.Cap > 0 {
 		return math.MaxInt64
 	}
-	return q.plan.UntilNS + q.idle.cutNS
+	return q.plan.UntilNS
+}
+
+// untilNS is the end of the plan, as the queue counts time.
+func (q *queue) untilNS() int64 {
+	if end := q.endNS(); end < math.MaxInt64 {
+		return end + q.idle.cutNS
+	}
+	return math.MaxInt64
 }
 
 // sent notes that request i was sent, at nowNS, and returns the requests that this releases.
-func (q *turnQueue) sent(i int32, nowNS int64) (leaving []release) {
+func (q *queue) sent(i int32, nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state[i].sent {
@@ -158,9 +187,9 @@ func (q *turnQueue) sent(i int32, nowNS int64) (leaving []release) {
 	return q.trigger(nil, i, nowNS+q.idle.cutNS, true)
 }
 
-// ended notes that request i has ended, at nowNS, and returns the requests that this releases. Those that waited for its sending no
-// longer wait either.
-func (q *turnQueue) ended(i int32, nowNS int64) (leaving []release) {
+// ended notes that request i has ended, at nowNS, and adds to leaving the requests that this releases. Those that waited for its
+// sending no longer wait either.
+func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := &q.state[i]
@@ -176,7 +205,7 @@ func (q *turnQueue) ended(i int32, nowNS int64) (leaving []release) {
 	if !q.inJobs() {
 		return q.fill(leaving, 1, nowNS)
 	}
-	job := &q.jobs[q.plan.Turns.Job[i]]
+	job := &q.jobs[q.turns.Job[i]]
 	if job.left--; job.left == 0 {
 		leaving = q.startJobs(leaving, 1, nowNS)
 	}
@@ -184,7 +213,7 @@ func (q *turnQueue) ended(i int32, nowNS int64) (leaving []release) {
 }
 
 // trigger ends the waits for request i's sending or end. It adds to list the requests that this releases.
-func (q *turnQueue) trigger(list []release, i int32, nowNS int64, dispatch bool) []release {
+func (q *queue) trigger(list []release, i int32, nowNS int64, dispatch bool) []release {
 	for _, f := range q.follow[q.first[i]:q.first[i+1]] {
 		if f.dispatch != dispatch {
 			continue
@@ -199,16 +228,16 @@ func (q *turnQueue) trigger(list []release, i int32, nowNS int64, dispatch bool)
 }
 
 // ready decides what becomes of request i, whose waits are over: it is released now, later, or has its place in a closed loop.
-func (q *turnQueue) ready(list []release, i int32, nowNS int64) []release {
+func (q *queue) ready(list []release, i int32, nowNS int64) []release {
 	s := &q.state[i]
 	if s.released || q.stop.Load() {
 		return list
 	}
 	at := max(s.readyNS, q.boundNS(i))
 	switch {
-	case q.plan.Turns.Think && at > nowNS:
+	case q.turns.Think && at > nowNS:
 		heap.Push(&q.delayed, release{at, i})
-	case !q.plan.Turns.Think && !s.due: // its own instant is to come
+	case !q.turns.Think && !s.due: // its own instant is to come
 	case q.plan.Open() || q.inJobs():
 		if at < q.untilNS() {
 			list = q.release(list, i, at)
@@ -220,8 +249,8 @@ func (q *turnQueue) ready(list []release, i int32, nowNS int64) []release {
 }
 
 // boundNS is the instant before which request i is not released, whatever has ended.
-func (q *turnQueue) boundNS(i int32) int64 {
-	t := q.plan.Turns
+func (q *queue) boundNS(i int32) int64 {
+	t := q.turns
 	switch {
 	case !t.Think && q.plan.Open():
 		return q.plan.ReleaseNS[i]
@@ -236,7 +265,7 @@ func (q *turnQueue) boundNS(i int32) int64 {
 }
 
 // begin returns what a closed loop releases at its start.
-func (q *turnQueue) begin(nowNS int64) []release {
+func (q *queue) begin(nowNS int64) []release {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.inJobs() {
@@ -246,7 +275,7 @@ func (q *turnQueue) begin(nowNS int64) []release {
 }
 
 // startJobs starts the next n jobs. A job may end as it starts only if it has no requests, which none has.
-func (q *turnQueue) startJobs(list []release, n int, nowNS int64) []release {
+func (q *queue) startJobs(list []release, n int, nowNS int64) []release {
 	for ; n > 0 && q.nextJob < len(q.jobs) && nowNS < q.untilNS(); n-- {
 		job := q.nextJob
 		q.nextJob++
@@ -258,10 +287,10 @@ func (q *turnQueue) startJobs(list []release, n int, nowNS int64) []release {
 	return list
 }
 
-// fill lets freed more requests of a closed loop be in flight, and adds those it releases to list: the waiting ones, then the next in
+// fill lets freed more requests be in flight, and adds those it releases to list: the waiting ones, then in a closed loop the next in
 // the order.
-func (q *turnQueue) fill(list []release, freed int, nowNS int64) []release {
-	if q.free += freed; q.plan.Open() || q.stop.Load() || nowNS >= q.untilNS() {
+func (q *queue) fill(list []release, freed int, nowNS int64) []release {
+	if q.free += freed; q.stop.Load() || nowNS >= q.untilNS() {
 		return list
 	}
 	for q.free > 0 {
@@ -279,8 +308,8 @@ func (q *turnQueue) fill(list []release, freed int, nowNS int64) []release {
 
 // nextInOrder returns the next request in the order that may be released now; -1 = none. Those that it skips are released when their
 // waits are over.
-func (q *turnQueue) nextInOrder() int32 {
-	for q.inOrder < q.plan.Requests {
+func (q *queue) nextInOrder() int32 {
+	for !q.plan.Open() && q.inOrder < q.plan.Requests {
 		i := int32(q.inOrder)
 		q.inOrder++
 		if !q.isDelayed(i) && q.state[i].pending == 0 {
@@ -293,7 +322,7 @@ func (q *turnQueue) nextInOrder() int32 {
 
 // due returns the requests that the clock releases: those whose own instants have come, unless they must wait, and those that have
 // waited long enough. It releases none after the end of the plan.
-func (q *turnQueue) due(nowNS int64) (leaving []release) {
+func (q *queue) due(nowNS int64) (leaving []release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	nowNS += q.idle.cutNS
@@ -311,7 +340,10 @@ func (q *turnQueue) due(nowNS int64) (leaving []release) {
 		q.inOrder++
 		switch {
 		case q.isDelayed(i): // others release it
+		case q.plan.Cap > 0 && (len(q.waiting) > 0 || q.free == 0):
+			q.waiting = append(q.waiting, i)
 		case q.state[i].pending == 0:
+			q.free--
 			leaving = q.release(leaving, i, max(q.plan.ReleaseNS[i], q.state[i].readyNS))
 		default:
 			q.state[i].due = true
@@ -325,7 +357,7 @@ func (q *turnQueue) due(nowNS int64) (leaving []release) {
 
 // nextDue returns the next known instant at which the clock releases something, math.MaxInt64 if there is none, and how many requests are
 // still to be released.
-func (q *turnQueue) nextDue() (atNS int64, left int) {
+func (q *queue) nextDue() (atNS int64, left int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	atNS = math.MaxInt64
@@ -341,7 +373,7 @@ func (q *turnQueue) nextDue() (atNS int64, left int) {
 	if atNS == math.MaxInt64 {
 		return atNS, q.left
 	}
-	if most := q.plan.Turns.IdleNS; most > 0 && q.inFlight == 0 && atNS > q.idle.sinceNS+most {
+	if most := q.turns.IdleNS; most > 0 && q.inFlight == 0 && atNS > q.idle.sinceNS+most {
 		q.idle.cutNS += atNS - q.idle.sinceNS - most
 		q.idle.sinceNS = atNS - most
 		q.idle.gaps++
@@ -350,7 +382,7 @@ func (q *turnQueue) nextDue() (atNS int64, left int) {
 }
 
 // rest returns the requests that were not released, in ascending order, and releases none of them any more.
-func (q *turnQueue) rest() (list []int32) {
+func (q *queue) rest() (list []int32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.state {

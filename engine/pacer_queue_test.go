@@ -114,7 +114,7 @@ func (s *fixedServer) serve(atNS int64) (endNS int64) {
 // drive runs a queue in time of its own against a server, and returns when requests were released and when they ended.
 func drive(t testing.TB, p sched.Plan, s *fixedServer) (released, ended []int64) {
 	t.Helper()
-	q := newTurnQueue(p, new(atomic.Bool))
+	q := newQueue(p, new(atomic.Bool))
 	released, ended = make([]int64, p.Requests), make([]int64, p.Requests)
 	type event struct{ atNS, request int64 }
 	var ends []event
@@ -147,7 +147,7 @@ func drive(t testing.TB, p sched.Plan, s *fixedServer) (released, ended []int64)
 		var list []release
 		ends = slices.DeleteFunc(ends, func(e event) bool {
 			if e.atNS == now {
-				list = append(list, q.ended(int32(e.request), now)...)
+				list = append(list, q.ended(nil, int32(e.request), now)...)
 			}
 			return e.atNS == now
 		})

@@ -22,7 +22,7 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.
 	type timeline struct{ busyNS, cutNS int64 }
 	jobs := make([]int32, t.Len())
 	if !system {
-		jobs = Jobs(t, t.Len())
+		jobs, _ = t.JobNumbers()
 	}
 	graph := t.Graph(t.Len())
 	cut := IdleCut{FromNS: t.SpanNS()}

@@ -22,7 +22,8 @@ func (p Pause) Turns(t *trace.Trace, n int) *sched.Turns {
 	g := t.Graph(n)
 	turns := &sched.Turns{Think: p.Think, First: make([]int32, 1, n+1)}
 	if p.Jobs {
-		turns.Job = Jobs(t, n)
+		jobs, _ := t.JobNumbers()
+		turns.Job = jobs[:n]
 	}
 	var waits []sched.Wait
 	for i := range n {
@@ -110,35 +111,4 @@ func (p Pause) bounds(t *trace.Trace, turns *sched.Turns) []int64 {
 		return nil
 	}
 	return bounds
-}
-
-// Jobs numbers the jobs of a trace's first n requests in the order of their first requests. A job is what the trace calls so. Without
-// that it is a conversation, and a request without either is a job of its own. Each repetition of a job is another job.
-func Jobs(t *trace.Trace, n int) []int32 {
-	type name struct{ job, session, request, clone int64 }
-	type repetition struct{ number, row int32 }
-	latest := map[name]repetition{}
-	jobs, next := make([]int32, n), int32(0)
-	for i := range jobs {
-		of := name{job: -1}
-		switch {
-		case t.Job != nil && t.Job[i] >= 0:
-			of.job = int64(t.Job[i])
-		case t.Session != nil:
-			of.session = t.Session[i]
-		default:
-			of.request = int64(i)
-		}
-		if t.Clone != nil {
-			of.clone = int64(t.Clone[i])
-		}
-		r, known := latest[of]
-		if !known || r.row == t.Row[i] {
-			r = repetition{next, t.Row[i]}
-			latest[of] = r
-			next++
-		}
-		jobs[i] = r.number
-	}
-	return jobs
 }
