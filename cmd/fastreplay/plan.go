@@ -326,14 +326,17 @@ func (l *load) plan(o *options, ui *terminal) error {
 	if o.sessions.idle.most > 0 && !o.pacing.timed() && !o.sessions.thinks() {
 		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")
 	}
-	t = o.capIdle(t, ui)
+	t, cuts := o.capIdle(t)
 	l.Trace = t
 	plan, err := o.pacing.plan(t)
 	if err != nil {
 		return err
 	}
-	if plan, err = o.follow(plan, t, ui); err != nil {
+	if plan, err = o.follow(plan, t, &cuts); err != nil {
 		return fmt.Errorf("--sessions %s: %w", o.sessions.mode, err)
+	}
+	if cuts != nil {
+		ui.note("--idle-cap: %s", strings.Join(cuts, "; "))
 	}
 	if plan.Requests == 0 {
 		return errors.New("the selection is empty: no request lies within --duration")
@@ -474,35 +477,31 @@ func (o *options) checkSessions() error {
 // thinks reports whether requests leave some time after what they depend on.
 func (s *sessionFlags) thinks() bool { return s.mode == sessionsThink || s.mode == sessionsLanes }
 
-// capIdle moves the trace's instants so that its idle times are no longer than --idle-cap, and notes what that cut.
-func (o *options) capIdle(t *trace.Trace, ui *terminal) *trace.Trace {
+// capIdle moves the trace's instants so that its idle times are no longer than --idle-cap, and says what that cut.
+func (o *options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 	idle := o.sessions.idle
 	if idle.most == 0 || o.sessions.atRun() || !o.pacing.timed() && o.sessions.lanes == 0 {
-		return t
+		return t, nil
 	}
 	t, cut := workload.CapIdle(t, int64(float64(idle.most)*o.pacing.scale), idle.system, o.assumed)
-	of := "of single jobs"
-	if idle.system {
-		of = "of the whole trace"
-	}
-	ui.note("--idle-cap: %s %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(int64(cut.Gaps), "idle time"), of,
-		idle.most, format.Seconds(float64(cut.CutNS)/1e9), format.Seconds(float64(cut.SpanNS)/1e9), format.Seconds(float64(cut.FromNS)/1e9))
-	return t
+	of := map[bool]string{true: "the whole trace", false: "single jobs"}[idle.system]
+	return t, []string{fmt.Sprintf("%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(int64(cut.Gaps), "idle time"), of,
+		idle.most, format.Seconds(float64(cut.CutNS)/1e9), format.Seconds(float64(cut.SpanNS)/1e9), format.Seconds(float64(cut.FromNS)/1e9))}
 }
 
-// follow makes requests of the plan wait for each other, as far as the mode has it.
-func (o *options) follow(plan sched.Plan, t *trace.Trace, ui *terminal) (sched.Plan, error) {
+// follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of delays.
+func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched.Plan, error) {
 	if o.sessions.mode == sessionsStrict {
 		return plan, nil
 	}
 	pause := workload.Pause{Think: o.sessions.thinks(), Bounded: o.pacing.timed(), Jobs: o.pacing.lanes > 0, Speed: o.pacing.scale, Assumed: o.assumed}
 	turns := pause.Turns(t, plan.Requests)
-	if most := int64(o.sessions.idle.most); o.sessions.atRun() {
-		turns.IdleNS = most
-		ui.note("--idle-cap: whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", o.sessions.idle.most)
-	} else if n, cut := workload.CapDelays(turns, cmp.Or(most, math.MaxInt64)); n > 0 {
-		ui.note("--idle-cap: %s of more than %v after what a request depends on shortened, by %s in all",
-			format.Many(int64(n), "delay"), o.sessions.idle.most, format.Seconds(float64(cut)/1e9))
+	if most := o.sessions.idle.most; o.sessions.atRun() {
+		turns.IdleNS = int64(most)
+		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
+	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
+		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all",
+			format.Many(int64(n), "delay"), most, format.Seconds(float64(cut)/1e9)))
 	}
 	if len(turns.Waits) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")
