@@ -23,10 +23,11 @@ const (
 )
 
 // dialer dials ahead of demand: for each endpoint it keeps as many connections idle as requests are due to it within dialLead. It does
-// not count on connections that become idle in the meantime.
+// not count on connections that become idle in the meantime, unless requests wait for others.
 type dialer struct {
 	run    *Run
 	ahead  int           // requests of the plan counted into due so far
+	soon   int64         // how many may be released within dialLead, if requests wait for others
 	needs  []int64       // by endpoint, with --route least-inflight: how many of the requests ahead it gets
 	pause  time.Duration // how long an endpoint that refused is left alone
 	paused []time.Time   // until when each endpoint is
@@ -91,6 +92,10 @@ func (d *dialer) dialMissing(nowNS int64) (underway bool) {
 // missing returns how many connections endpoint i lacks. It does not count those that are being dialled.
 func (d *dialer) missing(i int, p *pool) int64 {
 	plan := d.run.work.Plan
+	pools := int64(len(d.run.pools))
+	if plan.Turns != nil && (plan.Open() || plan.Turns.Job != nil) {
+		return (d.soon+pools-1)/pools + dialSpare - p.idle.len()
+	}
 	due := p.due - p.sent.Load() + dialSpare - p.idle.len()
 	if d.run.leastInFlight != nil {
 		due = d.needs[i] + dialSpare - p.idle.len()
@@ -99,7 +104,7 @@ func (d *dialer) missing(i int, p *pool) int64 {
 		return due
 	}
 	// In a closed loop any endpoint may get all of the next requests, but in the long run each gets its share.
-	share := int64(max(plan.Concurrency, plan.Cap)/len(d.run.pools) + 1)
+	share := int64(max(plan.Concurrency, plan.Cap))/pools + 1
 	inFlight := max(share-p.open(), min(dialSpare, share)-p.idle.len())
 	if plan.Open() {
 		return min(due, inFlight)
@@ -110,6 +115,10 @@ func (d *dialer) missing(i int, p *pool) int64 {
 // advance counts the requests due before horizonNS.
 func (d *dialer) advance(horizonNS int64) {
 	w := d.run.work
+	if q, ok := d.run.pacer.(*queuePacer); ok && w.Plan.Turns != nil {
+		d.soon = int64(q.queue.soon(horizonNS))
+		return
+	}
 	for d.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[d.ahead] < horizonNS {
 		if d.run.leastInFlight == nil {
 			d.run.poolOf(int32(d.ahead)).due++

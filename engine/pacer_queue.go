@@ -3,6 +3,7 @@ package engine
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,6 +20,8 @@ type queue struct {
 	stop   *atomic.Bool // if set, nothing more is released
 	first  []int32      // request i is waited for by follow[first[i]:first[i+1]]
 	follow []follower
+	start  []int32      // how many connections request i needs as it is released, for itself and for those that follow its sending
+	end    []int32      // and how many as it ends, besides its own
 	roots  [][]int32 // of each job, the requests that wait for nothing
 
 	mu      sync.Mutex
@@ -35,6 +38,7 @@ type queue struct {
 	nextJob int // jobs before this one have started
 
 	inFlight int // requests that were released and have not ended
+	fanOut   int // connections that are needed as they end, besides their own
 	idle     idleTime
 }
 
@@ -85,6 +89,7 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 			q.state[i].pending++
 		}
 	}
+	q.countConnections()
 	q.jobs, q.roots = make([]jobState, turns.Jobs()), make([][]int32, turns.Jobs())
 	for i, job := range turns.Job {
 		q.jobs[job].left++
@@ -93,6 +98,27 @@ func newQueue(p sched.Plan, stop *atomic.Bool) *queue {
 		}
 	}
 	return q
+}
+
+// countConnections fills start and end. Of several requests that one waits for, the last in the plan counts.
+func (q *queue) countConnections() {
+	q.start, q.end = slices.Repeat([]int32{1}, len(q.state)), slices.Repeat([]int32{-1}, len(q.state))
+	for i := int32(len(q.state)) - 1; i >= 0; i-- {
+		sent, ended := int32(-1), int32(-1)
+		for _, w := range q.turns.Of(i) {
+			if w.Dispatch {
+				sent = max(sent, w.On)
+			} else {
+				ended = max(ended, w.On)
+			}
+		}
+		switch q.end[i] = max(0, q.end[i]); {
+		case ended >= 0:
+			q.end[ended] += q.start[i]
+		case sent >= 0:
+			q.start[sent] += q.start[i]
+		}
+	}
 }
 
 // delayedReleases is a heap of requests by their time of release, the earliest on top. Of equal ones the first in the plan is on top.
@@ -114,6 +140,14 @@ func (h *delayedReleases) Pop() any {
 	x := (*h)[last]
 	*h = (*h)[:last]
 	return x
+}
+
+// before returns how many connections the releases of the heap, from place k down, need that lie before atNS.
+func (h delayedReleases) before(atNS int64, k int, start []int32) int {
+	if k >= len(h) || h[k].atNS >= atNS {
+		return 0
+	}
+	return int(start[h[k].request]) + h.before(atNS, 2*k+1, start) + h.before(atNS, 2*k+2, start)
 }
 
 // inJobs reports whether whole jobs are released.
@@ -150,7 +184,27 @@ func (q *queue) release(list []release, i int32, atNS int64) []release {
 	q.state[i].released = true
 	q.left--
 	q.inFlight++
+	q.fanOut += int(q.end[i])
 	return append(list, release{atNS - q.idle.cutNS, i})
+}
+
+// soon returns how many requests may be released before horizonNS that need a connection which nothing in flight has now.
+func (q *queue) soon(horizonNS int64) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	horizonNS += q.idle.cutNS
+	n := q.delayed.before(horizonNS, 0, q.start) + q.fanOut
+	for i := q.inOrder; q.plan.Open() && i < q.plan.Requests && q.plan.ReleaseNS[i] < horizonNS; i++ {
+		if !q.isDelayed(int32(i)) {
+			n += int(q.start[i])
+		}
+	}
+	for job := q.nextJob; job < min(max(q.nextJob+1, q.plan.Concurrency), len(q.jobs)); job++ { // the first jobs, then one at a time
+		for _, i := range q.roots[job] {
+			n += int(q.start[i])
+		}
+	}
+	return n
 }
 
 // heldNS returns for how long a cap has held request i back.
@@ -195,6 +249,7 @@ func (q *queue) ended(leaving []release, i int32, nowNS int64) []release {
 	s := &q.state[i]
 	nowNS += q.idle.cutNS
 	q.inFlight--
+	q.fanOut -= int(q.end[i])
 	q.idle.sinceNS = nowNS
 	if !s.sent {
 		s.sent = true

@@ -303,3 +303,45 @@ func TestStrictShowsTheQueue(t *testing.T) {
 		t.Errorf("in a lane requests took up to %d ns, want %d; in all %d, strict %d", slices.Max(each), service, laned, sum)
 	}
 }
+
+// TestConnectionsAreReadyForAll: before anything is released, the queue has counted each request that leaves within a time, those that
+// are released by others' ends, and those by others' sending.
+func TestConnectionsAreReadyForAll(t *testing.T) {
+	turns := &sched.Turns{Think: true, Job: []int32{0, 0, 0, 0, 0, 1, 1, 1}}
+	turns.Add() // 0
+	turns.Add(sched.Wait{On: 0})
+	turns.Add(sched.Wait{On: 0})
+	turns.Add(sched.Wait{On: 0, DelayNS: 50})
+	turns.Add(sched.Wait{On: 2}, sched.Wait{On: 3})
+	turns.Add() // 5
+	turns.Add(sched.Wait{On: 5, Dispatch: true})
+	turns.Add(sched.Wait{On: 6, Dispatch: true})
+	plan, err := sched.Closed(8, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Concurrency = 1
+	if plan, err = plan.Following(turns); err != nil {
+		t.Fatal(err)
+	}
+	q := newQueue(plan, new(atomic.Bool))
+	for _, step := range []struct {
+		what string
+		do   func() int // requests that leave
+		left int
+		soon int // within 10 ns
+	}{
+		{"before the start", func() int { return 0 }, 0, 1},
+		{"0 leaves; as it ends 1, 2 and 3 may, one on its connection; the next job needs 3", func() int { return len(q.begin(0)) }, 1, 2 + 3},
+		{"0 ends, 3 is delayed", func() int { return len(q.ended(nil, 0, 5)) }, 2, 3},
+		{"1 ends, 3 is due soon", func() int { return len(q.ended(nil, 1, 46)) }, 0, 1 + 3},
+		{"3 leaves", func() int { return len(q.due(55)) }, 1, 3},
+		{"2 and 3 end, 4 leaves", func() int { return len(q.ended(nil, 2, 60)) + len(q.ended(nil, 3, 60)) }, 1, 3},
+		{"the next job begins", func() int { return len(q.ended(nil, 4, 70)) }, 1, 0},
+	} {
+		now := map[string]int64{"1 ends, 3 is due soon": 46}[step.what]
+		if left := step.do(); left != step.left || q.soon(now+10) != step.soon {
+			t.Errorf("%s: %d left and %d soon; want %d and %d", step.what, left, q.soon(now+10), step.left, step.soon)
+		}
+	}
+}
