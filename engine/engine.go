@@ -364,9 +364,6 @@ func (r *Run) recordAll() {
 			if rec.SentNS != record.None {
 				rec.SentAt = record.Wall(r.clock.StartedAt().Add(time.Duration(rec.SentNS)).UnixMicro())
 			}
-			if plan := r.work.Plan; rec.WaitsFor != "" && plan.Open() && rec.SentNS != record.None {
-				rec.HeldNS = max(0, rec.PlannedNS-plan.ReleaseNS[i])
-			}
 			if r.leastInFlight != nil && r.isPlaced(i) {
 				r.leastInFlight.expect(i, rec)
 			}

@@ -23,40 +23,38 @@ const None = math.MinInt64
 // The zero value is not an empty record: call Clear first. The tags are the keys of a line, of which those that may be
 // empty are left out where there is no value. Keys has them, and what follows from them.
 type Record struct {
-	Row         int64  `json:"row"`                    // row in the trace file, from 0; with --amplify the row of which the request is a copy
-	RequestID   string `json:"request_id"`             // as sent in X-Request-Id
-	Session     int64  `json:"session"`                // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
-	SessionName string `json:"session_name,omitempty"` // the conversation's name if that is no number; absent otherwise
-	Turn        int64  `json:"turn"`                   // turn in the conversation
-	Job         int64  `json:"job,omitempty"`          // number of the task that it is part of, see the results by job, or of its conversation if the trace has no jobs; absent unless requests depend on others
-	JobName     string `json:"job_name,omitempty"`     // the name of the job, or of the conversation, in the trace; absent if it has none
-	JobRequests int64  `json:"job_requests,omitempty"` // how many requests of the job were selected from the trace; absent as job is
-	Depth       int64  `json:"depth,omitempty"`        // 0 = the job's first agent, 1 = its sub-agents, 2 = theirs; absent if the trace has no agents
-	WaitsFor    string `json:"waits_for,omitempty"`    // requests that it depends on, by the numbers that end their request_id, with spaces; s behind one: on its sending, not on its end; absent if on none
-	Type        string `json:"type,omitempty"`         // kind of request in the trace; absent if it has none
-	Target      string `json:"target"`                 // URL it was sent to
-	Endpoint    string `json:"endpoint"`               // address that was used
-	Instance    string `json:"instance,omitempty"`     // who answered, by header or answer; absent if neither names it
-	History     string `json:"history,omitempty"`      // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
+	Row           int64  `json:"row"`                       // row in the trace file, from 0; with --amplify the row of which the request is a copy
+	RequestID     string `json:"request_id"`                // as sent in X-Request-Id
+	Session       int64  `json:"session"`                   // conversation: the first chat_id of its chain, or the number or a hash of the name in the file; null if the trace has none
+	SessionName   string `json:"session_name,omitempty"`    // the conversation's name if that is no number; absent otherwise
+	Turn          int64  `json:"turn"`                      // turn in the conversation
+	Job           int64  `json:"job,omitempty"`             // number of the task that it is part of, see the results by job, or of its conversation if the trace has no jobs; absent unless requests depend on others
+	Depth         int64  `json:"depth,omitempty"`           // 0 = the job's first agent, 1 = its sub-agents, 2 = theirs; absent if the trace has no agents
+	WaitsFor      string `json:"waits_for,omitempty"`       // requests that it depends on, by the numbers that end their request_id, with spaces; s behind one: on its sending, not on its end; absent if on none
+	JobName       string `json:"job_name,omitempty"`        // of the job's first request alone: its name, or that of the conversation, in the trace; absent if it has none
+	JobRequests   int64  `json:"job_requests,omitempty"`    // likewise: how many requests of the job were selected from the trace
+	JobRecordedNS int64  `json:"job_recorded_ns,omitempty"` // likewise: how long the job takes if each request leaves when planned, and takes as long as recorded; absent if the trace lacks the end of the last one
+	Type          string `json:"type,omitempty"`            // kind of request in the trace; absent if it has none
+	Target        string `json:"target"`                    // URL it was sent to
+	Endpoint      string `json:"endpoint"`                  // address that was used
+	Instance      string `json:"instance,omitempty"`        // who answered, by header or answer; absent if neither names it
+	History       string `json:"history,omitempty"`         // with --history live, of a follow-up turn: live (all answers in it are), partly or recorded; absent otherwise
 
-	RecordedNS        int64 `json:"recorded_ns,omitempty"`      // when it left as recorded, since the first selected request; absent as job is
-	RecordedTookNS    int64 `json:"recorded_took_ns,omitempty"` // duration from there to the end of its answer, as recorded; absent if the trace does not have it
-	HeldNS            int64 `json:"held_ns,omitempty"`          // how much later than its own planned time it was released, since it depends on others; absent if it does not, and in a closed loop
-	PlannedNS         int64 `json:"planned_ns"`                 // when it was to leave
-	SentNS            int64 `json:"sent_ns"`                    // just before the write of its first byte; of the last attempt, if it was sent again
-	SentAt            Wall  `json:"sent_at"`                    // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
-	ConnWaitNS        int64 `json:"conn_wait_ns"`               // how long it waited for a connection
-	WrittenNS         int64 `json:"written_ns"`                 // the kernel had taken the last byte
-	WrittenFirstBytes int64 `json:"written_first_bytes"`        // bytes that the first write took
-	DepartedNS        int64 `json:"departed_ns"`                // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
-	AckedNS           int64 `json:"acked_ns"`                   // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
-	HeadersNS         int64 `json:"headers_ns"`                 // the response head was complete
-	FirstTokenNS      int64 `json:"first_token_ns"`             // first token chunk
-	FirstTextNS       int64 `json:"first_text_ns"`              // first token chunk with text in it
-	LastTokenNS       int64 `json:"last_token_ns"`              // last token chunk
-	DoneNS            int64 `json:"done_ns"`                    // end of the response body
-	GatewayNS         int64 `json:"gateway_ns,omitempty"`       // duration that a gateway (LiteLLM) reports for itself; absent if none does
-	UpstreamNS        int64 `json:"upstream_ns,omitempty"`      // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
+	PlannedNS         int64 `json:"planned_ns"`            // when it was to leave
+	SentNS            int64 `json:"sent_ns"`               // just before the write of its first byte; of the last attempt, if it was sent again
+	SentAt            Wall  `json:"sent_at"`               // sent_ns as a date, UTC, in µs: the wall clock at the start of the run and the monotonic one from there on, so that no clock step is in it
+	ConnWaitNS        int64 `json:"conn_wait_ns"`          // how long it waited for a connection
+	WrittenNS         int64 `json:"written_ns"`            // the kernel had taken the last byte
+	WrittenFirstBytes int64 `json:"written_first_bytes"`   // bytes that the first write took
+	DepartedNS        int64 `json:"departed_ns"`           // with --kernel-timestamps sent: the kernel handed the first write to the network device; null if that was longer than one flight (10 segments, RFC 6928)
+	AckedNS           int64 `json:"acked_ns"`              // with --kernel-timestamps sent: our kernel had processed the acknowledgement of the last byte
+	HeadersNS         int64 `json:"headers_ns"`            // the response head was complete
+	FirstTokenNS      int64 `json:"first_token_ns"`        // first token chunk
+	FirstTextNS       int64 `json:"first_text_ns"`         // first token chunk with text in it
+	LastTokenNS       int64 `json:"last_token_ns"`         // last token chunk
+	DoneNS            int64 `json:"done_ns"`               // end of the response body
+	GatewayNS         int64 `json:"gateway_ns,omitempty"`  // duration that a gateway (LiteLLM) reports for itself; absent if none does
+	UpstreamNS        int64 `json:"upstream_ns,omitempty"` // duration for which a gateway (LiteLLM, Envoy) reports to have waited for the head of the server's response; absent if none does
 
 	InputTokens      int64      `json:"recorded_input_tokens"`  // prompt length in the trace; null if the trace has the prompt verbatim
 	PromptTokens     int64      `json:"prompt_tokens"`          // prompt length as the server counted it
@@ -106,8 +104,8 @@ type Record struct {
 // Counters (Resent, bytes, Chunks) become 0, for they are known from the start.
 func (r *Record) Clear() {
 	*r = Record{
-		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, Depth: None,
-		RecordedNS: None, RecordedTookNS: None, HeldNS: None, PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
+		Row: None, Session: None, Turn: None, Job: None, JobRequests: None, JobRecordedNS: None, Depth: None,
+		PlannedNS: None, SentNS: None, SentAt: None, ConnWaitNS: None, WrittenNS: None, WrittenFirstBytes: None,
 		DepartedNS: None, AckedNS: None, HeadersNS: None, FirstTokenNS: None, FirstTextNS: None, LastTokenNS: None, DoneNS: None,
 		GatewayNS: None, UpstreamNS: None, DecodeNS: None,
 		InputTokens: None, PromptTokens: None, OutputTokens: None, CompletionTokens: None,

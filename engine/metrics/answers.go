@@ -72,14 +72,6 @@ func (c *answerCounts) summary(known *Answers) *Answers {
 	return &a
 }
 
-// orNone makes a that of a run without any.
-func (a *Answers) orNone() *Answers {
-	if a == nil {
-		return &Answers{}
-	}
-	return a
-}
-
 // example is the first wrong token.
 func (a *Answers) example() string {
 	word := func(id *int64) string {

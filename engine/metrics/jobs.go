@@ -15,36 +15,31 @@ import (
 // conversation is one. Distributions are over the finished ones. A job's critical path leads from its last answer back to the request
 // that this one waited for longest, and so on. What is not service on it is waiting: tools, thinking, and what held requests back.
 type Jobs struct {
-	Jobs         int64              `json:"jobs"`               // with a request in this run; finished + with_failures + cut_off
-	Finished     int64              `json:"finished"`           // all of their requests ended ok
-	WithFailures int64              `json:"with_failures"`      // a request failed
-	CutOff       int64              `json:"cut_off"`            // none failed, but the run ended before the last of their requests
-	PerH         *float64           `json:"jobs_per_h"`         // finished, by the run's duration
-	CompletionS  *stats.Percentiles `json:"completion_s"`       // last answer's end - first request's sending
-	RecordedS    *stats.Percentiles `json:"recorded_s"`         // the same as recorded; to the last request, where the trace lacks the end of an answer
-	Ratio        *stats.Percentiles `json:"completion_ratio"`   // measured / recorded, job by job, between the same two moments; the pace of the run is in it
-	ServiceS     *stats.Percentiles `json:"critical_service_s"` // time in which the requests of a job's critical path were served
-	WaitsS       *stats.Percentiles `json:"critical_waits_s"`   // time between them; both together are completion_s
-	PathRequests *stats.Percentiles `json:"critical_requests"`  // how many requests the critical path has
-	HeldS        *stats.Percentiles `json:"held_s"`             // how far a job fell behind its planned times, since its requests waited for others: the most that one of them was; null if none waited, and in a closed loop
-	Depths       []Part             `json:"depths"`             // by depth: 0 are the jobs' first agents, 1 their sub-agents, 2 theirs; empty if the trace has no agents
-	Sessions     []Part             `json:"sessions"`           // by conversation, each what one agent said: the 100 whose answers took longest in all; empty if the trace has no agents
-	Longest      []Job              `json:"longest"`            // the 100 jobs that took longest
+	Jobs         int64              `json:"jobs"`              // with a request in this run; finished + with_failures + cut_off
+	Finished     int64              `json:"finished"`          // all of their requests ended ok
+	WithFailures int64              `json:"with_failures"`     // a request failed
+	CutOff       int64              `json:"cut_off"`           // none failed, but the run ended before the last of their requests
+	PerH         *float64           `json:"jobs_per_h"`        // finished, by the run's duration
+	CompletionS  *stats.Percentiles `json:"completion_s"`      // last answer's end - first request's sending
+	RecordedS    *stats.Percentiles `json:"recorded_s"`        // the same if each request left when planned, which --scale and --idle-cap change, and took as long as recorded
+	Ratio        *stats.Percentiles `json:"completion_ratio"`  // completion_s / recorded_s, job by job
+	WaitsS       *stats.Percentiles `json:"critical_waits_s"`  // time of a job between the requests of its critical path; the rest of completion_s is their service
+	PathRequests *stats.Percentiles `json:"critical_requests"` // how many requests the critical path has
+	Depths       []Part             `json:"depths"`            // by depth: 0 are the jobs' first agents, 1 their sub-agents, 2 theirs; empty if the trace has no agents
+	Sessions     []Part             `json:"sessions"`          // by conversation, each what one agent said: the 100 whose answers took longest in all; empty if the trace has no agents
+	Longest      []Job              `json:"longest"`           // the 100 jobs that took longest
 }
 
 // Job is one of them. Times are from its first request's sending.
 type Job struct {
-	Name         string   `json:"name"`               // as the trace has it, or its number
-	Requests     int64    `json:"requests"`           // in the trace's selection
-	Agents       int64    `json:"agents"`             // its conversations
-	State        string   `json:"state"`              // finished, failed or cut off
-	CompletionS  float64  `json:"completion_s"`       // to the last answer's end
-	RecordedS    *float64 `json:"recorded_s"`         // as recorded; see above
-	Ratio        *float64 `json:"completion_ratio"`   // measured / recorded
-	ServiceS     float64  `json:"critical_service_s"` // on the critical path
-	WaitsS       float64  `json:"critical_waits_s"`   // likewise
-	PathRequests int64    `json:"critical_requests"`  // likewise
-	HeldS        *float64 `json:"held_s"`             // as above
+	Name         string   `json:"name"`              // as the trace has it, or its number
+	Requests     int64    `json:"requests"`          // in the trace's selection
+	Agents       int64    `json:"agents"`            // its conversations
+	State        string   `json:"state"`             // finished, failed or cut off
+	CompletionS  float64  `json:"completion_s"`      // to the last answer's end
+	RecordedS    *float64 `json:"recorded_s"`        // as recorded, see above; null if the trace lacks the end of its last answer
+	WaitsS       float64  `json:"critical_waits_s"`  // on the critical path
+	PathRequests int64    `json:"critical_requests"` // likewise
 }
 
 // The states of jobs.
@@ -57,25 +52,24 @@ const (
 // mostListed bounds the jobs and the conversations that a summary lists.
 const mostListed = 100
 
-// jobCounts keeps of the requests that are part of jobs what results by job need: 90 bytes each. It belongs to the recorder.
+// jobCounts keeps of the requests that are part of jobs what results by job need: 70 bytes each. It belongs to the recorder.
 type jobCounts struct {
 	requests         []jobRequest
-	jobs             map[int64]jobName
+	heads            map[int64]jobHead
 	depths, sessions breakdown
 }
 
-type jobName struct {
-	name     string
-	requests int64
+// jobHead is what the record of a job's first request says of the job.
+type jobHead struct {
+	name                 string
+	requests, recordedNS int64
 }
 
-// jobRequest is a request. Instants and durations are in ns, record.None where there is none.
+// jobRequest is a request. Instants are in ns, record.None where there is none.
 type jobRequest struct {
 	job, number, session   int64
 	waitsFor               string // see record.Record
 	atNS, endNS            int64  // sent; the last instant known
-	recordedNS, tookNS     int64
-	heldNS                 int64
 	ok, stopped, isLeftOut bool
 }
 
@@ -83,12 +77,12 @@ func (c *jobCounts) add(r *record.Record) {
 	if r.Job == record.None {
 		return
 	}
-	if c.jobs == nil {
-		c.jobs = map[int64]jobName{}
-	}
 	session := cmp.Or(r.SessionName, strconv.FormatInt(r.Session, 10))
-	if _, known := c.jobs[r.Job]; !known {
-		c.jobs[r.Job] = jobName{cmp.Or(r.JobName, session), r.JobRequests}
+	if r.JobRequests != record.None {
+		if c.heads == nil {
+			c.heads = map[int64]jobHead{}
+		}
+		c.heads[r.Job] = jobHead{cmp.Or(r.JobName, session), r.JobRequests, r.JobRecordedNS}
 	}
 	if r.Depth != record.None {
 		c.depths.add(strconv.FormatInt(r.Depth, 10), r)
@@ -97,8 +91,8 @@ func (c *jobCounts) add(r *record.Record) {
 	number, _ := strconv.ParseInt(r.RequestID[strings.LastIndexByte(r.RequestID, '-')+1:], 10, 64)
 	c.requests = append(c.requests, jobRequest{
 		job: r.Job, number: number, session: r.Session, waitsFor: r.WaitsFor, atNS: r.SentNS,
-		endNS: max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS), recordedNS: r.RecordedNS, tookNS: r.RecordedTookNS, heldNS: r.HeldNS,
-		ok: r.Outcome == record.OK, stopped: stopped(r.Outcome), isLeftOut: r.LeftOut(),
+		endNS: max(r.SentNS, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
+		ok:    r.Outcome == record.OK, stopped: stopped(r.Outcome), isLeftOut: r.LeftOut(),
 	})
 }
 
@@ -109,38 +103,32 @@ func (c *jobCounts) summary(durationS float64, over bool) *Jobs {
 	}
 	slices.SortFunc(c.requests, func(a, b jobRequest) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.number, b.number)) })
 	s := &Jobs{Depths: partsBy(&c.depths, over, false), Sessions: partsBy(&c.sessions, over, true), Longest: []Job{}}
-	var completed, recorded, service, waits, path, held []int64
-	var ratios []float64
-	for from := 0; from < len(c.requests); {
-		to := from + 1
-		for to < len(c.requests) && c.requests[to].job == c.requests[from].job {
-			to++
+	var completed, recorded, ratios, waits, path []float64
+	for rest := c.requests; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(r jobRequest) bool { return r.job != rest[0].job })
+		if n < 0 {
+			n = len(rest)
 		}
-		j := newJob(c.requests[from:to], c.jobs[c.requests[from].job], over)
-		from = to
+		j := c.job(rest[:n], over)
+		rest = rest[n:]
 		s.Jobs++
-		switch j.State {
+		switch s.Longest = append(s.Longest, j); j.State {
 		case jobFailed:
 			s.WithFailures++
 		case jobCut:
 			s.CutOff++
 		default:
 			s.Finished++
-			completed, service, waits = append(completed, j.completionNS), append(service, j.completionNS-j.waitsNS), append(waits, j.waitsNS)
-			path = append(path, j.PathRequests)
-			if j.recordedNS > 0 {
-				recorded, ratios = append(recorded, j.recordedNS), append(ratios, *j.Ratio)
-			}
-			if j.heldNS != record.None {
-				held = append(held, j.heldNS)
+			completed, waits, path = append(completed, j.CompletionS), append(waits, j.WaitsS), append(path, float64(j.PathRequests))
+			if j.RecordedS != nil {
+				recorded, ratios = append(recorded, *j.RecordedS), append(ratios, j.CompletionS / *j.RecordedS)
 			}
 		}
-		s.Longest = append(s.Longest, j.Job)
 	}
 	slices.SortStableFunc(s.Longest, func(a, b Job) int { return cmp.Compare(b.CompletionS, a.CompletionS) })
 	s.Longest = slices.Clip(s.Longest[:min(len(s.Longest), mostListed)])
-	s.CompletionS, s.RecordedS, s.Ratio = stats.Describe(completed, 1e9), stats.Describe(recorded, 1e9), stats.Describe(ratios, 1)
-	s.ServiceS, s.WaitsS, s.PathRequests, s.HeldS = stats.Describe(service, 1e9), stats.Describe(waits, 1e9), stats.Describe(path, 1), stats.Describe(held, 1e9)
+	s.CompletionS, s.RecordedS, s.Ratio = stats.Describe(completed, 1), stats.Describe(recorded, 1), stats.Describe(ratios, 1)
+	s.WaitsS, s.PathRequests = stats.Describe(waits, 1), stats.Describe(path, 1)
 	if durationS > 0 {
 		s.PerH = new(float64(s.Finished) / durationS * 3600)
 	}
@@ -166,64 +154,41 @@ func partsBy(b *breakdown, over, longest bool) []Part {
 	return all.Parts
 }
 
-// jobTimes is a job with its times in ns; recordedNS is 0 where nothing recorded can be compared.
-type jobTimes struct {
-	Job
-	completionNS, recordedNS, waitsNS, heldNS int64
-}
-
-// newJob makes a job of its requests, which are in order of their numbers.
-func newJob(requests []jobRequest, of jobName, over bool) jobTimes {
-	j := jobTimes{Job: Job{Name: of.name, Requests: of.requests, State: jobFinished}, heldNS: record.None}
-	first, last, end := int64(math.MaxInt64), int64(record.None), -1 // sent; the place of the last answer
-	recordedFirst, recordedLast, recordedEnd := int64(math.MaxInt64), int64(record.None), int64(record.None)
-	ok, leftOut, sessions, ended := int64(0), int64(0), map[int64]bool{}, true
+// job makes one of its requests, which are in order of their numbers. It is cut off if not all of them are there; the first one's record
+// says how many there are.
+func (c *jobCounts) job(requests []jobRequest, over bool) Job {
+	head, known := c.heads[requests[0].job]
+	j := Job{Name: cmp.Or(head.name, strconv.FormatInt(requests[0].job, 10)), Requests: max(head.requests, int64(len(requests))), State: jobFinished}
+	first, end := int64(math.MaxInt64), -1 // sent; the place of the last answer
+	sessions := map[int64]bool{}
+	if !known || int64(len(requests)) < head.requests {
+		j.State = jobCut
+	}
 	for i := range requests {
 		r := &requests[i]
 		sessions[r.session] = true
 		switch {
-		case r.ok:
-			ok++
-		case r.isLeftOut:
-			leftOut++
+		case r.ok || r.isLeftOut:
 		case !over || !r.stopped:
 			j.State = jobFailed
+		case j.State == jobFinished:
+			j.State = jobCut
 		}
 		if r.atNS == record.None {
 			continue
 		}
-		first, last = min(first, r.atNS), max(last, r.atNS)
-		if end < 0 || r.endNS > requests[end].endNS {
+		if first = min(first, r.atNS); end < 0 || r.endNS > requests[end].endNS {
 			end = i
 		}
-		j.heldNS = max(j.heldNS, r.heldNS)
-		if r.recordedNS == record.None {
-			recordedFirst = record.None
-		}
-		recordedFirst, recordedLast = min(recordedFirst, r.recordedNS), max(recordedLast, r.recordedNS)
-		if ended = ended && r.tookNS != record.None; ended {
-			recordedEnd = max(recordedEnd, r.recordedNS+r.tookNS)
-		}
 	}
-	if j.Agents = int64(len(sessions)); j.State == jobFinished && ok+leftOut < of.requests {
-		j.State = jobCut
-	}
+	j.Agents = int64(len(sessions))
 	if end < 0 {
 		return j
 	}
-	j.completionNS = requests[end].endNS - first
-	j.waitsNS, j.PathRequests = criticalPath(requests, end, first)
-	j.CompletionS, j.WaitsS, j.ServiceS = seconds(j.completionNS), seconds(j.waitsNS), seconds(j.completionNS-j.waitsNS)
-	if j.heldNS != record.None {
-		j.HeldS = new(seconds(j.heldNS))
-	}
-	measured := j.completionNS
-	if !ended {
-		measured, recordedEnd = last-first, recordedLast
-	}
-	if recordedFirst != record.None && recordedEnd > recordedFirst && j.State == jobFinished {
-		j.recordedNS = recordedEnd - recordedFirst
-		j.RecordedS, j.Ratio = new(seconds(j.recordedNS)), new(float64(measured)/float64(j.recordedNS))
+	waits, n := criticalPath(requests, end, first)
+	j.CompletionS, j.WaitsS, j.PathRequests = seconds(requests[end].endNS-first), seconds(waits), n
+	if head.recordedNS > 0 {
+		j.RecordedS = new(seconds(head.recordedNS))
 	}
 	return j
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 )
@@ -23,6 +24,11 @@ type series struct {
 	answers  answerCounts
 	reading  lateReads
 	leftOut  int64 // requests that the user left out
+
+	recordedCache struct { // of requests whose recorded hits are known
+		cacheCounts
+		requests, tokens int64 // tokens in the recorded server's cache
+	}
 }
 
 // tokenCounts is over OK requests. PerChunk is missing.
@@ -46,12 +52,7 @@ type cacheCounts struct {
 	aboveRequests   int64 // requests above the most that their ideal could be
 	aboveTokens     int64
 	finer           int64 // requests above their ideal, but not above the most: pieces smaller than assumed
-
-	recorded [4]recordedCounts // of requests whose recorded hits are known: + 1 if the ideal is, + 2 if the answer had usage
 }
-
-// recordedCounts is of requests of which the same is known.
-type recordedCounts struct{ requests, prompt, recorded, expected, reported int64 }
 
 func newSeries(slos []SLO) series { return series{good: goodCounts{slos: slos}, kinds: failureKinds{}} }
 
@@ -96,6 +97,11 @@ func (s *series) add(r *record.Record) {
 	addKnown(&s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
+	if r.RecordedCachedTokens != record.None {
+		s.recordedCache.add(r)
+		s.recordedCache.requests++
+		s.recordedCache.tokens += r.RecordedCachedTokens
+	}
 	s.good.add(r)
 	s.gateway.add(r)
 	s.answers.add(r)
@@ -159,7 +165,6 @@ func (c *cacheCounts) add(r *record.Record) {
 	} else {
 		c.withoutUsage++
 	}
-	c.addRecorded(r)
 	if r.ExpectedCachedTokens != record.None {
 		c.ideals++
 		c.expected += r.ExpectedCachedTokens
@@ -185,41 +190,19 @@ func (c *cacheCounts) add(r *record.Record) {
 	}
 }
 
-func (c *cacheCounts) addRecorded(r *record.Record) {
-	if r.RecordedCachedTokens == record.None {
-		return
-	}
-	kind := 0
-	if r.ExpectedCachedTokens != record.None {
-		kind++
-	}
-	if r.ToldUsage() {
-		kind += 2
-	}
-	k := &c.recorded[kind]
-	k.requests, k.prompt, k.recorded = k.requests+1, k.prompt+promptTokens(r), k.recorded+r.RecordedCachedTokens
-	k.expected, k.reported = k.expected+known(r.ExpectedCachedTokens), k.reported+known(r.CachedTokens)
-}
-
 // recordedHits is nil if no hits were recorded.
 func recordedHits(all *series, targets []series) *RecordedHits {
-	var sum recordedCounts
-	for i := range targets {
-		for kind := range targets[i].cache.recorded {
-			if c := &targets[i].cache; (all.cache.ideals == 0 || kind&1 > 0) && (all.cache.reports == 0 || kind&2 > 0 && c.reports > 0) {
-				addUp(&sum, &c.recorded[kind])
-			}
-		}
-	}
-	if sum.requests == 0 {
+	c := &all.recordedCache
+	if c.requests == 0 {
 		return nil
 	}
-	out := &RecordedHits{Requests: sum.requests, PromptTokens: sum.prompt, RecordedHitRatio: ratio(sum.recorded, sum.prompt)}
-	if all.cache.ideals > 0 {
-		out.ExpectedHitRatio = ratio(sum.expected, sum.prompt)
+	out := &RecordedHits{Requests: c.requests, PromptTokens: c.prompt, RecordedHitRatio: ratio(c.tokens, c.prompt)}
+	if c.ideals == c.requests {
+		out.ExpectedHitRatio = ratio(c.expected, c.prompt)
 	}
-	if all.cache.reports > 0 {
-		out.ReportedHitRatio = ratio(sum.reported, sum.prompt)
+	silent := func(t series) bool { return t.recordedCache.requests > 0 && t.cache.reports == 0 }
+	if c.withoutUsage == 0 && !slices.ContainsFunc(targets, silent) {
+		out.ReportedHitRatio = ratio(c.reported, c.prompt)
 	}
 	return out
 }

@@ -202,13 +202,13 @@ type PrefixCache struct {
 	Shortfall          *Shortfall    `json:"shortfall"`                // why the servers had less than expected; null if nothing exact is expected
 }
 
-// RecordedHits compares hits over the same ok requests: those of which all that stands here is known. Shares are of their prompt tokens.
+// RecordedHits compares hits over the same ok requests: those whose recorded hits are known. Shares are of their prompt tokens.
 type RecordedHits struct {
 	Requests         int64    `json:"requests"`           // how many
 	PromptTokens     int64    `json:"prompt_tokens"`      // of these
 	RecordedHitRatio *float64 `json:"recorded_hit_ratio"` // in the recorded server's cache
-	ExpectedHitRatio *float64 `json:"expected_hit_ratio"` // in an ideal cache; null if unknown of every request
-	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // as answers reported; null if none does
+	ExpectedHitRatio *float64 `json:"expected_hit_ratio"` // in an ideal cache; null if unknown of one of them
+	ReportedHitRatio *float64 `json:"reported_hit_ratio"` // as answers reported; null if one does not
 }
 
 // Shortfall is what the servers had less than expected, summed over the ok

@@ -154,7 +154,7 @@ func faults(s *Summary) []Reason {
 	if c.CountedTokens != nil {
 		hitBy = "by the " + c.HitsFrom + " requests"
 	}
-	wrong := s.Answers.orNone()
+	wrong := cmp.Or(s.Answers, &Answers{})
 	aboveIdeal := c.AboveIdealTokens - c.OvertakenTokens
 	out := []Reason{}
 	for _, f := range []struct {

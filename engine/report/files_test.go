@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"reflect"
 	"strings"
 	"testing"
@@ -141,14 +142,17 @@ func TestRebuild(t *testing.T) {
 	limits := metrics.DefaultLimits()
 	limits.ForcedOutput = false
 	want := live.Summary(metrics.Summary{
-		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585},
+		Requests: metrics.Requests{Planned: 50}, Limits: limits, Run: metrics.Run{DurationS: 0.0585, Partial: true},
 		Workload: metrics.Workload{Requests: 50, InputTokens: 50*100 + 49*50/2, OutputTokens: 500},
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
 			Code: "no_summary", Grade: metrics.Invalid, What: "the run has no summary.json, so it was killed or is still running",
 			Why: "this is computed from its 50 records on disk, without ITL, connections and client",
 		}}},
 	}, metrics.Probed{})
-	want.Run.Partial = true
+	want.Verdict.Reasons = slices.DeleteFunc(want.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" })
+	if want.Requests.Stopped != 1 || want.Requests.Failed != 0 {
+		t.Errorf("%+v, want the request that was not sent among those that did not fail", want.Requests)
+	}
 	var g, x bytes.Buffer
 	if err := errors.Join(EncodeJSON(&g, got), EncodeJSON(&x, want)); err != nil || g.String() != x.String() {
 		t.Errorf("got %s\nwant %s (%v)", g.String(), x.String(), err)

@@ -74,7 +74,10 @@ func hostileRun(t *testing.T) (dir string) {
 		r.Outcome, r.RequestID, r.Session, r.SessionName, r.Turn = record.OK, hostile, i%4, hostile, i/4
 		r.Row, r.PlannedNS, r.SentNS, r.Target, r.Instance = i, at, at, "http://a"+hostile, "pod"+hostile
 		r.FirstTokenNS, r.LastTokenNS, r.DoneNS, r.InputTokens, r.CompletionTokens = at+20e6, at+30e6, at+30e6, 100+i, 5
-		r.Job, r.JobName, r.JobRequests, r.Depth, r.WaitsFor, r.RecordedNS, r.RecordedCachedTokens = i%4, hostile+strconv.Itoa(int(i%4)), 10, i%2, hostile, at, 10
+		r.Job, r.Depth, r.WaitsFor, r.RecordedCachedTokens = i%4, i%2, hostile, 10
+		if i < 4 {
+			r.JobName, r.JobRequests, r.JobRecordedNS = hostile+strconv.Itoa(int(i)), 10, 1e9
+		}
 		if i%2 == 1 {
 			r.Target, r.Instance = "http://b", ""
 			if i >= 20 {

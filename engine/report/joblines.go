@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -41,7 +42,7 @@ func (p *screen) jobs() {
 		perH = format.Rate(*j.PerH) + " jobs/h"
 	}
 	if j.Ratio != nil {
-		ratio = fmt.Sprintf("× recorded: p50 %s, max %s", format.Number(j.Ratio.P50, 3), format.Number(j.Ratio.Max, 3))
+		ratio = fmt.Sprintf("p50 %s × as long as recorded, max %s ×", format.Number(j.Ratio.P50, 3), format.Number(j.Ratio.Max, 3))
 	}
 	if t := p.s.Turns; t != nil {
 		overtaking = format.Some(t.Overtaking, "overtaking")
@@ -49,26 +50,25 @@ func (p *screen) jobs() {
 	p.field(first, 2, "jobs", format.Count(j.Finished)+" of "+format.Counted(j.Jobs, "finished"), format.Some(j.WithFailures, "with failures"),
 		format.Some(j.CutOff, "cut off"), perH, ratio, overtaking)
 	if j.CompletionS != nil && j.CompletionS.Mean > 0 {
-		behind := ""
-		if j.HeldS != nil && j.HeldS.Max > 0 {
-			behind = "behind plan by up to " + format.Seconds(j.HeldS.Max)
+		waits, behind := j.WaitsS.Mean/j.CompletionS.Mean, ""
+		if t := p.s.Turns; t != nil && t.LaterMS != nil && t.LaterMS.Max > 0 {
+			behind = "delayed up to " + format.Duration(t.LaterMS.Max*1e6, 3)
 		}
-		p.field(second, 1, "critical", format.Percent(j.ServiceS.Mean/j.CompletionS.Mean)+" served", format.Percent(j.WaitsS.Mean/j.CompletionS.Mean)+" waiting", behind)
+		p.field(second, 1, "job time", format.Percent(1-waits)+" in requests", format.Percent(waits)+" between them", behind)
 	}
-	const most = 2 // depths on the screen
-	for i := range j.Depths[:min(len(j.Depths), most)] {
+	for i := range j.Depths[:min(len(j.Depths), 2)] { // --full has the deeper ones
 		d := &j.Depths[i]
 		ttft := ""
 		if q := d.TTFTMS; q != nil {
 			ttft = "TTFT p50 " + format.Duration(q.P50*1e6, 3) + ", p99 " + format.Duration(q.P99*1e6, 3)
 		}
-		p.field(second, 1, "depth "+d.Name, format.Many(d.Requests, "request"), format.Some(d.Failed, "failed"), ttft, known(format.Percent, d.ReportedHitRatio, "hits"))
+		p.field(second, 1, cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name), format.Many(d.Requests, "request"), format.Some(d.Failed, "failed"), ttft, known(format.Percent, d.ReportedHitRatio, "hits"))
 	}
 }
 
 // jobSection has the results by job of the page.
 func jobSection(s *metrics.Summary, parts []*part) chart.Section {
-	const columns = " name requests agents state completion_s recorded_s completion_ratio critical_service_s critical_waits_s critical_requests held_s failed " +
+	const columns = " name requests agents state completion_s recorded_s critical_waits_s critical_requests failed " +
 		"ttft_ms.p50 ttft_ms.p99 e2e_ms.p50 e2e_ms.p99 reported_hit_ratio expected_hit_ratio distribution p50 p90 p95 p99 p999 max mean count "
 	if s.Jobs == nil {
 		return chart.Section{}

@@ -64,7 +64,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	if !started.IsZero() {
 		plan.Run.StartedAt = started
 	}
-	plan.Run.DurationS, plan.Limits.ForcedOutput = float64(endNS)/1e9, false
+	plan.Run.DurationS, plan.Run.Partial, plan.Limits.ForcedOutput = float64(endNS)/1e9, true, false
 	s := c.Summary(metrics.Summary{
 		Requests: metrics.Requests{Planned: records}, Limits: plan.Limits, Workload: plan.Workload, Servers: servers, Run: plan.Run, Notes: plan.Notes,
 		Verdict: metrics.Verdict{Reasons: []metrics.Reason{{
@@ -73,7 +73,7 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 			Why:  fmt.Sprintf("this is computed from its %s on disk, without ITL, connections and client", format.Many(records, "record")),
 		}}},
 	}, metrics.Probed{})
-	s.Run.Partial = true
+	s.Verdict.Reasons = slices.DeleteFunc(s.Verdict.Reasons, func(r metrics.Reason) bool { return r.Code == "interrupted" }) // no_summary says it
 	return s, nil
 }
 

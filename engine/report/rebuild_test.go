@@ -42,7 +42,7 @@ func ranWith(t *testing.T, dir, list string) *metrics.Summary {
 		c.Add(&r, target)
 	}
 	writeRecords(t, dir, WriterOptions{Compress: true}, records)
-	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
+	s := c.Summary(metrics.Summary{Requests: metrics.Requests{Planned: 40}, Run: metrics.Run{DurationS: 0.048, Cut: true, Targets: urls}, Limits: metrics.DefaultLimits()}, metrics.Probed{})
 	ok(t, WriteSummary(dir, s))
 	return s
 }

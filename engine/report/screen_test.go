@@ -88,9 +88,9 @@ func agentsRun() *metrics.Summary {
 		return &stats.Percentiles{P50: v, P90: 2 * v, P95: 2 * v, P99: 3 * v, P999: 3 * v, Max: 3 * v, Mean: v, Count: 739}
 	}
 	s.PrefixCache.Recorded = &metrics.RecordedHits{Requests: 12031, RecordedHitRatio: p(0.857)}
-	s.Turns = &metrics.Turns{FollowUps: 11_900, Overtaking: 12}
+	s.Turns = &metrics.Turns{FollowUps: 11_900, Overtaking: 12, LaterMS: &stats.Percentiles{Max: 37_500}}
 	s.Jobs = &metrics.Jobs{Jobs: 739, Finished: 736, WithFailures: 2, CutOff: 1, PerH: p(51.2), CompletionS: at(3591), RecordedS: at(2900), Ratio: at(1.24),
-		ServiceS: at(1364.6), WaitsS: at(2226.4), PathRequests: at(31), HeldS: at(12.5), Depths: []metrics.Part{
+		WaitsS: at(2226.4), PathRequests: at(31), Depths: []metrics.Part{
 			{Name: "0", Requests: 11_400, TTFTMS: at(340), E2EMS: at(7340), ReportedHitRatio: p(0.961)},
 			{Name: "1", Requests: 600, Failed: 2, TTFTMS: at(120), E2EMS: at(2340), ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
 		}}

@@ -7,45 +7,65 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 )
 
-// jobs is what records say of the jobs that requests are part of, and of what was recorded of them.
-type jobs struct {
-	trace    *trace.Trace
-	number   []int32  // of each request's job; nil if no request depends on another and the trace has no jobs
-	requests []int64  // of each job
-	waitsFor []string // of each request of the plan, as a record has it
-}
-
-func (w *Work) jobs() *jobs {
-	j := &jobs{trace: w.Trace}
-	graph := w.Trace.Graph(w.Requests())
-	if graph == nil || w.Trace.Job == nil && !hasWaits(graph) {
-		return j
+// describeJobs notes which jobs requests are part of, what they depend on, and what was recorded of them. What the trace does not have
+// stays absent. Nothing is noted of jobs if no request depends on another and the trace has no jobs.
+func (w *Work) describeJobs(records []record.Record) {
+	t := w.Trace
+	for i := range records {
+		if t.Cached != nil && t.Cached[i] >= 0 {
+			records[i].RecordedCachedTokens = int64(t.Cached[i])
+		}
 	}
-	n := 0
-	j.number, n = w.Trace.JobNumbers()
-	j.requests = make([]int64, n)
-	for _, job := range j.number {
-		j.requests[job]++
+	graph := t.Graph(len(records))
+	if graph == nil || t.Job == nil && !hasWaits(graph) {
+		return
 	}
-	var all []byte
-	ends := make([]int, w.Requests())
-	for i := range ends {
-		for k, wait := range graph.Of(i) {
-			if k > 0 {
-				all = append(all, ' ')
+	at := t.ArrivalNS
+	if w.Plan.Open() {
+		at = w.Plan.ReleaseNS
+	}
+	number, n := t.JobNumbers()
+	jobs := make([]struct {
+		first          *record.Record
+		beginNS, endNS int64
+	}, n)
+	for i, job := range number {
+		j := &jobs[job]
+		if j.first == nil && i < len(records) {
+			j.first, j.beginNS = &records[i], at[i]
+			j.first.JobRequests, j.first.JobName = 0, t.JobName(i)
+		}
+		if j.first == nil {
+			continue
+		}
+		j.first.JobRequests++ // of those too that the plan has no time for
+		j.first.JobRecordedNS = record.None
+		if i < len(records) && !t.Untimed && t.TookNS != nil && t.TookNS[i] >= 0 {
+			j.endNS = max(j.endNS, at[i]+t.TookNS[i])
+			j.first.JobRecordedNS = j.endNS - j.beginNS
+		}
+	}
+	var waits []byte
+	for i := range records {
+		r := &records[i]
+		r.Job = int64(number[i])
+		if t.Job != nil {
+			r.Depth = 0
+		}
+		if t.Depth != nil {
+			r.Depth = int64(t.Depth[i])
+		}
+		waits = waits[:0]
+		for _, wait := range graph.Of(i) {
+			if len(waits) > 0 {
+				waits = append(waits, ' ')
 			}
-			if all = strconv.AppendInt(all, int64(wait.On), 10); wait.Trigger == trace.OnDispatch {
-				all = append(all, 's')
+			if waits = strconv.AppendInt(waits, int64(wait.On), 10); wait.Trigger == trace.OnDispatch {
+				waits = append(waits, 's')
 			}
 		}
-		ends[i] = len(all)
+		r.WaitsFor = string(waits)
 	}
-	text, from := string(all), 0 // one string for all, of which each request has a piece
-	for _, to := range ends {
-		j.waitsFor = append(j.waitsFor, text[from:to])
-		from = to
-	}
-	return j
 }
 
 func hasWaits(g *trace.Graph) bool {
@@ -55,29 +75,4 @@ func hasWaits(g *trace.Graph) bool {
 		}
 	}
 	return false
-}
-
-// describe notes what is known of request i before it is sent. What the trace does not have stays absent.
-func (j *jobs) describe(r *record.Record, i int) {
-	t := j.trace
-	if t.Cached != nil && t.Cached[i] >= 0 {
-		r.RecordedCachedTokens = int64(t.Cached[i])
-	}
-	if t.TookNS != nil && t.TookNS[i] >= 0 {
-		r.RecordedTookNS = t.TookNS[i]
-	}
-	if j.number == nil {
-		return
-	}
-	job := j.number[i]
-	r.Job, r.JobRequests, r.WaitsFor = int64(job), j.requests[job], j.waitsFor[i]
-	if !t.Untimed {
-		r.RecordedNS = t.ArrivalNS[i]
-	}
-	if t.Job != nil {
-		r.JobName, r.Depth = t.JobName(i), 0
-	}
-	if t.Depth != nil {
-		r.Depth = int64(t.Depth[i])
-	}
 }

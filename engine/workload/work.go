@@ -109,11 +109,9 @@ func (w *Work) CacheOff(target int) bool {
 // Records returns the run's records, each with what is known of it before it is sent.
 func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []record.Record {
 	records := make([]record.Record, w.Requests())
-	jobs := w.jobs()
 	for i := range records {
 		r := &records[i]
 		w.describe(r, i, backend)
-		jobs.describe(r, i)
 		r.RequestID = requestID(runID, i)
 		if w.Routing.LeastInFlight {
 			continue // the rest is known when it leaves
@@ -121,6 +119,7 @@ func (w *Work) Records(runID string, ideal IdealHits, backend api.Backend) []rec
 		r.Target, r.Endpoint = w.Targets[w.Places[i].Target].URL, w.Endpoint(i).String()
 		ideal.FillRecord(i, r)
 	}
+	w.describeJobs(records)
 	return records
 }
 

@@ -2,9 +2,12 @@ package workload_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/engine/workload/workloadtest"
@@ -61,5 +64,43 @@ func TestTurnsBefore(t *testing.T) {
 	}
 	if new(trace.Trace).TurnsBefore(0) != nil {
 		t.Error("a trace without conversations has turns")
+	}
+}
+
+// TestRecordsOfJobs: the first record of a job has how many requests it has, and how long it takes by the plan with the recorded durations.
+func TestRecordsOfJobs(t *testing.T) {
+	const file = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"test","digest":"1"}}
+{"request_id":"1","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":0,"recorded_api_time_ms":100,"dependencies":[]}
+{"request_id":"2","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":100,"recorded_api_time_ms":900,"dependencies":[]}
+{"request_id":"3","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":400,"dependencies":[{"request_id":"2","trigger":"dispatch","delay_ms":1,"relation":"sequence"}]}
+{"request_id":"4","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":1000,"recorded_api_time_ms":300,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"sequence"}]}
+{"request_id":"5","play_id":"a","session_id":"u","model":"m","input_length":9,"output_length":2,"timestamp":1200,"recorded_api_time_ms":50,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"spawn"},{"request_id":"4","trigger":"dispatch","delay_ms":1,"relation":"join"}]}
+`
+	tr, err := trace.Read(strings.NewReader(file), "a.jsonl", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Work{Trace: tr, Routing: workload.Routing{LeastInFlight: true}}
+	if w.Plan, err = sched.FromTrace(tr.ArrivalNS, 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	backend, err := api.New("completions", api.Options{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type said struct {
+		job                  int64
+		name                 string
+		requests, recordedNS int64
+		waitsFor             string
+	}
+	var got []said
+	for _, r := range w.Records("run", workload.IdealHits{}, backend) {
+		got = append(got, said{r.Job, r.JobName, r.JobRequests, r.JobRecordedNS, r.WaitsFor})
+	}
+	none := int64(record.None)
+	want := []said{{0, "a", 3, 800e6, ""}, {1, "b", 2, none, ""}, {1, "", none, none, "1s"}, {0, "", none, none, "0"}, {0, "", none, none, "0 3s"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
