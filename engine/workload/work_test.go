@@ -70,11 +70,11 @@ func TestTurnsBefore(t *testing.T) {
 // TestRecordsOfJobs: the first record of a job has how many requests it has, and how long it takes by the plan with the recorded durations.
 func TestRecordsOfJobs(t *testing.T) {
 	const file = `{"schema":"dynamo.agentic_mooncake","version":2,"block_size":64,"hash_id_scope":"local","source":{"format":"test","digest":"1"}}
-{"request_id":"1","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":0,"recorded_api_time_ms":100,"dependencies":[]}
-{"request_id":"2","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":100,"recorded_api_time_ms":900,"dependencies":[]}
-{"request_id":"3","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":400,"dependencies":[{"request_id":"2","trigger":"dispatch","delay_ms":1,"relation":"sequence"}]}
-{"request_id":"4","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":1000,"recorded_api_time_ms":300,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"sequence"}]}
-{"request_id":"5","play_id":"a","session_id":"u","model":"m","input_length":9,"output_length":2,"timestamp":1200,"recorded_api_time_ms":50,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"spawn"},{"request_id":"4","trigger":"dispatch","delay_ms":1,"relation":"join"}]}
+{"request_id":"1","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":0,"not_before_ms":0,"recorded_api_time_ms":100,"dependencies":[]}
+{"request_id":"2","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":100,"not_before_ms":0,"recorded_api_time_ms":900,"dependencies":[]}
+{"request_id":"3","play_id":"b","session_id":"t","model":"m","input_length":9,"output_length":2,"timestamp":400,"not_before_ms":0,"dependencies":[{"request_id":"2","trigger":"dispatch","delay_ms":1,"relation":"sequence"}]}
+{"request_id":"4","play_id":"a","session_id":"s","model":"m","input_length":9,"output_length":2,"timestamp":1000,"not_before_ms":0,"recorded_api_time_ms":300,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"sequence"}]}
+{"request_id":"5","play_id":"a","session_id":"u","model":"m","input_length":9,"output_length":2,"timestamp":1200,"not_before_ms":0,"recorded_api_time_ms":50,"dependencies":[{"request_id":"1","trigger":"completion","delay_ms":1,"relation":"spawn"},{"request_id":"4","trigger":"dispatch","delay_ms":1,"relation":"join"}]}
 `
 	tr, err := trace.Read(strings.NewReader(file), "a.jsonl", trace.Options{})
 	if err != nil {
