@@ -86,7 +86,6 @@ type format struct {
 	surely      bool          // no file of the format has another unit
 	seconds     bool          // timestamps are whole seconds: what came in one of them comes at once
 	failures    bool          // a row without output is a request that failed when it was recorded
-	spans       bool          // rows say when they began and ended, and what they waited for follows from that
 	blockTokens int
 	floor       bool       // only whole blocks have ids: the tokens of a last, partial one have none
 	either      bool       // the last, partial block may have an id or none
@@ -95,10 +94,10 @@ type format struct {
 	required    fieldSet
 	enough      []fieldSet                               // keys by any of which detection recognizes a row; nil = the required ones
 	check       func(f *format, r *row) error            // what required cannot express; may be nil
-	items       func(out *items, object []byte) error    // where a JSON object is not one row with these names; nil = it is
+	items       func(out *items, text []byte)            // where a JSON object is not one row with these names; nil = it is
 	together    func(l *loader, lines []heldLine)        // reads the objects of a file together, since they name each other; nil = items does, one by one
 	known       func(keys []string) bool                 // reports whether keys are those of such an object
-	tree        bool                                     // rows are of agents of which each names its parent: linkAgents finds out who waited for whom
+	tree        bool                                     // each row is of an agent: linkAgents finds out who waited for whom
 	jobs        bool                                     // such an object is a job with all of its agents
 	whole       bool                                     // a file may be one such object over many lines, or several
 	looks       func(object []byte) bool                 // tells apart objects of several formats with the same keys; nil = the keys do

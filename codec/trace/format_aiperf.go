@@ -2,10 +2,8 @@ package trace
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -24,25 +22,21 @@ func singleTurn() *format {
 		unit:        time.Millisecond,
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       saysKeys,
-		items:       readSingleTurn,
+		items:       ofObject(readSingleTurn),
 		words:       true,
 		cannot:      notText,
 		appendRow:   appendSingleTurn,
 	}
 }
 
-func readSingleTurn(out *items, object []byte) error {
-	t, err := readTurn(object)
-	if err == nil {
-		err = checkType(t.object, out.p.format.name)
-	}
-	if err != nil {
-		return err
+func readSingleTurn(out *items, o object) {
+	t := readTurn(o)
+	checkType(o, out.p.format.name)
+	if !o.ok() {
+		return
 	}
 	r := out.add()
-	if err := out.setAll(r, t.object, timestampField, outputField, sessionField, delayField, extraField); err != nil {
-		return err
-	}
+	out.setAll(r, o, timestampField, outputField, sessionField, delayField, extraField)
 	if !r.seen.has(sessionField) {
 		r.seen &^= setOf(delayField) // there is no turn before to wait for
 	}
@@ -51,7 +45,6 @@ func readSingleTurn(out *items, object []byte) error {
 	} else {
 		out.setMessages(r, t.appendMessage(nil))
 	}
-	return nil
 }
 
 func appendSingleTurn(dst []byte, t *Trace, i int) []byte {
@@ -75,46 +68,33 @@ func multiTurn() *format {
 		unit:        time.Millisecond,
 		names:       usual(timestampField, outputField, sessionField, delayField, extraField),
 		known:       func(keys []string) bool { return slices.Contains(keys, "turns") },
-		items:       ofMembers(readMultiTurn),
+		items:       ofObject(readMultiTurn),
 		words:       true,
 		cannot:      notTurns,
 		appendRow:   appendMultiTurn,
 	}
 }
 
-func readMultiTurn(out *items, all []member) error {
-	if err := checkType(all, out.p.format.name); err != nil {
-		return err
-	}
-	if valueOf(all, "turns") == nil {
-		return &rowError{"missing turns", "it is the list of messages"}
-	}
+func readMultiTurn(out *items, o object) {
+	checkType(o, out.p.format.name)
+	o.need("turns", "it is the list of messages")
 	var said []byte // so far
 	asked := false  // just now
-	return listIn(all, "turns", func(_ int, object []byte) error {
-		t, err := readTurn(object)
-		if err != nil {
-			return err
+	o.each("turns", func(_ int, object object) {
+		t := readTurn(object)
+		if !o.ok() {
+			return
 		}
 		said = t.appendMessage(said)
-		switch t.role {
-		case "assistant":
-			if asked && t.plain() {
-				out.rows[len(out.rows)-1].answer = unquoted(t.texts[0])
-			}
-			asked = false
-			return nil
-		case "system", "developer":
-			asked = false
-			return nil
+		if t.role == "assistant" && asked && t.plain() {
+			out.rows[len(out.rows)-1].answer = unquoted(t.texts[0])
 		}
-		asked = true
-		r := out.add()
-		out.setMessages(r, said)
-		if err := out.setAll(r, t.object, timestampField, outputField, delayField, extraField); err != nil {
-			return err
+		if asked = t.role != "assistant" && t.role != "system" && t.role != "developer"; asked {
+			r := out.add()
+			out.setMessages(r, said)
+			out.setAll(r, object, timestampField, outputField, delayField, extraField)
+			out.setConversation(r, o)
 		}
-		return out.setConversation(r, all)
 	})
 }
 
@@ -140,43 +120,9 @@ func appendMultiTurn(dst []byte, t *Trace, i int) []byte {
 	return append(appendAsked(dst, t, i), "}]}"...)
 }
 
-// errUnanswered is a conversation in which nothing that was asked has an answer, so there was no request to replay.
-var errUnanswered = errors.New("no question in the conversation has an answer")
-
-// setAll notes the fields of a row that an object has.
-func (m *items) setAll(r *row, object []member, fields ...field) error {
-	for _, f := range fields {
-		if value := valueOf(object, m.p.format.names[f]); value != nil {
-			if err := m.set(r, f, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
-func (m *items) setConversation(r *row, object []member) error {
-	err := m.setAll(r, object, sessionField)
-	if err == nil && !r.seen.has(sessionField) {
-		r.setSession([]byte("conversation-" + strconv.Itoa(m.first)))
-	}
-	return err
-}
-
-// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
-// before.
-func (m *items) setMessages(r *row, content []byte) {
-	r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, content[:len(content):len(content)]
-	r.longer = len(m.rows) > 1
-}
-
 // appendMessage appends a message of a chat, behind others. Role is the inside of a JSON string, content JSON.
 func appendMessage(dst []byte, role string, content []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	dst = append(append(append(dst, `{"role":"`...), role...), `","content":`...)
+	dst = append(append(append(comma(dst), `{"role":"`...), role...), `","content":`...)
 	return append(append(dst, content...), '}')
 }
 
@@ -184,36 +130,29 @@ func appendMessage(dst []byte, role string, content []byte) []byte {
 // SingleTurn). It is sent as AIPerf sends it: one text is the content, several texts or anything but text are its
 // parts.
 type turn struct {
-	object []member
-	role   string   // as it stands in JSON, without quotes
-	texts  [][]byte // JSON strings
-	media  []byte   // parts of the content, one after the other with commas
+	role  string   // as it stands in JSON, without quotes
+	texts [][]byte // JSON strings
+	media []byte   // parts of the content, one after the other with commas
 }
 
-func readTurn(object []byte) (*turn, error) {
-	all, err := membersOf(object)
-	if err != nil {
-		return nil, err
-	}
-	t := &turn{object: all, role: "user"}
-	if role := valueOf(all, "role"); role != nil {
-		if err := isString("role", role); err != nil {
-			return nil, err
-		}
+func readTurn(o object) *turn {
+	t := &turn{role: "user"}
+	if role := o.value("role"); role != nil && o.isString("role", role) {
 		t.role = string(unquoted(role))
 	}
-	if t.texts, err = textsIn(all, "text"); err != nil {
-		return nil, err
-	}
+	t.texts = textsIn(o, "text")
 	for _, medium := range []string{"image", "audio", "video"} {
-		if err := t.readMedia(medium); err != nil {
-			return nil, err
+		if o.has(medium + "_uuids") {
+			failUUIDs(o, medium+"s")
+		}
+		for _, value := range textsIn(o, medium) {
+			o.note(t.addMedium(medium, value))
 		}
 	}
 	if len(t.texts) == 0 && len(t.media) == 0 {
-		return nil, &rowError{"no text, image, audio or video", "a turn needs one of them"}
+		o.fail("no text, image, audio or video", "a turn needs one of them")
 	}
-	return t, nil
+	return t
 }
 
 // saysKeys reports whether keys are those of a turn with content.
@@ -225,72 +164,42 @@ func saysKeys(keys []string) bool {
 
 // textsIn is the strings under a name or under its plural, which may group them: ["a","b"] or
 // [{"name":"x","contents":["a","b"]}]. Empty ones are left out.
-func textsIn(all []member, name string) (texts [][]byte, err error) {
-	one, several := valueOf(all, name), valueOf(all, name+"s")
-	take := func(_ int, value []byte) error {
-		if err := isString(name, value); err != nil {
-			return err
-		}
-		if len(value) > 2 {
+func textsIn(o object, name string) (texts [][]byte) {
+	take := func(_ int, value []byte) {
+		if o.isString(name, value) && len(value) > 2 {
 			texts = append(texts, value)
 		}
-		return nil
 	}
-	switch {
-	case one != nil && several != nil:
-		return nil, &rowError{fmt.Sprintf("both %s and %ss", name, name), "keep one of them"}
-	case one != nil:
-		return texts, take(0, one)
-	case several == nil:
-		return nil, nil
-	case several[0] != '[':
-		return nil, &rowError{fmt.Sprintf("%ss is %s, not a list", name, clip(several)), `write it as ["…",…]`}
+	if one := o.value(name); one != nil {
+		if take(0, one); o.has(name + "s") {
+			o.fail(fmt.Sprintf("both %s and %ss", name, name), "keep one of them")
+		}
+		return texts
 	}
-	s := scan(several)
-	err = s.list(func(i int, value []byte) error {
+	o.values(name+"s", `["…",…]`, func(i int, value []byte) {
 		if value[0] != '{' {
-			return take(i, value)
+			take(i, value)
+			return
 		}
-		group, err := membersOf(value)
-		if err != nil {
-			return err
+		group := objectOf(value, o.fault)
+		if contents := group.value("contents"); contents == nil || contents[0] != '[' {
+			o.fail(fmt.Sprintf("%ss[%d] has no list of contents", name, i), `write it as {"name":"…","contents":["…",…]}`)
 		}
-		contents := valueOf(group, "contents")
-		if contents == nil || contents[0] != '[' {
-			return &rowError{fmt.Sprintf("%ss[%d] has no list of contents", name, i), `write it as {"name":"…","contents":["…",…]}`}
+		if group.has("uuids") {
+			failUUIDs(o, name+"s")
 		}
-		if valueOf(group, "uuids") != nil {
-			return uuidsError(name + "s")
-		}
-		in := scan(contents)
-		return in.list(take)
+		group.values("contents", "", take)
 	})
-	return texts, err
+	return texts
 }
 
-func uuidsError(name string) error {
-	return &rowError{name + " are named by uuids, which only one server's cache has", "give the images themselves"}
-}
-
-// readMedia makes parts of the content of what is no text.
-func (t *turn) readMedia(medium string) error {
-	if valueOf(t.object, medium+"_uuids") != nil {
-		return uuidsError(medium + "s")
-	}
-	all, err := textsIn(t.object, medium)
-	for _, value := range all {
-		if err == nil {
-			err = t.addMedium(medium, value)
-		}
-	}
-	return err
+func failUUIDs(o object, name string) {
+	o.fail(name+" are named by uuids, which only one server's cache has", "give the images themselves")
 }
 
 func (t *turn) addMedium(medium string, value []byte) error {
 	inside := unquoted(value)
-	if len(t.media) > 0 {
-		t.media = append(t.media, ',')
-	}
+	t.media = comma(t.media)
 	if medium == "audio" {
 		kind, data, found := bytes.Cut(inside, []byte(","))
 		if !found || !slices.Contains([]string{"wav", "mp3"}, strings.ToLower(string(kind))) {
@@ -328,9 +237,8 @@ func (t *turn) appendMessage(dst []byte) []byte {
 }
 
 // checkType refuses an object that names another format.
-func checkType(all []member, want string) error {
-	if kind := valueOf(all, "type"); kind != nil && string(kind) != `"`+want+`"` {
-		return &rowError{fmt.Sprintf("type is %s, not %q", clip(kind), want), "a file has one format"}
+func checkType(o object, want string) {
+	if o.has("type") && !o.is("type", want) {
+		o.fail(fmt.Sprintf("type is %s, not %q", clip(o.value("type")), want), "a file has one format")
 	}
-	return nil
 }

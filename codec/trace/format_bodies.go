@@ -21,31 +21,29 @@ func batch() *format {
 		unit:        noUnit,
 		names:       fieldNames{payloadField: "body"},
 		known:       func(keys []string) bool { return slices.Contains(keys, "body") && slices.Contains(keys, "url") },
-		items:       ofMembers(readBatch),
+		items:       ofObject(readBatch),
 		words:       true,
 		cannot:      notBatched,
 		appendRow:   appendBatch,
 	}
 }
 
-func readBatch(out *items, all []member) error {
-	id, method, url, body := valueOf(all, "custom_id"), valueOf(all, "method"), valueOf(all, "url"), valueOf(all, "body")
-	switch {
-	case id != nil && id[0] != '"':
-		return &rowError{"custom_id is " + clip(id) + ", not a string", `write it as a string, for example "request-1"`}
-	case method != nil && !strings.EqualFold(string(method), `"POST"`):
-		return &rowError{"method is " + clip(method) + ", not \"POST\"", "requests for completions are posted"}
-	case url == nil:
-		return &rowError{"missing url", "it names the API of the body"}
-	case !strings.HasPrefix(string(url), `"/`):
-		return &rowError{"url is " + clip(url) + ", not a path",
-			`write it as "/v1/chat/completions"; the server is named by --url`}
-	case body == nil:
-		return &rowError{"missing body", "it is what is sent"}
+func readBatch(out *items, o object) {
+	if id := o.value("custom_id"); id != nil && id[0] != '"' {
+		o.fail("custom_id is "+clip(id)+", not a string", `write it as a string, for example "request-1"`)
 	}
-	r := out.add()
-	r.endpoint = string(textOf(url))
-	return out.setBody(r, body)
+	if method := o.value("method"); method != nil && !strings.EqualFold(string(method), `"POST"`) {
+		o.fail("method is "+clip(method)+", not \"POST\"", "requests for completions are posted")
+	}
+	url := o.need("url", "it names the API of the body")
+	if !strings.HasPrefix(string(url), `"/`) {
+		o.fail("url is "+clip(url)+", not a path", `write it as "/v1/chat/completions"; the server is named by --url`)
+	}
+	if body := o.need("body", "it is what is sent"); o.ok() {
+		r := out.add()
+		r.endpoint = string(textOf(url))
+		out.setBody(r, body)
+	}
 }
 
 // notBatched returns what keeps request i out of the format.
@@ -99,32 +97,28 @@ func notOfBodies(keys []string) fieldSet {
 }
 
 // doubtBody refuses a row of Mooncake's among bodies: it would be sent as it stands.
-func doubtBody(body []member) error {
+func doubtBody(body object) {
 	var keys []string
-	for _, m := range body {
+	for _, m := range body.members {
 		keys = append(keys, m.key)
 	}
-	if saysBody(keys) {
-		return nil
+	if foreign := notOfBodies(keys); foreign != 0 && !saysBody(keys) {
+		body.fail("a row with "+mooncake().list(foreign)+", where others are bodies to send",
+			"a file has one format; --format raw_payload sends this as a body, too")
 	}
-	if foreign := notOfBodies(keys); foreign != 0 {
-		return &rowError{"a row with " + mooncake().list(foreign) + ", where others are bodies to send",
-			"a file has one format; --format raw_payload sends this as a body, too"}
-	}
-	return nil
 }
 
-func readRawPayload(out *items, object []byte) error {
-	all, err := out.bodyMembers(object)
-	if err == nil && !out.told {
-		err = doubtBody(all)
+func readRawPayload(out *items, text []byte) {
+	body := out.body(text)
+	if !out.told {
+		doubtBody(body)
 	}
-	if err != nil {
-		return err
+	if !body.ok() {
+		return
 	}
 	r := out.add()
 	r.setSession([]byte(out.within))
-	return out.setWhole(r, object)
+	out.setWhole(r, text)
 }
 
 // inputsJSON is the format of AIPerf's inputs.json, one document with all bodies, which are sent unchanged:
@@ -148,7 +142,7 @@ func inputsJSON() *format {
 		names:       names,
 		known:       func([]string) bool { return false }, // its listKey decides
 		listKey:     "data",
-		items:       ofMembers(readInputs),
+		items:       ofObject(readInputs),
 		words:       true,
 		cannot:      notMerged,
 		head:        `{"data":[` + "\n",
@@ -158,43 +152,30 @@ func inputsJSON() *format {
 	}
 }
 
-func readInputs(out *items, all []member) error {
-	key, list, err := payloadsOf(all)
-	if err != nil {
-		return err
+func readInputs(out *items, o object) {
+	key := "payloads"
+	if !o.has(key) && o.has("payload") {
+		key = "payload"
+	} else if o.need(key, "they are what is sent"); o.has("payload") {
+		o.fail("both payloads and payload", "keep one of them")
 	}
-	s := scan(list)
-	return s.list(func(i int, body []byte) error {
+	sessionless := key == "payloads" && !o.has("session_id")
+	o.values(key, `[{"model":"…",…},…]`, func(i int, body []byte) {
+		if sessionless {
+			o.fail("missing session_id", "payloads are the turns of a session")
+			return
+		}
 		r := out.add()
 		for _, f := range []field{timestampField, sessionField} {
-			if value := valueOf(all, usualNames()[f]); value != nil {
-				if err := out.set(r, f, alone(value)); err != nil {
-					return err
-				}
+			if value := o.value(usualNames()[f]); value != nil && o.ok() {
+				out.set(r, f, alone(value))
 			}
 		}
-		return inside(fmt.Sprintf("%s[%d]", key, i), out.setBody(r, body))
+		if o.ok() {
+			out.setBody(r, body)
+			out.fault = inside(fmt.Sprintf("%s[%d]", key, i), out.fault)
+		}
 	})
-}
-
-// payloadsOf returns the list of bodies of an entry and its key, AIPerf's or GenAI-Perf's.
-func payloadsOf(all []member) (key string, list []byte, err error) {
-	session, one := valueOf(all, "payloads"), valueOf(all, "payload")
-	key, list = "payloads", session
-	if session == nil {
-		key, list = "payload", one
-	}
-	switch {
-	case list == nil:
-		err = &rowError{"missing payloads", "they are what is sent"}
-	case session != nil && one != nil:
-		err = &rowError{"both payloads and payload", "keep one of them"}
-	case list[0] != '[':
-		err = &rowError{key + " is " + clip(list) + ", not a list", `write it as [{"model":"…",…},…]`}
-	case session != nil && valueOf(all, "session_id") == nil:
-		err = &rowError{"missing session_id", "payloads are the turns of a session"}
-	}
-	return key, list, err
 }
 
 // alone is the value in a list of one; other values are themselves.

@@ -28,11 +28,11 @@ func copilot() *format {
 		dates:       true,
 		surely:      true,
 		floor:       true,
-		spans:       true,
+		tree:        true,
 		jobs:        true,
 		names:       fieldNames{timestampField: "timestamp", inputField: "prompt", outputField: "completion", sessionField: "session_id"},
 		known:       hasKeys("session_id", "date", "turns"),
-		items:       ofMembers(readCopilot),
+		items:       ofObject(readCopilot),
 	}
 }
 
@@ -47,93 +47,55 @@ type copilotCall struct {
 	whole    bool     // it has all of that one's
 }
 
-func readCopilot(out *items, all []member) error {
-	session, err := nameOf(all, "session_id", "it names the session")
-	if err != nil {
-		return err
-	}
+func readCopilot(out *items, o object) {
+	session := o.name("session_id", "it names the session")
 	var calls []copilotCall
-	err = listIn(all, "turns", func(_ int, object []byte) error {
-		turn, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		return listIn(turn, "llm_calls", func(_ int, object []byte) error {
-			call, sent, err := out.copilotCall(object)
-			if err == nil && sent {
-				calls = append(calls, call)
+	o.each("turns", func(_ int, turn object) {
+		turn.each("llm_calls", func(_ int, o object) {
+			failed := o.has("status_code") && string(o.value("status_code")) != "200" && !o.is("status_code", "200", "OK", "Ok", "ok")
+			tokens := o.in("tokens")
+			if failed || string(tokens.value("prompt")) == "0" || string(tokens.value("completion")) == "0" {
+				out.failed++ // or it was cancelled before there was an answer
+				return
 			}
-			return err
+			calls = append(calls, out.copilotCall(o))
 		})
 	})
-	if err != nil {
-		return err
+	if !o.ok() {
+		return
 	}
 	slices.SortStableFunc(calls, func(a, b copilotCall) int { return cmp.Compare(a.at, b.at) })
-	if err := out.copilotGrowth(calls); err != nil {
-		return err
-	}
+	out.copilotGrowth(calls)
 	for i, agent := range copilotAgents(calls) {
-		r := &out.rows[calls[i].row]
-		r.agent.job = session
+		r, name := &out.rows[calls[i].row], session
 		if agent > 0 {
-			r.agent.depth = 1
-			r.setSession(fmt.Appendf(nil, "%s/%d", session, agent))
-		} else {
-			r.setSession([]byte(session))
+			name = fmt.Sprintf("%s/%d", session, agent)
 		}
+		r.agent.job = session
+		r.setSession([]byte(name))
 	}
-	return nil
 }
 
-// copilotCall reads a call and adds its row, unless it failed.
-func (m *items) copilotCall(object []byte) (call copilotCall, sent bool, err error) {
-	all, err := membersOf(object)
-	if err != nil {
-		return call, false, err
-	}
-	switch string(valueOf(all, "status_code")) {
-	case "", "200", `"200"`, `"OK"`, `"Ok"`, `"ok"`:
-	default:
-		m.failed++
-		return call, false, nil
-	}
-	tokens, err := objectIn(all, "tokens", "a call without its numbers of tokens cannot be replayed")
-	if err != nil {
-		return call, false, err
-	}
-	if string(valueOf(tokens, "prompt")) == "0" || string(valueOf(tokens, "completion")) == "0" {
-		m.failed++ // or it was cancelled before there was an answer
-		return call, false, nil
-	}
-	call = copilotCall{row: len(m.rows), model: string(valueOf(all, "model"))}
-	if call.at, err = dateOf(all, "timestamp"); err != nil {
-		return call, false, err
-	}
-	if call.at == noTime {
-		return call, false, &rowError{"missing timestamp", "it is when the call was sent"}
-	}
-	took, err := spanOf(all, "duration_ms", 6)
-	if err != nil {
-		return call, false, err
-	}
+// copilotCall reads a call and adds its row.
+func (m *items) copilotCall(o object) copilotCall {
+	call := copilotCall{row: len(m.rows), model: string(o.value("model")), at: o.date("timestamp")}
+	o.need("timestamp", "it is when the call was sent")
+	took := o.span("duration_ms", 6)
 	call.end = sumOf(call.at, took)
 	r := m.add()
-	r.setSpan(call.at, call.at)
+	r.setSpan(call.at, noTime)
 	r.agent.tookNS = took
-	if err = m.setCounts(r, tokens, "cached", call.model); err != nil {
-		return call, false, inside("tokens", err)
-	}
+	m.setCounts(r, o.needIn("tokens", "a call without its numbers of tokens cannot be replayed"), "cached", call.model)
 	call.prompt = r.input
-	err = listIn(all, "message_metadata", func(_ int, message []byte) error {
+	o.values("message_metadata", "[{…},…]", func(i int, message []byte) {
+		o.note(isObject("message_metadata", i, message))
 		call.messages = append(call.messages, message)
-		return nil
 	})
-	return call, true, err
+	return call
 }
 
 // copilotGrowth finds for each call, in order of time, from which one it goes on and what it has of that one's prompt.
-func (m *items) copilotGrowth(calls []copilotCall) error {
+func (m *items) copilotGrowth(calls []copilotCall) {
 	for i := range calls {
 		call, r := &calls[i], &m.rows[calls[i].row]
 		call.from = noValue
@@ -152,40 +114,22 @@ func (m *items) copilotGrowth(calls []copilotCall) error {
 			}
 		}
 		r.growth.from = fromNothing
-		if call.from == noValue {
-			continue
+		if call.from != noValue {
+			r.growth.from = int64(m.first + calls[call.from].row)
 		}
-		r.growth.from = int64(m.first + calls[call.from].row)
-		if call.whole {
-			continue // by length: the answer follows
+		if call.from != noValue && !call.whole { // else by length: the answer follows
+			kept := int64(0)
+			for n, message := range call.messages[:most] {
+				kept += max(0, objectOf(message, &m.fault).count("token_len", maxTokens))
+				m.fault = inside(fmt.Sprintf("message_metadata[%d]", n), m.fault)
+			}
+			r.growth.kept = int32(max(min(kept, maxTokens), int64(r.agent.cached)))
 		}
-		kept, err := tokensIn(call.messages[:most])
-		if err != nil {
-			return err
-		}
-		r.growth.kept = int32(max(min(kept, maxTokens), int64(r.agent.cached)))
 	}
-	return nil
 }
 
 // mostCallsBack is how many calls back the one is looked for that a call goes on from.
 const mostCallsBack = 64
-
-func tokensIn(messages [][]byte) (int64, error) {
-	sum := int64(0)
-	for i, message := range messages {
-		all, err := membersOf(message)
-		if err != nil {
-			return 0, err
-		}
-		n, err := countOf(all, "token_len", maxTokens)
-		if err != nil {
-			return 0, inside(fmt.Sprintf("message_metadata[%d]", i), err)
-		}
-		sum += max(0, n)
-	}
-	return sum, nil
-}
 
 // copilotAgents numbers the agents of a session's calls, from 0 for the first.
 func copilotAgents(calls []copilotCall) []int {

@@ -53,7 +53,7 @@ func TestCopilot(t *testing.T) {
 		agents = append(agents, fmt.Sprint(tr.SessionName(i), tr.Depth[i], ".", tr.Turn[i]))
 	}
 	want(t, "agents", agents, []string{"s0.1", "t0.1", "s0.2", "s/11.1", "s/21.1", "s0.3", "s0.4", "s0.5"})
-	want(t, "waits", waits(tr), strings.Split("-; -; 0+1s; 0+1.5s spawn; 0+1.6s spawn; 2+1s & 3+1s join & 4+1s join; 5+1s; 6+500ms", "; "))
+	want(t, "waits", waits(tr), strings.Split("-; -; 0+1s; 0+1.5s spawn; 2^600ms spawn; 2+1s & 3+1s join & 4+1s join; 5+1s; 6+500ms", "; "))
 	// t begins with 320 of s's tokens, the least that was cached of both; the one beside with its 300 tokens of System,
 	// as the compacted prompt does.
 	want(t, "blocks in common", shared(tr), strings.Split("; 5; 15 5; 4 4 4; 0 0 0 0; 15 5 15 4 0; 4 4 4 4 0 4; 4 4 4 4 0 4 10", "; "))

@@ -33,129 +33,71 @@ func dynamo() *format {
 		},
 		tree:  true,
 		jobs:  true,
-		items: ofMembers(readDynamo),
+		items: ofObject(readDynamo),
 	}
 }
 
 // dynamoSchema is the schema of the events that are read.
 const dynamoSchema = "dynamo.request.trace.v1"
 
-func readDynamo(out *items, all []member) error {
-	if valueOf(all, "event") != nil {
-		var err error
-		if all, err = objectIn(all, "event", "it is what was recorded"); err != nil {
-			return err
-		}
+func readDynamo(out *items, o object) {
+	if o.has("event") {
+		o = o.needIn("event", "it is what was recorded")
 	}
-	kind, err := nameOf(all, "event_type", "it is request_end, request_payload or tool_end")
-	switch {
-	case err != nil:
-		return err
-	case kind == "request_payload" || strings.HasPrefix(kind, "tool_"):
-		return errHead
-	case kind != "request_end":
-		return &rowError{"event_type is " + quote([]byte(kind)), "it is request_end, request_payload or tool_end"}
+	kinds := "it is request_end, request_payload or tool_end"
+	kind := o.name("event_type", kinds)
+	if kind == "request_payload" || strings.HasPrefix(kind, "tool_") {
+		o.note(errHead)
+		return
 	}
-	if schema, err := nameOf(all, "schema", "it must be "+dynamoSchema); err != nil {
-		return err
-	} else if schema != dynamoSchema {
-		return &rowError{"schema is " + quote([]byte(schema)), "it must be " + dynamoSchema}
+	if kind != "request_end" {
+		o.fail("event_type is "+quote([]byte(kind)), kinds)
 	}
-	request, err := objectIn(all, "request", "it is what was measured")
-	if err != nil {
-		return err
+	if schema := o.name("schema", "it must be "+dynamoSchema); schema != dynamoSchema {
+		o.fail("schema is "+quote([]byte(schema)), "it must be "+dynamoSchema)
 	}
+	request := o.needIn("request", "it is what was measured")
 	r := out.add()
-	if err := readDynamoRequest(out, r, request); err != nil {
-		return err
+	r.agent.request = request.name("request_id", "it names the request")
+	if request.has("replay") {
+		replay := request.needIn("replay", "it has the hashes of the prompt")
+		out.blocks = replay.blocks("trace_block_size")
+		out.setNeeded(r, replay, inputField)
+		out.setAll(r, replay, idsField)
+	} else if input := request.need("input_tokens", "every request must have what the format requires"); o.ok() {
+		out.set(r, inputField, input)
 	}
-	if err := readDynamoTimes(out, r, all, request); err != nil {
-		return err
-	}
-	return readDynamoAgent(out, r, all)
+	out.setNeeded(r, request, outputField)
+	r.agent.cached = int32(request.count("cached_tokens", maxTokens))
+	r.setDynamoTimes(o, request)
+	readDynamoAgent(out, r, o)
 }
 
-// readDynamoRequest reads what was asked.
-func readDynamoRequest(out *items, r *row, request []member) (err error) {
-	if r.agent.request, err = nameOf(request, "request_id", "it names the request"); err != nil {
-		return err
-	}
-	replay := request // without hashes only the numbers of tokens are known
-	input := "input_tokens"
-	if valueOf(request, "replay") != nil {
-		if replay, err = objectIn(request, "replay", "it has the hashes of the prompt"); err != nil {
-			return err
-		}
-		input = out.p.format.names[inputField]
-		size, err := countOf(replay, "trace_block_size", maxTokens)
-		if err == nil && size < 1 {
-			err = &rowError{"missing trace_block_size", "it is the number of tokens that a hash stands for"}
-		}
-		if err != nil {
-			return err
-		}
-		out.blocks = int(size)
-	}
-	for _, c := range []struct {
-		f     field
-		value []byte
-		name  string
-	}{{inputField, valueOf(replay, input), input}, {outputField, valueOf(request, "output_tokens"), "output_tokens"}} {
-		if c.value == nil {
-			return &rowError{"missing " + c.name, "every request must have what the format requires"}
-		}
-		if err := out.set(r, c.f, c.value); err != nil {
-			return err
-		}
-	}
-	if err := out.setAll(r, replay, idsField); err != nil {
-		return err
-	}
-	cached, err := countOf(request, "cached_tokens", maxTokens)
-	r.agent.cached = int32(cached)
-	return err
-}
-
-// readDynamoTimes reads when the request came, and how long it took. The event is written at the end.
-func readDynamoTimes(out *items, r *row, all, request []member) error {
-	spans := [4]int64{}
-	for i, c := range []struct {
-		of  []member
-		key string
-	}{{all, "event_time_unix_ms"}, {request, "request_received_ms"}, {request, "total_time_ms"}, {request, "ttft_ms"}} {
-		var err error
-		if spans[i], err = spanOf(c.of, c.key, 6); err != nil {
-			return err
-		}
-	}
-	end, at, took := spans[0], spans[1], spans[2]
+// setDynamoTimes notes when the request came, and how long it took. The event is written at the end.
+func (r *row) setDynamoTimes(event, request object) {
+	end, at, took := event.span("event_time_unix_ms", 6), request.span("request_received_ms", 6), request.span("total_time_ms", 6)
 	switch {
 	case at >= 0 && took < 0 && end >= at:
 		took = end - at
-	case at < 0 && end < 0 || at < 0 && took < 0 || at < 0 && end < took:
-		return &rowError{"missing request_received_ms", "it is the time of the request"}
-	case at < 0:
+	case at < 0 && took >= 0 && end >= took:
 		at = end - took
 	}
-	r.timeNS, r.agent.tookNS, r.agent.ttftNS = at, took, spans[3]
-	r.seen |= setOf(timestampField)
-	return nil
+	if at < 0 {
+		request.fail("missing request_received_ms", "it is the time of the request")
+	}
+	r.setSpan(at, noTime)
+	r.agent.tookNS, r.agent.ttftNS = took, request.span("ttft_ms", 6)
 }
 
 // readDynamoAgent notes whose request it is, and who started that agent. A request of no agent is a job of its own.
-func readDynamoAgent(out *items, r *row, all []member) error {
+func readDynamoAgent(out *items, r *row, o object) {
 	name, parent := r.agent.request, ""
-	if valueOf(all, "agent_context") != nil {
-		context, err := objectIn(all, "agent_context", "it names the agent")
-		if err != nil {
-			return err
-		}
-		if name, err = nameOf(context, "session_id", "it names the agent"); err != nil {
-			return err
-		}
-		parent = textUnder(context, "parent_session_id")
-		if trajectory := textUnder(context, "trajectory_id"); trajectory != "" {
-			parent = textUnder(context, "parent_trajectory_id")
+	if o.has("agent_context") {
+		context := o.needIn("agent_context", "it names the agent")
+		name = context.name("session_id", "it names the agent")
+		parent = context.textOr("parent_session_id", "")
+		if trajectory := context.textOr("trajectory_id", ""); trajectory != "" {
+			parent = context.textOr("parent_trajectory_id", "")
 			if parent != "" {
 				parent = name + "/" + parent
 			}
@@ -163,13 +105,11 @@ func readDynamoAgent(out *items, r *row, all []member) error {
 		}
 	}
 	if before, known := out.agents.parents[name]; known && before != parent {
-		return &rowError{fmt.Sprintf("session %s has the parent %s, and before it was %s", quote([]byte(name)), quote([]byte(parent)), quote([]byte(before))),
-			"an agent has one parent"}
+		o.fail(fmt.Sprintf("session %s has the parent %s, and before it was %s", quote([]byte(name)), quote([]byte(parent)), quote([]byte(before))), "an agent has one parent")
 	}
 	if out.agents.parents == nil {
 		out.agents.parents = map[string]string{}
 	}
 	out.agents.parents[name] = parent
 	r.setSession([]byte(name))
-	return nil
 }

@@ -43,119 +43,68 @@ func agenticMooncake() *format {
 			return slices.Contains(keys, "schema") && slices.Contains(keys, "hash_id_scope") ||
 				slices.Contains(keys, "play_id") && slices.Contains(keys, "not_before_ms")
 		},
-		items:     ofMembers(readAgentic),
+		items:     ofObject(readAgentic),
 		prepare:   prepareAgentic,
 		appendRow: appendAgentic,
 	}
 }
 
-func readAgentic(out *items, all []member) error {
-	if valueOf(all, "schema") != nil {
-		return readAgenticHead(out, all)
+func readAgentic(out *items, o object) {
+	if o.has("schema") {
+		readAgenticHead(out, o)
+		return
 	}
 	if !out.p.headed {
-		return &rowError{"no head before the first row", `the first line must be {"schema":"` + agenticSchema + `","version":2,"block_size":…,"hash_id_scope":"local",…}`}
+		o.fail("no head before the first row", `the first line must be {"schema":"`+agenticSchema+`","version":2,"block_size":…,"hash_id_scope":"local",…}`)
 	}
 	r := out.add()
-	if err := out.readNames(r, all); err != nil {
-		return err
-	}
+	r.agent.job = o.name("play_id", "it names the task")
+	r.setSession([]byte(agenticSession(r.agent.job, o.name("session_id", "it names the agent's conversation"))))
+	r.agent.request = o.name("request_id", "dependencies refer to it")
+	r.agent.dependencies = []Dependency{} // none is none, whatever the conversation
+	o.each("dependencies", func(_ int, o object) {
+		d := requestDependency{o.name("request_id", "it names the request that this one waits for"), Dependency{
+			Trigger: oneOf[Trigger](o, "trigger", triggerNames()), Relation: oneOf[Relation](o, "relation", relationNames()), DelayNS: o.span("delay_ms", 6)}}
+		o.need("delay_ms", "it is the time from the trigger to the request")
+		if string(o.value("recorded")) == "false" {
+			d.DelayNS = NoDelay
+		}
+		r.agent.named = append(r.agent.named, d)
+	})
 	for _, f := range []field{timestampField, inputField, outputField, idsField, textField, messagesField, payloadField, toolsField, extraField} {
 		key := usualNames()[f]
-		if value := firstOf(all, key, strings.Replace(key, "put_length", "put_tokens", 1)); value != nil {
-			if err := out.set(r, f, value); err != nil {
-				return err
-			}
+		if value := o.value(key, strings.Replace(key, "put_length", "put_tokens", 1)); value != nil && o.ok() {
+			out.set(r, f, value)
 		}
 	}
 	seen := r.seen
 	if seen&setOf(textField, messagesField, payloadField) != 0 {
 		r.seen &^= setOf(inputField) // what is verbatim may have a length, too
 	}
-	if err := checkMooncake(out.p.format, r); err != nil {
-		return err
-	}
+	o.note(checkMooncake(out.p.format, r))
 	r.seen = seen
-	if !out.p.shared {
+	if !out.p.shared && o.ok() {
 		out.scopes.renumber(r.agent.job, r.ids)
 	}
-	return r.readRecorded(all)
+	r.readRecorded(o)
 }
 
 // readAgenticHead takes the first line.
-func readAgenticHead(out *items, all []member) error {
+func readAgenticHead(out *items, o object) {
 	out.p.headed = true
 	why := "only version 2 of Dynamo's agentic Mooncake traces can be read"
-	schema, err := nameOf(all, "schema", why)
-	if err != nil {
-		return err
+	if schema := o.name("schema", why); schema != agenticSchema {
+		o.fail("schema is "+quote([]byte(schema))+", not "+quote([]byte(agenticSchema)), why)
 	}
-	switch version, err := countOf(all, "version", math.MaxInt32); {
-	case err != nil:
-		return err
-	case schema != agenticSchema:
-		return &rowError{"schema is " + quote([]byte(schema)) + ", not " + quote([]byte(agenticSchema)), why}
-	case version != agenticVersion:
-		return &rowError{fmt.Sprintf("version is %s, not %d", firstOf(all, "version"), agenticVersion), why}
+	if o.count("version", math.MaxInt32) != agenticVersion {
+		o.fail(fmt.Sprintf("version is %s, not %d", o.value("version"), agenticVersion), why)
 	}
-	scope, err := nameOf(all, "hash_id_scope", `write "local" if ids are a play's own`)
-	if err != nil {
-		return err
-	}
+	scope := o.name("hash_id_scope", `write "local" if ids are a play's own`)
 	if out.p.shared = scope == "global"; !out.p.shared && scope != "local" {
-		return &rowError{"hash_id_scope is " + quote([]byte(scope)), `it must be "local" or "global"`}
+		o.fail("hash_id_scope is "+quote([]byte(scope)), `it must be "local" or "global"`)
 	}
-	size, err := countOf(all, "block_size", maxTokens)
-	if err == nil && size < 1 {
-		err = &rowError{"missing block_size", "it is the number of tokens that a block id stands for"}
-	}
-	out.blocks = int(size)
-	return cmp.Or(err, errHead)
-}
-
-// readNames takes what a row is called and what it depends on.
-func (out *items) readNames(r *row, all []member) error {
-	play, err := nameOf(all, "play_id", "it names the task")
-	if err != nil {
-		return err
-	}
-	session, err := nameOf(all, "session_id", "it names the agent's conversation")
-	if err != nil {
-		return err
-	}
-	r.agent.job = play
-	r.setSession([]byte(agenticSession(play, session)))
-	if r.agent.request, err = nameOf(all, "request_id", "dependencies refer to it"); err != nil {
-		return err
-	}
-	r.agent.dependencies = []Dependency{} // none is none, whatever the conversation
-	return listIn(all, "dependencies", func(_ int, object []byte) error {
-		parts, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		var d requestDependency
-		if d.request, err = nameOf(parts, "request_id", "it names the request that this one waits for"); err != nil {
-			return err
-		}
-		if d.Trigger, err = oneOf[Trigger](parts, "trigger", triggerNames()); err != nil {
-			return err
-		}
-		if d.Relation, err = oneOf[Relation](parts, "relation", relationNames()); err != nil {
-			return err
-		}
-		if d.DelayNS, err = spanOf(parts, "delay_ms", 6); err != nil {
-			return err
-		}
-		if d.DelayNS == noValue {
-			return &rowError{"missing delay_ms", "it is the time from the trigger to the request"}
-		}
-		if string(valueOf(parts, "recorded")) == "false" {
-			d.DelayNS = NoDelay
-		}
-		r.agent.named = append(r.agent.named, d)
-		return nil
-	})
+	out.blocks = o.blocks("block_size")
+	o.note(errHead)
 }
 
 // agenticSession is the name of a conversation among those of all plays.
@@ -167,29 +116,14 @@ func agenticSession(play, session string) string {
 }
 
 // readRecorded takes what was recorded of a row, and its bound. A bound that holds in any case is none.
-func (r *row) readRecorded(all []member) (err error) {
+func (r *row) readRecorded(o object) {
 	a := &r.agent
-	for _, v := range []struct {
-		key string
-		ns  *int64
-	}{{"not_before_ms", &a.notBeforeNS}, {"recorded_api_time_ms", &a.tookNS}, {"ttft_ms", &a.ttftNS}} {
-		if *v.ns, err = spanOf(all, v.key, 6); err != nil {
-			return err
-		}
-	}
-	if a.notBeforeNS == noValue {
-		return &rowError{"missing not_before_ms", "write 0 for a request that only waits for its dependencies"}
-	}
+	o.need("not_before_ms", "write 0 for a request that only waits for its dependencies")
+	a.notBeforeNS, a.tookNS, a.ttftNS = o.span("not_before_ms", 6), o.span("recorded_api_time_ms", 6), o.span("ttft_ms", 6)
 	if len(a.named) > 0 && a.notBeforeNS == 0 || len(a.named) == 0 && r.seen.has(timestampField) && a.notBeforeNS <= r.timeNS {
 		a.notBeforeNS = noValue
 	}
-	cached, err := countOf(all, "cached_tokens", maxTokens)
-	if err != nil {
-		return err
-	}
-	depth, err := countOf(all, "depth", math.MaxInt32)
-	a.cached, a.depth = int32(cached), int32(depth)
-	return err
+	a.cached, a.depth = int32(o.count("cached_tokens", maxTokens)), int32(o.count("depth", math.MaxInt32))
 }
 
 func appendAgentic(dst []byte, t *Trace, i int) []byte {

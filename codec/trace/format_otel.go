@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -25,210 +24,221 @@ func otel() *format {
 		dates:       true,
 		surely:      true,
 		floor:       true,
-		spans:       true,
+		tree:        true,
 		jobs:        true,
 		names: fieldNames{timestampField: "start_time", inputField: "gen_ai.usage.input_tokens", outputField: "gen_ai.usage.output_tokens",
 			sessionField: "session_id", messagesField: "gen_ai.input.messages", toolsField: "gen_ai.tool.definitions"},
 		known: func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },
-		items: ofMembers(readSpans),
+		items: ofObject(readSpans),
 	}
 }
 
 // readSpans takes the spans of an object, or of the objects in it.
-func readSpans(out *items, all []member) error {
-	within := func(_ int, object []byte) error {
-		inner, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		return readSpans(out, inner)
-	}
+func readSpans(out *items, o object) {
 	for _, key := range []string{"resourceSpans", "scopeSpans"} {
-		if err := listIn(all, key, within); err != nil {
-			return err
-		}
+		o.each(key, func(_ int, inner object) { readSpans(out, inner) })
 	}
-	return listIn(all, "spans", func(_ int, object []byte) error {
-		span, err := membersOf(object)
-		if err != nil {
-			return err
+	o.each("spans", func(_ int, span object) {
+		attributes := attributesOf(span)
+		session := o.value("session_id", "trace_id")
+		for _, c := range []struct {
+			o   object
+			key string
+		}{{attributes, "gen_ai.conversation.id"}, {span, "traceId"}, {span, "trace_id"}} {
+			if session == nil {
+				session = c.o.value(c.key)
+			}
 		}
-		attributes, err := attributesOf(span)
-		if err != nil {
-			return err
-		}
-		session := firstOf(all, "session_id", "trace_id")
-		if session == nil {
-			session = firstOf(append(slices.Clone(attributes), span...), "gen_ai.conversation.id", "traceId", "trace_id")
-		}
-		return out.readSpan(span, attributes, session)
+		out.readSpan(span, attributes, session)
 	})
 }
 
 // readSpan takes a span if it is a call to a model.
-func (m *items) readSpan(span, attributes []member, session []byte) error {
-	kind := string(firstOf(span, "type"))
-	switch operation := string(valueOf(attributes, "gen_ai.operation.name")); {
-	case kind == `"llm_call"`:
-	case kind != "" && kind != `"span"`:
-		return nil
-	case !slices.Contains([]string{`"chat"`, `"text_completion"`, `"generate_content"`}, operation):
-		return nil
+func (m *items) readSpan(span, attributes object, session []byte) {
+	if !span.is("type", "llm_call") &&
+		(span.has("type") && !span.is("type", "span") || !attributes.is("gen_ai.operation.name", "chat", "text_completion", "generate_content")) {
+		return
 	}
 	if session == nil {
-		return &rowError{"missing session_id", "it names the session, as gen_ai.conversation.id or a trace's id do"}
+		span.fail("missing session_id", "it names the session, as gen_ai.conversation.id or a trace's id do")
+		return
 	}
-	if err := isString("session_id", session); err != nil {
-		return err
+	if !span.isString("session_id", session) {
+		return
 	}
-	failed, err := spanFailed(span)
-	if err != nil {
-		return err
+	var code string
+	if span.has("status") {
+		code = string(span.needIn("status", "its code says whether the call failed").value("code"))
 	}
-	for _, key := range []string{"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} {
-		failed = failed || string(valueOf(attributes, key)) == "0"
-	}
-	if failed {
+	names := m.p.format.names
+	if code == "2" || strings.Contains(strings.ToUpper(code), "ERROR") || string(attributes.value(names[inputField])) == "0" || string(attributes.value(names[outputField])) == "0" {
 		m.failed++
-		return nil
+		return
 	}
 	r := m.add()
-	began, err := momentOf(span, "start_time", "startTimeUnixNano")
-	if err != nil {
-		return err
-	}
-	ended, err := momentOf(span, "end_time", "endTimeUnixNano")
-	if err != nil {
-		return err
-	}
-	r.setSpan(began, ended)
+	r.setSpan(momentOf(span, "start_time", "startTimeUnixNano"), momentOf(span, "end_time", "endTimeUnixNano"))
 	name := string(textOf(session))
 	r.agent.job = name
-	model := firstOf(attributes, "gen_ai.request.model", "gen_ai.response.model")
-	if model != nil && model[0] == '"' {
-		name += "/" + string(textOf(model))
+	model := attributes.textOr("gen_ai.request.model", attributes.textOr("gen_ai.response.model", ""))
+	if model != "" {
+		name += "/" + model
 	}
 	r.setSession([]byte(name))
-	if err := m.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", string(model)); err != nil {
-		return err
+	m.setCounts(r, attributes, "gen_ai.usage.cache_read.input_tokens", model)
+	if said := attributes.jsonIn(names[messagesField]); said != nil {
+		r.growth = growth{}
+		m.set(r, messagesField, chatOf(attributes, said))
+		if defined := attributes.jsonIn(names[toolsField]); defined != nil {
+			m.setTools(r, attributes.with(names[toolsField], defined))
+		}
 	}
-	return m.setChat(r, attributes)
-}
-
-// spanFailed reports whether a call ended with an error.
-func spanFailed(span []member) (bool, error) {
-	if valueOf(span, "status") == nil {
-		return false, nil
-	}
-	status, err := objectIn(span, "status", "its code says whether the call failed")
-	code := string(valueOf(status, "code"))
-	return code == "2" || strings.Contains(strings.ToUpper(code), "ERROR"), err
 }
 
 // momentOf is an instant: a date, or ns since 1970.
-func momentOf(span []member, date, ns string) (int64, error) {
-	value := valueOf(span, ns)
-	if value == nil {
-		return dateOf(span, date)
+func momentOf(span object, date, ns string) int64 {
+	if value := span.value(ns); value != nil {
+		return span.with(ns, bytes.Trim(value, `"`)).span(ns, 0)
 	}
-	return spanOf([]member{{ns, bytes.Trim(value, `"`)}}, ns, 0)
+	return span.date(date)
+}
+
+// with is an object with another value under a key.
+func (o object) with(key string, value []byte) object {
+	return object{o.text, []member{{key, value}}, o.fault}
 }
 
 // attributesOf is a span's attributes: an object, or OTLP's list of {"key":…,"value":{"intValue":"1"}}.
-func attributesOf(span []member) ([]member, error) {
-	switch value := valueOf(span, "attributes"); {
-	case value == nil:
-		return nil, nil
-	case value[0] != '[':
-		return objectIn(span, "attributes", "they are what is known of the call")
+func attributesOf(span object) object {
+	if value := span.value("attributes"); value != nil && value[0] != '[' {
+		return span.needIn("attributes", "they are what is known of the call")
 	}
-	var all []member
-	err := listIn(span, "attributes", func(_ int, object []byte) error {
-		pair, err := membersOf(object)
-		if err != nil {
-			return err
+	all := object{fault: span.fault}
+	span.each("attributes", func(_ int, pair object) {
+		key, kinds := pair.name("key", "it names the attribute"), pair.needIn("value", "it is the attribute's")
+		if len(kinds.members) == 0 {
+			return
 		}
-		key, err := nameOf(pair, "key", "it names the attribute")
-		if err != nil {
-			return err
-		}
-		kinds, err := objectIn(pair, "value", "it is the attribute's")
-		if err != nil || len(kinds) == 0 {
-			return err
-		}
-		value := kinds[0].value
-		if kinds[0].key == "intValue" {
+		value := kinds.members[0].value
+		if kinds.members[0].key == "intValue" {
 			value = bytes.Trim(value, `"`)
 		}
 		if len(value) > 0 {
-			all = append(all, member{key, value})
+			all.members = append(all.members, member{key, value})
 		}
-		return nil
 	})
-	return all, err
+	return all
 }
 
-// setChat notes the messages and tools of a call, if they were recorded.
-func (m *items) setChat(r *row, attributes []member) error {
-	said, err := jsonIn(attributes, "gen_ai.input.messages")
-	if err != nil || said == nil {
-		return err
-	}
+// chatOf is the messages of a call, as OpenAI's API has them.
+func chatOf(attributes object, said []byte) []byte {
 	var chat []byte
-	if system, err := jsonIn(attributes, "gen_ai.system_instructions"); err != nil {
-		return err
-	} else if system != nil {
-		if chat, err = appendParts(chat, `"system"`, system); err != nil {
-			return inside("gen_ai.system_instructions", err)
-		}
+	if system := attributes.jsonIn("gen_ai.system_instructions"); system != nil {
+		chat = appendParts(chat, `"system"`, attributes.with("gen_ai.system_instructions", system), "gen_ai.system_instructions")
 	}
-	all := []member{{"gen_ai.input.messages", said}}
-	err = listIn(all, all[0].key, func(_ int, object []byte) error {
-		message, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		role, parts := valueOf(message, "role"), valueOf(message, "parts")
+	attributes.with("gen_ai.input.messages", said).each("gen_ai.input.messages", func(_ int, message object) {
+		role := message.need("role", "it names the speaker")
 		switch {
 		case role == nil:
-			return &rowError{"missing role", "it names the speaker"}
-		case parts == nil:
-			chat = append(comma(chat), object...)
-			return nil
-		case role[0] != '"':
-			return isString("role", role)
+		case !message.has("parts"):
+			chat = append(comma(chat), message.text...)
+		case message.isString("role", role):
+			chat = appendParts(chat, string(role), message, "parts")
 		}
-		chat, err = appendParts(chat, string(role), parts)
-		return err
 	})
-	if err != nil {
-		return err
-	}
-	r.growth = growth{}
-	if err := m.set(r, messagesField, fmt.Appendf(nil, "[%s]", chat)); err != nil {
-		return err
-	}
-	return m.setTools(r, attributes)
+	return fmt.Appendf(nil, "[%s]", chat)
 }
 
 // setTools notes the definitions of a call's tools in the form of OpenAI's API.
-func (m *items) setTools(r *row, attributes []member) error {
-	defined, err := jsonIn(attributes, "gen_ai.tool.definitions")
-	if err != nil || defined == nil {
-		return err
-	}
+func (m *items) setTools(r *row, defined object) {
 	var tools []byte
-	all := []member{{"gen_ai.tool.definitions", defined}}
-	err = listIn(all, all[0].key, func(_ int, object []byte) error {
-		tool, err := membersOf(object)
-		if err == nil && valueOf(tool, "function") == nil {
-			object = fmt.Appendf(nil, `{"type":"function","function":%s}`, without(tool, "type"))
+	defined.each(m.p.format.names[toolsField], func(_ int, tool object) {
+		text := tool.text
+		if !tool.has("function") {
+			var inner []byte
+			for _, m := range tool.members {
+				if m.key != "type" {
+					inner = append(append(append(comma(inner), appendString(nil, m.key)...), ':'), m.value...)
+				}
+			}
+			text = fmt.Appendf(nil, `{"type":"function","function":{%s}}`, inner)
 		}
-		tools = append(comma(tools), object...)
-		return err
+		tools = append(comma(tools), text...)
 	})
-	if err != nil || tools == nil {
-		return err
+	if tools != nil {
+		m.set(r, toolsField, fmt.Appendf(nil, "[%s]", tools))
 	}
-	return m.set(r, toolsField, fmt.Appendf(nil, "[%s]", tools))
+}
+
+// jsonIn is the value under a key, or what stands in it if it is a string: attributes of spans are JSON in strings.
+func (o object) jsonIn(key string) []byte {
+	value := o.value(key)
+	if value == nil || value[0] != '"' {
+		return value
+	}
+	text := bytes.TrimSpace(textOf(value))
+	s := scan(text)
+	if s.skip() != nil || s.end() != nil || len(text) == 0 {
+		o.fail(fmt.Sprintf("%s is %s, not JSON in a string", key, clip(value)), "write it as recorded")
+		return nil
+	}
+	return text
+}
+
+// appendParts appends the messages of a chat, as OpenAI's API has them, that a message in parts becomes: as
+// https://github.com/open-telemetry/semantic-conventions (gen-ai) describes those. Role is a JSON string.
+func appendParts(chat []byte, role string, message object, key string) []byte {
+	var text, reasoning, calls []byte // the insides of strings, and of a list
+	spoke := false
+	message.each(key, func(_ int, part object) {
+		switch {
+		case part.is("type", "text"):
+			text, spoke = append(text, inString(part.value("content"))...), true
+		case part.is("type", "reasoning", "thinking"):
+			reasoning, spoke = append(reasoning, inString(part.value("content", "thinking"))...), true
+		case part.is("type", "tool_call"):
+			calls, spoke = fmt.Appendf(comma(calls), `{"id":%s,"type":"function","function":{"name":%s,"arguments":"%s"}}`,
+				orNull(part.value("id")), orNull(part.value("name")), inString(part.value("arguments"))), true
+		case part.is("type", "tool_call_response"):
+			chat = fmt.Appendf(comma(chat), `{"role":"tool","tool_call_id":%s,"content":"%s"}`, orNull(part.value("id")), inString(part.value("response", "result")))
+		default:
+			part.fail("a part of type "+clip(part.value("type")), "text, reasoning, tool_call and tool_call_response can be sent")
+		}
+	})
+	if !spoke {
+		return chat
+	}
+	chat = fmt.Appendf(comma(chat), `{"role":%s,"content":"%s"`, role, text)
+	if reasoning != nil {
+		chat = fmt.Appendf(chat, `,"reasoning_content":"%s"`, reasoning)
+	}
+	if calls != nil {
+		chat = fmt.Appendf(chat, `,"tool_calls":[%s]`, calls)
+	}
+	return append(chat, '}')
+}
+
+// inString is the inside of a JSON string: of the value if it is one, or of one with the value's JSON in it.
+func inString(value []byte) []byte {
+	switch {
+	case value == nil:
+		return nil
+	case value[0] == '"':
+		return unquoted(value)
+	}
+	return unquoted(appendString(nil, string(value)))
+}
+
+func orNull(value []byte) []byte {
+	if value == nil {
+		return []byte("null")
+	}
+	return value
+}
+
+// comma appends a comma behind what is there.
+func comma(list []byte) []byte {
+	if len(list) == 0 {
+		return list
+	}
+	return append(list, ',')
 }

@@ -30,43 +30,37 @@ func sageMaker() *format {
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "captureData") && slices.Contains(keys, "eventMetadata")
 		},
-		items:     ofMembers(readCapture),
+		items:     ofObject(readCapture),
 		words:     true,
 		cannot:    notMerged,
 		appendRow: appendCapture,
 	}
 }
 
-func readCapture(out *items, all []member) error {
-	event, err := objectIn(all, "eventMetadata", "it is the time of the request")
-	if err != nil {
-		return err
-	}
-	data, err := objectIn(all, "captureData", "it is what was captured")
-	if err != nil {
-		return err
-	}
-	asked, err := objectIn(data, "endpointInput", "capture requests too: that is what is sent")
-	if err != nil {
-		return err
-	}
+func readCapture(out *items, o object) {
+	event := o.needIn("eventMetadata", "it is the time of the request")
+	data := o.needIn("captureData", "it is what was captured")
+	asked := data.needIn("endpointInput", "capture requests too: that is what is sent")
+	event.need("inferenceTime", "it is the time of the request")
 	r := out.add()
-	if err := out.setDate(r, valueOf(event, "inferenceTime")); err != nil {
-		return err
+	r.setSpan(event.date("inferenceTime"), noTime)
+	if !o.ok() {
+		return
 	}
 	body, err := captured(asked)
-	if err == nil {
-		err = out.setBody(r, body)
+	if out.note(err); err == nil {
+		out.setBody(r, body)
 	}
-	if answer, missing := objectIn(data, "endpointOutput", ""); missing == nil {
-		r.setUsage(answer)
+	out.fault = inside("endpointInput", out.fault)
+	if answer, err := captured(data.in("endpointOutput")); err == nil {
+		usage := usageOf(answer)
+		r.input, r.output = tokensOf(usage, "prompt_tokens"), tokensOf(usage, "completion_tokens")
 	}
-	return inside("endpointInput", err)
 }
 
 // captured is the text of what an endpoint got or gave.
-func captured(part []member) ([]byte, error) {
-	encoding, data := valueOf(part, "encoding"), valueOf(part, "data")
+func captured(part object) ([]byte, error) {
+	data := part.value("data")
 	switch {
 	case data == nil:
 		return nil, &rowError{"missing data", "it is what is sent"}
@@ -74,56 +68,39 @@ func captured(part []member) ([]byte, error) {
 		return nil, &rowError{"data is " + clip(data) + ", not a string", "write it as the capture has it"}
 	}
 	text := textOf(data)
-	switch string(encoding) {
-	case `"JSON"`:
+	switch {
+	case part.is("encoding", "JSON"):
 		return text, nil
-	case `"BASE64"`, "": // SageMaker's default
+	case part.is("encoding", "BASE64") || !part.has("encoding"): // SageMaker's default
 		plain, err := base64.StdEncoding.AppendDecode(nil, text)
 		if err != nil {
 			return nil, &rowError{"data is " + clip(data) + ", not base64", "write it as the capture has it"}
 		}
 		return plain, nil
 	}
-	return nil, &rowError{"encoding is " + clip(encoding) + `, not "JSON" or "BASE64"`,
-		"only requests that are JSON objects can be sent again"}
-}
-
-// setUsage stores the numbers of tokens in an answer's usage, if it has one. They are only compared with, so no answer
-// is refused.
-func (r *row) setUsage(part []member) {
-	answer, err := captured(part)
-	if err != nil {
-		return
-	}
-	usage := usageOf(answer)
-	r.input, r.output = tokensOf(usage, "prompt_tokens"), tokensOf(usage, "completion_tokens")
+	return nil, &rowError{"encoding is " + clip(part.value("encoding")) + `, not "JSON" or "BASE64"`, "only requests that are JSON objects can be sent again"}
 }
 
 // usageOf finds the usage that an OpenAI endpoint reports: in its answer, or in one of the last events of a streamed
-// one.
-func usageOf(answer []byte) []member {
-	if all, err := membersOf(answer); err == nil {
-		usage, _ := objectIn(all, "usage", "")
-		return usage
-	}
+// one. It is only compared with, so no answer is refused.
+func usageOf(answer []byte) object {
 	lines := bytes.Split(answer, []byte("\n"))
-	for _, line := range slices.Backward(lines) {
-		event, isData := bytes.CutPrefix(line, []byte("data:"))
-		if !isData {
-			continue
+	for i := len(lines); i >= 0; i-- {
+		text := answer
+		if i < len(lines) {
+			text, _ = bytes.CutPrefix(lines[i], []byte("data:"))
 		}
-		if all, err := membersOf(event); err == nil {
-			if usage, err := objectIn(all, "usage", ""); err == nil {
-				return usage
-			}
+		var err error
+		if o := objectOf(text, &err); err == nil && (i == len(lines) || o.in("usage").members != nil) {
+			return o.in("usage")
 		}
 	}
-	return nil
+	return object{}
 }
 
 // tokensOf is a count of tokens, 0 for none that a row may have.
-func tokensOf(usage []member, key string) int32 {
-	value := valueOf(usage, key)
+func tokensOf(usage object, key string) int32 {
+	value := usage.value(key)
 	s := scan(value)
 	if n, ok := s.short(); ok && s.At == len(value) && n <= maxTokens {
 		return int32(n)

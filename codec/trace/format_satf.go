@@ -32,7 +32,7 @@ func satf() *format {
 		},
 		jobs:  true,
 		whole: true,
-		items: ofMembers(readSATF),
+		items: ofObject(readSATF),
 	}
 }
 
@@ -53,34 +53,15 @@ type satfEdge struct {
 	delayNS int64
 }
 
-func readSATF(out *items, all []member) error {
+func readSATF(out *items, o object) {
 	for _, c := range [][2]string{{"format", "satf"}, {"format_version", "2."}, {"time_base", "us"}} {
-		value, err := nameOf(all, c[0], "only SATF 2 in µs can be read")
-		if err != nil {
-			return err
-		}
-		if !strings.HasPrefix(value, c[1]) {
-			return &rowError{fmt.Sprintf("%s is %s, not %q", c[0], quote([]byte(value)), c[1]), "only SATF 2 in µs can be read"}
+		if value := o.name(c[0], "only SATF 2 in µs can be read"); !strings.HasPrefix(value, c[1]) {
+			o.fail(fmt.Sprintf("%s is %s, not %q", c[0], quote([]byte(value)), c[1]), "only SATF 2 in µs can be read")
 		}
 	}
-	size, err := countOf(all, "block_size_tokens", maxTokens)
-	if err == nil && size < 1 {
-		err = &rowError{"missing block_size_tokens", "it is the number of tokens that a block id stands for"}
-	}
-	if err != nil {
-		return err
-	}
-	out.blocks = int(size)
+	out.blocks = o.blocks("block_size_tokens")
 	parents := map[string]string{}
-	if err := listIn(all, "sessions", func(_ int, object []byte) error {
-		all, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		return readSATFSession(out, all, parents)
-	}); err != nil {
-		return err
-	}
+	o.each("sessions", func(_ int, o object) { readSATFSession(out, o, parents) })
 	for i := range out.rows {
 		r := &out.rows[i]
 		out.scopes.renumber("", r.ids)
@@ -90,127 +71,80 @@ func readSATF(out *items, all []member) error {
 		}
 	}
 	out.scopes.forget("")
-	return nil
 }
 
 // readSATFSession reads what one agent did, and notes the session that started it.
-func readSATFSession(out *items, all []member, parents map[string]string) error {
-	name, err := nameOf(all, "session_id", "it names the agent")
-	if err != nil {
-		return err
-	}
+func readSATFSession(out *items, o object, parents map[string]string) {
+	name := o.name("session_id", "it names the agent")
 	if _, twice := parents[name]; twice {
-		return &rowError{"session_id " + quote([]byte(name)) + " is the name of an earlier session too", "each needs a name of its own"}
+		o.fail("session_id "+quote([]byte(name))+" is the name of an earlier session too", "each needs a name of its own")
 	}
-	parents[name] = textUnder(ofDynamo(all), "parent_session_id")
+	parents[name] = ofDynamo(o).textOr("parent_session_id", "")
 	if _, twice := out.agents.numbers[name]; twice {
-		return &rowError{"session_id " + quote([]byte(name)) + " is the name of a job in another document", "replay the documents by themselves"}
+		o.fail("session_id "+quote([]byte(name))+" is the name of a job in another document", "replay the documents by themselves")
 	}
 	var nodes []*satfNode
 	places := map[string]int{}
-	if err := listIn(all, "nodes", func(i int, object []byte) error {
-		n, err := readSATFNode(out, object, name)
-		if err != nil {
-			return err
-		}
+	o.each("nodes", func(i int, o object) {
+		n := readSATFNode(out, o, name)
 		if _, twice := places[n.id]; twice {
-			return &rowError{"id " + quote([]byte(n.id)) + " is the name of an earlier node too", "each needs a name of its own"}
+			o.fail("id "+quote([]byte(n.id))+" is the name of an earlier node too", "each needs a name of its own")
 		}
 		places[n.id] = i
 		nodes = append(nodes, n)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := listIn(all, "edges", func(_ int, object []byte) error {
-		all, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		ends := [2]int{}
-		for k, key := range []string{"from", "to"} {
-			id, err := nameOf(all, key, "an edge leads from one node to another")
-			if err != nil {
-				return err
-			}
+	})
+	o.each("edges", func(_ int, o object) {
+		end := func(key string) int {
+			id := o.name(key, "an edge leads from one node to another")
 			at, known := places[id]
 			if !known {
-				return &rowError{key + " is " + quote([]byte(id)) + ", which no node is called", "leave the edge out, or add the node"}
+				o.fail(key+" is "+quote([]byte(id))+", which no node is called", "leave the edge out, or add the node")
 			}
-			ends[k] = at
+			return at
 		}
-		delay, err := spanOf(all, "delay_after_predecessor_us", 3)
-		nodes[ends[1]].from = append(nodes[ends[1]].from, satfEdge{ends[0], max(0, delay)})
-		return err
-	}); err != nil {
-		return err
-	}
+		if from, to := end("from"), end("to"); o.ok() {
+			nodes[to].from = append(nodes[to].from, satfEdge{from, max(0, o.span("delay_after_predecessor_us", 3))})
+		}
+	})
 	for at, n := range nodes {
-		if n.row < 0 {
+		if n.row < 0 || !o.ok() {
 			continue
 		}
-		if err := settleNode(nodes, at); err != nil {
-			return err
-		}
+		o.note(settleNode(nodes, at))
 		r := &out.rows[n.row]
 		r.agent.notBeforeNS = n.boundNS
 		for _, on := range slices.Sorted(maps.Keys(n.after)) {
 			r.agent.dependencies = append(r.agent.dependencies, Dependency{On: int64(out.first) + int64(on), DelayNS: n.after[on]})
 		}
 	}
-	return nil
 }
 
 // readSATFNode reads a request or a part of a tool's work.
-func readSATFNode(out *items, object []byte, session string) (*satfNode, error) {
-	all, err := membersOf(object)
-	if err != nil {
-		return nil, err
-	}
-	n := &satfNode{row: noValue}
-	if n.id, err = nameOf(all, "id", "edges name nodes by it"); err != nil {
-		return nil, err
-	}
-	if n.tookNS, err = spanOf(all, "duration_us", 3); err != nil {
-		return nil, err
-	}
-	if n.boundNS, err = spanOf(all, "min_start_delay_us", 3); err != nil {
-		return nil, err
-	}
-	switch kind, err := nameOf(all, "kind", "it is llm_infer, tool_call or tool_result"); {
-	case err != nil:
-		return nil, err
-	case kind == "tool_call" || kind == "tool_result":
-		return n, nil
-	case kind != "llm_infer":
-		return nil, &rowError{"kind is " + quote([]byte(kind)), "it is llm_infer, tool_call or tool_result"}
-	}
-	payload, err := objectIn(all, "payload", "it has the numbers of tokens")
-	if err != nil {
-		return nil, err
+func readSATFNode(out *items, o object, session string) *satfNode {
+	n := &satfNode{id: o.name("id", "edges name nodes by it"), row: noValue, tookNS: o.span("duration_us", 3), boundNS: o.span("min_start_delay_us", 3)}
+	kinds := "it is llm_infer, tool_call or tool_result"
+	switch kind := o.name("kind", kinds); kind {
+	case "tool_call", "tool_result":
+		return n
+	default:
+		o.fail("kind is "+quote([]byte(kind)), kinds)
+		return n
+	case "llm_infer":
 	}
 	r := out.add()
 	n.row = int32(len(out.rows) - 1)
 	r.agent.job, r.agent.tookNS = session, n.tookNS
 	r.setSession([]byte(session))
-	for _, f := range []field{inputField, outputField} {
-		if name := out.p.format.names[f]; valueOf(payload, name) == nil {
-			return nil, &rowError{"missing " + name, "every request must have what the format requires"}
-		}
-	}
-	if err := out.setAll(r, payload, inputField, outputField, idsField); err != nil {
-		return nil, err
-	}
-	if r.agent.ttftNS, err = spanOf(inObject(all, "performance_metrics"), "time_to_first_token_us", 3); err != nil {
-		return nil, err
-	}
-	cached, err := countOf(ofDynamo(all), "cached_tokens", maxTokens)
-	r.agent.cached = int32(cached)
-	return n, err
+	payload := o.needIn("payload", "it has the numbers of tokens")
+	out.setNeeded(r, payload, inputField, outputField)
+	out.setAll(r, payload, idsField)
+	r.agent.ttftNS = o.in("performance_metrics").span("time_to_first_token_us", 3)
+	r.agent.cached = int32(ofDynamo(o).count("cached_tokens", maxTokens))
+	return n
 }
 
-// ofDynamo is what Dynamo's converter adds to an object; nil where it adds nothing.
-func ofDynamo(all []member) []member { return inObject(inObject(all, "extensions"), "nvidia.dynamo") }
+// ofDynamo is what Dynamo's converter adds to an object.
+func ofDynamo(o object) object { return o.in("extensions").in("nvidia.dynamo") }
 
 // settleNode finds for which requests a node waits: over tools, whose work and delays add up along each path.
 func settleNode(nodes []*satfNode, at int) error {

@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // shareGPT is the format of the ShareGPT dataset and its relatives, one JSON list or a line a conversation:
 //
@@ -19,7 +22,7 @@ func shareGPT() *format {
 		known: func(keys []string) bool {
 			return slices.Contains(keys, "conversations") || slices.Contains(keys, "messages") && !slices.Contains(keys, "model")
 		},
-		items:     ofMembers(readShareGPT),
+		items:     ofObject(readShareGPT),
 		words:     true,
 		cannot:    notAnswered,
 		head:      "[\n",
@@ -29,97 +32,71 @@ func shareGPT() *format {
 	}
 }
 
-func readShareGPT(out *items, all []member) error {
+// errUnanswered is a conversation in which nothing that was asked has an answer, so there was no request to replay.
+var errUnanswered = errors.New("no question in the conversation has an answer")
+
+func readShareGPT(out *items, o object) {
 	key := out.p.format.names[messagesField]
-	if valueOf(all, key) == nil && valueOf(all, "messages") != nil {
+	if !o.has(key) && o.has("messages") {
 		key = "messages"
 	}
-	if valueOf(all, key) == nil {
-		return &rowError{"missing " + key, "it is the list of messages"}
+	o.need(key, "it is the list of messages")
+	said := out.p.said[:0] // so far
+	if system := o.value("system"); system != nil && o.isString("system", system) {
+		said = appendMessage(said, "system", system)
 	}
-	c := dialogue{out: out, object: all, said: out.p.said[:0]}
-	if system := valueOf(all, "system"); system != nil {
-		if err := isString("system", system); err != nil {
-			return err
+	asked := false // the last message asks for an answer
+	o.each(key, func(_ int, object object) {
+		m := readMessage(object)
+		if m.role == "assistant" && asked && !m.empty {
+			r := out.add()
+			r.answer = m.answer
+			out.setMessages(r, said)
+			out.setConversation(r, o)
+			out.setAll(r, o, toolsField)
 		}
-		c.said = appendMessage(c.said, "system", system)
-	}
-	err := listIn(all, key, c.take)
-	out.p.said = c.said
-	if err != nil {
-		return err
-	}
-	if len(out.rows) == 0 {
-		return errUnanswered
-	}
-	return nil
-}
-
-// dialogue is a conversation being read.
-type dialogue struct {
-	out    *items
-	object []member
-	said   []byte // messages so far
-	asked  bool   // the last of them asks for an answer
-}
-
-// take takes the next message.
-func (c *dialogue) take(_ int, object []byte) error {
-	m, err := readMessage(object)
-	if err != nil {
-		return err
-	}
-	if m.role == "assistant" && c.asked && !m.empty {
-		r := c.out.add()
-		r.answer = m.answer
-		c.out.setMessages(r, c.said)
-		if err := c.out.setConversation(r, c.object); err != nil {
-			return err
+		asked = m.role == "user" || m.role == "tool"
+		if m.content != nil {
+			said = appendMessage(said, m.role, m.content)
+		} else {
+			said = append(comma(said), object.text...)
 		}
-		if err := c.out.setAll(r, c.object, toolsField); err != nil {
-			return err
-		}
+	})
+	if out.p.said = said; len(out.rows) == 0 {
+		o.note(errUnanswered)
 	}
-	c.asked = m.role == "user" || m.role == "tool"
-	c.said = m.append(c.said)
-	return nil
 }
 
 // message is one of a conversation.
 type message struct {
 	role    string
 	content []byte // JSON; nil for a message that goes as it stands
-	whole   []byte
 	answer  []byte // what an assistant said, the inside of a JSON string; nil where that is no text
 	empty   bool   // it has no text
 }
 
 // readMessage reads {"from":…,"value":…}, or a message of a chat, which goes as it stands.
-func readMessage(object []byte) (m message, err error) {
-	all, err := membersOf(object)
-	if err != nil {
-		return m, err
-	}
-	speaker, text := firstOf(all, "from", "role"), firstOf(all, "value", "content")
+func readMessage(o object) (m message) {
+	speaker, text := o.value("from", "role"), o.value("value", "content")
 	if speaker == nil {
-		return m, &rowError{"missing from", "it names the speaker"}
+		o.need("from", "it names the speaker")
 	}
 	if m.role = roleOf(string(speaker)); m.role == "" {
-		return m, &rowError{"from is " + clip(speaker) + ", an unknown speaker",
-			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation"}
+		o.fail("from is "+clip(speaker)+", an unknown speaker",
+			"known are human, user, gpt, assistant, chatgpt, bing, bard, function_call, system, developer, tool, function and observation")
 	}
 	if text != nil && text[0] == '"' && len(text) > 2 {
 		m.answer = unquoted(text)
 	}
-	if valueOf(all, "from") == nil && valueOf(all, "value") == nil {
-		m.whole, m.empty = object, string(text) == `""` && valueOf(all, "tool_calls") == nil
-		return m, nil
+	switch {
+	case !o.has("from") && !o.has("value"):
+		m.empty = string(text) == `""` && !o.has("tool_calls")
+	case text == nil:
+		o.need("value", "it is the text of the message")
+	case o.isString("value", text):
+		m.content, m.empty = text, len(text) == 2
 	}
-	if text == nil {
-		return m, &rowError{"missing value", "it is the text of the message"}
-	}
-	m.content, m.empty = text, len(text) == 2
-	return m, isString("value", text)
+	return m
 }
 
 // roleOf is the role in a chat of who spoke, a JSON string; "" for a stranger. The names are those of ShareGPT's files
@@ -136,16 +113,6 @@ func roleOf(speaker string) string {
 		return "tool"
 	}
 	return ""
-}
-
-func (m *message) append(dst []byte) []byte {
-	if m.content != nil {
-		return appendMessage(dst, m.role, m.content)
-	}
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(dst, m.whole...)
 }
 
 // notAnswered returns what keeps request i out of the format.

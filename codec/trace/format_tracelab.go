@@ -17,68 +17,51 @@ func traceLab() *format {
 		dates:       true,
 		surely:      true,
 		floor:       true,
-		spans:       true,
+		tree:        true,
 		jobs:        true,
 		names: fieldNames{timestampField: "timing_events", inputField: "input_tokens_total", outputField: "output_tokens",
 			sessionField: "session_id"},
 		known: hasKeys("session_id", "input_tokens_total", "newly_append_tokens"),
-		items: ofMembers(readRound),
+		items: ofObject(readRound),
 	}
 }
 
-func readRound(out *items, all []member) error {
-	session, err := nameOf(all, "session_id", "it names the agent's conversation")
-	if err != nil {
-		return err
-	}
+func readRound(out *items, o object) {
+	session := o.name("session_id", "it names the agent's conversation")
 	var model string
-	if value := valueOf(all, "model"); value != nil {
-		if model, err = nameOf(all, "model", "leave it out if it is not known"); err != nil {
-			return err
-		}
+	if o.has("model") {
+		model = o.name("model", "leave it out if it is not known")
 	}
-	began, ended, err := roundTimes(all)
-	if err != nil {
-		return err
-	}
-	if input := valueOf(all, "input_tokens_total"); string(input) == "0" {
+	began, ended := roundTimes(o)
+	if string(o.value("input_tokens_total")) == "0" {
 		out.failed++ // Claude Code writes down its own error messages as answers to nothing
-		return nil
+		return
 	}
 	r := out.add()
 	r.agent.job = session
 	r.setSession([]byte(session))
-	if began != noTime {
-		r.setSpan(began, ended)
-	}
-	return out.setCounts(r, all, "prefix_tokens", model)
+	r.setSpan(began, ended)
+	out.setCounts(r, o, "prefix_tokens", model)
 }
 
 // roundTimes is when a round's request was sent and when its answer ended; noTime where it is not known.
-func roundTimes(all []member) (began, ended int64, err error) {
+func roundTimes(o object) (sent, last int64) {
 	var inputs []int64
-	first, last := int64(noTime), int64(noTime) // events of the answer
-	err = listIn(all, "timing_events", func(_ int, object []byte) error {
-		event, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		at, err := dateOf(event, "timestamp")
-		if err != nil || at == noTime {
-			return err
-		}
-		switch string(valueOf(event, "event_type")) {
-		case `"user_message"`, `"tool_result"`:
+	sent, last = noTime, noTime
+	first := int64(noTime) // event of the answer
+	o.each("timing_events", func(_ int, event object) {
+		at := event.date("timestamp")
+		switch {
+		case at == noTime:
+		case event.is("event_type", "user_message", "tool_result"):
 			inputs = append(inputs, at)
-		case `"reasoning"`, `"text"`, `"tool_call"`:
+		case event.is("event_type", "reasoning", "text", "tool_call"):
 			if first == noTime {
 				first = at
 			}
 			first, last = min(first, at), max(last, at)
 		}
-		return nil
 	})
-	sent := int64(noTime)
 	for _, at := range inputs {
 		if first == noTime || at <= first {
 			sent = max(sent, at)
@@ -87,5 +70,5 @@ func roundTimes(all []member) (began, ended int64, err error) {
 	if sent == noTime {
 		sent = first
 	}
-	return sent, last, err
+	return sent, last
 }

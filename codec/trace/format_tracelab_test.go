@@ -38,7 +38,7 @@ func TestTraceLab(t *testing.T) {
 	want(t, "Cached", tr.Cached, []int32{320, 330, 200, 0, 192, 500})
 	want(t, "Jobs", tr.Jobs, []string{"a", "b"})
 	want(t, "Turn", tr.Turn, []int32{1, 1, 2, 3, 4, 5})
-	want(t, "waits", waits(tr), strings.Split("-; -; 0+3.5s; 2+9.75s; 3+19s; 4+1s", "; "))
+	want(t, "waits", waits(tr), strings.Split("-; -; 0+3.5s; 2+9.75s; 3+19s; 4+0s & 4^1s", "; "))
 	// Blocks in common with each earlier request: both heads were cached for 320 tokens; then a grows, whatever was
 	// cached, until it is compacted to 192 tokens.
 	want(t, "blocks in common", shared(tr), strings.Split("; 5; 10 5; 10 5 15; 3 3 3 3; 3 3 3 3 7", "; "))

@@ -34,7 +34,7 @@ func weka() *format {
 		floor: true,
 		jobs:  true,
 		whole: true,
-		items: ofMembers(readWeka),
+		items: ofObject(readWeka),
 	}
 }
 
@@ -49,28 +49,18 @@ type mark struct {
 	inside []mark
 }
 
-func readWeka(out *items, all []member) error {
-	main, err := wekaJob(out, all)
-	if err != nil {
-		return err
+func readWeka(out *items, o object) {
+	main := wekaJob(out, o)
+	if o.has("block_size") {
+		out.blocks = o.blocks("block_size")
 	}
-	if valueOf(all, "requests") == nil {
-		return &rowError{"missing requests", "it is the list of what was sent"}
+	o.need("requests", "it is the list of what was sent")
+	marks := wekaRequests(out, main, o)
+	if o.ok() {
+		out.place(main, 0, marks)
 	}
-	blocks, err := countOf(all, "block_size", maxTokens)
-	if err == nil && blocks == 0 {
-		err = &rowError{"block_size is 0", "it is the tokens that a block id stands for"}
-	}
-	if err != nil {
-		return err
-	}
-	out.blocks = int(max(0, blocks))
-	marks, err := wekaRequests(out, main, all)
-	if err == nil {
-		err = out.place(main, 0, marks)
-	}
-	if err != nil {
-		return err
+	if !o.ok() {
+		return
 	}
 	for i := range out.rows {
 		out.rows[i].agent.job = main.name
@@ -79,118 +69,81 @@ func readWeka(out *items, all []member) error {
 		}
 	}
 	out.scopes.forget(main.name)
+	out.early = int64(time.Second) // some instants of the public set are whole seconds
 	out.linkRequests(main)
-	return nil
 }
 
 // wekaJob is the main agent of a trace, with a name that no other has. It notes the scope of the trace's ids.
-func wekaJob(out *items, all []member) (*asker, error) {
+func wekaJob(out *items, o object) *asker {
 	name := fmt.Sprintf("trace-%d", out.first)
-	if valueOf(all, "id") != nil {
-		given, err := nameOf(all, "id", "it names the trace")
-		if err != nil {
-			return nil, err
-		}
-		name = given
+	if o.has("id") {
+		name = o.name("id", "it names the trace")
 	}
 	if _, twice := out.agents.numbers[name]; twice {
-		return nil, &rowError{"id " + quote([]byte(name)) + " is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat"}
+		o.fail("id "+quote([]byte(name))+" is the name of an earlier trace too", "each needs a name of its own; a file is replayed twice with --repeat")
 	}
-	scope := string(valueOf(all, "hash_id_scope"))
-	switch global := scope == `"global"`; {
-	case scope != "" && scope != `"local"` && !global:
-		return nil, &rowError{"hash_id_scope is " + clip([]byte(scope)), `it is "local" or "global"`}
-	case global != out.scopes.global && len(out.agents.jobs) > 0:
-		return nil, &rowError{"hash_id_scope is not that of the traces before", "replay local and global traces by themselves"}
-	default:
-		out.scopes.global = global
+	global := o.is("hash_id_scope", "global")
+	if o.has("hash_id_scope") && !global && !o.is("hash_id_scope", "local") {
+		o.fail("hash_id_scope is "+clip(o.value("hash_id_scope")), `it is "local" or "global"`)
 	}
-	return &asker{name: name}, nil
+	if global != out.scopes.global && len(out.agents.jobs) > 0 {
+		o.fail("hash_id_scope is not that of the traces before", "replay local and global traces by themselves")
+	}
+	out.scopes.global = global
+	return &asker{name: name}
 }
 
 // wekaRequests reads the requests of an agent, with those of its sub-agents.
-func wekaRequests(out *items, agent *asker, all []member) (marks []mark, err error) {
-	err = listIn(all, "requests", func(_ int, object []byte) error {
-		all, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		if string(valueOf(all, "type")) == `"subagent"` {
-			sub, err := wekaSubAgent(out, agent, all)
-			marks = append(marks, sub)
-			return err
+func wekaRequests(out *items, agent *asker, o object) (marks []mark) {
+	o.each("requests", func(_ int, o object) {
+		if o.is("type", "subagent") {
+			marks = append(marks, wekaSubAgent(out, agent, o))
+			return
 		}
 		r := out.add()
 		r.setSession([]byte(agent.name))
 		r.agent.depth = agent.depth
 		agent.rows = append(agent.rows, int32(len(out.rows)-1))
-		return wekaRequest(out, r, all)
+		r.ids = make([]uint64, 0, len(o.value("hash_ids"))/4)
+		out.setNeeded(r, o, timestampField, inputField, outputField)
+		out.setAll(r, o, idsField)
+		wekaSpan(o, "t", 9)
+		r.agent.tookNS, r.agent.ttftNS = wekaSpan(o, "api_time", 9), wekaSpan(o, "ttft", 9)
 	})
-	return marks, err
-}
-
-func wekaRequest(out *items, r *row, all []member) (err error) {
-	for _, f := range []field{timestampField, inputField, outputField} {
-		if name := out.p.format.names[f]; valueOf(all, name) == nil {
-			return &rowError{"missing " + name, "every request must have what the format requires"}
-		}
-	}
-	r.ids = make([]uint64, 0, len(valueOf(all, out.p.format.names[idsField]))/4)
-	if err := out.setAll(r, all, timestampField, inputField, outputField, idsField); err != nil {
-		return err
-	}
-	if _, err := wekaSpan(all, out.p.format.names[timestampField], 9); err != nil {
-		return err
-	}
-	if r.agent.tookNS, err = wekaSpan(all, "api_time", 9); err != nil {
-		return err
-	}
-	r.agent.ttftNS, err = wekaSpan(all, "ttft", 9)
-	return err
+	return marks
 }
 
 // wekaSpan is the ns of a duration or an instant, at most so many that a few can be added.
-func wekaSpan(all []member, key string, digits int) (int64, error) {
-	ns, err := spanOf(all, key, digits)
-	if err == nil && ns > maxSpanNS {
-		err = &rowError{key + " " + clip(valueOf(all, key)) + " is out of range (36 years)", "check its unit"}
+func wekaSpan(o object, key string, digits int) int64 {
+	ns := o.span(key, digits)
+	if ns > maxSpanNS {
+		o.fail(key+" "+clip(o.value(key))+" is out of range (36 years)", "check its unit")
 	}
-	return ns, err
+	return ns
 }
 
 // wekaSubAgent reads a sub-agent, whose requests have times of their own.
-func wekaSubAgent(out *items, parent *asker, all []member) (m mark, err error) {
+func wekaSubAgent(out *items, parent *asker, o object) mark {
 	name := "subagent-" + strconv.Itoa(len(parent.subs)+1)
-	if id := valueOf(all, "agent_id"); id != nil {
-		if err := isString("agent_id", id); err != nil {
-			return m, err
-		}
-		name = string(textOf(id))
+	if o.has("agent_id") {
+		name = o.name("agent_id", "it names the sub-agent")
 	}
-	m.agent = &asker{name: parent.name + "/" + name, depth: parent.depth + 1}
-	for n := 2; slices.ContainsFunc(parent.subs, func(s *asker) bool { return s.name == m.agent.name }); n++ {
-		m.agent.name = fmt.Sprintf("%s/%s~%d", parent.name, name, n)
+	sub := &asker{name: parent.name + "/" + name, depth: parent.depth + 1}
+	for n := 2; slices.ContainsFunc(parent.subs, func(s *asker) bool { return s.name == sub.name }); n++ {
+		sub.name = fmt.Sprintf("%s/%s~%d", parent.name, name, n)
 	}
-	parent.subs = append(parent.subs, m.agent)
-	if valueOf(all, "t") == nil {
-		return m, &rowError{"missing t", "it is the time of the sub-agent"}
-	}
-	if m.atNS, err = wekaSpan(all, "t", 9); err != nil {
-		return m, err
-	}
-	if m.tookNS, err = wekaSpan(all, "duration_ms", 6); err != nil {
-		return m, err
-	}
-	m.inside, err = wekaRequests(out, m.agent, all)
-	return m, err
+	parent.subs = append(parent.subs, sub)
+	o.need("t", "it is the time of the sub-agent")
+	return mark{sub, wekaSpan(o, "t", 9), wekaSpan(o, "duration_ms", 6), wekaRequests(out, sub, o)}
 }
 
 // place gives the requests of an agent's sub-agents, and of theirs, instants of the whole trace. The agent's own have
 // such already; its marks count from base.
-func (m *items) place(agent *asker, base int64, marks []mark) error {
+func (m *items) place(agent *asker, base int64, marks []mark) {
 	for _, s := range marks {
 		if base > maxSpanNS || base < -maxSpanNS {
-			return &rowError{"the times of nested sub-agents add up to more than 36 years", "check t and duration_ms"}
+			m.note(&rowError{"the times of nested sub-agents add up to more than 36 years", "check t and duration_ms"})
+			return
 		}
 		g := m.placeOf(agent, base, s)
 		for _, i := range s.agent.rows {
@@ -202,11 +155,8 @@ func (m *items) place(agent *asker, base int64, marks []mark) error {
 		if s.agent.endNS = g.end; s.tookNS < 0 {
 			s.agent.endNS = noTime
 		}
-		if err := m.place(s.agent, g.shift, s.inside); err != nil {
-			return err
-		}
+		m.place(s.agent, g.shift, s.inside)
 	}
-	return nil
 }
 
 // guess is where a sub-agent may lie: when it began and ended, and what is added to the times of its requests.

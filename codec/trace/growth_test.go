@@ -82,7 +82,7 @@ func TestGrowth(t *testing.T) {
 	for round := range 60 {
 		all := speak(chance, 40)
 		l := newLoader("t", Options{})
-		l.format, l.blockTokens = &format{name: "t", spans: true}, []int{1, 7, 16, 64}[round%4]
+		l.format, l.blockTokens = &format{name: "t", tree: true}, []int{1, 7, 16, 64}[round%4]
 		numbers := map[string]int64{}
 		var order []int32
 		for i, s := range all {
@@ -138,16 +138,16 @@ func TestSpans(t *testing.T) {
 	joins := 0
 	for range 200 {
 		l := newLoader("t", Options{})
-		l.format = &format{name: "t", spans: true}
+		l.format = &format{name: "t", tree: true}
 		n := 1 + chance.IntN(12)
 		var end []int64
 		for i := range n {
-			r := row{timeNS: int64(chance.IntN(30)), input: 1, output: 1, session: int64(chance.IntN(3)), seen: setOf(timestampField, sessionField), agent: noAgent()}
-			r.agent.job, r.agent.tookNS = fmt.Sprint("job", chance.IntN(2)), int64(chance.IntN(9)-1)
+			r := row{timeNS: int64(chance.IntN(30)), input: 1, output: 1, session: int64(chance.IntN(2)), seen: setOf(timestampField, sessionField), agent: noAgent()}
+			r.agent.job, r.agent.tookNS = fmt.Sprint("job", r.session), int64(chance.IntN(9))
 			end = append(end, r.timeNS+max(0, r.agent.tookNS))
 			l.keep(&r, i, i)
 		}
-		l.linkSpans()
+		l.linkAgents()
 		order := make([]int, n)
 		for i := range order {
 			order[i] = i
@@ -185,8 +185,8 @@ func TestSpans(t *testing.T) {
 				if d.On != on[w] || d.DelayNS != l.timeNS[i]-until || d.Trigger != trigger {
 					t.Fatalf("request %d waits for %+v, want %v for %v", i, got, on, time.Duration(l.timeNS[i]-until))
 				}
-				if (d.Relation == Sequence) != (l.session[i] == l.session[d.On]) {
-					t.Fatalf("request %d of conversation %d: %+v", i, l.session[i], d)
+				if (d.Relation == Sequence) != (trigger == OnCompletion) {
+					t.Fatalf("request %d: %+v", i, d)
 				}
 			}
 		}

@@ -83,17 +83,18 @@ type newlySaid struct {
 }
 
 func (b *newlySaid) take(i int, value []byte) error {
-	all, err := membersOf(value)
+	var err error
+	o := objectOf(value, &err)
+	role := o.value("role")
 	if err != nil {
 		return err
 	}
-	role := valueOf(all, "role")
 	if role == nil || role[0] != '"' {
 		return errNoRole
 	}
 	b.roles = append(b.roles, string(unquoted(role)))
 	if i == 0 {
-		b.size, b.calls = len(value), firstOf(all, "tool_calls", "function_call") != nil
+		b.size, b.calls = len(value), o.value("tool_calls", "function_call") != nil
 	}
 	return nil
 }

@@ -40,7 +40,6 @@ type agentColumns struct {
 	requests     requestNames
 	twice        []repeatedName
 	order        []int32 // of kept rows, each after what it depends on; nil = the file's
-	rank         []int32 // of kept rows, among those at the same instant; nil = the file's order
 }
 
 // repeatedName is a row's name that an earlier row has already.
@@ -115,3 +114,46 @@ func (c *column[T]) add(value T, n int, none T) {
 	}
 	c.values = append(c.values, value)
 }
+
+// idScopes makes block ids that are local to a scope, such as a job, differ from those of all others: they are numbered
+// anew in order of first appearance.
+type idScopes struct {
+	numbers map[string]map[uint64]uint64 // of scopes
+	next    uint64
+	scope   string   // of the list before
+	before  []uint64 // that list, as it stood in the file
+	made    []uint64 // and numbered anew
+	global  bool     // there are ids that stay as they are
+}
+
+// renumber numbers a list of the scope in place. What it begins with as the list before it did is not looked up.
+func (s *idScopes) renumber(scope string, ids []uint64) {
+	if s.numbers == nil {
+		s.numbers = map[string]map[uint64]uint64{}
+	}
+	known := s.numbers[scope]
+	if known == nil {
+		known = map[uint64]uint64{}
+		s.numbers[scope] = known
+	}
+	same := 0
+	if s.scope == scope {
+		for same < min(len(ids), len(s.before)) && ids[same] == s.before[same] {
+			same++
+		}
+	}
+	s.scope, s.before, s.made = scope, append(s.before[:same], ids[same:]...), s.made[:same]
+	for _, id := range ids[same:] {
+		n, old := known[id]
+		if !old {
+			n = s.next
+			known[id] = n
+			s.next++
+		}
+		s.made = append(s.made, n)
+	}
+	copy(ids, s.made)
+}
+
+// forget ends a scope that comes no more.
+func (s *idScopes) forget(scope string) { delete(s.numbers, scope) }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -65,7 +64,7 @@ func (l *loader) resolveDependencies() {
 		}
 	}
 	if !ascending {
-		l.refuseCircles()
+		l.orderDependencies()
 	}
 }
 
@@ -86,78 +85,48 @@ func (l *loader) dependsOn(on int64) (row int32, name string) {
 	return noValue, fmt.Sprintf("row %d", on)
 }
 
-// refuseCircles sets an order in which each row comes after what it depends on. Rows in a circle have none and become
-// faults; so do rows between two circles.
-func (l *loader) refuseCircles() {
+// orderDependencies sets an order in which each row comes after what it depends on: the file's, but for what must come
+// first. Rows in a circle become faults.
+func (l *loader) orderDependencies() {
 	d, n := l.agents.dependencies, len(l.timeNS)
-	edges := make([][]int32, n) // to the rows that depend on a row
-	missing := make([]int32, n) // dependencies not yet in the order
-	onward := make([]int32, n)  // rows that depend on a row and may be in a circle
-	for i := range n {
-		for _, w := range d.row(i) {
-			if w.On >= 0 {
-				edges[w.On] = append(edges[w.On], int32(i))
-				missing[i]++
-			}
-		}
-	}
+	looked := make([]int32, n) // dependencies of a row so far; none is left when it is in the order
+	state := make([]byte, n)   // 'p' = on the path, 'o' = in the order
 	order := make([]int32, 0, n)
+	var path []int32 // each depends on the next one
 	for i := range n {
-		if missing[i] == 0 {
-			order = append(order, int32(i))
+		if state[i] == 0 {
+			path, state[i] = append(path, int32(i)), 'p'
 		}
-	}
-	for at := 0; at < len(order); at++ {
-		for _, to := range edges[order[at]] {
-			if missing[to]--; missing[to] == 0 {
-				order = append(order, to)
+		for len(path) > 0 {
+			at := path[len(path)-1]
+			list := d.row(int(at))[looked[at]:]
+			if len(list) == 0 {
+				path, state[at] = path[:len(path)-1], 'o'
+				order = append(order, at)
+				continue
 			}
-		}
-	}
-	l.agents.order = order
-	if len(order) == n {
-		return
-	}
-	var behind []int32 // rows that only come after a circle
-	for i := range n {
-		for _, to := range edges[i] {
-			if missing[to] > 0 {
-				onward[i]++
-			}
-		}
-		if missing[i] > 0 && onward[i] == 0 {
-			behind = append(behind, int32(i))
-		}
-	}
-	for at := 0; at < len(behind); at++ {
-		for _, w := range d.row(int(behind[at])) {
-			if w.On >= 0 && missing[w.On] > 0 {
-				if onward[w.On]--; onward[w.On] == 0 {
-					behind = append(behind, int32(w.On))
+			looked[at]++
+			switch on := int32(list[0].On); {
+			case on < 0 || state[on] == 'o':
+			case state[on] == 0:
+				path, state[on] = append(path, on), 'p'
+			default:
+				for _, in := range path[slices.Index(path, on):] {
+					l.faultIn(in, "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
 				}
 			}
 		}
 	}
-	for i := range n {
-		if missing[i] > 0 && onward[i] > 0 {
-			l.faultIn(int32(i), "dependencies lead from the row back to itself", "a request depends on earlier ones: leave one dependency of the circle out")
-		}
-	}
-	slices.Reverse(behind)
-	l.agents.order = append(order, behind...)
+	l.agents.order = order
 }
 
-// topological calls each with every row but those in circles, each after what it depends on.
-func (l *loader) topological(each func(i int32)) {
-	if l.agents.order != nil {
-		for _, i := range l.agents.order {
-			each(i)
-		}
-		return
+// topological is every row after what it depends on.
+func (l *loader) topological() []int32 {
+	order := l.agents.order
+	for i := int32(len(order)); l.agents.order == nil && int(i) < len(l.timeNS); i++ {
+		order = append(order, i)
 	}
-	for i := range l.timeNS {
-		each(int32(i))
-	}
+	return order
 }
 
 // deriveTimes finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a
@@ -168,9 +137,9 @@ func (l *loader) deriveTimes() {
 	if l.timed == len(l.timeNS) || l.timed == 0 && slices.Max(append([]int64{0}, bounds...)) == 0 {
 		return
 	}
-	l.topological(func(i int32) {
+	for _, i := range l.topological() {
 		if l.timeNS[i] != noTime {
-			return
+			continue
 		}
 		at := int64(noTime)
 		if bounds != nil && bounds[i] >= 0 {
@@ -187,7 +156,7 @@ func (l *loader) deriveTimes() {
 			l.timeNS[i] = at
 			l.timed++
 		}
-	})
+	}
 }
 
 // deriveDepths finds the depths of rows that have none, -1: a sub-agent is one below the request that began it, and the
@@ -202,7 +171,7 @@ func (l *loader) deriveDepths() {
 		return
 	}
 	known := map[int64]int32{} // of conversations
-	l.topological(func(i int32) {
+	for _, i := range l.topological() {
 		if depth[i] == noValue {
 			depth[i] = known[l.session[i]]
 			for _, w := range l.agents.dependencies.row(int(i)) {
@@ -212,7 +181,7 @@ func (l *loader) deriveDepths() {
 			}
 		}
 		known[l.session[i]] = depth[i]
-	})
+	}
 	if slices.Max(depth) == 0 {
 		l.agents.depth.values = nil
 	}
@@ -257,7 +226,6 @@ func (l *loader) settleDependencies() {
 		l.agents.dependencies = l.bridged()
 		d = l.agents.dependencies
 	}
-	l.settleTies()
 	for i := range d.rows {
 		list := d.row(i)
 		for j := range list {
@@ -315,29 +283,6 @@ func bridgedDelay(before, w Dependency, took []int64) int64 {
 		return NoDelay
 	}
 	return sumOf(before.DelayNS, ended(w, took), w.DelayNS)
-}
-
-// settleTies ranks rows at the same instant, where file order would put one before what it depends on.
-func (l *loader) settleTies() {
-	if l.agents.order == nil {
-		return
-	}
-	l.agents.rank = make([]int32, len(l.timeNS))
-	l.topological(func(i int32) {
-		for _, w := range l.agents.dependencies.row(int(i)) {
-			if l.timeNS[w.On] == l.timeNS[i] {
-				l.agents.rank[i] = max(l.agents.rank[i], l.agents.rank[w.On]+1)
-			}
-		}
-	})
-}
-
-// inTime compares rows by their instants. At the same instant what depends on another row comes after it.
-func (l *loader) inTime(a, b int32) int {
-	if order := cmp.Compare(l.timeNS[a], l.timeNS[b]); order != 0 || l.agents.rank == nil {
-		return order
-	}
-	return cmp.Compare(l.agents.rank[a], l.agents.rank[b])
 }
 
 // faultIn makes a fault of a row that was kept, once.

@@ -13,7 +13,6 @@ func (l *loader) finish() (*Trace, error) {
 	if l.format != nil && l.format.has(chatField) {
 		l.session = l.resolveSessions()
 	}
-	l.linkSpans()
 	l.linkAgents()
 	l.resolveDependencies()
 	l.deriveDepths()
@@ -93,8 +92,11 @@ func (l *loader) sorted() []int32 {
 		last = at
 		order = append(order, int32(i))
 	}
-	if l.lint.Unsorted > 0 || l.agents.rank != nil {
-		slices.SortStableFunc(order, l.inTime)
+	if l.agents.order != nil {
+		order = slices.DeleteFunc(slices.Clone(l.agents.order), func(i int32) bool { return l.unusable[i] })
+	}
+	if l.lint.Unsorted > 0 || l.agents.order != nil {
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
 	}
 	if l.format != nil && l.format.jobs {
 		l.lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // items collects the rows that a format's own reader finds in a JSON object. All or none of them are taken.
@@ -19,56 +20,93 @@ type items struct {
 	scopes *idScopes // of block ids, of all files
 	agents *agentColumns
 	blocks int // tokens that a block id stands for, where the object says it; 0 = as before
+	fault  error
+	early  int64 // see linkRequests
 }
 
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
-func (m *items) set(r *row, f field, value []byte) error {
+func (m *items) set(r *row, f field, value []byte) {
 	m.p.row = *r
 	s := scan(value)
 	err := m.p.value(f, &s)
 	m.p.row.sessionName = bytes.Clone(m.p.row.sessionName) // its place is taken again for the next row
 	*r = m.p.row
-	return err
+	m.note(err)
+}
+
+func (m *items) note(err error) { object{fault: &m.fault}.note(err) }
+
+// setAll notes the fields of a row that an object has.
+func (m *items) setAll(r *row, o object, fields ...field) {
+	for _, f := range fields {
+		if value := o.value(m.p.format.names[f]); value != nil && o.ok() {
+			m.set(r, f, value)
+		}
+	}
+}
+
+// setNeeded is setAll for fields without which a row cannot be replayed.
+func (m *items) setNeeded(r *row, o object, fields ...field) {
+	for _, f := range fields {
+		o.need(m.p.format.names[f], "every request must have what the format requires")
+	}
+	m.setAll(r, o, fields...)
+}
+
+// setConversation notes that a row is a turn of the object's conversation. One without a name gets one by its place.
+func (m *items) setConversation(r *row, o object) {
+	if m.setAll(r, o, sessionField); !r.seen.has(sessionField) {
+		r.setSession([]byte("conversation-" + strconv.Itoa(m.first)))
+	}
+}
+
+// setMessages notes what a row asks. The messages of an object's rows grow: each row's begin with those of the row
+// before.
+func (m *items) setMessages(r *row, content []byte) {
+	r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, content[:len(content):len(content)]
+	r.longer = len(m.rows) > 1
 }
 
 // setBody notes the whole body of a request: one JSON object, with space around it at most.
-func (m *items) setBody(r *row, text []byte) error {
-	if _, err := m.bodyMembers(text); err != nil {
-		return err
+func (m *items) setBody(r *row, text []byte) {
+	if m.body(text); m.fault == nil {
+		m.setWhole(r, text)
 	}
-	return m.setWhole(r, text)
 }
 
-// bodyMembers takes a body apart.
-func (m *items) bodyMembers(text []byte) ([]member, error) {
+// body takes a body apart.
+func (m *items) body(text []byte) object {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] != '{' {
-		return nil, &rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object",
-			"only JSON objects can be sent"}
+		m.note(&rowError{m.p.format.names[payloadField] + " is " + clip(trimmed) + ", not an object", "only JSON objects can be sent"})
+		return object{fault: &m.fault}
 	}
-	return membersOf(text)
+	return objectOf(text, &m.fault)
 }
 
 // setWhole notes a body that could be taken apart.
-func (m *items) setWhole(r *row, text []byte) error {
+func (m *items) setWhole(r *row, text []byte) {
 	r.seen |= setOf(payloadField)
-	return r.setVerbatim(payloadField, m.p.format.names[payloadField],
-		text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1])
+	m.note(r.setVerbatim(payloadField, m.p.format.names[payloadField], text[bytes.IndexByte(text, '{'):bytes.LastIndexByte(text, '}')+1]))
 }
 
-// setDate notes when a row came, from a date in quotes.
-func (m *items) setDate(r *row, value []byte) error {
-	name := m.p.format.names[timestampField]
-	switch {
-	case value == nil:
-		return &rowError{"missing " + name, "it is the time of the request"}
-	case value[0] != '"':
-		return &rowError{name + " is " + clip(value) + ", not a string", `write it as a date, for example "2022-02-14T17:25:06Z"`}
+// setSpan notes when a request was sent, and when its answer ended; noTime where it is not known.
+func (r *row) setSpan(began, ended int64) {
+	if began == noTime {
+		return
 	}
-	m.p.row = *r
-	err := m.p.date(textOf(value))
-	*r = m.p.row
+	r.timeNS = began
 	r.seen |= setOf(timestampField)
-	return err
+	if ended != noTime {
+		r.agent.tookNS = max(0, ended-began)
+	}
+}
+
+// setCounts notes the numbers of tokens of a request of which no more is known: of its prompt and its answer, and, under
+// a key that need not be there, of what the server had cached of the prompt. Head is that of [growth].
+func (m *items) setCounts(r *row, o object, cachedKey, head string) {
+	m.setNeeded(r, o, inputField, outputField)
+	r.agent.cached = int32(min(o.count(cachedKey, maxTokens), int64(r.input)))
+	r.growth = byLength(head)
 }
 
 // add makes room for a row.
@@ -92,13 +130,15 @@ func (l *loader) takeHeld() {
 }
 
 // takeItems decodes an object and appends its rows to the columns.
-func (l *loader) takeItems(object []byte, line int) {
-	if l.parser.format.together != nil {
-		l.held = append(l.held, heldLine{bytes.Clone(object), line})
+func (l *loader) takeItems(text []byte, line int) {
+	f := l.parser.format
+	if f.together != nil {
+		l.held = append(l.held, heldLine{bytes.Clone(text), line})
 		return
 	}
 	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
-	err := l.parser.format.items(&out, object)
+	f.items(&out, text)
+	err := out.fault
 	if err == nil || err == errHead {
 		err = cmp.Or(l.setBlocks(out.blocks), err)
 	}
@@ -154,72 +194,13 @@ func (l *loader) setBlocks(tokens int) error {
 	return nil
 }
 
-// inside is an error with the place in the object where it was found; nil stays nil.
-func inside(place string, err error) error {
-	if err == nil {
-		return nil
-	}
-	fix := "it must be one JSON object"
-	var bad *rowError
-	if errors.As(err, &bad) {
-		fix = bad.fix
-	}
-	return &rowError{place + ": " + err.Error(), fix}
-}
-
-// member is a key of an object with its value as it stands.
-type member struct {
-	key   string
-	value []byte
-}
-
-// membersOf takes an object apart. A key that occurs twice is an error.
-func membersOf(object []byte) ([]member, error) {
-	var all []member
-	s := scan(object)
-	err := s.object(func(key []byte) error {
-		for _, m := range all {
-			if m.key == string(key) {
-				return &rowError{m.key + " occurs twice", "keep one of them"}
-			}
-		}
-		from := s.At
-		err := s.skip()
-		all = append(all, member{string(key), s.Data[from:s.At]})
-		return err
-	})
-	return all, err
-}
-
-// ofMembers makes a format's reader of objects out of one of their members.
-func ofMembers(read func(out *items, all []member) error) func(out *items, object []byte) error {
-	return func(out *items, object []byte) error {
-		all, err := membersOf(object)
-		if err != nil {
-			return err
-		}
-		return read(out, all)
-	}
-}
-
-// valueOf is the value of a key; nil where it is not there or null.
-func valueOf(all []member, key string) []byte {
-	for _, m := range all {
-		if m.key == key && !bytes.Equal(m.value, []byte("null")) {
-			return m.value
+// ofObject makes a format's reader of objects out of one that has them taken apart.
+func ofObject(read func(out *items, o object)) func(out *items, text []byte) {
+	return func(out *items, text []byte) {
+		if o := objectOf(text, &out.fault); o.ok() {
+			read(out, o)
 		}
 	}
-	return nil
-}
-
-// firstOf is the value of the first of some keys that is there; nil where none is.
-func firstOf(all []member, keys ...string) []byte {
-	for _, key := range keys {
-		if value := valueOf(all, key); value != nil {
-			return value
-		}
-	}
-	return nil
 }
 
 // hasKeys makes a format's test of an object: it has these keys.
@@ -227,67 +208,4 @@ func hasKeys(wanted ...string) func(keys []string) bool {
 	return func(keys []string) bool {
 		return !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(keys, name) })
 	}
-}
-
-// objectIn takes apart the object under a key; why is what it is needed for.
-func objectIn(all []member, key, why string) ([]member, error) {
-	value := valueOf(all, key)
-	switch {
-	case value == nil:
-		return nil, &rowError{"missing " + key, why}
-	case value[0] != '{':
-		return nil, &rowError{key + " is " + clip(value) + ", not an object", why}
-	}
-	return membersOf(value)
-}
-
-// listIn calls each with the objects of the list under a key, which need not be there.
-func listIn(all []member, key string, each func(i int, object []byte) error) error {
-	list := valueOf(all, key)
-	if list == nil {
-		return nil
-	}
-	if list[0] != '[' {
-		return &rowError{fmt.Sprintf("%s is %s, not a list", key, clip(list)), "write it as [{…},…]"}
-	}
-	return objectsOf(key, list, func(i int, object []byte) error {
-		err := each(i, object)
-		if bad := (*rowError)(nil); errors.As(err, &bad) {
-			err = &rowError{fmt.Sprintf("%s[%d]: %s", key, i, bad.what), bad.fix}
-		}
-		return err
-	})
-}
-
-// objectsOf calls each with what stands in a list, which must be objects.
-func objectsOf(name string, list []byte, each func(i int, object []byte) error) error {
-	s := scan(list)
-	return s.list(func(i int, value []byte) error {
-		if value[0] != '{' {
-			return &rowError{fmt.Sprintf("%s[%d] is %s, not an object", name, i, clip(value)), "write each as {…}"}
-		}
-		return each(i, value)
-	})
-}
-
-// isString refuses a value that is no string.
-func isString(name string, value []byte) error {
-	if value[0] != '"' {
-		return &rowError{fmt.Sprintf("%s is %s, not a string", name, clip(value)), `write it as "…"`}
-	}
-	return nil
-}
-
-// unquoted is a JSON string without its quotes.
-func unquoted(value []byte) []byte { return value[1 : len(value)-1 : len(value)-1] }
-
-// textOf is the text of a valid JSON string.
-func textOf(value []byte) []byte {
-	var scratch []byte
-	s := scan(value)
-	text, err := s.text(&scratch)
-	if err != nil {
-		panic("BUG: no JSON string: " + err.Error())
-	}
-	return text
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -16,19 +17,18 @@ type asker struct {
 	endNS int64 // when its result came back to its parent; noTime = not known, so nothing waits for it
 }
 
-// Recorded clocks are not exact: in Weka's public set some instants are whole seconds.
-const (
-	early = int64(time.Second)             // a request may seem to begin this much before the end of the one that it followed
-	soon  = 1500 * int64(time.Millisecond) // a sub-agent begins this soon after the request that asked for it: 1.06 s at most in that set
-)
+// soon is how long after the request that asked for it a sub-agent begins at most, in ns: 1.06 s in Weka's public set.
+const soon = 1500 * int64(time.Millisecond)
 
 // linkRequests finds out from recorded times and from block ids which requests of an agent and of its sub-agents waited
 // for which. It returns the agent's last requests, for which its parent waited.
 //
 // A request follows that one of its agent's chains with which it shares the longest prefix. If the last request of that
-// chain is still in flight, or if nothing is shared, it begins a chain of its own, and see cause for when. A sub-agent
-// begins likewise. The first request of the parent after the sub-agent's end waits for the last request of each of the
+// chain is still in flight, or if nothing is shared, it begins a chain of its own, and see cause for when. Where prompts
+// have no ids, it follows all that had ended, as far as no other stands between. A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last request of each of the
 // sub-agent's chains. If there is none, the sub-agent runs in the background.
+//
+// Recorded clocks need not be exact: a request may seem to begin m.early ns before the end of the one that it followed.
 func (m *items) linkRequests(a *asker) []int32 {
 	slices.SortFunc(a.rows, m.inTime)
 	joined := make([][]int32, len(a.rows)) // for what a request waits beside its own agent's
@@ -62,12 +62,45 @@ func (m *items) linkRequests(a *asker) []int32 {
 			joined[next] = append(joined[next], ends...)
 		}
 	}
+	alike := slices.ContainsFunc(a.rows, func(i int32) bool { return len(m.rows[i].ids) > 0 })
+	latest := make([]int64, len(a.rows)) // end of any up to here
 	var tails []int32
 	for n, i := range a.rows {
-		tails = m.follow(tails, i)
+		if alike {
+			tails = m.follow(tails, i)
+		} else if on := m.ended(a.rows[:n], latest, m.rows[i].timeNS); on != nil {
+			m.wait(i, Sequence, OnCompletion, on...)
+		} else if n > 0 {
+			m.wait(i, Barrier, OnDispatch, a.rows[n-1])
+		}
 		m.wait(i, Join, OnCompletion, joined[n]...)
+		latest[n] = max(latest[max(0, n-1)], m.rows[i].endNS())
+	}
+	if !alike {
+		tails = m.ended(a.rows, latest, math.MaxInt64)
 	}
 	return append(tails, loose...)
+}
+
+// ended is those of some requests, in order of time, that had ended at an instant, as far as no other that had stands
+// between.
+func (m *items) ended(rows []int32, latest []int64, at int64) (on []int32) {
+	between := int64(noTime) // when the last one of them began
+	for n, i := range slices.Backward(rows) {
+		if on != nil && latest[n] <= between {
+			break
+		}
+		end := m.rows[i].endNS()
+		if end > at || on != nil && end <= between {
+			continue
+		}
+		if on == nil {
+			between = m.rows[i].timeNS
+		}
+		on = append(on, i)
+	}
+	slices.Reverse(on)
+	return on
 }
 
 // follow has a request wait for one of the last requests of the chains so far, and returns the last ones with it.
@@ -120,7 +153,7 @@ func (m *items) inTime(i, j int32) int {
 }
 
 // inFlight reports whether a request that has begun at an instant had surely not ended then.
-func (m *items) inFlight(i int32, at int64) bool { return m.rows[i].endNS() > at+early }
+func (m *items) inFlight(i int32, at int64) bool { return m.rows[i].endNS() > at+m.early }
 
 // endNS is when a request had ended; when it began, if it is not known how long it took.
 func (r *row) endNS() int64 { return r.timeNS + max(0, r.agent.tookNS) }
@@ -167,10 +200,11 @@ func commonPrefix(a, b []uint64) int {
 	return n
 }
 
-// linkAgents is linkRequests for formats in which each row is of an agent that names its parent. A sub-agent returns its
-// result with its last answer. A job is what an agent without a parent began.
+// linkAgents is linkRequests for formats in which each row is of an agent. A sub-agent returns its result with its last
+// answer. Where agents name their parents, a job is what one without a parent began. Where rows name their jobs, a job's
+// first agent began the others. Rows without an instant are not linked.
 func (l *loader) linkAgents() {
-	if l.format == nil || !l.format.tree || l.session == nil {
+	if l.format == nil || !l.format.tree || l.session == nil || l.timed == 0 {
 		return
 	}
 	m := items{agents: &l.agents, rows: make([]row, len(l.timeNS))}
@@ -187,13 +221,31 @@ func (l *loader) linkAgents() {
 			askers[name] = &asker{name: name, endNS: noTime}
 			all = append(all, askers[name])
 		}
-		of[i] = askers[name]
-		of[i].rows = append(of[i].rows, int32(i))
-		of[i].endNS = max(of[i].endNS, m.rows[i].endNS())
+		if of[i] = askers[name]; l.timeNS[i] != noTime {
+			of[i].rows = append(of[i].rows, int32(i))
+			of[i].endNS = max(of[i].endNS, m.rows[i].endNS())
+		}
+	}
+	parents, job := l.agents.parents, l.agents.job.values
+	if job != nil {
+		parents = map[string]string{}
+		var order []int32
+		for _, a := range all {
+			order = append(order, a.rows...)
+		}
+		slices.SortFunc(order, m.inTime)
+		first := map[int32]string{} // of jobs
+		for _, i := range order {
+			if name, known := first[job[i]]; !known {
+				first[job[i]] = of[i].name
+			} else if name != of[i].name {
+				parents[of[i].name] = name
+			}
+		}
 	}
 	root := func(a *asker) (top *asker, depth int32) {
 		top = a
-		for up := askers[l.agents.parents[a.name]]; up != nil && int(depth) <= len(all); up = askers[l.agents.parents[up.name]] {
+		for up := askers[parents[a.name]]; up != nil && int(depth) <= len(all); up = askers[parents[up.name]] {
 			top, depth = up, depth+1
 		}
 		return top, depth
@@ -203,7 +255,7 @@ func (l *loader) linkAgents() {
 			l.faultIn(a.rows[0], "the parents of session "+quote([]byte(a.name))+" lead back to themselves", "a job begins with a session without a parent")
 			a.depth = 0
 		} else if a.depth > 0 {
-			up := askers[l.agents.parents[a.name]]
+			up := askers[parents[a.name]]
 			up.subs = append(up.subs, a)
 		}
 	}
@@ -212,14 +264,17 @@ func (l *loader) linkAgents() {
 			m.linkRequests(a)
 		}
 	}
-	l.agents.job.values, l.agents.depth.values, l.agents.dependencies = nil, make([]int32, len(of)), new(listStore[Dependency])
+	l.agents.depth.values, l.agents.dependencies = make([]int32, len(of)), new(listStore[Dependency])
 	for i, a := range of {
-		top, _ := root(a)
-		l.agents.job.add(l.agents.jobNumber(top.name), i, noValue)
-		l.agents.depth.values[i] = a.depth
-		for n, d := range m.rows[i].agent.dependencies {
-			m.rows[i].agent.dependencies[n].On = int64(l.row[d.On])
+		if job == nil {
+			top, _ := root(a)
+			l.agents.job.add(l.agents.jobNumber(top.name), i, noValue)
 		}
-		l.agents.dependencies.add(m.rows[i].agent.dependencies)
+		l.agents.depth.values[i] = a.depth
+		waits := m.rows[i].agent.dependencies
+		for n, d := range waits {
+			waits[n].On = int64(l.row[d.On])
+		}
+		l.agents.dependencies.add(waits)
 	}
 }

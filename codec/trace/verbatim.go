@@ -84,7 +84,8 @@ func (r *row) setVerbatim(f field, name string, value []byte) error {
 		r.verbatim.Extra = value
 	}
 	if want.first == '[' {
-		return objectsOf(name, value, func(int, []byte) error { return nil })
+		s := scan(value)
+		return s.list(func(i int, value []byte) error { return isObject(name, i, value) })
 	}
 	return nil
 }

@@ -60,9 +60,10 @@ func plainChat(messages []byte) (all []chatMessage, ok bool) {
 	ok = true
 	s := scan(slices.Concat([]byte("["), messages, []byte("]")))
 	err := s.list(func(_ int, object []byte) error {
-		parts, err := membersOf(object)
-		role, text := valueOf(parts, "role"), valueOf(parts, "content")
-		if err != nil || len(parts) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) || text[0] != '"' {
+		var err error
+		o := objectOf(object, &err)
+		role, text := o.value("role"), o.value("content")
+		if err != nil || len(o.members) != 2 || role == nil || role[0] != '"' || len(text) <= len(`""`) || text[0] != '"' {
 			ok = false
 			return err
 		}
