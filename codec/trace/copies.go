@@ -284,7 +284,7 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	out := t.chosen(order)
 	out.repeated = true
 	var err error
-	if out.ids, err = t.named(); err != nil {
+	if out.ids, err = t.named(true); err != nil {
 		return nil, err
 	}
 	out.ids.rows = slices.Repeat(out.ids.rows, n)
@@ -295,8 +295,8 @@ func (t *Trace) Repeat(n int) (*Trace, error) {
 	return out, nil
 }
 
-// named is the ids of all rows, where every block has one; new ones follow the largest.
-func (t *Trace) named() (all idStore, err error) {
+// named is the ids of all rows, where every block has one; new ones follow the largest. If not every, rows without ids keep none.
+func (t *Trace) named(every bool) (all idStore, err error) {
 	var next uint64 // the largest so far
 	for i := range t.Len() {
 		for _, id := range t.Blocks(i) {
@@ -306,7 +306,7 @@ func (t *Trace) named() (all idStore, err error) {
 	var ids []uint64
 	for i := range t.Len() {
 		ids = append(ids[:0], t.Blocks(i)...)
-		for len(ids) < blocksOf(t.InputTokens[i], t.BlockTokens) {
+		for (every || len(ids) > 0) && len(ids) < blocksOf(t.InputTokens[i], t.BlockTokens) {
 			if next == math.MaxUint64 {
 				return all, fmt.Errorf("a block id of %d leaves none for what is unique to a row", next)
 			}

@@ -15,7 +15,7 @@ import (
 // format cannot express, is an error, and nothing is written. Formats of text need words for rows that only have
 // numbers of tokens: see [Trace.With].
 //
-// Block ids are written unchanged. If t.BlockTokens is not the format's own, the file must be read with
+// Block ids are written unchanged. A block without one after others gets one of its own where the format wants it. If t.BlockTokens is not the format's own, the file must be read with
 // Options.BlockTokens.
 func Write(w io.Writer, t *Trace, format string) error {
 	f, err := formatToWrite(format)
@@ -24,6 +24,13 @@ func Write(w io.Writer, t *Trace, format string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if f.has(idsField) && !f.floor && !f.either && t.lacksIDs() {
+		named := *t
+		if named.ids, err = t.named(false); err != nil {
+			return err
+		}
+		t = &named
 	}
 	out := bufio.NewWriterSize(w, 64<<10)
 	line := []byte(f.head)
@@ -51,6 +58,16 @@ func Write(w io.Writer, t *Trace, format string) error {
 		return fmt.Errorf("writing the trace: %w", err)
 	}
 	return nil
+}
+
+// lacksIDs reports whether some row has ids, but not of all its blocks.
+func (t *Trace) lacksIDs() bool {
+	for i := range t.Len() {
+		if n := len(t.Blocks(i)); n > 0 && n < blocksOf(t.InputTokens[i], t.BlockTokens) {
+			return true
+		}
+	}
+	return false
 }
 
 // oneLine puts a space for what ends lines between the values of JSON that comes from a document of many lines. Inside

@@ -98,6 +98,22 @@ func TestNamedSessionsRoundTrip(t *testing.T) {
 	want(t, "Chat", back.Chat, tr.Chat)
 }
 
+// TestPartialBlocksGetIDs: a last block without an id gets one that no other row has, where the format wants one of every block.
+func TestPartialBlocksGetIDs(t *testing.T) {
+	const file = `{"id":"a","block_size":64,"hash_id_scope":"global","requests":[{"t":0,"in":130,"out":5,"hash_ids":[1,9]},` +
+		`{"t":1,"in":200,"out":5,"hash_ids":[1,9,3]},{"t":2,"in":192,"out":5,"hash_ids":[1,9,3]},{"t":3,"in":40,"out":5,"hash_ids":[]}]}`
+	for _, format := range []string{"mooncake", "bailian"} {
+		var b bytes.Buffer
+		if err := Write(&b, read(t, file, Options{Format: "weka"}), format); err != nil {
+			t.Fatal(err)
+		}
+		back := read(t, b.String(), Options{Format: format, BlockTokens: 64, Strict: true})
+		for i, ids := range [][]uint64{{1, 9, 10}, {1, 9, 3, 11}, {1, 9, 3}, nil} {
+			want(t, format, back.Blocks(i), ids)
+		}
+	}
+}
+
 func TestWriteNotes(t *testing.T) {
 	for _, c := range []struct {
 		file, format string
