@@ -172,7 +172,7 @@ func TestJobsOfUnsentRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedHits: shares are over the requests whose recorded hits are known. One is null if it is unknown of one of them.
+// TestRecordedHits: shares are over the requests with made prompts whose recorded hits are known. One is null if it is unknown of one of them.
 func TestRecordedHits(t *testing.T) {
 	for _, unknown := range []string{"", "expected", "reported"} {
 		c := NewCollector([]string{"a", "b"})
@@ -183,8 +183,13 @@ func TestRecordedHits(t *testing.T) {
 			r.Clear()
 			r.Outcome, r.PromptTokens, r.TokensFrom = record.OK, 100+rng.Int64N(100), record.TokensFromUsage
 			r.ExpectedCachedTokens, r.CachedTokens = rng.Int64N(100), rng.Int64N(100)
+			if i%5 > 0 {
+				r.InputTokens = 50 // else the prompt is verbatim
+			}
 			if rng.IntN(3) > 0 {
 				r.RecordedCachedTokens = rng.Int64N(100)
+			}
+			if r.InputTokens != record.None && r.RecordedCachedTokens != record.None {
 				n, prompt, recorded = n+1, prompt+r.PromptTokens, recorded+r.RecordedCachedTokens
 				expected, reported = expected+r.ExpectedCachedTokens, reported+r.CachedTokens
 			}

@@ -97,7 +97,7 @@ func (s *series) add(r *record.Record) {
 	addKnown(&s.upload, r.UploadNS())
 	s.tokens.add(r)
 	s.cache.add(r)
-	if r.RecordedCachedTokens != record.None {
+	if r.RecordedCachedTokens != record.None && r.InputTokens != record.None { // a verbatim prompt may have other tokens here than where it was recorded
 		s.recordedCache.add(r)
 		s.recordedCache.requests++
 		s.recordedCache.tokens += r.RecordedCachedTokens

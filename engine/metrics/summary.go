@@ -64,7 +64,7 @@ type Run struct {
 	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC at the start
 	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request
 	Scale            float64        `json:"scale"`                 // speed: 2 is twice as fast as recorded
-	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8"
+	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
 	Concurrency      int64          `json:"concurrency"`           // slots of a closed loop; 0 if requests have planned times
 	Arrival          *Arrival       `json:"arrival"`               // how requests came at a rate; null if no rate released them
 	Warmup           int64          `json:"warmup"`                // requests sent before the measurement; no other number counts them
@@ -202,7 +202,7 @@ type PrefixCache struct {
 	Shortfall          *Shortfall    `json:"shortfall"`                // why the servers had less than expected; null if nothing exact is expected
 }
 
-// RecordedHits compares hits over the same ok requests: those whose recorded hits are known. Shares are of their prompt tokens.
+// RecordedHits compares hits over the same ok requests: those whose recorded hits are known, and whose prompts are not verbatim. Shares are of their prompt tokens.
 type RecordedHits struct {
 	Requests         int64    `json:"requests"`           // how many
 	PromptTokens     int64    `json:"prompt_tokens"`      // of these
