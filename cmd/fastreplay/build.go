@@ -246,7 +246,7 @@ func (b *built) describe() {
 	what := format.Many(load.Requests, "request")
 	switch {
 	case load.RequestsPerS != nil:
-		what += fmt.Sprintf(" over %s (%s/s)", format.Seconds(load.SpanS), format.Rate(*load.RequestsPerS))
+		what += fmt.Sprintf(" over %s (%s/s)", format.Span(load.SpanS), format.Rate(*load.RequestsPerS))
 	case plan.Turns != nil && plan.Turns.Job != nil:
 		what += fmt.Sprintf(" of %s in %s", format.Many(int64(plan.Turns.Jobs()), "job"), format.Many(int64(plan.Concurrency), "lane"))
 	case !plan.Open():

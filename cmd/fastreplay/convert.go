@@ -37,7 +37,7 @@ repaired or left out, and what the other format has no place for, is noted.`,
 	f := c.Flags()
 	f.SortFlags = false
 	addWords(f, &v.format, "format", "", "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)
-	f.StringVar(&v.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
+	f.StringVarP(&v.output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
 	addWords(f, &v.read.Format, "input-format", "", "format to read (default: detected)", trace.Formats()...)
 	f.StringVar(&v.model, "model", unprobedModel, "model that whole bodies ask for, where the trace has none")
 	f.Uint64Var(&v.seed, "seed", 0, "seed of --amplify, and of the words of prompts and answers that the trace only has numbers of tokens of")

@@ -123,7 +123,7 @@ func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&g.SystemTokens, "system-tokens", 0, "tokens with which all conversations begin")
 	f.Uint64Var(&g.Seed, "seed", 0, "seed")
 	f.StringVar(&g.model, "model", g.model, "model that whole bodies ask for, in formats that have them")
-	f.StringVar(&g.output, "output", "", "`FILE` to write (default: standard output); never overwritten")
+	f.StringVarP(&g.output, "output", "o", "", "`FILE` to write (default: standard output); never overwritten")
 }
 
 func (g *generation) run(cmd *cobra.Command) error {

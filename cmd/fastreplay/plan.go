@@ -182,7 +182,7 @@ func (p *pacing) words() string {
 	a := p.arrivals
 	switch {
 	case p.lanes > 0:
-		return fmt.Sprintf("%s, each takes the next job when its own has ended", format.Many(int64(p.lanes), "lane"))
+		return format.Many(int64(p.lanes), "lane")
 	case p.closed():
 		return fmt.Sprintf("closed loop of %d", p.concurrency)
 	case p.rate == rateMax:
@@ -484,9 +484,12 @@ func (o *options) capIdle(t *trace.Trace) (*trace.Trace, []string) {
 		return t, nil
 	}
 	t, cut := workload.CapIdle(t, int64(float64(idle.most)*o.pacing.scale), idle.system, o.assumed)
+	if cut.Gaps == 0 {
+		return t, []string{fmt.Sprintf("no idle time is longer than %v: nothing is cut", idle.most)}
+	}
 	of := map[bool]string{true: "the whole trace", false: "single jobs"}[idle.system]
 	return t, []string{fmt.Sprintf("%s of %s of more than %v cut, by %s in all at recorded speed; the trace's span is %s, was %s", format.Many(int64(cut.Gaps), "idle time"), of,
-		idle.most, format.Seconds(float64(cut.CutNS)/1e9), format.Seconds(float64(cut.SpanNS)/1e9), format.Seconds(float64(cut.FromNS)/1e9))}
+		idle.most, format.Span(float64(cut.CutNS)/1e9), format.Span(float64(cut.SpanNS)/1e9), format.Span(float64(cut.FromNS)/1e9))}
 }
 
 // follow makes requests of the plan wait for each other, as far as the mode has it. It adds to cuts what it cut of delays.
@@ -501,7 +504,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
 		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all",
-			format.Many(int64(n), "delay"), most, format.Seconds(float64(cut)/1e9)))
+			format.Many(int64(n), "delay"), most, format.Span(float64(cut)/1e9)))
 	}
 	if len(turns.Waits) == 0 && turns.Job == nil {
 		return plan, errors.New("no request of the selection depends on another; leave it out")

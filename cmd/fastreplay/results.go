@@ -261,17 +261,19 @@ func (s *results) info(found engine.Result) metrics.Summary {
 		Run: s.runInfo(found.Run), Workload: s.workloadInfo(found.LeftOut), Client: found.Client,
 		Requests:    metrics.Requests{Planned: int64(s.Requests() + len(s.leftOut) - len(found.LeftOut))},
 		Connections: found.Connections, Writes: found.Writes, Cap: found.Cap, Turns: found.Turns, History: found.History, Answers: s.answers(), BuildAhead: found.BuildAhead,
-		Amplify: s.amplify, Limits: s.o.limits, Notes: slices.Concat(s.ui.notes, s.leftOutNotes(found.LeftOut), idleNotes(found), placementNotes(found.Placement)),
+		Amplify: s.amplify, Limits: s.o.limits, Notes: slices.Concat(s.ui.notes, s.leftOutNotes(found.LeftOut), s.idleNotes(found), placementNotes(found.Placement)),
 	}
 }
 
 // idleNotes notes what was cut of times in which nothing was in flight.
-func idleNotes(found engine.Result) []string {
-	if found.IdleGaps == 0 {
+func (s *results) idleNotes(found engine.Result) []string {
+	if found.IdleGaps == 0 && s.o.sessions.atRun() {
+		return []string{"--idle-cap: something was always in flight, or soon again: nothing was cut"}
+	} else if found.IdleGaps == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("--idle-cap: %s nothing was in flight for longer, and what was still to come came earlier, by %s in all",
-		format.Many(int64(found.IdleGaps), "time"), format.Seconds(found.IdleCut.Seconds()))}
+		format.Many(int64(found.IdleGaps), "time"), format.Span(found.IdleCut.Seconds()))}
 }
 
 func placementNotes(p sched.Placement) []string {

@@ -45,6 +45,23 @@ func Some(n int64, what string) string {
 // Seconds prints s seconds in the unit that fits, with three significant digits.
 func Seconds(s float64) string { return Duration(s*1e9, 3) }
 
+// Span prints seconds in the unit that fits: milliseconds up to days.
+func Span(s float64) string {
+	const minute, hour, day = 60, 3600, 86400
+	switch abs := math.Abs(s); {
+	case s == 0:
+		return "0 s"
+	case abs < 119.5:
+		return Seconds(s)
+	case abs < 99.5*minute:
+		return Number(s/minute, 3) + " min"
+	case abs < 47.5*hour:
+		return Number(s/hour, 3) + " h"
+	default:
+		return Number(s/day, 3) + " d"
+	}
+}
+
 // Percent prints a ratio of 0..1 with up to four significant digits.
 func Percent(ratio float64) string {
 	return group(strconv.FormatFloat(round(100*ratio, 4), 'f', -1, 64)) + " %"

@@ -267,11 +267,11 @@ func agentSection(a *Agents) section {
 		},
 		distribution("rows/job", a.Requests, tokens, "rows a job, ", "mean", "max"),
 		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
-		distribution("job span", a.SpanS, duration, "job span ", "p50", "max"),
-		distribution("job idle", a.IdleS, duration, "job idle ", "p50"),
-		distribution("tool time", a.ToolS, duration, "tool time ", "p50", "p99"),
-		distribution("took", a.TookS, duration, "recorded latency ", "p50", "p99"),
-		distribution("TTFT", a.TTFTS, duration, "recorded TTFT ", "p50", "p99"),
+		distribution("job span", a.SpanS, format.Span, "job span ", "p50", "max"),
+		distribution("job idle", a.IdleS, format.Span, "job idle ", "p50"),
+		distribution("tool time", a.ToolS, format.Span, "tool time ", "p50", "p99"),
+		distribution("took", a.TookS, format.Span, "recorded latency ", "p50", "p99"),
+		distribution("TTFT", a.TTFTS, format.Span, "recorded TTFT ", "p50", "p99"),
 		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
 }
 
@@ -281,7 +281,7 @@ func (a *Agents) decided() (out []string) {
 		n    int64
 		what string
 	}{
-		{a.EndedThen, "at their end"}, {a.BegunThen, "at their begin"}, {a.OwnClock, "in time of the job"}, {a.Background, "in the background"},
+		{a.EndedThen, "timed by their end"}, {a.BegunThen, "timed by their begin"}, {a.OwnClock, "on the job's clock"}, {a.Background, "in the background"},
 	} {
 		if k.n > 0 {
 			out = append(out, format.Count(k.n)+" "+k.what)
@@ -296,8 +296,12 @@ func (a *Agents) depthRows() (rows [][]string) {
 		return nil
 	}
 	for _, d := range a.Depths {
+		meanInput := format.Fixed(d.MeanInput, 2)
+		if d.MeanInput == 0 { // verbatim prompts
+			meanInput = "–"
+		}
 		rows = append(rows, []string{
-			fmt.Sprint("depth ", d.Depth), format.Count(d.Rows), format.Count(d.Agents), format.Fixed(d.MeanInput, 2), format.Fixed(d.MeanOutput, 2),
+			fmt.Sprint("depth ", d.Depth), format.Count(d.Rows), format.Count(d.Agents), meanInput, format.Fixed(d.MeanOutput, 2),
 		})
 	}
 	return rows
@@ -319,7 +323,7 @@ func (a *Agents) inWords() (out []string) {
 	}
 	out = append(out, jobs+".")
 	if a.SpanS != nil {
-		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of them is in flight.", duration(a.SpanS.P50), format.Share(*a.IdleShare)))
+		out = append(out, fmt.Sprintf("A job takes %s (median), and for %s of the time of all jobs nothing of them is in flight.", format.Span(a.SpanS.P50), format.Share(*a.IdleShare)))
 	}
 	if a.CompactedShare != nil {
 		out = append(out, fmt.Sprintf("A follow-up turn adds %s tokens (median); %s of them have less than 90 %% of the turn before.", whole(a.NewTokens.P50), format.Share(*a.CompactedShare)))

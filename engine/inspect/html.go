@@ -73,7 +73,7 @@ func htmlFindings(r *Report, name string, traces int) (out []chart.Finding) {
 func inWords(r *Report) (out []string) {
 	say := func(text string, args ...any) { out = append(out, fmt.Sprintf(text, args...)) }
 	if a := &r.Arrivals; a.RowsPerS != nil {
-		say("%s over %s: %s on average, up to %s within a second.", format.Many(r.Rows, "row"), duration(a.SpanS), rate(*a.RowsPerS), format.Count(a.PeakRows))
+		say("%s over %s: %s on average, up to %s within a second.", format.Many(r.Rows, "row"), format.Span(a.SpanS), rate(*a.RowsPerS), format.Count(a.PeakRows))
 		if a.GapCV != nil {
 			say("The gaps between rows have a coefficient of variation of %s; those of a Poisson process have 1.", variation(*a.GapCV))
 		}

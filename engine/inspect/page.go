@@ -192,7 +192,7 @@ func overlapDefinition(s *Sessions) string {
 		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded), format.Many(s.Followups, "previous turn"))
 	}
 	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume). "+
-		"Think time is from that end to the next turn, where they do not overlap.", duration(s.TTFTS), duration(s.TPOTS))
+		"Think time is from that end to the next turn, where they do not overlap.", format.Span(s.TTFTS), format.Span(s.TPOTS))
 }
 
 // lru prints the table of capacities with a bar for the hits of each.

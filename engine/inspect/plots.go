@@ -28,7 +28,7 @@ func (p *page) timeline(r *Report) {
 		return
 	}
 	p.Line("")
-	p.Line("  rows by time, each column " + duration(a.BinS))
+	p.Line("  rows by time, each column " + format.Span(a.BinS))
 	for i, line := range chart.Skyline(a.Timeline, timelineLines) {
 		label := ""
 		if i == 0 {
@@ -38,7 +38,7 @@ func (p *page) timeline(r *Report) {
 		}
 		p.Line(format.Right(label, 9) + " ┤" + line)
 	}
-	end := duration(a.SpanS)
+	end := format.Span(a.SpanS)
 	p.Line(format.Left("", 11) + format.Left("0", timelineBins-format.Columns(end)) + end)
 }
 

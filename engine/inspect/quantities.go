@@ -167,7 +167,7 @@ func arrivalSection(r *Report) section {
 	}
 	a := &r.Arrivals
 	return section{"arrivals", append([]quantity{
-		{"span", duration(a.SpanS), "span", ""},
+		{"span", format.Span(a.SpanS), "span", ""},
 		{"last row at", inUnit(a.SpanS, r.TimeUnit), "span", "last row at %s"},
 		{"mean rate", optional(a.RowsPerS, rate), "mean rate", ""},
 		{"input tok/s", optional(a.InputTokensPerS, format.Rate), "mean rate", "%s input tok/s"},
@@ -177,7 +177,7 @@ func arrivalSection(r *Report) section {
 		{"", format.Many(a.LargestBurst, "row"), "burstiness", "up to %s at one"},
 		{"most rows within 1 s", format.Count(a.PeakRows), "burstiness", "up to %s within 1 s"},
 		{"interarrival CV", optional(a.GapCV, variation), "burstiness", "interarrival CV %s"},
-	}, distribution("interarrival", a.GapS, duration, "")...)}
+	}, distribution("interarrival", a.GapS, format.Span, "")...)}
 }
 
 func tokenSection(r *Report) section {
@@ -249,8 +249,8 @@ func sessionSection(s *Sessions) section {
 			{"", format.Some(s.Orphans, "without their parent here"), "sessions", ""},
 		},
 		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
-		distribution("turn to turn", s.GapS, duration, "turn to turn ", "p50", "p99"),
-		distribution("think time", s.ThinkS, duration, "think time ", "p50"),
+		distribution("turn to turn", s.GapS, format.Span, "turn to turn ", "p50", "p99"),
+		distribution("think time", s.ThinkS, format.Span, "think time ", "p50"),
 		[]quantity{
 			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
 				format.Count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
@@ -285,7 +285,7 @@ func blockSection(r *Report) section {
 			{name: "blocks seen, by id alone", text: format.Share(i.IDs)},
 			{"", ids, "unlimited cache", ""},
 		},
-		distribution("reused after", u.TimeS, duration, "reused after, ", "p50"),
+		distribution("reused after", u.TimeS, format.Span, "reused after, ", "p50"),
 		distribution("other tokens", u.Tokens, format.Short, "other tokens since, ", "p50"))}
 }
 
@@ -375,23 +375,6 @@ func tokens(v float64) string {
 		return whole(v)
 	}
 	return format.Fixed(v, 2)
-}
-
-// duration prints seconds in the unit that fits: milliseconds up to days.
-func duration(s float64) string {
-	const minute, hour, day = 60, 3600, 86400
-	switch abs := math.Abs(s); {
-	case s == 0:
-		return "0 s"
-	case abs < 119.5:
-		return format.Seconds(s)
-	case abs < 99.5*minute:
-		return format.Number(s/minute, 3) + " min"
-	case abs < 47.5*hour:
-		return format.Number(s/hour, 3) + " h"
-	default:
-		return format.Number(s/day, 3) + " d"
-	}
 }
 
 // inUnit prints seconds in the unit of the trace's timestamps, to the last digit that it can have.

@@ -216,11 +216,14 @@ func title(s *metrics.Summary) []string {
 	return []string{format.Visible(load), format.Visible(paceOf(s)), " → " + format.Visible(whither(s))}
 }
 
-// paceOf is how a run's times differ from those of its trace: " ×2, load ×3", or ", closed loop of 8".
+// paceOf is how a run's times differ from those of its trace: " ×2, load ×3", ", closed loop of 8", or ", 8 lanes ×2".
 func paceOf(s *metrics.Summary) string {
-	pace := ", " + s.Run.Pace
+	pace, scale := ", "+s.Run.Pace, cmp.Or(s.Run.Scale, 1)
 	if s.Run.Pace == "" || s.Run.Pace == metrics.TraceTime {
-		pace = " ×" + strconv.FormatFloat(cmp.Or(s.Run.Scale, 1), 'g', -1, 64)
+		pace = ""
+	}
+	if pace == "" || scale != 1 {
+		pace += " ×" + strconv.FormatFloat(scale, 'g', -1, 64)
 	}
 	if s.Amplify != nil {
 		pace += fmt.Sprintf(", load ×%g", s.Amplify.Factor)
