@@ -44,7 +44,7 @@ func badRows(lint *trace.Lint, o trace.Options, add func(Severity, string)) {
 	if lint.Dropped == 0 {
 		return
 	}
-	severity, text := Refusal, "%s be replayed; correct them, or leave them out with --bad-rows drop. They are left out here"
+	severity, text := Refusal, "%s be replayed; correct the file, or leave out with --bad-rows drop what is left out here"
 	if o.Lenient {
 		severity, text = Note, "%s be replayed; left out"
 	}

@@ -287,3 +287,15 @@ func TestPageOfUnfinishedJobs(t *testing.T) {
 		t.Errorf("%+v", table)
 	}
 }
+
+// TestStoppedRequestsDidNotFail: what the end of a run left unsent or cancelled is not among failures over time.
+func TestStoppedRequestsDidNotFail(t *testing.T) {
+	for outcome, want := range map[record.Outcome][2]string{record.NotSent: {"not_sent", ""}, record.Cancelled: {"cancelled", ""}, record.Reset: {"reset", "reset"}} {
+		var r record.Record
+		r.Clear()
+		r.Outcome = outcome
+		if got := [2]string{(&pictures{}).kindOf(&r), (&pictures{over: true}).kindOf(&r)}; got != want {
+			t.Errorf("%v: %q, want %q", outcome, got, want)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func (p *screen) jobs() {
 		if q := d.TTFTMS; q != nil {
 			ttft = "TTFT p50 " + format.Duration(q.P50*1e6, 3) + ", p99 " + format.Duration(q.P99*1e6, 3)
 		}
-		p.field(second, 1, cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name), format.Many(d.Requests, "request"), format.Some(d.Failed, "failed"), ttft, known(format.Percent, d.ReportedHitRatio, "hits"))
+		p.field(second, 1, cmp.Or(map[string]string{"0": "main agents", "1": "sub-agents"}[d.Name], "depth "+d.Name), format.Many(d.OK+d.Failed, "request"), format.Some(d.Failed, "failed"), ttft, known(format.Percent, d.ReportedHitRatio, "hits"))
 	}
 }
 

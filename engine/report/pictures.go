@@ -39,6 +39,7 @@ type pictures struct {
 	cut     int       // rows beyond mostRows
 	samples []scrape.Sample
 	values  [4]*hdrhistogram.Histogram // TTFT, TPOT, ITL, E2E in ns
+	over    bool                       // the run ended before all was sent and answered: what that stopped did not fail
 	moments map[string][]float32       // when requests were sent, in s, by what became of them
 	points  []point
 	seen    int64 // ok requests, of which points are a sample
@@ -72,7 +73,7 @@ type heatRow struct {
 
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	p := &pictures{over: s.Requests.Stopped > s.Workload.LeftOut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
 	for i := range p.values {
 		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
 	}
@@ -159,7 +160,7 @@ func (p *pictures) see(r *record.Record) {
 // kindOf is by what a request is counted over time; "" for nothing.
 func (p *pictures) kindOf(r *record.Record) string {
 	switch {
-	case r.LeftOut():
+	case r.LeftOut(), p.over && (r.Outcome == record.NotSent || r.Outcome == record.Cancelled):
 		return ""
 	case r.Outcome == record.HTTPError && r.Status > 0:
 		return fmt.Sprintf("HTTP %d", r.Status)

@@ -91,8 +91,8 @@ func agentsRun() *metrics.Summary {
 	s.Turns = &metrics.Turns{FollowUps: 11_900, Overtaking: 12, LaterMS: &stats.Percentiles{Max: 37_500}}
 	s.Jobs = &metrics.Jobs{Jobs: 739, Finished: 736, WithFailures: 2, CutOff: 1, PerH: p(51.2), CompletionS: at(3591), RecordedS: at(2900), Ratio: at(1.24),
 		WaitsS: at(2226.4), PathRequests: at(31), Depths: []metrics.Part{
-			{Name: "0", Requests: 11_400, TTFTMS: at(340), E2EMS: at(7340), ReportedHitRatio: p(0.961)},
-			{Name: "1", Requests: 600, Failed: 2, TTFTMS: at(120), E2EMS: at(2340), ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
+			{Name: "0", Requests: 11_400, OK: 11_400, TTFTMS: at(340), E2EMS: at(7340), ReportedHitRatio: p(0.961)},
+			{Name: "1", Requests: 600, OK: 598, Failed: 2, TTFTMS: at(120), E2EMS: at(2340), ReportedHitRatio: p(0.61)}, {Name: "2", Requests: 31},
 		}}
 	return s
 }
