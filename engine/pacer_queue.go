@@ -20,8 +20,8 @@ type queue struct {
 	stop   *atomic.Bool // if set, nothing more is released
 	first  []int32      // request i is waited for by follow[first[i]:first[i+1]]
 	follow []follower
-	start  []int32      // how many connections request i needs as it is released, for itself and for those that follow its sending
-	end    []int32      // and how many as it ends, besides its own
+	start  []int32   // how many connections request i needs as it is released, for itself and for those that follow its sending
+	end    []int32   // and how many as it ends, besides its own
 	roots  [][]int32 // of each job, the requests that wait for nothing
 
 	mu      sync.Mutex
