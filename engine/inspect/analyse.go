@@ -2,15 +2,18 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/route"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -45,7 +48,7 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
 		Untimed: t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
-		Types: types(t), Sessions: sessions(t, o), Agents: agents(t, o), Context: context(t, o.MaxModelLen), Replay: replay(t),
+		Types: types(t), Sessions: sessions(t, o), Agents: agents(t, o), Context: contextOf(t, o.MaxModelLen), Replay: replay(t),
 	}
 	r.pictures = picture(t)
 	r.pictures.turns, r.pictures.apart, r.pictures.thinks = r.Sessions.outlines()
@@ -132,7 +135,7 @@ func types(t *trace.Trace) []Type {
 	return kinds
 }
 
-func context(t *trace.Trace, most int) *Context {
+func contextOf(t *trace.Trace, most int) *Context {
 	if most == 0 {
 		return nil
 	}
@@ -229,7 +232,18 @@ func replay(t *trace.Trace) Replay {
 	if err := cmp.Or(badIDs, badWords); err != nil {
 		panic("BUG: inspect: " + err.Error())
 	}
-	return Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}
+	r := Replay{TokenIDs: volume(t, ids), Text: volume(t, text)}
+	backend, err := api.New("completions", api.Options{Model: "model", Stream: true, ForceOutput: true, TokenIDs: true})
+	if err != nil {
+		panic("BUG: inspect: " + err.Error())
+	}
+	work := workload.Work{Trace: t, Plan: sched.Plan{Requests: t.Len()}, Targets: make([]workload.Target, 1), Places: make([]route.Place, t.Len())}
+	m, err := (&workload.Builder{Backend: backend, Source: ids}).Layout(context.Background(), &work)
+	if err == nil && m.Held() < m.Bytes() { // texts share as much
+		r.Text.MemoryBytes = int64(float64(r.Text.MemoryBytes) * float64(m.Held()) / float64(m.Bytes()))
+		r.TokenIDs.MemoryBytes = m.Held()
+	}
+	return r
 }
 
 func volume(t *trace.Trace, s prompt.Source) Volume {

@@ -207,5 +207,5 @@ type Replay struct {
 type Volume struct {
 	PromptBytes  int64 `json:"prompt_bytes"`         // of all prompts, as they stand in the bodies; exact
 	LargestBytes int64 `json:"largest_prompt_bytes"` // of the largest prompt
-	MemoryBytes  int64 `json:"memory_bytes"`         // of all requests if each is held whole: about 350 bytes each beside the prompts
+	MemoryBytes  int64 `json:"memory_bytes"`         // of all requests: about 350 bytes each beside the prompts; blocks that prompts share are held once if that saves enough
 }
