@@ -146,7 +146,7 @@ func appendAgentic(dst []byte, t *Trace, i int) []byte {
 		dst = strconv.AppendInt(append(dst, `,"input_length":`...), int64(n), 10)
 	}
 	dst = append(appendAsked(dst, t, i), `,"not_before_ms":`...)
-	waits := a.graph.waitsOf(i)
+	waits := a.graph.Of(i)
 	dst = appendDecimal(dst, t.bound(i, len(waits) == 0), 6)
 	for _, v := range []struct {
 		key string

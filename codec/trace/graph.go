@@ -143,15 +143,12 @@ type Graph struct {
 	waits []Wait
 }
 
-// Of returns what request i waits for. The slice must not be changed.
-func (g *Graph) Of(i int) []Wait { return g.waits[g.first[i]:g.first[i+1]] }
-
-// waitsOf is what request i waits for; g may be nil.
-func (g *Graph) waitsOf(i int) []Wait {
+// Of returns what request i waits for; nothing if g is nil. The slice must not be changed.
+func (g *Graph) Of(i int) []Wait {
 	if g == nil {
 		return nil
 	}
-	return g.Of(i)
+	return g.waits[g.first[i]:g.first[i+1]]
 }
 
 // Len is the number of requests.

@@ -30,7 +30,7 @@ func checkGraph(t *testing.T, tr *Trace) {
 		if job[i] < 0 || int(job[i]) >= n {
 			t.Fatalf("request %d is of job %d of %d", i, job[i], n)
 		}
-		for _, w := range g.waitsOf(i) {
+		for _, w := range g.Of(i) {
 			if int(w.On) >= i || w.On < 0 || tr.HasDependencies() && job[w.On] != job[i] || w.DelayNS < NoDelay {
 				t.Fatalf("request %d of job %d waits for %+v of job %d", i, job[i], w, job[w.On])
 			}
@@ -250,12 +250,12 @@ func sameGraph(t *testing.T, got, want *Trace) {
 	for i := range want.Len() {
 		line := func(tr *Trace, job, talk []int32, g *Graph, ids []uint64) string {
 			bound := at(tr.NotBeforeNS, i, 0)
-			if len(g.waitsOf(i)) == 0 {
+			if len(g.Of(i)) == 0 {
 				bound = 0 // the instant itself
 			}
 			content := tr.Verbatim(i).Content // its lines become one
 			return fmt.Sprint("at ", tr.ArrivalNS[i], " bound ", bound, " took ", at(tr.TookNS, i, -1), " ttft ", at(tr.TTFTNS, i, -1), " cached ", short(tr.Cached, i, -1), " depth ", short(tr.Depth, i, 0),
-				" job ", job[i], " talk ", talk[i], " ", tr.InputTokens[i], " → ", tr.OutputTokens[i], g.waitsOf(i), strings.Join(strings.Fields(string(content)), " "), ids)
+				" job ", job[i], " talk ", talk[i], " ", tr.InputTokens[i], " → ", tr.OutputTokens[i], g.Of(i), strings.Join(strings.Fields(string(content)), " "), ids)
 		}
 		if g, w := line(got, gotJob, gotTalk, gotGraph, gotIDs(i)), line(want, wantJob, wantTalk, wantGraph, wantIDs(i)); g != w {
 			t.Fatalf("%s: request %d: %.500s\nwant %.500s", want.Name, i, g, w)

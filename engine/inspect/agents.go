@@ -8,7 +8,6 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
@@ -21,13 +20,12 @@ type Agents struct {
 	Requests       *stats.Percentiles `json:"requests_per_job"`       // rows of a job
 	SubAgents      *stats.Percentiles `json:"sub_agents_per_job"`     // its agents at depth 1 and deeper
 	AtOnce         *stats.Percentiles `json:"agents_at_once"`         // most agents of a job that had a request in flight at one instant
-	Depths         []Depth            `json:"depths"`                 // rows by depth
+	Depths         []Type             `json:"depths"`                 // rows by depth: depth 0 is the first agents of jobs, depth 1 their sub-agents, and so on
 	Spawns         int64              `json:"spawns"`                 // rows that begin a sub-agent
 	Joins          int64              `json:"joins"`                  // rows that wait for a sub-agent
 	SpanS          *stats.Percentiles `json:"job_span_s"`             // first row of a job to the end of its last answer
 	IdleS          *stats.Percentiles `json:"job_idle_s"`             // of that, with nothing of the job in flight
 	IdleShare      *float64           `json:"idle_share"`             // idle time of all jobs as a share of their spans
-	ToolS          *stats.Percentiles `json:"tool_s"`                 // end of the last answer that a row waits for to the row: tools and thinking; of rows that begin after it
 	TookS          *stats.Percentiles `json:"recorded_took_s"`        // row to the end of its answer, as recorded; null if no row has it
 	TTFTS          *stats.Percentiles `json:"recorded_ttft_s"`        // row to its first token, as recorded; null if no row has it
 	NewTokens      *stats.Percentiles `json:"new_tokens_per_turn"`    // tokens of a follow-up turn's prompt behind what it shares with the turn before; null without block ids
@@ -41,17 +39,6 @@ type Agents struct {
 	EndedThen      int64              `json:"instant_was_the_end"`    // sub-agents in the file of which it has one instant, which the data show to be the end
 	BegunThen      int64              `json:"instant_was_the_begin"`  // likewise the begin
 	OwnClock       int64              `json:"requests_have_job_time"` // sub-agents whose requests have times of the whole job, not since its begin
-
-	spans, tools, grown []int64 // ns, ns and tokens
-}
-
-// Depth is the rows at one depth: 0 = the first agents of jobs.
-type Depth struct {
-	Depth      int64   `json:"depth"`              // how many agents asked for each other on the way there
-	Agents     int64   `json:"agents"`             // conversations
-	Rows       int64   `json:"rows"`               // rows
-	MeanInput  float64 `json:"mean_input_tokens"`  // mean prompt length
-	MeanOutput float64 `json:"mean_output_tokens"` // mean completion length
 }
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
@@ -63,7 +50,7 @@ func endOf(t *trace.Trace, i int, a sched.Assumed) int64 {
 }
 
 // agents is nil for a trace without jobs.
-func agents(t *trace.Trace, o Options) *Agents {
+func agents(t *trace.Trace, o Options, p *pictures) *Agents {
 	if t.Job == nil {
 		return nil
 	}
@@ -75,16 +62,16 @@ func agents(t *trace.Trace, o Options) *Agents {
 		rows[job] = append(rows[job], int32(i))
 	}
 	a.Jobs = int64(n)
-	a.jobs(t, rows, o.Assumed)
+	a.jobs(t, rows, o.Assumed, p)
 	a.depths(t)
-	a.waits(t, o.Assumed)
+	a.turns(t, p)
 	a.recorded(t)
 	return a
 }
 
 // jobs describes jobs by their rows.
-func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed) {
-	var requests, subAgents, atOnce, idle []int64
+func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed, p *pictures) {
+	var requests, subAgents, atOnce, spans, idle []int64
 	var within, tokens, idleSum, spanSum int64
 	for _, job := range rows {
 		subs, span := map[int64]bool{}, jobSpan(t, job, assumed)
@@ -98,18 +85,17 @@ func (a *Agents) jobs(t *trace.Trace, rows [][]int32, assumed sched.Assumed) {
 			}
 		}
 		requests, subAgents, atOnce = append(requests, int64(len(job))), append(subAgents, int64(len(subs))), append(atOnce, span.atOnce)
-		a.spans, idle = append(a.spans, span.endNS-span.beginNS), append(idle, span.idleNS)
+		spans, idle = append(spans, span.endNS-span.beginNS), append(idle, span.idleNS)
 		idleSum, spanSum = idleSum+span.idleNS, spanSum+span.endNS-span.beginNS
 	}
 	a.Requests, a.SubAgents = stats.Describe(requests, 1), stats.Describe(subAgents, 1)
 	if tokens > 0 {
 		a.WithinJobs = new(share(within, tokens))
 	}
-	if t.Untimed {
-		a.spans = nil
-		return
+	if !t.Untimed {
+		a.AtOnce, a.SpanS = stats.Describe(atOnce, 1), p.describe("Time of a job", spans, 1e9)
+		a.IdleS, a.IdleShare = stats.Describe(idle, 1e9), new(share(idleSum, spanSum))
 	}
-	a.AtOnce, a.SpanS, a.IdleS, a.IdleShare = stats.Describe(atOnce, 1), stats.Describe(a.spans, 1e9), stats.Describe(idle, 1e9), new(share(idleSum, spanSum))
 }
 
 // span is when a job was, and how busy.
@@ -146,64 +132,48 @@ func jobSpan(t *trace.Trace, rows []int32, assumed sched.Assumed) span {
 }
 
 func (a *Agents) depths(t *trace.Trace) {
-	agents := map[int64]bool{}
+	depth := func(i int) int {
+		if t.Depth == nil {
+			return 0
+		}
+		return int(t.Depth[i])
+	}
+	var names []string
 	for i := range t.Len() {
-		depth := 0
-		if t.Depth != nil {
-			depth = int(t.Depth[i])
-		}
-		for len(a.Depths) <= depth {
-			a.Depths = append(a.Depths, Depth{Depth: int64(len(a.Depths))})
-		}
-		d := &a.Depths[depth]
-		d.Rows++
-		d.MeanInput += float64(t.InputTokens[i])
-		d.MeanOutput += float64(t.OutputTokens[i])
-		if t.Session != nil && !agents[t.Session[i]] {
-			agents[t.Session[i]] = true
-			d.Agents++
+		for len(names) <= depth(i) {
+			names = append(names, fmt.Sprint("depth ", len(names)))
 		}
 	}
-	for i := range a.Depths {
-		d := &a.Depths[i]
-		d.MeanInput, d.MeanOutput = d.MeanInput/float64(max(1, d.Rows)), d.MeanOutput/float64(max(1, d.Rows))
-	}
+	a.Depths = typesOf(t, names, depth)
 }
 
-// waits describes what lies between rows that depend on each other.
-func (a *Agents) waits(t *trace.Trace, assumed sched.Assumed) {
+// turns counts how agents begin and end, and how prompts grow from turn to turn.
+func (a *Agents) turns(t *trace.Trace, p *pictures) {
+	var grown []int64
 	graph, follow := t.Graph(t.Len()), int64(0)
-	for i := 0; graph != nil && i < t.Len(); i++ {
-		before, since, spawned, joins := -1, int64(-1), false, false
-		for _, w := range graph.Of(i) {
-			switch w.Relation {
-			case trace.Sequence:
-				before = max(before, int(w.On))
-			case trace.Spawn:
-				spawned = true
-			case trace.Join:
-				joins = true
-			}
-			if w.Trigger == trace.OnCompletion && w.Relation != trace.Barrier {
-				since = max(since, endOf(t, int(w.On), assumed))
-			}
+	for i, before := range t.TurnsBefore(t.Len()) {
+		has := func(relation trace.Relation) bool {
+			return slices.ContainsFunc(graph.Of(i), func(w trace.Wait) bool { return w.Relation == relation })
 		}
-		if spawned {
+		if has(trace.Spawn) {
 			a.Spawns++
 		}
-		if joins {
+		if has(trace.Join) {
 			a.Joins++
 		}
-		if since >= 0 && since <= t.ArrivalNS[i] && !t.Untimed {
-			a.tools = append(a.tools, t.ArrivalNS[i]-since)
+		if before == trace.NoTurn || len(t.Blocks(int(before))) == 0 {
+			continue
 		}
-		if before >= 0 && len(t.Blocks(before)) > 0 {
-			follow++
-			a.grow(t, before, i)
+		was, is, same := t.Blocks(int(before)), t.Blocks(i), 0
+		for same < min(len(was), len(is)) && was[same] == is[same] {
+			same++
+		}
+		grown = append(grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
+		if follow++; 1000*same < keptPerMille*len(was) {
+			a.Compactions++
 		}
 	}
-	a.ToolS, a.NewTokens = stats.Describe(a.tools, 1e9), stats.Describe(a.grown, 1)
-	if follow > 0 {
+	if a.NewTokens = p.describe("New tokens of a follow-up turn", grown, 1); follow > 0 {
 		a.CompactedShare = new(share(a.Compactions, follow))
 	}
 }
@@ -211,17 +181,6 @@ func (a *Agents) waits(t *trace.Trace, assumed sched.Assumed) {
 // keptPerMille is how much of the turn before a turn has at least at its begin, unless it was compacted. In Weka's traces 2 % of the
 // follow-up turns have less.
 const keptPerMille = 900
-
-func (a *Agents) grow(t *trace.Trace, before, i int) {
-	was, is, same := t.Blocks(before), t.Blocks(i), 0
-	for same < min(len(was), len(is)) && was[same] == is[same] {
-		same++
-	}
-	a.grown = append(a.grown, max(0, int64(t.InputTokens[i])-int64(same*t.BlockTokens)))
-	if 1000*same < keptPerMille*len(was) {
-		a.Compactions++
-	}
-}
 
 // recorded describes what the trace says of the server that was recorded.
 func (a *Agents) recorded(t *trace.Trace) {
@@ -269,7 +228,6 @@ func agentSection(a *Agents) section {
 		distribution("sub-agents/job", a.SubAgents, tokens, "sub-agents a job, ", "mean", "max"),
 		distribution("job span", a.SpanS, format.Span, "job span ", "p50", "max"),
 		distribution("job idle", a.IdleS, format.Span, "job idle ", "p50"),
-		distribution("tool time", a.ToolS, format.Span, "tool time ", "p50", "p99"),
 		distribution("took", a.TookS, format.Span, "recorded latency ", "p50", "p99"),
 		distribution("TTFT", a.TTFTS, format.Span, "recorded TTFT ", "p50", "p99"),
 		distribution("new tokens", a.NewTokens, tokens, "new tokens a turn, ", "p50", "p99"))}
@@ -288,31 +246,6 @@ func (a *Agents) decided() (out []string) {
 		}
 	}
 	return out
-}
-
-// depthRows are the table of the page of rows by depth.
-func (a *Agents) depthRows() (rows [][]string) {
-	if a == nil {
-		return nil
-	}
-	for _, d := range a.Depths {
-		meanInput := format.Fixed(d.MeanInput, 2)
-		if d.MeanInput == 0 { // verbatim prompts
-			meanInput = "–"
-		}
-		rows = append(rows, []string{
-			fmt.Sprint("depth ", d.Depth), format.Count(d.Rows), format.Count(d.Agents), meanInput, format.Fixed(d.MeanOutput, 2),
-		})
-	}
-	return rows
-}
-
-// outlines are those of how long jobs were, of tool times, and of the new tokens of turns; empty without agents.
-func (a *Agents) outlines() (spans, tools, grown chart.Sample) {
-	if a == nil {
-		return spans, tools, grown
-	}
-	return outlineOf(a.spans, 1e9), outlineOf(a.tools, 1e9), outlineOf(a.grown, 1)
 }
 
 // inWords are the main numbers as sentences.

@@ -99,7 +99,8 @@ func TestAgents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := Analyse(tr, Options{Assumed: assumed}).Agents
+		report := Analyse(tr, Options{Assumed: assumed})
+		got := report.Agents
 		end := func(r *rawAgent) int {
 			if r.took < 0 {
 				return r.at + 7 + 3*(r.out-1)
@@ -172,7 +173,7 @@ func TestAgents(t *testing.T) {
 		}
 		near(t, "spans", got.SpanS, over(spans, 1000))
 		near(t, "idle", got.IdleS, over(idles, 1000))
-		near(t, "tools", got.ToolS, over(tools, 1000))
+		near(t, "tools", report.Sessions.ThinkS, over(tools, 1000))
 		near(t, "took", got.TookS, over(took, 1000))
 		near(t, "new tokens", got.NewTokens, over(grown, 1))
 		near(t, "at once", got.AtOnce, over(atOnce, 1))
@@ -234,7 +235,7 @@ func TestWeka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := agents(tr, Options{})
+	a := agents(tr, Options{}, picture(tr))
 	for name, c := range map[string][2]float64{
 		"rows": {float64(a.Depths[0].Rows + a.Depths[1].Rows), 6192}, "jobs": {float64(a.Jobs), 48}, "hits": {*a.WithinJobs, 0.961154}, "sub-agents": {a.SubAgents.Mean, 1},
 		"most sub-agents": {a.SubAgents.Max, 12}, "took p50": {a.TookS.P50, 6.1}, "took p99": {a.TookS.P99, 68.77}, "TTFT p50": {a.TTFTS.P50, 2.78}, "TTFT p99": {a.TTFTS.P99, 12.89},

@@ -48,11 +48,9 @@ func Analyse(t *trace.Trace, o Options) *Report {
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
 		Untimed: t.Untimed, Verbatim: verbatim(t),
 		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
-		Types: types(t), Sessions: sessions(t, o), Agents: agents(t, o), Context: contextOf(t, o.MaxModelLen), Replay: replay(t),
+		Types: types(t), Context: contextOf(t, o.MaxModelLen), Replay: replay(t), pictures: picture(t),
 	}
-	r.pictures = picture(t)
-	r.pictures.turns, r.pictures.apart, r.pictures.thinks = r.Sessions.outlines()
-	r.pictures.spans, r.pictures.tools, r.pictures.grown = r.Agents.outlines()
+	r.Sessions, r.Agents = sessions(t, o, r.pictures), agents(t, o, r.pictures)
 	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
@@ -116,23 +114,25 @@ func types(t *trace.Trace) []Type {
 	if t.Type == nil {
 		return nil
 	}
-	all := make([]Type, len(t.Types))
-	for i, kind := range t.Type {
-		k := &all[kind]
+	kinds := typesOf(t, t.Types, func(i int) int { return int(t.Type[i]) })
+	slices.SortStableFunc(kinds, func(a, b Type) int { return int(b.Rows - a.Rows) })
+	return kinds
+}
+
+// typesOf are the rows by kind, without kinds that are not in the selection.
+func typesOf(t *trace.Trace, names []string, of func(row int) int) []Type {
+	kinds := make([]Type, len(names))
+	for i := range t.Len() {
+		k := &kinds[of(i)]
 		k.Rows++
 		k.MeanInput += float64(t.InputTokens[i])
 		k.MeanOutput += float64(t.OutputTokens[i])
 	}
-	var kinds []Type
-	for i, k := range all {
-		if k.Rows == 0 {
-			continue // not in the selection
-		}
-		n := float64(k.Rows)
-		kinds = append(kinds, Type{Name: t.Types[i], Rows: k.Rows, Share: n / float64(t.Len()), MeanInput: k.MeanInput / n, MeanOutput: k.MeanOutput / n})
+	for i := range kinds {
+		k, n := &kinds[i], float64(kinds[i].Rows)
+		k.Name, k.Share, k.MeanInput, k.MeanOutput = names[i], n/float64(t.Len()), k.MeanInput/n, k.MeanOutput/n
 	}
-	slices.SortStableFunc(kinds, func(a, b Type) int { return int(b.Rows - a.Rows) })
-	return kinds
+	return slices.DeleteFunc(kinds, func(k Type) bool { return k.Rows == 0 })
 }
 
 func contextOf(t *trace.Trace, most int) *Context {
@@ -163,14 +163,24 @@ func share(part, all int64) float64 {
 
 // sessions follows each row to the turn before it, as a replay does. A row without one in the selection begins or continues a
 // session, but has no gap.
-func sessions(t *trace.Trace, o Options) *Sessions {
+func sessions(t *trace.Trace, o Options, p *pictures) *Sessions {
 	if t.Session == nil {
 		return nil
 	}
 	s := &Sessions{TTFTS: o.Assumed.TTFT.Seconds(), TPOTS: o.Assumed.TPOT.Seconds()}
-	s.count(t)
+	s.count(t, p)
 	var gaps, thinks []int64
+	graph := t.Graph(t.Len())
 	for i, before := range t.TurnsBefore(t.Len()) {
+		since := int64(-1)
+		for _, w := range graph.Of(i) {
+			if w.Trigger == trace.OnCompletion && w.Relation != trace.Barrier {
+				since = max(since, endOf(t, int(w.On), o.Assumed))
+			}
+		}
+		if since >= 0 && since <= t.ArrivalNS[i] && !t.Untimed {
+			thinks = append(thinks, t.ArrivalNS[i]-since)
+		}
 		if t.Parent[i] < 0 {
 			continue
 		}
@@ -193,20 +203,17 @@ func sessions(t *trace.Trace, o Options) *Sessions {
 		}
 		if gap < lasts {
 			s.Overlaps++
-		} else {
-			thinks = append(thinks, gap-lasts)
 		}
 	}
 	if len(gaps) > 0 {
 		s.OverlapShare = new(share(s.Overlaps, s.Followups))
 	}
-	s.GapS, s.ThinkS = stats.Describe(gaps, 1e9), stats.Describe(thinks, 1e9)
-	s.gaps, s.thinks = gaps, thinks
+	s.GapS, s.ThinkS = p.describe("Time from turn to turn", gaps, 1e9), p.describe("Think and tool time", thinks, 1e9)
 	return s
 }
 
 // count counts the sessions and their turns.
-func (s *Sessions) count(t *trace.Trace) {
+func (s *Sessions) count(t *trace.Trace, p *pictures) {
 	turns := map[int64]int64{}
 	for _, id := range t.Session {
 		turns[id]++
@@ -218,7 +225,7 @@ func (s *Sessions) count(t *trace.Trace) {
 			s.MultiTurn++
 		}
 	}
-	s.Sessions, s.Turns, s.turns = int64(len(all)), stats.Describe(all, 1), all
+	s.Sessions, s.Turns = int64(len(all)), p.describe("Turns of a conversation", all, 1)
 }
 
 // aroundPrompt is about how many bytes of a request's image are not its prompt: head, model, lengths and options. With a

@@ -155,13 +155,13 @@ func arrivalPictures(reports []*Report, names []string) chart.Section {
 	return chart.Section{Title: "Arrivals", Graphs: slices.Concat(rows,
 		byTime(reports, names, "Input tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.input })),
 		byTime(reports, names, "Output tokens/s", chart.Axis{}, rates(func(p *pictures) []float64 { return p.output })),
-		distributionGraphs(reports, names, "Time from a row to the next", "s", false, func(p *pictures) chart.Sample { return p.gaps }))}
+		distributionGraphs(reports, names, "Time from a row to the next", "s", false))}
 }
 
 func lengthPictures(reports []*Report, names []string) chart.Section {
 	s := chart.Section{Title: "Lengths", Graphs: slices.Concat(
-		distributionGraphs(reports, names, "Input tokens", "", true, func(p *pictures) chart.Sample { return p.inputs }),
-		distributionGraphs(reports, names, "Output tokens", "", true, func(p *pictures) chart.Sample { return p.outputs }))}
+		distributionGraphs(reports, names, "Input tokens", "", true),
+		distributionGraphs(reports, names, "Output tokens", "", true))}
 	if p := reports[0].pictures; len(reports) == 1 && len(p.inputDots) > 1 {
 		order := make([]int, len(p.inputDots))
 		for i := range order {
@@ -197,12 +197,11 @@ func sessionPictures(reports []*Report, names []string) chart.Section {
 			}
 			return []chart.Series{{Name: "between first and last turn", Values: p.active}, {Name: "begun", Values: p.begun}}
 		}),
-		distributionGraphs(reports, names, "Turns of a conversation", "", true, func(p *pictures) chart.Sample { return p.turns }),
-		distributionGraphs(reports, names, "Time from turn to turn", "s", false, func(p *pictures) chart.Sample { return p.apart }),
-		distributionGraphs(reports, names, "Think time", "s", false, func(p *pictures) chart.Sample { return p.thinks }),
-		distributionGraphs(reports, names, "Time of a job", "s", false, func(p *pictures) chart.Sample { return p.spans }),
-		distributionGraphs(reports, names, "Tool time: from the end of the last answer that a row waits for", "s", false, func(p *pictures) chart.Sample { return p.tools }),
-		distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true, func(p *pictures) chart.Sample { return p.grown }))}
+		distributionGraphs(reports, names, "Turns of a conversation", "", true),
+		distributionGraphs(reports, names, "Time from turn to turn", "s", false),
+		distributionGraphs(reports, names, "Think and tool time", "s", false),
+		distributionGraphs(reports, names, "Time of a job", "s", false),
+		distributionGraphs(reports, names, "New tokens of a follow-up turn", "", true))}
 }
 
 func cachePictures(reports []*Report, names []string) chart.Section {
@@ -214,9 +213,9 @@ func cachePictures(reports []*Report, names []string) chart.Section {
 			}
 			return []chart.Series{{Name: "held", Values: p.held, Gaps: true}}
 		}),
-		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false, func(p *pictures) chart.Sample { return p.heldShares }),
-		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false, func(p *pictures) chart.Sample { return p.reusedS }),
-		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false, func(p *pictures) chart.Sample { return p.reusedTokens }))}
+		distributionGraphs(reports, names, "Share of a row's prompt that it would have held", "ratio", false),
+		distributionGraphs(reports, names, "Time since the last use of a repeated block", "s", false),
+		distributionGraphs(reports, names, "Tokens of other blocks used since", "", false))}
 }
 
 // curves are the hits of LRU caches by capacity, in one graph, and how the caches work.
@@ -264,10 +263,10 @@ func curves(reports []*Report, names []string) ([]chart.Graph, string) {
 }
 
 // distributionGraphs draw an outline of each trace that has it.
-func distributionGraphs(reports []*Report, names []string, title, unit string, whole bool, of func(*pictures) chart.Sample) []chart.Graph {
+func distributionGraphs(reports []*Report, names []string, title, unit string, whole bool) []chart.Graph {
 	var all []chart.Sample
 	for i, r := range reports {
-		o := of(r.pictures)
+		o := r.pictures.outlines[title]
 		o.Name = names[i]
 		all = append(all, o)
 	}

@@ -90,7 +90,7 @@ func (p *page) single(r *Report) {
 	p.distributions(all)
 	p.Line("")
 	p.lines(all, "tokens", "model context")
-	p.types(r.Types)
+	p.types("type", r.Types)
 	if s := r.Sessions; s != nil {
 		p.Line("")
 		p.lines(all, "sessions", "turns overlap")
@@ -101,7 +101,7 @@ func (p *page) single(r *Report) {
 	if r.Agents != nil {
 		p.Line("")
 		p.lines(all, "jobs", "agents", "sub-agents", "growth", "hits by job", "recorded hits")
-		p.depths(r.Agents)
+		p.types("", r.Agents.Depths)
 	}
 	if r.Blocks != nil {
 		p.Line("")
@@ -147,8 +147,8 @@ func (p *page) distributions(all []section) {
 	width := []int{min(column+2, (p.Width-tableLabel)/len(percentiles()))}
 	p.Row("", tableLabel, width, percentiles()...)
 	for _, label := range []string{
-		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think time",
-		"rows/job", "sub-agents/job", "job span", "job idle", "tool time", "took", "TTFT", "new tokens",
+		"input tokens", "output tokens", "together", "interarrival", "turns/session", "turn to turn", "think, tools",
+		"rows/job", "sub-agents/job", "job span", "job idle", "took", "TTFT", "new tokens",
 		"reused after", "other tokens",
 	} {
 		if cells := lineParts(all, label); len(cells) > 0 {
@@ -157,13 +157,13 @@ func (p *page) distributions(all []section) {
 	}
 }
 
-func (p *page) types(types []Type) {
+func (p *page) types(head string, types []Type) {
 	if len(types) == 0 {
 		return
 	}
 	p.Line("")
 	widths := []int{column, column, column + 4, column + 5}
-	p.Row("  type", labelWidth, widths, "rows", "share", "mean input", "mean output")
+	p.Row("  "+head, labelWidth, widths, "rows", "share", "mean input", "mean output")
 	for _, row := range typeRows(types) {
 		p.Row("  "+shorten(row[0], labelWidth-3), labelWidth, widths, row[1:]...)
 	}
@@ -172,27 +172,19 @@ func (p *page) types(types []Type) {
 	}
 }
 
-// depths prints the rows at each depth.
-func (p *page) depths(a *Agents) {
-	widths := []int{column, column, column + 4, column + 5}
-	p.Line("")
-	p.Row("", labelWidth, widths, "rows", "agents", "mean input", "mean output")
-	for _, row := range a.depthRows() {
-		p.Row("  "+row[0], labelWidth, widths, row[1:]...)
-	}
-}
+const thinkDefinition = "Time for thinking and tools is from the last end that a turn waits for to the turn, where they do not overlap."
 
 // overlapDefinition describes how overlap and think time were computed.
 func overlapDefinition(s *Sessions) string {
 	if s.Recorded == s.Followups {
-		return "A turn lasts as long as recorded. Think time is from that end to the next turn, where they do not overlap."
+		return "A turn lasts as long as recorded. " + thinkDefinition
 	}
 	lead := "A turn is"
 	if s.Recorded > 0 {
 		lead = fmt.Sprintf("%s of %s lasted as long as recorded. Others are", format.Count(s.Recorded), format.Many(s.Followups, "previous turn"))
 	}
 	return fmt.Sprintf(lead+" assumed to last %s, and %s for each output token after the first (--assume). "+
-		"Think time is from that end to the next turn, where they do not overlap.", format.Span(s.TTFTS), format.Span(s.TPOTS))
+		thinkDefinition, format.Span(s.TTFTS), format.Span(s.TPOTS))
 }
 
 // lru prints the table of capacities with a bar for the hits of each.

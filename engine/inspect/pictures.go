@@ -18,16 +18,18 @@ const (
 
 // pictures is what the HTML page draws of a trace and the report does not have: series by time, and outlines of distributions.
 type pictures struct {
-	stepS                  float64      // 0 where the trace has no times; then there are no series
-	rows, input, output    []float64    // rows and tokens by step
-	begun, active          []float64    // sessions by step: those with their first row, and those between their first and last
-	held                   []float64    // share of a step's input tokens that a cache without a limit would have held
-	inputs, outputs, gaps  chart.Sample // tokens; seconds from a row to the next
-	turns, apart, thinks   chart.Sample // rows of a session; seconds from turn to turn; think times
-	spans, tools, grown    chart.Sample // seconds of a job; from an answer to what waited for it; new tokens of a turn
-	reusedS, reusedTokens  chart.Sample // what lies between two uses of a block
-	heldShares             chart.Sample // by row
+	stepS                  float64   // 0 where the trace has no times; then there are no series
+	rows, input, output    []float64 // rows and tokens by step
+	begun, active          []float64 // sessions by step: those with their first row, and those between their first and last
+	held                   []float64 // share of a step's input tokens that a cache without a limit would have held
 	inputDots, outputsDots []float64
+	outlines               map[string]chart.Sample // of distributions, by their titles
+}
+
+// describe keeps the outline of values, too.
+func (p *pictures) describe(title string, values []int64, unit float64) *stats.Percentiles {
+	p.outlines[title] = outlineOf(values, unit)
+	return stats.Describe(values, unit)
 }
 
 // outlineOf sorts the values and divides them by unit. The outline has at most 4,096 of them, by rank.
@@ -60,7 +62,7 @@ func stepOf(ns, span int64, steps uint64) int {
 
 // picture draws what follows from the rows alone.
 func picture(t *trace.Trace) *pictures {
-	p := &pictures{inputs: outlineOf(recorded(t.InputTokens), 1), outputs: outlineOf(recorded(t.OutputTokens), 1)}
+	p := &pictures{outlines: map[string]chart.Sample{"Input tokens": outlineOf(recorded(t.InputTokens), 1), "Output tokens": outlineOf(recorded(t.OutputTokens), 1)}}
 	for i := 0; i < t.Len(); i += (t.Len() + mostDots - 1) / mostDots {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
 			p.inputDots, p.outputsDots = append(p.inputDots, float64(t.InputTokens[i])), append(p.outputsDots, float64(t.OutputTokens[i]))
@@ -84,17 +86,9 @@ func picture(t *trace.Trace) *pictures {
 			gaps = append(gaps, ns-t.ArrivalNS[i-1])
 		}
 	}
-	p.gaps = outlineOf(gaps, 1e9)
+	p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
 	p.sessions(t, span)
 	return p
-}
-
-// outlines are those of turns, of times from turn to turn, and of think times; empty without conversations.
-func (s *Sessions) outlines() (turns, apart, thinks chart.Sample) {
-	if s == nil {
-		return turns, apart, thinks
-	}
-	return outlineOf(s.turns, 1), outlineOf(s.gaps, 1e9), outlineOf(s.thinks, 1e9)
 }
 
 // sessions counts conversations by time.
@@ -133,7 +127,8 @@ func (p *pictures) addHeld(f *follower, span int64) {
 		size, ranked := stats.Ranked(values)
 		return outline(size, func(rank int64) float64 { return float64(ranked(rank)) / unit })
 	}
-	p.reusedS, p.reusedTokens = counted(f.gapsNS, 1e9), counted(f.between, 1)
+	p.outlines["Time since the last use of a repeated block"] = counted(f.gapsNS, 1e9)
+	p.outlines["Tokens of other blocks used since"] = counted(f.between, 1)
 	var shares []float64
 	tokens := make([]float64, timeSteps)
 	held := make([]float64, timeSteps)
@@ -145,7 +140,7 @@ func (p *pictures) addHeld(f *follower, span int64) {
 			held[step] += float64(r.held)
 		}
 	}
-	p.heldShares = outlineOf(shares, 1)
+	p.outlines["Share of a row's prompt that it would have held"] = outlineOf(shares, 1)
 	if p.stepS > 0 {
 		for step := range held {
 			held[step] /= tokens[step] // NaN where no row is

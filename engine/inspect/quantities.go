@@ -36,7 +36,7 @@ func sections(r *Report, capacities []int64) []section {
 			fileSection(r), amplifySection(r.Amplify), arrivalSection(r),
 			tokenSection(r), sessionSection(r.Sessions), agentSection(r.Agents), blockSection(r),
 		},
-		columns(r.Agents.depthRows(), "rows at a depth", "agents at a depth", "mean input at a depth", "mean output at a depth"),
+		columns(typeRows(cmp.Or(r.Agents, &Agents{}).Depths), "rows at a depth", "", "mean input at a depth", "mean output at a depth"),
 		columns(typeRows(r.Types), "", "rows of a type", "mean input of a type", "mean output of a type"),
 		columns(r.Cache.rows(capacities), "LRU in order, of blocks", "LRU in order, of tokens",
 			"LRU tail first, of blocks", "LRU tail first, of tokens"),
@@ -250,7 +250,7 @@ func sessionSection(s *Sessions) section {
 		},
 		distribution("turns/session", s.Turns, tokens, "turns a session, ", "mean", "max"),
 		distribution("turn to turn", s.GapS, format.Span, "turn to turn ", "p50", "p99"),
-		distribution("think time", s.ThinkS, format.Span, "think time ", "p50"),
+		distribution("think, tools", s.ThinkS, format.Span, "thinking and tools ", "p50"),
 		[]quantity{
 			{"overlapping turns", optional(s.OverlapShare, format.Share), "turns overlap",
 				format.Count(s.Overlaps) + " (%s) begin before the previous turn has ended"},
@@ -295,9 +295,12 @@ const maxTypesShown = 12
 // typeRows are the table of the page of the most frequent types.
 func typeRows(types []Type) (rows [][]string) {
 	for _, t := range types[:min(len(types), maxTypesShown)] {
-		name := shorten(typeName(t.Name), quantityWidth-3)
+		name, meanInput := shorten(typeName(t.Name), quantityWidth-3), format.Fixed(t.MeanInput, 2)
+		if t.MeanInput == 0 { // verbatim prompts
+			meanInput = absent
+		}
 		rows = append(rows, []string{
-			name, format.Count(t.Rows), format.Share(t.Share), format.Fixed(t.MeanInput, 2), format.Fixed(t.MeanOutput, 2),
+			name, format.Count(t.Rows), format.Share(t.Share), meanInput, format.Fixed(t.MeanOutput, 2),
 		})
 	}
 	return rows

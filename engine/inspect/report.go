@@ -133,9 +133,7 @@ type Sessions struct {
 	// Overlaps counts follow-ups that arrive before their parent ended, OverlapShare is their share of all follow-ups.
 	Overlaps     int64              `json:"overlapping_turns"` // follow-ups that arrive before their parent ended
 	OverlapShare *float64           `json:"overlapping_share"` // overlapping_turns as a share of followup_turns
-	ThinkS       *stats.Percentiles `json:"think_time_s"`      // parent's end to the turn's arrival, of those that do not overlap
-
-	turns, gaps, thinks []int64 // of all sessions; of follow-ups, ns
+	ThinkS       *stats.Percentiles `json:"think_time_s"`      // end of the last answer that a row waits for to its arrival: thinking and tools; of rows that arrive after it
 }
 
 // Blocks is the hash ids.
