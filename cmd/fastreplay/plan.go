@@ -503,7 +503,7 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 		turns.IdleNS = int64(most)
 		*cuts = append(*cuts, fmt.Sprintf("whenever nothing is in flight for %v, all that is still to come comes earlier; the summary says by how much", most))
 	} else if n, cut := workload.CapDelays(turns, cmp.Or(int64(most), math.MaxInt64)); n > 0 {
-		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all",
+		*cuts = append(*cuts, fmt.Sprintf("%s of more than %v that the trace has between requests shortened, by %s in all at replay speed",
 			format.Many(int64(n), "delay"), most, format.Span(float64(cut)/1e9)))
 	}
 	if len(turns.Waits) == 0 && turns.Job == nil {

@@ -63,13 +63,18 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.
 	return out, cut
 }
 
-// CapDelays shortens the delays of waits to capNS. It returns how many were longer, and what they lost in all.
+// CapDelays shortens the delays of waits to capNS. It returns how many requests had longer ones, and what they lost in all. All
+// delays of a request count until it leaves, so it loses only what its longest one does.
 func CapDelays(turns *sched.Turns, capNS int64) (n int, cutNS int64) {
-	for i := range turns.Waits {
-		w := &turns.Waits[i]
-		if over := w.DelayNS - capNS; over > 0 {
-			w.DelayNS = capNS
-			n, cutNS = n+1, cutNS+over
+	for i := range len(turns.First) - 1 {
+		most := int64(0)
+		for k := turns.First[i]; k < turns.First[i+1]; k++ {
+			w := &turns.Waits[k]
+			most = max(most, w.DelayNS-capNS)
+			w.DelayNS = min(w.DelayNS, capNS)
+		}
+		if most > 0 {
+			n, cutNS = n+1, cutNS+most
 		}
 	}
 	return n, cutNS

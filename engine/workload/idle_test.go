@@ -117,3 +117,17 @@ func TestLanesOfRepetitions(t *testing.T) {
 		t.Errorf("%d delays cut by %d ns: %v", n, cut, turns.Waits)
 	}
 }
+
+// TestCapDelays: a request loses as much as its longest delay does, however many it has.
+func TestCapDelays(t *testing.T) {
+	turns := new(sched.Turns)
+	turns.Add()
+	turns.Add(sched.Wait{DelayNS: 30}, sched.Wait{DelayNS: 50, Dispatch: true}, sched.Wait{DelayNS: 5})
+	turns.Add(sched.Wait{DelayNS: 11, On: 1})
+	turns.Add(sched.Wait{DelayNS: 10, On: 2})
+	n, cut := workload.CapDelays(turns, 10)
+	want := []sched.Wait{{DelayNS: 10}, {DelayNS: 10, Dispatch: true}, {DelayNS: 5}, {DelayNS: 10, On: 1}, {DelayNS: 10, On: 2}}
+	if n != 2 || cut != 41 || !slices.Equal(turns.Waits, want) {
+		t.Errorf("%d requests, by %d ns: %v, want 2, by 41 ns: %v", n, cut, turns.Waits, want)
+	}
+}
