@@ -11,25 +11,33 @@ type content struct {
 }
 
 // choice reads one element of choices: "text" of completions, "delta" of a chat stream, "message" of a whole chat
-// answer.
-func (p *parser) choice() {
+// answer, or "token_ids", beside which a server that is asked for text sends it.
+func (p *parser) choice(byIDs bool) {
 	var c content
-	finished, index := false, 0
+	var ids []byte
+	finished, index, n := false, 0, 0
 	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "text":
 			c.answer = p.carries(&c)
 		case "delta", "message":
 			p.chatDelta(&c)
+		case "token_ids":
+			ids, n = p.idList()
 		case "index":
 			index = p.Count()
 		case "finish_reason":
-			if p.finishReason() {
-				finished = true
-			}
+			finished = p.finishReason() || finished
 		default:
 			p.Skip()
 		}
+	}
+	if byIDs {
+		if n == 0 {
+			return
+		}
+		c, finished = content{present: true, filled: c.filled, answer: c.answer}, false
+		p.d.MoreTokens = max(0, p.d.MoreTokens) + n
 	}
 	p.weighChoice(c, finished)
 	if c.present || c.tool {
@@ -37,6 +45,9 @@ func (p *parser) choice() {
 	}
 	if index == 0 && len(p.d.Content) == 0 {
 		p.d.Content = c.answer
+	}
+	if byIDs && index == 0 && p.d.IDs == nil {
+		p.d.IDs = ids
 	}
 }
 

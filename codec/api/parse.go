@@ -105,11 +105,11 @@ func (p *parser) parse(reads dialect) error {
 	}
 	p.Object()
 	switch reads { // not by a table, which would make the parser escape to the heap
-	case choices:
-		p.choicesDocument()
+	case choices, tokenEvents:
+		p.choicesDocument(reads == tokenEvents)
 	case freely:
 		p.answered = true
-		p.choicesDocument()
+		p.choicesDocument(false)
 	case responsesEvents:
 		p.responsesDocument()
 	case embeddingsAnswer:
@@ -120,8 +120,6 @@ func (p *parser) parse(reads dialect) error {
 		p.tgiDocument()
 	case sglangEvents:
 		p.sglangDocument()
-	case tokenEvents:
-		p.tokenDocument()
 	case tritonEvents:
 		p.tritonDocument()
 	}
@@ -129,20 +127,24 @@ func (p *parser) parse(reads dialect) error {
 	return p.finish()
 }
 
-// choicesDocument reads an event or a whole answer of completions and chat.
-func (p *parser) choicesDocument() {
+// choicesDocument reads an event or a whole answer of completions and chat, or of an API whose tokens are ids. The tokens of an event
+// are then its ids. Where the server counts them beside, as it does at the end, its count is the one that holds.
+func (p *parser) choicesDocument(ids bool) {
 	for key, ok := p.Key(); ok; key, ok = p.Key() {
 		switch string(key) {
 		case "choices":
 			p.answered = true
 			for more := p.Array() && p.Element(); more; more = p.Element() {
-				p.choice()
+				p.choice(ids)
 			}
 		case "usage":
 			p.usage()
 		default:
 			p.common(key)
 		}
+	}
+	if p.d.CompletionTokens >= 0 {
+		p.d.MoreTokens = -1
 	}
 }
 

@@ -18,57 +18,6 @@ func vllmGenerate() kind {
 	}
 }
 
-// tokenDocument reads an event, or a whole answer. The tokens of an event are its ids. Where the server counts them
-// beside, as it does at the end, its count is the one that holds.
-func (p *parser) tokenDocument() {
-	for key, ok := p.Key(); ok; key, ok = p.Key() {
-		switch string(key) {
-		case "choices":
-			p.answered = true
-			for more := p.Array() && p.Element(); more; more = p.Element() {
-				p.tokenChoice()
-			}
-		case "usage":
-			p.usage()
-		default:
-			p.common(key)
-		}
-	}
-	if p.d.CompletionTokens >= 0 {
-		p.d.MoreTokens = -1
-	}
-}
-
-// tokenChoice reads an answer's ids, or a part of them. A server that is asked for text sends it beside the ids.
-func (p *parser) tokenChoice() {
-	var c content
-	var ids []byte
-	index, n := 0, 0
-	for key, ok := p.FirstKey(); ok; key, ok = p.Key() {
-		switch string(key) {
-		case "token_ids":
-			ids, n = p.idList()
-		case "text":
-			c.answer = p.carries(&c)
-		case "index":
-			index = p.Count()
-		case "finish_reason":
-			p.finishReason()
-		default:
-			p.Skip()
-		}
-	}
-	if c.present = n > 0; !c.present {
-		return
-	}
-	p.d.MoreTokens = max(0, p.d.MoreTokens) + n
-	p.weighChoice(c, false)
-	p.d.Choices |= 1 << uint(min(max(index, 0), 63))
-	if index == 0 && p.d.IDs == nil {
-		p.d.IDs, p.d.Content = ids, c.answer
-	}
-}
-
 // idList passes over an array and returns what is between its brackets, and how many elements that has.
 func (p *parser) idList() (ids []byte, n int) {
 	if !p.Array() {
