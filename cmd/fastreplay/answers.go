@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/prompt"
-	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -34,15 +32,10 @@ func (o *options) checkAnswers(l *load) error {
 
 // tellAnswers returns the backend of the run's bodies, and with --answers exact lays answers and prompts out in each other.
 func (p *prepared) tellAnswers(salt string, stream bool) (api.Backend, error) {
-	o := p.o.apiOptions(p.model, salt, stream)
-	if o.Answers = p.o.exact(); o.Answers {
-		source, ok := p.source.(*prompt.TokenIDs)
-		if !ok {
-			return nil, errors.New("BUG: prompts of an API of token ids are text")
-		}
-		p.TellAnswers(source)
+	if p.o.exact() {
+		p.TellAnswers(p.source.(*prompt.TokenIDs))
 	}
-	return api.New(p.o.api, o)
+	return p.o.tellingBackend(p.model, salt, stream, p.o.exact())
 }
 
 // probeAnswers asks the servers for one answer that they are told.
@@ -51,9 +44,7 @@ func (p *prepared) probeAnswers(ctx context.Context) error {
 	if !p.o.exact() || !ok {
 		return nil
 	}
-	o := p.o.apiOptions(p.model, "", false)
-	o.Answers = true
-	backend, err := api.New(p.o.api, o)
+	backend, err := p.o.tellingBackend(p.model, "", false, true)
 	if err != nil {
 		return err
 	}
@@ -64,19 +55,10 @@ func (p *prepared) probeAnswers(ctx context.Context) error {
 	return nil
 }
 
-// describeAnswers prints how far answers are told.
-func (b *built) describeAnswers() {
-	if a := b.answers(); b.o.exact() {
-		b.ui.detail("      answers: %s are told, %s of them in the prompts of %s", format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"))
-	}
-}
-
 // answers is what is known of the answers before the run; nil where no prompt made of tokens can have any.
 func (b *built) answers() *metrics.Answers {
-	if b.verbatims.rows > 0 || !b.o.traits.Generates || b.Trace.Parent == nil {
-		if !b.o.exact() {
-			return nil
-		}
+	if !b.o.exact() && (b.verbatims.rows > 0 || !b.o.traits.Generates || b.Trace.Parent == nil) {
+		return nil
 	}
 	a := &metrics.Answers{Mode: b.o.sessions.told}
 	a.Carried, a.Turns = b.Carried()

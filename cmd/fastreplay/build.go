@@ -56,7 +56,10 @@ func (b *built) layout(ctx context.Context) error {
 	}
 	b.ideal = b.IdealHits()
 	b.describe()
-	b.describeAnswers()
+	if b.o.exact() {
+		a := b.answers()
+		b.ui.detail("      answers: %s are told, %s of them in the prompts of %s", format.Many(a.Told, "token"), format.Count(a.Carried), format.Many(a.Turns, "follow-up turn"))
+	}
 	b.noteShort()
 	if err := b.carryHistory(); err != nil {
 		return err

@@ -513,11 +513,6 @@ func (o *options) follow(plan sched.Plan, t *trace.Trace, cuts *[]string) (sched
 	return plan.Following(turns)
 }
 
-// followUps reports whether a request follows another; before has for each the one before it, as trace.TurnsBefore does.
-func followUps(before []int32) bool {
-	return slices.ContainsFunc(before, func(j int32) bool { return j != trace.NoTurn })
-}
-
 // String is the mode as it is given.
 func (s *sessionFlags) String() string {
 	if s.lanes > 0 {

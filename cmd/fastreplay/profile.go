@@ -50,7 +50,7 @@ func paceLikeAIPerf(o *options, t *trace.Trace) []string {
 // It returns notes.
 func talkLikeAIPerf(o *options, t *trace.Trace) []string {
 	line, p := o.line, &o.pacing
-	if p.timed() || p.capped() || p.given("sessions") || !followUps(t.TurnsBefore(t.Len())) {
+	if p.timed() || p.capped() || p.given("sessions") || !t.Graph(t.Len()).Waits() {
 		return nil
 	}
 	must(line.Flags.Set("sessions", string(sessionsThink)))

@@ -160,13 +160,14 @@ func (t *target) headers(o *options, backend api.Backend, shaped bool) []http1.H
 
 // backend makes the bodies of this run.
 func (o *options) backend(model, salt string, stream bool) (api.Backend, error) {
-	return api.New(o.api, o.apiOptions(model, salt, stream))
+	return o.tellingBackend(model, salt, stream, false)
 }
 
-func (o *options) apiOptions(model, salt string, stream bool) api.Options {
-	return api.Options{
-		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: o.extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs,
-	}
+// tellingBackend makes bodies that tell the server its answer, if tells.
+func (o *options) tellingBackend(model, salt string, stream, tells bool) (api.Backend, error) {
+	return api.New(o.api, api.Options{
+		Model: model, Stream: stream, ForceOutput: !o.noForceOutput, Extra: o.extra, CacheSalt: salt, TokenIDs: o.prompt == promptTokenIDs, Answers: tells,
+	})
 }
 
 func (o *options) tlsConfig() (*tls.Config, error) {

@@ -143,36 +143,21 @@ type Graph struct {
 	waits []Wait
 }
 
-// Of returns what request i waits for; nothing if g is nil. The slice must not be changed.
-func (g *Graph) Of(i int) []Wait {
-	if g == nil {
-		return nil
-	}
-	return g.waits[g.first[i]:g.first[i+1]]
-}
+// Of returns what request i waits for. The slice must not be changed.
+func (g *Graph) Of(i int) []Wait { return g.waits[g.first[i]:g.first[i+1]] }
 
 // Len is the number of requests.
 func (g *Graph) Len() int { return len(g.first) - 1 }
 
+// Waits reports whether any request waits.
+func (g *Graph) Waits() bool { return len(g.waits) > 0 }
+
 // Graph returns what each of the trace's first n requests waits for. A dependency on a request that is not among those
 // before it is left out. Without dependencies in the file, a request waits for the end of the turn before it, for the
-// delay in DelayNS. The result is nil for a trace without dependencies and without conversations.
+// delay in DelayNS.
 func (t *Trace) Graph(n int) *Graph {
+	g := &Graph{first: make([]int32, n+1)}
 	if t.Parent == nil {
-		return nil
-	}
-	g := &Graph{first: make([]int32, 1, n+1)}
-	if !t.HasDependencies() {
-		for i, before := range t.TurnsBefore(n) {
-			if before != NoTurn {
-				w := Wait{On: before, DelayNS: NoDelay}
-				if t.DelayNS != nil {
-					w.DelayNS = t.DelayNS[i]
-				}
-				g.waits = append(g.waits, w)
-			}
-			g.first = append(g.first, int32(len(g.waits)))
-		}
 		return g
 	}
 	latest := make(map[int64]int32, n) // by chat id
@@ -182,7 +167,14 @@ func (t *Trace) Graph(n int) *Graph {
 				g.waits = append(g.waits, Wait{On: on, DelayNS: d.DelayNS, Trigger: d.Trigger, Relation: d.Relation})
 			}
 		}
-		g.first = append(g.first, int32(len(g.waits)))
+		if on, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 && !t.HasDependencies() {
+			w := Wait{On: on, DelayNS: NoDelay}
+			if t.DelayNS != nil {
+				w.DelayNS = t.DelayNS[i]
+			}
+			g.waits = append(g.waits, w)
+		}
+		g.first[i+1] = int32(len(g.waits))
 		latest[t.Chat[i]] = int32(i)
 	}
 	return g

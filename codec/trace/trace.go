@@ -111,24 +111,13 @@ func (t *Trace) TurnsBefore(n int) []int32 {
 	if t.Parent == nil {
 		return nil
 	}
-	before := slices.Repeat([]int32{NoTurn}, n)
-	if t.HasDependencies() {
-		g := t.Graph(n)
-		for i := range before {
-			for _, w := range g.Of(i) {
-				if w.Relation == Sequence {
-					before[i] = w.On
-				}
+	before, g := slices.Repeat([]int32{NoTurn}, n), t.Graph(n)
+	for i := range before {
+		for _, w := range g.Of(i) {
+			if w.Relation == Sequence {
+				before[i] = w.On
 			}
 		}
-		return before
-	}
-	latest := make(map[int64]int32, n) // by chat id
-	for i := range before {
-		if j, known := latest[t.Parent[i]]; known && t.Parent[i] >= 0 {
-			before[i] = j
-		}
-		latest[t.Chat[i]] = int32(i)
 	}
 	return before
 }

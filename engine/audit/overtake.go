@@ -81,7 +81,7 @@ func Turns(w *workload.Work, records []record.Record, leftOut []int32, held *met
 	var found metrics.Turns
 	early := new(metrics.Distribution)
 	graph := w.Trace.Graph(w.Requests())
-	for i := 0; graph != nil && i < graph.Len(); i++ {
+	for i := range graph.Len() {
 		waits, by := graph.Of(i), int64(0)
 		if _, out := slices.BinarySearch(leftOut, int32(i)); out || len(waits) == 0 {
 			continue

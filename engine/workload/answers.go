@@ -30,9 +30,6 @@ func (w *Work) TellAnswers(source *prompt.TokenIDs) {
 func (w *Work) nextTurns() []int32 {
 	next := slices.Repeat([]int32{trace.NoTurn}, w.Requests())
 	graph := w.Trace.Graph(w.Requests())
-	if graph == nil {
-		return next
-	}
 	for j := range w.Requests() {
 		for _, wait := range graph.Of(j) {
 			i := wait.On

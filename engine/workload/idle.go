@@ -44,10 +44,8 @@ func CapIdle(t *trace.Trace, capNS int64, system bool, a sched.Assumed) (*trace.
 		if bound != nil && bound[i] >= 0 {
 			bound[i] = max(0, bound[i]-l.cutNS)
 		}
-		if graph != nil {
-			for _, w := range graph.Of(i) {
-				at[i] = max(at[i], at[w.On])
-			}
+		for _, w := range graph.Of(i) {
+			at[i] = max(at[i], at[w.On])
 		}
 	}
 	order := upTo(len(at))

@@ -17,7 +17,7 @@ func (w *Work) describeJobs(records []record.Record) {
 		}
 	}
 	graph := t.Graph(len(records))
-	if graph == nil || t.Job == nil && !hasWaits(graph) {
+	if t.Job == nil && !graph.Waits() {
 		return
 	}
 	at := t.ArrivalNS
@@ -66,13 +66,4 @@ func (w *Work) describeJobs(records []record.Record) {
 		}
 		r.WaitsFor = string(waits)
 	}
-}
-
-func hasWaits(g *trace.Graph) bool {
-	for i := range g.Len() {
-		if len(g.Of(i)) > 0 {
-			return true
-		}
-	}
-	return false
 }

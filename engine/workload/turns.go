@@ -28,12 +28,8 @@ func (p Pause) Turns(t *trace.Trace, n int) *sched.Turns {
 	var waits []sched.Wait
 	for i := range n {
 		waits = waits[:0]
-		var of []trace.Wait
-		if g != nil {
-			of = g.Of(i)
-		}
-		since := p.lastEnd(t, of)
-		for _, w := range of {
+		since := p.lastEnd(t, g.Of(i))
+		for _, w := range g.Of(i) {
 			if p.Jobs && turns.Job[w.On] != turns.Job[i] {
 				continue // the other job may be one that starts when this one has ended
 			}
