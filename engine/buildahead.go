@@ -66,7 +66,7 @@ func (r *Run) builtAhead() *metrics.BuildAhead {
 			if r.records[i].Outcome == record.NotSent {
 				continue
 			}
-			lead := r.releasedNS(int32(i)) - b.atNS
+			lead := r.records[i].PlannedNS + r.pacer.heldNS(int32(i)) - b.atNS // until it could be sent
 			least = min(least, lead)
 			if lead < 0 {
 				found.Late++
@@ -79,9 +79,6 @@ func (r *Run) builtAhead() *metrics.BuildAhead {
 	}
 	return found
 }
-
-// releasedNS returns when request i could be sent: at its own instant, or when a cap or the previous turn released it.
-func (r *Run) releasedNS(i int32) int64 { return r.records[i].PlannedNS + r.pacer.heldNS(i) }
 
 // needsBytes reports whether the arena must still hold request i.
 func (r *Run) needsBytes(i int) bool {

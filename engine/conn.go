@@ -172,13 +172,6 @@ func (c *conn) readInGoroutine(first func() bool) {
 	go c.receive(first)
 }
 
-// leaveEpoll gives c a goroutine as its receiver, if an epoll reader has it and does not read it at this moment.
-func (c *conn) leaveEpoll() {
-	if c.receiver.CompareAndSwap(byEpoll, byGoroutine) {
-		c.readInGoroutine(nil)
-	}
-}
-
 // receive reads, stamps and parses until the connection ends, or first returns false.
 func (c *conn) receive(first func() bool) {
 	defer c.run.receivers.Done()
@@ -196,14 +189,9 @@ func (c *conn) step(b []byte, atNS int64, err error) bool {
 	return c.untilAwaiting() && (!c.onRead(b, atNS, err) || c.answered())
 }
 
-// endMayWait reports whether answered may wait for the sender process: for the end of a write, or to send it a message.
-func (c *conn) endMayWait() bool {
-	return !c.staysOpen() || c.beingWritten()
-}
-
 // staysOpen reports whether the connection may carry another request, as far as the reader's side knows.
 func (c *conn) staysOpen() bool {
-	return c.response.reusable && c.cancelReason() == notCancelled && c.run.needsConnections()
+	return c.response.reusable && c.cancelReason() == notCancelled && c.run.left.Load() > 1 // else no later request needs it
 }
 
 // answered ends the reader's side of a request whose response has ended. False: the connection is over.
@@ -301,7 +289,6 @@ func (c *conn) closedUnused() {
 	c.closeAndRemove()
 }
 
-// closeAndRemove closes c, which is dead, and removes it from its pool.
 func (c *conn) closeAndRemove() {
 	c.sock.Close()
 	c.pool.remove(c)
@@ -422,10 +409,4 @@ func (c *conn) unread() bool {
 	acked, known := c.sock.Acked()
 	// The kernel counts the SYN as a byte acknowledged.
 	return known && acked <= c.outBase+1 || !known && !c.fresh
-}
-
-// countBytes notes how many bytes the request sent and received.
-func (c *conn) countBytes(rec *record.Record) {
-	rec.BytesSent = c.sock.BytesOut() - c.outBase
-	rec.BytesReceived = c.response.bytesIn
 }

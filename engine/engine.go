@@ -289,7 +289,7 @@ func (r *Run) connOf(s *slot) *conn {
 func (r *Run) sidesEnded(c *conn) {
 	i := c.request.Load()
 	rec := &r.records[i]
-	c.countBytes(rec)
+	rec.BytesSent, rec.BytesReceived = c.sock.BytesOut()-c.outBase, c.response.bytesIn
 	if rec.Resent == 0 && c.mayResend() {
 		r.resend(i, c)
 		return
@@ -345,9 +345,6 @@ func (r *Run) countEnded(n int64) {
 		close(r.allDone)
 	}
 }
-
-// needsConnections reports whether a later request may need a connection that is open now.
-func (r *Run) needsConnections() bool { return r.left.Load() > 1 }
 
 // recordAll passes the records of finished requests to the sink, until Run.done is closed.
 func (r *Run) recordAll() {

@@ -147,7 +147,6 @@ func (l *epollReader) close() {
 	_ = unix.Close(l.wake)
 }
 
-// ready handles the events of a connection.
 func (l *epollReader) ready(c *conn, events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP
 	if events&(unix.EPOLLOUT|over) != 0 {
@@ -186,7 +185,7 @@ func (l *epollReader) read(c *conn, toEnd bool) (stays bool) {
 			c.readInGoroutine(func() bool { return !c.inflate(compressed) || c.answered() })
 			return false
 		}
-		if ended && c.endMayWait() {
+		if ended && (!c.staysOpen() || c.beingWritten()) { // it may wait for the sender process: to send it a message, or for a write
 			c.readInGoroutine(c.answered)
 			return false
 		}

@@ -82,7 +82,7 @@ func (p *pool) offer(c *conn, from uint32) {
 func (p *pool) remove(c *conn) {
 	p.idle.remove(c.id)
 	if l := p.run.process; l != nil {
-		l.dropSocket(c.key) // before the place is free again
+		_, _ = l.sendMessage(linkClose, c.key, nil) // before the place is free again; an error means that the process has ended
 	}
 	p.table[c.id].Store(nil)
 	p.unused.add(c.id)

@@ -332,7 +332,9 @@ func (l *senderProcess) abandon(i int32, why string) {
 	case slotWhole, slotSettled: // the receiver's
 	default:
 		if s.state.CompareAndSwap(slotAssigned, slotAbandoned) {
-			l.run.connOf(s).takeBack()
+			c := l.run.connOf(s) // which nobody else uses now
+			c.state.Store(claimed)
+			c.unclaim()
 		}
 		s.state.Store(slotAbandoned)
 		l.run.fail(i, record.NotSent, why)
@@ -379,9 +381,6 @@ func (l *senderProcess) passSocket(key uint64, s *wire.Socket) (seq int64, err e
 	}
 	return seq, err
 }
-
-// dropSocket sends the process a message that a connection is closed. An error means that the process has ended.
-func (l *senderProcess) dropSocket(key uint64) { _, _ = l.sendMessage(linkClose, key, nil) }
 
 // sendMessage sends a message and returns how many messages have been sent.
 func (l *senderProcess) sendMessage(what byte, key uint64, rights []byte) (seq int64, err error) {

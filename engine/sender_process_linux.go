@@ -24,7 +24,7 @@ func (l *senderProcess) spawn(command []string, places int) error {
 	l.fill(places)
 	files := []*os.File{file, l.run.work.Prebuilt.File(), nil}
 	if l.run.work.UsesTLS() {
-		ringFile, bytes, err := host.NewSharedMemory("fastreplay-tls-ring", tlsRingSize(l.run.work.Prebuilt.Largest()))
+		ringFile, bytes, err := host.NewSharedMemory("fastreplay-tls-ring", max(minRing, ringOfLargest*int64(l.run.work.Prebuilt.Largest())))
 		if err != nil {
 			return fmt.Errorf("shared memory: %w", err)
 		}

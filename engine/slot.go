@@ -110,7 +110,6 @@ func sharedSize(slots int) int64 {
 	return int64(headerBytes) + int64(slots)*int64(unsafe.Sizeof(slot{}))
 }
 
-// headerOf returns the header that begins shared memory.
 func headerOf(memory []byte) *sharedHeader { return (*sharedHeader)(unsafe.Pointer(&memory[0])) }
 
 // slotsOf returns the slots behind the header.
@@ -155,16 +154,9 @@ func (c *conn) unclaim() {
 	c.pool.offer(c, claimed)
 }
 
-// end closes a claimed connection.
 func (c *conn) closeClaimed() {
 	c.state.Store(dead)
 	c.closeAndRemove()
-}
-
-// takeBack frees the busy connection of a request that no sender will write. Its slot is abandoned, so nobody else uses it.
-func (c *conn) takeBack() {
-	c.state.Store(claimed)
-	c.unclaim()
 }
 
 // sent reports whether request i of a busy connection has been sent, or is being sent. It returns false if the request waits for a
@@ -262,8 +254,6 @@ const (
 	minRing       = 64 << 20
 	ringOfLargest = 64 // times the largest request
 )
-
-func tlsRingSize(largest int) int64 { return max(minRing, ringOfLargest*int64(largest)) }
 
 // fits reports whether there is room for size bytes. needed reports whether a request's bytes, at the place that add has returned, are
 // still to be written.

@@ -47,7 +47,9 @@ func (c *conn) cancel(i int32, why cancelReason) {
 		c.cancelled.Store(int64(i+1)<<8 | int64(why))
 	}
 	c.sock.Interrupt()
-	c.leaveEpoll()
+	if c.receiver.CompareAndSwap(byEpoll, byGoroutine) { // and its reader does not read it at this moment
+		c.readInGoroutine(nil)
+	}
 	c.run.large.changed.Broadcast()
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"time"
 )
 
@@ -56,7 +56,8 @@ func Closed(requests, concurrency int, duration time.Duration) (Plan, error) {
 
 func openPlan(release []int64, duration time.Duration) Plan {
 	end := until(duration)
-	release = release[:dueBefore(release, end)]
+	due, _ := slices.BinarySearch(release, end)
+	release = release[:due]
 	return Plan{ReleaseNS: release, Requests: len(release), UntilNS: end}
 }
 
@@ -66,11 +67,6 @@ func until(duration time.Duration) int64 {
 		return int64(duration)
 	}
 	return math.MaxInt64
-}
-
-// dueBefore returns how many of the ascending instants lie before atNS.
-func dueBefore(release []int64, atNS int64) int {
-	return sort.Search(len(release), func(i int) bool { return release[i] >= atNS })
 }
 
 // Open reports whether the plan releases by the clock, as far as its cap allows.

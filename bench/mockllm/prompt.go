@@ -101,7 +101,8 @@ func (s *scanner) words(h *promptHasher) error {
 			}
 			i = s.i
 			if !isSpace(r) {
-				word = hashRune(word, r)
+				var buf [utf8.UTFMax]byte
+				word = foldWord(word, utf8.AppendRune(buf[:0], r)) // an escaped word equals the plain one
 				letters++
 				continue
 			}
@@ -127,12 +128,3 @@ func (s *scanner) words(h *promptHasher) error {
 }
 
 func isSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }
-
-// hashRune folds a character into a word as its UTF-8 bytes, so that an escaped word equals the plain one.
-func hashRune(word uint64, r rune) uint64 {
-	var buf [utf8.UTFMax]byte
-	for _, c := range buf[:utf8.EncodeRune(buf[:], r)] {
-		word = (word ^ uint64(c)) * wordMultiplier
-	}
-	return word
-}

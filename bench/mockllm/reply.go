@@ -339,7 +339,6 @@ func (r *reply) appendHead(dst []byte, bodyBytes int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendHeaders appends header lines.
 func appendHeaders(dst []byte, lines []string) []byte {
 	for _, line := range lines {
 		dst = append(append(dst, line...), "\r\n"...)

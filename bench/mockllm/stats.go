@@ -16,7 +16,6 @@ type counters struct {
 	connections                 atomic.Int64
 }
 
-// ended counts a reply's end.
 func (s *counters) ended(r *reply, how ending) {
 	s.promptTokens.Add(int64(r.promptTokens))
 	switch how {

@@ -58,16 +58,15 @@ func (k *kernelReader) read(p []byte) (n int, wallNS int64, err error) {
 
 // stampIn finds the timestamp among control messages; 0 if there is none.
 func stampIn(oob []byte) int64 {
-	const head = unix.SizeofCmsghdr
-	for len(oob) >= head {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&oob[0]))
-		if int(h.Len) < head || int(h.Len) > len(oob) {
+	for len(oob) >= unix.SizeofCmsghdr {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(oob)
+		switch {
+		case err != nil:
 			return 0
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPNS && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
+			return (*unix.Timespec)(unsafe.Pointer(&data[0])).Nano()
 		}
-		if h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPNS && int(h.Len) >= head+int(unsafe.Sizeof(unix.Timespec{})) {
-			return (*unix.Timespec)(unsafe.Pointer(&oob[head])).Nano()
-		}
-		oob = oob[min(len(oob), unix.CmsgSpace(int(h.Len)-head)):]
+		oob = rest
 	}
 	return 0
 }

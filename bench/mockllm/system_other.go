@@ -14,5 +14,4 @@ func newKernelReader(*net.TCPConn) *kernelReader { return nil }
 
 func (*kernelReader) read([]byte) (int, int64, error) { panic("BUG: no kernel stamps here") }
 
-// finePause sleeps for a short time.
 func finePause(d time.Duration) { time.Sleep(d) }

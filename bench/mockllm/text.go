@@ -53,22 +53,13 @@ func (r *reply) nameAnswer() {
 		if r.p.promptIDs {
 			h.add(uint64(r.tokenID(k)))
 		} else {
-			h.add(hashWord(r.word(k)[1:]) &^ specialBit)
+			h.add(foldWord(wordBasis, r.word(k)[1:]) &^ specialBit)
 		}
 	}
 	for i := range h.keys {
 		h.keys[i] ^= r.p.saltHash
 	}
 	r.lease.answer = h.keys
-}
-
-// hashWord names a word as the scanner of prompts does.
-func hashWord(word string) uint64 {
-	hash := uint64(wordBasis)
-	for i := range len(word) {
-		hash = (hash ^ uint64(word[i])) * wordMultiplier
-	}
-	return hash
 }
 
 // silent reports whether the chunk that begins with token k has an empty text.

@@ -75,12 +75,14 @@ func (h *promptHasher) special(n int, kind uint64) {
 }
 
 // hashBytes names a short byte string.
-func hashBytes(b []byte) uint64 {
-	w := uint64(wordBasis)
-	for _, c := range b {
-		w = (w ^ uint64(c)) * wordMultiplier
+func hashBytes(b []byte) uint64 { return finalize(foldWord(wordBasis, b)) }
+
+// foldWord folds bytes into the name of a word that has begun, or of one that begins with wordBasis.
+func foldWord[S string | []byte](word uint64, s S) uint64 {
+	for i := range len(s) {
+		word = (word ^ uint64(s[i])) * wordMultiplier
 	}
-	return finalize(w)
+	return word
 }
 
 // rng is SplitMix64: one word of state, a few ns a draw.

@@ -97,7 +97,6 @@ func newGenCommand() *cobra.Command {
 	return cmd
 }
 
-// addFlags adds all flags of gen.
 func (g *generation) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	addWords(f, &g.Format, "format", g.Format, "format to write: "+strings.Join(trace.Written(), ", "), trace.Written()...)

@@ -136,14 +136,6 @@ func (p *pacing) capped() bool { return p.concurrency > 0 && !p.closed() }
 // timed reports whether requests leave at trace times.
 func (p *pacing) timed() bool { return !p.closed() && p.arrivals == nil && p.rate != rateMax }
 
-// checkTimes refuses to send at trace times where there are none.
-func (p *pacing) checkTimes(t *trace.Trace) error {
-	if !t.Untimed || !p.timed() {
-		return nil
-	}
-	return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
-}
-
 // plan returns when each request of a trace leaves.
 func (p *pacing) plan(t *trace.Trace) (plan sched.Plan, err error) {
 	switch {
@@ -320,8 +312,8 @@ func (l *load) plan(o *options, ui *terminal) error {
 		}
 	}
 	ordered := o.sessions.mode == sessionsThink && t.HasDependencies() // also without times
-	if err := o.pacing.checkTimes(t); err != nil && !ordered {
-		return err
+	if t.Untimed && o.pacing.timed() && !ordered {
+		return fmt.Errorf("%s: no row says when it arrived; say when requests leave, with --rate R, --rate max, --ramp or --concurrency N", t.Name)
 	}
 	if o.sessions.idle.most > 0 && !o.pacing.timed() && !o.sessions.thinks() {
 		return errors.New("--idle-cap shortens the trace's times, which --rate, --ramp and --concurrency ignore; leave it out, or give --sessions think")

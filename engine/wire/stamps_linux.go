@@ -217,22 +217,18 @@ func (q *errorQueue) fetchAll(fd uintptr) {
 // parseStamp finds the software stamp among control messages; 0 if there is none. For sent data it also returns the error
 // that comes with the stamp.
 func parseStamp(b []byte) (wallNS int64, e *unix.SockExtendedErr) {
-	const head = unix.SizeofCmsghdr
-	for len(b) >= head {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
-		size := int(h.Len)
-		if size < head || size > len(b) {
-			break
-		}
-		room := size - head
+	for len(b) >= unix.SizeofCmsghdr {
+		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
 		switch {
-		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING && room >= int(unsafe.Sizeof(unix.Timespec{})):
-			wallNS = (*unix.Timespec)(unsafe.Pointer(&b[head])).Nano()
+		case err != nil:
+			return wallNS, e
+		case h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
+			wallNS = (*unix.Timespec)(unsafe.Pointer(&data[0])).Nano()
 		case (h.Level == unix.SOL_IP && h.Type == unix.IP_RECVERR || h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_RECVERR) &&
-			room >= int(unsafe.Sizeof(unix.SockExtendedErr{})):
-			e = (*unix.SockExtendedErr)(unsafe.Pointer(&b[head]))
+			len(data) >= int(unsafe.Sizeof(unix.SockExtendedErr{})):
+			e = (*unix.SockExtendedErr)(unsafe.Pointer(&data[0]))
 		}
-		b = b[min(len(b), unix.CmsgSpace(room)):]
+		b = rest
 	}
 	return wallNS, e
 }

@@ -163,8 +163,6 @@ func fingerprint(w *Work, digests [][sha256.Size]byte) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-func (r *Builder) spec(w *Work, i int) prompt.Spec { return w.specOf(i) }
-
 // AppendHead appends request i's head for a body of so many bytes.
 func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := w.builtFor(i)
@@ -206,19 +204,18 @@ func (r *Builder) bodySize(w *Work, i int) int {
 	if l, ok := w.VerbatimOf(i); ok {
 		return r.Backend.VerbatimSize(l, output)
 	}
-	size := r.backend(w, i).Size(r.Source.Size(r.spec(w, i)), output)
+	size := r.backend(w, i).Size(r.Source.Size(w.specOf(i)), output)
 	if a, told := w.AnswerOf(i); told {
 		size += w.Answers.source.AnswerSize(a)
 	}
 	return size
 }
 
-// appendBody appends request i's body.
 func (r *Builder) appendBody(dst []byte, w *Work, i int) []byte {
 	if l, ok := w.VerbatimOf(i); ok {
 		return r.Backend.AppendVerbatim(dst, l, int(w.Trace.OutputTokens[i]))
 	}
-	dst = r.Source.Append(r.backend(w, i).AppendPrefix(dst), r.spec(w, i))
+	dst = r.Source.Append(r.backend(w, i).AppendPrefix(dst), w.specOf(i))
 	return r.appendSuffix(dst, w, i)
 }
 
@@ -266,7 +263,7 @@ func (r *Builder) Verify(ctx context.Context, w *Work, n int, count func(prompt 
 				continue
 			}
 			made.Add(1)
-			raw, spec := w.Prebuilt.Whole(w, i), r.spec(w, i)
+			raw, spec := w.Prebuilt.Whole(w, i), w.specOf(i)
 			size := r.Source.Size(spec)
 			body := r.bodySize(w, i)
 			before := len(r.backend(w, i).AppendPrefix(nil))

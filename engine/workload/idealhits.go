@@ -2,6 +2,7 @@ package workload
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/fastreplay/fastreplay/codec/kvcache"
 	"github.com/fastreplay/fastreplay/codec/record"
@@ -88,14 +89,9 @@ func (c PrefixCache) FinestBlock() int {
 
 // assumesBlocks reports whether the block size of any instance is a guess.
 func (w *Work) assumesBlocks() bool {
-	for _, t := range w.Targets {
-		for _, addr := range t.Endpoints {
-			if w.Cache(addr).Assumed {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Targets, func(t Target) bool {
+		return slices.ContainsFunc(t.Endpoints, func(addr netip.AddrPort) bool { return w.Cache(addr).Assumed })
+	})
 }
 
 // idealCaches are caches by instance, for templates with so many tokens before the text.

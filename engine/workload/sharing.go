@@ -50,7 +50,7 @@ const segmentBytes = 16
 
 // share returns how the requests of m would lie in pieces; nil if ctx ends, or if no prompt is made of blocks.
 func (r *Builder) share(ctx context.Context, w *Work, m *Requests) *sharing {
-	x := newBlockIndex()
+	x := &blockIndex{numbers: map[uint64]int32{}}
 	for i := range w.Requests() {
 		if ctx.Err() != nil {
 			return nil
@@ -135,7 +135,7 @@ func (r *Builder) sharedSpec(w *Work, i int) prompt.Spec {
 	if !w.Made(i) {
 		return prompt.Spec{}
 	}
-	s := r.spec(w, i)
+	s := w.specOf(i)
 	blocks, partial, _ := s.Split()
 	s.Blocks = s.Blocks[:blocks+min(1, partial)]
 	return s
@@ -150,8 +150,6 @@ type blockIndex struct {
 }
 
 const noBlock = -1
-
-func newBlockIndex() *blockIndex { return &blockIndex{numbers: map[uint64]int32{}} }
 
 // each calls f with the number of each block of a prompt, and how many of its tokens the prompt has. Mostly the block that
 // followed last follows again, so few blocks need the map.
@@ -254,7 +252,7 @@ func (r *Builder) buildOwn(w *Work, i int, l pieces.List) [sha256.Size]byte {
 	}
 	first, last := l.Piece(0), l.Piece(l.Pieces()-1)
 	start, head := r.appendStart(first[:0], w, i)
-	end := r.appendSuffix(r.Source.AppendUnique(last[:0], r.spec(w, i)), w, i)
+	end := r.appendSuffix(r.Source.AppendUnique(last[:0], w.specOf(i)), w, i)
 	if len(start) != len(first) || len(end) != len(last) {
 		panic("BUG: what is a request's own has not the size that was laid out")
 	}

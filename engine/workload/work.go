@@ -176,10 +176,5 @@ func requestID(runID string, i int) string { return fmt.Sprintf("%s-%0*d", runID
 
 // UsesTLS reports whether requests are encrypted.
 func (w *Work) UsesTLS() bool {
-	for _, t := range w.Targets {
-		if t.TLS {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Targets, func(t Target) bool { return t.TLS })
 }
