@@ -110,7 +110,7 @@ func TestBuiltAhead(t *testing.T) {
 		"never released":       {nil, []int{2, 3}, []batch{{to: 2}, {5, ms(3.25)}, {n, ms(4)}}, 0.75, 0},
 		"not built at the end": {nil, []int{7}, []batch{{to: 2}, {5, ms(1)}, {n, ms(10)}}, -5, 2},
 	} {
-		r := &Run{work: &workload.Work{Prebuilt: m}, batches: c.batches, records: make([]record.Record, n), pacer: &openPacer{}}
+		r := &Run{work: &workload.Work{Prebuilt: m}, batches: c.batches, records: make([]record.Record, n), pacer: &pacer{}}
 		for i := range r.records {
 			r.records[i] = record.Record{PlannedNS: ms(float64(i))}
 		}
@@ -122,7 +122,7 @@ func TestBuiltAhead(t *testing.T) {
 			for i := range held.state {
 				held.state[i].heldNS = c.heldNS[i]
 			}
-			r.pacer = &queuePacer{queue: held}
+			r.pacer = &pacer{queue: held}
 		}
 		got := r.builtAhead()
 		least := math.NaN()

@@ -115,8 +115,8 @@ func (d *dialer) missing(i int, p *pool) int64 {
 // advance counts the requests due before horizonNS.
 func (d *dialer) advance(horizonNS int64) {
 	w := d.run.work
-	if q, ok := d.run.pacer.(*queuePacer); ok && w.Plan.Turns != nil {
-		d.soon = int64(q.queue.soon(horizonNS))
+	if w.Plan.Turns != nil {
+		d.soon = int64(d.run.pacer.queue.soon(horizonNS))
 		return
 	}
 	for d.ahead < len(w.Plan.ReleaseNS) && w.Plan.ReleaseNS[d.ahead] < horizonNS {

@@ -79,7 +79,7 @@ type Run struct {
 	work          *workload.Work
 	sink          Sink
 	clock         *sched.Monotonic
-	pacer         pacer
+	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
 	records       []record.Record
 	pools         []*pool
@@ -137,7 +137,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		workers: newWorkers(),
 		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
 	}
-	r.pacer = newPacer(pacing{plan: work.Plan, clock: r.clock, stop: &r.stop, send: r.send})
+	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
 	if r.cfg.OnSenderDeath == nil {
 		r.cfg.OnSenderDeath = func(string) {}
 	}
@@ -461,8 +461,8 @@ func (r *Run) result(used host.Usage) Result {
 		Turns:       audit.Turns(r.work, r.records, r.leftOut, r.pacer.held()), History: r.cfg.History.Counts(r.records), BuildAhead: r.builtAhead(),
 		Placement: r.placement, Ended: start.Add(end), LeftOut: r.leftOut,
 	}
-	if p, ok := r.pacer.(*queuePacer); ok {
-		found.IdleGaps, found.IdleCut = p.queue.idle.gaps, time.Duration(p.queue.idle.cutNS)
+	if q := r.pacer.queue; q != nil {
+		found.IdleGaps, found.IdleCut = q.idle.gaps, time.Duration(q.idle.cutNS)
 	}
 	if n := r.work.Plan.Cap; n > 0 {
 		held := r.pacer.held()
