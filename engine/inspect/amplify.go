@@ -11,7 +11,7 @@ import (
 
 // Load is the part of Analyse's report that describes the load.
 func Load(t *trace.Trace) metrics.Load {
-	r := &Report{Rows: int64(t.Len()), Untimed: t.Untimed, Arrivals: arrivals(t, 0, 0)}
+	r := &Report{Rows: int64(t.Len()), Untimed: t.Untimed, Arrivals: arrivals(t, 0, 0, newPictures())}
 	if t.BlockRefs() > 0 {
 		f := follow(t, nil)
 		r.Cache, r.Reuse = f.cache(t.BlockTokens, nil), f.distances()

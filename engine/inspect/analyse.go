@@ -47,11 +47,12 @@ func Analyse(t *trace.Trace, o Options) *Report {
 	r := &Report{
 		Trace: t.Name, Format: t.Format, TimeUnit: trace.UnitName(t.TimeUnit), BlockTokens: t.BlockTokens, FileRows: int64(t.FileRows), Rows: int64(t.Len()),
 		Untimed: t.Untimed, Verbatim: verbatim(t),
-		Replayable: !t.Lint.Refused(o.Read), InputTokens: lengths(t.InputTokens), OutputTokens: lengths(t.OutputTokens), TotalTokens: totals(t),
+		Replayable: !t.Lint.Refused(o.Read), TotalTokens: totals(t),
 		Types: types(t), Context: contextOf(t, o.MaxModelLen), Replay: replay(t), pictures: picture(t),
 	}
+	r.InputTokens, r.OutputTokens = lengths(t.InputTokens, "Input tokens", r.pictures), lengths(t.OutputTokens, "Output tokens", r.pictures)
 	r.Sessions, r.Agents = sessions(t, o, r.pictures), agents(t, o, r.pictures)
-	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total)
+	r.Arrivals = arrivals(t, r.InputTokens.Total, r.OutputTokens.Total, r.pictures)
 	if t.BlockRefs() > 0 {
 		f := follow(t, &idTable{seen: map[uint64]seenID{}})
 		r.Blocks, r.Cache, r.Reuse = f.summary(), f.cache(t.BlockTokens, o.CacheTokens), f.distances()
@@ -85,8 +86,9 @@ func verbatim(t *trace.Trace) *Verbatim {
 	return &l
 }
 
-func lengths(tokens []int32) Lengths {
+func lengths(tokens []int32, title string, p *pictures) Lengths {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 }) // not recorded
+	p.outlines[title] = outlineOf(tokens, 1)
 	var ones []stats.Counted
 	l := Lengths{}
 	for _, n := range tokens {
@@ -276,7 +278,7 @@ const timelineBins = 64
 
 const second = int64(1e9) // ns
 
-func arrivals(t *trace.Trace, input, output int64) Arrivals {
+func arrivals(t *trace.Trace, input, output int64, p *pictures) Arrivals {
 	span := t.SpanNS()
 	a := Arrivals{SpanS: seconds(span)}
 	a.burst(t.ArrivalNS)
@@ -292,6 +294,7 @@ func arrivals(t *trace.Trace, input, output int64) Arrivals {
 	if span > 0 {
 		a.RowsPerS, a.InputTokensPerS, a.OutputTokensPerS = perSecond(int64(t.Len()), span), perSecond(input, span), perSecond(output, span)
 		a.timeline(t.ArrivalNS, span)
+		p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
 	}
 	return a
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/fastreplay/fastreplay/codec/trace"
-	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/stats"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -331,7 +330,7 @@ func TestTurnsAsReplayed(t *testing.T) {
 		Parent:       []int64{3, 1, 1, 1, 7},
 		Session:      []int64{1, 1, 1, 1, 4},
 	}
-	s := sessions(made, Options{Assumed: sched.Assumed{TTFT: time.Second}}, &pictures{outlines: map[string]chart.Sample{}})
+	s := sessions(made, Options{Assumed: sched.Assumed{TTFT: time.Second}}, newPictures())
 	// Row 0's parent arrives later, row 4's never. Rows 1 and 2 follow row 0, row 3 the later one of its id.
 	if s.Orphans != 2 || s.Followups != 3 || s.AtOnce != 0 || s.Overlaps != 0 || s.GapS.Max != 1 || s.ThinkS.Max != 0 {
 		t.Errorf("%+v, gaps %+v", s, s.GapS)

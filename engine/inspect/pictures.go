@@ -48,10 +48,7 @@ func outline(size int64, ranked func(int64) float64) (o chart.Sample) {
 	return o
 }
 
-// recorded are the lengths that the trace has.
-func recorded(tokens []int32) []int32 {
-	return slices.DeleteFunc(slices.Clone(tokens), func(n int32) bool { return n == 0 })
-}
+func newPictures() *pictures { return &pictures{outlines: map[string]chart.Sample{}} }
 
 // stepOf is the step of an instant within a span; the last step is closed at its end.
 func stepOf(ns, span int64, steps uint64) int {
@@ -62,7 +59,7 @@ func stepOf(ns, span int64, steps uint64) int {
 
 // picture draws what follows from the rows alone.
 func picture(t *trace.Trace) *pictures {
-	p := &pictures{outlines: map[string]chart.Sample{"Input tokens": outlineOf(recorded(t.InputTokens), 1), "Output tokens": outlineOf(recorded(t.OutputTokens), 1)}}
+	p := newPictures()
 	for i := 0; i < t.Len(); i += (t.Len() + mostDots - 1) / mostDots {
 		if t.InputTokens[i] > 0 && t.OutputTokens[i] > 0 {
 			p.inputDots, p.outputsDots = append(p.inputDots, float64(t.InputTokens[i])), append(p.outputsDots, float64(t.OutputTokens[i]))
@@ -76,17 +73,12 @@ func picture(t *trace.Trace) *pictures {
 	for _, list := range []*[]float64{&p.rows, &p.input, &p.output} {
 		*list = make([]float64, timeSteps)
 	}
-	var gaps []int64
 	for i, ns := range t.ArrivalNS {
 		step := stepOf(ns, span, timeSteps)
 		p.rows[step]++
 		p.input[step] += float64(t.InputTokens[i])
 		p.output[step] += float64(t.OutputTokens[i])
-		if i > 0 {
-			gaps = append(gaps, ns-t.ArrivalNS[i-1])
-		}
 	}
-	p.outlines["Time from a row to the next"] = outlineOf(gaps, 1e9)
 	p.sessions(t, span)
 	return p
 }

@@ -22,22 +22,13 @@ type Answers struct {
 	Prompt        int64  `json:"recorded_input_tokens"` // of all requests
 	WrongRequests int64  `json:"wrong_requests"`        // ok requests with tokens other than told
 	WrongTokens   int64  `json:"wrong_tokens"`          // these tokens, missing ones too
-
-	First *WrongToken `json:"first_wrong"` // the first of the first such request that ended; null if there is none
-}
-
-// WrongToken is a token other than the server was told.
-type WrongToken struct {
-	Row  int64  `json:"row"`  // in the trace file, from 0
-	At   int64  `json:"at"`   // place in the answer, from 0
-	Got  *int64 `json:"got"`  // the id that came; null if none did
-	Want *int64 `json:"want"` // the id that was told; null if the answer was to be over
+	First         string `json:"first_wrong"`           // the first of the first such request that ended, in words; "" if there is none
 }
 
 // answerCounts is over ok requests.
 type answerCounts struct {
 	requests, tokens int64
-	first            *WrongToken
+	first            string
 }
 
 func (c *answerCounts) add(r *record.Record) {
@@ -45,17 +36,16 @@ func (c *answerCounts) add(r *record.Record) {
 		return
 	}
 	if c.requests == 0 {
-		c.first = &WrongToken{Row: r.Row, At: r.WrongAt, Got: orNull(r.WrongGot), Want: orNull(r.WrongWant)}
+		word := func(id int64) string {
+			if id == record.None {
+				return "no more"
+			}
+			return fmt.Sprint(id)
+		}
+		c.first = fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", r.Row, r.WrongAt, word(r.WrongGot), word(r.WrongWant))
 	}
 	c.requests++
 	c.tokens += r.WrongTokens
-}
-
-func orNull(n int64) *int64 {
-	if n == record.None {
-		return nil
-	}
-	return &n
 }
 
 // summary adds what was counted to what is known of the run. Without that, as of results on disk, answers are exact if some
@@ -70,20 +60,6 @@ func (c *answerCounts) summary(known *Answers) *Answers {
 	}
 	a.WrongRequests, a.WrongTokens, a.First = c.requests, c.tokens, c.first
 	return &a
-}
-
-// example is the first wrong token.
-func (a *Answers) example() string {
-	word := func(id *int64) string {
-		if id == nil {
-			return "no more"
-		}
-		return fmt.Sprint(*id)
-	}
-	if a.First == nil {
-		return ""
-	}
-	return fmt.Sprintf("row %d, token %d of the answer, from 0: %s came, %s was told", a.First.Row, a.First.At, word(a.First.Got), word(a.First.Want))
 }
 
 // answerNotes says what the answers do to hits.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -232,9 +233,7 @@ func (s *series) merge(o *series) {
 	if s.tokens.PromptMismatches == 0 {
 		first = o.tokens.first
 	}
-	if s.answers.first == nil {
-		s.answers.first = o.answers.first
-	}
+	s.answers.first = cmp.Or(s.answers.first, o.answers.first)
 	addUp(s, o)
 	s.maxWait, s.tokens.first = maxWait, first
 	for kind, f := range o.kinds {

@@ -182,7 +182,7 @@ func faults(s *Summary) []Reason {
 			"they are no longer than what the server adds to a prompt", "use --api completions, or leave them out"},
 		{wrong.WrongRequests > 0, "answers",
 			"the servers made other tokens than they were told in " + count(wrong.WrongRequests) + " of " + requests(r.OK) + ", " + format.Many(wrong.WrongTokens, "token") + " in all",
-			wrong.example(), "serve without speculative decoding, or have free answers with --answers free"},
+			wrong.First, "serve without speculative decoding, or have free answers with --answers free"},
 		{t.CutShort > 0 && s.Limits.ForcedOutput, "cut_short",
 			count(t.CutShort) + " of " + format.Many(r.OK, "completion") + " ended short of the recorded length",
 			"the server ignores min_tokens and ignore_eos, or its context is too small", "serve with a larger context, or accept it with --no-force-output"},

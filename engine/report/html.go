@@ -225,7 +225,7 @@ func latencyTable(s *metrics.Summary) chart.Table {
 	}{
 		{"drift", "drift", s.DriftUS, nil, 1e3}, {"TTFT", "ttft", s.TTFTMS, nil, 1e6},
 		{"TTFT from the planned time", "", s.TTFTPlannedMS, s.TTFTMS, 1e6},
-		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6}, {"jobs", "", jobRow(s), nil, 1e6},
+		{"TPOT", "tpot", s.TPOTMS, nil, 1e6}, {"ITL", "itl", s.ITLMS, nil, 1e6}, {"E2E", "e2e", s.E2EMS, nil, 1e6}, {"jobs", "", jobRow(s), nil, 1e9},
 		{"E2E from the planned time", "", s.E2EPlannedMS, s.E2EMS, 1e6},
 	} {
 		if l.q == nil || l.twin != nil && math.Abs(l.q.P99-l.twin.P99) <= 0.05*l.twin.P99 {

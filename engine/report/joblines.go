@@ -18,17 +18,12 @@ func agentsOf(s *metrics.Summary) *metrics.Jobs {
 	return s.Jobs
 }
 
-// jobRow is the completion times of jobs in ms; nil if there are none.
+// jobRow is the completion times of jobs in s; nil if there are none.
 func jobRow(s *metrics.Summary) *stats.Percentiles {
-	j := agentsOf(s)
-	if j == nil || j.CompletionS == nil {
-		return nil
+	if j := agentsOf(s); j != nil {
+		return j.CompletionS
 	}
-	q := *j.CompletionS
-	for _, v := range []*float64{&q.P50, &q.P90, &q.P95, &q.P99, &q.P999, &q.Max, &q.Mean} {
-		*v *= 1e3
-	}
-	return &q
+	return nil
 }
 
 // jobs adds what became of jobs, where their time went, and the latencies by depth.

@@ -355,16 +355,17 @@ func (p *screen) latencies() {
 	few, unsafe := "", "" // what marks mean
 	var rows []string
 	for _, l := range []struct {
-		name string
-		q    *stats.Percentiles
-	}{{"TTFT", p.s.TTFTMS}, {"TPOT", p.s.TPOTMS}, {"ITL", p.s.ITLMS}, {"E2E", p.s.E2EMS}, {"JOB", jobRow(p.s)}} {
+		name   string
+		q      *stats.Percentiles
+		unitNS float64
+	}{{"TTFT", p.s.TTFTMS, 1e6}, {"TPOT", p.s.TPOTMS, 1e6}, {"ITL", p.s.ITLMS, 1e6}, {"E2E", p.s.E2EMS, 1e6}, {"JOB", jobRow(p.s), 1e9}} {
 		if l.q == nil {
 			continue
 		}
 		row, metric := format.Left("  "+l.name, label), strings.ToLower(l.name)
 		for _, v := range []struct {
 			name     string
-			ms       float64
+			value    float64
 			quantile float64
 		}{{"p50", l.q.P50, 0.5}, {"p90", l.q.P90, 0.9}, {"p99", l.q.P99, 0.99}, {"max", l.q.Max, 0}} {
 			mark := ""
@@ -374,7 +375,7 @@ func (p *screen) latencies() {
 			if slices.ContainsFunc(p.s.Verdict.Unsafe, func(u metrics.Unsafe) bool { return u.Metric == metric && u.Percentile == v.name }) {
 				mark, unsafe = "!", "! moved by this client's lateness"
 			}
-			row += format.Right(mark+aligned(v.ms*1e6, 3), column)
+			row += format.Right(mark+aligned(v.value*l.unitNS, 3), column)
 		}
 		rows = append(rows, row+"  "+p.o.paint("36", byTime[metric]))
 	}
