@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // dagJSONL is AIPerf's format of conversations that branch, a line a conversation:
@@ -18,25 +17,20 @@ import (
 // is spawned begins anew, and the turn join_at (usually the next) waits for its end. It may be spawned several times.
 // Delays are milliseconds since what a turn waits for. There are no timestamps.
 func dagJSONL() *format {
-	names := usual(sessionField, messagesField, toolsField, extraField)
-	names[outputField] = "max_tokens"
 	return &format{
 		name:        "dag_jsonl",
 		blockTokens: noBlocks,
 		unit:        noUnit,
-		names:       names,
+		names:       fieldNames{sessionField: "session_id", messagesField: "messages", outputField: "max_tokens", toolsField: "tools", extraField: "extra"},
 		known:       hasKeys("session_id", "turns"),
-		looks:       saysMessages,
-		items:       func(*items, []byte) {}, // together reads them
-		together:    readDAG,
+		looks: func(text []byte) (messages bool) { // where multi_turn has texts
+			var err error
+			objectOf(text, &err).each("turns", func(_ int, turn object) { messages = messages || turn.has("messages") })
+			return messages
+		},
+		items:    func(*items, []byte) {}, // together reads them
+		together: readDAG,
 	}
-}
-
-// saysMessages reports whether the first turn of a conversation has messages: those of multi_turn have texts.
-func saysMessages(text []byte) (found bool) {
-	var err error
-	objectOf(text, &err).each("turns", func(i int, turn object) { found = found || i == 0 && turn.has("messages") })
-	return found
 }
 
 // dagConversation is a line.
@@ -55,7 +49,6 @@ type dagConversation struct {
 // dagTurn is a turn as it stands in the file.
 type dagTurn struct {
 	object   object
-	messages []byte // the inside of the list
 	delayNS  int64
 	children []dagChild // forks first
 }
@@ -70,24 +63,23 @@ type dagChild struct {
 
 // readDAG makes the rows of a file whose lines are conversations.
 func readDAG(l *loader, lines []heldLine) {
-	known := map[string]*dagConversation{}
-	var all []*dagConversation
+	known, all := map[string]*dagConversation{}, []*dagConversation(nil)
 	bad := func(line int, err error) {
 		l.fileRows++
 		l.fault(faultOf(l.name, line, err))
 	}
 	for _, h := range lines {
 		var err error
-		c := readDAGLine(objectOf(h.text, &err))
-		if before := known[c.name]; err == nil && before != nil {
-			err = &rowError{"session_id " + quote([]byte(c.name)) + " is that of line " + strconv.Itoa(before.line), "each conversation needs a name of its own"}
+		o := objectOf(h.text, &err)
+		c := readDAGLine(o, h.line)
+		if before := known[c.name]; before != nil {
+			o.fail(fmt.Sprintf("session_id %s is that of line %d", quote([]byte(c.name)), before.line), "each conversation needs a name of its own")
 		}
 		if err != nil {
 			bad(h.line, err)
-			continue
+		} else {
+			known[c.name], all = c, append(all, c)
 		}
-		c.line = h.line
-		known[c.name], all = c, append(all, c)
 	}
 	for _, c := range all {
 		if err := c.link(known); err != nil {
@@ -96,21 +88,10 @@ func readDAG(l *loader, lines []heldLine) {
 		}
 	}
 	for _, c := range all {
-		if c.named || len(c.turns) == 0 {
-			continue
-		}
-		b := &dagBuilder{items: items{p: &l.parser, first: l.fileRows}, known: known, job: c.name}
-		b.send(c, dagStart{session: c.name})
-		for i := range b.rows {
-			b.note(l.refuseRepairs(&b.rows[i]))
-		}
-		if b.fault != nil {
-			bad(c.line, b.fault)
-			continue
-		}
-		l.fileRows += len(b.rows)
-		for i := range b.rows {
-			l.keep(&b.rows[i], b.first+i, b.lines[i])
+		if !c.named && len(c.turns) > 0 {
+			b := &dagBuilder{l.newItems(), known, c.name}
+			b.send(c, dagStart{session: c.name})
+			l.takeRows(&b.items, c.line)
 		}
 	}
 	for _, c := range all {
@@ -125,7 +106,6 @@ type dagBuilder struct {
 	items
 	known map[string]*dagConversation
 	job   string
-	lines []int
 }
 
 // dagStart is how a conversation begins.
@@ -141,44 +121,37 @@ type dagStart struct {
 const mostDAGRows = 1 << 20
 
 // send makes the rows of a conversation, and of those that come from it. Ends are its last rows.
-func (b *dagBuilder) send(c *dagConversation, from dagStart) (ends []int64) {
+func (b *dagBuilder) send(c *dagConversation, from dagStart) []int64 {
 	switch {
 	case c.visiting:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " comes from itself", "a conversation must not fork or spawn one that it comes from"})
+	case len(b.rows) >= mostDAGRows:
+		b.note(&rowError{fmt.Sprintf("more than %d requests come from it", mostDAGRows), "let fewer conversations spawn each other"})
 	case len(c.turns) == 0:
 		b.note(&rowError{"conversation " + quote([]byte(c.name)) + " is bad itself", "mend its line"})
 	}
 	if b.fault != nil {
 		return nil
 	}
-	c.visiting = true
-	defer func() { c.visiting = false }()
-	c.sent++
+	c.visiting, c.sent = true, c.sent+1
 	spawn := func(name string, after []int64) []int64 { // a conversation that begins anew
-		session := b.job + "/" + name
-		if sent := b.known[name].sent; sent > 0 {
-			session = fmt.Sprintf("%s.%d", session, sent+1)
+		child, session := b.known[name], b.job+"/"+name
+		if child.sent > 0 {
+			session = fmt.Sprintf("%s.%d", session, child.sent+1)
 		}
-		return b.send(b.known[name], dagStart{session, nil, after, Spawn, from.depth + 1})
+		return b.send(child, dagStart{session, nil, after, Spawn, from.depth + 1})
 	}
 	for _, name := range c.first {
 		spawn(name, from.after)
 	}
 	joins := map[int][]int64{} // of turns: the rows of others that they wait for
-	said := from.said
+	said, ends, why := from.said, from.after, from.why
 	for at, turn := range c.turns {
-		if len(b.rows) >= mostDAGRows {
-			b.note(&rowError{fmt.Sprintf("more than %d requests come from it", mostDAGRows), "let fewer conversations spawn each other"})
-		}
-		if b.fault != nil {
-			return nil
-		}
 		if c.alone {
 			said = nil
 		}
-		said = append(comma(slices.Clone(said)), turn.messages...)
+		said = append(comma(slices.Clone(said)), unquoted(turn.object.value("messages"))...)
 		r := b.add()
-		b.lines = append(b.lines, c.line)
 		b.setAll(r, turn.object, outputField, toolsField, extraField)
 		b.fault = inside(fmt.Sprintf("turns[%d]", at), b.fault)
 		r.verbatim.Kind, r.verbatim.Content = VerbatimMessages, said
@@ -186,101 +159,58 @@ func (b *dagBuilder) send(c *dagConversation, from dagStart) (ends []int64) {
 			r.longer = bytes.HasPrefix(said, b.rows[n-2].verbatim.Content)
 		}
 		r.setSession([]byte(from.session))
-		r.agent.job, r.agent.depth = b.job, from.depth
-		wait := func(on []int64, relation Relation) {
-			for _, row := range on {
-				r.agent.dependencies = append(r.agent.dependencies, Dependency{On: row, DelayNS: turn.delayNS, Relation: relation})
-			}
-		}
-		if at > 0 {
-			wait(ends, Sequence)
-		} else {
-			wait(from.after, from.why)
-		}
-		wait(joins[at], Join)
-		ends = []int64{int64(b.first + len(b.rows) - 1)}
+		r.agent.job, r.agent.depth, r.line = b.job, from.depth, c.line
+		r.agent.after(why, turn.delayNS, ends...)
+		r.agent.after(Join, turn.delayNS, joins[at]...)
+		ends, why = []int64{int64(b.first + len(b.rows) - 1)}, Sequence
 		var forked []int64
-		end := false
 		for _, child := range turn.children {
-			if child.fork {
-				forked = append(forked, b.send(b.known[child.name], dagStart{from.session, said, ends, Sequence, from.depth + 1})...)
-				end = end || !child.beside
-			} else {
+			if !child.fork {
 				joins[child.joinAt] = append(joins[child.joinAt], spawn(child.name, ends)...)
+			} else if last := b.send(b.known[child.name], dagStart{from.session, said, ends, Sequence, from.depth + 1}); !child.beside {
+				forked = append(forked, last...)
 			}
 		}
-		if end {
+		if forked != nil {
 			ends = forked
 		}
 	}
+	c.visiting = false
 	return ends
 }
 
 // readDAGLine reads a conversation.
-func readDAGLine(o object) *dagConversation {
-	c := &dagConversation{name: o.name("session_id", "it names the conversation"), alone: o.is("context_mode", "message_array_with_responses")}
+func readDAGLine(o object, line int) *dagConversation {
+	c := &dagConversation{line: line, name: o.name("session_id", "it names the conversation"), alone: o.is("context_mode", "message_array_with_responses")}
 	if o.value("orchestrator", "rounds") != nil {
 		o.fail("an orchestrator, which sends nothing itself", "give its conversations turns of their own: rounds are not read")
 	}
-	c.first = namesIn(o, "pre_session_spawns")
-	o.each("turns", func(at int, o object) { c.turns = append(c.turns, readDAGTurn(o, at)) })
+	c.first = o.names("pre_session_spawns", "it names a conversation")
+	o.each("turns", func(at int, o object) {
+		turn := dagTurn{object: o, delayNS: max(0, o.span("delay", 6))}
+		if messages := o.need("messages", "they are what is sent"); messages != nil {
+			o.note(new(row).setVerbatim(messagesField, "messages", messages))
+		}
+		o.values("forks", `["…",…]`, func(_ int, value []byte) {
+			more := o.item("child", value)
+			turn.children = append(turn.children, dagChild{more.name("child", "it names the conversation that goes on"), true, string(more.value("background")) == "true", 0})
+		})
+		o.values("spawns", `["…",…]`, func(_ int, value []byte) {
+			more := o.item("children", value)
+			join := more.count("join_at", maxTokens)
+			if join == noValue {
+				join = int64(at + 1)
+			}
+			for _, name := range more.names("children", "it names a conversation") {
+				turn.children = append(turn.children, dagChild{name: name, joinAt: int(join)})
+			}
+		})
+		c.turns = append(c.turns, turn)
+	})
 	if len(c.turns) == 0 {
 		o.fail("missing turns", "they are the requests of the conversation")
 	}
 	return c
-}
-
-// readDAGTurn reads a turn. At is its place.
-func readDAGTurn(o object, at int) dagTurn {
-	turn := dagTurn{object: o, delayNS: max(0, o.span("delay", 6))}
-	if messages := o.need("messages", "they are what is sent"); messages != nil {
-		r := row{}
-		o.note(r.setVerbatim(messagesField, "messages", messages))
-		turn.messages = r.verbatim.Content
-	}
-	eachName(o, "forks", func(name string, more object) {
-		if more.text != nil {
-			name = more.name("child", "it names the conversation that goes on")
-		}
-		turn.children = append(turn.children, dagChild{name: name, fork: true, beside: string(more.value("background")) == "true"})
-	})
-	eachName(o, "spawns", func(name string, more object) {
-		names, join := []string{name}, int64(noValue)
-		if more.text != nil {
-			names, join = namesIn(more, "children"), more.count("join_at", maxTokens)
-		}
-		if join == noValue {
-			join = int64(at + 1)
-		}
-		for _, name := range names {
-			turn.children = append(turn.children, dagChild{name: name, joinAt: int(join)})
-		}
-	})
-	return turn
-}
-
-// eachName calls each with the strings of a list, or with what is an object in it.
-func eachName(o object, key string, each func(name string, more object)) {
-	o.values(key, `["…",…]`, func(i int, value []byte) {
-		if value[0] == '{' {
-			each("", objectOf(value, o.fault))
-			*o.fault = inside(fmt.Sprintf("%s[%d]", key, i), *o.fault)
-			return
-		}
-		item := object{members: []member{{key, value}}, fault: o.fault}
-		each(item.name(key, "it names a conversation"), object{fault: o.fault})
-	})
-}
-
-// namesIn is the strings of the list under a key.
-func namesIn(o object, key string) (names []string) {
-	eachName(o, key, func(name string, more object) {
-		if more.text != nil {
-			o.fail("an object, not a string", `write it as "…"`)
-		}
-		names = append(names, name)
-	})
-	return names
 }
 
 // link checks what a conversation leads to.

@@ -102,11 +102,6 @@ func momentOf(span object, date, ns string) int64 {
 	return span.date(date)
 }
 
-// with is an object with another value under a key.
-func (o object) with(key string, value []byte) object {
-	return object{o.text, []member{{key, value}}, o.fault}
-}
-
 // attributesOf is a span's attributes: an object, or OTLP's list of {"key":…,"value":{"intValue":"1"}}.
 func attributesOf(span object) object {
 	if value := span.value("attributes"); value != nil && value[0] != '[' {

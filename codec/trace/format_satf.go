@@ -114,7 +114,7 @@ func readSATFSession(out *items, o object, parents map[string]string) {
 		r := &out.rows[n.row]
 		r.agent.notBeforeNS = n.boundNS
 		for _, on := range slices.Sorted(maps.Keys(n.after)) {
-			r.agent.dependencies = append(r.agent.dependencies, Dependency{On: int64(out.first) + int64(on), DelayNS: n.after[on]})
+			r.agent.after(Sequence, n.after[on], int64(out.first)+int64(on))
 		}
 	}
 }

@@ -104,7 +104,6 @@ func wekaRequests(out *items, agent *asker, o object) (marks []mark) {
 		r.setSession([]byte(agent.name))
 		r.agent.depth = agent.depth
 		agent.rows = append(agent.rows, int32(len(out.rows)-1))
-		r.ids = make([]uint64, 0, len(o.value("hash_ids"))/4)
 		out.setNeeded(r, o, timestampField, inputField, outputField)
 		out.setAll(r, o, idsField)
 		wekaSpan(o, "t", 9)

@@ -142,7 +142,7 @@ func (g *grower) add(i, from int32) {
 	g.list = g.fresh(append(g.list[:0], before...), blocks)
 	g.place[i] = int32(len(g.streams.rows))
 	if from != noValue && from == g.last && len(before) == int(g.streams.rows[g.place[from]].n) {
-		g.streams.addLonger(g.list)
+		g.streams.addLonger(g.list, len(g.streams.rows)-1)
 	} else {
 		g.streams.add(g.list)
 	}

@@ -24,6 +24,13 @@ func noAgent() agentRow {
 	return agentRow{notBeforeNS: noValue, tookNS: noValue, ttftNS: noValue, cached: noValue}
 }
 
+// after has the row depend on the ends of others.
+func (a *agentRow) after(why Relation, delayNS int64, on ...int64) {
+	for _, row := range on {
+		a.dependencies = append(a.dependencies, Dependency{On: row, DelayNS: delayNS, Relation: why})
+	}
+}
+
 // agentColumns collects what rows say of agents.
 type agentColumns struct {
 	job          column[int32]

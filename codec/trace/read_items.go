@@ -27,6 +27,9 @@ type items struct {
 // set notes a field of a row, as it stands in a plain one. The format's names are for messages.
 func (m *items) set(r *row, f field, value []byte) {
 	m.p.row = *r
+	if f == idsField {
+		m.p.row.ids = make([]uint64, 0, len(value)/4)
+	}
 	s := scan(value)
 	err := m.p.value(f, &s)
 	m.p.row.sessionName = bytes.Clone(m.p.row.sessionName) // its place is taken again for the next row
@@ -136,8 +139,17 @@ func (l *loader) takeItems(text []byte, line int) {
 		l.held = append(l.held, heldLine{bytes.Clone(text), line})
 		return
 	}
-	out := items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
+	out := l.newItems()
 	f.items(&out, text)
+	l.takeRows(&out, line)
+}
+
+func (l *loader) newItems() items {
+	return items{p: &l.parser, first: l.fileRows, within: l.within, told: l.o.Format != "", scopes: &l.scopes, agents: &l.agents}
+}
+
+// takeRows appends the rows of an object to the columns.
+func (l *loader) takeRows(out *items, line int) {
 	err := out.fault
 	if err == nil || err == errHead {
 		err = cmp.Or(l.setBlocks(out.blocks), err)
@@ -166,11 +178,10 @@ func (l *loader) takeItems(text []byte, line int) {
 		l.fault(faultOf(l.name, line, err))
 		return
 	}
-	first := l.fileRows
 	l.fileRows += len(out.rows) + out.failed
 	l.lint.Failed += out.failed
 	for i := range out.rows {
-		l.keep(&out.rows[i], first+i, line)
+		l.keep(&out.rows[i], out.first+i, cmp.Or(out.rows[i].line, line))
 	}
 }
 

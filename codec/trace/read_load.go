@@ -62,6 +62,7 @@ type loader struct {
 	row      []int32
 	line     []int32
 	ids      idStore
+	latest   map[int64]int32 // row with ids of a conversation
 	chat     []int64
 	parent   []int64
 	turn     []int32
@@ -282,7 +283,22 @@ func (l *loader) keep(r *row, number, line int) {
 	l.output = append(l.output, r.output)
 	l.row = append(l.row, int32(number))
 	l.line = append(l.line, int32(line))
-	l.ids.addShared(r.ids)
+	l.keepIDs(r)
+}
+
+// keepIDs appends block ids, which mostly begin with those of the row before in their conversation.
+func (l *loader) keepIDs(r *row) {
+	before := len(l.ids.rows) - 1
+	if r.seen.has(sessionField) && len(r.ids) > 0 {
+		if latest, known := l.latest[r.session]; known {
+			before = int(latest)
+		}
+		if l.latest == nil {
+			l.latest = map[int64]int32{}
+		}
+		l.latest[r.session] = int32(len(l.ids.rows))
+	}
+	l.ids.addShared(r.ids, before)
 }
 
 // refuseRepairs is the error for a row that repair would have to mend, with Options.Strict.

@@ -242,6 +242,31 @@ func (o object) values(key, form string, take func(i int, value []byte)) {
 	})
 }
 
+// with is an object with another value under a key.
+func (o object) with(key string, value []byte) object {
+	return object{o.text, []member{{key, value}}, o.fault}
+}
+
+// item is a value as an object: itself, or one with the value under a key.
+func (o object) item(key string, value []byte) object {
+	if value[0] == '{' {
+		return objectOf(value, o.fault)
+	}
+	return o.with(key, value)
+}
+
+// names is the text under a key, or the texts of the list there, which need not be there; why is what each is needed for.
+func (o object) names(key, why string) (names []string) {
+	if value := o.value(key); value != nil && value[0] == '"' {
+		return []string{o.name(key, why)}
+	}
+	o.values(key, `["…",…]`, func(i int, value []byte) {
+		place := fmt.Sprintf("%s[%d]", key, i)
+		names = append(names, o.with(place, value).name(place, why))
+	})
+	return names
+}
+
 // isObject refuses a value of a list that is no object.
 func isObject(key string, i int, value []byte) error {
 	if value[0] != '{' {

@@ -41,6 +41,7 @@ type row struct {
 	answer      []byte // the recorded one, the inside of a JSON string
 	agent       agentRow
 	growth      growth
+	line        int // of it, where its object has several
 }
 
 // rowParser decodes the lines of one file.

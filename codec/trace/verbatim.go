@@ -133,7 +133,7 @@ func (s *verbatimStore) add(l Verbatim) {
 
 // addLonger adds a row whose content begins with that of the row added last.
 func (s *verbatimStore) addLonger(l Verbatim) {
-	s.contents.addLonger(l.Content)
+	s.contents.addLonger(l.Content, len(s.contents.rows)-1)
 	s.addRest(l)
 }
 
