@@ -112,7 +112,7 @@ func readSATFSession(out *items, o object, parents map[string]string) {
 		}
 		o.note(settleNode(nodes, at))
 		r := &out.rows[n.row]
-		r.agent.notBeforeNS = n.boundNS
+		r.agent.notBeforeNS, r.agent.dependencies = n.boundNS, []Dependency{}
 		for _, on := range slices.Sorted(maps.Keys(n.after)) {
 			r.agent.after(Sequence, n.after[on], int64(out.first)+int64(on))
 		}

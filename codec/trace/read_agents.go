@@ -46,7 +46,7 @@ type agentColumns struct {
 	dependencies *listStore[Dependency] // nil as long as no row has one
 	requests     requestNames
 	twice        []repeatedName
-	order        []int32 // of kept rows, each after what it depends on; nil = the file's
+	order        []int32 // of kept rows, each after what it depends on; nil = no row depends on another
 }
 
 // repeatedName is a row's name that an earlier row has already.
@@ -145,9 +145,7 @@ func (s *idScopes) renumber(scope string, ids []uint64) {
 	}
 	same := 0
 	if s.scope == scope {
-		for same < min(len(ids), len(s.before)) && ids[same] == s.before[same] {
-			same++
-		}
+		same = commonPrefix(ids, s.before)
 	}
 	s.scope, s.before, s.made = scope, append(s.before[:same], ids[same:]...), s.made[:same]
 	for _, id := range ids[same:] {

@@ -46,7 +46,6 @@ func (l *loader) resolveDependencies() {
 	if d == nil {
 		return
 	}
-	ascending := true
 	for i := range d.rows {
 		list := d.row(i)
 		for j := range list {
@@ -59,13 +58,10 @@ func (l *loader) resolveDependencies() {
 			case on == int32(i):
 				l.faultIn(int32(i), "dependencies: the row depends on itself", "a request depends on earlier ones")
 			}
-			ascending = ascending && on < int32(i)
 			list[j].On = int64(on) // a place among the kept rows, until all are known
 		}
 	}
-	if !ascending {
-		l.orderDependencies()
-	}
+	l.orderDependencies()
 }
 
 // sameJob reports whether two of the kept rows are of one job.
@@ -120,69 +116,43 @@ func (l *loader) orderDependencies() {
 	l.agents.order = order
 }
 
-// topological is every row after what it depends on.
-func (l *loader) topological() []int32 {
-	order := l.agents.order
-	for i := int32(len(order)); l.agents.order == nil && int(i) < len(l.timeNS); i++ {
-		order = append(order, i)
-	}
-	return order
-}
-
-// deriveTimes finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a
-// bound above 0: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
-// any time took none.
-func (l *loader) deriveTimes() {
-	took, bounds := l.agents.tookNS.values, l.agents.notBeforeNS.values
-	if l.timed == len(l.timeNS) || l.timed == 0 && slices.Max(append([]int64{0}, bounds...)) == 0 {
-		return
-	}
-	for _, i := range l.topological() {
-		if l.timeNS[i] != noTime {
-			continue
-		}
+// derive finds the instants of rows that have none but a bound or dependencies, if any row has an instant or a bound
+// above 0: the latest of the bound and of the triggers, each with its delay. A request that is not known to have taken
+// any time took none. It finds the depths of rows that have none, -1, too: a sub-agent is one below the request that
+// began it, and the other rows of its conversation are where it is.
+func (l *loader) derive() {
+	d, took, bounds, depth := l.agents.dependencies, l.agents.tookNS.values, l.agents.notBeforeNS.values, l.agents.depth.values
+	timed := l.timed > 0 || slices.Max(append([]int64{0}, bounds...)) > 0
+	deep := map[int64]int32{} // depths of conversations
+	for _, i := range l.agents.order {
 		at := int64(noTime)
 		if bounds != nil && bounds[i] >= 0 {
 			at = bounds[i]
 		}
-		if d := l.agents.dependencies; d != nil {
-			for _, w := range d.row(int(i)) {
-				if w.On >= 0 && w.On != int64(i) && l.timeNS[w.On] != noTime {
-					at = max(at, sumOf(l.timeNS[w.On], ended(w, took), w.DelayNS))
-				}
+		unknown := depth != nil && depth[i] == noValue
+		if unknown {
+			depth[i] = deep[l.session[i]]
+		}
+		for _, w := range d.row(int(i)) {
+			if w.On < 0 || w.On == int64(i) {
+				continue
+			}
+			if l.timeNS[w.On] != noTime {
+				at = max(at, sumOf(l.timeNS[w.On], ended(w, took), w.DelayNS))
+			}
+			if unknown && w.Relation == Spawn {
+				depth[i] = depth[w.On] + 1
 			}
 		}
-		if at != noTime {
+		if timed && l.timeNS[i] == noTime && at != noTime {
 			l.timeNS[i] = at
 			l.timed++
 		}
-	}
-}
-
-// deriveDepths finds the depths of rows that have none, -1: a sub-agent is one below the request that began it, and the
-// other rows of its conversation are where it is.
-func (l *loader) deriveDepths() {
-	depth := l.agents.depth.values
-	if !slices.Contains(depth, noValue) {
-		return
-	}
-	if l.agents.dependencies == nil {
-		l.agents.depth.values = nil
-		return
-	}
-	known := map[int64]int32{} // of conversations
-	for _, i := range l.topological() {
-		if depth[i] == noValue {
-			depth[i] = known[l.session[i]]
-			for _, w := range l.agents.dependencies.row(int(i)) {
-				if w.On >= 0 && w.Relation == Spawn {
-					depth[i] = depth[w.On] + 1
-				}
-			}
+		if depth != nil && l.session != nil {
+			deep[l.session[i]] = depth[i]
 		}
-		known[l.session[i]] = depth[i]
 	}
-	if slices.Max(depth) == 0 {
+	if depth != nil && slices.Max(depth) <= 0 {
 		l.agents.depth.values = nil
 	}
 }
@@ -237,42 +207,26 @@ func (l *loader) settleDependencies() {
 // bridged is the dependencies without rows that are left out.
 func (l *loader) bridged() *listStore[Dependency] {
 	d, out := l.agents.dependencies, new(listStore[Dependency])
-	instead := map[int32][]Dependency{} // of rows that are left out; nil while it is being found
-	var of func(i int32) []Dependency
-	of = func(i int32) []Dependency {
-		if found, known := instead[i]; known {
-			return found
-		}
-		instead[i] = nil
-		var list []Dependency
+	lists := make([][]Dependency, len(d.rows))
+	for _, i := range l.agents.order {
 		for _, w := range d.row(int(i)) {
-			if w.On < 0 {
-				continue
-			}
-			if !l.unusable[int32(w.On)] {
-				list = append(list, w)
-				continue
-			}
-			for _, before := range of(int32(w.On)) {
-				before.Relation = w.Relation
-				if before.DelayNS = bridgedDelay(before, w, l.agents.tookNS.values); !slices.Contains(list, before) {
-					list = append(list, before)
+			if w.On >= 0 && !l.unusable[int32(w.On)] {
+				lists[i] = append(lists[i], w)
+			} else if w.On >= 0 && w.On != int64(i) {
+				for _, before := range lists[w.On] {
+					before.Relation, before.DelayNS = w.Relation, bridgedDelay(before, w, l.agents.tookNS.values)
+					if !slices.Contains(lists[i], before) {
+						lists[i] = append(lists[i], before)
+					}
 				}
 			}
 		}
-		if l.unusable[i] {
-			instead[i] = list
-		} else {
-			delete(instead, i)
-		}
-		return list
 	}
-	for i := range d.rows {
+	for i, list := range lists {
 		if l.unusable[int32(i)] {
-			out.add(nil)
-			continue
+			list = nil
 		}
-		out.add(of(int32(i)))
+		out.add(list)
 	}
 	return out
 }

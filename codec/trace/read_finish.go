@@ -15,8 +15,7 @@ func (l *loader) finish() (*Trace, error) {
 	}
 	l.linkAgents()
 	l.resolveDependencies()
-	l.deriveDepths()
-	l.deriveTimes()
+	l.derive()
 	l.settleTimes()
 	l.settleDependencies()
 	if err := l.refuseFaults(); err != nil {

@@ -54,10 +54,7 @@ func (t *Trace) sharedBetween(job []int32, n int) bool {
 	before := make([][]uint64, n) // ids of the row before in a job, which are known
 	for i, j := range job {
 		ids := t.Blocks(i)
-		from := 0
-		for from < min(len(ids), len(before[j])) && ids[from] == before[j][from] {
-			from++
-		}
+		from := commonPrefix(ids, before[j])
 		before[j] = ids
 		for _, id := range ids[from:] {
 			if of, known := owner[id]; known && of != j {
