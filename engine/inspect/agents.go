@@ -10,6 +10,7 @@ import (
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/stats"
+	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -43,10 +44,7 @@ type Agents struct {
 
 // endOf is when request i had ended: as recorded, or else as assumed, since its arrival.
 func endOf(t *trace.Trace, i int, a sched.Assumed) int64 {
-	if t.TookNS != nil && t.TookNS[i] >= 0 {
-		return t.ArrivalNS[i] + t.TookNS[i]
-	}
-	return t.ArrivalNS[i] + a.LastNS(t.OutputTokens[i])
+	return t.ArrivalNS[i] + workload.TookNS(t, int32(i), a)
 }
 
 // agents is nil for a trace without jobs.
