@@ -165,7 +165,7 @@ func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
 				}
 			}
 			m := startMock(t, "--ttft", "3ms", "--itl", "1ms")
-			r := run(t, writeGraph(t, all), "--url", m.url, "--sessions", mode, "--scale", strconv.Itoa(faster))
+			r := run(t, writeGraph(t, all), "--url", m.url, "--sessions", mode, "--scale", strconv.Itoa(faster), "--no-probe", "--scrape", "off")
 			logs := m.stop(t)
 			r.only(t, "ok")
 			early, atOnce := violations(t, checked, logs)
