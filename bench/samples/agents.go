@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -14,8 +13,8 @@ const agentBlock = 64
 
 // crew makes up what the agents of one job send.
 type crew struct {
+	dice
 	play   string
-	chance *rand.Rand
 	blocks int // ids given so far, the job's own
 	sent   []agentRequest
 }
@@ -36,8 +35,6 @@ type agent struct {
 	last       int // its last request
 	background bool
 }
-
-func (c *crew) between(least, most int) int { return least + c.chance.IntN(most-least+1) }
 
 // work lets an agent have its turns. The first waits for the request by, if it is not -1, and comes at ms. Sub-agents begin
 // behind turns, and the next turn waits for those that do not work in the background.
@@ -64,7 +61,7 @@ func (c *crew) work(a *agent, by, at int) {
 				break
 			}
 			sub := &agent{session: fmt.Sprintf("%s.%d%c", a.session, turn, 'a'+n), depth: a.depth + 1, ids: slices.Clone(a.ids[:6]), tokens: 6 * agentBlock,
-				turns: c.between(1, 2), background: c.chance.IntN(5) == 0}
+				turns: c.between(1, 2), background: c.IntN(5) == 0}
 			c.work(sub, a.last, c.sent[a.last].at+c.between(5, 40))
 			if !sub.background {
 				joined = append(joined, sub.last)
@@ -108,7 +105,7 @@ func (c *crew) send(a *agent, at, gap int, waits []int, relation, trigger string
 func AgenticMooncake() []byte {
 	var all []agentRequest
 	for i, play := range []string{"refactor", "tests", "search", "review"} {
-		c := &crew{play: play, chance: rand.New(rand.NewPCG(8, uint64(i)))}
+		c := &crew{play: play, dice: newDice(8, uint64(i))}
 		c.work(&agent{session: "main", tokens: 6 * agentBlock, turns: 4 + i%2}, -1, 1000*i)
 		all = append(all, c.sent...)
 	}

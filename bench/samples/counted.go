@@ -3,7 +3,6 @@ package samples
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 )
@@ -17,8 +16,8 @@ type agentCall struct {
 
 // agentCalls are the calls of one agent from an instant on: it begins with what all have in common, grows by answers and
 // the results of tools, and is compacted now and then.
-func agentCalls(chance *rand.Rand, at time.Duration, n int) []agentCall {
-	between := func(least, most int) int { return least + chance.IntN(most-least+1) }
+func agentCalls(chance dice, at time.Duration, n int) []agentCall {
+	between := chance.between
 	ms := func(least, most int) time.Duration { return time.Duration(between(least, most)) * time.Millisecond }
 	call := agentCall{began: at, input: between(1800, 2600), cached: 1536}
 	var calls []agentCall
@@ -43,7 +42,7 @@ func stamp(at time.Duration) string {
 
 // TraceLab is tracelab.jsonl: 20 sessions of 2 to 9 rounds. One round is a harness's own message, and was not sent.
 func TraceLab() []byte {
-	chance := rand.New(rand.NewPCG(11, 0))
+	chance := newDice(11, 0)
 	var file bytes.Buffer
 	for s, at := range poisson(20, 5, 11) {
 		input := "user_message"
@@ -61,7 +60,7 @@ func TraceLab() []byte {
 
 // Copilot is copilot.jsonl: 15 sessions, some with an agent of another model beside the first, and a call that failed.
 func Copilot() []byte {
-	chance := rand.New(rand.NewPCG(12, 0))
+	chance := newDice(12, 0)
 	var file bytes.Buffer
 	for s, at := range poisson(15, 4, 12) {
 		var calls []string
@@ -98,7 +97,7 @@ func OTel() []byte {
 	for session, at := range poisson(12, 3, 13) {
 		var spans []string
 		said := fmt.Sprintf(`{"role":"system","parts":[{"type":"text","content":%s}]}`, s.say(80, 80))
-		for i, c := range agentCalls(s.chance, time.Duration(at), 3+session%5) {
+		for i, c := range agentCalls(s.dice, time.Duration(at), 3+session%5) {
 			more := ""
 			if session%3 == 0 {
 				if i == 0 {

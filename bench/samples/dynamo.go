@@ -3,7 +3,6 @@ package samples
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -55,16 +54,16 @@ func (a *coder) ask(session, parent string, until int) []event {
 // Dynamo is dynamo.jsonl: the request traces of 8 agents, every second one with a sub-agent, in the order in which they were
 // written, with the ends of tools.
 func Dynamo() []byte {
-	chance := rand.New(rand.NewPCG(10, 0))
+	chance := newDice(10, 0)
 	next := 1
 	var all []event
 	for n := range 8 {
 		name := fmt.Sprintf("agent-%d", n)
-		main := &coder{chance: chance, next: &next, at: 100 * n}
+		main := &coder{dice: chance, next: &next, at: 100 * n}
 		main.grow(main.between(1000, 4000))
 		all = append(all, main.ask(name, "", main.at+1000)...)
 		if n%2 == 1 {
-			sub := &coder{chance: chance, next: &next, at: main.at}
+			sub := &coder{dice: chance, next: &next, at: main.at}
 			sub.grow(sub.between(500, 1500))
 			all = append(all, sub.ask(name+"-helper", name, sub.at+1500)...)
 			main.at = sub.at + 50
@@ -82,11 +81,11 @@ func Dynamo() []byte {
 // SATF is satf.json: 8 agents in one document. Each request but the last calls one or two tools, and the next waits for
 // them.
 func SATF() []byte {
-	chance := rand.New(rand.NewPCG(11, 0))
+	chance := newDice(11, 0)
 	next := 1
 	var sessions []string
 	for n := range 8 {
-		a := &coder{chance: chance, next: &next, at: 250 * n}
+		a := &coder{dice: chance, next: &next, at: 250 * n}
 		a.grow(a.between(1000, 4000))
 		var nodes, edges []string
 		edge := func(from, to string, ms int) {

@@ -11,9 +11,19 @@
 package samples
 
 import (
+	"math/rand/v2"
+
 	"github.com/fastreplay/fastreplay/codec/trace"
 	"github.com/fastreplay/fastreplay/sched"
 )
+
+// dice decide what samples are like.
+type dice struct{ *rand.Rand }
+
+func newDice(seed, stream uint64) dice { return dice{rand.New(rand.NewPCG(seed, stream))} }
+
+// between is a whole number, from least to most.
+func (d dice) between(least, most int) int { return least + d.IntN(most-least+1) }
 
 // poisson are instants of requests that know nothing of each other.
 func poisson(rows int, rate float64, seed uint64) []int64 {

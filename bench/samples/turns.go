@@ -3,15 +3,14 @@ package samples
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/fastreplay/fastreplay/codec/prompt"
 )
 
-// speaker makes up what is said: words at random.
+// speaker makes up what is said: words that mean nothing, each a token of its own.
 type speaker struct {
-	words  prompt.Source
-	chance *rand.Rand
+	dice
+	source prompt.Source
 	said   uint64
 }
 
@@ -20,16 +19,17 @@ func newSpeaker(seed uint64) *speaker {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return &speaker{words: words, chance: rand.New(rand.NewPCG(seed, 0))}
+	return &speaker{dice: newDice(seed, 0), source: words}
 }
 
-// say is a JSON string of least to most words.
-func (s *speaker) say(least, most int) string {
+// words is a text of least to most words.
+func (s *speaker) words(least, most int) string {
 	s.said++
-	return `"` + string(s.words.Append(nil, prompt.Spec{Tokens: s.between(least, most), Unique: s.said})) + `"`
+	return string(s.source.Append(nil, prompt.Spec{Tokens: s.between(least, most), Unique: s.said}))
 }
 
-func (s *speaker) between(least, most int) int { return least + s.chance.IntN(most-least+1) }
+// say is such a text as a JSON string.
+func (s *speaker) say(least, most int) string { return `"` + s.words(least, most) + `"` }
 
 // SingleTurn is single_turn.jsonl: 150 questions at 30 a second, some of them in several parts or as a system's message.
 func SingleTurn() []byte {
@@ -74,7 +74,7 @@ func ShareGPT() []byte {
 	s := newSpeaker(7)
 	var file bytes.Buffer
 	for i := range 60 {
-		fmt.Fprintf(&file, "%c\n  {\"id\":\"%07d_%d\",\"conversations\":[", "[,"[min(i, 1)], s.chance.IntN(1e7), i%4)
+		fmt.Fprintf(&file, "%c\n  {\"id\":\"%07d_%d\",\"conversations\":[", "[,"[min(i, 1)], s.IntN(1e7), i%4)
 		comma := ""
 		tell := func(who string, least, most int) {
 			fmt.Fprintf(&file, "%s\n    {\"from\":%q,\"value\":%s}", comma, who, s.say(least, most))

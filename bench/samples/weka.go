@@ -3,12 +3,11 @@ package samples
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 )
 
 // coder is an agent that asks one request after the other, each with all before it. Times are ms.
 type coder struct {
-	chance *rand.Rand
+	dice
 	at     int
 	tokens int   // of the prompt
 	ids    []int // of its whole blocks
@@ -16,9 +15,6 @@ type coder struct {
 	asked  int   // requests
 	cached int   // tokens of the prompt that were there before
 }
-
-// between is a whole number, from least to most.
-func (a *coder) between(least, most int) int { return least + a.chance.IntN(most-least+1) }
 
 // grow adds tokens to the prompt.
 func (a *coder) grow(tokens int) {
@@ -30,11 +26,11 @@ func (a *coder) grow(tokens int) {
 // Weka is weka.jsonl: 10 traces of coding agents, which all begin at 0 and end within 7 s. Some start one or two
 // sub-agents and wait for them; one of those is left alone.
 func Weka() []byte {
-	chance := rand.New(rand.NewPCG(9, 0))
+	chance := newDice(9, 0)
 	var file bytes.Buffer
 	for n := range 10 {
 		next := 1
-		main := &coder{chance: chance, next: &next}
+		main := &coder{dice: chance, next: &next}
 		main.grow(main.between(1000, 4000))
 		fmt.Fprintf(&file, `{"id":"trace_%04d","models":["sample"],"block_size":64,"hash_id_scope":"local","requests":[`, n+1)
 		comma := ""
@@ -48,7 +44,7 @@ func Weka() []byte {
 		end := main.at
 		for s := range n % 3 {
 			start := main.between(20, 60)
-			sub := &coder{chance: chance, next: &next}
+			sub := &coder{dice: chance, next: &next}
 			sub.grow(sub.between(500, 1500))
 			inside := sub.wekaRow()
 			for sub.at < 1800 {
@@ -75,7 +71,7 @@ func Weka() []byte {
 func (a *coder) wekaRow() string {
 	took, out := a.between(150, 600), a.between(5, 60)
 	kind := `"type":"n"`
-	if a.chance.IntN(4) == 0 {
+	if a.IntN(4) == 0 {
 		kind = fmt.Sprintf(`"type":"s","ttft":%.3f`, float64(took)/4000)
 	}
 	var ids bytes.Buffer

@@ -98,7 +98,6 @@ type format struct {
 	together    func(l *loader, lines []heldLine)        // reads the objects of a file together, since they name each other; nil = items does, one by one
 	known       func(keys []string) bool                 // reports whether keys are those of such an object
 	tree        bool                                     // each row is of an agent: linkAgents finds out who waited for whom
-	jobs        bool                                     // such an object is a job with all of its agents
 	whole       bool                                     // a file may be one such object over many lines, or several
 	looks       func(object []byte) bool                 // tells apart objects of several formats with the same keys; nil = the keys do
 	listKey     string                                   // key of the list of objects that the file is, where it is one JSON document; "" = it has an object a line, or is a list

@@ -29,7 +29,6 @@ func copilot() *format {
 		surely:      true,
 		floor:       true,
 		tree:        true,
-		jobs:        true,
 		names:       fieldNames{timestampField: "timestamp", inputField: "prompt", outputField: "completion", sessionField: "session_id"},
 		known:       hasKeys("session_id", "date", "turns"),
 		items:       ofObject(readCopilot),

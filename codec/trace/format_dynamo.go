@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -29,10 +28,9 @@ func dynamo() *format {
 		names: fieldNames{timestampField: "request_received_ms", inputField: "input_length", outputField: "output_tokens",
 			idsField: "input_sequence_hashes", sessionField: "session_id"},
 		known: func(keys []string) bool {
-			return slices.Contains(keys, "event_type") && slices.Contains(keys, "event_time_unix_ms") || slices.Contains(keys, "event")
+			return hasKeys("event_type", "event_time_unix_ms")(keys) || hasAny(keys, "event")
 		},
 		tree:  true,
-		jobs:  true,
 		items: ofObject(readDynamo),
 	}
 }

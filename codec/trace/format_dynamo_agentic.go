@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +39,7 @@ func agenticMooncake() *format {
 		either:      true,
 		names:       names,
 		known: func(keys []string) bool {
-			return slices.Contains(keys, "schema") && slices.Contains(keys, "hash_id_scope") ||
-				slices.Contains(keys, "play_id") && slices.Contains(keys, "not_before_ms")
+			return hasKeys("schema", "hash_id_scope")(keys) || hasKeys("play_id", "not_before_ms")(keys)
 		},
 		items:     ofObject(readAgentic),
 		prepare:   prepareAgentic,
@@ -109,7 +107,7 @@ func readAgenticHead(out *items, o object) {
 
 // agenticSession is the name of a conversation among those of all plays.
 func agenticSession(play, session string) string {
-	if session == play || len(session) > len(play) && session[:len(play)] == play && session[len(play)] == '/' {
+	if session == play || strings.HasPrefix(session, play+"/") {
 		return session
 	}
 	return play + "/" + session

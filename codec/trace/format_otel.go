@@ -25,7 +25,6 @@ func otel() *format {
 		surely:      true,
 		floor:       true,
 		tree:        true,
-		jobs:        true,
 		names: fieldNames{timestampField: "start_time", inputField: "gen_ai.usage.input_tokens", outputField: "gen_ai.usage.output_tokens",
 			sessionField: "session_id", messagesField: "gen_ai.input.messages", toolsField: "gen_ai.tool.definitions"},
 		known: func(keys []string) bool { return hasAny(keys, "resourceSpans", "spans") },

@@ -41,6 +41,13 @@ func TestOTel(t *testing.T) {
 	want(t, "blocks in common", shared(tr), strings.Split("; 0; 10 0; 0 0 0; 10 0 12 0", "; "))
 }
 
+// TestOTelTurns: a turn follows the one before of its agent, though another agent ran between, and what ran beside it.
+func TestOTelTurns(t *testing.T) {
+	tr := read(t, `{"session_id":"s","spans":[`+strings.Join([]string{otelSpan("big", 1, 1, 64, 6, 0, ""), otelSpan("small", 2.5, 1, 64, 6, 0, ""),
+		otelSpan("small", 2.5, 2, 64, 6, 0, ""), otelSpan("big", 5, 1, 128, 6, 0, ""), otelSpan("big", 5.5, 1, 128, 6, 0, ""), otelSpan("big", 7, 1, 190, 6, 0, "")}, ",")+"]}", Options{})
+	want(t, "waits", waits(tr), strings.Split("-; 0+500ms spawn; 1^0s barrier; 0+500ms & 1+500ms join & 2+500ms join; 0+3.5s; 3+500ms & 4+500ms", "; "))
+}
+
 // TestOTelMessages: messages in parts become those of OpenAI's API, and others stay as they are.
 func TestOTelMessages(t *testing.T) {
 	parts := `[{"role":"user","parts":[{"type":"text","content":"Hi "},{"type":"text","content":"\"you\""}]},` +

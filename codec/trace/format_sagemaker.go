@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"encoding/base64"
-	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -26,10 +25,8 @@ func sageMaker() *format {
 		seconds:     true,
 		names: fieldNames{timestampField: "inferenceTime", payloadField: "the captured request",
 			inputField: "prompt_tokens", outputField: "completion_tokens"},
-		required: setOf(timestampField),
-		known: func(keys []string) bool {
-			return slices.Contains(keys, "captureData") && slices.Contains(keys, "eventMetadata")
-		},
+		required:  setOf(timestampField),
+		known:     hasKeys("captureData", "eventMetadata"),
 		items:     ofObject(readCapture),
 		words:     true,
 		cannot:    notMerged,

@@ -28,9 +28,8 @@ func satf() *format {
 		either:      true,
 		names:       fieldNames{inputField: "input_tokens_total", outputField: "output_tokens", idsField: "kv_block_ids", sessionField: "session_id"},
 		known: func(keys []string) bool {
-			return slices.Contains(keys, "format_version") && (slices.Contains(keys, "time_base") || slices.Contains(keys, "sessions"))
+			return hasAny(keys, "format_version") && hasAny(keys, "time_base", "sessions")
 		},
-		jobs:  true,
 		whole: true,
 		items: ofObject(readSATF),
 	}

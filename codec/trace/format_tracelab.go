@@ -18,7 +18,6 @@ func traceLab() *format {
 		surely:      true,
 		floor:       true,
 		tree:        true,
-		jobs:        true,
 		names: fieldNames{timestampField: "timing_events", inputField: "input_tokens_total", outputField: "output_tokens",
 			sessionField: "session_id"},
 		known: hasKeys("session_id", "input_tokens_total", "newly_append_tokens"),

@@ -29,10 +29,9 @@ func weka() *format {
 		blockTokens: 64,
 		names:       fieldNames{timestampField: "t", inputField: "in", outputField: "out", idsField: "hash_ids"},
 		known: func(keys []string) bool {
-			return slices.Contains(keys, "requests") && (slices.Contains(keys, "block_size") || slices.Contains(keys, "hash_id_scope"))
+			return hasAny(keys, "requests") && hasAny(keys, "block_size", "hash_id_scope")
 		},
 		floor: true,
-		jobs:  true,
 		whole: true,
 		items: ofObject(readWeka),
 	}

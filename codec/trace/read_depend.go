@@ -39,7 +39,7 @@ func (q *requestNames) number(name string) int32 {
 // resolveDependencies makes row numbers of names, and finds an order in which each row comes after what it depends on.
 // A dependency on nothing, on the row itself or in a circle is a fault.
 func (l *loader) resolveDependencies() {
-	d := l.agents.dependencies
+	d, job := l.agents.dependencies, l.agents.job.values
 	for _, twice := range l.agents.twice {
 		l.faultIn(twice.row, "request_id "+quote([]byte(twice.name))+" is the name of an earlier row too", "each request needs a name of its own")
 	}
@@ -53,7 +53,7 @@ func (l *loader) resolveDependencies() {
 			switch {
 			case on < 0:
 				l.faultIn(int32(i), "dependencies: no row has the request_id "+quote([]byte(name)), "leave the dependency out, or add the row")
-			case !l.agents.sameJob(int32(i), on):
+			case job != nil && job[i] != job[on]:
 				l.faultIn(int32(i), "dependencies: the row depends on "+l.place(int(on))+", which is of another job", "give both one job, or leave the dependency out")
 			case on == int32(i):
 				l.faultIn(int32(i), "dependencies: the row depends on itself", "a request depends on earlier ones")
@@ -62,11 +62,6 @@ func (l *loader) resolveDependencies() {
 		}
 	}
 	l.orderDependencies()
-}
-
-// sameJob reports whether two of the kept rows are of one job.
-func (a *agentColumns) sameJob(i, j int32) bool {
-	return a.job.values == nil || a.job.values[i] == a.job.values[j]
 }
 
 // dependsOn is the place of the row that a dependency names, or noValue and the name.

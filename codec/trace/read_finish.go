@@ -97,7 +97,7 @@ func (l *loader) sorted() []int32 {
 	if l.lint.Unsorted > 0 || l.agents.order != nil {
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.timeNS[a], l.timeNS[b]) })
 	}
-	if l.format != nil && l.format.jobs {
+	if l.format != nil && (l.format.tree || l.format.whole) {
 		l.lint.Unsorted = 0 // a job's rows stand together, and each job has a clock of its own
 	}
 	return order
