@@ -67,7 +67,7 @@ func sweepAPIs() map[string]sweepAPI {
 		whole: `{"id":"x","choices":[{"index":0,"text":"a b c","finish_reason":"length"}],` + usage + `}`, error: sweepData("%s", failure),
 		marks: true, counts: true, tells: true,
 	}
-	chat, responses, messages, tgi, sglang, triton, trtllm := completions, completions, completions, completions, completions, completions, completions
+	chat, responses, messages, tgi, sglang, triton, trtllm, vllm := completions, completions, completions, completions, completions, completions, completions, completions
 	chat.events = []sweepEvent{{text: sweepData(`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)}}
 	responses.events = []sweepEvent{{text: sweepNamed("response.created", `,"response":{"status":"in_progress"}`)}}
 	messages.events = []sweepEvent{
@@ -80,6 +80,7 @@ func sweepAPIs() map[string]sweepAPI {
 			a.events = append(a.events, sweepEvent{text: text, token: true, finish: finish})
 		}
 		add(&completions, false, sweepData(`{"choices":[{"index":0,"text":" t%d","finish_reason":null}]}`, i))
+		add(&vllm, false, sweepData(`{"request_id":"x","usage":null,"output_mode":"tokens","choices":[{"index":0,"token_ids":[%d],"finish_reason":null}]}`, 10_000+i))
 		add(&chat, false, sweepData(`{"choices":[{"index":0,"delta":{"content":" t%d"},"finish_reason":null}]}`, i))
 		add(&responses, false, sweepNamed("response.output_text.delta", fmt.Sprintf(`,"delta":" t%d"`, i)))
 		add(&messages, false, sweepNamed("content_block_delta", fmt.Sprintf(`,"index":0,"delta":{"type":"text_delta","text":" t%d"}`, i)))
@@ -96,6 +97,9 @@ func sweepAPIs() map[string]sweepAPI {
 	}
 	completions.events = append(completions.events, sweepEvent{text: sweepData(`{"choices":[{"index":0,"text":"","finish_reason":"length"}]}`), finish: true},
 		sweepEvent{text: sweepData(`{"choices":[],%s}`, usage)}, done)
+	vllm.events = append(vllm.events, sweepEvent{text: sweepData(`{"request_id":"x","usage":null,"output_mode":"tokens","choices":[{"index":0,"token_ids":[],"finish_reason":"length"}]}`), finish: true},
+		sweepEvent{text: sweepData(`{"request_id":"x","output_mode":"tokens","choices":[],%s}`, usage)}, done)
+	vllm.whole = `{"request_id":"x","choices":[{"index":0,"token_ids":[10000,10001,10002],"finish_reason":"length"}],` + usage + `}`
 	chat.events = append(chat.events, sweepEvent{text: sweepData(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`), finish: true},
 		sweepEvent{text: sweepData(`{"choices":[],%s}`, usage)}, done)
 	chat.whole = `{"choices":[{"index":0,"message":{"role":"assistant","content":"a b c"},"finish_reason":"length"}],` + usage + `}`
@@ -119,7 +123,7 @@ func sweepAPIs() map[string]sweepAPI {
 	raw := completions
 	raw.marks, raw.loose = false, true
 	return map[string]sweepAPI{"completions": completions, "chat": chat, "responses": responses, "embeddings": embeddings, "messages": messages, "tgi": tgi,
-		"sglang": sglang, "triton-vllm": triton, "triton-trtllm": trtllm, "raw": raw}
+		"sglang": sglang, "vllm-generate": vllm, "triton-vllm": triton, "triton-trtllm": trtllm, "raw": raw}
 }
 
 // sweepWire is an answer as it goes over the wire.

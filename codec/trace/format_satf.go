@@ -123,12 +123,12 @@ func readSATFNode(out *items, o object, session string) *satfNode {
 	n := &satfNode{id: o.name("id", "edges name nodes by it"), row: noValue, tookNS: o.span("duration_us", 3), boundNS: o.span("min_start_delay_us", 3)}
 	kinds := "it is llm_infer, tool_call or tool_result"
 	switch kind := o.name("kind", kinds); kind {
+	case "llm_infer":
 	case "tool_call", "tool_result":
 		return n
 	default:
 		o.fail("kind is "+quote([]byte(kind)), kinds)
 		return n
-	case "llm_infer":
 	}
 	r := out.add()
 	n.row = int32(len(out.rows) - 1)

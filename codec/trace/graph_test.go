@@ -87,10 +87,10 @@ func TestBridgedDependencies(t *testing.T) {
 
 // node is a request of a random graph, as the test knows it.
 type node struct {
-	job, session, depth int
-	at, took            int64
-	on                  []Wait // On = number of the node
-	name                string
+	job, session int
+	at, took     int64
+	on           []Wait // On = number of the node
+	name         string
 }
 
 // randomGraph is the text of a file with a graph, its rows in random order, and the graph in order of time. Instants,

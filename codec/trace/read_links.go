@@ -25,8 +25,10 @@ const soon = 1500 * int64(time.Millisecond)
 //
 // A request follows that one of its agent's chains with which it shares the longest prefix. If the last request of that
 // chain is still in flight, or if nothing is shared, it begins a chain of its own, and see cause for when. Where prompts
-// have no ids, it follows all that had ended, as far as no other stands between. A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last request of each of the
-// sub-agent's chains. If there is none, the sub-agent runs in the background.
+// have no ids, it follows all that had ended, as far as no other stands between.
+//
+// A sub-agent begins as a chain does. The first request of the parent after the sub-agent's end waits for the last
+// request of each of the sub-agent's chains. If there is none, the sub-agent runs in the background.
 //
 // Recorded clocks need not be exact: a request may seem to begin m.early ns before the end of the one that it followed.
 func (m *items) linkRequests(a *asker) []int32 {

@@ -54,7 +54,7 @@ func (l *List) Len() (bytes int64) {
 
 // Drop removes the first n bytes, at most all.
 func (l *List) Drop(n int64) {
-	for l.Segments != nil && len(l.Segments) > 0 && n >= int64(len(l.Piece(0))) {
+	for len(l.Segments) > 0 && n >= int64(len(l.Piece(0))) {
 		n -= int64(len(l.Piece(0)))
 		l.Segments, l.Skip = l.Segments[1:], 0
 	}
