@@ -79,12 +79,12 @@ func ratio(r *float64) float64 {
 	return *r
 }
 
-// TestHeavyStreams is 2,000 requests of 20 kB a second for 5 s, about 400 live streams, with and without real time.
+// TestHeavyStreams is 2,000 requests of 20 kB a second for 2 s, about 400 live streams, with and without real time.
 func TestHeavyStreams(t *testing.T) {
 	if os.Getenv("FASTREPLAY_TRACES") == "" || testing.Short() {
 		t.Skip("a load for a quiet machine: set FASTREPLAY_TRACES")
 	}
-	load := generate(t, "--rows", "10000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")
+	load := generate(t, "--rows", "4000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")
 	for _, realtime := range []string{"auto", "off"} {
 		t.Run(realtime, func(t *testing.T) {
 			m := startMock(t, "--ttft", "10ms", "--itl", "10ms")

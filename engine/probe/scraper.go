@@ -323,7 +323,8 @@ func (s *Scraper) follow(i int, p *scrapePage) {
 
 // emit calls the sink with a sample that was taken then.
 func (s *Scraper) emit(i int, m *scrape.Sample, then time.Time) {
-	m.AtNS = s.clock.Now() - int64(time.Since(then))
+	age := time.Since(then) // before the clock is read: if the thread loses its core in between, samples stay in order
+	m.AtNS = s.clock.Now() - int64(age)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sink(i, m)
