@@ -9,8 +9,8 @@ import (
 	"github.com/fastreplay/fastreplay/engine/pieces"
 )
 
-// atOnce is how many pieces one system call writes. The kernel takes up to 1,024 (IOV_MAX). The prompts of 710 coding sessions, each
-// in pieces of blocks that are held once, have 40 at most (TRACES.md, Weka); more go in several calls.
+// atOnce is how many pieces one system call writes. The kernel takes up to 1,024 (IOV_MAX). The prompts of 710 of Weka's traces, each
+// in pieces of blocks that are held once, have 40 at most; more go in several calls.
 const atOnce = 64
 
 // Gatherer is the room that a gathered write needs: 1 kB. One thread may use it at a time. The zero value is ready.
