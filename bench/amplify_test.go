@@ -10,7 +10,6 @@ import (
 // TestAmplify replays a load three times over, one request at a time. The server finds in its cache exactly what an ideal one
 // would have had. Each row is sent three times, from three conversations.
 func TestAmplify(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, sample := range []string{"samples/bailian.jsonl", "samples/azure.csv"} {
 		t.Run(sample, func(t *testing.T) {
@@ -54,7 +53,6 @@ func TestAmplify(t *testing.T) {
 // TestAmplifyOnTime replays at four times the rate over the same span. Turns follow those of their own clone, and hardly a cache
 // hit is missed without a reason.
 func TestAmplifyOnTime(t *testing.T) {
-	long(t)
 	t.Parallel()
 	const sample = "samples/bailian.jsonl"
 	m := startMock(t, "--ttft", "4ms", "--itl", "100us")

@@ -136,9 +136,6 @@ func TestBackendsFail(t *testing.T) {
 	load := steady(t, 160, 400, 6)
 	type failure struct{ outcome, error string }
 	for _, b := range backends() {
-		if testing.Short() && b.api != "chat" {
-			continue
-		}
 		for _, way := range b.ways() {
 			faults := map[string]failure{"status": {"http_error", "injected fault: status"}, "truncate": {"truncated", "cut short"}, "reset-after": {"reset", "reset by the server"}}
 			args := []string{"--fault", "status:503@0.15", "--fault", "truncate:3@0.15", "--fault", "reset-after:2@0.15"}
@@ -235,7 +232,6 @@ func TestInstanceField(t *testing.T) {
 
 // TestAnthropicKey: a key goes where its owner wants it.
 func TestAnthropicKey(t *testing.T) {
-	long(t)
 	key := filepath.Join(t.TempDir(), "key")
 	writeFile(t, key, "secret-of-mine\n")
 	load := steady(t, 10, 100, 3)

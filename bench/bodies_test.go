@@ -62,7 +62,6 @@ func recordedBodies(t *testing.T, format string, file []byte) []string {
 // TestBodyFormats replays the bundled traces that hold whole bodies. Each arrives once, byte for byte. The mock counts words, and
 // finds as many tokens as were recorded.
 func TestBodyFormats(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"raw_payload.jsonl": {"--rate", "100"}, "inputs.json": {"--concurrency", "8"}, "batch.jsonl": {"--rate", "100"}, "sagemaker.jsonl": {"--scale", "4"},

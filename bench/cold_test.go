@@ -118,7 +118,6 @@ func TestColdRefused(t *testing.T) {
 
 // TestFingerprintIsOfTheWork: how the work is carried is outside the fingerprint, what is asked for and when inside.
 func TestFingerprintIsOfTheWork(t *testing.T) {
-	long(t)
 	t.Parallel()
 	a, b := startMock(t), startMock(t, "--quirk", "no-flush")
 	load := []string{"--trace", steady(t, 10, 500, 2), "--model", "m"}
@@ -155,7 +154,6 @@ func TestFingerprintIsOfTheWork(t *testing.T) {
 // TestWarmCacheByCounters: responses report no cached tokens, as vLLM's do unless told to. The servers' counters cover the run and
 // agree with the tokens that came, so they are the hits. A warm cache is found, and what is below the ideal has its causes.
 func TestWarmCacheByCounters(t *testing.T) {
-	long(t)
 	t.Parallel()
 	mocks := []*mockServer{startMock(t, "--quirk", "no-cached-tokens"), startMock(t)} // the other one reports
 	for name, urls := range map[string][]string{"alone": {mocks[0].url}, "beside one that reports": {mocks[0].url, mocks[1].url}} {
@@ -191,7 +189,6 @@ func TestWarmCacheByCounters(t *testing.T) {
 
 // TestShortfallByCounters: what a cache too small has evicted is the same by the counters as by the responses.
 func TestShortfallByCounters(t *testing.T) {
-	long(t)
 	t.Parallel()
 	args := oneByOne(t)
 	var by [2]metrics.Shortfall
@@ -230,7 +227,6 @@ func TestNoteThatTheRunContradicts(t *testing.T) {
 
 // TestGivenCacheSize: a size that is not what the server tells is said once, before the start, and what is given is used.
 func TestGivenCacheSize(t *testing.T) {
-	long(t)
 	t.Parallel()
 	a, b := startMock(t, "--cache-tokens", "16000"), startMock(t, "--cache-tokens", "16000")
 	for _, c := range []struct {

@@ -39,7 +39,6 @@ func bailianShort(t *testing.T, rows int) string {
 
 // TestAIPerfCommands: command lines of AIPerf's documentation, against a mock at another port.
 func TestAIPerfCommands(t *testing.T) {
-	long(t)
 	t.Parallel()
 	bailian := bailianShort(t, 40)
 	const mooncake = `{"timestamp": 0, "input_length": 655, "output_length": 52, "hash_ids": [46, 47]}
@@ -163,7 +162,6 @@ func TestVLLMCommand(t *testing.T) {
 // TestVLLMDatasets: command lines of `vllm bench serve` with its own data sets, under either name of the command. They have as many
 // requests, tokens, blocks and instants as with vLLM.
 func TestVLLMDatasets(t *testing.T) {
-	long(t)
 	t.Parallel()
 	const timed = `{"ts": 0, "in": 655, "out": 3, "ids": [46, 47]}
 {"ts": 40, "in": 655, "out": 4, "ids": [46, 47]}

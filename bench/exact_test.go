@@ -24,7 +24,6 @@ func exactTrace(t *testing.T) []string {
 // exactly those in its cache that an ideal one would. That holds for every API, kind of prompt, chat template and size of
 // blocks.
 func TestExactHits(t *testing.T) {
-	long(t)
 	t.Parallel()
 	args := exactTrace(t)
 	for _, c := range []struct {
@@ -40,7 +39,7 @@ func TestExactHits(t *testing.T) {
 		{"large blocks", "blocks of 64 tokens", []string{"--template-tokens", "21,5", "--block-tokens", "64"}, []string{"--api", "chat"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := startMock(t, append(c.mock, "--ttft", "0s", "--itl", "0s")...)
+			m := startMock(t, append(c.mock, "--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "100")...)
 			r := run(t, append(append(c.args, args...), "--url", m.url, "--concurrency", "1")...)
 			r.sound(t)
 			hits, wrong := int64(0), 0
@@ -70,7 +69,6 @@ func TestExactHits(t *testing.T) {
 // TestHitsByRange: if the length of the template's head is unknown, the expected hits are a range that holds the real ones.
 // Nothing exact is claimed.
 func TestHitsByRange(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t, "--template-tokens", "21,5", "--quirk", "no-tokenize", "--ttft", "0s", "--itl", "0s")
 	r := run(t, append(exactTrace(t), "--url", m.url, "--concurrency", "1", "--api", "chat")...)
@@ -105,7 +103,7 @@ func TestShortfall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--cache-tokens", "1500000")...)
+			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--tokens-per-chunk", "10", "--cache-tokens", "1500000")...)
 			r := run(t, append(c.args, "--trace", path, "--limit", "3000", "--scale", "60", "--url", m.url)...)
 			r.only(t, "ok")
 			r.verdict(t)
@@ -129,7 +127,6 @@ func TestShortfall(t *testing.T) {
 
 // TestSuspects: each way in which prompts or hits can be wrong is said in one line, with the right verdict.
 func TestSuspects(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name       string
@@ -205,7 +202,6 @@ func TestSuspects(t *testing.T) {
 // TestTokenizers replays prompts made of the words, or the ids, of each kind of tokenizer. Each prompt is counted again with it
 // before the start. A tokenizer that is not the server's is refused.
 func TestTokenizers(t *testing.T) {
-	long(t)
 	t.Parallel()
 	folder := filepath.Join("..", "codec", "tokenizer", "testdata")
 	rows := generate(t, "--rows", "60", "--rate", "200", "--input-tokens", "20:3000", "--output-tokens", "2", "--reuse", "0.5")

@@ -129,7 +129,6 @@ func exportsAgain(t *testing.T, dir string) {
 
 // TestExport: keys and units are those of the other tools' documentation, and `report` gives the same bytes as the run.
 func TestExport(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t)
 	res := run(t, "--trace", steady(t, 120, 200, 5), "--url", m.url, "--export", "aiperf", "--export", "vllm", "--compress")

@@ -103,7 +103,6 @@ func (r *results) reported(t *testing.T, args ...string) *metrics.Summary {
 // TestGoodput: of two servers one makes half of the requests slow and the other refuses half. What the server made slow is
 // never good, nor what failed; the numbers are those that the lines give, also by other SLOs afterwards.
 func TestGoodput(t *testing.T) {
-	long(t)
 	t.Parallel()
 	slow, refusing := startMock(t, "--fault", "slow-bytes:1ms@0.5"), startMock(t, "--fault", "status:503@0.5")
 	r := run(t, "--trace", steady(t, 120, 400, 4), "--url", slow.url, "--url", refusing.url, "--no-probe", "--max-error-rate", "1",
@@ -139,7 +138,6 @@ func TestGoodput(t *testing.T) {
 
 // TestBadGoodput: refused in one line before anything is asked of a server, by the replay and by the report alike.
 func TestBadGoodput(t *testing.T) {
-	long(t)
 	t.Parallel()
 	done := run(t, with(chat, "--url", startMock(t).url)...)
 	if strings.Contains(done.stderr, "goodput") || done.summary.Goodput != nil {

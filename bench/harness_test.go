@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	if leftOut() {
+	if raceFlag() == nil && leftOut("") {
 		os.Exit(m.Run())
 	}
 	dir, err := os.MkdirTemp("", "fastreplay-proof-")
@@ -80,17 +81,36 @@ func touchSources() {
 	}
 }
 
-// leftOut reports whether tests may start no process: under -short, unless -run names tests or the race detector is on.
-func leftOut() bool {
-	return testing.Short() && raceFlag() == nil && flag.Lookup("test.run").Value.String() == ""
+// raced are the proofs that -short keeps if the race detector is on: each kind of sender, reader, schedule, fault, server and
+// end of a run. Others start the same goroutines with other options.
+var raced = []string{
+	"TestBackends", "TestCap", "TestColdStart", "TestConcurrency", "TestDemo", "TestEmbeddedMock", "TestExactAnswers", "TestFaults",
+	"TestInstancesBehindAGateway", "TestInterruptClosedLoop", "TestKeepAlive", "TestKernelTimestamps", "TestLiveHistory",
+	"TestNoRequestBeforeWhatItDependsOn", "TestReaderLeaves", "TestRoutes", "TestScrape", "TestSenderDies", "TestServerDies",
+	"TestServerStalls", "TestSeveralTargets", "TestTargetDies", "TestTerminalInterrupt", "TestTurns", "TestWarmUp",
 }
 
-// long leaves a test out under -short even with the race detector: it takes long, and other tests run the same code.
-func long(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("left out by -short")
+// TestRaced: each name in the list is a test of this package.
+func TestRaced(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
 	}
+	var all strings.Builder
+	for _, file := range files {
+		all.Write(readFile(t, file))
+	}
+	for _, name := range raced {
+		if !strings.Contains(all.String(), "\nfunc "+name+"(t *testing.T)") {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// leftOut reports whether a test may start no process: under -short, unless -run names tests or the race detector keeps it.
+func leftOut(name string) bool {
+	name, _, _ = strings.Cut(name, "/")
+	return testing.Short() && flag.Lookup("test.run").Value.String() == "" && (raceFlag() == nil || !slices.Contains(raced, name))
 }
 
 func raceFlag() []string {
@@ -137,7 +157,7 @@ func start(t testing.TB, prefix []string, args ...string) *process {
 // startInDir is start in a directory; "" = this test's own.
 func startInDir(t testing.TB, dir string, prefix []string, args ...string) *process {
 	t.Helper()
-	if leftOut() {
+	if leftOut(t.Name()) {
 		t.Skip("-short starts no process")
 	}
 	line := append(append(append([]string(nil), prefix...), binary), args...)

@@ -401,7 +401,6 @@ func TestLiveHistory(t *testing.T) {
 
 // TestProfileTalks: in AIPerf's words, a conversation's turns wait for the answers and carry them.
 func TestProfileTalks(t *testing.T) {
-	long(t)
 	t.Parallel()
 	path := liveFile(t, "questions")
 	_, recorded := talk(t, path, "--api", "chat", "--concurrency", "100")

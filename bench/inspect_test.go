@@ -87,7 +87,6 @@ func TestInspectSamples(t *testing.T) {
 // TestInspectAgreesWithReplay: the bytes that inspect promises are those that a run lays out, but for what surrounds the
 // prompts.
 func TestInspectAgreesWithReplay(t *testing.T) {
-	long(t)
 	t.Parallel()
 	d := inspectJSON(t, 0, "samples/mooncake.jsonl")
 	m := startMock(t)

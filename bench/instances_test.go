@@ -86,7 +86,6 @@ func TestInstancesBehindAGateway(t *testing.T) {
 
 // TestInstanceHeader: another header, and one that no response has.
 func TestInstanceHeader(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t, "--header", "X-Served-By: node 7", "--header", "target-pod: pod-a")
 	path := steady(t, 5, 100, 2)

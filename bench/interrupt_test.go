@@ -162,7 +162,6 @@ func (p *process) signalAll(t *testing.T, s syscall.Signal) {
 
 // TestNohup: where SIGHUP is ignored, as under nohup, it stays ignored, in the sending process too.
 func TestNohup(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t)
 	r := &replay{dir: filepath.Join(t.TempDir(), "results")}

@@ -125,7 +125,6 @@ func newWire(t *testing.T) link {
 // TestEthernet sends 750 kB prompts, ten times what a fresh connection takes at MTU 1500. With a send buffer of the request's
 // size the kernel takes each at once. Over TLS and with a buffer that may not grow, the rest follows without the sender.
 func TestEthernet(t *testing.T) {
-	long(t)
 	t.Parallel()
 	w := newWire(t)
 	for _, c := range []struct {

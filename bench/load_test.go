@@ -9,9 +9,6 @@ import (
 
 // TestManyStreams keeps 10,000 answers open at once.
 func TestManyStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("10,000 streams take ten seconds")
-	}
 	const streams = 10_000
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Max < streams+1_000 {
@@ -35,9 +32,6 @@ func mooncake(t *testing.T) string {
 	if dir == "" {
 		t.Skip("FASTREPLAY_TRACES names no directory with mooncake-conversation.jsonl.zst")
 	}
-	if testing.Short() {
-		t.Skip("a replay of 12,031 requests takes half a minute")
-	}
 	return filepath.Join(dir, "mooncake-conversation.jsonl.zst")
 }
 
@@ -58,7 +52,7 @@ func TestMooncake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms")...)
+			m := startMock(t, append(c.mock, "--ttft", "20ms", "--itl", "0.2ms", "--tokens-per-chunk", "10")...)
 			r := run(t, append(c.args, "--trace", path, "--url", m.url, "--scale", "120")...)
 			r.sound(t, m)
 			if len(r.lines) != c.lines {
@@ -81,7 +75,7 @@ func ratio(r *float64) float64 {
 
 // TestHeavyStreams is 2,000 requests of 20 kB a second for 2 s, about 400 live streams, with and without real time.
 func TestHeavyStreams(t *testing.T) {
-	if os.Getenv("FASTREPLAY_TRACES") == "" || testing.Short() {
+	if os.Getenv("FASTREPLAY_TRACES") == "" {
 		t.Skip("a load for a quiet machine: set FASTREPLAY_TRACES")
 	}
 	load := generate(t, "--rows", "4000", "--rate", "2000", "--arrival", "constant", "--input-tokens", "3300", "--output-tokens", "20")

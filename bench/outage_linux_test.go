@@ -9,7 +9,6 @@ import (
 // TestNameWithADeadAddress: of a name's addresses one is dead. It is left out where servers are probed; where it dies
 // during the run its requests fail, and the address is named.
 func TestNameWithADeadAddress(t *testing.T) {
-	long(t)
 	asRoot(t, "unshare", "mount")
 	command(t, "unshare", "-m", "true")
 	t.Parallel()

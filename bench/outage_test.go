@@ -38,7 +38,6 @@ func (m *mockServer) kill(t *testing.T) {
 // request has its line. The page names who failed, from when on, how many and what became of the others. If the server
 // comes back, so do its answers.
 func TestTargetDies(t *testing.T) {
-	long(t)
 	t.Parallel()
 	load := steady(t, 1200, 200, 8)
 	for _, back := range []bool{false, true} {
@@ -279,7 +278,6 @@ func TestTargetDeadFromTheStart(t *testing.T) {
 // TestShutDown: a server that is shut down refuses new connections while those in flight end well; one that is killed cuts them
 // off. The page tells the two apart.
 func TestShutDown(t *testing.T) {
-	long(t)
 	t.Parallel()
 	load := steady(t, 240, 40, 200)
 	for name, killed := range map[string]bool{"shut down": false, "killed": true} {

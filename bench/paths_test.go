@@ -220,7 +220,6 @@ func TestCap(t *testing.T) {
 
 // TestWarmUp: its requests reach the server, and nothing else knows of them.
 func TestWarmUp(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t)
 	plain := run(t, with(chat, "--url", m.url)...)

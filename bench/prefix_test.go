@@ -65,9 +65,6 @@ func TestRoutersHitWhatTheOracleSays(t *testing.T) {
 		t.Errorf("round-robin %v, prefix %v, one cache %v: this trace tells no routers apart", rr, best, oracle.OneCacheRatio)
 	}
 	routers := []string{"prefix", "least-inflight", "round-robin", "random", "session"}
-	if testing.Short() {
-		routers = routers[:2] // those that decide by more than a row
-	}
 	for _, name := range routers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +119,6 @@ func lopsided(t *testing.T, urls []string) string {
 // TestGatewayIsToldWhatItCosts: an uneven gateway that looks at no prefixes is named. Beside it are the hits of where it sent
 // requests, and those of a greedy prefix-aware router.
 func TestGatewayIsToldWhatItCosts(t *testing.T) {
-	long(t)
 	t.Parallel()
 	path := sharing(t)
 	oracle := foretold(t, path)

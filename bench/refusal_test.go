@@ -14,7 +14,6 @@ import (
 // TestMalformedTraces: one in eight is refused with a line that names file and place, before any server is asked. The messages
 // of all are compared in codec/trace.
 func TestMalformedTraces(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t)
 	files, err := os.ReadDir("../codec/trace/testdata")
@@ -163,7 +162,6 @@ func TestOutputIsNeverOverwritten(t *testing.T) {
 // TestTooLongForTheServer: rows beyond the server's context are refused, left out or clipped before anything is sent; those that are left
 // out have their lines, too.
 func TestTooLongForTheServer(t *testing.T) {
-	long(t)
 	t.Parallel()
 	const rows, context = 240, 9000
 	long := map[int64]bool{} // rows of the sample whose lengths make more than the context, counted here again
@@ -230,7 +228,6 @@ func TestTooLongForTheServer(t *testing.T) {
 
 // TestModelsThatAreNotServed are named before the start, with the flag that replaces them.
 func TestModelsThatAreNotServed(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t, "--model", "m")
 	const file = `{"timestamp":0,"payload":{"model":"gpt-4","messages":[{"role":"user","content":"a"}],"max_tokens":1}}

@@ -16,7 +16,6 @@ func targetsFile(t *testing.T, text string) string {
 
 // TestRoutes sends a trace with conversations to two servers in each way, and asks their logs.
 func TestRoutes(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		args  []string

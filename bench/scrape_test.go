@@ -72,7 +72,6 @@ func proveSamples(t *testing.T, r *results) {
 
 // TestScrapeConfesses: others use the server, its queue is long, and it does not report what it counts.
 func TestScrapeConfesses(t *testing.T) {
-	long(t)
 	t.Parallel()
 	m := startMock(t, "--slots", "2", "--ttft", "30ms", "--quirk", "no-cached-tokens")
 	other := startReplay(t, "--trace", steady(t, 400, 40, 20), "--url", m.url, "--no-probe")
@@ -95,7 +94,6 @@ func TestScrapeConfesses(t *testing.T) {
 // TestScrapeElsewhere: behind a gateway the instances' pages are named. One that cannot be read is refused before anything is
 // sent. If nothing is to be read, the results have nothing of it.
 func TestScrapeElsewhere(t *testing.T) {
-	long(t)
 	t.Parallel()
 	a, b := startMock(t), startMock(t)
 	load := steady(t, 60, 200, 4)
@@ -128,9 +126,6 @@ func TestScrapeElsewhere(t *testing.T) {
 
 // TestScrapeOfAServerThatHangs delays nothing and nobody.
 func TestScrapeOfAServerThatHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for what hangs; TestScraper in engine has one that does, too")
-	}
 	t.Parallel()
 	m := startMock(t)
 	var asked atomic.Int64 // twice each by the check and just before the start, then during the run
@@ -156,7 +151,6 @@ func TestScrapeOfAServerThatHangs(t *testing.T) {
 
 // TestScrapeBehindABalancer: each reading is another server's. That is said once, and nothing is summed, nor taken for a restart.
 func TestScrapeBehindABalancer(t *testing.T) {
-	long(t)
 	t.Parallel()
 	var n atomic.Int64
 	front := forward(t, func(*http.Request) int { return int(n.Add(1) % 3) },

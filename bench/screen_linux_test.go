@@ -26,7 +26,7 @@ type pseudoTerminal struct {
 // startOnTerminal starts the binary on a terminal of 80 columns, in a session of its own.
 func startOnTerminal(t testing.TB, name string, args ...string) *pseudoTerminal {
 	t.Helper()
-	if leftOut() {
+	if leftOut(t.Name()) {
 		t.Skip("starts processes")
 	}
 	open := func(path string) *os.File {

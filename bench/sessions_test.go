@@ -29,7 +29,6 @@ func parents(t *testing.T, path string) map[int64]int64 {
 
 // TestSessions replays real parent chains in each mode, and asks the server's log too whether a turn came before its time.
 func TestSessions(t *testing.T) {
-	long(t)
 	t.Parallel()
 	const sample = "samples/bailian.jsonl"
 	of := parents(t, sample)

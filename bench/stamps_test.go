@@ -206,7 +206,6 @@ func TestKernelTimestampsRefused(t *testing.T) {
 // TestKernelTimestampsOfPartialWrites: over Ethernet with buffers that may not grow, stamps of what leaves come while
 // nothing can be written. The answers are read all the same, and the whole upload is known.
 func TestKernelTimestampsOfPartialWrites(t *testing.T) {
-	long(t)
 	t.Parallel()
 	needStamps(t)
 	w := newWire(t)

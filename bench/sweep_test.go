@@ -466,7 +466,6 @@ func sweepRuns(long bool) (runs []sweepRun) {
 
 // TestSweep commits every fault in every phase for every API, and holds each line of requests.jsonl against what the server did.
 func TestSweep(t *testing.T) {
-	long(t)
 	t.Parallel()
 	inFull := os.Getenv(sweepLong) != ""
 	total := 0

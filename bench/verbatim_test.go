@@ -90,7 +90,6 @@ func TestVerbatimBodies(t *testing.T) {
 
 // TestExtraOfMadePrompts: what a row wants in its body is there, and wins, also where its prompt is made.
 func TestExtraOfMadePrompts(t *testing.T) {
-	long(t)
 	t.Parallel()
 	file := `{"timestamp":0,"input_length":3,"output_length":2,"extra":{"temperature":0.5,"stream":true,"model":"own"}}
 {"timestamp":1,"input_length":3,"output_length":2}
@@ -149,7 +148,6 @@ func TestVerbatimRecords(t *testing.T) {
 
 // TestUntimedTraces: without timestamps somebody must say when requests leave.
 func TestUntimedTraces(t *testing.T) {
-	long(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "queries.jsonl")
 	writeFile(t, path, strings.Repeat(`{"text_input":"What is the capital of France?","output_length":4}`+"\n", 6))
@@ -211,7 +209,6 @@ func TestOwnLength(t *testing.T) {
 // TestVerbatimIdeal: the ideal hits of verbatim prompts are what a cache holds that gets one request after the other, whatever
 // the file. A small cache's shortfall is eviction to the token. Instances get the prompts whose prefixes they hold.
 func TestVerbatimIdeal(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name, file string
@@ -259,7 +256,6 @@ func TestVerbatimIdeal(t *testing.T) {
 // TestVerbatimUnknown: if the tokens are unknown, ideal hits are absent and the run prints why. If a tokenizer counts others than
 // the server, the run prints that.
 func TestVerbatimUnknown(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, c := range []struct {
 		says  string

@@ -148,7 +148,6 @@ func violations(t *testing.T, all []waiting, logs map[string][]served) (early, a
 // TestNoRequestBeforeWhatItDependsOn: of 1,000 random graphs none is replayed in a wrong order, says the server's log. The same graphs at
 // their recorded instants, which are too early for this server, show that the check finds what is wrong.
 func TestNoRequestBeforeWhatItDependsOn(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for mode, jobs := range map[string]int{"think": 1000, "lanes=12": 60, "gated": 30, "strict": 30} {
 		t.Run(mode, func(t *testing.T) {

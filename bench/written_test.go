@@ -13,7 +13,6 @@ import (
 
 // TestGenEveryFormat: what gen makes in any format replays against the mock as it is.
 func TestGenEveryFormat(t *testing.T) {
-	long(t)
 	t.Parallel()
 	for _, format := range trace.Written() {
 		t.Run(format, func(t *testing.T) {
@@ -70,7 +69,6 @@ func convert(t *testing.T, args ...string) string {
 
 // TestWordsAreTheReplays: a trace of numbers of tokens, written in words, asks what the trace itself asks.
 func TestWordsAreTheReplays(t *testing.T) {
-	long(t)
 	t.Parallel()
 	file := readFile(t, "samples/bailian.jsonl")
 	part := slices.Collect(strings.Lines(string(file)))[:30]
