@@ -104,7 +104,7 @@ func TestShortfall(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := startMock(t, append(c.mock, "--ttft", "30ms", "--itl", "0.2ms", "--tokens-per-chunk", "10", "--cache-tokens", "1500000")...)
-			r := run(t, append(c.args, "--trace", path, "--limit", "3000", "--scale", "60", "--url", m.url)...)
+			r := run(t, append(c.args, "--trace", path, "--limit", "1500", "--scale", "60", "--url", m.url)...)
 			r.only(t, "ok")
 			r.verdict(t)
 			p := r.summary.PrefixCache

@@ -39,7 +39,7 @@ func atOnce() string {
 	if raceFlag() != nil {
 		return "4"
 	}
-	return "6"
+	return "8"
 }
 
 func TestMain(m *testing.M) {

@@ -50,7 +50,7 @@ func TestGenMeetsTheWantedReuse(t *testing.T) {
 	for _, format := range []string{"mooncake", "bailian"} {
 		for _, wanted := range []float64{0.2, 0.5, 0.8} {
 			path := t.TempDir() + "/made.jsonl"
-			_, said, err := gen(t, fmt.Sprintf("--format %s --reuse %v --rows 1000 --turns 2:8 --input-tokens lognormal:6000:3000:60000 --block-tokens 16 --seed 3 --output %s", format, wanted, path))
+			_, said, err := gen(t, fmt.Sprintf("--format %s --reuse %v --rows 1000 --turns 2:8 --input-tokens lognormal:2000:1000:20000 --block-tokens 16 --seed 3 --output %s", format, wanted, path))
 			if err != nil {
 				t.Fatal(err)
 			}

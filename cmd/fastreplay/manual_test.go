@@ -45,10 +45,15 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+var (
+	linkPattern    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	droppedPattern = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+)
+
 // anchor is what GitHub makes of a heading.
 func anchor(heading string) string {
-	heading = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.ToLower(heading), "$1")
-	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(heading, ""), " ", "-")
+	heading = linkPattern.ReplaceAllString(strings.ToLower(heading), "$1")
+	return strings.ReplaceAll(droppedPattern.ReplaceAllString(heading, ""), " ", "-")
 }
 
 // anchors are those of a document.

@@ -155,7 +155,7 @@ func TestDifferentRunsDiffer(t *testing.T) {
 
 // Every token of a table comes as often as its share of the 65,536 draws says.
 func TestTokensAreSpreadEvenly(t *testing.T) {
-	const perToken = 64
+	const perToken = 32
 	for _, p := range pairs(t, 11) {
 		for place, list := range p.oracle.byPlace {
 			n := len(list) * perToken
