@@ -1,0 +1,90 @@
+// Package capacity searches for the largest load of a trace at which objectives hold.
+//
+// It decides what to try next, when a try may end, and what the answer is. It sends nothing: probes are somebody else's.
+// Everything follows from the outcomes so far, so a search that was interrupted goes on from them.
+package capacity
+
+import "time"
+
+// Objective is met at a load if at most a share of requests is beyond its limit. ttft.p95<1s allows 5 % of requests a TTFT
+// of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
+type Objective struct {
+	Text    string  // as given, such as ttft.p95<1s
+	Metric  string  // ttft, ttft_planned, tpot, itl, e2e, e2e_planned or ok
+	LimitNS int64   // of the latency; 0 for ok
+	Allowed float64 // share of requests that may be beyond it, such as 0.05
+}
+
+// Probe is one try: a replay at a load.
+type Probe struct {
+	Number int     `json:"number"` // from 1
+	Load   float64 `json:"load"`   // a factor, a rate, a concurrency or a number of instances
+}
+
+// Slice is a part of a probe's measured window: the requests that were planned in it.
+type Slice struct {
+	Requests int64   `json:"requests"`       // decided: they ended, or are beyond a limit already
+	Open     int64   `json:"open,omitempty"` // sent and undecided yet
+	Beyond   []int64 `json:"beyond"`         // of Requests, by objective
+	InFlight float64 `json:"in_flight"`      // mean in the slice's time
+}
+
+// Look is what a running probe has shown so far, after its warm-in.
+type Look struct {
+	SliceS  float64 // duration of a slice in s of wall time
+	Slices  []Slice
+	WindowS float64 // how long the window is if nobody ends it
+	Ended   bool    // the window is over and every request is decided
+}
+
+// The verdicts of a probe.
+const (
+	Holds  = "holds"  // every objective is met
+	Breaks = "breaks" // at least one is not
+	Edge   = "edge"   // too near to tell
+)
+
+// Decision is what a look at a probe leads to.
+type Decision struct {
+	End     bool   // the probe may end
+	Verdict string // one of the above; "" if it goes on
+	Why     string // whole sentence, such as: the backlog grows by 12 requests a second
+}
+
+// Outcome is what became of a probe. It has all that the search needs of it.
+type Outcome struct {
+	Probe
+	Slices    []Slice            `json:"slices"`
+	SliceS    float64            `json:"slice_s"`
+	Verdict   string             `json:"verdict"`
+	Cut       bool               `json:"cut"` // it ended before its window did
+	Why       string             `json:"why"`
+	SpentS    float64            `json:"spent_s"`           // wall time, start and warm-in included
+	Client    string             `json:"client,omitempty"`  // why the client was the bottleneck; "" if it was not
+	Numbers   map[string]float64 `json:"numbers"`           // for tables: ttft.p95, goodput, hits and so on, by metrics.Quantities
+	Limiter   string             `json:"limiter,omitempty"` // where the objective broke first, such as: TTFT on instance 2
+	Directory string             `json:"directory"`
+}
+
+// Config bounds a search.
+type Config struct {
+	Objectives []Objective
+	Least      float64       // the load at which it starts, which is thought to hold
+	Most       float64       // no probe is above it; 0 = no bound
+	Whole      bool          // loads are whole numbers: concurrency, instances
+	Falling    bool          // more is easier: instances
+	Precision  float64       // width of the interval at which the search ends, relative; 0 = 0.04
+	Budget     time.Duration // of probes' wall time; 0 = no bound
+}
+
+// Answer is what is known of the capacity.
+type Answer struct {
+	Load     float64 `json:"load"` // the largest load at which all objectives hold; with Falling the least
+	Low      float64 `json:"low"`  // 95 % interval; 0 and +Inf (null) if no probe bounds it
+	High     float64 `json:"high"`
+	Limits   string  `json:"limits"` // the objective that breaks first
+	Probes   int     `json:"probes"`
+	SpentS   float64 `json:"spent_s"`
+	Complete bool    `json:"complete"` // as precise as wanted
+	Why      string  `json:"why"`      // why the search ended, a whole sentence
+}
