@@ -358,6 +358,7 @@ func FuzzTurns(f *testing.F) {
 			f.Add([]byte(line))
 		}
 	}
+	f.Add([]byte(`{"session_id":`)) // an object without the last value
 	f.Fuzz(func(t *testing.T, file []byte) {
 		for _, format := range formats() {
 			if format.items == nil {

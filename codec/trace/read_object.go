@@ -34,9 +34,11 @@ func membersOf(text []byte) ([]member, error) {
 			}
 		}
 		from := s.At
-		err := s.skip()
+		if err := s.skip(); err != nil {
+			return err
+		}
 		all = append(all, member{string(key), s.Data[from:s.At]})
-		return err
+		return nil
 	})
 	return all, err
 }
