@@ -239,10 +239,11 @@ func FuzzWeka(f *testing.F) {
 		var walk func(r request)
 		walk = func(r request) {
 			for _, r := range r.Requests {
-				if r.Type != "subagent" {
+				if r.Type == "subagent" {
+					walk(r)
+				} else {
 					all = append(all, r.In)
 				}
-				walk(r)
 			}
 		}
 		for d := json.NewDecoder(strings.NewReader(string(object))); d.More(); {
