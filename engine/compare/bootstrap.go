@@ -1,0 +1,217 @@
+package compare
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// design is a way to draw the requests again: in groups that are drawn as a whole, and the statistics of what was drawn. A draw is a
+// weight for each group: how often it was drawn. Weights replace copies of rows, so values need to be sorted only once.
+type design struct {
+	groups []int // how many groups each independent part has; runs that are paired are one part
+	parts  []statistic
+	blocks [][]int32 // weights of parts of the run, in order of time, by which the noise floor is estimated
+}
+
+// statistic sets the numbers of A and B from place at on.
+type statistic struct {
+	at   int
+	eval func(w []int32, a, b []float64)
+}
+
+// all returns the weights of what was measured: each group once.
+func (d *design) all() []int32 {
+	n := 0
+	for _, groups := range d.groups {
+		n += groups
+	}
+	return slices.Repeat([]int32{1}, n)
+}
+
+// eval computes n numbers of both sides. A number that does not exist is NaN.
+func (d *design) eval(w []int32, n int) (a, b []float64) {
+	a, b = slices.Repeat([]float64{math.NaN()}, n), slices.Repeat([]float64{math.NaN()}, n)
+	for _, s := range d.parts {
+		s.eval(w, a[s.at:], b[s.at:])
+	}
+	return a, b
+}
+
+// resample draws the groups of the design again, as many as there are, and returns the n changes of each draw, by change. Draw i depends on
+// the seed and i alone, so that the number of processors does not matter.
+func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b float64) float64) [][]float64 {
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = make([]float64, draws)
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(draws, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			w := d.all()
+			for draw := next.Add(1) - 1; draw < int64(draws); draw = next.Add(1) - 1 {
+				random, from := rand.New(rand.NewPCG(seed, uint64(draw))), 0
+				clear(w)
+				for _, groups := range d.groups {
+					for range groups {
+						w[from+random.IntN(groups)]++
+					}
+					from += groups
+				}
+				a, b := d.eval(w, n)
+				for i := range n {
+					out[i][draw] = change(i, a[i], b[i])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// weighted is values in rising order, each with the group that it is drawn with.
+type weighted struct {
+	values []float64
+	group  []int32
+	counts []int32 // values of each group
+}
+
+// newWeighted takes the values that exist, of so many groups.
+func newWeighted(values []float64, group []int32, groups int) weighted {
+	order := make([]int32, 0, len(values))
+	for i, v := range values {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		switch {
+		case values[i] < values[j]:
+			return -1
+		case values[i] > values[j]:
+			return 1
+		}
+		return 0
+	})
+	v := weighted{make([]float64, len(order)), make([]int32, len(order)), make([]int32, groups)}
+	for k, i := range order {
+		v.values[k], v.group[k] = values[i], group[i]
+		v.counts[group[i]]++
+	}
+	return v
+}
+
+// count is how many values were drawn.
+func (v weighted) count(w []int32) (n int64) {
+	for g, count := range v.counts {
+		n += int64(w[g]) * int64(count)
+	}
+	return n
+}
+
+// describe sets the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies. It leaves out as it is if
+// nothing was drawn.
+func (v weighted) describe(w []int32, out []float64) {
+	n := v.count(w)
+	if n == 0 {
+		return
+	}
+	upTo, sum := int64(0), 0.0
+	ranks, next := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0
+	for i, g := range v.group {
+		upTo += int64(w[g])
+		sum += float64(w[g]) * v.values[i]
+		for upTo >= ranks[next] {
+			out[next] = v.values[i]
+			next++
+		}
+	}
+	out[3] = sum / float64(n)
+}
+
+// trimmed is the share of values that typical leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
+const trimmed = 0.2
+
+// typical is the trimmed mean of what was drawn; NaN of nothing.
+func (v weighted) typical(w []int32) float64 {
+	n := v.count(w)
+	from := int64(trimmed * float64(n))
+	to, upTo, sum := n-from, int64(0), 0.0
+	for i, g := range v.group {
+		below := upTo
+		upTo += int64(w[g])
+		if taken := min(upTo, to) - max(below, from); taken > 0 {
+			sum += float64(taken) * v.values[i]
+		}
+		if upTo >= to {
+			break
+		}
+	}
+	return sum / float64(to-from) // NaN of nothing
+}
+
+// sums is a numerator and a denominator for each group.
+type sums struct{ over, under []float64 }
+
+func (s sums) ratio(w []int32) float64 {
+	over, under := 0.0, 0.0
+	for g, n := range w {
+		over += float64(n) * s.over[g]
+		under += float64(n) * s.under[g]
+	}
+	return over / under // NaN of nothing
+}
+
+// normal95 is how many standard deviations from the mean 95 % of a normal distribution reach.
+const normal95 = 1.959963984540054
+
+// student95 is the same of Student's t (M. Abramowitz and I. Stegun, Handbook of Mathematical Functions, 26.7.5), within 0.5 % from 4
+// degrees of freedom on.
+func student95(freedom float64) float64 {
+	z := normal95
+	z2 := z * z
+	return z * (1 + (z2+1)/(4*freedom) + ((5*z2+16)*z2+3)/(96*freedom*freedom) + (((3*z2+19)*z2+17)*z2-15)/(384*math.Pow(freedom, 3)) +
+		((((79*z2+776)*z2+1482)*z2-1920)*z2-945)/(92160*math.Pow(freedom, 4)))
+}
+
+// widening is how much wider than a bootstrap's an interval from so few groups must be. It is 1 of many.
+func widening(groups int) float64 {
+	if groups < 2 {
+		return math.Inf(1)
+	}
+	n := float64(groups)
+	return student95(n-1) / normal95 * math.Sqrt(n/(n-1))
+}
+
+// interval returns the 95 % interval of the changes that were drawn, and their standard deviation. Its ends are percentiles, further out
+// if there are few groups (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015, expanded percentiles). It is false if
+// a tenth of the draws have no value.
+func interval(changes []float64, groups int) (low, high, deviation float64, exists bool) {
+	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	if len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
+		return 0, 0, 0, false
+	}
+	slices.Sort(drawn)
+	tail := math.Erfc(normal95*widening(groups)/math.Sqrt2) / 2
+	beyond := int(tail * float64(len(drawn)))
+	return drawn[beyond], drawn[len(drawn)-1-beyond], spread(drawn), true
+}
+
+// spread is the standard deviation of a sample.
+func spread(values []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / float64(len(values))
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(squares / float64(len(values)-1))
+}

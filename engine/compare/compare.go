@@ -1,0 +1,305 @@
+package compare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// Schema is the version of a Result as JSON.
+const Schema = 1
+
+// How much the bootstrap draws, unless Options say otherwise.
+const (
+	resamples = 2000
+	mostDrawn = 200_000_000 // requests drawn in all; above it there are fewer resamples, but not below fewest
+	fewest    = 400
+)
+
+// Compare says what changed from a to b. Each of floors is two sides between which nothing changed, such as two runs of the same server;
+// without any the noise floor is estimated. It returns a *DifferentError if the workloads differ, unless o.Anyway.
+//
+// An interval is the wider one of two bootstraps. One draws conversations, since their requests share a prefix. The other draws slices
+// of time, since the requests of a slow second are slow together, whatever their conversations.
+//
+// A floor from pairs of runs is 1.96 times their root mean square change, and at least half the interval of each. It is divided by the
+// root of the runs that each of a and b has. An estimated floor is the 95 % half-width (Student's t) of the mean of ten changes: those
+// of ten parts of the run one after another. It contains noise that lasts longer than a slice, but none that lasts as long as a run.
+func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
+	sure, err := sameWorkload(a.runs[0], b.runs[0])
+	different := new(DifferentError)
+	if errors.As(err, &different) && !o.Anyway {
+		return nil, err
+	}
+	r := &Result{Schema: Schema, A: a.identity(b), B: b.identity(a), Paired: err == nil, FloorFrom: "estimated"}
+	if r.Paired && !sure {
+		r.note("a run has no fingerprint, so its workload is taken to be the other's, since all that is known of both agrees")
+	} else if !r.Paired {
+		r.note("the workloads differ, so distributions alone are compared: %s", strings.Join(different.Differences, "; "))
+	}
+	slos := o.SLOs
+	if slos == nil {
+		slos = r.sharedSLOs(a, b)
+	}
+	m := match(a, b, r.Paired)
+	r.noteUnpaired(m)
+	if len(m.good[0]) == 0 || len(m.good[1]) == 0 {
+		return nil, fmt.Errorf("%s and %s have no request in common that ended ok in both", r.A.Name, r.B.Name)
+	}
+	t := newTable(m, slos)
+	r.Requests = int64(min(len(m.good[0]), len(m.good[1])))
+	r.Clusters, r.ClusteredBy = m.clusters()
+	r.Metrics = t.metrics(o)
+	if len(floors) > 0 {
+		r.FloorFrom = ""
+	}
+	reach := make([][]Metric, 0, len(floors))
+	for _, f := range floors {
+		if _, err := sameWorkload(f[0].runs[0], f[1].runs[0]); err != nil {
+			return nil, fmt.Errorf("noise floor: %w", err)
+		}
+		same := newTable(match(f[0], f[1], true), slos)
+		reach = append(reach, same.metrics(o))
+		r.FloorFrom += strings.Repeat(", ", min(1, len(r.FloorFrom))) + strings.Join(append(f[0].identity(f[1]).Dirs, f[1].identity(f[0]).Dirs...), " - ")
+	}
+	for i := range r.Metrics {
+		metric := &r.Metrics[i]
+		if len(floors) > 0 {
+			metric.Floor = pooled(reach, i, min(len(a.runs), len(b.runs)))
+		}
+		metric.judge(t.specs[i])
+	}
+	if r.Paired {
+		r.Explained = t.explain(r.Metrics)
+	}
+	return r, nil
+}
+
+func (r *Result) note(form string, parts ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(form, parts...))
+}
+
+// pooled is the floor of a metric by pairs of runs without a change, for sides of so many runs; nil if no pair has the metric.
+func pooled(reach [][]Metric, i, runs int) *float64 {
+	squares, least, n := 0.0, 0.0, 0.0
+	for _, metrics := range reach {
+		if m := metrics[i]; m.Change != nil && m.Low != nil {
+			squares, n = squares+*m.Change**m.Change, n+1
+			least = max(least, (*m.High-*m.Low)/2)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return new(max(least, normal95*math.Sqrt(squares/n)) / math.Sqrt(float64(runs)))
+}
+
+// sharedSLOs are the bounds of goodput that all runs were made with.
+func (r *Result) sharedSLOs(a, b *Side) []metrics.SLO {
+	var lists []string
+	for _, run := range slices.Concat(a.runs, b.runs) {
+		var bounds []string
+		if g := run.summary.Goodput; g != nil {
+			for name, limit := range g.SLO {
+				bounds = append(bounds, fmt.Sprintf("%s:%gms", strings.TrimSuffix(name, "_ms"), limit))
+			}
+		}
+		slices.Sort(bounds)
+		lists = append(lists, strings.Join(bounds, " "))
+	}
+	if lists = slices.Compact(lists); len(lists) > 1 {
+		r.note("the runs have different bounds of goodput (%s), so it is not compared; give --goodput", strings.Join(lists, "; "))
+		return nil
+	}
+	slos, err := metrics.ParseSLOs(lists[0])
+	if err != nil { // none
+		return nil
+	}
+	return slos
+}
+
+// matched is the requests of both sides that are compared. If they are paired, those with the same place are a pair.
+type matched struct {
+	a, b    *Side
+	paired  bool
+	rows    [2][]*row  // all that both sides were to answer
+	number  [2][]int32 // of the pair of runs that a row is from
+	good    [2][]int32 // places of those that are ok; of pairs, in both
+	onlyOne [2]int64   // pairs that are ok in this side alone
+	lone    int64      // requests that one side alone has, or that one side alone was stopped before
+	runs    [2][]*run  // by number
+}
+
+// match pairs the runs of both sides in their order, and their requests by index.
+func match(a, b *Side, paired bool) *matched {
+	m := &matched{a: a, b: b, paired: paired}
+	if !paired {
+		m.runs = [2][]*run{a.runs, b.runs}
+		for side, s := range []*Side{a, b} {
+			for k, run := range s.runs {
+				for i := range run.rows {
+					if run.rows[i].state != stopped {
+						m.add(side, &run.rows[i], k)
+					}
+				}
+			}
+			for i, row := range m.rows[side] {
+				if row.state == ok {
+					m.good[side] = append(m.good[side], int32(i))
+				}
+			}
+		}
+		return m
+	}
+	for k := range max(len(a.runs), len(b.runs)) {
+		one, other := a.runs[k%len(a.runs)], b.runs[k%len(b.runs)]
+		m.runs[0], m.runs[1] = append(m.runs[0], one), append(m.runs[1], other)
+		for i, j := 0, 0; i < len(one.rows) || j < len(other.rows); {
+			switch {
+			case j == len(other.rows) || i < len(one.rows) && one.rows[i].index < other.rows[j].index:
+				m.lone, i = m.lone+1, i+1
+				continue
+			case i == len(one.rows) || other.rows[j].index < one.rows[i].index:
+				m.lone, j = m.lone+1, j+1
+				continue
+			}
+			x, y := &one.rows[i], &other.rows[j]
+			i, j = i+1, j+1
+			if x.state == stopped || y.state == stopped {
+				m.lone += b2i(x.state != y.state)
+				continue
+			}
+			if x.state == ok && y.state == ok {
+				m.good[0] = append(m.good[0], int32(len(m.rows[0])))
+			} else if x.state == ok {
+				m.onlyOne[0]++
+			} else if y.state == ok {
+				m.onlyOne[1]++
+			}
+			m.add(0, x, k)
+			m.add(1, y, k)
+		}
+	}
+	m.good[1] = m.good[0]
+	return m
+}
+
+func (m *matched) add(side int, r *row, number int) {
+	m.rows[side], m.number[side] = append(m.rows[side], r), append(m.number[side], int32(number))
+}
+
+func b2i(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// noteUnpaired says which requests latencies leave out.
+func (r *Result) noteUnpaired(m *matched) {
+	for side, name := range []string{"A", "B"} {
+		if n := m.onlyOne[side]; n > 0 {
+			r.note("%s ended ok in %s alone: latencies leave them out, and error_rate counts them", format.Many(n, "request"), name)
+		}
+	}
+	if m.lone > 0 {
+		r.note("%s were answered in one side alone, since a run was stopped: only what both sides have is compared", format.Many(m.lone, "request"))
+	}
+	for _, id := range []Identity{r.A, r.B} {
+		if id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
+			r.note("%s has a run whose measurement is INVALID: its own report says why, and how far this comparison can be used", id.Name)
+		}
+	}
+}
+
+// How requests are grouped.
+const (
+	sliceNS        = 10e9 // of planned time
+	fewestSlices   = 20   // a short run has shorter slices
+	fewestSessions = 20   // conversations; with fewer, slices of time are drawn alone
+	blocks         = 10   // parts of the run, by which the noise floor is estimated
+)
+
+// byTime numbers each side's rows by slices of time, and returns how many slices each part has.
+func (m *matched) byTime() (group [2][]int32, groups []int) {
+	var at [2][][2]int64
+	for side, rows := range m.rows {
+		source := rows
+		if m.paired {
+			source = m.rows[0] // one time for both
+		}
+		from, to := int64(math.MaxInt64), int64(0)
+		for _, r := range source {
+			from, to = min(from, r.at()), max(to, r.at())
+		}
+		slice := max(1, min(int64(sliceNS), (to-from)/fewestSlices+1))
+		for i, r := range source {
+			number := int64(m.number[side][i])
+			if m.paired && len(m.a.runs) != len(m.b.runs) {
+				number = 0 // a run that is in several pairs
+			}
+			at[side] = append(at[side], [2]int64{number, (r.at() - from) / slice})
+		}
+	}
+	return m.numbered(at)
+}
+
+// byConversation is the same by conversation. Rows without one have their own group.
+func (m *matched) byConversation() (group [2][]int32, groups []int) {
+	var of [2][][2]int64
+	for side, rows := range m.rows {
+		for _, r := range rows {
+			if of[side] = append(of[side], [2]int64{0, r.group}); r.group == record.None {
+				of[side][len(of[side])-1] = [2]int64{1, r.index}
+			}
+		}
+	}
+	return m.numbered(of)
+}
+
+// numbered numbers keys in their order: of pairs once, else side B's behind A's.
+func (m *matched) numbered(keys [2][][2]int64) (group [2][]int32, groups []int) {
+	from := int32(0)
+	for side := range keys {
+		if side == 1 && m.paired {
+			group[1] = group[0]
+			break
+		}
+		different := slices.Clone(keys[side])
+		byOrder := func(x, y [2]int64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
+		slices.SortFunc(different, byOrder)
+		different = slices.Compact(different)
+		for _, key := range keys[side] {
+			i, _ := slices.BinarySearchFunc(different, key, byOrder)
+			group[side] = append(group[side], from+int32(i))
+		}
+		from += int32(len(different))
+		groups = append(groups, len(different))
+	}
+	return group, groups
+}
+
+// conversations reports whether there are enough conversations to draw.
+func (m *matched) conversations(groups []int) bool {
+	named := int64(0)
+	for _, r := range m.rows[0] {
+		named += b2i(r.group != record.None)
+	}
+	return named*2 > int64(len(m.rows[0])) && slices.Min(groups) >= fewestSessions
+}
+
+// clusters says what is drawn.
+func (m *matched) clusters() (n int64, by string) {
+	if _, groups := m.byConversation(); m.conversations(groups) {
+		return int64(slices.Min(groups)), "conversation, or by slice of planned time if that gives the wider interval"
+	}
+	_, groups := m.byTime()
+	return int64(slices.Min(groups)), "slice of planned time"
+}

@@ -1,0 +1,329 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// spec is what a metric is, whatever its values.
+type spec struct {
+	name, label, unit string
+	main              bool
+	higher            bool    // is better
+	share             bool    // changes are differences, not ratios
+	quantile          float64 // 0 if the metric is none
+	latency           int     // place of the latency that it is of, or -1
+}
+
+const (
+	kindsOf = 5 // numbers of a latency
+	paired  = 4 // place of the typical ratio among them
+)
+
+// kinds are the percentiles and typical values of a latency, in the order of weighted.describe; the typical ratio of pairs comes last.
+func kinds() [kindsOf]spec {
+	return [kindsOf]spec{
+		{name: "p50", main: true, quantile: 0.5}, {name: "p95", main: true, quantile: 0.95}, {name: "p99", main: true, quantile: 0.99},
+		{name: "mean"}, {name: "paired", label: "pair by pair", main: true},
+	}
+}
+
+// latency is a latency that is compared, as metrics.Latencies names it.
+type latency struct {
+	name, label string
+	main        bool
+	ns          func(*record.Record) int64
+}
+
+func latencies() []latency {
+	return []latency{
+		{"ttft", "TTFT", true, (*record.Record).TTFTNS}, {"ttft_planned", "TTFT planned", false, (*record.Record).TTFTPlannedNS},
+		{"tpot", "TPOT", true, (*record.Record).TPOTNS}, {"e2e", "E2E", true, (*record.Record).E2ENS},
+	}
+}
+
+// table is the values of both sides, and the designs by which they are drawn again.
+type table struct {
+	*matched
+	specs   []spec
+	ms      [2][][]float64 // by latency, of the good rows; NaN where there is none
+	designs []*design
+}
+
+// specs are all metrics, in the order of a result. Their names are those of metrics.Quantities, if it has them.
+func specs() (all []spec) {
+	for i, l := range latencies() {
+		for _, k := range kinds() {
+			k.latency, k.unit, k.main = i, "ms", k.main && l.main && !(l.name == "e2e" && k.name == "p99")
+			k.name, k.label = l.name+"."+k.name, l.label+" "+strings.TrimPrefix(k.name+k.label, "paired")
+			all = append(all, k)
+		}
+	}
+	parts := []spec{
+		{name: "itl.p50", label: "ITL p50", unit: "ms"}, {name: "itl.p95", label: "ITL p95", unit: "ms"}, {name: "itl.p99", label: "ITL p99", unit: "ms"},
+		{name: "itl.mean", label: "ITL mean", unit: "ms"},
+		{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", share: true, higher: true, main: true},
+		{name: "error_rate", label: "share of failed requests", unit: "share", share: true, main: true},
+		{name: "goodput", label: "goodput", unit: "share", share: true, higher: true, main: true},
+		{name: "requests_per_s", label: "throughput in requests", unit: "rate", higher: true},
+		{name: "output_tokens_per_s", label: "throughput in output tokens", unit: "rate", higher: true, main: true},
+	}
+	for _, s := range parts {
+		s.latency = -1
+		all = append(all, s)
+	}
+	return all
+}
+
+// withoutInterval are metrics that summaries alone have.
+func withoutInterval() []string { return []string{"itl.p50", "itl.p95", "itl.p99"} }
+
+const doneSlices = 20 // of a run, by which throughput is drawn
+
+func newTable(m *matched, slos []metrics.SLO) *table {
+	t := &table{matched: m, specs: specs()}
+	for side := range m.good {
+		for _, l := range latencies() {
+			values := make([]float64, len(m.good[side]))
+			for i, k := range m.good[side] {
+				values[i] = ms(l.ns(m.rows[side][k].record()))
+			}
+			t.ms[side] = append(t.ms[side], values)
+		}
+	}
+	group, groups := m.byTime()
+	t.designs = append(t.designs, t.design(group, groups, slos).inBlocks(), t.throughput().inBlocks())
+	if group, groups = m.byConversation(); m.conversations(groups) {
+		t.designs = append(t.designs, t.design(group, groups, slos))
+	}
+	return t
+}
+
+// place is that of the metric of a name.
+func (t *table) place(name string) int {
+	return slices.IndexFunc(t.specs, func(s spec) bool { return s.name == name })
+}
+
+// design draws rows by these groups.
+func (t *table) design(group [2][]int32, groups []int, slos []metrics.SLO) *design {
+	d := &design{groups: groups}
+	n := len(d.all())
+	var good [2][]int32
+	for side := range good {
+		for _, k := range t.good[side] {
+			good[side] = append(good[side], group[side][k])
+		}
+	}
+	for i := range latencies() {
+		x, y := newWeighted(t.ms[0][i], good[0], n), newWeighted(t.ms[1][i], good[1], n)
+		d.parts = append(d.parts, statistic{i * kindsOf, func(w []int32, a, b []float64) {
+			x.describe(w, a)
+			y.describe(w, b)
+		}})
+		if !t.paired {
+			continue
+		}
+		ratios := newWeighted(t.logRatios(i), good[0], n)
+		d.parts = append(d.parts, statistic{i*kindsOf + paired, func(w []int32, a, b []float64) { a[0], b[0] = 1, math.Exp(ratios.typical(w)) }})
+	}
+	d.ratio(t, "itl.mean", group, n, func(r *row) (over, under float64) {
+		if r.state != ok || r.choices > 1 || r.chunks < 2 {
+			return 0, 0
+		}
+		return ms(r.last - r.first), float64(r.chunks - 1)
+	})
+	d.ratio(t, "prefix_hits", group, n, func(r *row) (over, under float64) {
+		if r.state != ok || r.cached == record.None {
+			return 0, 0
+		}
+		return float64(r.cached), float64(r.prompt)
+	})
+	d.ratio(t, "error_rate", group, n, func(r *row) (over, under float64) { return float64(b2i(r.state == failed)), 1 })
+	if len(slos) > 0 {
+		d.ratio(t, "goodput", group, n, func(r *row) (over, under float64) {
+			missed := r.state != ok || slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(r.record()) })
+			return float64(b2i(!missed)), 1
+		})
+	}
+	return d
+}
+
+// logRatios are ln(B / A) of each pair's latency; NaN without two values above 0.
+func (t *table) logRatios(latency int) []float64 {
+	values := make([]float64, len(t.good[0]))
+	for i := range values {
+		if values[i] = math.NaN(); t.ms[0][latency][i] > 0 && t.ms[1][latency][i] > 0 {
+			values[i] = math.Log(t.ms[1][latency][i] / t.ms[0][latency][i])
+		}
+	}
+	return values
+}
+
+// ratio adds a metric that is a ratio of sums over rows, without those whose group is below 0.
+func (d *design) ratio(t *table, name string, group [2][]int32, groups int, of func(*row) (over, under float64)) *[2]sums {
+	both := new([2]sums)
+	for side := range both {
+		both[side] = sums{make([]float64, groups), make([]float64, groups)}
+		for i, r := range t.rows[side] {
+			if g := group[side][i]; g >= 0 {
+				over, under := of(r)
+				both[side].over[g] += over
+				both[side].under[g] += under
+			}
+		}
+	}
+	d.parts = append(d.parts, statistic{t.place(name), func(w []int32, a, b []float64) { a[0], b[0] = both[0].ratio(w), both[1].ratio(w) }})
+	return both
+}
+
+// throughput draws slices of the runs' durations, and counts the requests that ended ok in them. If a run was stopped, it and its pair
+// count until then.
+func (t *table) throughput() *design {
+	d, group, seconds := &design{}, [2][]int32{}, [2][]float64{}
+	for side, rows := range t.rows {
+		first, last := 0, func(k int) float64 { return t.runs[side][k].summary.Run.DurationS }
+		if t.paired {
+			last = func(k int) float64 {
+				one, other := t.runs[0][k].summary.Run, t.runs[1][k].summary.Run
+				if one.Partial || other.Partial {
+					return min(one.DurationS, other.DurationS)
+				}
+				return [...]float64{one.DurationS, other.DurationS}[side]
+			}
+		} else if side == 1 {
+			first = d.groups[0]
+		}
+		seconds[side] = make([]float64, first)
+		for k := range t.runs[side] {
+			seconds[side] = append(seconds[side], slices.Repeat([]float64{last(k) / doneSlices}, doneSlices)...)
+		}
+		if side == 0 || !t.paired {
+			d.groups = append(d.groups, len(seconds[side])-first)
+		}
+		for i, r := range rows {
+			k := int(t.number[side][i])
+			slice := int(float64(r.done) / 1e9 / last(k) * doneSlices)
+			group[side] = append(group[side], int32(first+k*doneSlices+max(0, min(slice, doneSlices-1))))
+			if r.state != ok || float64(r.done)/1e9 > last(k)*1.001 {
+				group[side][i] = -1
+			}
+		}
+	}
+	n := len(d.all())
+	for _, name := range []string{"requests_per_s", "output_tokens_per_s"} {
+		both := d.ratio(t, name, group, n, func(r *row) (over, under float64) {
+			if name == "requests_per_s" {
+				return 1, 0
+			}
+			return float64(max(0, r.output)), 0
+		})
+		for side := range both {
+			copy(both[side].under, seconds[side])
+		}
+	}
+	return d
+}
+
+// inBlocks splits the groups, which are in order of time, into blocks.
+func (d *design) inBlocks() *design {
+	n := min(blocks, slices.Min(d.groups))
+	for block := range n {
+		w, from := make([]int32, len(d.all())), 0
+		for _, groups := range d.groups {
+			for g := block * groups / n; g < (block+1)*groups/n; g++ {
+				w[from+g] = 1
+			}
+			from += groups
+		}
+		d.blocks = append(d.blocks, w)
+	}
+	return d
+}
+
+// change is how B's number differs from A's.
+func (t *table) change(i int, a, b float64) float64 {
+	if t.specs[i].share {
+		return b - a
+	}
+	return b/a - 1
+}
+
+// metrics compares each number, with its interval and an estimated floor.
+func (t *table) metrics(o Options) []Metric {
+	n, draws := len(t.specs), o.Resamples
+	if draws == 0 {
+		draws = min(resamples, max(fewest, mostDrawn/len(t.rows[0])))
+	}
+	out := make([]Metric, n)
+	for i, s := range t.specs {
+		out[i] = Metric{Name: s.name, Unit: s.unit, Main: s.main}
+	}
+	for k, d := range t.designs {
+		a, b := d.eval(d.all(), n)
+		drawn := d.resample(o.Seed+uint64(k)<<32, draws, n, t.change)
+		floors := d.floors(n, t.change)
+		for i := range out {
+			m, change := &out[i], t.change(i, a[i], b[i])
+			if math.IsNaN(change) || math.IsInf(change, 0) {
+				continue
+			}
+			if m.Change = &change; !strings.HasSuffix(m.Name, ".paired") {
+				m.A, m.B = &a[i], &b[i]
+			}
+			m.Floor = cmp.Or(floors[i], m.Floor)
+			low, high, deviation, exists := interval(drawn[i], slices.Min(d.groups))
+			few := t.specs[i].quantile > 0 && !stats.EnoughSamples(int64(min(len(t.good[0]), len(t.good[1]))), t.specs[i].quantile)
+			if few || !exists || m.Low != nil && *m.High-*m.Low >= high-low {
+				continue
+			}
+			m.Low, m.High = &low, &high
+			if t.paired && deviation > 0 {
+				m.PValue = new(math.Erfc(math.Abs(change) / deviation / widening(slices.Min(d.groups)) / math.Sqrt2))
+			}
+		}
+	}
+	t.gaps(out)
+	return out
+}
+
+// gaps sets the percentiles of ITL, of which runs keep no values. They have no interval, and sides of several runs have none at all.
+func (t *table) gaps(out []Metric) {
+	if len(t.a.runs) > 1 || len(t.b.runs) > 1 {
+		return
+	}
+	x, y := t.a.runs[0].summary.ITLMS, t.b.runs[0].summary.ITLMS
+	if x == nil || y == nil {
+		return
+	}
+	for name, pair := range map[string][2]float64{"itl.p50": {x.P50, y.P50}, "itl.p95": {x.P95, y.P95}, "itl.p99": {x.P99, y.P99}} {
+		m := &out[t.place(name)]
+		if m.A, m.B = &pair[0], &pair[1]; pair[0] > 0 {
+			m.Change = new(pair[1]/pair[0] - 1)
+		}
+	}
+}
+
+// floors estimates how far each change is from 0 if nothing changed, by how it differs between the blocks; nil if that is unknown.
+func (d *design) floors(n int, change func(i int, a, b float64) float64) []*float64 {
+	out, by := make([]*float64, n), make([][]float64, n)
+	for _, w := range d.blocks {
+		a, b := d.eval(w, n)
+		for i := range n {
+			if c := change(i, a[i], b[i]); !math.IsNaN(c) && !math.IsInf(c, 0) {
+				by[i] = append(by[i], c)
+			}
+		}
+	}
+	for i, changes := range by {
+		if k := float64(len(changes)); k >= blocks/2 {
+			out[i] = new(student95(k-1) * spread(changes) / math.Sqrt(k))
+		}
+	}
+	return out
+}
