@@ -10,8 +10,8 @@ import "time"
 // of 1 s or more; ok>=99.9% allows 0.1 % of requests to fail.
 type Objective struct {
 	Text    string  // as given, such as ttft.p95<1s
-	Metric  string  // ttft, ttft_planned, tpot, itl, e2e, e2e_planned or ok
-	LimitNS int64   // of the latency; 0 for ok
+	Metric  string  // ttft, ttft_planned, tpot, e2e, e2e_planned or ok
+	LimitNS int64   // the shortest latency that is beyond; 0 for ok
 	Allowed float64 // share of requests that may be beyond it, such as 0.05
 }
 
@@ -79,12 +79,12 @@ type Config struct {
 
 // Answer is what is known of the capacity.
 type Answer struct {
-	Load     float64 `json:"load"` // the largest load at which all objectives hold; with Falling the least
-	Low      float64 `json:"low"`  // 95 % interval; 0 and +Inf (null) if no probe bounds it
-	High     float64 `json:"high"`
-	Limits   string  `json:"limits"` // the objective that breaks first
-	Probes   int     `json:"probes"`
-	SpentS   float64 `json:"spent_s"`
-	Complete bool    `json:"complete"` // as precise as wanted
-	Why      string  `json:"why"`      // why the search ended, a whole sentence
+	Load     float64  `json:"load"`   // the largest load at which all objectives hold; with Falling the least. If no probe bounds it, the most that held; 0 if none did
+	Low      float64  `json:"low"`    // 95 % interval; 0 if no probe bounds it
+	High     *float64 `json:"high"`   // null if no probe bounds it
+	Limits   string   `json:"limits"` // text of the objective that breaks first; "" if none is known to break
+	Probes   int      `json:"probes"`
+	SpentS   float64  `json:"spent_s"`
+	Complete bool     `json:"complete"` // as precise as wanted
+	Why      string   `json:"why"`      // why the search ended, a whole sentence; "" if it goes on
 }

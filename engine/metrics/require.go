@@ -111,6 +111,12 @@ func CheckRequirement(text string) error {
 	return err
 }
 
+// ParseRequirement returns the parts of a requirement: the name of the quantity, the operator, and the limit in ms, as a share or per second.
+func ParseRequirement(text string) (name, op string, limit float64, err error) {
+	r, err := parseRequirement(text)
+	return r.of.name, r.op, r.limit, err
+}
+
 func parseRequirement(text string) (r requirement, err error) {
 	at := strings.IndexAny(text, "<>")
 	if at < 0 {

@@ -1,0 +1,215 @@
+package capacity
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// tally is what a probe shows of an objective.
+type tally struct {
+	x         float64 // log of the load, or minus it with Falling: more is harder
+	n, beyond float64 // requests
+	effect    float64 // variance of beyond over that of as many independent requests
+	weight    float64 // 0 to 1: how far the curve of the fit may be trusted from there to the edge
+}
+
+// The edge of an objective is where the share beyond equals what it allows. Around it the logit of that share is a line of log load:
+//
+//	logit(share) = logit(allowed) + slope * (x - edge)
+//
+// belief is the posterior of edge and slope on a grid: flat in the edge, wide in the slope. All probes feed it. Requests that are near
+// each other in time share their fate, so the counts of a probe are divided by its effect.
+type belief struct {
+	allowed  float64
+	lo, step float64     // edges are lo, lo+step, ...
+	joint    [][]float64 // probability by edge and slope
+	below    []float64   // probability that the edge is at most that of the grid
+	tallies  []tally
+}
+
+const (
+	edges  = 160
+	slopes = 16
+	// widest is how far beyond the probes an edge is looked for, in log load.
+	widest = 1.3862943611198906 // ln 4
+	// bend is by how much of its distance to the edge the line is thought to be wrong, in logits: a normal share's standard deviation.
+	bend = 0.15
+)
+
+// slopeOf returns the slopes of the grid, from 3 to 900. Loads of LLM servers have mostly 10 to 100: see the prior.
+func slopeOf(i int) float64 { return 3 * math.Pow(1.4627, float64(i)) }
+
+// slopePrior is the logarithm of the prior of a slope: log-normal around 25.
+func slopePrior(slope float64) float64 {
+	z := math.Log(slope/25) / 1.2
+	return -z * z / 2
+}
+
+// fit makes the belief of an objective that all tallies lead to. There is at least one.
+func fit(allowed float64, all []tally) *belief {
+	b := &belief{allowed: allowed, tallies: all}
+	first, last := all[0].x, all[0].x
+	for _, t := range all {
+		first, last = min(first, t.x), max(last, t.x)
+	}
+	lo, hi := first-widest, last+widest
+	for range 4 {
+		b.lo, b.step = lo, (hi-lo)/(edges-1)
+		b.update()
+		from, to := b.at(1e-6), b.at(1-1e-6)
+		if to-from+2*b.step > 0.7*(hi-lo) {
+			break
+		}
+		lo, hi = from-b.step, to+b.step
+	}
+	return b
+}
+
+// update computes the posterior on the grid.
+func (b *belief) update() {
+	logs := make([][]float64, edges)
+	best, bestEdge, bestSlope := math.Inf(-1), 0.0, 0.0
+	for i := range logs {
+		logs[i] = make([]float64, slopes)
+		edge := b.lo + float64(i)*b.step
+		for j := range logs[i] {
+			slope := slopeOf(j)
+			sum := slopePrior(slope)
+			for _, t := range b.tallies {
+				eta := logit(b.allowed) + slope*(t.x-edge)
+				sum += t.weight / t.effect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
+			}
+			if logs[i][j] = sum; sum > best {
+				best, bestEdge, bestSlope = sum, edge, slope
+			}
+		}
+	}
+	scatter := b.scatter(bestEdge, bestSlope)
+	b.below = make([]float64, edges)
+	total := 0.0
+	for i := range logs {
+		for j := range logs[i] {
+			logs[i][j] = math.Exp((logs[i][j] - best) / scatter)
+			total += logs[i][j]
+		}
+		b.below[i] = total
+	}
+	for i := range logs {
+		for j := range logs[i] {
+			logs[i][j] /= total
+		}
+		b.below[i] /= total
+	}
+	b.joint = logs
+}
+
+// scatter is by how much more the probes vary around the best line than their slices say; at least 1. A server may differ from probe
+// to probe.
+func (b *belief) scatter(edge, slope float64) float64 {
+	const doubt = 3 // as many probes that vary as they should
+	sum, n := 0.0, -2.0
+	for _, t := range b.tallies {
+		p := share(logit(b.allowed) + slope*(t.x-edge))
+		if expected := t.n / t.effect * p * (1 - p); expected > 0.5 {
+			d := (t.beyond - t.n*p) / t.effect
+			sum += t.weight * d * d / expected
+			n++
+		}
+	}
+	if n <= 0 {
+		return 1
+	}
+	return max(1, (sum+doubt)/(n+doubt))
+}
+
+// at is the quantile of the edge.
+func (b *belief) at(q float64) float64 {
+	i := sort.SearchFloat64s(b.below, q)
+	if i == 0 || i == edges {
+		return b.lo + float64(min(i, edges-1))*b.step
+	}
+	return b.lo + b.step*(float64(i)-(b.below[i]-q)/(b.below[i]-b.below[i-1]))
+}
+
+// until is the probability that the edge is at most x.
+func (b *belief) until(x float64) float64 {
+	at := (x - b.lo) / b.step
+	switch {
+	case at < 0:
+		return 0
+	case at >= edges-1:
+		return 1
+	}
+	i := int(at)
+	return b.below[i] + (at-float64(i))*(b.below[i+1]-b.below[i])
+}
+
+// gain is by how much a probe at x with n independent requests is expected to lower the variance of the edge, by a linear estimate.
+func (b *belief) gain(x, n float64) float64 {
+	var sumE, sumP, sumEP, sumPP, noise float64
+	for i, row := range b.joint {
+		edge := float64(i) * b.step
+		for j, w := range row {
+			if w < 1e-9 {
+				continue
+			}
+			away := slopeOf(j) * (x - b.lo - edge)
+			p := share(logit(b.allowed) + away)
+			wrong := bend * away * p * (1 - p)
+			sumE, sumP, sumEP, sumPP = sumE+w*edge, sumP+w*p, sumEP+w*edge*p, sumPP+w*p*p
+			noise += w * (p*(1-p)/n + wrong*wrong)
+		}
+	}
+	together := sumEP - sumE*sumP
+	return together * together / (sumPP - sumP*sumP + noise)
+}
+
+// beliefs are of several objectives: the capacity is the least of their edges.
+type beliefs []*belief
+
+// until is the probability that the capacity is at most x.
+func (all beliefs) until(x float64) float64 {
+	none := 1.0
+	for _, b := range all {
+		none *= 1 - b.until(x)
+	}
+	return 1 - none
+}
+
+// at is the quantile of the capacity.
+func (all beliefs) at(q float64) float64 {
+	lo, hi := math.Inf(1), math.Inf(1)
+	for _, b := range all {
+		lo, hi = min(lo, b.lo), min(hi, b.lo+float64(edges-1)*b.step)
+	}
+	for range 50 {
+		if middle := (lo + hi) / 2; all.until(middle) < q {
+			lo = middle
+		} else {
+			hi = middle
+		}
+	}
+	return hi
+}
+
+// first is the objective whose edge comes first, by medians.
+func (all beliefs) first() int {
+	medians := make([]float64, len(all))
+	for i, b := range all {
+		medians[i] = b.at(0.5)
+	}
+	return slices.Index(medians, slices.Min(medians))
+}
+
+func logit(p float64) float64 { return math.Log(p / (1 - p)) }
+
+func share(eta float64) float64 { return 1 / (1 + math.Exp(-eta)) }
+
+// logShare is log(share(eta)).
+func logShare(eta float64) float64 {
+	if eta > 0 {
+		return -math.Log1p(math.Exp(-eta))
+	}
+	return eta - math.Log1p(math.Exp(eta))
+}

@@ -1,0 +1,115 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// ok is the metric of an objective that bounds failures.
+const ok = "ok"
+
+// ParseObjectives reads a list such as "ttft.p95<1s tpot.p95<50ms ok>=99.9%", separated by spaces or commas. Each is a percentile of
+// a latency of requests, below a limit, or the share of requests that are ok: each allows a share of requests to be beyond it.
+func ParseObjectives(text string) ([]Objective, error) {
+	var all []Objective
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,\t\n", r) }) {
+		o, err := parseObjective(part)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other Objective) bool { return other.Metric == o.Metric && other.Allowed == o.Allowed }) {
+			return nil, fmt.Errorf("%q: there is such an objective already", part)
+		}
+		all = append(all, o)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%q has no objective in it; want a list such as ttft.p95<1s tpot.p95<50ms ok>=99.9%%", text)
+	}
+	return all, nil
+}
+
+func parseObjective(part string) (Objective, error) {
+	requirement := part
+	if rest, isOK := strings.CutPrefix(part, ok); isOK && strings.IndexAny(rest, "<>") == 0 {
+		requirement = "error_rate" + rest
+	}
+	name, op, limit, err := metrics.ParseRequirement(requirement)
+	switch {
+	case err != nil && requirement != part:
+		return Objective{}, fmt.Errorf("%q: want a share of requests, such as ok>=99.9%%", part)
+	case err != nil:
+		return Objective{}, err
+	case name == "error_rate":
+		return okObjective(part, op, limit, requirement != part)
+	}
+	metric, percentile, _ := strings.Cut(name, ".")
+	all := metrics.Latencies()
+	known := slices.ContainsFunc(all[:], func(l metrics.Latency) bool { return l.Name == metric })
+	allowed := map[string]float64{"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}[percentile]
+	limitNS := math.Round(limit * 1e6)
+	switch {
+	case metric == "itl":
+		err = errors.New("itl has many values in one request; bound their mean with tpot")
+	case !known:
+		err = fmt.Errorf("%s is no latency of a request; want a percentile of one, such as ttft.p95<1s, or ok>=99.9%%", name)
+	case allowed == 0:
+		err = fmt.Errorf("%s allows no share of requests beyond it; want a percentile, such as %s.p95", name, metric)
+	case op[0] == '>':
+		err = fmt.Errorf("want an upper limit of a latency, such as %s<1s", name)
+	case !(limitNS >= 1 && limitNS < math.MaxInt64):
+		err = errors.New("want a time above 0")
+	}
+	if err != nil {
+		return Objective{}, fmt.Errorf("%q: %w", part, err)
+	}
+	if op == "<=" {
+		limitNS++
+	}
+	return Objective{Text: part, Metric: metric, LimitNS: int64(limitNS), Allowed: allowed}, nil
+}
+
+// okObjective is an objective of failures, by the least share that is ok or by the largest that fails.
+func okObjective(part, op string, limit float64, isOK bool) (Objective, error) {
+	if isOK {
+		limit = math.Round((1-limit)*1e12) / 1e12
+	}
+	switch {
+	case (op[0] == '>') != isOK:
+		return Objective{}, fmt.Errorf("%q: want the least share that is ok, such as ok>=99.9%%, or the largest that fails, such as error_rate<=0.1%%", part)
+	case !(limit > 0 && limit < 1):
+		return Objective{}, fmt.Errorf("%q allows %v of the requests to fail; want a share above 0 and below 1, such as ok>=99.9%%", part, limit)
+	}
+	return Objective{Text: part, Metric: ok, Allowed: limit}, nil
+}
+
+// Beyond reports whether r, which has ended, is beyond the objective. A failed request is beyond every objective: an answer that never
+// came is late too. An ok one without the latency is beyond, unless that is its TPOT: an answer of one token has none.
+//
+// Requests that the user left out, or that ended because the probe did, are not to be counted at all.
+func (o *Objective) Beyond(r *record.Record) bool {
+	if r.Outcome != record.OK || o.Metric == ok {
+		return r.Outcome != record.OK
+	}
+	var ns int64
+	switch o.Metric {
+	case "ttft":
+		ns = r.TTFTNS()
+	case "ttft_planned":
+		ns = r.TTFTPlannedNS()
+	case "tpot":
+		return r.TPOTNS() != record.None && r.TPOTNS() >= o.LimitNS
+	case "e2e":
+		ns = r.E2ENS()
+	case "e2e_planned":
+		ns = r.E2EPlannedNS()
+	default:
+		panic("BUG: an objective of " + o.Metric)
+	}
+	return ns == record.None || ns >= o.LimitNS
+}
