@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fastreplay/fastreplay/engine/export"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -23,6 +26,7 @@ func newReportCommand() *cobra.Command {
 	var html string
 	var g goodput
 	var r requirements
+	var w partFlags
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -31,24 +35,29 @@ func newReportCommand() *cobra.Command {
 DIR is the output directory of a run (default: the newest below results). If the run was
 killed and left no summary, one is made of the records that are on disk. With --goodput
 the SLOs are these and not the run's own, and requests are counted again by their records.
-With --require the objectives are these: exit code 3 if one is missed, 1 if the run is INVALID.`,
+With --require the objectives are these: exit code 3 if one is missed, 1 if the run is INVALID.
+With --from, --to or --steady all numbers are of a part of the run.`,
 		Example: `  fastreplay report
   fastreplay report results/2026-01-02T150405Z --full
   fastreplay report results/2026-01-02T150405Z --goodput "ttft:300 tpot:30"
   fastreplay report results/2026-01-02T150405Z --html report.html
+  fastreplay report results/2026-01-02T150405Z --steady --price-per-hour 12
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(g.complete(), r.check(), checkExports(exports)); err != nil {
+			if err := errors.Join(g.complete(), r.check(), checkExports(exports), w.check(c.Flags(), args, exports)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
 			if err != nil {
 				return err
 			}
-			s, err := report.Load(dir, g.slos...)
+			s, err := report.LoadPart(dir, w.part, g.slos...)
 			if err != nil {
 				return err
+			}
+			if w.price > 0 {
+				s.Price(w.price)
 			}
 			r.judgeAgain(s)
 			say := newTerminal(c.ErrOrStderr())
@@ -68,7 +77,7 @@ With --require the objectives are these: exit code 3 if one is missed, 1 if the 
 				return errors.Join(report.EncodeJSON(c.OutOrStdout(), s), r.ending(s))
 			}
 			o := report.PrintOptions{Dir: dir, Page: html, Steps: report.Steps(dir)}
-			if page := filepath.Join(dir, report.PageName); html == "" && exists(page) {
+			if page := filepath.Join(dir, report.PageName); html == "" && s.Window == nil && exists(page) { // which is of the whole run
 				o.Page = page
 			}
 			return errors.Join(newTerminal(c.OutOrStdout()).summary(s, full, o), r.ending(s))
@@ -80,7 +89,50 @@ With --require the objectives are these: exit code 3 if one is missed, 1 if the 
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	r.addFlag(c.Flags())
+	w.addFlags(c.Flags())
 	return c
+}
+
+// partFlags say of which part of a run a report is, and what the servers cost.
+type partFlags struct {
+	part  report.Part
+	price float64 // 0 = unknown
+}
+
+func (w *partFlags) addFlags(f *pflag.FlagSet) {
+	addSeconds(f, &w.part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
+	addSeconds(f, &w.part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
+	f.Var(&value[float64]{to: &w.part.Steady, parse: parseBand, kind: "BAND"}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+	f.Lookup("steady").NoOptDefVal = "20%"
+	f.Float64Var(&w.price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
+}
+
+// parseBand reads a share, such as 20% or 0.2.
+func parseBand(text string) (band float64, err error) {
+	number, isPercent := strings.CutSuffix(text, "%")
+	if band, err = strconv.ParseFloat(number, 64); isPercent {
+		band /= 100
+	}
+	if err != nil || !(band > 0 && band < 1) {
+		return 0, errors.New("want a share above 0 and below 100%, such as 20%")
+	}
+	return band, nil
+}
+
+func (w *partFlags) check(f *pflag.FlagSet, args, exports []string) error {
+	switch p := w.part; {
+	case p.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
+		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
+	case p.Steady > 0 && (f.Changed("from") || f.Changed("to")):
+		return errors.New("--steady finds the part by itself; leave --from and --to out")
+	case p.To > 0 && p.To <= p.From:
+		return fmt.Errorf("--to %v is not after --from %v", p.To, p.From)
+	case p != report.Part{} && len(exports) > 0:
+		return errors.New("--export writes the whole run; leave out --from, --to and --steady")
+	case f.Changed("price-per-hour") && !(w.price > 0 && w.price <= math.MaxFloat64):
+		return fmt.Errorf("--price-per-hour %v: want a number above 0", w.price)
+	}
+	return nil
 }
 
 func exists(path string) bool {

@@ -24,6 +24,9 @@ type Probed struct {
 func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	all, targets := c.merged()
 	s.Schema = Schema
+	if s.Window = c.window; s.Window != nil {
+		s.Run.DurationS = s.Window.ToS - s.Window.FromS
+	}
 	s.DriftUS = all.drift.Percentiles(1e3)
 	s.TTFTMS, s.TTFTPlannedMS = all.ttft.Percentiles(1e6), all.ttftPlanned.Percentiles(1e6)
 	s.TPOTMS, s.ITLMS = all.tpot.Percentiles(1e6), all.itl.Percentiles(1e6)
@@ -55,6 +58,10 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.Answers = all.answers.summary(s.Answers)
 	s.InFlight, s.Outages, s.Gateway = c.inFlight(s.Run.DurationS), c.outages(), all.gateway.summary()
 	s.Jobs = c.jobs.summary(s.Run.DurationS, over)
+	if s.Window != nil {
+		c.inWindow(&s)
+	}
+	s.setEnergy()
 	setGoodput(&s, &all, targets)
 	counted := c.CountedHits(s.Servers)
 	s.PrefixCache.count(&all, targets, counted)

@@ -196,20 +196,33 @@ func (t *Timeline) addFlight(k *timing) {
 
 // addOutput adds the answer's tokens to the steps in which they came: the first with the first chunk, the last with the last.
 func (t *Timeline) addOutput(k *timing) {
-	first, last, came := k.firstNS, k.lastNS, int64(0)
-	if first == record.None || last < first {
-		first, last = k.endNS, k.endNS
-	}
-	for i := max(0, first) / t.widthNS; came < int64(k.output); i++ {
-		until := int64(k.output)
-		if end := (i + 1) * t.widthNS; end <= last {
-			high, low := bits.Mul64(uint64(until-1), uint64(end-1-first)) // beyond an int64 in long answers
-			share, _ := bits.Div64(high, low, uint64(last-first))
-			until = 1 + int64(share)
-		}
+	first, _ := k.chunksNS()
+	for i, came := max(0, first)/t.widthNS, int64(0); came < int64(k.output); i++ {
+		until := k.cameBefore((i + 1) * t.widthNS)
 		t.steps[i].OutputTokens += until - came
 		came = until
 	}
+}
+
+// chunksNS is when the first and the last token chunk came, or the end of an answer without any.
+func (k *timing) chunksNS() (first, last int64) {
+	if k.firstNS == record.None || k.lastNS < k.firstNS {
+		return k.endNS, k.endNS
+	}
+	return k.firstNS, k.lastNS
+}
+
+// cameBefore is how many of the answer's tokens came before ns, if they came evenly.
+func (k *timing) cameBefore(ns int64) int64 {
+	first, last := k.chunksNS()
+	if ns <= first || k.output == 0 {
+		return 0
+	} else if ns > last {
+		return int64(k.output)
+	}
+	high, low := bits.Mul64(uint64(k.output-1), uint64(ns-1-first)) // beyond an int64 in long answers
+	share, _ := bits.Div64(high, low, uint64(last-first))
+	return 1 + int64(share)
 }
 
 // end turns what was gathered into percentiles.

@@ -27,6 +27,8 @@ type Collector struct {
 	parts   struct{ instances, endpoints breakdown }
 	pairs   route.Pairs // of instances and endpoints
 	timings timings     // by time
+	window  *Window     // nil = the whole run
+	outside timings     // requests that the window does not hold
 	jobs    jobCounts
 
 	gaps   []gapShard // len(urls) * shards
@@ -63,6 +65,10 @@ func NewCollector(targets []string, slos ...SLO) *Collector {
 // out of range means that it never had one. Latencies count for OK requests
 // only, drift for every request that was sent.
 func (c *Collector) Add(r *record.Record, target int) {
+	if !c.window.Holds(r) {
+		c.outside.add(r, target)
+		return
+	}
 	s := &c.none
 	if target >= 0 && target < len(c.targets) {
 		s = &c.targets[target]

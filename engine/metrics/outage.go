@@ -15,7 +15,7 @@ import (
 type Outage struct {
 	Target   string   `json:"target"`            // URL
 	Address  string   `json:"address,omitempty"` // the address that failed; absent if the target has one
-	FromS    float64  `json:"from_s"`            // 0: from its first request on
+	FromS    float64  `json:"from_s"`            // 0: from its first request on; in a window the window's begin, if it failed from there on
 	ToS      *float64 `json:"to_s"`              // when the first request that succeeded again was sent; null: none did
 	Requests int64    `json:"requests"`          // sent to it in that time
 	Failed   int64    `json:"failed"`            // of requests
@@ -125,6 +125,8 @@ func (c *Collector) outage(list []*timing, from, to int) Outage {
 	}
 	if from > 0 {
 		o.FromS = seconds(begin)
+	} else if c.window != nil {
+		o.FromS = c.window.FromS
 	}
 	if to < len(list) {
 		o.ToS = new(seconds(list[to].atNS))

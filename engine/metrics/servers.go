@@ -93,7 +93,7 @@ func hitNotes(s *Summary) []string {
 	}
 	made := s.Servers.All.GenerationTokens
 	switch {
-	case counted == nil:
+	case counted == nil, s.Window != nil: // its requests are not those between two samples
 		return nil
 	case tokensCompare(s.Servers) && *made < float64(s.Tokens.Completion) && !agree(made, s.Tokens.Completion):
 		return nil

@@ -14,11 +14,12 @@ const Schema = 2
 // Units are in the keys, ratios are 0..1, and a distribution or number that
 // does not exist is null, never 0.
 type Summary struct {
-	Schema   int      `json:"schema"`   // version of this file: 2
-	Verdict  Verdict  `json:"verdict"`  // whether the numbers can be used, and if not, why
-	Run      Run      `json:"run"`      // when, where and how
-	Workload Workload `json:"workload"` // what was to be replayed
-	Requests Requests `json:"requests"` // how many requests were planned, sent, answered
+	Schema   int      `json:"schema"`           // version of this file: 2
+	Verdict  Verdict  `json:"verdict"`          // whether the numbers can be used, and if not, why
+	Run      Run      `json:"run"`              // when, where and how
+	Window   *Window  `json:"window,omitempty"` // with report --from, --to or --steady: the part of the run that the numbers are of; absent otherwise
+	Workload Workload `json:"workload"`         // what was to be replayed
+	Requests Requests `json:"requests"`         // how many requests were planned, sent, answered
 
 	DriftUS       *stats.Percentiles `json:"drift_us"`        // sent - planned of every request that was sent: how late the client was; never clamped
 	TTFTMS        *stats.Percentiles `json:"ttft_ms"`         // time to first token: first token chunk - sent; like all latencies below of ok requests alone
@@ -33,6 +34,8 @@ type Summary struct {
 	Throughput  Throughput    `json:"throughput"`               // what ok requests made of the run's duration
 	UnderLoad   UnderLoad     `json:"under_load"`               // the same without the time at the end in which only failing requests were waited for
 	InFlight    *float64      `json:"in_flight_mean"`           // requests in flight on average over the run, failed ones too; null if the run has no duration
+	Cost        *Cost         `json:"cost,omitempty"`           // with report --price-per-hour: what answers cost; absent otherwise
+	Energy      *Energy       `json:"energy,omitempty"`         // what the servers' GPUs took; absent if no page of metrics has it
 	Goodput     *Goodput      `json:"goodput,omitempty"`        // requests that met every bound of --goodput; absent without one
 	Tokens      Tokens        `json:"tokens"`                   // tokens of ok requests
 	PrefixCache PrefixCache   `json:"prefix_cache"`             // hits that an ideal cache would have had, and those that the servers report
@@ -62,7 +65,7 @@ type Summary struct {
 type Run struct {
 	StartedAt        time.Time      `json:"started_at"`            // wall clock, UTC
 	MonotonicStartNS int64          `json:"monotonic_start_ns"`    // CLOCK_MONOTONIC at the start
-	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request
+	DurationS        float64        `json:"duration_s"`            // from the start to the end of the last request; of a window its length
 	Scale            float64        `json:"scale"`                 // speed: 2 is twice as fast as recorded
 	Pace             string         `json:"pace"`                  // "trace time", or the rate or closed loop in its place: "300 requests/s", "closed loop of 8", "8 lanes"
 	Concurrency      int64          `json:"concurrency"`           // slots of a closed loop; 0 if requests have planned times

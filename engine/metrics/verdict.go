@@ -163,7 +163,7 @@ func faults(s *Summary) []Reason {
 	}{
 		{died != "", "sender_died", count(r.Sent) + " of " + requests(r.Planned) + " were sent", died,
 			"run again, or send from threads of this process with --sender thread"},
-		{s.Run.Partial && died == "", "interrupted", "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
+		{s.Run.Partial && died == "" && (s.Window == nil || r.Stopped > 0), "interrupted", "interrupted when " + count(r.Sent) + " of " + requests(r.Planned) + " had been sent", "", ""},
 		{r.OK+r.Failed+r.Stopped != r.Planned, "unaccounted", requests(r.Planned) + " planned but " + count(r.OK+r.Failed+r.Stopped) + " recorded", "", reportBug},
 		{r.Unwritten > 0, "unwritten", format.Many(r.Unwritten, "record") + " could not be written to disk, though this summary counts them", "",
 			"make room and run again"},

@@ -72,7 +72,7 @@ func shortURL(url string) string { return strings.TrimPrefix(url, "http://") }
 // under are short facts below the title.
 func under(s *metrics.Summary) []string {
 	host := fmt.Sprintf("from %s, %s", s.Run.Host.Name, format.Many(int64(s.Run.Host.CPUs), "core"))
-	facts := []string{s.Run.Model, s.Run.API, s.Workload.Format, format.Seconds(s.Run.DurationS), "fastreplay " + s.Run.Version, host}
+	facts := []string{s.Run.Model, s.Run.API, s.Workload.Format, s.Length(), "fastreplay " + s.Run.Version, host}
 	return slices.DeleteFunc(facts, func(text string) bool { return text == "" })
 }
 
@@ -147,6 +147,9 @@ func factsOf(parts []*part) (facts [][2]string) {
 		{"requests", "requests.planned"}, {"ok", "requests.ok"}, {"failed", "requests.failed"}, {"seconds", "run.duration_s"},
 		{"ok requests/s", rates + "requests_per_s"}, {"input tokens/s", rates + "input_tokens_per_s"},
 		{"output tokens/s", rates + "output_tokens_per_s"}, {"seconds under load", rates + "until_s"}, {"in flight, mean", "in_flight_mean"},
+		{"from second", "window.from_s"}, {"to second", "window.to_s"}, {"cost of 1M input tokens", "cost.per_1m_input_tokens"},
+		{"cost of 1M output tokens", "cost.per_1m_output_tokens"}, {"cost of 1M tokens", "cost.per_1m_tokens"}, {"cost of a request", "cost.per_request"},
+		{"J/token", "energy.j_per_token"}, {"J/output token", "energy.j_per_output_token"}, {"GPU power, W", "energy.mean_power_w"},
 		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
 		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
 		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"recorded prefix hits", "prefix_cache.recorded.recorded_hit_ratio"},

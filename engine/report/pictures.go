@@ -49,6 +49,7 @@ type pictures struct {
 	byTTFT  []record.Record
 	byE2E   []record.Record
 	slos    []metrics.SLO
+	window  *metrics.Window // nil = the whole run; what is drawn by time is of all of it
 	chance  *rand.Rand
 }
 
@@ -73,22 +74,15 @@ type heatRow struct {
 
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{over: s.Requests.Stopped > s.Workload.LeftOut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	p := &pictures{window: s.Window, slos: slosOf(s), over: s.Run.Partial || s.Run.Cut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
 	for i := range p.values {
 		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
-	}
-	if s.Goodput != nil {
-		var bounds []string
-		for name, ms := range s.Goodput.SLO {
-			bounds = append(bounds, fmt.Sprintf("%s:%v", strings.TrimSuffix(name, "_ms"), ms))
-		}
-		p.slos, _ = metrics.ParseSLOs(bounds...) // of another version: no goodput by time
 	}
 	var urls []string
 	for _, t := range s.Targets {
 		urls = append(urls, t.URL)
 	}
-	c, _, err := collect(dir, urls, nil, p.see)
+	c, _, err := collect(dir, urls, nil, nil, p.see)
 	if err != nil {
 		return p, err
 	}
@@ -108,6 +102,9 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	}
 	if p.samples, err = readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
 		return p, err
+	}
+	if p.window != nil { // of which the gaps are unknown
+		return p, nil
 	}
 	return p, p.readGaps(dir)
 }
@@ -144,7 +141,7 @@ func (p *pictures) see(r *record.Record) {
 		p.moments[kind] = append(p.moments[kind], float32(float64(at)/1e9))
 	}
 	p.addTurn(r)
-	if r.Outcome != record.OK {
+	if r.Outcome != record.OK || !p.window.Holds(r) {
 		return
 	}
 	for i, ns := range []int64{r.TTFTNS(), r.TPOTNS(), record.None, r.E2ENS()} {
@@ -290,6 +287,9 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	}
 	widthS := p.all[0].ToS - p.all[0].FromS
 	var spans []chart.Piece
+	if w := p.window; w != nil {
+		spans = append(spans, chart.Piece{From: 0, To: w.FromS, Text: "not counted"}, chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Text: "not counted"})
+	}
 	for i := range s.Outages {
 		o := &s.Outages[i]
 		to := p.all[len(p.all)-1].ToS

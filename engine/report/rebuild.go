@@ -34,23 +34,17 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	var endNS int64
 	var started time.Time
 	var w metrics.Workload
-	c, records, err := collect(dir, urls, slos, func(r *record.Record) {
+	c, records, err := collect(dir, urls, nil, slos, func(r *record.Record) {
 		endNS = max(endNS, r.PlannedNS, r.SentNS, r.LastTokenNS, r.DoneNS)
 		if started.IsZero() && r.SentAt != record.None {
 			started = time.UnixMicro(int64(r.SentAt)).Add(-time.Duration(r.SentNS)).UTC()
 		}
-		if r.LeftOut() {
-			w.LeftOut++
-			return
-		}
-		w.Requests++
-		w.InputTokens += max(0, r.InputTokens)
-		w.OutputTokens += max(0, r.OutputTokens)
+		countIn(&w, r)
 	})
 	if err != nil {
 		return nil, err
 	}
-	servers, err := rebuildServers(dir)
+	servers, err := rebuildServers(dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +71,23 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 	return s, nil
 }
 
-// collect counts the records of a results directory by these targets, shows each to see and returns how many there are.
+// countIn adds a record to what was to be replayed.
+func countIn(w *metrics.Workload, r *record.Record) {
+	if r.LeftOut() {
+		w.LeftOut++
+		return
+	}
+	w.Requests++
+	w.InputTokens += max(0, r.InputTokens)
+	w.OutputTokens += max(0, r.OutputTokens)
+}
+
+// collect counts the records of a results directory by these targets, within w, shows each to see and returns how many there are.
 func collect(
-	dir string, urls []string, slos []metrics.SLO, see func(*record.Record),
+	dir string, urls []string, w *metrics.Window, slos []metrics.SLO, see func(*record.Record),
 ) (c *metrics.Collector, n int64, err error) {
 	c = metrics.NewCollector(urls, slos...)
+	c.Within(w)
 	n, err = EachRecord(dir, func(r *record.Record) {
 		c.Add(r, slices.Index(urls, r.Target)) // below 0: it never had one
 		see(r)
@@ -89,10 +95,16 @@ func collect(
 	return c, n, err
 }
 
-// rebuildServers sums up the servers' samples that are on disk; nil where there are none. How often they were meant to come,
+// rebuildServers sums up the servers' samples that are on disk, of a window those within it; nil where there are none. How often they were meant to come,
 // and whether all servers were read, only the run knew.
-func rebuildServers(dir string) (*metrics.Servers, error) {
+func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
 	samples, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
+	if part != nil {
+		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return m.AtNS < int64(part.FromS*1e9) || m.AtNS > int64(part.ToS*1e9) })
+		for i := range samples { // the phases are those of the whole run
+			samples[i].Phase = scrape.During
+		}
+	}
 	if err != nil || len(samples) == 0 {
 		return nil, err
 	}
@@ -143,16 +155,24 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 	}
 }
 
-// recount replaces the goodput of s by that of other SLOs, from the records.
-func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
-	var urls []string
+// urlsOf are the run's targets, as its records name them.
+func urlsOf(dir string, s *metrics.Summary) (urls []string, err error) {
 	for _, t := range s.Targets {
 		if slices.Contains(urls, t.URL) {
-			return fmt.Errorf("%s: the run had %s as several targets, and its records do not show which of them was asked", dir, t.URL)
+			return nil, fmt.Errorf("%s: the run had %s as several targets, and its records do not show which of them was asked", dir, t.URL)
 		}
 		urls = append(urls, t.URL)
 	}
-	c, n, err := collect(dir, urls, slos, func(*record.Record) {})
+	return urls, nil
+}
+
+// recount replaces the goodput of s by that of other SLOs, from the records.
+func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
+	urls, err := urlsOf(dir, s)
+	if err != nil {
+		return err
+	}
+	c, n, err := collect(dir, urls, nil, slos, func(*record.Record) {})
 	if errors.Is(err, ErrNoResults) {
 		return fmt.Errorf("%s has no %s, by which other SLOs are counted", dir, RequestsName)
 	}

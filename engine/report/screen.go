@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
@@ -82,6 +83,7 @@ func (p *screen) numbers() {
 	p.add(blank, "")
 	p.requests()
 	p.prefixCache()
+	p.steady()
 	p.jobs()
 	p.add(blank, "")
 	p.latencies()
@@ -190,7 +192,7 @@ func (p *screen) head() {
 	if text := s.Failed(); text != "" {
 		word, lead = word+format.Gap+text, lead+p.o.paint(red, text)+format.Gap
 	}
-	tail := format.Gap + format.Seconds(s.Run.DurationS)
+	tail := format.Gap + s.Length()
 	room := p.width - format.Columns(word+format.Gap+tail)
 	parts, what := title(s), ""
 	parts[0] = shorten(parts[0], max(12, room-format.Columns(parts[1]+parts[2])))
@@ -340,6 +342,21 @@ func (p *screen) prefixCache() {
 	p.field(second, 2, "prefix hits", parts...)
 }
 
+// steady adds why a part of the run was taken, and what answers cost in money and energy.
+func (p *screen) steady() {
+	number := func(v float64) string { return format.Number(v, 3) }
+	if w := p.s.Window; w != nil && w.Steady != nil {
+		p.field(first, 2, "steady", number(w.Steady.Least)+" to "+number(w.Steady.Most)+" in flight", "within "+format.Percent(w.Steady.Band)+" of the median "+number(w.Steady.Level))
+	}
+	if c := p.s.Cost; c != nil {
+		p.field(first, 2, "cost", known(number, c.PerMOutput, "per 1M output tok"), known(number, c.PerMInput, "input"), known(number, c.PerMTokens, "both"),
+			known(number, c.PerRequest, "a request"), fmt.Sprint(c.PerHour)+" an hour for all servers")
+	}
+	if e := p.s.Energy; e != nil {
+		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"), known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"), number(e.PowerW)+" W")
+	}
+}
+
 // latencies adds a row for each latency: percentiles and their p99 by time.
 func (p *screen) latencies() {
 	const label, column = 9, 10
@@ -347,9 +364,12 @@ func (p *screen) latencies() {
 	for _, name := range []string{"p50", "p90", "p99", "max"} {
 		head += format.Right(name, column)
 	}
-	byTime := map[string]string{}
-	if len(p.o.Steps) > 0 && wide >= 8 {
-		byTime = p99ByTime(p.o.Steps, min(wide, 24))
+	byTime, steps := map[string]string{}, p.o.Steps
+	if w := p.s.Window; w != nil {
+		steps = slices.DeleteFunc(slices.Clone(steps), func(t metrics.Step) bool { return t.FromS+t.ToS < 2*w.FromS || t.FromS+t.ToS > 2*w.ToS })
+	}
+	if len(steps) > 0 && wide >= 8 {
+		byTime = p99ByTime(steps, min(wide, 24))
 		head += map[bool]string{true: "  p99 by time", false: "  by time"}[wide >= len("p99 by time")]
 	}
 	few, unsafe := "", "" // what marks mean
@@ -392,13 +412,13 @@ func (p *screen) latencies() {
 
 // p99ByTime draws the largest p99 of each latency in each of n equal parts of a run.
 func p99ByTime(steps []metrics.Step, n int) map[string]string {
-	highest, end := map[string][]int64{}, 0.0
+	highest, from, end := map[string][]int64{}, math.Inf(1), 0.0
 	for i := range steps {
-		end = max(end, steps[i].ToS)
+		from, end = min(from, steps[i].FromS), max(end, steps[i].ToS)
 	}
 	for i := range steps {
 		s := &steps[i]
-		at := min(n-1, int((s.FromS+s.ToS)/2/end*float64(n)))
+		at := min(n-1, int(((s.FromS+s.ToS)/2-from)/(end-from)*float64(n)))
 		for name, ms := range map[string]*float64{"ttft": s.TTFTP99, "tpot": s.TPOTP99, "e2e": s.E2EP99} {
 			if ms != nil {
 				if highest[name] == nil {
@@ -583,6 +603,9 @@ func (p *screen) files() {
 	if more := "fastreplay report"; !p.o.whole {
 		if filepath.Dir(p.o.Dir) != DefaultRoot {
 			more += " " + dir
+		}
+		if w := p.s.Window; w != nil {
+			more += fmt.Sprintf(" --from %v --to %v", time.Duration(w.FromS*1e9), time.Duration(w.ToS*1e9))
 		}
 		line(always, "more", more+" --full"+notes)
 	}

@@ -20,6 +20,13 @@ const (
 	Quantities = iota
 )
 
+// What GPUs take, which pages of any engine may have.
+const (
+	gpuPower  Quantity = Quantities + iota // in W
+	gpuEnergy                              // in mJ, since boot
+	dcgm      = "dcgm"
+)
+
 // firstCounter is the first quantity that only grows.
 const firstCounter = PrefixHits
 
@@ -30,7 +37,8 @@ type family struct {
 	name   string
 	label  string // with value: the series that count; "" = all
 	value  string
-	most   bool // the largest of the series, not their sum
+	most   bool   // the largest of the series, not their sum
+	by     string // the label that distinguishes series; "" = all but those of sameEngine
 }
 
 // families is every name known. Of an engine's names for one quantity the first that a page has counts: some versions
@@ -104,6 +112,11 @@ func families() []family {
 		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_tokens_total"},
 		{engine: "dynamo", of: GenerationTokens, name: "dynamo_frontend_output_sequence_tokens_sum"},
 		{engine: "dynamo", of: Requests, name: "dynamo_frontend_requests_total"},
+
+		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut into instances
+		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
+		{engine: dcgm, of: gpuPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
+		{engine: dcgm, of: gpuEnergy, name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", by: "UUID"},
 	}
 }
 

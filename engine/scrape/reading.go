@@ -12,6 +12,9 @@ type Values struct {
 	Running *float64 `json:"running"`  // requests that run
 	Waiting *float64 `json:"waiting"`  // requests in the queue
 	KVUsage *float64 `json:"kv_usage"` // share of the KV cache in use, 0 to 1, mean over the engines of the page
+
+	PowerW   *float64 `json:"power_w,omitempty"`   // power of all GPUs of the page; absent if it has none
+	EnergyMJ *float64 `json:"energy_mj,omitempty"` // energy that they took since boot, in mJ; absent likewise
 	Counts
 }
 
@@ -29,7 +32,12 @@ type Counts struct {
 
 // at is the place of a quantity.
 func (v *Values) at(q Quantity) **float64 {
-	if q >= firstCounter {
+	switch {
+	case q == gpuPower:
+		return &v.PowerW
+	case q == gpuEnergy:
+		return &v.EnergyMJ
+	case q >= firstCounter:
 		return v.Counts.at(q)
 	}
 	return [firstCounter]**float64{&v.Running, &v.Waiting, &v.KVUsage}[q]
@@ -44,8 +52,9 @@ func (c *Counts) at(q Quantity) **float64 {
 
 // Reading is what one page reports. Over the engines of a page counts are summed.
 type Reading struct {
-	Engine  string `json:"engine"`  // vllm, sglang, tgi, trtllm, triton or dynamo; "" if none of their names is on the page
-	Engines int    `json:"engines"` // how many engines the page describes
+	Engine  string `json:"engine"`         // vllm, sglang, tgi, trtllm, triton, dynamo or, of GPUs alone, dcgm; "" if none of their names is on the page
+	Engines int    `json:"engines"`        // how many engines the page describes
+	GPUs    int    `json:"gpus,omitempty"` // how many GPUs the page has the power of
 	Values
 	MostKVUsage *float64 `json:"kv_usage_max"` // share of the KV cache in use of the engine with the most
 	BeganS      *float64 `json:"began_s"`      // when the server's process began, Unix time; null if the page does not report it
@@ -104,7 +113,7 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 		if out.Engine == "" && r.found[i].page == r.pages {
 			out.Engine = f.engine
 		}
-		if to := out.at(f.of); f.engine == out.Engine && *to == nil {
+		if to := out.at(f.of); (f.engine == out.Engine || f.engine == dcgm) && *to == nil {
 			r.fold(i, &out)
 		}
 	}
@@ -122,6 +131,9 @@ func (r *Reader) add(name []byte, labels Labels, value float64) {
 			continue
 		}
 		r.key = appendKey(r.key[:0], labels)
+		if id := labels.Get(f.by); id != "" {
+			r.key = append(r.key[:0], id...)
+		}
 		s := at.series[string(r.key)]
 		if s == nil {
 			if len(at.series) == maxSeries {
@@ -168,6 +180,8 @@ func (r *Reader) fold(i int, out *Reading) {
 	}
 	if q := r.families[i].of; q == Running || q == KVUsage {
 		out.Engines = max(out.Engines, n)
+	} else if q >= gpuPower {
+		out.GPUs = max(out.GPUs, n)
 	}
 	*out.at(r.families[i].of) = &sum
 }

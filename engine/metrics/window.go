@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// Window is the part of a run that a summary is of. Requests count by their planned times. Throughput and requests in flight are those of
+// all requests, so that windows add up to the run: an ok request counts where it ended, its prompt tokens where the first token came, and
+// its completion tokens where they came, if they came evenly.
+type Window struct {
+	FromS  float64 `json:"from_s"`           // begin, since the start of the run
+	ToS    float64 `json:"to_s"`             // end, which is no part of it unless the run ends there
+	RunS   float64 `json:"run_s"`            // duration of the whole run
+	Steady *Steady `json:"steady,omitempty"` // how report --steady found it; absent if it was given
+}
+
+// Steady is about the steps of timeline.jsonl in the longest part of a run in which requests in flight stayed near their median.
+type Steady struct {
+	Band  float64 `json:"band_share"`       // largest distance from the median that was allowed, as a share of it
+	Level float64 `json:"in_flight_median"` // requests in flight: median of the steps
+	Least float64 `json:"in_flight_min"`    // requests in flight in the step with the fewest
+	Most  float64 `json:"in_flight_max"`    // requests in flight in the step with the most
+}
+
+// Length says how long the run was or, such as "20 s to 60 s of 80 s", which part of it this is.
+func (s *Summary) Length() string {
+	if w := s.Window; w != nil {
+		return format.Seconds(w.FromS) + " to " + format.Seconds(w.ToS) + " of " + format.Seconds(w.RunS)
+	}
+	return format.Seconds(s.Run.DurationS)
+}
+
+// has reports whether an instant is in the window. Nothing is behind a window that ends with the run.
+func (w *Window) has(ns int64) bool { return ns >= w.fromNS() && ns < w.toNS() }
+
+func (w *Window) fromNS() int64 { return int64(math.Round(w.FromS * 1e9)) }
+
+func (w *Window) toNS() int64 {
+	if w.ToS >= w.RunS {
+		return math.MaxInt64
+	}
+	return int64(math.Round(w.ToS * 1e9))
+}
+
+// Holds reports whether the window counts r. No window counts all.
+func (w *Window) Holds(r *record.Record) bool { return w == nil || w.has(r.PlannedNS) }
+
+// Within makes c count what w holds. Add takes the other requests, too, for throughput and requests in flight. Call it before Add.
+func (c *Collector) Within(w *Window) { c.window = w }
+
+// inWindow sets what is not counted by planned times. Of jobs a window has only pieces.
+func (c *Collector) inWindow(s *Summary) {
+	w, d := c.window, s.Run.DurationS
+	var requests, prompt, output, flight int64
+	for _, some := range []*timings{&c.timings, &c.outside} {
+		some.each(func(k *timing) {
+			if k.sent {
+				flight += max(0, min(k.endNS, w.toNS())-max(k.atNS, w.fromNS()))
+			}
+			if k.outcome == record.OK && w.has(k.endNS) {
+				requests++
+			}
+			if first, _ := k.chunksNS(); w.has(first) {
+				prompt += int64(k.prompt)
+			}
+			output += k.cameBefore(w.toNS()) - k.cameBefore(w.fromNS())
+		})
+	}
+	s.Throughput = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}
+	s.UnderLoad, s.InFlight, s.Jobs = UnderLoad{UntilS: d, Throughput: s.Throughput}, new(seconds(flight)/d), nil
+}
+
+// FindSteady finds the longest part of a run of runS seconds in which the requests in flight of all steps stay within band of their median.
+// Of equally long ones it is the first. A part shorter than a tenth of the run may be chance, so it is none.
+func FindSteady(steps []Step, runS, band float64) (*Window, error) {
+	var best *Window
+	for i := range steps {
+		var levels []float64 // sorted
+		for j := i; j < len(steps); j++ {
+			at, _ := slices.BinarySearch(levels, steps[j].InFlight)
+			levels = slices.Insert(levels, at, steps[j].InFlight)
+			n := len(levels)
+			s := Steady{Band: band, Level: (levels[(n-1)/2] + levels[n/2]) / 2, Least: levels[0], Most: levels[n-1]}
+			found := s.Level > 0 && s.Least >= (1-band)*s.Level && s.Most <= (1+band)*s.Level && 10*n >= len(steps)
+			if w := (Window{steps[i].FromS, min(runS, steps[j].ToS), runS, &s}); found && (best == nil || w.ToS-w.FromS > best.ToS-best.FromS) {
+				best = &w
+			}
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
+			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*min(0.95, 2*band))
+	}
+	return best, nil
+}

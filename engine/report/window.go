@@ -1,0 +1,99 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+)
+
+// Part is a part of a run, from its start. The zero value is all of it.
+type Part struct {
+	From, To time.Duration // To 0 = to the end
+	Steady   float64       // in place of both: the longest part in which requests in flight stay within this share of their median; 0 = not so
+}
+
+// LoadPart reads the summary of a part of a run. It is made of the records, so what only the run knew is absent. Faults that records do not
+// show are those of the whole run.
+func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, error) {
+	if part == (Part{}) {
+		return Load(dir, slos...)
+	}
+	whole, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	urls, err := urlsOf(dir, whole)
+	if err != nil {
+		return nil, err
+	}
+	if len(slos) == 0 {
+		slos = slosOf(whole)
+	}
+	s := metrics.Summary{Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits}
+	if s.Window, err = part.of(dir, whole.Run.DurationS, urls); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	load := &s.Workload
+	load.Trace, load.Format, load.Rows, load.BlockTokens, load.Fingerprint = whole.Workload.Trace, whole.Workload.Format, whole.Workload.Rows, whole.Workload.BlockTokens, whole.Workload.Fingerprint
+	c, _, err := collect(dir, urls, s.Window, slos, func(r *record.Record) {
+		if s.Window.Holds(r) {
+			countIn(load, r)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Requests.Planned = load.Requests + load.LeftOut; s.Requests.Planned == 0 {
+		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
+	}
+	if s.Servers, err = rebuildServers(dir, s.Window); err != nil {
+		return nil, err
+	}
+	s.Notes = []string{fmt.Sprintf("these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within", s.Length())}
+	for _, r := range whole.Verdict.Reasons {
+		if slices.Contains([]string{"no_summary", "unwritten", "client_failures", "starved", "short_rows", "refused", "receive_lag"}, r.Code) {
+			r.What = "of the whole run: " + strings.TrimSuffix(r.What, "; all else is safe")
+			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
+		}
+	}
+	out := c.Summary(s, metrics.Probed{})
+	out.Lateness.Reading = whole.Lateness.Reading
+	out.Verdict = metrics.Judge(out, s.Verdict.Reasons...)
+	return out, nil
+}
+
+// of is the part in a run of so many seconds.
+func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, error) {
+	if p.Steady > 0 {
+		c, _, err := collect(dir, urls, nil, nil, func(*record.Record) {})
+		if err != nil {
+			return nil, err
+		}
+		return metrics.FindSteady(c.Timeline().All(), runS, p.Steady)
+	}
+	w := &metrics.Window{FromS: p.From.Seconds(), ToS: runS, RunS: runS}
+	if p.To > 0 {
+		w.ToS = min(runS, p.To.Seconds())
+	}
+	if w.FromS >= w.ToS {
+		return nil, fmt.Errorf("the run took %s, so nothing of it is left from %s on", format.Seconds(runS), format.Seconds(w.FromS))
+	}
+	return w, nil
+}
+
+// slosOf are the run's own SLOs; none if they are of another version.
+func slosOf(s *metrics.Summary) []metrics.SLO {
+	var bounds []string
+	if s.Goodput != nil {
+		for name, ms := range s.Goodput.SLO {
+			bounds = append(bounds, fmt.Sprintf("%s:%v", strings.TrimSuffix(name, "_ms"), ms))
+		}
+	}
+	slos, _ := metrics.ParseSLOs(bounds...)
+	return slos
+}
