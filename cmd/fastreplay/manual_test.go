@@ -126,7 +126,7 @@ func commands() []*cobra.Command {
 
 // foreignFlags are of other programs that the documents name: servers, scripts/bench.sh, docker.
 func foreignFlags() []string {
-	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm"}
+	return []string{"enable-prompt-tokens-details", "enable-cache-report", "enable-metrics", "enable-scale-out", "enable-trace-replay", "incremental-streaming-output", "shutdown-timeout", "bars", "rm", "collect-interval"}
 }
 
 // TestFlagsInManual: every flag that a document names exists, and every flag is documented.
