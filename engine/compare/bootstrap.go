@@ -17,6 +17,7 @@ type design struct {
 	groups []int // how many groups each independent part has; runs that are paired are one part
 	parts  []statistic
 	blocks [][]int32 // weights of parts of the run, in order of time, by which the noise floor is estimated
+	inTime bool      // groups are in order of time, and neighbours are drawn together
 }
 
 // statistic sets the numbers of A and B from place at on.
@@ -59,8 +60,12 @@ func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b flo
 				random, from := rand.New(rand.NewPCG(seed, uint64(draw))), 0
 				clear(w)
 				for _, groups := range d.groups {
-					for range groups {
-						w[from+random.IntN(groups)]++
+					together := d.together(groups)
+					for drawn, at := 0, 0; drawn < groups; drawn, at = drawn+1, at+1 {
+						if drawn%together == 0 {
+							at = random.IntN(groups)
+						}
+						w[from+at%groups]++
 					}
 					from += groups
 				}
@@ -73,6 +78,30 @@ func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b flo
 	}
 	wg.Wait()
 	return out
+}
+
+// stretches is into how many stretches a part that is in order of time is cut at least, if it has so many groups. With 15 of them, intervals
+// held the truth in 91 % of the runs of TestComparePower in bench, since noise lasted longer than a stretch.
+const stretches = 8
+
+// together is how many neighbours of so many groups are drawn at once, since noise lasts longer than a slice: the circular block bootstrap
+// (D. Politis and J. Romano, 1992).
+func (d *design) together(groups int) int {
+	if d.inTime {
+		return max(1, groups/stretches)
+	}
+	return 1
+}
+
+// widening is how much wider than the bootstrap's an interval must be if few stretches are drawn: as much as Student's t is than the normal
+// distribution, and as a variance with n - 1 is than one with n.
+func (d *design) widening() float64 {
+	groups := slices.Min(d.groups)
+	n := float64(groups) / float64(d.together(groups))
+	if n < 4 {
+		return math.Inf(1)
+	}
+	return student95(n-1) / normal95 * math.Sqrt(n/(n-1))
 }
 
 // weighted is values in rising order, each with the group that it is drawn with.
@@ -180,25 +209,16 @@ func student95(freedom float64) float64 {
 		((((79*z2+776)*z2+1482)*z2-1920)*z2-945)/(92160*math.Pow(freedom, 4)))
 }
 
-// widening is how much wider than a bootstrap's an interval from so few groups must be. It is 1 of many.
-func widening(groups int) float64 {
-	if groups < 2 {
-		return math.Inf(1)
-	}
-	n := float64(groups)
-	return student95(n-1) / normal95 * math.Sqrt(n/(n-1))
-}
-
-// interval returns the 95 % interval of the changes that were drawn, and their standard deviation. Its ends are percentiles, further out
-// if there are few groups (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015, expanded percentiles). It is false if
-// a tenth of the draws have no value.
-func interval(changes []float64, groups int) (low, high, deviation float64, exists bool) {
+// interval returns the 95 % interval of the changes that were drawn, and their standard deviation. Its ends are percentiles, further
+// out for a widening (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if a tenth of
+// the draws have no value.
+func interval(changes []float64, widening float64) (low, high, deviation float64, exists bool) {
 	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	if len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
 		return 0, 0, 0, false
 	}
 	slices.Sort(drawn)
-	tail := math.Erfc(normal95*widening(groups)/math.Sqrt2) / 2
+	tail := math.Erfc(normal95*widening/math.Sqrt2) / 2
 	beyond := int(tail * float64(len(drawn)))
 	return drawn[beyond], drawn[len(drawn)-1-beyond], spread(drawn), true
 }

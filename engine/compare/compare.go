@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func Compare(a, b *Side, floors [][2]*Side, o Options) (*Result, error) {
 	}
 	t := newTable(m, slos)
 	r.Requests = int64(min(len(m.good[0]), len(m.good[1])))
-	r.Clusters, r.ClusteredBy = m.clusters()
+	r.Clusters, r.ClusteredBy = t.clusters, t.clusteredBy
 	r.Metrics = t.metrics(o)
 	if len(floors) > 0 {
 		r.FloorFrom = ""
@@ -101,26 +102,22 @@ func pooled(reach [][]Metric, i, runs int) *float64 {
 	return new(max(least, normal95*math.Sqrt(squares/n)) / math.Sqrt(float64(runs)))
 }
 
-// sharedSLOs are the bounds of goodput that all runs were made with.
+// sharedSLOs are the bounds of goodput that both sides were run with.
 func (r *Result) sharedSLOs(a, b *Side) []metrics.SLO {
-	var lists []string
-	for _, run := range slices.Concat(a.runs, b.runs) {
-		var bounds []string
-		if g := run.summary.Goodput; g != nil {
-			for name, limit := range g.SLO {
-				bounds = append(bounds, fmt.Sprintf("%s:%gms", strings.TrimSuffix(name, "_ms"), limit))
-			}
+	x, y := a.runs[0].summary.Goodput, b.runs[0].summary.Goodput
+	if x == nil || y == nil || !maps.Equal(x.SLO, y.SLO) {
+		if x != y {
+			r.note("the sides were run with different bounds of goodput, so it is not compared; give some")
 		}
-		slices.Sort(bounds)
-		lists = append(lists, strings.Join(bounds, " "))
-	}
-	if lists = slices.Compact(lists); len(lists) > 1 {
-		r.note("the runs have different bounds of goodput (%s), so it is not compared; give --goodput", strings.Join(lists, "; "))
 		return nil
 	}
-	slos, err := metrics.ParseSLOs(lists[0])
-	if err != nil { // none
-		return nil
+	var bounds []string
+	for name, limit := range x.SLO {
+		bounds = append(bounds, fmt.Sprintf("%s:%gms", strings.TrimSuffix(name, "_ms"), limit))
+	}
+	slos, err := metrics.ParseSLOs(bounds...)
+	if err != nil {
+		r.note("the sides' bounds of goodput cannot be read: %v", err)
 	}
 	return slos
 }
@@ -221,85 +218,68 @@ func (r *Result) noteUnpaired(m *matched) {
 
 // How requests are grouped.
 const (
-	sliceNS        = 10e9 // of planned time
-	fewestSlices   = 20   // a short run has shorter slices
-	fewestSessions = 20   // conversations; with fewer, slices of time are drawn alone
-	blocks         = 10   // parts of the run, by which the noise floor is estimated
+	sliceNS             = 10e9 // of planned time
+	fewestSlices        = 10   // a short run has shorter slices
+	fewestConversations = 20   // with fewer, slices of time are drawn alone
+	blocks              = 10   // parts of the run, by which the noise floor is estimated
 )
 
-// byTime numbers each side's rows by slices of time, and returns how many slices each part has.
+// byTime groups each side's rows by slices of time.
 func (m *matched) byTime() (group [2][]int32, groups []int) {
-	var at [2][][2]int64
+	var from, slice [2]int64
 	for side, rows := range m.rows {
-		source := rows
-		if m.paired {
-			source = m.rows[0] // one time for both
-		}
-		from, to := int64(math.MaxInt64), int64(0)
-		for _, r := range source {
-			from, to = min(from, r.at()), max(to, r.at())
-		}
-		slice := max(1, min(int64(sliceNS), (to-from)/fewestSlices+1))
-		for i, r := range source {
-			number := int64(m.number[side][i])
-			if m.paired && len(m.a.runs) != len(m.b.runs) {
-				number = 0 // a run that is in several pairs
-			}
-			at[side] = append(at[side], [2]int64{number, (r.at() - from) / slice})
-		}
-	}
-	return m.numbered(at)
-}
-
-// byConversation is the same by conversation. Rows without one have their own group.
-func (m *matched) byConversation() (group [2][]int32, groups []int) {
-	var of [2][][2]int64
-	for side, rows := range m.rows {
+		first, last := int64(math.MaxInt64), int64(0)
 		for _, r := range rows {
-			if of[side] = append(of[side], [2]int64{0, r.group}); r.group == record.None {
-				of[side][len(of[side])-1] = [2]int64{1, r.index}
-			}
+			first, last = min(first, r.at()), max(last, r.at())
 		}
+		from[side], slice[side] = first, min(int64(sliceNS), (last-first)/fewestSlices)+1
 	}
-	return m.numbered(of)
+	return m.groups(func(side, i int) [2]int64 {
+		number := int64(m.number[side][i])
+		if m.paired && len(m.a.runs) != len(m.b.runs) {
+			number = 0 // a run is in several pairs
+		}
+		return [2]int64{number, (m.rows[side][i].at() - from[side]) / slice[side]}
+	})
 }
 
-// numbered numbers keys in their order: of pairs once, else side B's behind A's.
-func (m *matched) numbered(keys [2][][2]int64) (group [2][]int32, groups []int) {
-	from := int32(0)
-	for side := range keys {
-		if side == 1 && m.paired {
-			group[1] = group[0]
-			break
+// byConversation groups rows by conversation. It finds none if most rows have none; others without one are a group each.
+func (m *matched) byConversation() (group [2][]int32, groups []int) {
+	lone := 0
+	group, groups = m.groups(func(side, i int) [2]int64 {
+		if r := m.rows[side][i]; r.group != record.None {
+			return [2]int64{0, r.group}
 		}
-		different := slices.Clone(keys[side])
-		byOrder := func(x, y [2]int64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
-		slices.SortFunc(different, byOrder)
-		different = slices.Compact(different)
-		for _, key := range keys[side] {
-			i, _ := slices.BinarySearchFunc(different, key, byOrder)
-			group[side] = append(group[side], from+int32(i))
-		}
-		from += int32(len(different))
-		groups = append(groups, len(different))
+		lone++
+		return [2]int64{1, int64(i)}
+	})
+	if lone > len(group[0])/2 {
+		return group, []int{0}
 	}
 	return group, groups
 }
 
-// conversations reports whether there are enough conversations to draw.
-func (m *matched) conversations(groups []int) bool {
-	named := int64(0)
-	for _, r := range m.rows[0] {
-		named += b2i(r.group != record.None)
+// groups numbers the rows' keys in their order: of pairs once, else side B's behind A's.
+func (m *matched) groups(key func(side, i int) [2]int64) (group [2][]int32, groups []int) {
+	byOrder := func(x, y [2]int64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
+	from := 0
+	for side, rows := range m.rows {
+		if side == 1 && m.paired {
+			group[1] = group[0]
+			break
+		}
+		keys := make([][2]int64, len(rows))
+		for i := range rows {
+			keys[i] = key(side, i)
+		}
+		different := slices.Clone(keys)
+		slices.SortFunc(different, byOrder)
+		different = slices.Compact(different)
+		for _, k := range keys {
+			i, _ := slices.BinarySearchFunc(different, k, byOrder)
+			group[side] = append(group[side], int32(from+i))
+		}
+		from, groups = from+len(different), append(groups, len(different))
 	}
-	return named*2 > int64(len(m.rows[0])) && slices.Min(groups) >= fewestSessions
-}
-
-// clusters says what is drawn.
-func (m *matched) clusters() (n int64, by string) {
-	if _, groups := m.byConversation(); m.conversations(groups) {
-		return int64(slices.Min(groups)), "conversation, or by slice of planned time if that gives the wider interval"
-	}
-	_, groups := m.byTime()
-	return int64(slices.Min(groups)), "slice of planned time"
+	return group, groups
 }

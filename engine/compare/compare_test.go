@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -92,22 +93,166 @@ func noisy(seed uint64, ttft float64) func(i int) served {
 	}
 }
 
-// TestChange: what was made 10 % slower is found, and what was not is not.
-func TestChange(t *testing.T) {
-	a, b := side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 1.1)))
-	r, err := Compare(a, b, nil, Options{Resamples: 500})
+func compared(t *testing.T, a, b *Side, floors [][2]*Side, o Options) *Result {
+	t.Helper()
+	o.Resamples = 400
+	r, err := Compare(a, b, floors, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range r.Metrics {
-		t.Log(m.Name, m.Verdict, m.Sentence)
+	return r
+}
+
+// TestChange: what was made 10 % slower is found, and what was not is not. The numbers are those of the requests.
+func TestChange(t *testing.T) {
+	a, b := side(t, write(t, 1200, nil, noisy(1, 1))), side(t, write(t, 1200, nil, noisy(2, 1.1)))
+	slos, err := metrics.ParseSLOs("ttft:200ms")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Log(r.Notes, r.Explained, r.ClusteredBy, r.Clusters)
-	if m := find(t, r, "ttft.paired"); m.Verdict != Worse || math.Abs(*m.Change-0.1) > 0.02 || !(*m.Low < 0.1 && 0.1 < *m.High) {
+	r := compared(t, a, b, nil, Options{SLOs: slos})
+	if m := find(t, r, "ttft.paired"); m.Verdict != Worse || math.Abs(*m.Change-0.1) > 0.02 || !(*m.Low < 0.1 && 0.1 < *m.High) || *m.PValue > 1e-6 ||
+		!strings.HasPrefix(m.Sentence, "B's TTFT pair by pair is ") {
 		t.Errorf("%+v", m)
 	}
-	if m := find(t, r, "tpot.paired"); m.Verdict != Same {
+	if m := find(t, r, "tpot.paired"); m.Verdict != Same || *m.PValue < 0.05 || !strings.HasPrefix(m.Sentence, "no difference seen: TPOT pair by pair [−") {
 		t.Errorf("%+v", m)
+	}
+	for i, run := range []*run{a.runs[0], b.runs[0]} {
+		at := func(name string) float64 { return *[]*float64{find(t, r, name).A, find(t, r, name).B}[i] }
+		s, good := run.summary, 0.0
+		for k := range run.rows {
+			good += float64(b2i(slos[0].Met(run.rows[k].record())))
+		}
+		got := []float64{at("ttft.p95"), at("ttft.mean"), at("tpot.p50"), at("e2e.p99"), at("prefix_hits"), at("goodput"), at("requests_per_s"), at("output_tokens_per_s"), at("itl.mean")}
+		want := []float64{s.TTFTMS.P95, s.TTFTMS.Mean, s.TPOTMS.P50, s.E2EMS.P99, *s.PrefixCache.HitRatio, good / 1200, s.Throughput.RequestsPerS, s.Throughput.OutputTokensPerS, s.TPOTMS.Mean}
+		for k := range got {
+			if math.Abs(got[k]-want[k]) > 1e-5*want[k] {
+				t.Errorf("number %d: %v, want %v", k, got[k], want[k])
+			}
+		}
+	}
+	if r.Requests != 1200 || r.Clusters != 300 || !r.Paired || len(r.Notes) > 0 || r.FloorFrom != "estimated" {
+		t.Errorf("%+v", r)
+	}
+	if again := compared(t, a, b, nil, Options{SLOs: slos}); !reflect.DeepEqual(again, r) {
+		t.Error("another result by the same seed")
+	}
+}
+
+// TestStoppedAndFailed: what one side lacks is left out and said, and failures of one side count as such.
+func TestStoppedAndFailed(t *testing.T) {
+	a := side(t, write(t, 400, nil, noisy(1, 1)))
+	b := side(t, write(t, 400, func(s *metrics.Summary) { s.Run.Partial, s.Run.DurationS = true, 30 }, func(i int) served {
+		s := noisy(2, 1)(i)
+		if i >= 300 {
+			s.outcome = record.NotSent
+		} else if i%30 == 7 {
+			s.outcome = record.HTTPError
+		}
+		return s
+	}))
+	r := compared(t, a, b, nil, Options{})
+	if m := find(t, r, "error_rate"); r.Requests != 290 || *m.A != 0 || *m.B != 10.0/300 || m.Verdict != Worse || !strings.Contains(m.Sentence, "3.3 points higher") {
+		t.Errorf("%d requests, %+v", r.Requests, m)
+	}
+	if m := find(t, r, "requests_per_s"); math.Abs(*m.A-300/30.0) > 0.5 { // A counts until B was stopped
+		t.Errorf("%+v", m)
+	}
+	if m := find(t, r, "ttft.p99"); m.Verdict != Unknown || m.Low != nil || !strings.Contains(m.Sentence, "too few") {
+		t.Errorf("%+v", m)
+	}
+	notes := strings.Join(r.Notes, "\n")
+	if !strings.Contains(notes, "10 requests ended ok in A alone") || !strings.Contains(notes, "100 requests were answered in one side alone") {
+		t.Errorf("%q", notes)
+	}
+}
+
+// TestFloor: a change that two runs of one server show as well is in the floor, and breaks no gate.
+func TestFloor(t *testing.T) {
+	a, b, drifted := side(t, write(t, 800, nil, noisy(1, 1))), side(t, write(t, 800, nil, noisy(2, 1.1))), side(t, write(t, 800, nil, noisy(3, 1.08)))
+	gate, err := ParseGate("ttft.paired:+5%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, with := compared(t, a, b, nil, Options{}), compared(t, a, b, [][2]*Side{{a, drifted}}, Options{})
+	if broken := without.Breaks([]Gate{gate}); len(broken) != 1 || !strings.HasPrefix(broken[0].Words, "ttft.paired:+5%: B's TTFT pair by pair is ") {
+		t.Errorf("%+v", broken)
+	}
+	m := find(t, with, "ttft.paired")
+	if m.Verdict != InFloor || math.Abs(*m.Floor-1.96*0.08) > 0.03 || !strings.Contains(m.Sentence, "but the noise floor reaches") || !strings.Contains(with.FloorFrom, drifted.runs[0].dir) {
+		t.Errorf("%+v of %s", m, with.FloorFrom)
+	}
+	if broken := with.Breaks([]Gate{gate}); len(broken) != 0 {
+		t.Errorf("%+v", broken)
+	}
+	// Two runs a side halve the variance of the floor.
+	two := compared(t, side(t, a.runs[0].dir, drifted.runs[0].dir), side(t, b.runs[0].dir, b.runs[0].dir), [][2]*Side{{a, drifted}}, Options{})
+	if got, want := *find(t, two, "ttft.paired").Floor, *m.Floor/math.Sqrt2; math.Abs(got-want) > 1e-12 || two.Requests != 1600 {
+		t.Errorf("floor %v, want %v; %d requests", got, want, two.Requests)
+	}
+}
+
+func TestGates(t *testing.T) {
+	for text, want := range map[string]Gate{
+		"ttft.p99:+5%": {"ttft.p99:+5%", "ttft.p99", 0.05}, "output_tokens_per_s:-3%": {"output_tokens_per_s:-3%", "output_tokens_per_s", -0.03},
+		"error-rate:0.5%": {"error-rate:0.5%", "error_rate", 0.005},
+	} {
+		if got, err := ParseGate(text); err != nil || got != want {
+			t.Errorf("%s: %+v %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "ttft.p99", "ttft.p99:", "ttft.p98:+5%", "ttft.p99:5", "ttft.p99:-5%", "goodput:+1%", "itl.p99:+5%", "ttft.p99:NaN%", "ttft.p99:Inf%"} {
+		if g, err := ParseGate(text); err == nil {
+			t.Errorf("%q: %+v", text, g)
+		}
+	}
+	number := func(v float64) *float64 { return &v }
+	r := &Result{Metrics: []Metric{
+		{Name: "ttft.p99", Change: number(0.08), Verdict: Worse}, {Name: "goodput", Change: number(-0.02), Verdict: Worse},
+		{Name: "tpot.p99", Change: number(0.08), Verdict: Same}, {Name: "e2e.p99", Verdict: Unknown, Sentence: "unknown"},
+	}}
+	for text, breaks := range map[string]int{
+		"ttft.p99:+5%": 1, "ttft.p99:+8.1%": 0, "goodput:-1%": 1, "goodput:-2.5%": 0, "tpot.p99:+5%": 0, "e2e.p99:+50%": 1, "prefix_hits:-1%": 1,
+	} {
+		g, err := ParseGate(text)
+		if err != nil || len(r.Breaks([]Gate{g})) != breaks {
+			t.Errorf("%s: %v, %+v", text, err, r.Breaks([]Gate{g}))
+		}
+	}
+}
+
+// TestExplained: the requests that were made slower are found by what they have in common.
+func TestExplained(t *testing.T) {
+	serve := func(seed uint64, slower func(i int) float64) func(i int) served {
+		random := rand.New(rand.NewPCG(seed, 2))
+		return func(i int) served {
+			return served{ttft: 100 * slower(i) * math.Exp(0.05*random.NormFloat64()), tpot: 20 * math.Exp(0.05*random.NormFloat64()), cached: int64(i * 7 % 5 * 100)}
+		}
+	}
+	none := func(int) float64 { return 1 }
+	for by, slower := range map[string]func(i int) float64{
+		"uncached tokens": func(i int) float64 { return 1 + 0.5*float64(b2i(i*7%5 == 0 && i%500 > 250)) },
+		"input length":    func(i int) float64 { return 1 + 0.5*float64(b2i(i%500 > 400)) },
+		"time":            func(i int) float64 { return 1 + 0.5*float64(b2i(i > 400)) },
+	} {
+		r := compared(t, side(t, write(t, 1000, nil, serve(1, none))), side(t, write(t, 1000, nil, serve(2, slower))), nil, Options{})
+		i := slices.IndexFunc(r.Explained, func(c Culprits) bool { return strings.HasPrefix(c.Metric, "ttft") })
+		if i < 0 {
+			t.Errorf("%s: %+v", by, find(t, r, "ttft.mean"))
+			continue
+		}
+		least := 0.7
+		if by == "time" { // three of five groups
+			least = 0.3
+		}
+		if c := r.Explained[i]; c.By != by || c.Groups[0].Share < least || !strings.Contains(c.Words, "the change of TTFT is in the 20 % of requests") {
+			t.Errorf("%s: %+v", by, c)
+		}
+	}
+	r := compared(t, side(t, write(t, 1000, nil, serve(1, none))), side(t, write(t, 1000, nil, serve(2, func(int) float64 { return 1.2 }))), nil, Options{})
+	if len(r.Explained) == 0 || r.Explained[0].By != "" || !strings.Contains(r.Explained[0].Words, "spread over all requests") {
+		t.Errorf("%+v", r.Explained)
 	}
 }
 

@@ -1,12 +1,12 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 )
 
@@ -24,8 +24,8 @@ func (e *DifferentError) Error() string {
 // workloadOptions are the flags that decide what is sent and when.
 func workloadOptions() []string {
 	return []string{
-		"trace", "format", "fields", "time-unit", "block-tokens", "bad-rows", "limit", "from", "to", "repeat", "too-long", "scale", "amplify", "rate",
-		"ramp", "arrival", "concurrency", "duration", "sessions", "idle-cap", "answers", "history", "model", "api", "endpoint", "prompt", "tokenizer",
+		"format", "fields", "time-unit", "block-tokens", "bad-rows", "limit", "from", "to", "repeat", "too-long", "scale", "amplify", "rate",
+		"ramp", "arrival", "concurrency", "duration", "sessions", "idle-cap", "answers", "history", "endpoint", "prompt", "tokenizer",
 		"extra-inputs", "no-stream", "no-force-output", "seed", "cold", "chat-overhead",
 	}
 }
@@ -56,7 +56,7 @@ func sameWorkload(a, b *run) (sure bool, err error) {
 func differences(a, b *metrics.Summary) (found []string) {
 	differ := func(name string, a, b any) {
 		if !reflect.DeepEqual(a, b) {
-			found = append(found, name+": "+words(a)+" and "+words(b))
+			found = append(found, fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
 		}
 	}
 	differ("trace", a.Workload.Trace, b.Workload.Trace)
@@ -70,25 +70,7 @@ func differences(a, b *metrics.Summary) (found []string) {
 	differ("API", a.Run.API, b.Run.API)
 	differ("model", a.Run.Model, b.Run.Model)
 	for _, name := range workloadOptions() {
-		switch name {
-		case "trace", "api", "model": // compared as resolved
-		default:
-			differ("--"+name, a.Run.Options[name], b.Run.Options[name])
-		}
+		differ("--"+name, a.Run.Options[name], b.Run.Options[name])
 	}
 	return found
-}
-
-func words(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "not given"
-	case int64:
-		return format.Count(v)
-	case string:
-		if v == "" {
-			return "none"
-		}
-	}
-	return fmt.Sprint(v)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sort"
 	"strings"
@@ -13,46 +12,35 @@ import (
 	"github.com/fastreplay/fastreplay/engine/format"
 )
 
-// grouping puts each pair into a group. Keys of -1 are pairs of which it is unknown.
+// grouping puts each good pair into a group.
 type grouping struct {
 	by    string
-	keys  []int
-	names func(from, to int) string // of the groups with these keys
-	merge bool                      // small groups join their neighbours
+	group []int32 // place in names; -1 if it is unknown
+	names []string
 }
 
 const (
-	leastGroup = 0.05 // of the requests
-	timeGroups = 10
-	mostGroups = 64 // instances
-	outliers   = 0.01
-	surelyF    = 4.0 // of the ratio of variances: below it a grouping explains no more than chance does
+	fifths   = 5
+	outliers = 0.01
+	surelyF  = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
 )
 
 // explain returns which requests account for the change of each main latency that changed. Of all groupings it takes the one that explains
-// most of the variance of the pairs' differences. The largest and smallest 1 % of these count as that percentile.
+// most of the variance of the pairs' differences.
 func (t *table) explain(found []Metric) (all []Culprits) {
 	groupings := t.groupings()
 	for l, of := range latencies() {
-		best := -1
-		for i, m := range found {
-			changed := t.specs[i].latency == l && of.main && (m.Verdict == Worse || m.Verdict == Better)
-			if changed && (best < 0 || math.Abs(*m.Change)/(*m.High-*m.Low) > math.Abs(*found[best].Change)/(*found[best].High-*found[best].Low)) {
-				best = i
+		at := slices.IndexFunc(t.specs, func(s spec) bool { return s.latency == l })
+		clear := func(m Metric) float64 { // how far the change is from 0, in widths of its interval; 0 if there is none
+			if m.Verdict != Worse && m.Verdict != Better {
+				return 0
 			}
+			return math.Abs(*m.Change) / max(*m.High-*m.Low, 1e-9)
 		}
-		if best < 0 {
+		m := slices.MaxFunc(found[at:at+kindsOf], func(x, y Metric) int { return cmp.Compare(clear(x), clear(y)) })
+		differences, sum := t.differences(l)
+		if !of.main || clear(m) == 0 || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
-		}
-		differences := t.differences(l)
-		sum := 0.0
-		for _, d := range differences {
-			if !math.IsNaN(d) {
-				sum += d
-			}
-		}
-		if sum > 0 != (*found[best].Change > 0) {
-			continue // percentiles and mean went apart: a share of the mean would mislead
 		}
 		var chosen *grouping
 		most := 0.0
@@ -61,113 +49,89 @@ func (t *table) explain(found []Metric) (all []Culprits) {
 				chosen, most = &groupings[i], explained
 			}
 		}
-		c := Culprits{Metric: found[best].Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group accounts for more than its part", of.label)}
+		c := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}
 		if chosen != nil {
-			c.By = chosen.by
-			c.Groups = t.groups(chosen, l, differences, sum)
-			c.Words = c.words(of.label, len(differences))
+			c.By, c.Groups = chosen.by, t.groups(chosen, l, differences, sum)
+			top := c.Groups[0]
+			c.Words = fmt.Sprintf("%.0f %% of the change of %s is in the %.0f %% of requests with %s: their mean went from %s to %s", 100*top.Share, of.label,
+				100*float64(top.Requests)/float64(len(differences)), top.Name, format.Duration(top.A*1e6, 3), format.Duration(top.B*1e6, 3))
 		}
 		all = append(all, c)
 	}
 	return all
 }
 
-// words names the groups that account for most of the change, the largest share first.
-func (c *Culprits) words(label string, requests int) string {
-	share, n, names := 0.0, int64(0), []string{}
-	for _, g := range c.Groups {
-		if share >= 0.75 || g.Share <= 0 || len(names) == 3 {
-			break
-		}
-		share, n, names = share+g.Share, n+g.Requests, append(names, g.Name)
-	}
-	top := c.Groups[0]
-	return fmt.Sprintf("%s of the change of %s is in the %s of requests with %s; the mean of the first of these groups went from %s to %s",
-		format.Percent(math.Round(share*100)/100), label, format.Percent(math.Round(float64(n)/float64(requests)*100)/100), strings.Join(names, ", or "),
-		format.Duration(top.A*1e6, 3), format.Duration(top.B*1e6, 3))
-}
-
-// differences are B - A of a latency in ms, with outliers cut to percentiles; NaN without a pair.
-func (t *table) differences(latency int) []float64 {
-	out := make([]float64, len(t.good[0]))
+// differences are B - A of a latency in ms, and their sum. The largest and smallest 1 % count as that percentile. A pair without it is NaN.
+func (t *table) differences(latency int) (out []float64, sum float64) {
 	var sorted []float64
-	for i := range out {
-		if out[i] = t.ms[1][latency][i] - t.ms[0][latency][i]; !math.IsNaN(out[i]) {
+	for i, a := range t.ms[0][latency] {
+		if out = append(out, t.ms[1][latency][i]-a); !math.IsNaN(out[i]) {
 			sorted = append(sorted, out[i])
 		}
-	}
-	if len(sorted) == 0 {
-		return out
 	}
 	slices.Sort(sorted)
 	cut := int(outliers * float64(len(sorted)))
 	for i, d := range out {
-		out[i] = min(max(d, sorted[cut]), sorted[len(sorted)-1-cut])
+		if !math.IsNaN(d) {
+			out[i] = min(max(d, sorted[cut]), sorted[len(sorted)-1-cut])
+			sum += out[i]
+		}
 	}
-	return out
+	return out, sum
 }
 
 // groupings are all ways to group the good pairs.
 func (t *table) groupings() []grouping {
-	tokens := func(what string) func(from, to int) string {
-		return func(from, to int) string {
-			return fmt.Sprintf("%s to %s %s", format.Count(1<<from>>1), format.Count(1<<to-1), what)
-		}
-	}
-	all := []grouping{
-		{by: "uncached tokens", names: tokens("uncached tokens"), merge: true},
-		{by: "uncached tokens", names: func(k, _ int) string {
-			return [...]string{"fewer uncached tokens in B than in A", "as many uncached tokens in both", "more uncached tokens in B than in A"}[k]
-		}},
-		{by: "input length", names: tokens("input tokens"), merge: true},
-		{by: "instance"},
-		{by: "time"},
-		{by: "queue", names: tokens("requests in flight"), merge: true},
-	}
-	queue := t.inFlight()
-	instances := map[string]int{}
-	from, to := int64(math.MaxInt64), int64(1)
-	for _, k := range t.good[0] {
-		from, to = min(from, t.rows[0][k].at()), max(to, t.rows[0][k].at()+1)
-	}
-	var names []string
+	n, queue := len(t.good[0]), t.inFlight()
+	uncached, more, input, times := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	instance := grouping{by: "instance"}
 	for i, k := range t.good[0] {
 		a, b := t.rows[0][k], t.rows[1][k]
-		keys := [...]int{-1, -1, -1, -1, int(float64(a.at()-from) / float64(to-from) * timeGroups), bits.Len64(uint64(queue[i]))}
-		if b.prompt >= 0 {
-			keys[2] = bits.Len64(uint64(b.prompt))
+		times[i], input[i], uncached[i], more[i] = float64(a.at())/1e9, float64(b.prompt), math.NaN(), math.NaN()
+		if b.prompt < 0 {
+			input[i] = math.NaN()
+		} else if a.cached != record.None && b.cached != record.None {
+			uncached[i], more[i] = float64(b.prompt-b.cached), float64(b.prompt-b.cached-a.prompt+a.cached)
 		}
-		if a.cached != record.None && b.cached != record.None && b.prompt >= b.cached {
-			keys[0] = bits.Len64(uint64(b.prompt - b.cached))
-			keys[1] = 1 + cmp.Compare(b.prompt-b.cached, a.prompt-a.cached)
+		name := slices.Index(instance.names, "instance "+b.instance)
+		if name < 0 && b.instance != "" && len(instance.names) < 64 {
+			name, instance.names = len(instance.names), append(instance.names, "instance "+b.instance)
 		}
-		if b.instance != "" {
-			if _, known := instances[b.instance]; !known {
-				instances[b.instance] = len(names)
-				names = append(names, b.instance)
-			}
-			keys[3] = instances[b.instance]
+		instance.group = append(instance.group, int32(name))
+	}
+	count := func(v float64) string { return format.Count(int64(v)) }
+	return []grouping{
+		inFifths("uncached tokens", "uncached tokens in B", uncached, count), inFifths("uncached tokens", "more uncached tokens in B than in A", more, count),
+		inFifths("input length", "input tokens", input, count), instance,
+		inFifths("time", "of planned time", times, format.Span), inFifths("queue", "requests in flight", queue, count),
+	}
+}
+
+// inFifths groups pairs by values into five groups of one size, or fewer if many values are equal.
+func inFifths(by, what string, values []float64, text func(float64) string) grouping {
+	g := grouping{by: by}
+	sorted := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	slices.Sort(sorted)
+	var from []float64 // the smallest value of each group
+	for i := range min(fifths, len(sorted)) {
+		from = append(from, sorted[i*len(sorted)/fifths])
+	}
+	from = slices.Compact(from)
+	for i, least := range from {
+		most := sorted[max(0, len(sorted)-1)]
+		if i+1 < len(from) {
+			most = sorted[sort.SearchFloat64s(sorted, from[i+1])-1]
 		}
-		for g := range all {
-			all[g].keys = append(all[g].keys, keys[g])
-		}
+		g.names = append(g.names, strings.TrimSuffix(text(least)+" to "+text(most), " to "+text(least))+" "+what)
 	}
-	all[3].names = func(k, _ int) string { return "instance " + names[k] }
-	all[4].names = func(k, _ int) string {
-		part := float64(to-from) / timeGroups
-		return fmt.Sprintf("planned times from %s to %s", format.Span((float64(from)+part*float64(k))/1e9), format.Span((float64(from)+part*float64(k+1))/1e9))
+	for _, v := range values {
+		g.group = append(g.group, int32(sort.Search(len(from), func(i int) bool { return from[i] > v || math.IsNaN(v) }))-1)
 	}
-	if len(names) > mostGroups {
-		all = slices.Delete(all, 3, 4)
-	}
-	for g := range all {
-		all[g].join()
-	}
-	return all
+	return g
 }
 
 // inFlight is how many of A's requests were in flight when each good one was sent, itself included.
-func (t *table) inFlight() []int {
+func (t *table) inFlight() (out []float64) {
 	sent, done := make([][]int, len(t.runs[0])), make([][]int, len(t.runs[0]))
 	for i, r := range t.rows[0] {
 		if k := t.number[0][i]; r.sent != record.None {
@@ -178,101 +142,53 @@ func (t *table) inFlight() []int {
 		slices.Sort(sent[k])
 		slices.Sort(done[k])
 	}
-	out := make([]int, len(t.good[0]))
-	for i, place := range t.good[0] {
+	for _, place := range t.good[0] {
 		k, at := t.number[0][place], int(t.rows[0][place].sent)
-		out[i] = sort.SearchInts(sent[k], at+1) - sort.SearchInts(done[k], at)
+		out = append(out, float64(sort.SearchInts(sent[k], at+1)-sort.SearchInts(done[k], at)))
 	}
 	return out
-}
-
-// join gives neighbours one key, the smaller, until each group is large enough.
-func (g *grouping) join() {
-	if !g.merge {
-		return
-	}
-	count := map[int]int{}
-	for _, k := range g.keys {
-		count[k]++
-	}
-	delete(count, -1)
-	var order []int
-	for k := range count {
-		order = append(order, k)
-	}
-	slices.Sort(order)
-	least := int(leastGroup * float64(len(g.keys)))
-	first, last := map[int]int{}, map[int]int{} // key → first of its group; first → last
-	begin, n := 0, 0
-	for i, k := range order {
-		if n == 0 {
-			begin = k
-		}
-		n += count[k]
-		rest := 0
-		for _, later := range order[i+1:] {
-			rest += count[later]
-		}
-		first[k], last[begin] = begin, k
-		if n >= least && rest >= least {
-			n = 0
-		}
-	}
-	for i, k := range g.keys {
-		if k >= 0 {
-			g.keys[i] = first[k]
-		}
-	}
-	names := g.names
-	g.names = func(k, _ int) string { return names(k, last[k]) }
 }
 
 // variance is how much of the differences' variance the groups explain beyond chance (omega squared), and the ratio of the variances between
 // and within groups (F).
 func (g *grouping) variance(differences []float64) (explained, f float64) {
-	type part struct{ n, sum float64 }
-	parts := map[int]part{}
-	n, sum, squares := 0.0, 0.0, 0.0
+	counts, totals := make([]float64, len(g.names)), make([]float64, len(g.names))
+	n, sum, squares, parts, between := 0.0, 0.0, 0.0, 0.0, 0.0
 	for i, d := range differences {
-		if k := g.keys[i]; k >= 0 && !math.IsNaN(d) {
-			parts[k] = part{parts[k].n + 1, parts[k].sum + d}
+		if k := g.group[i]; k >= 0 && !math.IsNaN(d) {
+			counts[k], totals[k] = counts[k]+1, totals[k]+d
 			n, sum, squares = n+1, sum+d, squares+d*d
 		}
 	}
-	if len(parts) < 2 || n < 10 || n <= float64(len(parts)) || n < float64(len(differences))/2 {
+	for k, count := range counts {
+		if count > 0 {
+			parts, between = parts+1, between+totals[k]*totals[k]/count
+		}
+	}
+	if parts < 2 || n <= 2*parts || n < float64(len(differences))/2 {
 		return 0, 0
 	}
-	total, between := squares-sum*sum/n, -sum*sum/n
-	for _, p := range parts {
-		between += p.sum * p.sum / p.n
-	}
-	within := (total - between) / (n - float64(len(parts)))
-	freedom := float64(len(parts) - 1)
-	return (between - freedom*within) / (total + within), between / freedom / within
+	between -= sum * sum / n
+	total := squares - sum*sum/n
+	within := (total - between) / (n - parts)
+	return (between - (parts-1)*within) / (total + within), between / (parts - 1) / within
 }
 
 // groups lists the groups, the largest share of the sum of differences first.
-func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) (all []Group) {
-	at := map[int]int{}
+func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) []Group {
+	all := make([]Group, len(g.names))
 	for i, d := range differences {
-		k := g.keys[i]
-		if k < 0 || math.IsNaN(d) {
+		if g.group[i] < 0 || math.IsNaN(d) {
 			continue
 		}
-		if _, there := at[k]; !there {
-			at[k] = len(all)
-			all = append(all, Group{Name: g.names(k, k)})
-		}
-		part := &all[at[k]]
+		part := &all[g.group[i]]
 		part.Requests++
-		part.Share += d / sum
-		part.A += t.ms[0][latency][i]
-		part.B += t.ms[1][latency][i]
+		n := float64(part.Requests)
+		part.Name, part.Share = g.names[g.group[i]], part.Share+d/sum
+		part.A += (t.ms[0][latency][i] - part.A) / n
+		part.B += (t.ms[1][latency][i] - part.B) / n
 	}
-	for i := range all {
-		all[i].A /= float64(all[i].Requests)
-		all[i].B /= float64(all[i].Requests)
-	}
+	all = slices.DeleteFunc(all, func(part Group) bool { return part.Requests == 0 })
 	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Share, a.Share) })
 	return all
 }

@@ -23,27 +23,23 @@ func ParseGate(text string) (g Gate, err error) {
 		return g, fmt.Errorf("%q: want METRIC:CHANGE, such as ttft.p99:+5%%", text)
 	}
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
-	var names []string
-	for _, s := range specs() {
-		if !slices.Contains(withoutInterval(), s.name) {
+	all := slices.DeleteFunc(specs(), func(s spec) bool { return s.withoutInterval() })
+	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
+	if i < 0 {
+		var names []string
+		for _, s := range all {
 			names = append(names, s.name)
 		}
-	}
-	i := slices.IndexFunc(specs(), func(s spec) bool { return s.name == name })
-	switch {
-	case i < 0:
-		return g, fmt.Errorf("%q is no metric of a comparison; there are %s", name, strings.Join(names, ", "))
-	case !slices.Contains(names, name):
-		return g, fmt.Errorf("%q: %s has no interval, since runs keep no single gaps; use itl.mean or tpot.p99", text, name)
+		return g, fmt.Errorf("%q is no metric with an interval; there are %s", name, strings.Join(names, ", "))
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)
 	switch {
 	case err != nil || !percent || math.IsInf(v, 0) || math.IsNaN(v):
 		return g, fmt.Errorf("%q: %q is no change; want a percentage with a sign, such as +5%%", text, limit)
-	case v < 0 && !specs()[i].higher:
+	case v < 0 && !all[i].higher:
 		return g, fmt.Errorf("%q: less is better of %s, so its limit is a rise, such as +5%%", text, name)
-	case v > 0 && specs()[i].higher:
+	case v > 0 && all[i].higher:
 		return g, fmt.Errorf("%q: more is better of %s, so its limit is a fall, such as -5%%", text, name)
 	}
 	return Gate{text, name, v / 100}, nil
@@ -61,17 +57,11 @@ type Break struct {
 // gate, since nothing is known of it.
 func (r *Result) Breaks(gates []Gate) (all []Break) {
 	for _, g := range gates {
-		i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric })
-		if i < 0 {
-			all = append(all, Break{g, Metric{Name: g.Metric, Verdict: Unknown}, g.Text + ": the result has no such metric"})
-			continue
+		m := Metric{Name: g.Metric, Verdict: Unknown, Sentence: "the result has no such metric"}
+		if i := slices.IndexFunc(r.Metrics, func(m Metric) bool { return m.Name == g.Metric }); i >= 0 {
+			m = r.Metrics[i]
 		}
-		m := r.Metrics[i]
-		s := specs()[slices.IndexFunc(specs(), func(s spec) bool { return s.name == g.Metric })]
-		switch {
-		case m.Verdict == Unknown:
-			all = append(all, Break{g, m, g.Text + ": " + m.Sentence})
-		case m.Verdict == Worse && (s.higher && *m.Change < g.Limit || !s.higher && *m.Change > g.Limit):
+		if m.Verdict == Unknown || m.Verdict == Worse && math.Abs(*m.Change) > math.Abs(g.Limit) {
 			all = append(all, Break{g, m, g.Text + ": " + m.Sentence})
 		}
 	}

@@ -56,23 +56,26 @@ func ReadSide(name string, dirs ...string) (*Side, error) {
 	}
 	s := &Side{name: name}
 	for _, dir := range dirs {
-		r, err := readRun(dir)
+		summary, err := report.Load(dir)
 		if err != nil {
 			return nil, err
 		}
-		s.runs = append(s.runs, r)
-		if _, err := sameWorkload(s.runs[0], r); err != nil {
-			return nil, fmt.Errorf("%s and %s are to be runs of the same side: %w", dirs[0], dir, err)
+		err = s.Add(dir, summary, func(yield func(*record.Record)) error {
+			_, err := report.EachRecord(dir, yield)
+			if errors.Is(err, report.ErrNoResults) {
+				err = fmt.Errorf("%s has no %s, by which requests are paired", dir, report.RequestsName)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func readRun(dir string) (*run, error) {
-	summary, err := report.Load(dir)
-	if err != nil {
-		return nil, err
-	}
+// Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
+func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
 	r := &run{dir: dir, summary: summary}
 	names, reports := map[string]string{}, map[string]bool{}
 	one := func(name string) string {
@@ -82,10 +85,10 @@ func readRun(dir string) (*run, error) {
 		return names[name]
 	}
 	var bad error
-	_, err = report.EachRecord(dir, func(rec *record.Record) {
+	err := each(func(rec *record.Record) {
 		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
 		if err != nil {
-			bad = cmp.Or(bad, fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID))
+			bad = fmt.Errorf("%s: request_id %q ends with no number, by which requests are paired", dir, rec.RequestID)
 			return
 		}
 		w := row{
@@ -109,11 +112,8 @@ func readRun(dir string) (*run, error) {
 		reports[rec.Target] = reports[rec.Target] || rec.CachedTokens != record.None
 		r.rows = append(r.rows, w)
 	})
-	if errors.Is(err, report.ErrNoResults) {
-		err = fmt.Errorf("%s has no %s, by which requests are paired", dir, report.RequestsName)
-	}
 	if err = cmp.Or(err, bad); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range r.rows { // of a server that reports hits, a count without them says 0
 		if w := &r.rows[i]; w.cached == record.None && w.told && reports[w.target] {
@@ -123,10 +123,15 @@ func readRun(dir string) (*run, error) {
 	slices.SortFunc(r.rows, func(a, b row) int { return cmp.Compare(a.index, b.index) })
 	for i := range max(0, len(r.rows)-1) {
 		if r.rows[i].index == r.rows[i+1].index {
-			return nil, fmt.Errorf("%s has two records of request %d", dir, r.rows[i].index)
+			return fmt.Errorf("%s has two records of request %d", dir, r.rows[i].index)
 		}
 	}
-	return r, nil
+	if s.runs = append(s.runs, r); len(s.runs) > 1 {
+		if _, err := sameWorkload(s.runs[0], r); err != nil {
+			return fmt.Errorf("the runs of a side must have one workload: %w", err)
+		}
+	}
+	return nil
 }
 
 // record is the part of the row's record that latencies and SLOs are computed from.

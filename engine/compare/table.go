@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,20 +22,10 @@ type spec struct {
 	latency           int     // place of the latency that it is of, or -1
 }
 
-const (
-	kindsOf = 5 // numbers of a latency
-	paired  = 4 // place of the typical ratio among them
-)
+// kindsOf is how many numbers of a latency are compared. The last is the typical ratio of pairs.
+const kindsOf = 5
 
-// kinds are the percentiles and typical values of a latency, in the order of weighted.describe; the typical ratio of pairs comes last.
-func kinds() [kindsOf]spec {
-	return [kindsOf]spec{
-		{name: "p50", main: true, quantile: 0.5}, {name: "p95", main: true, quantile: 0.95}, {name: "p99", main: true, quantile: 0.99},
-		{name: "mean"}, {name: "paired", label: "pair by pair", main: true},
-	}
-}
-
-// latency is a latency that is compared, as metrics.Latencies names it.
+// latency is a latency of requests that is compared.
 type latency struct {
 	name, label string
 	main        bool
@@ -54,35 +45,34 @@ type table struct {
 	specs   []spec
 	ms      [2][][]float64 // by latency, of the good rows; NaN where there is none
 	designs []*design
+
+	clusters    int64
+	clusteredBy string
 }
 
-// specs are all metrics, in the order of a result. Their names are those of metrics.Quantities, if it has them.
+// specs are all metrics, in the order of a result: of each latency what weighted.describe finds, then the typical ratio of pairs. Names are
+// those of metrics.Quantities, if it has them.
 func specs() (all []spec) {
 	for i, l := range latencies() {
-		for _, k := range kinds() {
-			k.latency, k.unit, k.main = i, "ms", k.main && l.main && !(l.name == "e2e" && k.name == "p99")
-			k.name, k.label = l.name+"."+k.name, l.label+" "+strings.TrimPrefix(k.name+k.label, "paired")
-			all = append(all, k)
+		for _, q := range []float64{0.5, 0.95, 0.99} {
+			name := fmt.Sprintf("p%.0f", 100*q)
+			all = append(all, spec{l.name + "." + name, l.label + " " + name, "ms", l.main, false, false, q, i})
 		}
+		all = append(all, spec{l.name + ".mean", l.label + " mean", "ms", false, false, false, 0, i},
+			spec{l.name + ".paired", l.label + " pair by pair", "ms", l.main, false, false, 0, i})
 	}
-	parts := []spec{
-		{name: "itl.p50", label: "ITL p50", unit: "ms"}, {name: "itl.p95", label: "ITL p95", unit: "ms"}, {name: "itl.p99", label: "ITL p99", unit: "ms"},
-		{name: "itl.mean", label: "ITL mean", unit: "ms"},
-		{name: "prefix_hits", label: "share of prompt tokens from the prefix cache", unit: "share", share: true, higher: true, main: true},
-		{name: "error_rate", label: "share of failed requests", unit: "share", share: true, main: true},
-		{name: "goodput", label: "goodput", unit: "share", share: true, higher: true, main: true},
-		{name: "requests_per_s", label: "throughput in requests", unit: "rate", higher: true},
-		{name: "output_tokens_per_s", label: "throughput in output tokens", unit: "rate", higher: true, main: true},
-	}
-	for _, s := range parts {
-		s.latency = -1
-		all = append(all, s)
-	}
-	return all
+	return append(all,
+		spec{"itl.p50", "ITL p50", "ms", false, false, false, 0, -1}, spec{"itl.p95", "ITL p95", "ms", false, false, false, 0, -1},
+		spec{"itl.p99", "ITL p99", "ms", false, false, false, 0, -1}, spec{"itl.mean", "ITL mean", "ms", false, false, false, 0, -1},
+		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, true, 0, -1},
+		spec{"error_rate", "share of failed requests", "share", true, false, true, 0, -1},
+		spec{"goodput", "share of requests within the SLOs", "share", true, true, true, 0, -1},
+		spec{"requests_per_s", "throughput in requests", "rate", false, true, false, 0, -1},
+		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, false, 0, -1})
 }
 
-// withoutInterval are metrics that summaries alone have.
-func withoutInterval() []string { return []string{"itl.p50", "itl.p95", "itl.p99"} }
+// withoutInterval reports whether summaries alone have the metric.
+func (s *spec) withoutInterval() bool { return strings.HasPrefix(s.name, "itl.p") }
 
 const doneSlices = 20 // of a run, by which throughput is drawn
 
@@ -99,8 +89,10 @@ func newTable(m *matched, slos []metrics.SLO) *table {
 	}
 	group, groups := m.byTime()
 	t.designs = append(t.designs, t.design(group, groups, slos).inBlocks(), t.throughput().inBlocks())
-	if group, groups = m.byConversation(); m.conversations(groups) {
+	t.clusters, t.clusteredBy = int64(slices.Min(groups)), "slice of planned time"
+	if group, groups = m.byConversation(); slices.Min(groups) >= fewestConversations {
 		t.designs = append(t.designs, t.design(group, groups, slos))
+		t.clusters, t.clusteredBy = int64(slices.Min(groups)), "conversation, or by slice of planned time if that gives the wider interval"
 	}
 	return t
 }
@@ -130,7 +122,7 @@ func (t *table) design(group [2][]int32, groups []int, slos []metrics.SLO) *desi
 			continue
 		}
 		ratios := newWeighted(t.logRatios(i), good[0], n)
-		d.parts = append(d.parts, statistic{i*kindsOf + paired, func(w []int32, a, b []float64) { a[0], b[0] = 1, math.Exp(ratios.typical(w)) }})
+		d.parts = append(d.parts, statistic{i*kindsOf + kindsOf - 1, func(w []int32, a, b []float64) { a[0], b[0] = 1, math.Exp(ratios.typical(w)) }})
 	}
 	d.ratio(t, "itl.mean", group, n, func(r *row) (over, under float64) {
 		if r.state != ok || r.choices > 1 || r.chunks < 2 {
@@ -182,49 +174,43 @@ func (d *design) ratio(t *table, name string, group [2][]int32, groups int, of f
 	return both
 }
 
-// throughput draws slices of the runs' durations, and counts the requests that ended ok in them. If a run was stopped, it and its pair
-// count until then.
+// throughput draws slices of the runs' durations, and counts the requests that ended ok in them. If a run was stopped, its pair counts
+// until then.
 func (t *table) throughput() *design {
-	d, group, seconds := &design{}, [2][]int32{}, [2][]float64{}
+	d, group, lasted := &design{}, [2][]int32{}, [2][]float64{}
 	for side, rows := range t.rows {
-		first, last := 0, func(k int) float64 { return t.runs[side][k].summary.Run.DurationS }
-		if t.paired {
-			last = func(k int) float64 {
-				one, other := t.runs[0][k].summary.Run, t.runs[1][k].summary.Run
-				if one.Partial || other.Partial {
-					return min(one.DurationS, other.DurationS)
-				}
-				return [...]float64{one.DurationS, other.DurationS}[side]
-			}
-		} else if side == 1 {
+		first := 0 // group of the side
+		if side == 1 && !t.paired {
 			first = d.groups[0]
 		}
-		seconds[side] = make([]float64, first)
-		for k := range t.runs[side] {
-			seconds[side] = append(seconds[side], slices.Repeat([]float64{last(k) / doneSlices}, doneSlices)...)
+		lasted[side] = make([]float64, first)
+		for k, run := range t.runs[side] {
+			seconds := run.summary.Run.DurationS
+			if other := t.runs[1-side]; t.paired && (run.summary.Run.Partial || other[k].summary.Run.Partial) {
+				seconds = min(seconds, other[k].summary.Run.DurationS)
+			}
+			lasted[side] = append(lasted[side], slices.Repeat([]float64{seconds / doneSlices}, doneSlices)...)
 		}
 		if side == 0 || !t.paired {
-			d.groups = append(d.groups, len(seconds[side])-first)
+			d.groups = append(d.groups, len(lasted[side])-first)
 		}
 		for i, r := range rows {
-			k := int(t.number[side][i])
-			slice := int(float64(r.done) / 1e9 / last(k) * doneSlices)
-			group[side] = append(group[side], int32(first+k*doneSlices+max(0, min(slice, doneSlices-1))))
-			if r.state != ok || float64(r.done)/1e9 > last(k)*1.001 {
+			g := first + int(t.number[side][i])*doneSlices
+			slice := max(0, int(float64(r.done)/1e9/lasted[side][g]))
+			if group[side] = append(group[side], int32(g+min(slice, doneSlices-1))); r.state != ok || slice > doneSlices {
 				group[side][i] = -1
 			}
 		}
 	}
-	n := len(d.all())
-	for _, name := range []string{"requests_per_s", "output_tokens_per_s"} {
-		both := d.ratio(t, name, group, n, func(r *row) (over, under float64) {
-			if name == "requests_per_s" {
-				return 1, 0
+	for _, tokens := range []bool{false, true} {
+		both := d.ratio(t, []string{"requests_per_s", "output_tokens_per_s"}[b2i(tokens)], group, len(d.all()), func(r *row) (over, under float64) {
+			if tokens {
+				return float64(max(0, r.output)), 0
 			}
-			return float64(max(0, r.output)), 0
+			return 1, 0
 		})
 		for side := range both {
-			copy(both[side].under, seconds[side])
+			copy(both[side].under, lasted[side])
 		}
 	}
 	return d
@@ -233,6 +219,7 @@ func (t *table) throughput() *design {
 // inBlocks splits the groups, which are in order of time, into blocks.
 func (d *design) inBlocks() *design {
 	n := min(blocks, slices.Min(d.groups))
+	d.inTime = true
 	for block := range n {
 		w, from := make([]int32, len(d.all())), 0
 		for _, groups := range d.groups {
@@ -277,14 +264,14 @@ func (t *table) metrics(o Options) []Metric {
 				m.A, m.B = &a[i], &b[i]
 			}
 			m.Floor = cmp.Or(floors[i], m.Floor)
-			low, high, deviation, exists := interval(drawn[i], slices.Min(d.groups))
+			low, high, deviation, exists := interval(drawn[i], d.widening())
 			few := t.specs[i].quantile > 0 && !stats.EnoughSamples(int64(min(len(t.good[0]), len(t.good[1]))), t.specs[i].quantile)
 			if few || !exists || m.Low != nil && *m.High-*m.Low >= high-low {
 				continue
 			}
 			m.Low, m.High = &low, &high
 			if t.paired && deviation > 0 {
-				m.PValue = new(math.Erfc(math.Abs(change) / deviation / widening(slices.Min(d.groups)) / math.Sqrt2))
+				m.PValue = new(math.Erfc(math.Abs(change) / deviation / d.widening() / math.Sqrt2))
 			}
 		}
 	}
@@ -301,8 +288,8 @@ func (t *table) gaps(out []Metric) {
 	if x == nil || y == nil {
 		return
 	}
-	for name, pair := range map[string][2]float64{"itl.p50": {x.P50, y.P50}, "itl.p95": {x.P95, y.P95}, "itl.p99": {x.P99, y.P99}} {
-		m := &out[t.place(name)]
+	for i, pair := range [][2]float64{{x.P50, y.P50}, {x.P95, y.P95}, {x.P99, y.P99}} {
+		m := &out[t.place("itl.p50")+i]
 		if m.A, m.B = &pair[0], &pair[1]; pair[0] > 0 {
 			m.Change = new(pair[1]/pair[0] - 1)
 		}

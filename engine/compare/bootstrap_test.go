@@ -1,0 +1,172 @@
+package compare
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+// TestWeightsAreCopies: a draw by weights has the numbers of a draw that copies the rows of each group.
+func TestWeightsAreCopies(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		n, groups := 1+random.IntN(300), 1+random.IntN(20)
+		values, group := make([]float64, n), make([]int32, n)
+		for i := range values {
+			values[i], group[i] = math.Round(20*random.ExpFloat64()), int32(random.IntN(groups)) // many are equal
+			if random.IntN(20) == 0 {
+				values[i] = math.NaN()
+			}
+		}
+		v, w := newWeighted(values, group, groups), make([]int32, groups)
+		over := sums{make([]float64, groups), make([]float64, groups)}
+		for range groups {
+			w[random.IntN(groups)]++
+		}
+		var copies []float64
+		sum := 0.0
+		for i, value := range values {
+			if math.IsNaN(value) {
+				continue
+			}
+			over.over[group[i]] += value
+			over.under[group[i]]++
+			for range w[group[i]] {
+				copies, sum = append(copies, value), sum+value
+			}
+		}
+		got := []float64{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+		v.describe(w, got)
+		want := stats.Describe(copies, 1)
+		if want == nil {
+			if !math.IsNaN(got[0]) || !math.IsNaN(v.typical(w)) || !math.IsNaN(over.ratio(w)) {
+				t.Fatalf("of nothing: %v", got)
+			}
+			continue
+		}
+		if !slices.Equal(got[:3], []float64{want.P50, want.P95, want.P99}) || math.Abs(got[3]-want.Mean) > 1e-9 || math.Abs(over.ratio(w)-want.Mean) > 1e-9 {
+			t.Fatalf("got %v, want %+v", got, want)
+		}
+		cut, middle := len(copies)/5, 0.0 // copies are sorted now
+		for _, value := range copies[cut : len(copies)-cut] {
+			middle += value
+		}
+		if middle /= float64(len(copies) - 2*cut); math.Abs(v.typical(w)-middle) > 1e-9 {
+			t.Fatalf("typical %v, want %v", v.typical(w), middle)
+		}
+	}
+}
+
+// TestDraws: each part draws as many groups as it has, stretches of time as neighbours, and any number of processors draws the same.
+func TestDraws(t *testing.T) {
+	seen := func(d *design) [][]float64 {
+		d.parts = []statistic{{0, func(w []int32, a, b []float64) {
+			for i, n := range w {
+				a[i], b[i] = 0, float64(n)
+			}
+		}}}
+		n := len(d.all())
+		return d.resample(7, 400, n, func(_ int, _, b float64) float64 { return b })
+	}
+	got := seen(&design{groups: []int{30, 12}})
+	for draw := range 400 {
+		sum := [2]float64{}
+		for g := range got {
+			sum[min(g/30, 1)] += got[g][draw]
+		}
+		if sum != [2]float64{30, 12} {
+			t.Fatalf("draw %d has %v groups", draw, sum)
+		}
+	}
+	mean, squares := 0.0, 0.0
+	for _, n := range got[3] {
+		mean, squares = mean+n/400, squares+n*n/400
+	}
+	if variance := squares - mean*mean; math.Abs(mean-1) > 0.2 || math.Abs(variance-29.0/30) > 0.3 { // binomial
+		t.Errorf("mean %v, variance %v", mean, variance)
+	}
+	stretch := seen(&design{groups: []int{70}, inTime: true})
+	for draw := range 400 {
+		edges := 0
+		for g := range stretch {
+			if stretch[g][draw] != stretch[(g+1)%70][draw] {
+				edges++
+			}
+		}
+		if edges > 18 {
+			t.Fatalf("draw %d has %d edges, but draws 9 stretches", draw, edges)
+		}
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again := seen(&design{groups: []int{30, 12}}); !reflect.DeepEqual(got, again) {
+		t.Error("one processor draws otherwise")
+	}
+}
+
+// TestStudent: against tables.
+func TestStudent(t *testing.T) {
+	for freedom, want := range map[float64]float64{4: 2.776, 5: 2.571, 9: 2.262, 14: 2.145, 29: 2.045, 1e6: 1.960} {
+		if got := student95(freedom); math.Abs(got-want) > 0.005*want {
+			t.Errorf("%v degrees: %v, want %v", freedom, got, want)
+		}
+	}
+}
+
+// TestIntervalCovers: of means of independent groups of any size, 95 % of the intervals hold the truth.
+func TestIntervalCovers(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, groups := range []int{6, 40} {
+		const trials = 1000
+		covered := 0
+		for trial := range trials {
+			values, group := []float64{}, []int32{}
+			for g := range groups {
+				common := random.NormFloat64()
+				for range 1 + random.IntN(4) {
+					values, group = append(values, 10+common+0.5*random.NormFloat64()), append(group, int32(g))
+				}
+			}
+			v := newWeighted(values, group, groups)
+			d := &design{groups: []int{groups}, parts: []statistic{{0, func(w []int32, _, b []float64) {
+				var out [4]float64
+				v.describe(w, out[:])
+				b[0] = out[3]
+			}}}}
+			drawn := d.resample(uint64(trial), 300, 1, func(_ int, _, b float64) float64 { return b })
+			if low, high, _, _ := interval(drawn[0], d.widening()); low <= 10 && 10 <= high {
+				covered++
+			}
+		}
+		if share := float64(covered) / trials; share < 0.92 || share > 0.985 { // 0.95 ± 4 standard deviations, and ends that draws make coarse
+			t.Errorf("%d groups: %v of the intervals hold the truth", groups, share)
+		}
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	random, rows := rand.New(rand.NewPCG(1, 1)), [2][]row{}
+	for i := range 10000 {
+		for side := range rows {
+			r := row{index: int64(i), group: int64(i / 5), planned: int64(i) * 1e8, sent: int64(i) * 1e8, cached: 10, prompt: 1000, output: 100, chunks: 100}
+			r.first = r.sent + int64(1e8*math.Exp(random.NormFloat64()))
+			r.last = r.first + int64(1e9*math.Exp(random.NormFloat64()))
+			r.done = r.last
+			rows[side] = append(rows[side], r)
+		}
+	}
+	side := func(rows []row) *Side {
+		summary := &metrics.Summary{Run: metrics.Run{DurationS: 1100}, Workload: metrics.Workload{Fingerprint: "sha256:1"}}
+		return &Side{runs: []*run{{"dir", summary, rows}}}
+	}
+	for b.Loop() {
+		if _, err := Compare(side(rows[0]), side(rows[1]), nil, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
