@@ -24,7 +24,7 @@ type Amplified struct {
 //
 // All sessions of a clone are moved by the same time, so that bursts stay bursts: they are part of a load. Clones are moved apart from
 // each other, so that their bursts do not coincide, and by no more than maxShift and 1/shiftShare of the span. So the load over minutes
-// keeps its shape. A session that would begin before the start or end after the end moves, whole, to the other end. So the span stays
+// keeps its shape. Loads are nested: with a larger factor all these requests come as well, from a factor of 1 on at the same instants. A session that would begin before the start or end after the end moves, whole, to the other end. So the span stays
 // the same, and neither end has more or less than its share.
 func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*Amplified, error) {
 	if err := CheckAmplify(factor, len(arrivalNS)); err != nil {
@@ -34,7 +34,7 @@ func Amplify(arrivalNS []int64, session []int32, factor float64, seed uint64) (*
 	whole := int(factor)
 	a := &Amplified{}
 	clones := int(math.Ceil(factor))
-	shifts := newShifts(arrivalNS, clones, seed)
+	shifts := newShifts(arrivalNS, seed)
 	for clone := range clones {
 		taken := []bool(nil) // all
 		if clone == whole {
@@ -90,22 +90,30 @@ const (
 	shiftStream = 4
 )
 
-// drawn takes a share of the sessions, each as likely as any other. It takes that share of the sessions of each length, so that they
-// have about that share of the requests, too. A load has at least one session.
+// golden is the golden ratio less 1. Its multiples modulo 1 are as even as those of any number, however many there are: of n of them
+// neighbours are between 0.38/n and 1.9/n apart (V. T. Sós, 1958, on three distances).
+const golden = math.Phi - 1
+
+// modulo1 returns the part of x that is behind the point.
+func modulo1(x float64) float64 { return x - math.Floor(x) }
+
+// drawn takes a share of the sessions, each as likely as any other. It takes about that share of the sessions of each length, so that
+// they have about that share of the requests, too. A larger share has all these sessions as well. A load has at least one session.
 func drawn(sessions []wholeSession, share float64, atLeastOne bool, seed uint64) []bool {
 	rng := rand.NewPCG(seed, thinStream)
 	order := shuffled(len(sessions), rng)
 	slices.SortStableFunc(order, func(a, b int32) int { return sessions[b].requests - sessions[a].requests })
-	taken := make([]bool, len(sessions))
-	due, any := uniform(rng), false
-	for _, number := range order {
-		if due += share; due >= 1 {
-			due--
-			taken[number], any = true, true
-		}
+	from, rank, taken := uniform(rng), make([]float64, len(sessions)), make([]bool, len(sessions))
+	for i, number := range order {
+		rank[number] = modulo1(from + float64(i)*golden)
 	}
-	if !any && atLeastOne {
-		taken[order[len(order)-1]] = true
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+	n := int(uniform(rng) + share*float64(len(sessions)))
+	if atLeastOne {
+		n = max(1, n)
+	}
+	for _, number := range order[:n] {
+		taken[number] = true
 	}
 	return taken
 }
@@ -133,32 +141,22 @@ const (
 // shiftGrid is what shifts are rounded to, as instants in files are, if the span is long enough.
 const shiftGrid = int64(time.Microsecond)
 
-// shifts spreads clones evenly around the recorded load: first one earlier, then one later. Each is up to a quarter of a step off its
-// place.
-type shifts struct {
-	stepNS float64 // from one clone to the next
-	rng    *rand.PCG
-}
+// shifts spreads clones evenly around the recorded load, some earlier and some later. How far one is moved does not depend on how many
+// there are.
+type shifts struct{ mostNS float64 }
 
-func newShifts(arrivalNS []int64, clones int, seed uint64) *shifts {
+func newShifts(arrivalNS []int64, seed uint64) shifts {
 	most := float64(maxShift)
 	if n := len(arrivalNS); n > 0 {
 		most = min(most, float64(arrivalNS[n-1])/shiftShare)
 	}
-	return &shifts{most / (float64(clones/2) + 0.25), rand.NewPCG(seed, shiftStream)}
+	return shifts{most * (1 - uniform(rand.NewPCG(seed, shiftStream))/4)}
 }
 
-// of returns by how much a clone is moved, in ns. It is called for the clones in order, from 0.
-func (s *shifts) of(clone int) int64 {
-	if clone == 0 {
-		return 0
-	}
-	place := float64((clone + 1) / 2)
-	if clone%2 == 1 {
-		place = -place
-	}
-	ns := int64(math.Round(s.stepNS * (place + (uniform(s.rng)-0.5)/2)))
-	if s.stepNS > float64(100*shiftGrid) {
+// of returns by how much a clone is moved, in ns.
+func (s shifts) of(clone int) int64 {
+	ns := int64(math.Round(s.mostNS * (2*modulo1(0.5+float64(clone)*golden) - 1)))
+	if s.mostNS > float64(100*shiftGrid)*float64(clone) {
 		ns -= ns % shiftGrid
 	}
 	return ns

@@ -130,9 +130,9 @@ func TestAmplifyMovesClonesApart(t *testing.T) {
 		if len(shifts) != clones {
 			t.Fatalf("%d clones are moved in %d ways", clones, len(shifts))
 		}
-		step := int64(float64(maxShift) / (float64(clones/2) + 0.25))
+		step := 2 * int64(maxShift) / int64(clones)
 		for i := 1; i < clones; i++ {
-			if gap := shifts[i] - shifts[i-1]; gap < step/2-int64(2*time.Microsecond) || gap > 3*step/2+int64(2*time.Microsecond) {
+			if gap := shifts[i] - shifts[i-1]; gap < step/4 || gap > 2*step {
 				t.Errorf("%d clones: two are %v apart, want about %v", clones, time.Duration(gap), time.Duration(step))
 			}
 		}
@@ -215,6 +215,35 @@ func TestThinning(t *testing.T) {
 			if n := float64(times[s]); math.Abs(n-mean) > spread {
 				t.Errorf("share %v: session %d was taken %v times of %d", share, s, n, seeds)
 			}
+		}
+	}
+}
+
+// TestAmplifyIsNested: a larger load has all requests of a smaller one; from once on at the same instants, below at the same times from
+// each other.
+func TestAmplifyIsNested(t *testing.T) {
+	for seed := range uint64(20) {
+		at, session := load(seed, 600, 150, 20*time.Minute)
+		var before map[[2]int32]int64
+		for _, factor := range []float64{0.01, 0.2, 0.21, 0.7, 0.99, 1, 1.02, 1.5, 1.97, 2, 2.4, 3, 4.5, 9, 9.1, 40} {
+			a := amplify(t, at, session, factor, seed)
+			now := map[[2]int32]int64{}
+			for i, from := range a.Source {
+				now[[2]int32{a.Clone[i], from}] = a.ArrivalNS[i]
+			}
+			by, moved := int64(0), false
+			for request, was := range before {
+				is, there := now[request]
+				if !there {
+					t.Fatalf("%v times lacks request %d of clone %d, which a smaller load has", factor, request[1], request[0])
+				}
+				if d := is - was; factor > 1 && d != 0 || moved && d != by {
+					t.Fatalf("%v times has request %d of clone %d %d ns later than a smaller load", factor, request[1], request[0], d)
+				} else {
+					by, moved = d, true
+				}
+			}
+			before = now
 		}
 	}
 }
