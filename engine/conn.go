@@ -126,6 +126,7 @@ func (c *conn) start(i int32, from uint32) bool {
 func (c *conn) beginRequest(i int32, from uint32, atNS int64) {
 	c.startedNS.Store(atNS) // before the request, so that the watchdog does not take the age of an earlier one for this one's
 	c.lastReadNS.Store(atNS)
+	c.response.firstNS.Store(record.None)
 	c.request.Store(i)
 	c.sides.Store(2)
 	c.fresh, c.outBase = from == opening, c.sock.BytesOut()

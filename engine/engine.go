@@ -98,6 +98,9 @@ type Run struct {
 	ctx     context.Context    // ends when requests in flight are to be cancelled
 	abort   context.CancelFunc // ends ctx
 
+	recorded  []bool // requests whose records the sink has; of the goroutine that calls it
+	firstOpen int    // those before it are recorded; likewise
+
 	left    atomic.Int64 // requests without a final record
 	done    chan int32   // finished requests; room for all, so that sending never blocks
 	allDone chan struct{}
@@ -135,7 +138,7 @@ func New(cfg Config, work *workload.Work, runID string, ideal workload.IdealHits
 		cfg: cfg, work: work, sink: sink, clock: sched.NewMonotonic(),
 		records: work.Records(runID, ideal, cfg.Backend),
 		workers: newWorkers(),
-		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}),
+		done:    make(chan int32, work.Requests()), allDone: make(chan struct{}), recorded: make([]bool, work.Requests()),
 	}
 	r.pacer = newPacer(work.Plan, r.clock, &r.stop, r.send)
 	if r.cfg.OnSenderDeath == nil {
@@ -372,6 +375,7 @@ func (r *Run) recordAll() {
 					r.unsentFailed.Add(1)
 				}
 			}
+			r.recorded[i] = true
 			r.sink.Record(rec, r.targetOf(i))
 		case <-tick.C:
 			r.sink.Tick()

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/klauspost/compress/gzip"
@@ -60,6 +61,8 @@ type response struct {
 	finished      bool // a finish reason or [DONE] was seen
 	streamError   bool
 	reusable      bool // the connection may carry another request
+
+	firstNS atomic.Int64 // first_token_ns for other goroutines; record.None before it came
 }
 
 type bodyForm uint8
@@ -249,6 +252,7 @@ func (p *response) onToken(text bool, choices uint64, nowNS int64) {
 	rec := p.rec
 	if rec.FirstTokenNS == record.None {
 		rec.FirstTokenNS = nowNS
+		p.firstNS.Store(nowNS)
 		if cap(p.gaps) < int(rec.OutputTokens) {
 			p.gaps = make([]int64, 0, rec.OutputTokens) // once per connection and size
 		}

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+// EachOpen calls f for each request whose time has come and that the sink has no record of: with when it was planned, when it was sent and
+// when its first token came, in ns since the start. The latter two may be record.None. If requests wait for others or for room, those
+// that are not sent are left out, and the instant of sending stands for the planned one. Only the goroutine that calls the sink may call it.
+func (r *Run) EachOpen(f func(plannedNS, sentNS, firstNS int64)) {
+	type instants struct{ sentNS, firstNS int64 }
+	busyWith := map[int32]instants{}
+	for _, p := range r.pools {
+		p.eachConn(func(c *conn) {
+			i, at := c.request.Load(), instants{c.startedNS.Load(), c.response.firstNS.Load()}
+			if c.state.Load() == busy && i != noRequest && i == c.request.Load() {
+				busyWith[i] = at
+			}
+		})
+	}
+	if !r.work.Plan.ByClock() {
+		for i, at := range busyWith {
+			if !r.recorded[i] {
+				f(at.sentNS, at.sentNS, at.firstNS)
+			}
+		}
+		return
+	}
+	at := r.work.Plan.ReleaseNS
+	due, _ := slices.BinarySearch(at, r.clock.Now()+1)
+	for r.firstOpen < due && r.recorded[r.firstOpen] {
+		r.firstOpen++
+	}
+	for i := r.firstOpen; i < due; i++ {
+		if is, sent := busyWith[int32(i)]; sent && !r.recorded[i] {
+			f(at[i], is.sentNS, is.firstNS)
+		} else if !r.recorded[i] {
+			f(at[i], record.None, record.None)
+		}
+	}
+}
