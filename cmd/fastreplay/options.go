@@ -33,6 +33,7 @@ type options struct {
 	serverOptions
 	requestOptions
 	resultOptions
+	probe probeFlag
 	proofOptions
 	machineOptions
 }
@@ -278,12 +279,13 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	addWords(f, &o.sender, "sender", senderAuto, "where the sending threads run: in a process of their own if that is possible (auto, process) or in this process (thread)", senderAuto, senderProcess, senderThread)
 	o.spin = sched.AutoSpin
 	f.Var(&value[time.Duration]{to: &o.spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
+	o.probe.addFlag(f)
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
 // hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
 func hiddenFlags() []string {
-	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key"}
+	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key", "capacity-probe"}
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.

@@ -69,6 +69,7 @@ func (o *options) translate(args []string) error {
 func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error {
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
+	o.probe.begin()
 	ui.quiet, ui.mode = o.progress.quiet, o.progress.mode
 	if ui.quiet && ui.mode == progressAuto {
 		ui.mode = progressNone

@@ -61,12 +61,14 @@ func (s *results) Record(rec *record.Record, target int) {
 	s.collector.Add(rec, target)
 	s.meter.Add(s.run.Clock().Now(), rec, target)
 	s.writer.Append(rec)
+	s.o.probe.add(rec)
 }
 
 // Tick implements engine.Sink: it writes the collected records to disk. A failure is printed once, by onDisk, and tried again.
 func (s *results) Tick() {
 	s.meter.Observe(counts(s.run))
 	_ = s.writer.Flush()
+	s.o.probe.look(s.out, s.run, false)
 }
 
 // Gaps implements engine.Sink.
@@ -94,6 +96,9 @@ func (s *results) discard() error {
 
 // conclude writes what a finished run leaves behind, shows it, and turns the verdict into the exit code.
 func (s *results) conclude(found engine.Result, records []record.Record) error {
+	if !found.Run.Partial {
+		s.o.probe.look(s.out, s.run, true)
+	}
 	if n, row, want, got := audit.Miscounted(s.Work, records); n > 0 {
 		s.ui.note("the servers counted other numbers of tokens in %s than were counted before the start (row %d: %s, not %s), so their ideal hits are not to be relied on: is --tokenizer the model's own, and does /tokenize use the template of the run?",
 			format.Many(int64(n), "prompt"), row, format.Count(got), format.Count(want))

@@ -7,15 +7,15 @@ import (
 	"github.com/fastreplay/fastreplay/codec/record"
 )
 
-// Window is the part of a probe that counts. Instants and durations are in ns; instants since the probe's start.
-type Window struct {
+// Span is the part of a probe that counts, its measured window. Instants and durations are in ns; instants since the probe's start.
+type Span struct {
 	FromNS  int64 // where the warm-in ends
 	ForNS   int64
 	SliceNS int64
 }
 
 // Has reports whether a request is in the window, by its planned instant.
-func (w Window) Has(plannedNS int64) bool {
+func (w Span) Has(plannedNS int64) bool {
 	return plannedNS >= w.FromNS && plannedNS < w.FromNS+w.ForNS
 }
 
@@ -25,13 +25,13 @@ type Ongoing struct{ PlannedNS, SentNS, FirstNS int64 }
 
 // Counter counts the requests of a probe by slices of its window. One goroutine uses it.
 type Counter struct {
-	window     Window
+	window     Span
 	objectives []Objective
 	slices     []Slice // InFlight is the time in ns that requests were in flight
 }
 
 // NewCounter returns a counter that has seen nothing.
-func NewCounter(objectives []Objective, w Window) *Counter {
+func NewCounter(objectives []Objective, w Span) *Counter {
 	return &Counter{w, objectives, emptySlices(int((w.ForNS+w.SliceNS-1)/w.SliceNS), len(objectives))}
 }
 
@@ -45,7 +45,7 @@ func emptySlices(n, objectives int) []Slice {
 
 // Counts reports whether a request that has ended is one of the window's. Those that were left out, or that ended because the probe did,
 // are not.
-func (w Window) Counts(r *record.Record) bool {
+func (w Span) Counts(r *record.Record) bool {
 	return w.Has(r.PlannedNS) && r.Outcome != record.Cancelled && r.Outcome != record.NotSent
 }
 

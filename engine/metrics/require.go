@@ -90,6 +90,14 @@ func Quantities() (names []string) {
 	return names
 }
 
+// Value returns the quantity of s that --require calls name, in ms, as a share or per second; nil if s has none.
+func Value(s *Summary, name string) *float64 {
+	if q := quantityOf(name); q.of != nil {
+		return q.of(s)
+	}
+	return nil
+}
+
 // requirement is one of --require, parsed.
 type requirement struct {
 	of    quantity

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
+	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/workload"
+)
+
+// The files of a search, beside a directory for each probe.
+const (
+	settingsName = "search.json"
+	journalName  = "probes.jsonl"
+	answerName   = "capacity.json"
+	capacityPage = "capacity.html"
+)
+
+// capacityOptions is what the flags of `fastreplay capacity` say.
+type capacityOptions struct {
+	traces    []string
+	urls      []string
+	slo       string
+	over      string
+	budget    time.Duration
+	output    string
+	loads     [2]float64 // of --range; 0 = open
+	window    time.Duration
+	warmIn    time.Duration
+	precision float64
+	seed      uint64
+	json      bool
+	html      string
+	quiet     bool
+
+	given  func(flag string) bool
+	kind   loadKind
+	replay []string // flags behind --
+}
+
+// loadKind is what a search varies.
+type loadKind struct {
+	name   string
+	unit   string // of a load, behind its number
+	ignore []string
+}
+
+// loadKinds are the values of --over, with the flags of a replay that would take the effect from the load.
+func loadKinds() []loadKind {
+	return []loadKind{
+		{"amplify", "× the recorded load", []string{"rate", "ramp", "concurrency"}},
+		{"scale", "× the recorded speed", []string{"rate", "ramp", "concurrency"}},
+		{"rate", "requests/s", []string{"scale", "ramp", "concurrency"}},
+		{"concurrency", "requests in flight", []string{"rate", "ramp", "scale"}},
+		{"instances", "instances", nil},
+	}
+}
+
+func newCapacityCommand() *cobra.Command {
+	var o capacityOptions
+	c := &cobra.Command{
+		Use:   "capacity --trace FILE --url URL --slo OBJECTIVES [-- FLAGS OF A REPLAY]",
+		Short: "Find the largest load of a trace at which objectives hold",
+		Long: `Find the largest load of a trace at which objectives hold, by as few and as short replays as possible.
+
+Each probe replays a part of the trace, with a cold cache. What stands behind -- goes to each replay. The directory of a
+search that was stopped or killed goes on with it if the same command is given again.`,
+		Example: `  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p95<1s tpot.p95<50ms ok>=99.9%"
+  fastreplay capacity --trace day.jsonl --url gpu1:8000 --slo "ttft.p99<2s" --over rate --budget 10m -- --api chat
+  fastreplay capacity --trace day.jsonl -u gpu1:8000 -u gpu2:8000 -u gpu3:8000 --slo "e2e.p95<20s" --over instances`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if at := c.ArgsLenAtDash(); at > 0 || at < 0 && len(args) > 0 {
+				return fmt.Errorf("unexpected argument %q: give the trace with --trace, and flags of the replays behind --", args[0])
+			}
+			o.replay = args
+			return o.run(c.Context(), c.OutOrStdout(), newTerminal(c.ErrOrStderr()))
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	o.given = f.Changed
+	f.StringArrayVar(&o.traces, "trace", nil, "trace `FILE`; repeatable, as of a replay")
+	f.StringArrayVarP(&o.urls, "url", "u", nil, "`URL` of a server; repeatable")
+	f.StringVar(&o.slo, "slo", "", "the `OBJECTIVES`, such as \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
+	var kinds []string
+	for _, k := range loadKinds() {
+		kinds = append(kinds, k.name)
+	}
+	addWords(f, &o.over, "over", kinds[0], "what the load is: amplify, scale, rate, concurrency, or instances, of which the fewest are found", kinds...)
+	addSeconds(f, &o.budget, "budget", "", 20*time.Minute, "end when the probes took this long")
+	f.StringVarP(&o.output, "output", "o", "", "`DIR` for the results, or of a search that is to go on (default: results/<UTC time>)")
+	f.Var(&value[[2]float64]{to: &o.loads, parse: parseLoads, kind: "FROM:TO"}, "range", "loads to probe `FROM:TO`; the search begins at FROM, and no probe is above TO; TO may be left out")
+	addSeconds(f, &o.window, "window", "", 0, "how long each probe is measured (default: as the objectives need, as far as the trace goes)")
+	addSeconds(f, &o.warmIn, "warm-in", "", 0, "how long each probe runs before it is measured (default: a fifth of the time that the trace has, at most 30s)")
+	f.Float64Var(&o.precision, "precision", 0.04, "end when the 95 % interval is as narrow as this `SHARE` of the capacity")
+	f.Uint64Var(&o.seed, "seed", 0, "seed of every replay")
+	f.BoolVar(&o.json, "json", false, "print the answer and all probes as JSON")
+	f.StringVar(&o.html, "html", "", "also write the page to `FILE`")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the answer, and errors")
+	return c
+}
+
+// parseLoads reads FROM:TO or FROM.
+func parseLoads(text string) (loads [2]float64, err error) {
+	from, to, both := strings.Cut(text, ":")
+	loads[0], err = strconv.ParseFloat(from, 64)
+	if both && to != "" && err == nil {
+		loads[1], err = strconv.ParseFloat(to, 64)
+	}
+	if err != nil || !(loads[0] > 0) || loads[1] != 0 && !(loads[1] >= loads[0]) || loads[0]+loads[1] > 1e9 {
+		err = errors.New("want FROM:TO or FROM, numbers above 0, such as 1:16")
+	}
+	return loads, err
+}
+
+// check refuses what no search can mean, and returns what a replay of the trace would be.
+func (o *capacityOptions) check() (*options, []capacity.Objective, error) {
+	switch {
+	case len(o.traces) == 0:
+		return nil, nil, errors.New("no trace; give one with --trace FILE")
+	case slices.Contains(o.traces, "-"):
+		return nil, nil, errors.New("--trace -: each probe reads the trace, and standard input can be read once; give a file")
+	case len(o.urls) == 0:
+		return nil, nil, errors.New("no server; give one with --url")
+	case o.slo == "":
+		return nil, nil, errors.New("no objectives; give them with --slo, such as --slo \"ttft.p95<1s tpot.p95<50ms ok>=99.9%\"")
+	case o.over == "instances" && len(o.urls) < 2:
+		return nil, nil, errors.New("--over instances: one server is given; give several with --url")
+	}
+	objectives, err := capacity.ParseObjectives(o.slo)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--slo: %w", err)
+	}
+	if o.over == "instances" && (o.loads[0] > float64(len(o.urls)) || o.loads[1] > float64(len(o.urls))) {
+		return nil, nil, fmt.Errorf("--range: %d servers are given with --url", len(o.urls))
+	}
+	o.kind = loadKinds()[slices.IndexFunc(loadKinds(), func(k loadKind) bool { return k.name == o.over })]
+	r := new(options)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	r.addFlags(flags)
+	r.line = compat.NewLine(flags, false)
+	if err := flags.Parse(compat.Expand(o.replay, flags, false)); err != nil {
+		return nil, nil, fmt.Errorf("behind --: %w", explainFlag(&cobra.Command{}, err))
+	}
+	if flags.NArg() > 0 {
+		return nil, nil, fmt.Errorf("behind --: unexpected argument %q; want flags of a replay", flags.Arg(0))
+	}
+	err = r.translate(o.traces[:1])
+	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "capacity-probe", o.over}, o.kind.ignore...) {
+		switch {
+		case !r.given(name):
+		case slices.Contains(o.kind.ignore, name):
+			return nil, nil, fmt.Errorf("behind --: with --%s the load would not be that of --over %s; leave it out", name, o.over)
+		default:
+			return nil, nil, fmt.Errorf("behind --: --%s is set by the search; leave it out", name)
+		}
+	}
+	if err == nil && r.pacing.lanes > 0 {
+		err = fmt.Errorf("--sessions lanes: the load would not be that of --over %s; leave it out", o.over)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("behind --: %w", err)
+	}
+	r.traces, r.urls = o.traces, o.urls
+	return r, objectives, nil
+}
+
+// run is the whole search.
+func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) error {
+	ui.quiet = o.quiet
+	if o.quiet {
+		ui.mode = progressNone
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	r, objectives, err := o.check()
+	if err != nil {
+		return err
+	}
+	var l load
+	l.Work = new(workload.Work)
+	if err := l.read(ctx, r, &terminal{w: io.Discard, quiet: true}); err != nil {
+		return orInterrupted(ctx, err)
+	}
+	s := &searching{o: o, ui: ui, objectives: objectives, requests: l.Trace.Len()}
+	if s.requests == 0 {
+		return errors.New("the selection is empty")
+	}
+	if !l.Trace.Untimed {
+		s.spanS = float64(l.Trace.ArrivalNS[s.requests-1]) / 1e9
+	}
+	l = load{}
+	if s.search, err = capacity.New(s.config()); err != nil {
+		return err
+	}
+	if err := s.open(resolvedFlags(r)); err != nil {
+		return err
+	}
+	defer s.journal.Close()
+	if err := s.probeAll(ctx); err != nil {
+		return err
+	}
+	interrupted := ctx.Err() != nil
+	stop() // another interrupt ends the process
+	return s.conclude(out, interrupted)
+}
+
+// config is what the search is bounded by.
+func (s *searching) config() capacity.Config {
+	o := s.o
+	c := capacity.Config{Objectives: s.objectives, Least: o.loads[0], Most: o.loads[1], Precision: o.precision, Budget: o.budget}
+	switch o.over {
+	case "instances":
+		c.Whole, c.Falling, c.Most = true, true, float64(len(o.urls))
+		c.Least = cmp.Or(o.loads[1], c.Most)
+	case "concurrency":
+		c.Whole, c.Least = true, cmp.Or(c.Least, 8)
+	case "rate":
+		c.Least = cmp.Or(c.Least, s.recordedRate(), 1)
+	}
+	c.Least = cmp.Or(c.Least, 1)
+	return c
+}
+
+// recordedRate is in requests per s; 0 if no row says when it arrived.
+func (s *searching) recordedRate() float64 {
+	if s.spanS == 0 {
+		return 0
+	}
+	return float64(s.requests) / s.spanS
+}
+
+// settings are all that the outcomes of probes depend on, by flag. They are on disk as JSON.
+func (s *searching) settings(replay map[string]any) map[string]any {
+	o := s.o
+	delete(replay, "trace")
+	all := map[string]any{
+		"--trace": each(o.traces, absolute), "number of its requests": s.requests, "--url": each(o.urls, withoutQuery), "--slo": o.slo, "--over": o.over,
+		"--range": o.loads, "--window": o.window.String(), "--warm-in": o.warmIn.String(), "--precision": o.precision, "--seed": o.seed,
+	}
+	for name, given := range replay {
+		all["behind --, --"+name] = given
+	}
+	return all
+}
+
+// open makes the directory of the search, or goes on with one.
+func (s *searching) open(replay map[string]any) (err error) {
+	text, err := json.Marshal(s.settings(replay))
+	if err != nil {
+		return err
+	}
+	s.dir = s.o.output
+	name := filepath.Join(s.dir, settingsName)
+	before, err := os.ReadFile(name)
+	switch {
+	case s.dir == "" || errors.Is(err, os.ErrNotExist):
+		if s.dir, err = report.Create(s.dir, time.Now()); err == nil {
+			name = filepath.Join(s.dir, settingsName)
+			err = report.WriteWhole(name, func(w io.Writer) error { return report.EncodeJSON(w, json.RawMessage(text)) })
+		}
+	case err == nil:
+		err = sameSettings(s.dir, before, text)
+	}
+	if err != nil {
+		return err
+	}
+	s.journal, err = os.OpenFile(filepath.Join(s.dir, journalName), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot write results: %w", err)
+	}
+	journal, err := io.ReadAll(s.journal)
+	whole := 0
+	if err == nil {
+		s.outcomes, whole, err = capacity.ReadOutcomes(journal)
+	}
+	if err == nil {
+		_, err = s.journal.Seek(int64(whole), io.SeekStart)
+		err = errors.Join(err, s.journal.Truncate(int64(whole)))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", s.journal.Name(), err), s.journal.Close())
+	}
+	for _, o := range s.outcomes {
+		s.search.Add(o)
+	}
+	if len(s.outcomes) > 0 {
+		s.ui.line("goes on after %d probes in %s", len(s.outcomes), s.dir)
+	}
+	return nil
+}
+
+// sameSettings refuses to go on with another search, and names the difference.
+func sameSettings(dir string, before, now []byte) error {
+	var was, is map[string]any
+	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(now, &is)); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, settingsName), err)
+	}
+	show := func(v any) string {
+		if v == nil {
+			return "not given"
+		}
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(v) // it was JSON
+		return strings.TrimSpace(b.String())
+	}
+	both := maps.Clone(was)
+	maps.Copy(both, is)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if !reflect.DeepEqual(was[name], is[name]) {
+			return fmt.Errorf("%s is of another search: %s was %s there, and is %s now; give the same, or another --output", dir, name, show(was[name]), show(is[name]))
+		}
+	}
+	return nil
+}

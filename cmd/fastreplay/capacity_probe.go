@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/capacity"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// searching is a search that runs.
+type searching struct {
+	o          *capacityOptions
+	ui         *terminal
+	objectives []capacity.Objective
+	search     *capacity.Search
+	outcomes   []capacity.Outcome
+	dir        string
+	journal    *os.File // at its end
+	requests   int      // of the trace
+	spanS      float64  // of the trace
+}
+
+// probeAll probes until the search has ended, or ctx has.
+func (s *searching) probeAll(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p, more := s.search.Next()
+		if !more {
+			return nil
+		}
+		began := time.Now()
+		o, err := s.probe(ctx, p)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		o.SpentS = time.Since(began).Seconds()
+		line, err := capacity.AppendOutcome(nil, o)
+		if err == nil {
+			_, err = s.journal.Write(line)
+		}
+		if err = errors.Join(err, s.journal.Sync()); err != nil {
+			return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
+		}
+		s.outcomes = append(s.outcomes, o)
+		s.search.Add(o)
+		s.ui.line("%s", s.describe(&o))
+		if err := s.writePage(); err != nil {
+			s.ui.line("no %s: %v", capacityPage, err)
+		}
+	}
+	return nil
+}
+
+// The paces of a probe.
+const (
+	usualWarmIn   = 30 * time.Second
+	usualWindow   = time.Minute // where nobody knows how many requests come in a second
+	longestSlice  = time.Second
+	slicesAtLeast = 60
+	probeDrain    = 2 * time.Second  // of requests in flight when a probe is ended
+	probeEnding   = 60 * time.Second // for its results, behind that
+)
+
+// window returns which part of a probe counts: as much as the objectives need, but no more than the trace has.
+func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
+	perS, lasts := s.recordedRate(), s.spanS
+	switch s.o.over {
+	case "amplify":
+		perS *= p.Load
+	case "scale":
+		perS, lasts = perS*p.Load, lasts/p.Load
+	case "rate":
+		perS, lasts = p.Load, float64(s.requests)/p.Load
+	case "concurrency":
+		perS, lasts = s.reached(), math.Inf(1)
+	}
+	warmS := s.o.warmIn.Seconds()
+	if !s.o.given("warm-in") {
+		warmS = min(usualWarmIn.Seconds(), lasts/5)
+	}
+	forS, wanted := s.o.window.Seconds(), s.search.Window(p)
+	switch {
+	case forS > 0:
+	case perS > 0:
+		forS = max(float64(wanted.Requests)/perS, wanted.LeastS)
+	default:
+		forS = max(usualWindow.Seconds(), wanted.LeastS)
+	}
+	if forS = min(forS, lasts-warmS); forS < 0.1 {
+		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
+			p.Number, s.load(p.Load), format.Span(lasts), format.Span(warmS))
+	}
+	w.FromNS, w.ForNS = int64(warmS*1e3)*1e6, int64(forS*1e3)*1e6
+	w.SliceNS = max(1e6, min(int64(longestSlice), w.ForNS/slicesAtLeast))
+	return w, nil
+}
+
+// reached is how many requests came in a second of the latest probe; 0 before there is one.
+func (s *searching) reached() float64 {
+	if len(s.outcomes) == 0 {
+		return 0
+	}
+	o, n := &s.outcomes[len(s.outcomes)-1], int64(0)
+	for i := range o.Slices {
+		n += o.Slices[i].Requests
+	}
+	return float64(n) / max(1, float64(len(o.Slices))*o.SliceS)
+}
+
+// arguments are those of the replay that is a probe.
+func (s *searching) arguments(p capacity.Probe, w capacity.Span, dir string) (args []string) {
+	add := func(name, value string) { args = append(args, "--"+name, value) }
+	for _, trace := range s.o.traces {
+		add("trace", trace)
+	}
+	if s.o.over != "instances" {
+		add(s.o.over, strconv.FormatFloat(p.Load, 'f', -1, 64))
+	}
+	for _, url := range s.urls(p) {
+		add("url", url)
+	}
+	for i := range s.objectives {
+		if o := &s.objectives[i]; o.LimitNS > 0 {
+			add("require", o.Text)
+		}
+	}
+	add("duration", time.Duration(w.FromNS+w.ForNS).String())
+	add("seed", strconv.FormatUint(s.o.seed, 10))
+	add("output", dir)
+	add("progress", progressNone)
+	add("capacity-probe", probeText(w, s.o.slo))
+	return append(args, s.o.replay...)
+}
+
+// probe replays at a load until the search has seen enough, or ctx ends.
+func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.Outcome, err error) {
+	out = capacity.Outcome{Probe: p, Directory: fmt.Sprintf("probe-%02d", p.Number)}
+	w, err := s.window(p)
+	if err != nil {
+		return out, err
+	}
+	dir := filepath.Join(s.dir, out.Directory)
+	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
+		return out, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return out, err
+	}
+	var said bytes.Buffer
+	c := exec.Command(self, s.arguments(p, w, dir)...)
+	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, &said // a Ctrl-C is for the search
+	stdin, errIn := c.StdinPipe()                                        // its end is how the probe notices that the search has died
+	stdout, errOut := c.StdoutPipe()
+	if err := errors.Join(errIn, errOut, c.Start()); err != nil {
+		return out, fmt.Errorf("starting a probe: %w", err)
+	}
+	defer stdin.Close()
+	over := make(chan struct{})
+	defer close(over)
+	end := func(drain time.Duration) {
+		for _, step := range []struct {
+			after  time.Duration
+			signal os.Signal
+		}{{0, os.Interrupt}, {drain, syscall.SIGTERM}, {probeEnding, os.Kill}} {
+			select {
+			case <-over:
+				return
+			case <-time.After(step.after):
+				_ = c.Process.Signal(step.signal)
+			}
+		}
+	}
+	defer context.AfterFunc(ctx, func() { end(0) })()
+	var shown atomic.Pointer[capacity.Look]
+	endView := s.ui.watch(s.view(p, &shown))
+	decision := capacity.Decision{}
+	looks := bufio.NewReader(stdout)
+	for line, err := looks.ReadBytes('\n'); err == nil; line, err = looks.ReadBytes('\n') {
+		var look capacity.Look
+		if decision.End || json.Unmarshal(line, &look) != nil {
+			continue
+		}
+		shown.Store(&look)
+		if d := s.search.Look(p, look); d.End || look.Ended {
+			decision, decision.End = d, true
+			out.Slices, out.SliceS, out.Verdict, out.Why = look.Slices, look.SliceS, cmp.Or(d.Verdict, capacity.Edge), d.Why
+			out.Cut = !look.Ended && float64(len(look.Slices))*look.SliceS < look.WindowS
+			if !look.Ended {
+				go end(probeDrain)
+			}
+		}
+	}
+	_ = c.Wait()
+	endView()
+	if ctx.Err() != nil {
+		return out, ctx.Err()
+	}
+	if err := s.judge(&out, c.ProcessState.ExitCode(), said.String(), decision.End); err != nil {
+		return out, err
+	}
+	if out.Cut {
+		w.ForNS = int64(len(out.Slices)) * w.SliceNS
+	}
+	out.Numbers, out.Limiter, err = capacity.Numbers(dir, s.urls(p), s.objectives, w)
+	return out, err
+}
+
+// urls are the servers of a probe.
+func (s *searching) urls(p capacity.Probe) []string {
+	if s.o.over == "instances" {
+		return s.o.urls[:int(p.Load)]
+	}
+	return s.o.urls
+}
+
+// clientReasons are the codes of what the client, and not a server, makes invalid.
+var clientReasons = []string{"drift", "receive_lag", "starved", "client_failures", "early", "sender_died"}
+
+// judge looks at how a probe ended. It notes if the client was the bottleneck; what else makes its numbers useless is an error.
+func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) error {
+	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
+	if code == exitUsage {
+		_, text, _ := strings.Cut(strings.TrimSpace(said), "fastreplay: ")
+		return fmt.Errorf("%s: %s", where, text)
+	}
+	dir := filepath.Join(s.dir, out.Directory)
+	summary, err := report.Load(dir)
+	if err != nil {
+		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, strings.TrimSpace(said))}
+	}
+	for _, r := range summary.Verdict.Reasons {
+		switch {
+		case slices.Contains(clientReasons, r.Code) && r.Grade == metrics.Invalid:
+			out.Client = cmp.Or(out.Client, r.What)
+		case r.Grade == metrics.Invalid && r.Code != "interrupted" && r.Code != "nothing_ok":
+			return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
+		}
+	}
+	for i := range summary.Verdict.Objectives {
+		if o := &summary.Verdict.Objectives[i]; o.Unsure && !o.Met {
+			out.Client = cmp.Or(out.Client, fmt.Sprintf("%s is missed, and lateness of the client may be why (%s)", o.Text, o.Words()))
+		}
+	}
+	if out.Client == "" && !decided {
+		return &exitError{exitInvalid, fmt.Sprintf("%s was ended by somebody else (exit code %d); the same command goes on with %s", where, code, s.dir)}
+	}
+	if out.Client != "" && !decided {
+		out.Verdict, out.Why = capacity.Edge, "it could not be measured"
+	}
+	return nil
+}
