@@ -218,6 +218,11 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	}
 	defer s.journal.Close()
 	if err := s.probeAll(ctx); err != nil {
+		if len(s.outcomes) == 0 { // nothing is lost
+			for _, name := range []string{settingsName, journalName, ""} {
+				_ = os.Remove(filepath.Join(s.dir, name))
+			}
+		}
 		return err
 	}
 	interrupted := ctx.Err() != nil
@@ -271,35 +276,36 @@ func (s *searching) open(replay map[string]any) (err error) {
 		return err
 	}
 	s.dir = s.o.output
-	name := filepath.Join(s.dir, settingsName)
-	before, err := os.ReadFile(name)
-	switch {
-	case s.dir == "" || errors.Is(err, os.ErrNotExist):
-		if s.dir, err = report.Create(s.dir, time.Now()); err == nil {
-			name = filepath.Join(s.dir, settingsName)
-			err = report.WriteWhole(name, func(w io.Writer) error { return report.EncodeJSON(w, json.RawMessage(text)) })
-		}
-	case err == nil:
-		err = sameSettings(s.dir, before, text)
+	before, err := os.ReadFile(filepath.Join(s.dir, settingsName))
+	if s.dir == "" || errors.Is(err, os.ErrNotExist) {
+		s.dir, err = report.Create(s.dir, time.Now())
 	}
 	if err != nil {
 		return err
 	}
-	s.journal, err = os.OpenFile(filepath.Join(s.dir, journalName), os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("cannot write results: %w", err)
-	}
-	journal, err := io.ReadAll(s.journal)
-	whole := 0
+	name, whole := filepath.Join(s.dir, journalName), 0
+	journal, err := os.ReadFile(name)
 	if err == nil {
 		s.outcomes, whole, err = capacity.ReadOutcomes(journal)
+	} else if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case len(s.outcomes) > 0:
+		err = sameSettings(s.dir, before, text)
+	default:
+		err = report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, json.RawMessage(text)) })
 	}
 	if err == nil {
-		_, err = s.journal.Seek(int64(whole), io.SeekStart)
-		err = errors.Join(err, s.journal.Truncate(int64(whole)))
+		err = report.WriteWhole(name, func(w io.Writer) error { _, err := w.Write(journal[:whole]); return err })
+	}
+	if err == nil {
+		s.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", s.journal.Name(), err), s.journal.Close())
+		return err
 	}
 	for _, o := range s.outcomes {
 		s.search.Add(o)

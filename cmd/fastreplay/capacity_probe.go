@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -234,9 +233,6 @@ func (s *searching) urls(p capacity.Probe) []string {
 	return s.o.urls
 }
 
-// clientReasons are the codes of what the client, and not a server, makes invalid.
-var clientReasons = []string{"drift", "receive_lag", "starved", "client_failures", "early", "sender_died"}
-
 // judge looks at how a probe ended. It notes if the client was the bottleneck; what else makes its numbers useless is an error.
 func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) error {
 	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
@@ -250,11 +246,16 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, strings.TrimSpace(said))}
 	}
 	for _, r := range summary.Verdict.Reasons {
-		switch {
-		case slices.Contains(clientReasons, r.Code) && r.Grade == metrics.Invalid:
-			out.Client = cmp.Or(out.Client, r.What)
-		case r.Grade == metrics.Invalid && r.Code != "interrupted" && r.Code != "nothing_ok":
-			return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
+		switch r.Code {
+		case "interrupted", "nothing_ok": // by the search; by the server
+		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
+			if r.Grade == metrics.Invalid {
+				out.Client = cmp.Or(out.Client, r.What)
+			}
+		default:
+			if r.Grade == metrics.Invalid {
+				return &exitError{exitInvalid, fmt.Sprintf("%s is INVALID: %s (%s)", where, r, dir)}
+			}
 		}
 	}
 	for i := range summary.Verdict.Objectives {

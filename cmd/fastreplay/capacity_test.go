@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestCapacityRefuses: what no search can mean is refused in one clear line, before anything is sent or written.
+func TestCapacityRefuses(t *testing.T) {
+	const slo = "ttft.p95<1s"
+	all := []string{"--trace", "../../bench/samples/mooncake.jsonl", "--url", "http://127.0.0.1:1", "--slo", slo}
+	with := func(more ...string) []string { return append(append([]string{}, all...), more...) }
+	for want, args := range map[string][]string{
+		"no trace":                           {"--url", "x", "--slo", slo},
+		"no server":                          {"--trace", "x", "--slo", slo},
+		"no objectives":                      all[:4],
+		"can be read once":                   {"--trace", "-", "--url", "x", "--slo", slo},
+		"cannot read":                        {"--trace", "nowhere.jsonl", "--url", "x", "--slo", slo},
+		`--slo: "ttfx.p95" is no`:            {"--trace", "x", "--url", "x", "--slo", "ttfx.p95<1s"},
+		"want amplify, scale":                with("--over", "load"),
+		"one server is given":                with("--over", "instances"),
+		"want FROM:TO":                       with("--range", "4:2"),
+		"a precision of 2":                   with("--precision", "2"),
+		"is no whole number":                 with("--over", "concurrency", "--range", "1.5"),
+		`unexpected argument "day.jsonl"`:    with("day.jsonl"),
+		`behind --: unexpected argument "x"`: with("--", "x"),
+		"behind --: --amplify is set":        with("--", "--amplify", "2"),
+		"behind --: --url is set":            with("--", "--url", "x"),
+		"behind --: --duration is set":       with("--", "-d", "10"),
+		"behind --: with --rate the load":    with("--", "--request-rate", "5"),
+		"behind --: with --ramp the load":    with("--over", "rate", "--", "--ramp", "1:2:3s"),
+		"behind --: unknown flag: --apii":    with("--", "--apii", "chat"),
+		"behind --: --sessions lanes":        with("--", "--sessions", "lanes=3"),
+		"2 servers are given":                with("--url", "y", "--over", "instances", "--range", "3"),
+		"holds \"amplify.go\"":               with("--output", "."),
+		"give a longer trace":                with("--warm-in", "1h", "--output", filepath.Join(t.TempDir(), "new")),
+	} {
+		var err strings.Builder
+		code := run(context.Background(), append([]string{"capacity"}, args...), stdio{strings.NewReader(""), io.Discard, &err})
+		if said := err.String(); code != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: exit %d: %s\nwant %s", args, code, said, want)
+		}
+	}
+}
+
+// TestCapacityFlags: a search has few flags of its own.
+func TestCapacityFlags(t *testing.T) {
+	n := 0
+	newCapacityCommand().Flags().VisitAll(func(*pflag.Flag) { n++ })
+	if n > 15 {
+		t.Errorf("%d flags, want at most 15", n)
+	}
+}
+
+// TestProbeText: what a probe is told is what it reads.
+func TestProbeText(t *testing.T) {
+	p, err := parseProbe("2s,1m0s,250ms,ttft.p95<1s ok>=99%")
+	if err != nil || p.window.FromNS != 2e9 || p.window.ForNS != 60e9 || p.window.SliceNS != 250e6 || len(p.objectives) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if text := probeText(p.window, "ttft.p95<1s ok>=99%"); text != "2s,1m0s,250ms,ttft.p95<1s ok>=99%" {
+		t.Error(text)
+	}
+	for _, bad := range []string{"", "1s,2s,3s", "1s,0s,1s,ttft.p95<1s", "1,2,3,ttft.p95<1s", "1s,1s,1s,x"} {
+		if _, err := parseProbe(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package capacity
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+)
+
+const ms = int64(1e6)
+
+// made is a request that is planned at some ms, is sent 1 ms later, and has its first token and its end so many ms after the sending.
+func made(planned, first, last int64, outcome record.Outcome) *record.Record {
+	r := new(record.Record)
+	r.Clear()
+	r.PlannedNS, r.SentNS, r.Outcome = planned*ms, (planned+1)*ms, outcome
+	if first >= 0 {
+		r.FirstTokenNS, r.LastTokenNS, r.CompletionTokens, r.Chunks = (planned+1+first)*ms, (planned+1+last)*ms, 11, 11
+	}
+	r.DoneNS = (planned + 1 + last) * ms
+	return r
+}
+
+func objectivesOf(t *testing.T, text string) []Objective {
+	t.Helper()
+	all, err := ParseObjectives(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCounter compares looks with counts that are made anew from all requests, at many instants.
+func TestCounter(t *testing.T) {
+	objectives := objectivesOf(t, "ttft.p95<30ms ttft_planned.p90<31ms tpot.p95<5ms e2e.p50<90ms ok>=99%")
+	rng := rand.New(rand.NewPCG(1, 2))
+	w := Span{FromNS: 200 * ms, ForNS: 950 * ms, SliceNS: 100 * ms}
+	var all []*record.Record
+	for range 900 {
+		first := rng.Int64N(50)
+		all = append(all, made(rng.Int64N(1400), first, first+rng.Int64N(100), []record.Outcome{record.OK, record.OK, record.OK, record.HTTPError, record.Cancelled}[rng.IntN(5)]))
+	}
+	slices.SortFunc(all, func(a, b *record.Record) int { return int(a.DoneNS - b.DoneNS) })
+	c, next := NewCounter(objectives, w), 0
+	for now := int64(0); now <= 1700*ms; now += 37 * ms {
+		for ; next < len(all) && all[next].DoneNS <= now; next++ {
+			c.Add(all[next])
+		}
+		var ongoing []Ongoing
+		for _, r := range all[next:] {
+			if o := (Ongoing{r.PlannedNS, r.SentNS, r.FirstTokenNS}); r.PlannedNS <= now {
+				if r.SentNS > now {
+					o.SentNS = record.None
+				}
+				if r.FirstTokenNS > now {
+					o.FirstNS = record.None
+				}
+				ongoing = append(ongoing, o)
+			}
+		}
+		look := c.Look(now, slices.Values(ongoing), false)
+		var want []Slice
+		for from := w.FromNS; from+w.SliceNS <= now && from < w.FromNS+w.ForNS; from += w.SliceNS {
+			s := Slice{Beyond: make([]int64, len(objectives))}
+			for i, r := range all {
+				sent, end := r.SentNS, min(now, r.DoneNS)
+				s.InFlight += float64(max(0, min(end, from+w.SliceNS)-max(sent, from))) / float64(w.SliceNS)
+				if r.PlannedNS < from || r.PlannedNS >= min(from+w.SliceNS, w.FromNS+w.ForNS) || i < next && r.Outcome == record.Cancelled {
+					continue
+				}
+				late := false
+				for j, o := range objectives {
+					is := false
+					switch {
+					case i < next:
+						is = o.Beyond(r)
+					case o.Metric == "ttft":
+						is = min(now, r.FirstTokenNS)-r.SentNS >= o.LimitNS
+					case o.Metric == "ttft_planned":
+						is = min(now, r.FirstTokenNS)-r.PlannedNS >= o.LimitNS
+					case o.Metric == "e2e":
+						is = now-r.SentNS >= o.LimitNS
+					}
+					if is {
+						s.Beyond[j]++
+					}
+					late = late || is
+				}
+				if late || i < next {
+					s.Requests++
+				} else {
+					s.Open++
+				}
+			}
+			want = append(want, s)
+		}
+		if len(look.Slices) != len(want) || look.Ended || look.WindowS != 0.95 || look.SliceS != 0.1 {
+			t.Fatalf("at %d ms: %+v, want %d slices", now/ms, look, len(want))
+		}
+		for i := range want {
+			if got := look.Slices[i]; math.Abs(got.InFlight-want[i].InFlight) > 1e-9 || got.Requests != want[i].Requests || got.Open != want[i].Open || !slices.Equal(got.Beyond, want[i].Beyond) {
+				t.Fatalf("at %d ms, slice %d:\ngot  %+v\nwant %+v", now/ms, i, got, want[i])
+			}
+		}
+	}
+	last := c.Look(1700*ms, func(func(Ongoing) bool) {}, true)
+	if again := c.Look(1700*ms, func(func(Ongoing) bool) {}, true); !last.Ended || len(last.Slices) != 10 || !reflect.DeepEqual(last, again) {
+		t.Errorf("the last look, %+v, and again, %+v", last, again)
+	}
+}
+
+// TestCounterLeavesOutWhatNeverCame: if the trace ends before the window does, the slices behind its end do not count.
+func TestCounterLeavesOutWhatNeverCame(t *testing.T) {
+	c := NewCounter(objectivesOf(t, "ttft.p95<30ms"), Span{0, 1000 * ms, 100 * ms})
+	c.Add(made(250, 10, 20, record.OK))
+	if look := c.Look(2000*ms, func(func(Ongoing) bool) {}, true); len(look.Slices) != 3 || look.Slices[2].Requests != 1 {
+		t.Errorf("%+v", look)
+	}
+}
+
+// TestNumbers: goodput, percentiles and failures are those of the window, and the instance that breaks first is named.
+func TestNumbers(t *testing.T) {
+	dir := t.TempDir()
+	var lines []byte
+	add := func(url string, r *record.Record) {
+		r.Target, r.Row = url, 0
+		lines = r.AppendJSON(lines)
+	}
+	urls := []string{"http://a", "http://b"}
+	for i := range int64(100) {
+		add(urls[0], made(100+i, 10, 110, record.OK))
+		late := int64(10)
+		if i >= 80 {
+			late = 500
+		}
+		add(urls[1], made(100+i, late, late+100, record.OK))
+	}
+	add(urls[0], made(150, -1, 1, record.HTTPError))
+	cut := made(199, -1, 300, record.Cancelled) // it waited for longer than the limit
+	add(urls[1], cut)
+	add(urls[0], made(5, 900, 1000, record.OK)) // of the warm-in
+	if err := os.WriteFile(filepath.Join(dir, "requests.jsonl"), lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
+	numbers, limiter, err := Numbers(dir, urls, objectives, Span{100 * ms, 100 * ms, ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limiter != "TTFT on instance 2" || numbers[GoodputPerS] != 1800 || math.Abs(numbers[Goodput]-180.0/201) > 1e-12 || math.Abs(numbers[ErrorRate]-1.0/201) > 1e-12 {
+		t.Errorf("%v, limited by %s", numbers, limiter)
+	}
+	if got := numbers["ttft.p95"]; math.Abs(got-500) > 1 {
+		t.Errorf("TTFT p95 %v ms, want 500", got)
+	}
+}
+
+// TestPage: the page has the answer, a graph of each objective, the interval and every probe.
+func TestPage(t *testing.T) {
+	objectives := objectivesOf(t, "ttft.p95<100ms ok>=99%")
+	outcome := func(number int, load, ttft float64, verdict string) Outcome {
+		return Outcome{Probe: Probe{number, load}, Verdict: verdict, Why: "because of " + verdict, Limiter: "TTFT on b", Numbers: map[string]float64{GoodputPerS: 10 * load, "ttft.p95": ttft, ErrorRate: 0}}
+	}
+	high := 3.0
+	p := Page{
+		Title: "Capacity of <day>", Sentence: "2.9 it is", Unit: "requests/s", Objectives: objectives, Answer: Answer{Load: 2.9, Low: 2.5, High: &high, Why: "It is over."},
+		Outcomes: []Outcome{outcome(1, 1, 20, Holds), outcome(2, 4, 300, Breaks), outcome(3, 2, 90, Edge)}, Load: func(v float64) string { return "load" },
+	}
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"word":"2.9 it is"`, `"lines":["It is over."]`, `"at":[1,2,4]`, `"values":[20,90,300]`, `"values":[null,null,300]`, `"values":[100,100,100]`, `"f":2.5,"t":3`, "because of breaks", "TTFT on b"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if strings.Contains(out.String(), "<day>") {
+		t.Error("a title is read as HTML")
+	}
+}
