@@ -21,6 +21,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -79,6 +80,7 @@ type Run struct {
 	work          *workload.Work
 	sink          Sink
 	clock         *sched.Monotonic
+	startAt       time.Time // instant 0; zero = soon after Do begins
 	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
 	records       []record.Record
@@ -211,6 +213,21 @@ func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
 // startLead is the time between the start of all parts of a run and instant 0.
 const startLead = 50 * time.Millisecond
 
+// StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do.
+func (r *Run) StartAt(moment time.Time) { r.startAt = moment }
+
+// lead returns how far instant 0 is from now, or why the run cannot start.
+func (r *Run) lead() (time.Duration, error) {
+	if r.startAt.IsZero() {
+		return startLead, nil
+	}
+	lead := time.Until(r.startAt)
+	if lead < startLead {
+		return startLead, fmt.Errorf("the run was ready %v too late for its start at %s", (startLead - lead).Round(time.Microsecond), r.startAt.Format(time.RFC3339Nano))
+	}
+	return lead, nil
+}
+
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. If ctx ends
 // before, Do stops as Stop does. Connections are closed when it returns. An error means that nothing was sent.
 func (r *Run) Do(ctx context.Context) (Result, error) {
@@ -229,20 +246,18 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	}
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
-	r.clock.Start(startLead)
+	lead, err := r.lead()
+	r.clock.Start(lead)
 	if r.cfg.CancelAfter > 0 {
-		defer time.AfterFunc(startLead+r.cfg.CancelAfter, r.expire).Stop()
+		defer time.AfterFunc(lead+r.cfg.CancelAfter, r.expire).Stop()
 	}
 	if r.cfg.Stamps.Receive {
 		r.wall.Store(sched.NewWall(r.clock))
 		helpers.Go(func() { r.keepWall(halt) })
 	}
-	var err error
-	if r.process == nil {
-		err = r.startSenders(&helpers)
-	} else if r.placement, err = r.process.placement(); err == nil {
-		helpers.Go(r.process.drive)
-	} else {
+	if err == nil {
+		err = r.start(&helpers)
+	} else if r.process != nil {
 		r.process.kill()
 	}
 	if err != nil {
@@ -263,6 +278,19 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	return r.result(host.UsageNow().Since(before)), nil
+}
+
+// start starts the senders, in the process of their own if they have one.
+func (r *Run) start(helpers *sync.WaitGroup) (err error) {
+	if r.process == nil {
+		return r.startSenders(helpers)
+	}
+	if r.placement, err = r.process.placement(); err != nil {
+		r.process.kill()
+		return err
+	}
+	helpers.Go(r.process.drive)
+	return nil
 }
 
 // soleSenders returns the ids of the threads that only send. There are none in a closed loop or with a cap: there receiving threads

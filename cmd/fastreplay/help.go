@@ -203,8 +203,8 @@ func checkWords(c *cobra.Command, words []string) error {
 	}
 	hint := "; `fastreplay help` lists the commands"
 	switch near := nearest(word, commandNames(c)); {
-	case word == "compare" || word == "diff":
-		hint = "; `fastreplay help analysis` compares runs with DuckDB or pandas"
+	case word == "diff":
+		hint = "; did you mean `fastreplay compare`?"
 	case slices.Contains([]string{"run", "replay", "client", "aiperf", "genai-perf"}, word):
 		hint = fmt.Sprintf("; drop '%s': fastreplay %s", word, cmp.Or(strings.Join(words[1:], " "), "FILE"))
 	case len(near) > 0:

@@ -127,6 +127,7 @@ type machineOptions struct {
 	stamps   string
 	maxBytes int64 // of --max-memory; 0 = not given
 	chunkLog string
+	start    startMoment
 }
 
 // addFlags adds all flags of a replay.
@@ -280,12 +281,13 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	o.spin = sched.AutoSpin
 	f.Var(&value[time.Duration]{to: &o.spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	o.probe.addFlag(f)
+	f.Var(&value[startMoment]{to: &o.start, parse: parseStart, kind: "MOMENT"}, "start-at", "when the trace's time 0 is, as in RFC 3339; or - to say when the run is ready, and to read it then from standard input")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
 // hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
 func hiddenFlags() []string {
-	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key", "capacity-probe"}
+	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key", "capacity-probe", "start-at"}
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
@@ -415,7 +417,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports))
+	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports), o.start.check(o.traces))
 }
 
 // goodput is what --goodput says, of a run or of a report on one.

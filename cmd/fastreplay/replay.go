@@ -177,6 +177,9 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	if err := getReady(ctx, b, run, sink); err != nil {
 		return err
 	}
+	if err := b.o.start.await(ctx, run, interrupts, out); err != nil {
+		return orInterrupted(ctx, err)
+	}
 	for i := range b.leftOut {
 		sink.Record(&b.leftOut[i], -1)
 	}

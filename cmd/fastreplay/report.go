@@ -146,7 +146,7 @@ const mostRunsNamed = 5
 // runNamed returns the directory of the run that is to be shown: the one given, or the newest below results.
 func runNamed(args []string) (string, error) {
 	if len(args) > 1 {
-		return "", fmt.Errorf("report shows one run, and %d are given; `fastreplay help results` compares the summaries of several", len(args))
+		return "", fmt.Errorf("report shows one run, and %d are given; to compare them: fastreplay compare %s", len(args), strings.Join(args, " "))
 	}
 	if len(args) == 0 {
 		runs, err := report.Runs(report.DefaultRoot)
@@ -155,15 +155,19 @@ func runNamed(args []string) (string, error) {
 		}
 		return runs[0], nil
 	}
-	dir := args[0]
+	return runAt(args[0])
+}
+
+// runAt returns a directory that a user gave, unless it is plain that it is not that of one run.
+func runAt(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot read results: %w", err)
 	case !info.IsDir() && exists(filepath.Join(filepath.Dir(dir), report.RequestsName)):
-		return "", fmt.Errorf("%s is a file of a run; did you mean `fastreplay report %s`?", dir, filepath.Dir(dir))
+		return "", fmt.Errorf("%s is a file of a run; give its directory, %s", dir, filepath.Dir(dir))
 	case !info.IsDir():
-		return "", fmt.Errorf("%s is a file, and report wants the directory of a run; a trace is shown by `fastreplay inspect %s`", dir, dir)
+		return "", fmt.Errorf("%s is a file, and not the directory of a run; a trace is shown by `fastreplay inspect %s`", dir, dir)
 	}
 	if _, ok := report.IsRun(dir); ok {
 		return dir, nil
@@ -177,5 +181,5 @@ func runNamed(args []string) (string, error) {
 		at, _ := report.IsRun(run)
 		names = append(names, fmt.Sprintf("%s (%s)", run, at.UTC().Format(time.DateTime)))
 	}
-	return "", fmt.Errorf("%s has %s, and report shows one; the newest: %s", dir, format.Many(int64(len(runs)), "run"), strings.Join(names, ", "))
+	return "", fmt.Errorf("%s has %s; give the directory of one; the newest: %s", dir, format.Many(int64(len(runs)), "run"), strings.Join(names, ", "))
 }

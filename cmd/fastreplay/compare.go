@@ -1,0 +1,221 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fastreplay/fastreplay/engine/compare"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// comparison is what the flags of compare say.
+type comparison struct {
+	o          compare.Options
+	floor      string
+	failIf     []string
+	gates      []compare.Gate
+	json, full bool
+	quiet      bool
+	html       string
+	goodput    goodput
+	interleave string
+	output     string
+}
+
+// newCompareCommand says what changed from one run to others.
+func newCompareCommand() *cobra.Command {
+	o := &comparison{}
+	c := &cobra.Command{
+		Use:   "compare A B…",
+		Short: "Say what changed from a run to another, and how surely",
+		Long: `Say what changed from run A to run B, and to each further one: by how much, how
+surely, and in which requests. Runs of the same workload are compared request by
+request; others are refused with the difference named.
+
+A change counts if its 95 % interval excludes 0 and it is beyond the noise floor:
+what two runs differ by if nothing changed. --floor gives a second run of A for
+that; without it the floor is estimated. With --interleave, A and B are servers,
+and the runs are made here, with the flags of a replay behind --.
+
+Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`,
+		Example: `  fastreplay compare results/monday results/tuesday
+  fastreplay compare base candidate --floor base2 --fail-if "ttft.p99:+5%"
+  fastreplay compare --interleave abba gpu1:8000 gpu2:8000 -- trace.jsonl --scale 2`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			words, flags := args, []string(nil)
+			if dash := c.ArgsLenAtDash(); dash >= 0 {
+				words, flags = args[:dash], args[dash:]
+			}
+			return o.run(c, words, flags)
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.floor, "floor", "", "`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
+	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric changes by more than this, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
+	o.goodput.addFlag(f)
+	f.BoolVar(&o.o.Anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
+	f.Uint64Var(&o.o.Seed, "seed", 0, "seed of the intervals: the same makes the same")
+	addWords(f, &o.interleave, "interleave", "", "make the runs: A, B, B, A one after another (abba), or A and B at the same instants, twice (together)", interleaveABBA, interleaveTogether)
+	f.StringVarP(&o.output, "output", "o", "", "with --interleave: `DIR` for the runs and the page (default: results/<UTC time>-compare)")
+	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
+	f.StringVar(&o.html, "html", "", "also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
+	f.BoolVar(&o.full, "full", false, "print all metrics, explanations and notes, and not one screen of them")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only which --fail-if are broken, and errors")
+	return c
+}
+
+func (o *comparison) run(c *cobra.Command, words, flags []string) error {
+	if err := o.check(words, flags); err != nil {
+		return err
+	}
+	ui := newTerminal(c.ErrOrStderr())
+	if ui.quiet = o.quiet; o.quiet {
+		ui.mode = progressNone
+	}
+	pairs, err := o.pairs(words, flags, ui)
+	if err != nil {
+		return err
+	}
+	if o.html != "" {
+		if err := report.WriteWhole(o.html, func(w io.Writer) error { return compare.HTML(w, pairs) }); err != nil {
+			return err
+		}
+	}
+	for _, p := range pairs {
+		if err := o.print(c.OutOrStdout(), p.Result); err != nil {
+			return err
+		}
+	}
+	return o.ending(pairs, ui)
+}
+
+// check refuses what the flags cannot mean together.
+func (o *comparison) check(words, flags []string) error {
+	if err := o.goodput.complete(); err != nil {
+		return err
+	}
+	o.o.SLOs = o.goodput.slos
+	for _, text := range o.failIf {
+		gate, err := compare.ParseGate(text)
+		if err != nil {
+			if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
+				if near := nearest(unknown.Name, metrics.Quantities()); len(near) > 0 {
+					err = fmt.Errorf("%w; did you mean %s?", err, near[0])
+				}
+			}
+			return fmt.Errorf("--fail-if %w", err)
+		}
+		o.gates = append(o.gates, gate)
+	}
+	switch {
+	case o.interleave != "" && o.floor != "":
+		return errors.New("--floor: leave it out with --interleave, which makes two runs of each side")
+	case o.interleave != "":
+		return nil
+	case o.output != "":
+		return errors.New("--output is where --interleave puts its runs; --html FILE writes a page")
+	case len(flags) > 0:
+		return errors.New("flags of a replay behind -- are for --interleave")
+	case len(words) < 2:
+		return errors.New("compare wants two runs or more, as `fastreplay compare results/A results/B`")
+	}
+	return nil
+}
+
+// pairs reads the runs, or makes them first, and compares each later side with the first.
+func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair, error) {
+	if o.interleave != "" {
+		return o.interleaved(words, flags, ui)
+	}
+	sides := make([]*compare.Side, len(words))
+	for i, word := range words {
+		var err error
+		if sides[i], err = sideAt(word); err != nil {
+			return nil, err
+		}
+	}
+	var floors [][2]*compare.Side
+	if o.floor != "" {
+		again, err := sideAt(o.floor)
+		if err != nil {
+			return nil, fmt.Errorf("--floor: %w", err)
+		}
+		floors = [][2]*compare.Side{{sides[0], again}}
+	}
+	var pairs []compare.Pair
+	for _, side := range sides[1:] {
+		r, err := compare.Compare(sides[0], side, floors, o.o)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, compare.Pair{Result: r, A: sides[0], B: side})
+	}
+	return pairs, nil
+}
+
+// sideAt reads the run in a directory.
+func sideAt(dir string) (*compare.Side, error) {
+	dir, err := runAt(dir)
+	if err != nil {
+		return nil, err
+	}
+	return compare.ReadSide("", dir)
+}
+
+// interleaved makes the runs and compares them.
+func (o *comparison) interleaved(words, flags []string, ui *terminal) ([]compare.Pair, error) {
+	r, err := newInterleaved(words, flags, o.output, ui)
+	if err == nil {
+		err = r.run(o.interleave)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.html == "" {
+		o.html = filepath.Join(r.dir, comparePage)
+	}
+	pair, err := r.compared(o.o)
+	return []compare.Pair{pair}, err
+}
+
+// comparePage is the page that --interleave writes beside its runs.
+const comparePage = "compare.html"
+
+func (o *comparison) print(out io.Writer, r *compare.Result) error {
+	if o.json {
+		return report.EncodeJSON(out, r)
+	}
+	if o.quiet {
+		return nil
+	}
+	t := newTerminal(out)
+	return compare.Print(out, r, compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full, Page: o.html})
+}
+
+// ending is the exit code: 0 unless a --fail-if is broken, or its runs cannot be used.
+func (o *comparison) ending(pairs []compare.Pair, ui *terminal) error {
+	broken := false
+	for _, p := range pairs {
+		for _, id := range []compare.Identity{p.Result.A, p.Result.B} {
+			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
+				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
+			}
+		}
+		for _, b := range p.Result.Breaks(o.gates) {
+			broken = true
+			ui.alert("FAILED   %s", b.Words)
+		}
+	}
+	if broken {
+		return &exitError{code: exitMissed}
+	}
+	return nil
+}

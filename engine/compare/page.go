@@ -1,0 +1,289 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/chart"
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// Pair is a result with the sides that it is of.
+type Pair struct {
+	Result *Result
+	A, B   *Side
+}
+
+// HTML writes comparisons as one page that needs nothing else: no other file, no network. Judgements come first, then the table, the
+// changes as a picture, what explains them, pairs by time and the distributions of both sides.
+func HTML(w io.Writer, pairs []Pair) error {
+	d := chart.Document{Title: "Comparison"}
+	for i, p := range pairs {
+		title := p.Result.B.Name + " against " + p.Result.A.Name
+		if i == 0 {
+			d.Title = title
+			d.Under = []string{pairing(p.Result)}
+		}
+		if len(pairs) == 1 {
+			title = ""
+		}
+		d.Sections = append(d.Sections, p.sections(title)...)
+	}
+	return d.Write(w)
+}
+
+func (p *Pair) sections(title string) []chart.Section {
+	r := p.Result
+	out := []chart.Section{{Title: title, Findings: findings(r), Facts: facts(r)}, {
+		Title: "Changes", Graphs: forest(r), Tables: []chart.Table{metricTable(r)},
+		Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
+	}}
+	if len(r.Explained) > 0 {
+		out = append(out, explained(r))
+	}
+	m := match(p.A, p.B, r.Paired)
+	if graphs := byTime(m); r.Paired && len(graphs) > 0 {
+		out = append(out, chart.Section{
+			Title: "Pairs by time", Graphs: graphs,
+			Note: "Each dot is a request: its value in B over that in A, by its planned time. The line is the median of each part of the run.",
+		})
+	}
+	if graphs := distributions(m); len(graphs) > 0 {
+		out = append(out, chart.Section{Title: "Distributions", Graphs: graphs, Note: "Of requests that ended ok" + map[bool]string{true: " in both", false: ""}[r.Paired] + "."})
+	}
+	return out
+}
+
+// findings are what one reads first: how many metrics changed, and the sentence about each.
+func findings(r *Result) []chart.Finding {
+	by := map[string][]string{}
+	for i := range r.Metrics {
+		if m := &r.Metrics[i]; m.Main {
+			by[m.Verdict] = append(by[m.Verdict], m.Sentence)
+		}
+	}
+	var out []chart.Finding
+	for _, group := range []struct{ verdict, grade, word string }{
+		{Worse, chart.Bad, "worse"}, {Better, chart.Good, "better"}, {InFloor, chart.Warn, "changed by no more than the noise floor"},
+		{Same, chart.Plain, "without a change that can be told from 0"}, {Unknown, chart.Plain, "not known"},
+	} {
+		if lines := by[group.verdict]; len(lines) > 0 {
+			out = append(out, chart.Finding{Grade: group.grade, Word: format.Many(int64(len(lines)), "metric") + " " + group.word, Lines: lines})
+		}
+	}
+	if len(r.Notes) > 0 {
+		out = append(out, chart.Finding{Grade: chart.Plain, Word: "Notes", Lines: r.Notes})
+	}
+	return out
+}
+
+func facts(r *Result) [][2]string {
+	return [][2]string{
+		{"A", r.A.Name}, {"A's runs", strings.Join(r.A.Dirs, ", ")}, {"A's measurement", r.A.Verdict},
+		{"B", r.B.Name}, {"B's runs", strings.Join(r.B.Dirs, ", ")}, {"B's measurement", r.B.Verdict},
+	}
+}
+
+// marks are the grades of verdicts in tables.
+func mark(verdict string) string {
+	return map[string]string{Worse: chart.Bad, Better: chart.Good, InFloor: chart.Warn}[verdict]
+}
+
+func metricTable(r *Result) chart.Table {
+	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", "p", ""}}
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
+		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
+		p := "-"
+		if m.PValue != nil {
+			p = format.Number(*m.PValue, 2)
+		}
+		t.Rows = append(t.Rows, append(row, chart.Cell{Text: p}, chart.Cell{Text: m.Verdict, Mark: mark(m.Verdict), Hint: m.Sentence}))
+	}
+	return t
+}
+
+// The kinds of pieces of a forest, whose places are their colours.
+const (
+	kindFloor = iota
+	kindChange
+	kindSame
+	kindInFloor
+	kindWorse
+	kindBetter
+)
+
+// forest draws the interval of each main metric over its floor.
+func forest(r *Result) []chart.Graph {
+	g := chart.Graph{
+		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
+		Kinds: []string{"noise floor", "change", "interval: same", "interval: in floor", "interval: worse", "interval: better"},
+	}
+	kinds := map[string]int{Same: kindSame, InFloor: kindInFloor, Worse: kindWorse, Better: kindBetter}
+	reach := 0.0
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
+		if !m.Main || m.Change == nil || m.Low == nil || m.High == nil {
+			continue
+		}
+		var lane []chart.Piece
+		if m.Floor != nil {
+			lane = append(lane, chart.Piece{From: -*m.Floor, To: *m.Floor, Kind: kindFloor})
+			reach = max(reach, *m.Floor)
+		}
+		text := m.Sentence
+		lane = append(lane, chart.Piece{From: *m.Low, To: *m.High, Kind: kinds[m.Verdict], Text: text}, chart.Piece{From: *m.Change, To: *m.Change, Kind: kindChange, Text: text})
+		reach = max(reach, math.Abs(*m.Low), math.Abs(*m.High))
+		name := Label(m.Name)
+		if m.Unit == "share" {
+			name += " (pp)"
+		}
+		g.Rows, g.Lanes = append(g.Rows, name), append(g.Lanes, lane)
+	}
+	if len(g.Rows) == 0 {
+		return nil
+	}
+	width := 1.05 * max(reach, 0.001)
+	for _, lane := range g.Lanes { // a change is a point; it is drawn as wide as it can be seen
+		point := &lane[len(lane)-1]
+		point.From, point.To = point.From-width/500, point.To+width/500
+	}
+	g.X.From, g.X.To = new(-width), new(width)
+	return []chart.Graph{g}
+}
+
+// explained are the groups of requests that account for the changes.
+func explained(r *Result) chart.Section {
+	s := chart.Section{Title: "What explains it", Note: "The share of a group is its part of the whole change; below 0 it changed the other way. A and B are means of the group."}
+	said := chart.Finding{}
+	for _, c := range r.Explained {
+		said.Lines = append(said.Lines, c.Words)
+		t := chart.Table{Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "", "A", "B"}}
+		of := &Metric{Unit: "ms"}
+		for i := range r.Metrics {
+			if r.Metrics[i].Name == c.Metric {
+				of = &r.Metrics[i]
+			}
+		}
+		most := 1e-9
+		for _, g := range c.Groups {
+			most = max(most, math.Abs(g.Share))
+		}
+		for _, g := range c.Groups {
+			t.Rows = append(t.Rows, []chart.Cell{
+				{Text: g.Name}, {Text: format.Count(g.Requests)}, {Text: format.Percent(g.Share)}, {Bar: []chart.Piece{
+					{To: math.Abs(g.Share) / most, Kind: map[bool]int{true: kindWorse, false: kindSame}[g.Share > 0]}, {From: 1, To: 1},
+				}}, {Text: of.value(&g.A)}, {Text: of.value(&g.B)},
+			})
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	s.Findings = []chart.Finding{said}
+	return s
+}
+
+// mainLatencies are those that pictures show.
+func mainLatencies() []latency {
+	return slices.DeleteFunc(latencies(), func(l latency) bool { return !l.main })
+}
+
+const (
+	mostDots  = 3000 // of a picture
+	timeParts = 60   // of the run, each with a median
+)
+
+// byTime draws each pair's ratio by its planned time. Of many pairs some are drawn, the same from each part of the run.
+func byTime(m *matched) (out []chart.Graph) {
+	for _, latency := range mainLatencies() {
+		var dots []dot
+		for _, i := range m.good[0] {
+			a, b := latency.ns(m.rows[0][i].record()), latency.ns(m.rows[1][i].record())
+			if a > 0 && b > 0 {
+				dots = append(dots, dot{float64(m.rows[0][i].at()) / 1e9, float64(b) / float64(a)})
+			}
+		}
+		if len(dots) < 2 {
+			continue
+		}
+		slices.SortStableFunc(dots, func(x, y dot) int { return cmp.Compare(x.at, y.at) })
+		medians := mediansOf(dots)
+		every := (len(dots) + mostDots - 1) / mostDots
+		g := chart.Graph{
+			Title: latency.label + " of B over A", Sync: "pairs", X: chart.Axis{Label: "planned", Unit: "s"}, Y: chart.Axis{Log: true},
+			Series: []chart.Series{{Name: "median of a part", Bad: true}, {Name: "a request", Style: chart.Dots}},
+		}
+		if every > 1 {
+			g.Note = fmt.Sprintf("every %dth request is drawn", every)
+		}
+		part := 0
+		for i, d := range dots {
+			for part < len(medians) && medians[part].at <= d.at {
+				g.At = append(g.At, medians[part].at)
+				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, medians[part].ratio), append(g.Series[1].Values, math.NaN())
+				part++
+			}
+			if i%every == 0 {
+				g.At = append(g.At, d.at)
+				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, math.NaN()), append(g.Series[1].Values, d.ratio)
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// dot is a pair's ratio and its time in seconds.
+type dot struct{ at, ratio float64 }
+
+// mediansOf are those of equal parts of the time, at the middle of each. Dots are in order of time.
+func mediansOf(dots []dot) (out []dot) {
+	from := dots[0].at
+	width := (dots[len(dots)-1].at - from) / timeParts
+	for i := 0; i < len(dots); {
+		part := 0.0
+		if width > 0 {
+			part = min(timeParts-1, math.Floor((dots[i].at-from)/width))
+		}
+		var ratios []float64
+		for ; i < len(dots) && (width == 0 || part == timeParts-1 || dots[i].at < from+(part+1)*width); i++ {
+			ratios = append(ratios, dots[i].ratio)
+		}
+		slices.Sort(ratios)
+		out = append(out, dot{from + (part+0.5)*width, ratios[(len(ratios)-1)/2]})
+	}
+	return out
+}
+
+// distributions draws both sides' latencies, and the hits of both.
+func distributions(m *matched) (out []chart.Graph) {
+	draw := func(title, unit string, whole bool, of func(*row) float64) {
+		var samples []chart.Sample
+		for side, name := range []string{"A", "B"} {
+			s := chart.Sample{Name: name}
+			for _, i := range m.good[side] {
+				if v := of(m.rows[side][i]); !math.IsNaN(v) {
+					s.At = append(s.At, v)
+				}
+			}
+			slices.Sort(s.At)
+			s.Counts = slices.Repeat([]float64{1}, len(s.At))
+			samples = append(samples, s)
+		}
+		out = append(out, chart.Distributions(title, unit, whole, samples)...)
+	}
+	for _, latency := range mainLatencies() {
+		draw(latency.label, "ms", false, func(r *row) float64 { return ms(latency.ns(r.record())) })
+	}
+	draw("Share of a prompt that the cache had", "ratio", false, func(r *row) float64 {
+		if r.cached == record.None || r.prompt <= 0 {
+			return math.NaN()
+		}
+		return float64(r.cached) / float64(r.prompt)
+	})
+	return out
+}
