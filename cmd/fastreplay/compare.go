@@ -89,8 +89,12 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 			return err
 		}
 	}
-	for _, p := range pairs {
-		if err := o.print(c.OutOrStdout(), p.Result); err != nil {
+	for i, p := range pairs {
+		page := ""
+		if i == len(pairs)-1 {
+			page = o.html
+		}
+		if err := o.print(c.OutOrStdout(), p.Result, page); err != nil {
 			return err
 		}
 	}
@@ -189,7 +193,7 @@ func (o *comparison) interleaved(words, flags []string, ui *terminal) ([]compare
 // comparePage is the page that --interleave writes beside its runs.
 const comparePage = "compare.html"
 
-func (o *comparison) print(out io.Writer, r *compare.Result) error {
+func (o *comparison) print(out io.Writer, r *compare.Result, page string) error {
 	if o.json {
 		return report.EncodeJSON(out, r)
 	}
@@ -197,7 +201,7 @@ func (o *comparison) print(out io.Writer, r *compare.Result) error {
 		return nil
 	}
 	t := newTerminal(out)
-	return compare.Print(out, r, compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full, Page: o.html})
+	return compare.Print(out, r, compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full, Page: page})
 }
 
 // ending is the exit code: 0 unless a --fail-if is broken, or its runs cannot be used.

@@ -50,7 +50,7 @@ func (p *Pair) sections(title string) []chart.Section {
 	if graphs := byTime(m); r.Paired && len(graphs) > 0 {
 		out = append(out, chart.Section{
 			Title: "Pairs by time", Graphs: graphs,
-			Note: "Each dot is a request: its value in B over that in A, by its planned time. The line is the median of each part of the run.",
+			Note: "Each dot is a request: how much its value in B differs from that in A, by its planned time. The line is the median of each part of the run. The axis leaves out the 0.5 % of requests at either end.",
 		})
 	}
 	if graphs := distributions(m); len(graphs) > 0 {
@@ -89,7 +89,10 @@ func facts(r *Result) [][2]string {
 	}
 }
 
-// marks are the grades of verdicts in tables.
+// leastP is the least p value that is shown as it is.
+const leastP = 0.0001
+
+// mark is the grade of a verdict in tables.
 func mark(verdict string) string {
 	return map[string]string{Worse: chart.Bad, Better: chart.Good, InFloor: chart.Warn}[verdict]
 }
@@ -100,7 +103,11 @@ func metricTable(r *Result) chart.Table {
 		m := &r.Metrics[i]
 		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
 		p := "-"
-		if m.PValue != nil {
+		switch {
+		case m.PValue == nil:
+		case *m.PValue < leastP:
+			p = "< " + format.Fixed(leastP, 4)
+		default:
 			p = format.Number(*m.PValue, 2)
 		}
 		t.Rows = append(t.Rows, append(row, chart.Cell{Text: p}, chart.Cell{Text: m.Verdict, Mark: mark(m.Verdict), Hint: m.Sentence}))
@@ -163,6 +170,9 @@ func explained(r *Result) chart.Section {
 	said := chart.Finding{}
 	for _, c := range r.Explained {
 		said.Lines = append(said.Lines, c.Words)
+		if len(c.Groups) == 0 {
+			continue
+		}
 		t := chart.Table{Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "", "A", "B"}}
 		of := &Metric{Unit: "ms"}
 		for i := range r.Metrics {
@@ -194,17 +204,18 @@ func mainLatencies() []latency {
 
 const (
 	mostDots  = 3000 // of a picture
-	timeParts = 60   // of the run, each with a median
+	timeParts = 60   // of the run at most, each with a median
+	partDots  = 15   // in each of them on average, if there are fewer parts
 )
 
-// byTime draws each pair's ratio by its planned time. Of many pairs some are drawn, the same from each part of the run.
+// byTime draws each pair's change by its planned time. Of many pairs some are drawn, the same from each part of the run.
 func byTime(m *matched) (out []chart.Graph) {
 	for _, latency := range mainLatencies() {
 		var dots []dot
 		for _, i := range m.good[0] {
 			a, b := latency.ns(m.rows[0][i].record()), latency.ns(m.rows[1][i].record())
 			if a > 0 && b > 0 {
-				dots = append(dots, dot{float64(m.rows[0][i].at()) / 1e9, float64(b) / float64(a)})
+				dots = append(dots, dot{float64(m.rows[0][i].at()) / 1e9, float64(b)/float64(a) - 1})
 			}
 		}
 		if len(dots) < 2 {
@@ -214,7 +225,7 @@ func byTime(m *matched) (out []chart.Graph) {
 		medians := mediansOf(dots)
 		every := (len(dots) + mostDots - 1) / mostDots
 		g := chart.Graph{
-			Title: latency.label + " of B over A", Sync: "pairs", X: chart.Axis{Label: "planned", Unit: "s"}, Y: chart.Axis{Log: true},
+			Title: "Change of " + latency.label + ", a request each", Sync: "pairs", X: chart.Axis{Label: "planned", Unit: "s"}, Y: bounds(dots),
 			Series: []chart.Series{{Name: "median of a part", Bad: true}, {Name: "a request", Style: chart.Dots}},
 		}
 		if every > 1 {
@@ -224,12 +235,12 @@ func byTime(m *matched) (out []chart.Graph) {
 		for i, d := range dots {
 			for part < len(medians) && medians[part].at <= d.at {
 				g.At = append(g.At, medians[part].at)
-				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, medians[part].ratio), append(g.Series[1].Values, math.NaN())
+				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, medians[part].change), append(g.Series[1].Values, math.NaN())
 				part++
 			}
 			if i%every == 0 {
 				g.At = append(g.At, d.at)
-				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, math.NaN()), append(g.Series[1].Values, d.ratio)
+				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, math.NaN()), append(g.Series[1].Values, d.change)
 			}
 		}
 		out = append(out, g)
@@ -237,24 +248,35 @@ func byTime(m *matched) (out []chart.Graph) {
 	return out
 }
 
-// dot is a pair's ratio and its time in seconds.
-type dot struct{ at, ratio float64 }
+// dot is a pair's change and its time in seconds.
+type dot struct{ at, change float64 }
 
-// mediansOf are those of equal parts of the time, at the middle of each. Dots are in order of time.
+// bounds is an axis of changes without the 0.5 % at either end, but with 0.
+func bounds(dots []dot) chart.Axis {
+	changes := make([]float64, len(dots))
+	for i, d := range dots {
+		changes[i] = d.change
+	}
+	slices.Sort(changes)
+	n := len(changes)
+	low, high := min(0, changes[n/200]), max(0, changes[n-1-n/200])
+	pad := max(0.001, (high-low)/20)
+	return chart.Axis{Unit: "ratio", From: new(low - pad), To: new(high + pad)}
+}
+
+// mediansOf are those of equal parts of the time, at the middle of each. Dots are in order of time; there are at least two.
 func mediansOf(dots []dot) (out []dot) {
+	parts := float64(min(timeParts, 1+len(dots)/partDots))
 	from := dots[0].at
-	width := (dots[len(dots)-1].at - from) / timeParts
-	for i := 0; i < len(dots); {
-		part := 0.0
-		if width > 0 {
-			part = min(timeParts-1, math.Floor((dots[i].at-from)/width))
+	width := max(1e-9, (dots[len(dots)-1].at-from)/parts)
+	partOf := func(d dot) float64 { return min(parts-1, math.Floor((d.at-from)/width)) }
+	for len(dots) > 0 {
+		part, changes := partOf(dots[0]), []float64(nil)
+		for len(dots) > 0 && partOf(dots[0]) == part {
+			changes, dots = append(changes, dots[0].change), dots[1:]
 		}
-		var ratios []float64
-		for ; i < len(dots) && (width == 0 || part == timeParts-1 || dots[i].at < from+(part+1)*width); i++ {
-			ratios = append(ratios, dots[i].ratio)
-		}
-		slices.Sort(ratios)
-		out = append(out, dot{from + (part+0.5)*width, ratios[(len(ratios)-1)/2]})
+		slices.Sort(changes)
+		out = append(out, dot{from + (part+0.5)*width, changes[(len(changes)-1)/2]})
 	}
 	return out
 }

@@ -1,9 +1,9 @@
 package compare
 
 import (
-	"cmp"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -15,17 +15,17 @@ type PrintOptions struct {
 	Colour bool   // with escape sequences
 	Full   bool   // all metrics, explanations and notes
 	Page   string // where the HTML page is; "" = there is none
-	Lines  int    // of the screen, if Width is above 0 and Full is not set; 0 = 23, all of 80x24 but the prompt
 }
 
 // Columns of the table.
 const (
-	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 18, 10, 9, 17, 8
-	screenLines                                                    = 23
+	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 20, 9, 9, 15, 8
+	screenLines                                                    = 23 // all of 80x24 but the prompt
+	leastSaid                                                      = 8  // lines for the head of the table, and for all below it
 )
 
 // Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a terminal it takes one screen,
-// and says how many sentences have no room. All text from outside is shown as format.Visible has it.
+// and says how many lines have no room. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p := format.NewPage(o.Width, 4)
 	for _, side := range []struct {
@@ -36,17 +36,18 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 	}
 	p.Sentence("   ", pairing(r))
 	p.Line("")
-	rows(&p, r, o)
+	room := math.MaxInt
+	if o.Width > 0 && !o.Full {
+		room = screenLines
+	}
+	shown, left := r.shown(o.Full, room-lines(p)-leastSaid)
+	rows(&p, shown, o.Colour)
 	p.Line("")
 	end := format.NewPage(o.Width, 0)
 	if o.Page != "" {
 		end.Line("page  " + o.Page)
 	}
-	room := math.MaxInt
-	if o.Width > 0 && !o.Full {
-		room = cmp.Or(o.Lines, screenLines) - lines(p) - lines(end)
-	}
-	sentences(&p, r, o.Full, room)
+	sentences(&p, r.said(o.Full), left, room-lines(p)-lines(end))
 	_, err := w.Write(append(p.Bytes(), end.Bytes()...))
 	return err
 }
@@ -57,36 +58,63 @@ func pairing(r *Result) string {
 	if r.Paired {
 		text = format.Many(r.Requests, "request") + " in pairs"
 	}
-	floor := "noise floor " + r.FloorFrom
-	if r.FloorFrom != "estimated" {
+	floor := "noise floor estimated"
+	switch pairs := strings.Count(r.FloorFrom, ", ") + 1; {
+	case r.FloorFrom == "estimated":
+	case pairs > 1:
+		floor = "noise floor from " + format.Many(int64(pairs), "pair") + " of runs of a side"
+	default:
 		floor = "noise floor from " + r.FloorFrom
 	}
-	return text + "; " + format.Count(r.Clusters) + " clusters, by " + r.ClusteredBy + "; " + floor
+	by, _, _ := strings.Cut(r.ClusteredBy, ", or")
+	return text + "; " + format.Count(r.Clusters) + " clusters, by " + by + "; " + floor
 }
 
-// rows prints the main metrics, or all.
-func rows(p *format.Page, r *Result, o PrintOptions) {
+// rows prints metrics, each on a line.
+func rows(p *format.Page, shown []*Metric, colour bool) {
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
+	for _, m := range shown {
+		row := format.Left("  "+Label(m.Name), labelWidth)
+		for i, cell := range m.cells() {
+			row += format.Right(cell, columns[i])
+		}
+		p.Painted(row + "  " + painted(m.Verdict, colour))
+	}
+}
+
+// shown are the main metrics that a side has, or all. If there is less than room for them, some without a change are left out:
+// percentiles first, but not what pairs say.
+func (r *Result) shown(full bool, room int) (shown []*Metric, left int) {
 	for i := range r.Metrics {
-		if m := &r.Metrics[i]; m.Main || o.Full {
-			row := format.Left("  "+Label(m.Name), labelWidth)
-			for i, cell := range m.cells() {
-				row += format.Right(cell, columns[i])
-			}
-			p.Painted(row + "  " + painted(m.Verdict, o.Colour))
+		if m := &r.Metrics[i]; full || m.Main && (m.A != nil || m.Change != nil) {
+			shown = append(shown, m)
 		}
 	}
+	for _, latencies := range []bool{true, false} {
+		for i := len(shown) - 1; i >= 0 && len(shown) > room; i-- {
+			if m := shown[i]; m.Verdict == Same && strings.Contains(m.Name, ".") == latencies && !strings.HasSuffix(m.Name, ".paired") {
+				shown, left = slices.Delete(shown, i, i+1), left+1
+			}
+		}
+	}
+	return shown, left
 }
 
 // cells are a metric's values as people read them.
 func (m *Metric) cells() []string {
-	cells := []string{m.value(m.A), m.value(m.B), "-", cmp.Or(m.Interval(), "-"), "-"}
+	cells := []string{m.value(m.A), m.value(m.B), "-", "-", "-"}
 	if m.Change != nil {
 		cells[2] = m.signed(*m.Change)
 	}
+	if m.Low != nil {
+		cells[3] = m.ends(false)
+	}
 	if m.Floor != nil {
 		cells[4] = m.amount(*m.Floor)
+	}
+	for i := range cells {
+		cells[i] = strings.Replace(cells[i], " points", " pp", 1)
 	}
 	return cells
 }
@@ -113,16 +141,26 @@ func painted(verdict string, colour bool) string {
 	return "\x1b[" + code + "m" + verdict + "\x1b[0m"
 }
 
-// sentences prints what changed, what explains it, and notes, as far as there is room for their lines.
-func sentences(p *format.Page, r *Result, full bool, room int) {
-	var said []string
+// said are the sentences about what changed, what explains it, and the notes. Unless all are wanted, there is one of each latency: that of
+// its pairs, if these changed.
+func (r *Result) said(full bool) (said []string) {
+	of := map[string]int{} // by latency, the place of its sentence
 	for i := range r.Metrics {
-		if m := &r.Metrics[i]; full || m.Main && (m.Verdict == Worse || m.Verdict == Better) {
+		m := &r.Metrics[i]
+		family, kind, _ := strings.Cut(m.Name, ".")
+		at, again := of[family]
+		switch changed := m.Verdict == Worse || m.Verdict == Better; {
+		case full:
 			said = append(said, m.Sentence)
+		case !m.Main || !changed || again && kind != "paired":
+		case again:
+			said[at] = m.Sentence
+		default:
+			of[family], said = len(said), append(said, m.Sentence)
 		}
 	}
 	if len(said) == 0 {
-		said = append(said, "No change is beyond its interval and the noise floor.")
+		said = append(said, "no change is beyond its interval and the noise floor")
 	}
 	for _, c := range r.Explained {
 		said = append(said, c.Words)
@@ -130,16 +168,22 @@ func sentences(p *format.Page, r *Result, full bool, room int) {
 	for _, note := range r.Notes {
 		said = append(said, "note: "+note)
 	}
+	return said
+}
+
+// sentences prints what is said, as far as there is room for its lines. So many lines are left out before.
+func sentences(p *format.Page, said []string, left, room int) {
 	for i, text := range said {
-		try := format.NewPage(p.Width, 0)
-		try.Sentence("- ", text)
-		left := room - lines(try)
-		if left < 0 || left == 0 && i < len(said)-1 {
-			p.Line("- and " + format.Many(int64(len(said)-i), "further sentence") + ": --full")
-			return
+		one := format.NewPage(p.Width, 0)
+		one.Sentence("- ", text)
+		if room -= lines(one); room < 0 || room == 0 && left+len(said)-1-i > 0 {
+			left += len(said) - i
+			break
 		}
-		room = left
 		p.Sentence("- ", text)
+	}
+	if left > 0 {
+		p.Line("- and " + format.Many(int64(left), "further line") + ": --full")
 	}
 }
 
@@ -159,13 +203,12 @@ func fitted(text string, columns int) string {
 func Label(name string) string {
 	first, rest, _ := strings.Cut(name, ".")
 	for _, latency := range []string{"ttft", "tpot", "itl", "e2e"} {
-		if rest2, ok := strings.CutPrefix(first, latency); ok {
-			first = strings.ToUpper(latency) + rest2
+		if more, is := strings.CutPrefix(first, latency); is {
+			first = strings.ToUpper(latency) + more
 		}
 	}
-	if first == "under_load" {
-		first, rest = rest, "under load"
+	if rest == "paired" {
+		rest = "pairs" // as wide as the table has room for
 	}
-	first = strings.TrimSuffix(strings.ReplaceAll(strings.ReplaceAll(first, "_per_s", "/s"), "_", " "), " ")
-	return strings.TrimSpace(first + " " + rest)
+	return strings.TrimSpace(strings.NewReplacer("_per_s", "/s", "_", " ").Replace(first) + " " + rest)
 }

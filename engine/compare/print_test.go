@@ -1,0 +1,216 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/fastreplay/fastreplay/engine/chart"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata")
+
+// metric makes one with all its values.
+func metric(name, unit string, a, b, change, low, high, floor float64, verdict string) Metric {
+	return Metric{Name: name, Unit: unit, A: &a, B: &b, Change: &change, Low: &low, High: &high, Floor: &floor, Verdict: verdict, Main: true,
+		Sentence: "B's " + Label(name) + " is " + verdict}
+}
+
+// made is a result of all kinds of metrics, as wide as they get, with names that a terminal must not obey.
+func made() *Result {
+	paired := metric("ttft.paired", "ms", 0, 0, 0.012, 0.011, 0.014, 0.006, Worse)
+	paired.A, paired.B = nil, nil
+	r := &Result{
+		Schema: Schema, Paired: true, Requests: 12031, Clusters: 3100, ClusteredBy: "conversation, or by slice", FloorFrom: "estimated",
+		A: Identity{Name: "results/2026-01-02T150405Z\x1b[2J", Verdict: "VALID"}, B: Identity{Name: strings.Repeat("results/long/", 9) + "end", Verdict: "INVALID"},
+		Metrics: []Metric{
+			metric("ttft.p50", "ms", 999.6, 1234.5, 0.235, 0.21, 0.26, 0.011, Worse),
+			metric("ttft.p95", "ms", 61234, 61834, 0.0098, 0.0011, 0.018, 0.02, InFloor),
+			metric("ttft.p99", "ms", 61234, 161834, 1.64, 1.21, 2.18, 0.2, Worse), paired,
+			metric("tpot.p50", "ms", 10.01, 9.01, -0.0999, -0.12, -0.08, 0.006, Better),
+			metric("tpot.p95", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same), metric("tpot.p99", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
+			metric("tpot.paired", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
+			metric("e2e.p50", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same), metric("e2e.p95", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
+			metric("prefix_hits", "share", 0.5747, 0.5, -0.0747, -0.09, -0.06, 0.0006, Worse), metric("error_rate", "share", 0, 0.01234, 0.01234, 0, 0.02, 0, Same),
+			{Name: "goodput", Unit: "share", Verdict: Unknown, Sentence: "goodput: one side or both lack it", Main: true},
+			metric("output_tokens_per_s", "rate", 69925.9, 2387.4, -0.96, -0.97, -0.95, 0.01, Worse),
+			{Name: "itl.p99", Unit: "ms", Verdict: Unknown, Sentence: "ITL p99 has no interval"},
+		},
+		Explained: []Culprits{{Metric: "ttft.paired", By: "uncached tokens", Words: "82 % of TTFT's change is in requests of 4,096 uncached tokens and more", Groups: []Group{
+			{"below 4,096", 9000, 0.2, 100, 101}, {"4,096 and more", 3031, 0.82, 400, 444}, {"none", 1, -0.02, 1, 0}}}},
+		Notes: []string{"B has a run whose measurement is INVALID: its own report says why"},
+	}
+	return r
+}
+
+// TestScreen: one screen of 80x24, all in a file, all metrics with --full.
+func TestScreen(t *testing.T) {
+	for name, o := range map[string]PrintOptions{
+		"screen": {Width: 80, Colour: true, Page: "compare.html"}, "file": {Page: "compare.html"}, "full": {Width: 80, Full: true},
+	} {
+		var out bytes.Buffer
+		if err := Print(&out, made(), o); err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", name+".txt")
+		if *update {
+			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || out.String() != string(want) {
+			t.Errorf("%s: %v, got\n%s", name, err, out.String())
+		}
+		plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(out.String(), "")
+		if strings.Contains(plain, "\x1b") {
+			t.Errorf("%s obeys a name: %q", name, plain)
+		}
+		for line := range strings.Lines(plain) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+		if n := strings.Count(plain, "\n"); name == "screen" && n > screenLines {
+			t.Errorf("%d lines on a screen", n)
+		}
+		if got, want := strings.Contains(out.String(), "\x1b["), o.Colour; got != want {
+			t.Errorf("%s has colours: %v", name, got)
+		}
+	}
+}
+
+// TestNothingChanged is said in a sentence.
+func TestNothingChanged(t *testing.T) {
+	r := &Result{Metrics: []Metric{metric("ttft.p50", "ms", 1, 1, 0, -0.1, 0.1, 0.1, Same)}}
+	var out bytes.Buffer
+	if err := Print(&out, r, PrintOptions{Width: 80}); err != nil || !strings.Contains(out.String(), "- no change is beyond") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestMedians: each part of the time has the median of its dots, against a count of all of them.
+func TestMedians(t *testing.T) {
+	var dots []dot
+	for i := range 600 {
+		dots = append(dots, dot{float64(i), float64((i * 7919) % 101)})
+	}
+	medians := mediansOf(dots)
+	if len(medians) != 1+600/partDots {
+		t.Fatalf("%d parts", len(medians))
+	}
+	half := (medians[1].at - medians[0].at) / 2
+	for _, m := range medians {
+		below, above := 0, 0
+		for _, d := range dots {
+			if math.Abs(d.at-m.at) < half-1e-6 && d.change < m.change {
+				below++
+			} else if math.Abs(d.at-m.at) < half-1e-6 && d.change > m.change {
+				above++
+			}
+		}
+		if below > above+1 || above > below+2 {
+			t.Errorf("at %v: %d below and %d above %v", m.at, below, above, m.change)
+		}
+	}
+	if got := mediansOf([]dot{{3, 1}, {3, 2}, {3, 9}}); len(got) != 1 || got[0].change != 2 {
+		t.Errorf("of one moment: %v", got)
+	}
+}
+
+// page is that of a comparison of two made runs, and what is in it.
+func page(t *testing.T) (text string, d chart.Document, r *Result) {
+	t.Helper()
+	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
+	r, err := Compare(a, b, nil, Options{Resamples: 400})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Explained, r.Notes = append(r.Explained, made().Explained...), []string{"<img src=x onerror=alert(1)>"}
+	var out bytes.Buffer
+	if err := HTML(&out, []Pair{{r, a, b}, {r, a, b}}); err != nil {
+		t.Fatal(err)
+	}
+	_, data, _ := strings.Cut(out.String(), `id="data">`)
+	data, _, _ = strings.Cut(data, "</script>")
+	if err := json.Unmarshal([]byte(data), &d); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), d, r
+}
+
+// TestPage: all metrics, the forest of those that have intervals, and the pairs and distributions of each latency.
+func TestPage(t *testing.T) {
+	_, d, r := page(t)
+	changes := d.Sections[1]
+	if n := len(changes.Tables[0].Rows); n != len(r.Metrics) {
+		t.Errorf("%d rows of %d metrics", n, len(r.Metrics))
+	}
+	forest, at := changes.Graphs[0], 0
+	for i := range r.Metrics {
+		m := &r.Metrics[i]
+		if !m.Main || m.Low == nil {
+			continue
+		}
+		lane := forest.Lanes[at]
+		interval, point := lane[len(lane)-2], lane[len(lane)-1]
+		if interval.From != *m.Low || interval.To != *m.High || math.Abs((point.From+point.To)/2-*m.Change) > 1e-9 || *forest.X.From > *m.Low || *forest.X.To < *m.High {
+			t.Errorf("%s is drawn as %+v", m.Name, lane)
+		}
+		at++
+	}
+	if at != len(forest.Rows) || at == 0 {
+		t.Errorf("%d rows, want %d", len(forest.Rows), at)
+	}
+	titles := map[string]int{}
+	for _, s := range d.Sections {
+		titles[s.Title] += len(s.Graphs)
+		for _, g := range s.Graphs {
+			for _, one := range g.Series {
+				if len(one.Values) != len(g.At) {
+					t.Errorf("%s: %d values at %d places", g.Title, len(one.Values), len(g.At))
+				}
+			}
+		}
+	}
+	if titles["Pairs by time"] != 6 || titles["Distributions"] < 12 {
+		t.Errorf("graphs: %v", titles)
+	}
+}
+
+// TestPageInBrowser: the browser draws all graphs, shows hostile texts as texts, and finds no fault.
+func TestPageInBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil || testing.Short() {
+		t.Skip("needs chromium, and is left out of -short")
+	}
+	text, d, _ := page(t)
+	graphs := 0
+	for _, s := range d.Sections {
+		graphs += len(s.Graphs)
+	}
+	name := filepath.Join(t.TempDir(), "compare.html")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+name)
+	var said bytes.Buffer
+	c.Stderr = &said
+	dom, err := c.Output()
+	if err != nil || strings.Contains(said.String(), "CONSOLE") {
+		t.Errorf("%v; the browser's console:\n%s", err, said.String())
+	}
+	if n := strings.Count(string(dom), "<canvas"); n != graphs {
+		t.Errorf("%d pictures of %d graphs", n, graphs)
+	}
+	if strings.Contains(string(dom), "<img") {
+		t.Error("a hostile text became an element")
+	}
+}
