@@ -216,16 +216,18 @@ const startLead = 50 * time.Millisecond
 // StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do.
 func (r *Run) StartAt(moment time.Time) { r.startAt = moment }
 
-// lead returns how far instant 0 is from now, or why the run cannot start.
-func (r *Run) lead() (time.Duration, error) {
+// startClock sets instant 0 and returns how far it is from now, or why the run cannot start.
+func (r *Run) startClock() (lead time.Duration, err error) {
 	if r.startAt.IsZero() {
+		r.clock.Start(startLead)
 		return startLead, nil
 	}
-	lead := time.Until(r.startAt)
+	r.clock.StartAtWall(r.startAt)
+	lead = time.Duration(-r.clock.Now())
 	if lead < startLead {
-		return startLead, fmt.Errorf("the run was ready %v too late for its start at %s", (startLead - lead).Round(time.Microsecond), r.startAt.Format(time.RFC3339Nano))
+		err = fmt.Errorf("the run was ready %v too late for its start at %s", (startLead - lead).Round(time.Millisecond), r.startAt.Format(time.RFC3339Nano))
 	}
-	return lead, nil
+	return lead, err
 }
 
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. If ctx ends
@@ -246,8 +248,7 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	}
 	recorded := make(chan struct{})
 	go func() { defer close(recorded); r.recordAll() }()
-	lead, err := r.lead()
-	r.clock.Start(lead)
+	lead, err := r.startClock()
 	if r.cfg.CancelAfter > 0 {
 		defer time.AfterFunc(lead+r.cfg.CancelAfter, r.expire).Stop()
 	}

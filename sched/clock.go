@@ -6,6 +6,7 @@
 package sched
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 	_ "unsafe" // for go:linkname
@@ -51,6 +52,21 @@ func (c *Monotonic) Start(lead time.Duration) { c.StartAt(nanotime() + int64(lea
 
 // StartAt moves the clock's zero to an instant of the machine's monotonic clock, which another process has sent.
 func (c *Monotonic) StartAt(monotonicNS int64) { c.originNS.Store(monotonicNS) }
+
+// StartAtWall moves the clock's zero to a moment of the wall clock. Both clocks are read several times, and the reading during which the
+// least time passed counts, so that a thread that loses its core meanwhile does not move the start.
+func (c *Monotonic) StartAtWall(moment time.Time) {
+	const readings = 5
+	least := int64(math.MaxInt64)
+	for range readings {
+		before := nanotime()
+		wall := time.Now().Round(0) // without its monotonic reading
+		if took := nanotime() - before; took < least {
+			least = took
+			c.originNS.Store(before + took/2 + int64(moment.Round(0).Sub(wall)))
+		}
+	}
+}
 
 // StartedAt returns the wall-clock time of the run's start, by the wall clock when the Monotonic was made.
 func (c *Monotonic) StartedAt() time.Time {

@@ -21,6 +21,19 @@ func TestMonotonicCountsFromTheStart(t *testing.T) {
 	}
 }
 
+// TestStartAtWall: the zero is the moment that was given, by the wall clock.
+func TestStartAtWall(t *testing.T) {
+	moment := time.Now().Add(time.Hour).UTC()
+	c := NewMonotonic()
+	c.StartAtWall(moment)
+	if off := c.StartedAt().Sub(moment).Abs(); off > time.Second {
+		t.Errorf("the start is %v off", off)
+	}
+	if until := time.Duration(-c.Now()); (until - time.Until(moment)).Abs() > time.Second {
+		t.Errorf("the clock reads %v before the start, the wall clock %v", until, time.Until(moment))
+	}
+}
+
 func TestClockReadsWithoutAllocating(t *testing.T) {
 	c := NewMonotonic()
 	var sum int64

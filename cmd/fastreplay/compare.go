@@ -59,7 +59,7 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.floor, "floor", "", "`DIR` of a second run of A, from which the noise floor is (default: estimated from A and B)")
-	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric changes by more than this, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
+	f.StringArrayVar(&o.failIf, "fail-if", nil, "exit with 3 if a metric becomes worse by more than a `CHANGE`, such as \"ttft.p99:+5%\", beyond its interval and the floor; repeatable")
 	o.goodput.addFlag(f)
 	f.BoolVar(&o.o.Anyway, "anyway", false, "compare the distributions of runs of different workloads, without pairs")
 	f.Uint64Var(&o.o.Seed, "seed", 0, "seed of the intervals: the same makes the same")

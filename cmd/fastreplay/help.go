@@ -110,8 +110,8 @@ func helpList(root *cobra.Command) string {
 	b.WriteString(commandList(root))
 	b.WriteString("Topics, and those of commands: fastreplay help TOPIC\n")
 	for _, topic := range topics() {
-		if slices.Contains(commandNames(root), topic) || topic == "benchmarks" || topic == "keys" {
-			continue // a command's help ends with the page; benchmarks are for who works on fastreplay; results names keys
+		if slices.Contains(commandNames(root), topic) || slices.Contains([]string{"benchmarks", "keys", "analysis"}, topic) {
+			continue // a command's help ends with the page; benchmarks are for who works on fastreplay; results names the others
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(manualPage(topic), "# "), "\n")
 		fmt.Fprintf(&b, "  %-11s %s\n", topic, title)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/compare"
 	"github.com/fastreplay/fastreplay/engine/inspect"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -250,6 +251,7 @@ func resultFiles() []resultFile {
 		{"timeline.jsonl", reflect.TypeFor[metrics.Step](), nil},
 		{"server_metrics.jsonl", reflect.TypeFor[scrape.Sample](), nil},
 		{"inspect", reflect.TypeFor[inspect.Document](), nil},
+		{"compare", reflect.TypeFor[compare.Result](), nil},
 		{"run.json", reflect.TypeFor[report.Plan](), nil},
 	}
 }

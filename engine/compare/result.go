@@ -16,25 +16,25 @@ type Options struct {
 
 // Result is what changed from A to B.
 type Result struct {
-	Schema      int        `json:"schema"`
-	A           Identity   `json:"a"`
-	B           Identity   `json:"b"`
+	Schema      int        `json:"schema"`       // version of this form
+	A           Identity   `json:"a"`            // with what B is compared
+	B           Identity   `json:"b"`            // what changed, or not
 	Paired      bool       `json:"paired"`       // the workloads are equal, and values are compared request by request
 	Requests    int64      `json:"requests"`     // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
 	Clusters    int64      `json:"clusters"`     // groups that the bootstrap draws as a whole
 	ClusteredBy string     `json:"clustered_by"` // conversation, or 10 s of planned time if the trace has none
 	FloorFrom   string     `json:"floor_from"`   // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
-	Metrics     []Metric   `json:"metrics"`
-	Explained   []Culprits `json:"explained"` // of the metrics that changed
-	Notes       []string   `json:"notes"`     // whole sentences
+	Metrics     []Metric   `json:"metrics"`      // all that is compared
+	Explained   []Culprits `json:"explained"`    // of the metrics that changed
+	Notes       []string   `json:"notes"`        // whole sentences
 }
 
 // Identity names a side and the workload that it was sent.
 type Identity struct {
-	Name        string   `json:"name"` // as people call it: the target's URL, or the directory
-	Dirs        []string `json:"dirs"`
-	Fingerprint string   `json:"fingerprint"`
-	Verdict     string   `json:"verdict"` // of the worst of its runs: VALID, LIMITED or INVALID
+	Name        string   `json:"name"`        // as people call it: the target's URL, or the directory
+	Dirs        []string `json:"dirs"`        // of its runs
+	Fingerprint string   `json:"fingerprint"` // of what was sent, as in summary.json
+	Verdict     string   `json:"verdict"`     // of the worst of its runs: VALID, LIMITED or INVALID
 }
 
 // The changes of a metric. Better and worse follow from the metric: a longer time is worse, a higher rate is better.
@@ -49,15 +49,15 @@ const (
 // Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or typical values such as
 // ttft.paired: the ratio that is typical of pairs.
 type Metric struct {
-	Name     string   `json:"name"`
-	Unit     string   `json:"unit"` // ms, share or rate
-	A        *float64 `json:"a"`
-	B        *float64 `json:"b"`
+	Name     string   `json:"name"`        // such as ttft.p95
+	Unit     string   `json:"unit"`        // ms, share or rate
+	A        *float64 `json:"a"`           // its value in A
+	B        *float64 `json:"b"`           // and in B
 	Change   *float64 `json:"change"`      // (B - A) / A; of shares B - A
 	Low      *float64 `json:"low"`         // 95 % interval of Change
-	High     *float64 `json:"high"`        //
+	High     *float64 `json:"high"`        // its other end
 	Floor    *float64 `json:"floor"`       // how far Change is from 0 if nothing changed, in 95 % of cases
-	Verdict  string   `json:"verdict"`     // one of the changes above
+	Verdict  string   `json:"verdict"`     // better, worse, same, in floor or unknown
 	Sentence string   `json:"sentence"`    // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]; the floor is 0.6 %
 	Main     bool     `json:"main"`        // shown on one screen
 	PValue   *float64 `json:"p,omitempty"` // of a paired test, if there are pairs
@@ -65,17 +65,17 @@ type Metric struct {
 
 // Culprits are groups of requests that account for a metric's change, the largest share first.
 type Culprits struct {
-	Metric string  `json:"metric"`
-	By     string  `json:"by"` // uncached tokens, input length, instance, time or queue
-	Groups []Group `json:"groups"`
-	Words  string  `json:"words"` // one sentence
+	Metric string  `json:"metric"` // whose change it is
+	By     string  `json:"by"`     // uncached tokens, input length, instance, time or queue
+	Groups []Group `json:"groups"` // none if no group accounts for more than its part
+	Words  string  `json:"words"`  // one sentence
 }
 
 // Group is a part of the requests, and its part of the change.
 type Group struct {
-	Name     string  `json:"name"` // such as: 4,096 to 8,191 uncached tokens
-	Requests int64   `json:"requests"`
-	Share    float64 `json:"share"` // of the whole change, 1 = all; below 0 if the group changed the other way
-	A        float64 `json:"a"`     // mean of the metric, in its unit
-	B        float64 `json:"b"`
+	Name     string  `json:"name"`     // such as: 4,096 to 8,191 uncached tokens
+	Requests int64   `json:"requests"` // pairs in it
+	Share    float64 `json:"share"`    // of the whole change, 1 = all; below 0 if the group changed the other way
+	A        float64 `json:"a"`        // mean of the metric in A, in its unit
+	B        float64 `json:"b"`        // and in B
 }

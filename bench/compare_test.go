@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// compared is what `fastreplay compare` said.
+type compared struct {
+	code           int
+	stdout, stderr string
+}
+
+func runCompare(t *testing.T, args ...string) compared {
+	t.Helper()
+	p := start(t, nil, append([]string{"compare"}, args...)...)
+	code := p.wait(t)
+	return compared{code, p.stdout.String(), p.stderr.String()}
+}
+
+// verdicts are those of the metrics of a comparison as JSON, with A's and B's names.
+func (c compared) verdicts(t *testing.T) (by map[string]string, a, b string) {
+	t.Helper()
+	var r struct {
+		Paired  bool
+		A, B    struct{ Name string }
+		Metrics []struct {
+			Name, Verdict string
+			Change        *float64
+		}
+	}
+	if err := json.Unmarshal([]byte(c.stdout), &r); err != nil || !r.Paired {
+		t.Fatalf("%v, paired %t: %s%s", err, r.Paired, c.stdout, c.stderr)
+	}
+	by = map[string]string{}
+	for _, m := range r.Metrics {
+		by[m.Name] = m.Verdict
+	}
+	return by, r.A.Name, r.B.Name
+}
+
+// accepted makes a busy machine's lateness no reason to refuse a run.
+var accepted = []string{"--max-drift", "1h", "--max-receive-lag", "1h"}
+
+// TestCompare: two runs against one server, one against a slower one, and one of another seed; and what is no run.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	load := generate(t, "--rows", "300", "--rate", "200", "--input-tokens", "200:900", "--output-tokens", "4")
+	root := t.TempDir()
+	dir := func(name string) string { return filepath.Join(root, name) }
+	one := func(name, url string, args ...string) {
+		t.Helper()
+		p := start(t, nil, append(append([]string{"--trace", load, "--url", url, "--output", dir(name), "-q"}, accepted...), args...)...)
+		if code := p.wait(t); code != 0 {
+			t.Fatalf("%s: exit %d\n%s", name, code, p.stderr.String())
+		}
+	}
+	a, b := startMock(t, "--ttft", "50ms"), startMock(t, "--ttft", "60ms")
+	one("a", a.url)
+	one("again", a.url)
+	one("slower", b.url)
+	one("seed", a.url, "--seed", "7")
+
+	gate := []string{"--fail-if", "ttft.paired:+10%"}
+	if c := runCompare(t, append([]string{dir("a"), dir("again")}, gate...)...); c.code != 0 || !strings.Contains(c.stdout, "300 requests in pairs") {
+		t.Errorf("the same server: exit %d\n%s%s", c.code, c.stdout, c.stderr)
+	}
+	page := filepath.Join(root, "page.html")
+	worse := runCompare(t, append([]string{dir("a"), dir("slower"), "--floor", dir("again"), "--json", "--html", page}, gate...)...)
+	verdicts, nameA, nameB := worse.verdicts(t)
+	if worse.code != 3 || verdicts["ttft.paired"] != "worse" || verdicts["ttft.p50"] != "worse" || verdicts["error_rate"] != "same" || !strings.Contains(worse.stderr, "FAILED   ttft.paired:+10%") {
+		t.Errorf("a slower server: exit %d, %v\n%s", worse.code, verdicts, worse.stderr)
+	}
+	if nameA != a.url || nameB != b.url {
+		t.Errorf("named %s and %s", nameA, nameB)
+	}
+	if text := string(readFile(t, page)); !strings.Contains(text, "Pairs by time") || !strings.Contains(text, "B's TTFT p50 is ") {
+		t.Error("the page lacks pictures or sentences")
+	}
+	if both := runCompare(t, dir("a"), dir("again"), dir("slower"), "--json"); both.code != 0 || strings.Count(both.stdout, `"schema"`) != 2 {
+		t.Errorf("two comparisons: exit %d\n%s", both.code, both.stdout)
+	}
+	if c := runCompare(t, dir("a"), dir("seed"), "--anyway"); c.code != 0 || !strings.Contains(c.stdout, "300 requests without pairs") {
+		t.Errorf("another seed, anyway: exit %d\n%s%s", c.code, c.stdout, c.stderr)
+	}
+
+	empty, broken := dir("empty"), dir("broken")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(broken, os.DirFS(dir("a"))); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(broken, "requests.jsonl"), "{\"row\":0,\n[]\n")
+	for want, args := range map[string][]string{
+		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
+		"cannot read": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
+		"give the directory of one": {dir("a"), root}, "two runs or more": {dir("a")}, "is no metric": {dir("a"), dir("again"), "--fail-if", "ttfb:+5%"},
+		"are for --interleave": {dir("a"), dir("again"), "--", "x"}, "is where": {dir("a"), dir("again"), "--output", "x"},
+		"the directory of a run": {"--interleave", "abba", dir("a"), dir("again"), "--", load},
+	} {
+		c := runCompare(t, args...)
+		if c.code != 2 || !strings.Contains(c.stderr, want) || strings.Count(c.stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, no %q in\n%s", args, c.code, want, c.stderr)
+		}
+	}
+}
+
+// interleaved is a comparison that makes its runs itself, of 40 requests in 0.4 s.
+func interleaved(t *testing.T, dir, how, a, b string, args ...string) *process {
+	t.Helper()
+	load := steady(t, 40, 100, 4)
+	return start(t, nil, append(append([]string{"compare", "--interleave", how, "--output", dir, "--json", a, b, "--", load}, accepted...), args...)...)
+}
+
+// TestInterleave: runs in their order, or at the same instants, and then both of each side compared.
+func TestInterleave(t *testing.T) {
+	for _, how := range []string{"abba", "together"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			a, b := startMock(t, "--ttft", "20ms"), startMock(t, "--ttft", "40ms")
+			dir := filepath.Join(t.TempDir(), "cmp")
+			p := interleaved(t, dir, how, a.url, b.url)
+			code := p.wait(t)
+			c := compared{code, p.stdout.String(), p.stderr.String()}
+			verdicts, nameA, nameB := c.verdicts(t)
+			if code != 0 || verdicts["ttft.p50"] != "worse" || nameA != a.url || nameB != b.url || !strings.Contains(c.stdout, `"requests": 80`) {
+				t.Errorf("exit %d, %s and %s, %v\n%s", code, nameA, nameB, verdicts, c.stderr)
+			}
+			began := map[string]int64{}
+			for _, name := range []string{"a1", "b1", "b2", "a2"} {
+				res := readResults(t, filepath.Join(dir, name))
+				began[name] = res.summary.Run.MonotonicStartNS
+				if len(res.lines) != 40 {
+					t.Errorf("%s has %d lines", name, len(res.lines))
+				}
+			}
+			if how == "abba" && !(began["a1"] < began["b1"] && began["b1"] < began["b2"] && began["b2"] < began["a2"]) {
+				t.Errorf("they began at %v", began)
+			}
+			for _, round := range [][2]string{{"a1", "b1"}, {"a2", "b2"}} { // at one moment, but for reading the clocks
+				if apart := began[round[0]] - began[round[1]]; how == "together" && max(apart, -apart) > 20e6 {
+					t.Errorf("%v began %d ns apart", round, apart)
+				}
+			}
+			if text := string(readFile(t, filepath.Join(dir, "compare.html"))); !strings.Contains(text, "Pairs by time") {
+				t.Error("the page lacks pictures")
+			}
+		})
+	}
+}
+
+// TestInterleaveInterrupted: an interrupt ends the run that is on, and no other begins. What is done stays, and no process.
+func TestInterleaveInterrupted(t *testing.T) {
+	for _, how := range []string{"abba", "together"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			a, b := startMock(t, "--ttft", "20ms"), startMock(t, "--fault", "stall:1")
+			dir := filepath.Join(t.TempDir(), "cmp")
+			p := interleaved(t, dir, how, a.url, b.url, "--no-probe", "--cold", "off", "--drain", "50ms")
+			b.untilRunning(t, 5)
+			p.signal(t, os.Interrupt)
+			code := p.wait(t)
+			done := map[string]string{"abba": "1", "together": "0"}[how]
+			if want := fmt.Sprintf("interrupted after %s of 4 runs", done); code != 130 || !strings.Contains(p.stderr.String(), want) {
+				t.Errorf("exit %d, want 130 and %q:\n%s", code, want, p.stderr.String())
+			}
+			if res := readResults(t, filepath.Join(dir, "b1")); !res.summary.Run.Partial {
+				t.Error("b1 is not marked partial")
+			}
+			for _, name := range []string{"a2", "b2"} {
+				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+					t.Errorf("%s was begun", name)
+				}
+			}
+		})
+	}
+}
+
+// TestInterleaveRefused: what a run refuses ends all, with its own message.
+func TestInterleaveRefused(t *testing.T) {
+	t.Parallel()
+	a := startMock(t)
+	load := steady(t, 10, 100, 2)
+	for want, args := range map[string][]string{
+		"a1: ":                    {"abba", a.url, a.url, load, "--model", "none", "--prompt", "text", "--tokenizer", "/no/such/file"},
+		"b1: ":                    {"together", a.url, "127.0.0.1:1", load},
+		"leave it out here":       {"abba", a.url, a.url, load, "--base-url", "x"},
+		"unknown flag":            {"abba", a.url, a.url, load, "--scael", "2"},
+		"standard input can":      {"abba", a.url, a.url, "--trace", "-"},
+		"what to replay after --": {"abba", a.url, a.url},
+		"want abba or together":   {"baab", a.url, a.url, load},
+	} {
+		dir := filepath.Join(t.TempDir(), "cmp")
+		c := runCompare(t, append([]string{"--interleave", args[0], "--output", dir, args[1], args[2], "--"}, args[3:]...)...)
+		if lines := strings.Split(strings.TrimSpace(c.stderr), "\n"); c.code != 2 || !strings.Contains(lines[len(lines)-1], want) {
+			t.Errorf("%v: exit %d, no %q in the end of\n%s", args, c.code, want, c.stderr)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%v: a directory is left", args)
+		}
+	}
+}
+
+// TestStartAt: a run begins at the moment that was given, and one that comes too late sends nothing.
+func TestStartAt(t *testing.T) {
+	t.Parallel()
+	m := startMock(t)
+	load := steady(t, 5, 100, 2)
+	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", "2026-01-02T15:04:05Z"); !strings.Contains(said, "want a moment to come") {
+		t.Error(said)
+	}
+	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", "noon"); !strings.Contains(said, "want a moment, such as") {
+		t.Error(said)
+	}
+	soon := time.Now().Add(60 * time.Millisecond) // too soon to be ready, if not already over when it is read
+	if said := refused(t, "--trace", load, "--url", m.url, "--start-at", soon.Format(time.RFC3339Nano)); !strings.Contains(said, " too late for its start at ") && !strings.Contains(said, "want a moment to come") {
+		t.Error(said)
+	}
+	at := time.Now().Add(4 * time.Second).UTC()
+	res := run(t, "--trace", steady(t, 20, 20, 2), "--url", m.url, "--start-at", at.Format(time.RFC3339Nano), "--sender", "thread")
+	if began := res.summary.Run.StartedAt; res.code != 0 || began.Sub(at).Abs() > time.Second || res.summary.Run.Options["start-at"] != nil {
+		t.Errorf("exit %d, began at %v, want %v", res.code, began, at)
+	}
+}
