@@ -1,13 +1,19 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
 )
 
 // TestMessages: wrong inputs that newcomers type, and what they are told to do. URL is a server that speaks http, HOST its address.
@@ -113,5 +119,31 @@ func TestComplete(t *testing.T) {
 		if code := run(t.Context(), args, stdio{strings.NewReader(""), &out, io.Discard}); code != exitOK || !strings.Contains(out.String(), want) {
 			t.Errorf("%q: exit code %d, no %q in\n%s", line, code, want, out.String())
 		}
+	}
+}
+
+// TestReportOfAPart: the flags reach the summary: of a killed run's three requests, of 36 tokens each, the later two.
+func TestReportOfAPart(t *testing.T) {
+	dir, lines := t.TempDir(), ""
+	for i := range 3 {
+		at := i * 1e9
+		lines += fmt.Sprintf(`{"row":%d,"target":"http://a","planned_ns":%d,"sent_ns":%[2]d,"first_token_ns":%d,"last_token_ns":%[3]d,"done_ns":%[3]d,`+
+			`"completion_tokens":36,"tokens_from":"usage","outcome":"ok"}`+"\n", i, at, at+5e8)
+	}
+	if err := os.WriteFile(filepath.Join(dir, report.RequestsName), []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	code := run(t.Context(), []string{"report", dir, "--from", "500ms", "--json", "--price-per-hour", "3.6", "--require", "output_tokens_per_s>50"}, stdio{strings.NewReader(""), &out, &errs})
+	var s metrics.Summary
+	if err := json.Unmarshal([]byte(out.String()), &s); err != nil || code != exitInvalid { // it was killed
+		t.Fatalf("exit code %d, %v: %s", code, err, errs.String())
+	}
+	// The first answer ends where the part begins, and counts there.
+	if w := s.Window; w == nil || *w != (metrics.Window{FromS: 0.5, ToS: 2.5, RunS: 2.5}) || s.Requests.OK != 2 || s.Throughput.OutputTokensPerS != 54 || !s.Verdict.Objectives[0].Met {
+		t.Errorf("window %+v, requests %+v, throughput %+v, objectives %+v", w, s.Requests, s.Throughput, s.Verdict.Objectives)
+	}
+	if c := s.Cost; c == nil || math.Abs(c.Total-0.002) > 1e-12 || math.Abs(*c.PerMOutput-1000/54.0) > 1e-9 {
+		t.Errorf("cost %+v", c)
 	}
 }

@@ -84,7 +84,7 @@ type Graph struct {
 	At      Values    `json:"at,omitempty"` // places on the X axis, which grow or stay
 	Series  []Series  `json:"series,omitempty"`
 	Stacked bool      `json:"stacked,omitempty"` // bars stand on those of the series behind
-	Spans   []Piece   `json:"spans,omitempty"`   // shaded parts of the X axis
+	Spans   []Piece   `json:"spans,omitempty"`   // shaded parts of the X axis: red, those of kind 1 grey
 	Rows    []string  `json:"rows,omitempty"`
 	Heat    []Values  `json:"heat,omitempty"`  // of each row
 	Lanes   [][]Piece `json:"lanes,omitempty"` // of each row

@@ -145,10 +145,10 @@ function nearest(u, series) {
   return best;
 }
 
-// shade draws the marked parts of the X axis behind everything.
+// shade draws the marked parts of the X axis behind everything: red, and those of kind 1 grey.
 function shade(u, graph) {
-  u.ctx.fillStyle = colour('badpaper');
   for (const span of graph.spans || []) {
+    u.ctx.fillStyle = colour(span.k ? 'line' : 'badpaper');
     const from = Math.max(u.bbox.left, u.valToPos(span.f, 'x', true)), to = Math.min(u.bbox.left + u.bbox.width, u.valToPos(span.t, 'x', true));
     if (to > from) u.ctx.fillRect(from, u.bbox.top, to - from, u.bbox.height);
   }

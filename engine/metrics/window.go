@@ -35,8 +35,8 @@ func (s *Summary) Length() string {
 	return format.Seconds(s.Run.DurationS)
 }
 
-// has reports whether an instant is in the window. Nothing is behind a window that ends with the run.
-func (w *Window) has(ns int64) bool { return ns >= w.fromNS() && ns < w.toNS() }
+// Has reports whether an instant is in the window. Nothing is behind a window that ends with the run.
+func (w *Window) Has(ns int64) bool { return ns >= w.fromNS() && ns < w.toNS() }
 
 func (w *Window) fromNS() int64 { return int64(math.Round(w.FromS * 1e9)) }
 
@@ -48,7 +48,7 @@ func (w *Window) toNS() int64 {
 }
 
 // Holds reports whether the window counts r. No window counts all.
-func (w *Window) Holds(r *record.Record) bool { return w == nil || w.has(r.PlannedNS) }
+func (w *Window) Holds(r *record.Record) bool { return w == nil || w.Has(r.PlannedNS) }
 
 // Within makes c count what w holds. Add takes the other requests, too, for throughput and requests in flight. Call it before Add.
 func (c *Collector) Within(w *Window) { c.window = w }
@@ -62,10 +62,10 @@ func (c *Collector) inWindow(s *Summary) {
 			if k.sent {
 				flight += max(0, min(k.endNS, w.toNS())-max(k.atNS, w.fromNS()))
 			}
-			if k.outcome == record.OK && w.has(k.endNS) {
+			if k.outcome == record.OK && w.Has(k.endNS) {
 				requests++
 			}
-			if first, _ := k.chunksNS(); w.has(first) {
+			if first, _ := k.chunksNS(); w.Has(first) {
 				prompt += int64(k.prompt)
 			}
 			output += k.cameBefore(w.toNS()) - k.cameBefore(w.fromNS())

@@ -288,7 +288,7 @@ func (p *pictures) timelines(s *metrics.Summary) []chart.Graph {
 	widthS := p.all[0].ToS - p.all[0].FromS
 	var spans []chart.Piece
 	if w := p.window; w != nil {
-		spans = append(spans, chart.Piece{From: 0, To: w.FromS, Text: "not counted"}, chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Text: "not counted"})
+		spans = append(spans, chart.Piece{To: w.FromS, Kind: 1, Text: "not counted"}, chart.Piece{From: w.ToS, To: p.all[len(p.all)-1].ToS, Kind: 1, Text: "not counted"})
 	}
 	for i := range s.Outages {
 		o := &s.Outages[i]

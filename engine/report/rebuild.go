@@ -100,7 +100,7 @@ func collect(
 func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) {
 	samples, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
-		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return m.AtNS < int64(part.FromS*1e9) || m.AtNS > int64(part.ToS*1e9) })
+		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return !part.Has(max(0, m.AtNS)) })
 		for i := range samples { // the phases are those of the whole run
 			samples[i].Phase = scrape.During
 		}
@@ -131,7 +131,7 @@ func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
 		file, err = os.Open(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("%w: %s has neither %s nor %s", ErrNoResults, dir, SummaryName, RequestsName)
+		return 0, fmt.Errorf("%w: %s has no %s", ErrNoResults, dir, RequestsName)
 	}
 	if err != nil {
 		return 0, err
@@ -173,9 +173,6 @@ func recount(dir string, s *metrics.Summary, slos []metrics.SLO) error {
 		return err
 	}
 	c, n, err := collect(dir, urls, nil, slos, func(*record.Record) {})
-	if errors.Is(err, ErrNoResults) {
-		return fmt.Errorf("%s has no %s, by which other SLOs are counted", dir, RequestsName)
-	}
 	if err != nil {
 		return err
 	}

@@ -75,9 +75,9 @@ func TestLoadPart(t *testing.T) {
 	if n := s.Throughput; n.RequestsPerS != 10 || n.InputTokensPerS != 500 || n.OutputTokensPerS != 200 || *s.InFlight != 20 || s.TTFTMS.Count != 300 || *s.Goodput.Share != 1 {
 		t.Errorf("throughput %+v, in flight %v, goodput %+v", n, *s.InFlight, s.Goodput)
 	}
-	// Of 30 intervals between samples 19 are of 100 W, one of 200 W and 10 of 300 W. The counter grows by 60² − 30².
+	// Of 29 intervals between samples 19 are of 100 W, one of 200 W and 9 of 300 W. The counter grows by 59² − 30².
 	all := s.Servers.All
-	if all.Samples != 31 || *all.GenerationTokens != 2700 || all.Running.Mean != 45 || all.RunningBefore != nil || *all.PowerW != 5100.0/30 || *s.Energy.PerOutput != 5100.0/30/200 {
+	if all.Samples != 30 || *all.GenerationTokens != 2581 || all.Running.Mean != 44.5 || all.RunningBefore != nil || *all.PowerW != 4800.0/29 || *s.Energy.PerOutput != 4800.0/29/200 {
 		t.Errorf("servers %+v, energy %+v", all, s.Energy)
 	}
 	if len(s.Verdict.Reasons) != 1 || s.Verdict.Reasons[0].Code != "unwritten" || !strings.HasPrefix(s.Verdict.Reasons[0].What, "of the whole run: ") || s.Verdict.Valid {
@@ -90,11 +90,16 @@ func TestLoadPart(t *testing.T) {
 		t.Errorf("to the end, with another bound: %+v, %+v, %+v", tail.Requests, tail.Goodput, tail.Throughput)
 	}
 	whole, all0 := must(LoadPart(dir, Part{To: time.Hour}))(t), must(Load(dir))(t)
-	if whole.Throughput != all0.Throughput || *whole.TTFTMS != *all0.TTFTMS || whole.Requests.Planned != all0.Requests.Planned {
+	if whole.Throughput != all0.Throughput || *whole.Servers.All.GenerationTokens != 10000 || *whole.TTFTMS != *all0.TTFTMS || whole.Requests.Planned != all0.Requests.Planned {
 		t.Errorf("the whole run as a part: %+v, want %+v", whole.Throughput, all0.Throughput)
 	}
 	if text(t, must(LoadPart(dir, Part{}))(t), nil) != text(t, all0, nil) || string(must(os.ReadFile(filepath.Join(dir, SummaryName)))(t)) != string(before) {
 		t.Error("no part is another summary, or what is on disk has changed")
+	}
+	bare := t.TempDir()
+	ok(t, WriteSummary(bare, all0))
+	if s, err := LoadPart(bare, Part{From: time.Second}); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
+		t.Errorf("without records: %v, %v", s, err)
 	}
 	for part, want := range map[Part]string{
 		{From: 2 * time.Minute}:                 "the run took 100 s, so nothing of it is left from 120 s on",
