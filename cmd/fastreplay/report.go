@@ -26,7 +26,8 @@ func newReportCommand() *cobra.Command {
 	var html string
 	var g goodput
 	var r requirements
-	var w partFlags
+	var part report.Part
+	var price float64
 	c := &cobra.Command{
 		Use:   "report [DIR]",
 		Short: "Print the summary of a run from its results on disk",
@@ -45,20 +46,18 @@ With --from, --to or --steady all numbers are of a part of the run.`,
   fastreplay report results/2026-01-02T150405Z --export vllm`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(g.complete(), r.check(), checkExports(exports), w.check(c.Flags(), args, exports)); err != nil {
+			if err := errors.Join(g.complete(), r.check(), checkExports(exports), checkPart(c.Flags(), args, part, price)); err != nil {
 				return err
 			}
 			dir, err := runNamed(args)
 			if err != nil {
 				return err
 			}
-			s, err := report.LoadPart(dir, w.part, g.slos...)
+			s, err := report.LoadPart(dir, part, g.slos...)
 			if err != nil {
 				return err
 			}
-			if w.price > 0 {
-				s.Price(w.price)
-			}
+			s.Price(price)
 			r.judgeAgain(s)
 			say := newTerminal(c.ErrOrStderr())
 			if err := writeExports(say, dir, exports, g.slos...); err != nil {
@@ -89,22 +88,17 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	r.addFlag(c.Flags())
-	w.addFlags(c.Flags())
+	addPartFlags(c.Flags(), &part, &price)
 	return c
 }
 
-// partFlags say of which part of a run a report is, and what the servers cost.
-type partFlags struct {
-	part  report.Part
-	price float64 // 0 = unknown
-}
-
-func (w *partFlags) addFlags(f *pflag.FlagSet) {
-	addSeconds(f, &w.part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
-	addSeconds(f, &w.part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	f.Var(&value[float64]{to: &w.part.Steady, parse: parseBand, kind: "BAND"}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+// addPartFlags adds what says of which part of a run a report is, and what the servers cost.
+func addPartFlags(f *pflag.FlagSet, part *report.Part, price *float64) {
+	addSeconds(f, &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
+	addSeconds(f, &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
+	f.Var(&value[float64]{to: &part.Steady, parse: parseBand}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
 	f.Lookup("steady").NoOptDefVal = "20%"
-	f.Float64Var(&w.price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
+	f.Float64Var(price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 }
 
 // parseBand reads a share, such as 20% or 0.2.
@@ -119,18 +113,18 @@ func parseBand(text string) (band float64, err error) {
 	return band, nil
 }
 
-func (w *partFlags) check(f *pflag.FlagSet, args, exports []string) error {
-	switch p := w.part; {
-	case p.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
+func checkPart(f *pflag.FlagSet, args []string, part report.Part, price float64) error {
+	switch {
+	case part.Steady > 0 && len(args) > 0 && strings.HasSuffix(args[len(args)-1], "%"):
 		return errors.New("--steady takes its band behind an equals sign: --steady=" + args[len(args)-1])
-	case p.Steady > 0 && (f.Changed("from") || f.Changed("to")):
+	case part.Steady > 0 && part.From+part.To > 0:
 		return errors.New("--steady finds the part by itself; leave --from and --to out")
-	case p.To > 0 && p.To <= p.From:
-		return fmt.Errorf("--to %v is not after --from %v", p.To, p.From)
-	case p != report.Part{} && len(exports) > 0:
+	case part.To > 0 && part.To <= part.From:
+		return fmt.Errorf("--to %v is not after --from %v", part.To, part.From)
+	case part != report.Part{} && f.Changed("export"):
 		return errors.New("--export writes the whole run; leave out --from, --to and --steady")
-	case f.Changed("price-per-hour") && !(w.price > 0 && w.price <= math.MaxFloat64):
-		return fmt.Errorf("--price-per-hour %v: want a number above 0", w.price)
+	case f.Changed("price-per-hour") && !(price > 0 && price <= math.MaxFloat64):
+		return fmt.Errorf("--price-per-hour %v: want a number above 0", price)
 	}
 	return nil
 }

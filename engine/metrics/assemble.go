@@ -39,9 +39,8 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	s.Requests.Late = all.drift.above(int64(1e6 * cmp.Or(s.Limits.MaxDriftMS, s.Lateness.DisplacedMS, 1)))
 	s.Tokens, s.Throughput = all.tokens.Tokens, Throughput{}
 	s.Tokens.PerChunk = ratio(all.tokens.usageTokens, all.tokens.chunks)
-	if d := s.Run.DurationS; d > 0 {
-		s.Throughput = s.throughput(d)
-		s.UnderLoad = c.underLoad(&s)
+	if s.Run.DurationS > 0 {
+		c.setRates(&s)
 	}
 	s.Connections.MaxWaitMS = float64(all.maxWait) / 1e6
 	if s.Run.Targets == nil {
@@ -56,10 +55,9 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 		s.Instances.direct = c.pairs.OneByOne()
 	}
 	s.Answers = all.answers.summary(s.Answers)
-	s.InFlight, s.Outages, s.Gateway = c.inFlight(s.Run.DurationS), c.outages(), all.gateway.summary()
-	s.Jobs = c.jobs.summary(s.Run.DurationS, over)
-	if s.Window != nil {
-		c.inWindow(&s)
+	s.Outages, s.Gateway = c.outages(), all.gateway.summary()
+	if s.Window == nil { // which has but pieces of jobs
+		s.Jobs = c.jobs.summary(s.Run.DurationS, over)
 	}
 	s.setEnergy()
 	setGoodput(&s, &all, targets)

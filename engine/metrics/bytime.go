@@ -360,17 +360,3 @@ func (t *timings) endNS() (end int64) {
 	t.each(func(k *timing) { end = max(end, k.endNS) })
 	return end
 }
-
-// inFlight is how many requests were in flight on average over a run of so many seconds.
-func (c *Collector) inFlight(durationS float64) *float64 {
-	if durationS <= 0 {
-		return nil
-	}
-	sum := int64(0)
-	c.timings.each(func(k *timing) {
-		if k.sent {
-			sum += k.endNS - k.atNS
-		}
-	})
-	return new(seconds(sum) / durationS)
-}

@@ -65,7 +65,7 @@ func NewCollector(targets []string, slos ...SLO) *Collector {
 // out of range means that it never had one. Latencies count for OK requests
 // only, drift for every request that was sent.
 func (c *Collector) Add(r *record.Record, target int) {
-	if !c.window.Holds(r) {
+	if !c.window.Has(r.PlannedNS) {
 		c.outside.add(r, target)
 		return
 	}

@@ -21,10 +21,12 @@ type Energy struct {
 	PerOK     *float64 `json:"j_per_request"`      // for each ok request
 }
 
-// Price sets the cost of s by the price of all servers for an hour.
+// Price sets the cost of s by the price of all servers for an hour; 0 sets none.
 func (s *Summary) Price(perHour float64) {
-	in, out, perS := s.Throughput.InputTokensPerS, s.Throughput.OutputTokensPerS, perHour/3600
-	s.Cost = &Cost{perHour, perS * s.Run.DurationS, each(1e6*perS, in), each(1e6*perS, out), each(1e6*perS, in+out), each(perS, s.Throughput.RequestsPerS)}
+	if t, perS := &s.Throughput, perHour/3600; perS > 0 {
+		in, out := each(1e6*perS, t.InputTokensPerS), each(1e6*perS, t.OutputTokensPerS)
+		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS), each(perS, t.RequestsPerS)}
+	}
 }
 
 func (s *Summary) setEnergy() {

@@ -35,44 +35,49 @@ func (s *Summary) Length() string {
 	return format.Seconds(s.Run.DurationS)
 }
 
-// Has reports whether an instant is in the window. Nothing is behind a window that ends with the run.
-func (w *Window) Has(ns int64) bool { return ns >= w.fromNS() && ns < w.toNS() }
-
-func (w *Window) fromNS() int64 { return int64(math.Round(w.FromS * 1e9)) }
-
-func (w *Window) toNS() int64 {
-	if w.ToS >= w.RunS {
-		return math.MaxInt64
-	}
-	return int64(math.Round(w.ToS * 1e9))
+// Has reports whether an instant is in the window; no window has all. Nothing is behind a window that ends with the run.
+func (w *Window) Has(ns int64) bool {
+	from, to := w.bounds()
+	return ns >= from && ns < to
 }
 
-// Holds reports whether the window counts r. No window counts all.
-func (w *Window) Holds(r *record.Record) bool { return w == nil || w.Has(r.PlannedNS) }
+func (w *Window) bounds() (fromNS, toNS int64) {
+	fromNS, toNS = math.MinInt64, math.MaxInt64
+	if w != nil {
+		fromNS = int64(math.Round(w.FromS * 1e9))
+	}
+	if w != nil && w.ToS < w.RunS {
+		toNS = int64(math.Round(w.ToS * 1e9))
+	}
+	return fromNS, toNS
+}
 
-// Within makes c count what w holds. Add takes the other requests, too, for throughput and requests in flight. Call it before Add.
+// Within makes c count what was planned in w. Add takes the other requests, too, for what does not count by planned times. Call it before Add.
 func (c *Collector) Within(w *Window) { c.window = w }
 
-// inWindow sets what is not counted by planned times. Of jobs a window has only pieces.
-func (c *Collector) inWindow(s *Summary) {
-	w, d := c.window, s.Run.DurationS
+// setRates sets throughput and requests in flight, over a run or a window of some duration.
+func (c *Collector) setRates(s *Summary) {
 	var requests, prompt, output, flight int64
+	from, to := c.window.bounds()
 	for _, some := range []*timings{&c.timings, &c.outside} {
 		some.each(func(k *timing) {
 			if k.sent {
-				flight += max(0, min(k.endNS, w.toNS())-max(k.atNS, w.fromNS()))
+				flight += max(0, min(k.endNS, to)-max(k.atNS, from))
 			}
-			if k.outcome == record.OK && w.Has(k.endNS) {
+			if k.outcome == record.OK && k.endNS >= from && k.endNS < to {
 				requests++
 			}
-			if first, _ := k.chunksNS(); w.Has(first) {
+			if first, _ := k.chunksNS(); first >= from && first < to {
 				prompt += int64(k.prompt)
 			}
-			output += k.cameBefore(w.toNS()) - k.cameBefore(w.fromNS())
+			output += k.cameBefore(to) - k.cameBefore(from)
 		})
 	}
-	s.Throughput = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}
-	s.UnderLoad, s.InFlight, s.Jobs = UnderLoad{UntilS: d, Throughput: s.Throughput}, new(seconds(flight)/d), nil
+	d := s.Run.DurationS
+	s.Throughput, s.InFlight = Throughput{float64(requests) / d, float64(prompt) / d, float64(output) / d}, new(seconds(flight)/d)
+	if s.UnderLoad = c.underLoad(s); c.window != nil {
+		s.UnderLoad = UnderLoad{UntilS: d, Throughput: s.Throughput}
+	}
 }
 
 // FindSteady finds the longest part of a run of runS seconds in which the requests in flight of all steps stay within band of their median.

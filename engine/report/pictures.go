@@ -141,7 +141,7 @@ func (p *pictures) see(r *record.Record) {
 		p.moments[kind] = append(p.moments[kind], float32(float64(at)/1e9))
 	}
 	p.addTurn(r)
-	if r.Outcome != record.OK || !p.window.Holds(r) {
+	if r.Outcome != record.OK || !p.window.Has(r.PlannedNS) {
 		return
 	}
 	for i, ns := range []int64{r.TTFTNS(), r.TPOTNS(), record.None, r.E2ENS()} {

@@ -38,10 +38,10 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	if s.Window, err = part.of(dir, whole.Run.DurationS, urls); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	load := &s.Workload
-	load.Trace, load.Format, load.Rows, load.BlockTokens, load.Fingerprint = whole.Workload.Trace, whole.Workload.Format, whole.Workload.Rows, whole.Workload.BlockTokens, whole.Workload.Fingerprint
+	load, all := &s.Workload, &whole.Workload
+	load.Trace, load.Format, load.Rows, load.BlockTokens, load.Fingerprint = all.Trace, all.Format, all.Rows, all.BlockTokens, all.Fingerprint
 	c, _, err := collect(dir, urls, s.Window, slos, func(r *record.Record) {
-		if s.Window.Holds(r) {
+		if s.Window.Has(r.PlannedNS) {
 			countIn(load, r)
 		}
 	})
