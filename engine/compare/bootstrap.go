@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -119,15 +120,7 @@ func newWeighted(values []float64, group []int32, groups int) weighted {
 			order = append(order, int32(i))
 		}
 	}
-	slices.SortFunc(order, func(i, j int32) int {
-		switch {
-		case values[i] < values[j]:
-			return -1
-		case values[i] > values[j]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(values[i], values[j]) })
 	v := weighted{make([]float64, len(order)), make([]int32, len(order)), make([]int32, groups)}
 	for k, i := range order {
 		v.values[k], v.group[k] = values[i], group[i]
@@ -210,11 +203,11 @@ func student95(freedom float64) float64 {
 }
 
 // interval returns the 95 % interval of the changes that were drawn, and their standard deviation. Its ends are percentiles, further
-// out for a widening (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if a tenth of
-// the draws have no value.
+// out for a widening (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if there are
+// too few groups, or if a tenth of the draws have no value.
 func interval(changes []float64, widening float64) (low, high, deviation float64, exists bool) {
 	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
-	if len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
+	if math.IsInf(widening, 1) || len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
 		return 0, 0, 0, false
 	}
 	slices.Sort(drawn)

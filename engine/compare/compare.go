@@ -224,22 +224,25 @@ const (
 	blocks              = 10   // parts of the run, by which the noise floor is estimated
 )
 
-// byTime groups each side's rows by slices of time.
+// byTime groups each side's rows by slices of time, or by their order if all are planned at once.
 func (m *matched) byTime() (group [2][]int32, groups []int) {
 	var from, slice [2]int64
+	at := func(r *row) int64 { return r.at() }
 	for side, rows := range m.rows {
-		first, last := int64(math.MaxInt64), int64(0)
-		for _, r := range rows {
-			first, last = min(first, r.at()), max(last, r.at())
+		byTime := func(x, y *row) int { return cmp.Compare(at(x), at(y)) }
+		first, last := slices.MinFunc(rows, byTime), slices.MaxFunc(rows, byTime)
+		if at(first) == at(last) {
+			at = func(r *row) int64 { return r.index }
+			first, last = slices.MinFunc(rows, byTime), slices.MaxFunc(rows, byTime)
 		}
-		from[side], slice[side] = first, min(int64(sliceNS), (last-first)/fewestSlices)+1
+		from[side], slice[side] = at(first), min(int64(sliceNS), (at(last)-at(first))/fewestSlices)+1
 	}
 	return m.groups(func(side, i int) [2]int64 {
 		number := int64(m.number[side][i])
 		if m.paired && len(m.a.runs) != len(m.b.runs) {
 			number = 0 // a run is in several pairs
 		}
-		return [2]int64{number, (m.rows[side][i].at() - from[side]) / slice[side]}
+		return [2]int64{number, (at(m.rows[side][i]) - from[side]) / slice[side]}
 	})
 }
 

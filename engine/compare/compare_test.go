@@ -277,3 +277,60 @@ func TestDifferentWorkloads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestKilled: of a run that was killed, what it wrote is compared, also without a fingerprint.
+func TestKilled(t *testing.T) {
+	a, dir := side(t, write(t, 200, nil, noisy(1, 1))), write(t, 200, nil, noisy(1, 1))
+	if err := os.Remove(filepath.Join(dir, report.SummaryName)); err != nil {
+		t.Fatal(err)
+	}
+	plan := &report.Plan{Workload: a.runs[0].summary.Workload, Run: a.runs[0].summary.Run}
+	plan.Workload.Fingerprint = ""
+	if err := report.WritePlan(dir, plan); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, report.RequestsName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, text[:len(text)*3/4], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := compared(t, a, side(t, dir), nil, Options{})
+	if m := find(t, r, "ttft.paired"); r.Requests < 140 || r.Requests > 160 || *m.Change != 0 || m.Verdict != Same || r.B.Verdict != "INVALID" {
+		t.Errorf("%d requests, %+v, %s", r.Requests, m, r.B.Verdict)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "no fingerprint") || !strings.Contains(notes, "whose measurement is INVALID") {
+		t.Errorf("%q", notes)
+	}
+}
+
+// TestAtOnce: requests that are all planned at once, and have no conversations, are drawn by their order, and few have no interval.
+func TestAtOnce(t *testing.T) {
+	for n, verdict := range map[int]string{400: Worse, 3: Unknown} {
+		var sides [2]*Side
+		for k, ttft := range []int64{100, 120} {
+			sides[k] = new(Side)
+			summary := &metrics.Summary{Run: metrics.Run{DurationS: 1, Targets: []string{fmt.Sprint("http://", k)}}, Workload: metrics.Workload{Fingerprint: "sha256:1"}}
+			err := sides[k].Add("dir", summary, func(yield func(*record.Record)) error {
+				for i := range n {
+					var r record.Record
+					r.Clear()
+					r.RequestID, r.PlannedNS, r.SentNS, r.Outcome = fmt.Sprintf("r-%d", i), 0, 0, record.OK
+					r.FirstTokenNS = ttft*1e6 + int64((i*7919+k*31)%100)*1e4
+					r.LastTokenNS, r.DoneNS = r.FirstTokenNS, r.FirstTokenNS
+					yield(&r)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := compared(t, sides[0], sides[1], nil, Options{})
+		if m := find(t, r, "ttft.paired"); m.Verdict != verdict || r.B.Name != "http://1" {
+			t.Errorf("%d requests: %+v, B is %s", n, m, r.B.Name)
+		}
+	}
+}

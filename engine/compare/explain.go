@@ -42,16 +42,13 @@ func (t *table) explain(found []Metric) (all []Culprits) {
 		if !of.main || clear(m) == 0 || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
 		}
-		var chosen *grouping
-		most := 0.0
+		c, most := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, 0.0
 		for i := range groupings {
-			if explained, f := groupings[i].variance(differences); f >= surelyF && explained > most {
-				chosen, most = &groupings[i], explained
+			if groups, explained, f := t.groups(&groupings[i], l, differences, sum); f >= surelyF && explained > most {
+				c.By, c.Groups, most = groupings[i].by, groups, explained
 			}
 		}
-		c := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}
-		if chosen != nil {
-			c.By, c.Groups = chosen.by, t.groups(chosen, l, differences, sum)
+		if c.Groups != nil {
 			top := c.Groups[0]
 			c.Words = fmt.Sprintf("%.0f %% of the change of %s is in the %.0f %% of requests with %s: their mean went from %s to %s", 100*top.Share, of.label,
 				100*float64(top.Requests)/float64(len(differences)), top.Name, format.Duration(top.A*1e6, 3), format.Duration(top.B*1e6, 3))
@@ -149,46 +146,32 @@ func (t *table) inFlight() (out []float64) {
 	return out
 }
 
-// variance is how much of the differences' variance the groups explain beyond chance (omega squared), and the ratio of the variances between
-// and within groups (F).
-func (g *grouping) variance(differences []float64) (explained, f float64) {
-	counts, totals := make([]float64, len(g.names)), make([]float64, len(g.names))
-	n, sum, squares, parts, between := 0.0, 0.0, 0.0, 0.0, 0.0
-	for i, d := range differences {
-		if k := g.group[i]; k >= 0 && !math.IsNaN(d) {
-			counts[k], totals[k] = counts[k]+1, totals[k]+d
-			n, sum, squares = n+1, sum+d, squares+d*d
-		}
-	}
-	for k, count := range counts {
-		if count > 0 {
-			parts, between = parts+1, between+totals[k]*totals[k]/count
-		}
-	}
-	if parts < 2 || n <= 2*parts || n < float64(len(differences))/2 {
-		return 0, 0
-	}
-	between -= sum * sum / n
-	total := squares - sum*sum/n
-	within := (total - between) / (n - parts)
-	return (between - (parts-1)*within) / (total + within), between / (parts - 1) / within
-}
-
-// groups lists the groups, the largest share of the sum of differences first.
-func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) []Group {
-	all := make([]Group, len(g.names))
+// groups lists the groups that have differences of a latency, the largest share of their sum first. It returns how much of the differences'
+// variance they explain beyond chance (omega squared), and the ratio of the variances between and within them (F).
+func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) (all []Group, explained, f float64) {
+	all = make([]Group, len(g.names))
+	known, n, squares := 0.0, 0.0, 0.0 // known is their sum
 	for i, d := range differences {
 		if g.group[i] < 0 || math.IsNaN(d) {
 			continue
 		}
 		part := &all[g.group[i]]
 		part.Requests++
-		n := float64(part.Requests)
 		part.Name, part.Share = g.names[g.group[i]], part.Share+d/sum
-		part.A += (t.ms[0][latency][i] - part.A) / n
-		part.B += (t.ms[1][latency][i] - part.B) / n
+		part.A += (t.ms[0][latency][i] - part.A) / float64(part.Requests)
+		part.B += (t.ms[1][latency][i] - part.B) / float64(part.Requests)
+		known, n, squares = known+d, n+1, squares+d*d
 	}
 	all = slices.DeleteFunc(all, func(part Group) bool { return part.Requests == 0 })
 	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Share, a.Share) })
-	return all
+	parts := float64(len(all))
+	if parts < 2 || n <= 2*parts || n < float64(len(differences))/2 {
+		return all, 0, 0
+	}
+	between, total := -known*known/n, squares-known*known/n
+	for _, part := range all {
+		between += part.Share * sum * part.Share * sum / float64(part.Requests)
+	}
+	within := (total - between) / (n - parts)
+	return all, (between - (parts-1)*within) / (total + within), between / (parts - 1) / within
 }

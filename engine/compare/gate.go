@@ -23,14 +23,14 @@ func ParseGate(text string) (g Gate, err error) {
 		return g, fmt.Errorf("%q: want METRIC:CHANGE, such as ttft.p99:+5%%", text)
 	}
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "-", "_")
-	all := slices.DeleteFunc(specs(), func(s spec) bool { return s.withoutInterval() })
+	all := specs()
 	i := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
 	if i < 0 {
 		var names []string
 		for _, s := range all {
 			names = append(names, s.name)
 		}
-		return g, fmt.Errorf("%q is no metric with an interval; there are %s", name, strings.Join(names, ", "))
+		return g, fmt.Errorf("%q is no metric of a comparison; there are %s", name, strings.Join(names, ", "))
 	}
 	number, percent := strings.CutSuffix(strings.TrimSpace(limit), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.Replace(number, "−", "-", 1)), 64)

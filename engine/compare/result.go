@@ -22,7 +22,7 @@ type Result struct {
 	Paired      bool       `json:"paired"`       // the workloads are equal, and values are compared request by request
 	Requests    int64      `json:"requests"`     // pairs in which both are ok; without pairs, the lesser of both sides' ok requests
 	Clusters    int64      `json:"clusters"`     // groups that the bootstrap draws as a whole
-	ClusteredBy string     `json:"clustered_by"` // conversation, or 10 s of planned time if the trace has none
+	ClusteredBy string     `json:"clustered_by"` // conversation, or slice of planned time: 10 s, or a tenth of a shorter run
 	FloorFrom   string     `json:"floor_from"`   // what the noise floor is from: a pair of runs of the same side (its directories), or "estimated"
 	Metrics     []Metric   `json:"metrics"`      // all that is compared
 	Explained   []Culprits `json:"explained"`    // of the metrics that changed
@@ -51,7 +51,7 @@ const (
 type Metric struct {
 	Name     string   `json:"name"`        // such as ttft.p95
 	Unit     string   `json:"unit"`        // ms, share or rate
-	A        *float64 `json:"a"`           // its value in A
+	A        *float64 `json:"a"`           // its value in A, over the requests that are compared; null of .paired
 	B        *float64 `json:"b"`           // and in B
 	Change   *float64 `json:"change"`      // (B - A) / A; of shares B - A
 	Low      *float64 `json:"low"`         // 95 % interval of Change

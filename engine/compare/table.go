@@ -61,18 +61,14 @@ func specs() (all []spec) {
 		all = append(all, spec{l.name + ".mean", l.label + " mean", "ms", false, false, false, 0, i},
 			spec{l.name + ".paired", l.label + " pair by pair", "ms", l.main, false, false, 0, i})
 	}
-	return append(all,
-		spec{"itl.p50", "ITL p50", "ms", false, false, false, 0, -1}, spec{"itl.p95", "ITL p95", "ms", false, false, false, 0, -1},
-		spec{"itl.p99", "ITL p99", "ms", false, false, false, 0, -1}, spec{"itl.mean", "ITL mean", "ms", false, false, false, 0, -1},
+	return append(all, // runs keep no single gaps, so ITL has a mean alone
+		spec{"itl.mean", "ITL mean", "ms", false, false, false, 0, -1},
 		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, true, 0, -1},
 		spec{"error_rate", "share of failed requests", "share", true, false, true, 0, -1},
 		spec{"goodput", "share of requests within the SLOs", "share", true, true, true, 0, -1},
 		spec{"requests_per_s", "throughput in requests", "rate", false, true, false, 0, -1},
 		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, false, 0, -1})
 }
-
-// withoutInterval reports whether summaries alone have the metric.
-func (s *spec) withoutInterval() bool { return strings.HasPrefix(s.name, "itl.p") }
 
 const doneSlices = 20 // of a run, by which throughput is drawn
 
@@ -275,25 +271,7 @@ func (t *table) metrics(o Options) []Metric {
 			}
 		}
 	}
-	t.gaps(out)
 	return out
-}
-
-// gaps sets the percentiles of ITL, of which runs keep no values. They have no interval, and sides of several runs have none at all.
-func (t *table) gaps(out []Metric) {
-	if len(t.a.runs) > 1 || len(t.b.runs) > 1 {
-		return
-	}
-	x, y := t.a.runs[0].summary.ITLMS, t.b.runs[0].summary.ITLMS
-	if x == nil || y == nil {
-		return
-	}
-	for i, pair := range [][2]float64{{x.P50, y.P50}, {x.P95, y.P95}, {x.P99, y.P99}} {
-		m := &out[t.place("itl.p50")+i]
-		if m.A, m.B = &pair[0], &pair[1]; pair[0] > 0 {
-			m.Change = new(pair[1]/pair[0] - 1)
-		}
-	}
 }
 
 // floors estimates how far each change is from 0 if nothing changed, by how it differs between the blocks; nil if that is unknown.

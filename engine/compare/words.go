@@ -11,8 +11,11 @@ import (
 // judge sets the verdict and the sentence of a metric that has all else.
 func (m *Metric) judge(s spec) {
 	switch {
-	case m.Change == nil || m.Low == nil:
-		m.Verdict, m.Sentence = Unknown, m.unknown(s)
+	case m.Change == nil:
+		m.Verdict, m.Sentence = Unknown, s.label+": one side or both lack it"
+		return
+	case m.Low == nil:
+		m.Verdict, m.Sentence = Unknown, s.label+" changed by "+m.signed(*m.Change)+"; there are too few requests for an interval"
 		return
 	case *m.Low <= 0 && *m.High >= 0:
 		m.Verdict, m.Sentence = Same, fmt.Sprintf("no difference seen: %s %s", s.label, m.Interval())
@@ -39,17 +42,6 @@ func (m *Metric) judge(s spec) {
 	}
 }
 
-// unknown says what is missing.
-func (m *Metric) unknown(s spec) string {
-	switch {
-	case m.Change != nil && strings.HasPrefix(m.Name, "itl."):
-		return fmt.Sprintf("%s changed by %s; runs keep no single gaps, so there is no interval", s.label, m.signed(*m.Change))
-	case m.Change != nil:
-		return fmt.Sprintf("%s changed by %s; there are too few requests for an interval", s.label, m.signed(*m.Change))
-	}
-	return s.label + ": one side or both lack it"
-}
-
 // Interval prints the 95 % interval of the change, such as [−0.4, 0.5] %; "" if there is none.
 func (m *Metric) Interval() string {
 	if m.Low == nil {
@@ -74,14 +66,10 @@ func (m *Metric) unit() string {
 	return "%"
 }
 
-func (m *Metric) amount(v float64) string { return m.number(v) + " " + m.unit() }
+// signed is amount with a + if v is above 0.
+func (m *Metric) signed(v float64) string { return strings.Repeat("+", int(b2i(v > 0))) + m.amount(v) }
 
-func (m *Metric) signed(v float64) string {
-	if v > 0 {
-		return "+" + m.amount(v)
-	}
-	return m.amount(v)
-}
+func (m *Metric) amount(v float64) string { return m.number(v) + " " + m.unit() }
 
 // number prints a change as percent, with two decimals if all of the metric's are small.
 func (m *Metric) number(v float64) string {
