@@ -110,11 +110,6 @@ func (o *comparison) check(words, flags []string) error {
 	for _, text := range o.failIf {
 		gate, err := compare.ParseGate(text)
 		if err != nil {
-			if unknown := (*metrics.UnknownQuantity)(nil); errors.As(err, &unknown) {
-				if near := nearest(unknown.Name, metrics.Quantities()); len(near) > 0 {
-					err = fmt.Errorf("%w; did you mean %s?", err, near[0])
-				}
-			}
 			return fmt.Errorf("--fail-if %w", err)
 		}
 		o.gates = append(o.gates, gate)
@@ -139,20 +134,24 @@ func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair,
 	if o.interleave != "" {
 		return o.interleaved(words, flags, ui)
 	}
-	sides := make([]*compare.Side, len(words))
-	for i, word := range words {
-		var err error
-		if sides[i], err = sideAt(word); err != nil {
+	if o.floor != "" {
+		words = append(words, o.floor)
+	}
+	var sides []*compare.Side
+	for _, word := range words {
+		dir, err := runAt(word)
+		if err != nil {
 			return nil, err
 		}
+		side, err := compare.ReadSide("", dir)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, side)
 	}
 	var floors [][2]*compare.Side
-	if o.floor != "" {
-		again, err := sideAt(o.floor)
-		if err != nil {
-			return nil, fmt.Errorf("--floor: %w", err)
-		}
-		floors = [][2]*compare.Side{{sides[0], again}}
+	if last := len(sides) - 1; o.floor != "" {
+		floors, sides = [][2]*compare.Side{{sides[0], sides[last]}}, sides[:last]
 	}
 	var pairs []compare.Pair
 	for _, side := range sides[1:] {
@@ -165,15 +164,6 @@ func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair,
 	return pairs, nil
 }
 
-// sideAt reads the run in a directory.
-func sideAt(dir string) (*compare.Side, error) {
-	dir, err := runAt(dir)
-	if err != nil {
-		return nil, err
-	}
-	return compare.ReadSide("", dir)
-}
-
 // interleaved makes the runs and compares them.
 func (o *comparison) interleaved(words, flags []string, ui *terminal) ([]compare.Pair, error) {
 	r, err := newInterleaved(words, flags, o.output, ui)
@@ -184,14 +174,11 @@ func (o *comparison) interleaved(words, flags []string, ui *terminal) ([]compare
 		return nil, err
 	}
 	if o.html == "" {
-		o.html = filepath.Join(r.dir, comparePage)
+		o.html = filepath.Join(r.dir, "compare.html")
 	}
 	pair, err := r.compared(o.o)
 	return []compare.Pair{pair}, err
 }
-
-// comparePage is the page that --interleave writes beside its runs.
-const comparePage = "compare.html"
 
 func (o *comparison) print(out io.Writer, r *compare.Result, page string) error {
 	if o.json {

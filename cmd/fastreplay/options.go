@@ -417,7 +417,7 @@ func (o *options) check() error {
 	case o.engineBlock < 0:
 		return fmt.Errorf("--engine-block-tokens %d: want at least 1", o.engineBlock)
 	}
-	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports), o.start.check(o.traces))
+	return errors.Join(o.checkInstance(), o.checkRoute(), o.scrape.check(), checkExports(o.exports))
 }
 
 // goodput is what --goodput says, of a run or of a report on one.

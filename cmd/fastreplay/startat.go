@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,45 +19,33 @@ type startMoment struct {
 	asked bool // standard input has the moment
 }
 
-// readyLine is printed on standard output by a run that waits for its moment.
-const readyLine = "ready"
-
-func parseStart(text string) (startMoment, error) {
+func parseStart(text string) (s startMoment, err error) {
 	if text == "-" {
 		return startMoment{asked: true}, nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(text))
-	switch {
-	case err != nil:
-		return startMoment{}, errors.New("want a moment, such as 2026-01-02T15:04:05.5Z, or -")
-	case time.Until(at) < 0:
-		return startMoment{}, fmt.Errorf("that was %v ago; want a moment to come", time.Since(at).Round(time.Millisecond))
+	if s.at, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(text)); err != nil {
+		return s, errors.New("want a moment, such as 2026-01-02T15:04:05.5Z, or -")
 	}
-	return startMoment{at: at}, nil
-}
-
-// check refuses a standard input that is to have the trace, too.
-func (s startMoment) check(traces []string) error {
-	if s.asked && slices.Contains(traces, "-") {
-		return errors.New("--start-at - reads the start from standard input, and --trace - the trace; give one of them otherwise")
+	if ago := time.Since(s.at); ago > 0 {
+		return s, fmt.Errorf("that was %v ago; want a moment to come", ago.Round(time.Millisecond))
 	}
-	return nil
+	return s, nil
 }
 
 // await sets the moment at which run, which is ready, begins, and returns shortly before it. If standard input has the moment and ends
 // before the run does, whoever drives the run has gone: it is interrupted.
-func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *interrupts, out io.Writer) error {
+func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *interrupts, out io.Writer) (err error) {
 	if s.asked {
-		if _, err := fmt.Fprintln(out, readyLine); err != nil {
+		if _, err := fmt.Fprintln(out, "ready"); err != nil {
 			return err
 		}
 		in := bufio.NewReader(os.Stdin)
-		line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
-		if err != nil {
-			return fmt.Errorf("--start-at -: no moment came on standard input: %w", err)
+		text, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
+		if err == nil {
+			s, err = parseStart(text)
 		}
-		if s.at, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(line)); err != nil {
-			return fmt.Errorf("--start-at -: %q is no moment; want one such as 2026-01-02T15:04:05.5Z", line)
+		if err != nil {
+			return fmt.Errorf("--start-at -: standard input gave no moment: %w", err)
 		}
 		go func() {
 			_, _ = io.Copy(io.Discard, in)

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -27,7 +26,7 @@ func HTML(w io.Writer, pairs []Pair) error {
 		title := p.Result.B.Name + " against " + p.Result.A.Name
 		if i == 0 {
 			d.Title = title
-			d.Under = []string{pairing(p.Result)}
+			d.Under = []string{pairing(p.Result), "A: " + sideWords(p.Result.A), "B: " + sideWords(p.Result.B)}
 		}
 		if len(pairs) == 1 {
 			title = ""
@@ -37,9 +36,12 @@ func HTML(w io.Writer, pairs []Pair) error {
 	return d.Write(w)
 }
 
+// sideWords says which runs a side is.
+func sideWords(id Identity) string { return strings.Join(id.Dirs, ", ") + " (" + id.Verdict + ")" }
+
 func (p *Pair) sections(title string) []chart.Section {
 	r := p.Result
-	out := []chart.Section{{Title: title, Findings: findings(r), Facts: facts(r)}, {
+	out := []chart.Section{{Title: title, Findings: findings(r)}, {
 		Title: "Changes", Graphs: forest(r), Tables: []chart.Table{metricTable(r)},
 		Note: "A change is of B against A: relative, or in percentage points (pp) for shares. Its interval holds the true change in 95 % of repetitions. The floor is how far two runs without any change differ.",
 	}}
@@ -50,7 +52,7 @@ func (p *Pair) sections(title string) []chart.Section {
 	if graphs := byTime(m); r.Paired && len(graphs) > 0 {
 		out = append(out, chart.Section{
 			Title: "Pairs by time", Graphs: graphs,
-			Note: "Each dot is a request: how much its value in B differs from that in A, by its planned time. The line is the median of each part of the run. The axis leaves out the 0.5 % of requests at either end.",
+			Note: "Each dot is a request: how much its value in B differs from that in A, by its planned time. The line is the median of so many, one after another. The axis leaves out the 0.5 % of requests at either end.",
 		})
 	}
 	if graphs := distributions(m); len(graphs) > 0 {
@@ -82,23 +84,12 @@ func findings(r *Result) []chart.Finding {
 	return out
 }
 
-func facts(r *Result) [][2]string {
-	return [][2]string{
-		{"A", r.A.Name}, {"A's runs", strings.Join(r.A.Dirs, ", ")}, {"A's measurement", r.A.Verdict},
-		{"B", r.B.Name}, {"B's runs", strings.Join(r.B.Dirs, ", ")}, {"B's measurement", r.B.Verdict},
-	}
-}
-
 // leastP is the least p value that is shown as it is.
 const leastP = 0.0001
 
-// mark is the grade of a verdict in tables.
-func mark(verdict string) string {
-	return map[string]string{Worse: chart.Bad, Better: chart.Good, InFloor: chart.Warn}[verdict]
-}
-
 func metricTable(r *Result) chart.Table {
 	t := chart.Table{Head: []string{"", "A", "B", "change", "95 % interval", "floor", "p", ""}}
+	grades := map[string]string{Worse: chart.Bad, Better: chart.Good, InFloor: chart.Warn}
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
 		row := chart.Texts(append([]string{Label(m.Name)}, m.cells()...)...)
@@ -110,28 +101,17 @@ func metricTable(r *Result) chart.Table {
 		default:
 			p = format.Number(*m.PValue, 2)
 		}
-		t.Rows = append(t.Rows, append(row, chart.Cell{Text: p}, chart.Cell{Text: m.Verdict, Mark: mark(m.Verdict), Hint: m.Sentence}))
+		t.Rows = append(t.Rows, append(row, chart.Cell{Text: p}, chart.Cell{Text: m.Verdict, Mark: grades[m.Verdict], Hint: m.Sentence}))
 	}
 	return t
 }
-
-// The kinds of pieces of a forest, whose places are their colours.
-const (
-	kindFloor = iota
-	kindChange
-	kindSame
-	kindInFloor
-	kindWorse
-	kindBetter
-)
 
 // forest draws the interval of each main metric over its floor.
 func forest(r *Result) []chart.Graph {
 	g := chart.Graph{
 		Title: "Change of B against A, with its 95 % interval over the noise floor", Wide: true, X: chart.Axis{Unit: "ratio"},
-		Kinds: []string{"noise floor", "change", "interval: same", "interval: in floor", "interval: worse", "interval: better"},
+		Kinds: []string{"noise floor", "change", Same, InFloor, Worse, Better}, // their places are their colours
 	}
-	kinds := map[string]int{Same: kindSame, InFloor: kindInFloor, Worse: kindWorse, Better: kindBetter}
 	reach := 0.0
 	for i := range r.Metrics {
 		m := &r.Metrics[i]
@@ -140,11 +120,11 @@ func forest(r *Result) []chart.Graph {
 		}
 		var lane []chart.Piece
 		if m.Floor != nil {
-			lane = append(lane, chart.Piece{From: -*m.Floor, To: *m.Floor, Kind: kindFloor})
+			lane = append(lane, chart.Piece{From: -*m.Floor, To: *m.Floor})
 			reach = max(reach, *m.Floor)
 		}
 		text := m.Sentence
-		lane = append(lane, chart.Piece{From: *m.Low, To: *m.High, Kind: kinds[m.Verdict], Text: text}, chart.Piece{From: *m.Change, To: *m.Change, Kind: kindChange, Text: text})
+		lane = append(lane, chart.Piece{From: *m.Low, To: *m.High, Kind: slices.Index(g.Kinds, m.Verdict), Text: text}, chart.Piece{From: *m.Change, To: *m.Change, Kind: 1, Text: text})
 		reach = max(reach, math.Abs(*m.Low), math.Abs(*m.High))
 		name := Label(m.Name)
 		if m.Unit == "share" {
@@ -173,23 +153,10 @@ func explained(r *Result) chart.Section {
 		if len(c.Groups) == 0 {
 			continue
 		}
-		t := chart.Table{Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "", "A", "B"}}
-		of := &Metric{Unit: "ms"}
-		for i := range r.Metrics {
-			if r.Metrics[i].Name == c.Metric {
-				of = &r.Metrics[i]
-			}
-		}
-		most := 1e-9
+		t := chart.Table{Title: Label(c.Metric) + " by " + c.By, Head: []string{c.By, "requests", "share of the change", "A", "B"}}
+		of := &Metric{Unit: "ms"} // latencies alone are explained
 		for _, g := range c.Groups {
-			most = max(most, math.Abs(g.Share))
-		}
-		for _, g := range c.Groups {
-			t.Rows = append(t.Rows, []chart.Cell{
-				{Text: g.Name}, {Text: format.Count(g.Requests)}, {Text: format.Percent(g.Share)}, {Bar: []chart.Piece{
-					{To: math.Abs(g.Share) / most, Kind: map[bool]int{true: kindWorse, false: kindSame}[g.Share > 0]}, {From: 1, To: 1},
-				}}, {Text: of.value(&g.A)}, {Text: of.value(&g.B)},
-			})
+			t.Rows = append(t.Rows, chart.Texts(g.Name, format.Count(g.Requests), format.Percent(g.Share), of.value(&g.A), of.value(&g.B)))
 		}
 		s.Tables = append(s.Tables, t)
 	}
@@ -204,8 +171,8 @@ func mainLatencies() []latency {
 
 const (
 	mostDots  = 3000 // of a picture
-	timeParts = 60   // of the run at most, each with a median
-	partDots  = 15   // in each of them on average, if there are fewer parts
+	timeParts = 60   // of a run at most, each with a median
+	partDots  = 15   // in each of them at least
 )
 
 // byTime draws each pair's change by its planned time. Of many pairs some are drawn, the same from each part of the run.
@@ -222,25 +189,19 @@ func byTime(m *matched) (out []chart.Graph) {
 			continue
 		}
 		slices.SortStableFunc(dots, func(x, y dot) int { return cmp.Compare(x.at, y.at) })
-		medians := mediansOf(dots)
 		every := (len(dots) + mostDots - 1) / mostDots
+		part := max(partDots, (len(dots)+timeParts-1)/timeParts)
 		g := chart.Graph{
 			Title: "Change of " + latency.label + ", a request each", Sync: "pairs", X: chart.Axis{Label: "planned", Unit: "s"}, Y: bounds(dots),
-			Series: []chart.Series{{Name: "median of a part", Bad: true}, {Name: "a request", Style: chart.Dots}},
+			Series: []chart.Series{{Name: "median of " + format.Many(int64(part), "request"), Bad: true}, {Name: "a request", Style: chart.Dots}},
 		}
-		if every > 1 {
-			g.Note = fmt.Sprintf("every %dth request is drawn", every)
-		}
-		part := 0
+		medians, drawn := &g.Series[0].Values, &g.Series[1].Values
 		for i, d := range dots {
-			for part < len(medians) && medians[part].at <= d.at {
-				g.At = append(g.At, medians[part].at)
-				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, medians[part].change), append(g.Series[1].Values, math.NaN())
-				part++
+			if first := i - i%part; i == (first+min(first+part, len(dots)))/2 {
+				g.At, *medians, *drawn = append(g.At, d.at), append(*medians, median(dots[first:min(first+part, len(dots))])), append(*drawn, math.NaN())
 			}
 			if i%every == 0 {
-				g.At = append(g.At, d.at)
-				g.Series[0].Values, g.Series[1].Values = append(g.Series[0].Values, math.NaN()), append(g.Series[1].Values, d.change)
+				g.At, *medians, *drawn = append(g.At, d.at), append(*medians, math.NaN()), append(*drawn, d.change)
 			}
 		}
 		out = append(out, g)
@@ -251,34 +212,24 @@ func byTime(m *matched) (out []chart.Graph) {
 // dot is a pair's change and its time in seconds.
 type dot struct{ at, change float64 }
 
-// bounds is an axis of changes without the 0.5 % at either end, but with 0.
-func bounds(dots []dot) chart.Axis {
-	changes := make([]float64, len(dots))
-	for i, d := range dots {
-		changes[i] = d.change
+// changes are those of dots, in rising order.
+func changes(dots []dot) (out []float64) {
+	for _, d := range dots {
+		out = append(out, d.change)
 	}
-	slices.Sort(changes)
-	n := len(changes)
-	low, high := min(0, changes[n/200]), max(0, changes[n-1-n/200])
-	pad := max(0.001, (high-low)/20)
-	return chart.Axis{Unit: "ratio", From: new(low - pad), To: new(high + pad)}
+	slices.Sort(out)
+	return out
 }
 
-// mediansOf are those of equal parts of the time, at the middle of each. Dots are in order of time; there are at least two.
-func mediansOf(dots []dot) (out []dot) {
-	parts := float64(min(timeParts, 1+len(dots)/partDots))
-	from := dots[0].at
-	width := max(1e-9, (dots[len(dots)-1].at-from)/parts)
-	partOf := func(d dot) float64 { return min(parts-1, math.Floor((d.at-from)/width)) }
-	for len(dots) > 0 {
-		part, changes := partOf(dots[0]), []float64(nil)
-		for len(dots) > 0 && partOf(dots[0]) == part {
-			changes, dots = append(changes, dots[0].change), dots[1:]
-		}
-		slices.Sort(changes)
-		out = append(out, dot{from + (part+0.5)*width, changes[(len(changes)-1)/2]})
-	}
-	return out
+func median(dots []dot) float64 { return changes(dots)[(len(dots)-1)/2] }
+
+// bounds is an axis of changes without the 0.5 % at either end, but with 0.
+func bounds(dots []dot) chart.Axis {
+	all := changes(dots)
+	n := len(all)
+	low, high := min(0, all[n/200]), max(0, all[n-1-n/200])
+	pad := max(0.001, (high-low)/20)
+	return chart.Axis{Unit: "ratio", From: new(low - pad), To: new(high + pad)}
 }
 
 // distributions draws both sides' latencies, and the hits of both.

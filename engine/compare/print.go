@@ -199,16 +199,7 @@ func fitted(text string, columns int) string {
 	return text
 }
 
-// Label is what people call a metric: TTFT p95 for ttft.p95.
+// Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.
 func Label(name string) string {
-	first, rest, _ := strings.Cut(name, ".")
-	for _, latency := range []string{"ttft", "tpot", "itl", "e2e"} {
-		if more, is := strings.CutPrefix(first, latency); is {
-			first = strings.ToUpper(latency) + more
-		}
-	}
-	if rest == "paired" {
-		rest = "pairs" // as wide as the table has room for
-	}
-	return strings.TrimSpace(strings.NewReplacer("_per_s", "/s", "_", " ").Replace(first) + " " + rest)
+	return strings.NewReplacer("ttft", "TTFT", "tpot", "TPOT", "itl", "ITL", "e2e", "E2E", ".paired", " pairs", "_per_s", "/s", "_", " ", ".", " ").Replace(name)
 }

@@ -96,32 +96,49 @@ func TestNothingChanged(t *testing.T) {
 	}
 }
 
-// TestMedians: each part of the time has the median of its dots, against a count of all of them.
-func TestMedians(t *testing.T) {
-	var dots []dot
-	for i := range 600 {
-		dots = append(dots, dot{float64(i), float64((i * 7919) % 101)})
-	}
-	medians := mediansOf(dots)
-	if len(medians) != 1+600/partDots {
-		t.Fatalf("%d parts", len(medians))
-	}
-	half := (medians[1].at - medians[0].at) / 2
-	for _, m := range medians {
-		below, above := 0, 0
-		for _, d := range dots {
-			if math.Abs(d.at-m.at) < half-1e-6 && d.change < m.change {
-				below++
-			} else if math.Abs(d.at-m.at) < half-1e-6 && d.change > m.change {
-				above++
+// TestPairsByTime: each median is that of the dots around it, and all dots are drawn once.
+func TestPairsByTime(t *testing.T) {
+	a, b := side(t, write(t, 400, nil, noisy(1, 100))), side(t, write(t, 400, nil, noisy(2, 120)))
+	m := match(a, b, true)
+	g := byTime(m)[0]
+	medians, drawn := g.Series[0].Values, g.Series[1].Values
+	var parts [][]float64
+	n := 0
+	for i, at := range g.At {
+		if i > 0 && at < g.At[i-1] {
+			t.Fatalf("%v after %v", at, g.At[i-1])
+		}
+		if !math.IsNaN(drawn[i]) {
+			if n%partDots == 0 {
+				parts = append(parts, nil)
 			}
-		}
-		if below > above+1 || above > below+2 {
-			t.Errorf("at %v: %d below and %d above %v", m.at, below, above, m.change)
+			parts[len(parts)-1] = append(parts[len(parts)-1], drawn[i])
+			x, y := m.rows[0][n].record(), m.rows[1][n].record()
+			if want := float64(y.TTFTNS())/float64(x.TTFTNS()) - 1; drawn[i] != want {
+				t.Errorf("request %d changed by %v, drawn as %v", n, want, drawn[i])
+			}
+			n++
 		}
 	}
-	if got := mediansOf([]dot{{3, 1}, {3, 2}, {3, 9}}); len(got) != 1 || got[0].change != 2 {
-		t.Errorf("of one moment: %v", got)
+	if n != 400 {
+		t.Errorf("%d dots", n)
+	}
+	found := 0
+	for _, v := range medians {
+		if math.IsNaN(v) {
+			continue
+		}
+		below, above := 0, 0
+		for _, change := range parts[found] {
+			below, above = below+int(b2i(change < v)), above+int(b2i(change > v))
+		}
+		if below > above || above > below+1 {
+			t.Errorf("median %v of part %d has %d below and %d above", v, found, below, above)
+		}
+		found++
+	}
+	if found != len(parts) {
+		t.Errorf("%d medians of %d parts", found, len(parts))
 	}
 }
 
