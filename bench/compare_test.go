@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,8 +165,7 @@ func TestInterleaveInterrupted(t *testing.T) {
 			b.untilRunning(t, 5)
 			p.signal(t, os.Interrupt)
 			code := p.wait(t)
-			done := map[string]string{"abba": "1", "together": "0"}[how]
-			if want := fmt.Sprintf("interrupted after %s of 4 runs", done); code != 130 || !strings.Contains(p.stderr.String(), want) {
+			if want := "interrupted in run " + map[string]string{"abba": "2 of 4", "together": "1 of 2"}[how]; code != 130 || !strings.Contains(p.stderr.String(), want) {
 				t.Errorf("exit %d, want 130 and %q:\n%s", code, want, p.stderr.String())
 			}
 			if res := readResults(t, filepath.Join(dir, "b1")); !res.summary.Run.Partial {

@@ -91,6 +91,9 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	}
 	for i, p := range pairs {
 		page := ""
+		if i > 0 && !o.json && !o.quiet {
+			fmt.Fprintln(c.OutOrStdout())
+		}
 		if i == len(pairs)-1 {
 			page = o.html
 		}
