@@ -105,7 +105,7 @@ func TestCapacity(t *testing.T) {
 	}
 	t.Logf("the truth is 100; %s", first.Sentence)
 	other := startSearch(t, dir, append([]string{"--seed", "5"}, args...)...)
-	if code := other.wait(t); code != 2 || !strings.Contains(other.stderr.String(), "--seed was 0 there, and is 5 now") {
+	if code := other.wait(t); code != 2 || !strings.Contains(other.stderr.String(), `--seed was "0" there, and is "5" now`) {
 		t.Errorf("exit %d: %s", code, other.stderr.String())
 	}
 	for _, name := range []string{"capacity.html", "capacity.json", "search.json"} {

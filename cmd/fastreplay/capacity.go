@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,16 +19,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine/capacity"
-	"github.com/fastreplay/fastreplay/engine/report"
 	"github.com/fastreplay/fastreplay/engine/workload"
-)
-
-// The files of a search, beside a directory for each probe.
-const (
-	settingsName = "search.json"
-	journalName  = "probes.jsonl"
-	answerName   = "capacity.json"
-	capacityPage = "capacity.html"
 )
 
 // capacityOptions is what the flags of `fastreplay capacity` say.
@@ -191,7 +177,7 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if o.quiet {
 		ui.mode = progressNone
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r, objectives, err := o.check()
 	if err != nil {
@@ -213,16 +199,12 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	if s.search, err = capacity.New(s.config()); err != nil {
 		return err
 	}
-	if err := s.open(resolvedFlags(r)); err != nil {
+	if err := s.open(s.settings(resolvedFlags(r))); err != nil {
 		return err
 	}
 	defer s.journal.Close()
 	if err := s.probeAll(ctx); err != nil {
-		if len(s.outcomes) == 0 { // nothing is lost
-			for _, name := range []string{settingsName, journalName, ""} {
-				_ = os.Remove(filepath.Join(s.dir, name))
-			}
-		}
+		s.discard()
 		return err
 	}
 	interrupted := ctx.Err() != nil
@@ -253,91 +235,4 @@ func (s *searching) recordedRate() float64 {
 		return 0
 	}
 	return float64(s.requests) / s.spanS
-}
-
-// settings are all that the outcomes of probes depend on, by flag. They are on disk as JSON.
-func (s *searching) settings(replay map[string]any) map[string]any {
-	o := s.o
-	delete(replay, "trace")
-	all := map[string]any{
-		"--trace": each(o.traces, absolute), "number of its requests": s.requests, "--url": each(o.urls, withoutQuery), "--slo": o.slo, "--over": o.over,
-		"--range": o.loads, "--window": o.window.String(), "--warm-in": o.warmIn.String(), "--precision": o.precision, "--seed": o.seed,
-	}
-	for name, given := range replay {
-		all["behind --, --"+name] = given
-	}
-	return all
-}
-
-// open makes the directory of the search, or goes on with one.
-func (s *searching) open(replay map[string]any) (err error) {
-	text, err := json.Marshal(s.settings(replay))
-	if err != nil {
-		return err
-	}
-	s.dir = s.o.output
-	before, err := os.ReadFile(filepath.Join(s.dir, settingsName))
-	if s.dir == "" || errors.Is(err, os.ErrNotExist) {
-		s.dir, err = report.Create(s.dir, time.Now())
-	}
-	if err != nil {
-		return err
-	}
-	name, whole := filepath.Join(s.dir, journalName), 0
-	journal, err := os.ReadFile(name)
-	if err == nil {
-		s.outcomes, whole, err = capacity.ReadOutcomes(journal)
-	} else if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", name, err)
-	case len(s.outcomes) > 0:
-		err = sameSettings(s.dir, before, text)
-	default:
-		err = report.WriteWhole(filepath.Join(s.dir, settingsName), func(w io.Writer) error { return report.EncodeJSON(w, json.RawMessage(text)) })
-	}
-	if err == nil {
-		err = report.WriteWhole(name, func(w io.Writer) error { _, err := w.Write(journal[:whole]); return err })
-	}
-	if err == nil {
-		s.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
-	}
-	if err != nil {
-		return err
-	}
-	for _, o := range s.outcomes {
-		s.search.Add(o)
-	}
-	if len(s.outcomes) > 0 {
-		s.ui.line("goes on after %d probes in %s", len(s.outcomes), s.dir)
-	}
-	return nil
-}
-
-// sameSettings refuses to go on with another search, and names the difference.
-func sameSettings(dir string, before, now []byte) error {
-	var was, is map[string]any
-	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(now, &is)); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, settingsName), err)
-	}
-	show := func(v any) string {
-		if v == nil {
-			return "not given"
-		}
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // it was JSON
-		return strings.TrimSpace(b.String())
-	}
-	both := maps.Clone(was)
-	maps.Copy(both, is)
-	for _, name := range slices.Sorted(maps.Keys(both)) {
-		if !reflect.DeepEqual(was[name], is[name]) {
-			return fmt.Errorf("%s is of another search: %s was %s there, and is %s now; give the same, or another --output", dir, name, show(was[name]), show(is[name]))
-		}
-	}
-	return nil
 }

@@ -53,15 +53,9 @@ func (s *searching) probeAll(ctx context.Context) error {
 			return err
 		}
 		o.SpentS = time.Since(began).Seconds()
-		line, err := capacity.AppendOutcome(nil, o)
-		if err == nil {
-			_, err = s.journal.Write(line)
+		if err := s.note(o); err != nil {
+			return err
 		}
-		if err = errors.Join(err, s.journal.Sync()); err != nil {
-			return &exitError{exitInvalid, fmt.Sprintf("results are incomplete on disk: %v", err)}
-		}
-		s.outcomes = append(s.outcomes, o)
-		s.search.Add(o)
 		s.ui.line("%s", s.describe(&o))
 		if err := s.writePage(); err != nil {
 			s.ui.line("no %s: %v", capacityPage, err)
