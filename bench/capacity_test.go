@@ -148,7 +148,8 @@ func TestCapacityOfTheClient(t *testing.T) {
 	}
 }
 
-// TestCapacities searches ten servers whose capacity is known by construction, with the truth beside the answer. It takes half an hour:
+// TestCapacities searches ten servers whose slots bound the requests that end in a second, with the truth beside the answer. Latencies may
+// be longer by 400 ms than without a queue, so that only a queue that grows breaks the objective. It takes half an hour:
 // FASTREPLAY_CAPACITY=1 go test ./bench -run TestCapacities -v -timeout 2h
 func TestCapacities(t *testing.T) {
 	if os.Getenv("FASTREPLAY_CAPACITY") == "" {
@@ -173,14 +174,14 @@ func TestCapacities(t *testing.T) {
 		{"scale, 8 slots, chance", chance, 8, 50 * time.Millisecond, 10 * time.Millisecond, 1, 2, []string{"--over", "scale", "--range", "0.5:"}},
 		{"amplify, 8 slots", chance, 8, 30 * time.Millisecond, 6 * time.Millisecond, 1, 3.33, nil},
 		{"amplify, 16 slots", chance, 16, 60 * time.Millisecond, 8 * time.Millisecond, 1, 4, nil},
-		{"concurrency, 12 slots", even, 12, 60 * time.Millisecond, 8 * time.Millisecond, 1, 12, []string{"--over", "concurrency", "--window", "12s", "--warm-in", "1s"}},
-		{"instances of 1 slot", even, 1, 20 * time.Millisecond, 4 * time.Millisecond, 4, 2, []string{"--over", "instances", "--window", "12s", "--warm-in", "1s"}},
+		{"concurrency, 12 slots", even, 12, 60 * time.Millisecond, 8 * time.Millisecond, 1, 60, []string{"--over", "concurrency", "--window", "15s"}},
+		{"instances of 1 slot", even, 1, 20 * time.Millisecond, 4 * time.Millisecond, 4, 2, []string{"--over", "instances", "--window", "20s"}},
 	} {
 		if only != "" && only != strconv.Itoa(i+1) {
 			continue
 		}
 		m := startMock(t, "--slots", fmt.Sprint(c.slots), "--ttft", c.ttft.String(), "--itl", c.itl.String(), "--spread", "0", "--instances", fmt.Sprint(c.instances), "--log", filepath.Join(t.TempDir(), "{instance}"))
-		args := append([]string{"--trace", c.trace, "--slo", fmt.Sprintf("ttft.p95<%v ok>=99%%", c.ttft+60*time.Millisecond), "--budget", "4m", "--warm-in", "2s"}, c.args...)
+		args := append([]string{"--trace", c.trace, "--slo", fmt.Sprintf("ttft.p95<%v ok>=99%%", c.ttft+400*time.Millisecond), "--budget", "3m", "--warm-in", "2s"}, c.args...)
 		urls := 0
 		until(t, "all mocks listen", func() bool { return strings.Count(m.stdout.String(), "\n") == c.instances })
 		for line := range strings.Lines(m.stdout.String()) {

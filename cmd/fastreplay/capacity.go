@@ -178,6 +178,7 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 		ui.mode = progressNone
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // another interrupt ends the process
 	defer stop()
 	r, objectives, err := o.check()
 	if err != nil {
@@ -207,9 +208,7 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 		s.discard()
 		return err
 	}
-	interrupted := ctx.Err() != nil
-	stop() // another interrupt ends the process
-	return s.conclude(out, interrupted)
+	return s.conclude(out, ctx.Err() != nil)
 }
 
 // config is what the search is bounded by.

@@ -241,7 +241,7 @@ func (s *searching) judge(out *capacity.Outcome, code int, said string, decided 
 	}
 	for _, r := range summary.Verdict.Reasons {
 		switch r.Code {
-		case "interrupted", "nothing_ok": // by the search; by the server
+		case "interrupted", "no_summary", "nothing_ok": // by the search, the two first
 		case "drift", "receive_lag", "starved", "client_failures", "early", "sender_died":
 			if r.Grade == metrics.Invalid {
 				out.Client = cmp.Or(out.Client, r.What)
