@@ -181,7 +181,7 @@ func TestCapacities(t *testing.T) {
 			continue
 		}
 		m := startMock(t, "--slots", fmt.Sprint(c.slots), "--ttft", c.ttft.String(), "--itl", c.itl.String(), "--spread", "0", "--instances", fmt.Sprint(c.instances), "--log", filepath.Join(t.TempDir(), "{instance}"))
-		args := append([]string{"--trace", c.trace, "--slo", fmt.Sprintf("ttft.p95<%v ok>=99%%", c.ttft+400*time.Millisecond), "--budget", "3m", "--warm-in", "2s"}, c.args...)
+		args := append([]string{"--trace", c.trace, "--slo", fmt.Sprintf("ttft.p95<%v ok>=99%%", c.ttft+400*time.Millisecond), "--budget", "2m", "--warm-in", "2s"}, c.args...)
 		urls := 0
 		until(t, "all mocks listen", func() bool { return strings.Count(m.stdout.String(), "\n") == c.instances })
 		for line := range strings.Lines(m.stdout.String()) {
