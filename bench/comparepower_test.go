@@ -58,11 +58,11 @@ type answer struct{ first, last float64 }
 // chunks (Yu et al., Orca, OSDI 2022; Agrawal et al., Sarathi-Serve, OSDI 2024). An iteration takes 8 ms, 0.1 ms for each request
 // in it and 20 µs for each new token: the size of an 8 B model on one GPU. So requests wait for each other, and for an iteration's end.
 //
-// The noise of an iteration has five parts. Each iteration varies by 3 %. Clocks drift by 1 % (standard deviation), with a memory of 5 s. Once
+// All iterations take longer by a share. Their noise has five parts. Each iteration varies by 3 %. Clocks drift by 1 % (standard deviation), with a memory of 5 s. Once
 // in 30 s an interval of 0.2 to 2 s is 1.2 to 2 times as slow: another tenant. One iteration in 500 stalls for a Pareto time from 5 ms on
 // (exponent 1.5, at most 0.5 s): garbage collection. A request takes about 1 ms more through network and HTTP, log-normal (0.5). The
 // throughput of such runs varies by some 0.4 to 0.6 %, as that of vLLM at 8 to 32 requests in flight (vllm-project/vllm#53436).
-func serve(l *load, random *rand.Rand) []answer {
+func serve(l *load, random *rand.Rand, slower float64) []answer {
 	const chunk, drift = 2048, 0.01
 	out := make([]answer, len(l.at))
 	ends := map[int][]int{} // iteration → requests that end with it
@@ -93,7 +93,7 @@ func serve(l *load, random *rand.Rand) []answer {
 		if random.Float64() < took/30 {
 			slowUntil, slow = now+0.2+1.8*random.Float64(), 1.2+0.8*random.Float64()
 		}
-		if took *= (1 + wander) * math.Exp(0.03*random.NormFloat64()); now < slowUntil {
+		if took *= (1 + slower) * (1 + wander) * math.Exp(0.03*random.NormFloat64()); now < slowUntil {
 			took *= slow
 		}
 		if random.Float64() < 0.002 {
@@ -115,30 +115,31 @@ func serve(l *load, random *rand.Rand) []answer {
 	return out
 }
 
-// asSide is the run as a side, with TTFT and TPOT longer by a share.
-func asSide(t *testing.T, l *load, answers []answer, longer float64) *compare.Side {
-	end := slices.MaxFunc(answers, func(a, b answer) int { return cmp.Compare(a.last, b.last) }).last
-	summary := &metrics.Summary{Run: metrics.Run{DurationS: end * (1 + longer)}, Workload: metrics.Workload{Fingerprint: "sha256:same"}}
+// asSide is the runs as a side, with TTFT and TPOT longer by a share.
+func asSide(t *testing.T, l *load, longer float64, runs ...[]answer) *compare.Side {
 	s := new(compare.Side)
-	err := s.Add("virtual", summary, func(yield func(*record.Record)) error {
-		var r record.Record
-		r.Clear()
-		for i, a := range answers {
-			first := (a.first - l.at[i]) * (1 + longer)
-			r.RequestID, r.Session, r.Outcome = "v-"+strconv.Itoa(i), l.session[i], record.OK
-			r.PlannedNS = int64(l.at[i] * 1e9)
-			r.SentNS = r.PlannedNS
-			r.FirstTokenNS = r.SentNS + int64(first*1e9)
-			r.LastTokenNS = r.FirstTokenNS + int64((a.last-a.first)*(1+longer)*1e9)
-			r.DoneNS = r.LastTokenNS
-			r.PromptTokens, r.CachedTokens = int64(l.input[i]), int64(l.input[i]-l.uncached[i])
-			r.CompletionTokens, r.Chunks, r.TokensFrom = l.output[i], l.output[i], record.TokensFromUsage
-			yield(&r)
+	for _, answers := range runs {
+		end := slices.MaxFunc(answers, func(a, b answer) int { return cmp.Compare(a.last, b.last) }).last
+		summary := &metrics.Summary{Run: metrics.Run{DurationS: end * (1 + longer)}, Workload: metrics.Workload{Fingerprint: "sha256:same"}}
+		err := s.Add("virtual", summary, func(yield func(*record.Record)) error {
+			var r record.Record
+			r.Clear()
+			for i, a := range answers {
+				r.RequestID, r.Session, r.Outcome = "v-"+strconv.Itoa(i), l.session[i], record.OK
+				r.PlannedNS = int64(l.at[i] * 1e9)
+				r.SentNS = r.PlannedNS
+				r.FirstTokenNS = r.SentNS + int64((a.first-l.at[i])*(1+longer)*1e9)
+				r.LastTokenNS = r.FirstTokenNS + int64((a.last-a.first)*(1+longer)*1e9)
+				r.DoneNS = r.LastTokenNS
+				r.PromptTokens, r.CachedTokens = int64(l.input[i]), int64(l.input[i]-l.uncached[i])
+				r.CompletionTokens, r.Chunks, r.TokensFrom = l.output[i], l.output[i], record.TokensFromUsage
+				yield(&r)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return s
 }
@@ -154,10 +155,10 @@ func comparedRuns(t *testing.T, pairs, n, resamples int, changes []float64, name
 	}
 	for pair := range pairs {
 		random, l := rand.New(rand.NewPCG(uint64(pair), 7)), newLoad(n, uint64(pair))
-		x, y := serve(l, random), serve(l, random)
-		a := asSide(t, l, x, 0)
+		x, y := serve(l, random, 0), serve(l, random, 0)
+		a := asSide(t, l, 0, x)
 		for k, change := range changes {
-			r, err := compare.Compare(a, asSide(t, l, y, change), nil, compare.Options{Seed: uint64(pair), Resamples: resamples})
+			r, err := compare.Compare(a, asSide(t, l, change, y), nil, compare.Options{Seed: uint64(pair), Resamples: resamples})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -223,6 +224,40 @@ func TestComparePower(t *testing.T) {
 			}
 		}
 		compareUnpaired(t, pairs)
+		compareFloors(t, pairs)
+	}
+}
+
+// compareFloors prints the false alarms if whole runs differ by 0.5 % (standard deviation), as by the temperature of a machine: with one
+// run a side, with a second run of A as the floor, and with two runs a side that are each other's floor.
+func compareFloors(t *testing.T, pairs int) {
+	alarms := map[string]*[3]int{"ttft.paired": new([3]int), "tpot.paired": new([3]int)}
+	for pair := range pairs {
+		random, l := rand.New(rand.NewPCG(uint64(pair), 7)), newLoad(2000, uint64(pair))
+		var runs [4][]answer
+		for i := range runs {
+			runs[i] = serve(l, random, 0.005*random.NormFloat64())
+		}
+		a, b := asSide(t, l, 0, runs[0]), asSide(t, l, 0, runs[1])
+		again, other := asSide(t, l, 0, runs[3]), asSide(t, l, 0, runs[2])
+		bothA, bothB := asSide(t, l, 0, runs[0], runs[3]), asSide(t, l, 0, runs[1], runs[2])
+		for k, c := range []struct {
+			a, b   *compare.Side
+			floors [][2]*compare.Side
+		}{{a, b, nil}, {a, b, [][2]*compare.Side{{a, again}}}, {bothA, bothB, [][2]*compare.Side{{a, again}, {b, other}}}} {
+			r, err := compare.Compare(c.a, c.b, c.floors, compare.Options{Seed: uint64(pair), Resamples: 200})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range r.Metrics {
+				if alarms[m.Name] != nil && (m.Verdict == compare.Better || m.Verdict == compare.Worse) {
+					alarms[m.Name][k]++
+				}
+			}
+		}
+	}
+	for name, n := range alarms {
+		t.Logf("%s: if runs differ by 0.5 %%, %d false alarms of %d with an estimated floor, %d with a second run of A, %d with ABBA", name, n[0], pairs, n[1], n[2])
 	}
 }
 
@@ -235,7 +270,7 @@ func compareUnpaired(t *testing.T, pairs int) {
 		return ttft, tpot
 	}
 	l := newLoad(200_000, 1)
-	answers := serve(l, rand.New(rand.NewPCG(1, 7)))
+	answers := serve(l, rand.New(rand.NewPCG(1, 7)), 0)
 	x, u := latencies(l, answers, 0)
 	y, v := latencies(l, answers, 0.02)
 	for name, both := range map[string][2][]float64{"ttft": {x, y}, "tpot": {u, v}} {
@@ -245,7 +280,7 @@ func compareUnpaired(t *testing.T, pairs int) {
 		found, alarms := 0, 0
 		for pair := range pairs {
 			random, l := rand.New(rand.NewPCG(uint64(pair), 7)), newLoad(2000, uint64(pair))
-			a, b := serve(l, random), serve(l, random)
+			a, b := serve(l, random, 0), serve(l, random, 0)
 			for change, count := range map[float64]*int{0: &alarms, 0.02: &found} {
 				ttftA, tpotA := latencies(l, a, 0)
 				ttftB, tpotB := latencies(l, b, change)

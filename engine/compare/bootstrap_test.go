@@ -120,6 +120,9 @@ func TestStudent(t *testing.T) {
 
 // TestIntervalCovers: of means of independent groups of any size, 95 % of the intervals hold the truth.
 func TestIntervalCovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("600,000 draws")
+	}
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, groups := range []int{6, 40} {
 		const trials = 1000

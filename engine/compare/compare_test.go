@@ -95,7 +95,9 @@ func noisy(seed uint64, ttft float64) func(i int) served {
 
 func compared(t *testing.T, a, b *Side, floors [][2]*Side, o Options) *Result {
 	t.Helper()
-	o.Resamples = 400
+	if o.Resamples = 400; testing.Short() { // as under the race detector
+		o.Resamples = 50
+	}
 	r, err := Compare(a, b, floors, o)
 	if err != nil {
 		t.Fatal(err)
@@ -224,6 +226,9 @@ func TestGates(t *testing.T) {
 
 // TestExplained: the requests that were made slower are found by what they have in common.
 func TestExplained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing in it runs at the same time as anything else")
+	}
 	serve := func(seed uint64, slower func(i int) float64) func(i int) served {
 		random := rand.New(rand.NewPCG(seed, 2))
 		return func(i int) served {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/metrics"
@@ -77,13 +78,7 @@ func ReadSide(name string, dirs ...string) (*Side, error) {
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
 	r := &run{dir: dir, summary: summary}
-	names, reports := map[string]string{}, map[string]bool{}
-	one := func(name string) string {
-		if _, there := names[name]; !there {
-			names[strings.Clone(name)] = strings.Clone(name)
-		}
-		return names[name]
-	}
+	reports := map[string]bool{}
 	var bad error
 	err := each(func(rec *record.Record) {
 		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
@@ -94,7 +89,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		w := row{
 			index: index, group: rec.Job, planned: rec.PlannedNS, sent: rec.SentNS, first: rec.FirstTokenNS, last: rec.LastTokenNS,
 			done: rec.DoneNS, prompt: rec.PromptTokens, cached: rec.CachedTokens, output: rec.CompletionTokens, chunks: rec.Chunks,
-			choices: rec.Choices, decode: rec.DecodeNS, target: one(rec.Target), instance: one(rec.Instance), told: rec.ToldUsage(),
+			choices: rec.Choices, decode: rec.DecodeNS, target: unique.Make(rec.Target).Value(), instance: unique.Make(rec.Instance).Value(), told: rec.ToldUsage(),
 		}
 		if w.group == record.None {
 			w.group = rec.Session
@@ -109,7 +104,7 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		case rec.Outcome != record.OK:
 			w.state = failed
 		}
-		reports[rec.Target] = reports[rec.Target] || rec.CachedTokens != record.None
+		reports[w.target] = reports[w.target] || rec.CachedTokens != record.None
 		r.rows = append(r.rows, w)
 	})
 	if err = cmp.Or(err, bad); err != nil {
