@@ -193,7 +193,7 @@ func (s sums) ratio(w []int32) float64 {
 // normal95 is how many standard deviations from the mean 95 % of a normal distribution reach.
 const normal95 = 1.959963984540054
 
-// student95 is the same of Student's t (M. Abramowitz and I. Stegun, Handbook of Mathematical Functions, 26.7.5), within 0.5 % from 4
+// student95 is the same of Student's t (M. Abramowitz and I. Stegun, Handbook of Mathematical Functions, 26.7.5), within 0.5 % from 3
 // degrees of freedom on.
 func student95(freedom float64) float64 {
 	z := normal95

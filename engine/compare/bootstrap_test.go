@@ -111,7 +111,7 @@ func TestDraws(t *testing.T) {
 
 // TestStudent: against tables.
 func TestStudent(t *testing.T) {
-	for freedom, want := range map[float64]float64{4: 2.776, 5: 2.571, 9: 2.262, 14: 2.145, 29: 2.045, 1e6: 1.960} {
+	for freedom, want := range map[float64]float64{3: 3.182, 4: 2.776, 5: 2.571, 9: 2.262, 14: 2.145, 29: 2.045, 1e6: 1.960} {
 		if got := student95(freedom); math.Abs(got-want) > 0.005*want {
 			t.Errorf("%v degrees: %v, want %v", freedom, got, want)
 		}
