@@ -88,17 +88,12 @@ With --from, --to or --steady all numbers are of a part of the run.`,
 	addExportFlag(c.Flags(), &exports)
 	g.addFlag(c.Flags())
 	r.addFlag(c.Flags())
-	addPartFlags(c.Flags(), &part, &price)
+	addSeconds(c.Flags(), &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
+	addSeconds(c.Flags(), &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
+	c.Flags().Var(&value[float64]{to: &part.Steady, parse: parseBand}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
+	c.Flags().Lookup("steady").NoOptDefVal = "20%"
+	c.Flags().Float64Var(&price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 	return c
-}
-
-// addPartFlags adds what says of which part of a run a report is, and what the servers cost.
-func addPartFlags(f *pflag.FlagSet, part *report.Part, price *float64) {
-	addSeconds(f, &part.From, "from", "", 0, "count what was planned from this `TIME` on, since the run's start")
-	addSeconds(f, &part.To, "to", "", 0, "count what was planned before this `TIME`; 0 = to the end")
-	f.Var(&value[float64]{to: &part.Steady, parse: parseBand}, "steady", "count the longest part with requests in flight within `BAND` of their median, 20% if none is given")
-	f.Lookup("steady").NoOptDefVal = "20%"
-	f.Float64Var(price, "price-per-hour", 0, "`PRICE` of all servers together for an hour, in any currency: what tokens and requests cost")
 }
 
 // parseBand reads a share, such as 20% or 0.2.

@@ -73,11 +73,6 @@ func (c *Collector) Summary(s Summary, probed Probed) *Summary {
 	return &s
 }
 
-// throughput is that of ok requests over so many seconds.
-func (s *Summary) throughput(d float64) Throughput {
-	return Throughput{float64(s.Requests.OK) / d, float64(s.Tokens.Prompt) / d, float64(s.Tokens.Completion) / d}
-}
-
 func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 	end := int64(0)
 	c.timings.each(func(k *timing) { // in order of completion
@@ -90,7 +85,7 @@ func (c *Collector) underLoad(s *Summary) (u UnderLoad) {
 		}
 	})
 	if u.UntilS = min(seconds(end), s.Run.DurationS); u.UntilS > 0 {
-		u.Throughput = s.throughput(u.UntilS)
+		u.Throughput = Throughput{float64(s.Requests.OK) / u.UntilS, float64(s.Tokens.Prompt) / u.UntilS, float64(s.Tokens.Completion) / u.UntilS}
 	}
 	return u
 }

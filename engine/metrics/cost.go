@@ -11,10 +11,8 @@ type Cost struct {
 	PerRequest *float64 `json:"per_request"`          // of an ok request
 }
 
-// Energy is what the GPUs took that the servers' metrics show: their mean power by throughput, so that both are of the same time.
+// Energy is what the GPUs of server_metrics took: their mean power by throughput, so that both are of the same time.
 type Energy struct {
-	GPUs      int64    `json:"gpus"`               // how many
-	PowerW    float64  `json:"mean_power_w"`       // of all together, from the first to the last sample
 	Joules    float64  `json:"joules"`             // that power for all of the time
 	PerToken  *float64 `json:"j_per_token"`        // for each input and output token; null without any, as below
 	PerOutput *float64 `json:"j_per_output_token"` // for each output token, if all energy is laid on these
@@ -23,16 +21,16 @@ type Energy struct {
 
 // Price sets the cost of s by the price of all servers for an hour; 0 sets none.
 func (s *Summary) Price(perHour float64) {
-	if t, perS := &s.Throughput, perHour/3600; perS > 0 {
-		in, out := each(1e6*perS, t.InputTokensPerS), each(1e6*perS, t.OutputTokensPerS)
-		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS), each(perS, t.RequestsPerS)}
+	if t, perS := s.Throughput, perHour/3600; perS > 0 {
+		in, out, both := each(1e6*perS, t.InputTokensPerS), each(1e6*perS, t.OutputTokensPerS), each(1e6*perS, t.InputTokensPerS+t.OutputTokensPerS)
+		s.Cost = &Cost{perHour, perS * s.Run.DurationS, in, out, both, each(perS, t.RequestsPerS)}
 	}
 }
 
 func (s *Summary) setEnergy() {
 	if s.Servers != nil && s.Servers.All.PowerW != nil {
-		t, w := &s.Throughput, *s.Servers.All.PowerW
-		s.Energy = &Energy{s.Servers.All.GPUs, w, w * s.Run.DurationS, each(w, t.InputTokensPerS+t.OutputTokensPerS), each(w, t.OutputTokensPerS), each(w, t.RequestsPerS)}
+		t, w := s.Throughput, s.Servers.All.PowerW.Mean
+		s.Energy = &Energy{w * s.Run.DurationS, each(w, t.InputTokensPerS+t.OutputTokensPerS), each(w, t.OutputTokensPerS), each(w, t.RequestsPerS)}
 	}
 }
 

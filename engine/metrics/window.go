@@ -42,11 +42,11 @@ func (w *Window) Has(ns int64) bool {
 }
 
 func (w *Window) bounds() (fromNS, toNS int64) {
-	fromNS, toNS = math.MinInt64, math.MaxInt64
-	if w != nil {
-		fromNS = int64(math.Round(w.FromS * 1e9))
+	if w == nil {
+		return math.MinInt64, math.MaxInt64
 	}
-	if w != nil && w.ToS < w.RunS {
+	fromNS, toNS = int64(math.Round(w.FromS*1e9)), math.MaxInt64
+	if w.ToS < w.RunS {
 		toNS = int64(math.Round(w.ToS * 1e9))
 	}
 	return fromNS, toNS
@@ -80,26 +80,24 @@ func (c *Collector) setRates(s *Summary) {
 	}
 }
 
-// FindSteady finds the longest part of a run of runS seconds in which the requests in flight of all steps stay within band of their median.
-// Of equally long ones it is the first. A part shorter than a tenth of the run may be chance, so it is none.
-func FindSteady(steps []Step, runS, band float64) (*Window, error) {
-	var best *Window
+// FindSteady finds the most steps of a run of runS seconds, one behind the other, in which the requests in flight stay within band of their
+// median. Of equally many it takes the first. Fewer than a tenth of the run may be chance, so they are none.
+func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
+	longest := (len(steps) - 1) / 10
 	for i := range steps {
 		var levels []float64 // sorted
-		for j := i; j < len(steps); j++ {
-			at, _ := slices.BinarySearch(levels, steps[j].InFlight)
-			levels = slices.Insert(levels, at, steps[j].InFlight)
-			n := len(levels)
-			s := Steady{Band: band, Level: (levels[(n-1)/2] + levels[n/2]) / 2, Least: levels[0], Most: levels[n-1]}
-			found := s.Level > 0 && s.Least >= (1-band)*s.Level && s.Most <= (1+band)*s.Level && 10*n >= len(steps)
-			if w := (Window{steps[i].FromS, min(runS, steps[j].ToS), runS, &s}); found && (best == nil || w.ToS-w.FromS > best.ToS-best.FromS) {
-				best = &w
+		for n, step := range steps[i:] {
+			at, _ := slices.BinarySearch(levels, step.InFlight)
+			levels = slices.Insert(levels, at, step.InFlight)
+			s := Steady{band, (levels[n/2] + levels[(n+1)/2]) / 2, levels[0], levels[n]}
+			if n >= longest && s.Level > 0 && s.Least >= (1-band)*s.Level && s.Most <= (1+band)*s.Level {
+				longest, best = n+1, &Window{steps[i].FromS, min(runS, step.ToS), runS, &s}
 			}
 		}
 	}
 	if best == nil {
 		return nil, fmt.Errorf("no steady part: requests in flight stay within %s of their median for no tenth of the run; "+
-			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*min(0.95, 2*band))
+			"give a wider band, such as --steady=%.0f%%, or the part with --from and --to", format.Percent(band), 100*max(0.2, min(0.95, 2*band)))
 	}
 	return best, nil
 }

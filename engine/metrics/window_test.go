@@ -191,6 +191,13 @@ func TestFindSteady(t *testing.T) {
 			levels = append(levels, 40*float64(99-i)/30)
 		}
 	}
+	twice := stepsOf([]float64{5, 5, 5, 5, 5, 9, 5, 5, 5, 5, 5})
+	for i := range twice { // 1.1 − 0.6 is more than 0.5 in floating point
+		twice[i].FromS, twice[i].ToS = float64(i)/10, float64(i+1)/10
+	}
+	if w, err := FindSteady(twice, 1.1, 0.1); err != nil || w.FromS != 0 {
+		t.Errorf("of two parts of five steps: %+v, %v, want the first", w, err)
+	}
 	w, err := FindSteady(stepsOf(levels), 50, 0.1)
 	if err != nil || w.FromS < 9 || w.FromS > 10 || w.ToS < 35 || w.ToS > 36.5 || math.Abs(w.Steady.Level-40) > 1 || w.Steady.Band != 0.1 {
 		t.Errorf("plateau from 10 to 35 s, and its ramps within 36: %+v, %v", w, err)
@@ -230,14 +237,14 @@ func TestCostAndEnergy(t *testing.T) {
 	if s.Energy != nil {
 		t.Errorf("energy %+v of no server", s.Energy)
 	}
-	s.Servers = &Servers{Servers: scrape.Servers{All: scrape.Server{GPUs: 2, PowerW: new(500.0)}}}
+	s.Servers = &Servers{Servers: scrape.Servers{All: scrape.Server{PowerW: &scrape.Gauge{Mean: 500}}}}
 	s.Price(3600)
 	s.setEnergy()
 	text := func(v any) string { b, _ := json.Marshal(v); return string(b) }
 	if got, want := text(s.Cost), `{"price_per_hour":3600,"total":20,"per_1m_input_tokens":500,"per_1m_output_tokens":2000,"per_1m_tokens":400,"per_request":0.25}`; got != want {
 		t.Errorf("cost %s, want %s", got, want)
 	}
-	if got, want := text(s.Energy), `{"gpus":2,"mean_power_w":500,"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`; got != want {
+	if got, want := text(s.Energy), `{"joules":10000,"j_per_token":0.2,"j_per_output_token":1,"j_per_request":125}`; got != want {
 		t.Errorf("energy %s, want %s", got, want)
 	}
 	s.Throughput = Throughput{}

@@ -149,7 +149,7 @@ func factsOf(parts []*part) (facts [][2]string) {
 		{"output tokens/s", rates + "output_tokens_per_s"}, {"seconds under load", rates + "until_s"}, {"in flight, mean", "in_flight_mean"},
 		{"from second", "window.from_s"}, {"to second", "window.to_s"}, {"cost of 1M input tokens", "cost.per_1m_input_tokens"},
 		{"cost of 1M output tokens", "cost.per_1m_output_tokens"}, {"cost of 1M tokens", "cost.per_1m_tokens"}, {"cost of a request", "cost.per_request"},
-		{"J/token", "energy.j_per_token"}, {"J/output token", "energy.j_per_output_token"}, {"GPU power, W", "energy.mean_power_w"},
+		{"J/token", "energy.j_per_token"}, {"J/output token", "energy.j_per_output_token"}, {"GPU power, W", "server_metrics.all.power_w.mean"},
 		{"good requests", "goodput.requests"}, {"goodput", "goodput.share"}, {"good requests/s", "goodput.requests_per_s"},
 		{"prefix hits", "prefix_cache.hit_ratio"}, {"prefix hits, as reported", "prefix_cache.reported_hit_ratio"},
 		{"ideal prefix hits, as placed", "prefix_cache.expected_hit_ratio"}, {"ideal, in one cache", "routing.one_cache_hit_ratio"}, {"recorded prefix hits", "prefix_cache.recorded.recorded_hit_ratio"},

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -41,15 +42,9 @@ func rebuild(dir string, slos []metrics.SLO) (*metrics.Summary, error) {
 		}
 		countIn(&w, r)
 	})
-	if err != nil {
-		return nil, err
-	}
-	servers, err := rebuildServers(dir, nil)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := ReadPlan(dir)
-	if err != nil {
+	servers, failed := rebuildServers(dir, nil)
+	plan, unread := ReadPlan(dir)
+	if err = cmp.Or(err, failed, unread); err != nil {
 		return nil, err
 	}
 	if plan == nil { // of a version that wrote none
@@ -101,9 +96,6 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 	samples, err := readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName))
 	if part != nil {
 		samples = slices.DeleteFunc(samples, func(m scrape.Sample) bool { return !part.Has(max(0, m.AtNS)) })
-		for i := range samples { // the phases are those of the whole run
-			samples[i].Phase = scrape.During
-		}
 	}
 	if err != nil || len(samples) == 0 {
 		return nil, err

@@ -353,7 +353,7 @@ func (p *screen) steady() {
 			known(number, c.PerRequest, "a request"), fmt.Sprint(c.PerHour)+" an hour for all servers")
 	}
 	if e := p.s.Energy; e != nil {
-		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"), known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"), number(e.PowerW)+" W")
+		p.field(first, 1, "energy", known(number, e.PerToken, "J/token"), known(number, e.PerOutput, "J/output token"), known(number, e.PerOK, "J/request"), number(p.s.Servers.All.PowerW.Mean)+" W")
 	}
 }
 

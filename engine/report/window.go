@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,25 +35,24 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	if len(slos) == 0 {
 		slos = slosOf(whole)
 	}
-	s := metrics.Summary{Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits}
-	if s.Window, err = part.of(dir, whole.Run.DurationS, urls); err != nil {
+	w, err := part.of(dir, whole.Run.DurationS, urls)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	load, all := &s.Workload, &whole.Workload
-	load.Trace, load.Format, load.Rows, load.BlockTokens, load.Fingerprint = all.Trace, all.Format, all.Rows, all.BlockTokens, all.Fingerprint
-	c, _, err := collect(dir, urls, s.Window, slos, func(r *record.Record) {
-		if s.Window.Has(r.PlannedNS) {
-			countIn(load, r)
+	all := &whole.Workload
+	load := metrics.Workload{Trace: all.Trace, Format: all.Format, Rows: all.Rows, BlockTokens: all.BlockTokens, Fingerprint: all.Fingerprint}
+	c, _, err := collect(dir, urls, w, slos, func(r *record.Record) {
+		if w.Has(r.PlannedNS) {
+			countIn(&load, r)
 		}
 	})
-	if err != nil {
+	servers, failed := rebuildServers(dir, w)
+	if err = cmp.Or(err, failed); err != nil {
 		return nil, err
 	}
+	s := metrics.Summary{Run: whole.Run, Amplify: whole.Amplify, Limits: whole.Limits, Window: w, Workload: load, Servers: servers}
 	if s.Requests.Planned = load.Requests + load.LeftOut; s.Requests.Planned == 0 {
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
-	}
-	if s.Servers, err = rebuildServers(dir, s.Window); err != nil {
-		return nil, err
 	}
 	s.Notes = []string{fmt.Sprintf("these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within", s.Length())}
 	for _, r := range whole.Verdict.Reasons {

@@ -75,9 +75,9 @@ func TestLoadPart(t *testing.T) {
 	if n := s.Throughput; n.RequestsPerS != 10 || n.InputTokensPerS != 500 || n.OutputTokensPerS != 200 || *s.InFlight != 20 || s.TTFTMS.Count != 300 || *s.Goodput.Share != 1 {
 		t.Errorf("throughput %+v, in flight %v, goodput %+v", n, *s.InFlight, s.Goodput)
 	}
-	// Of 29 intervals between samples 19 are of 100 W, one of 200 W and 9 of 300 W. The counter grows by 59² − 30².
+	// Of 30 samples 20 have 100 W and 10 have 300 W. The counter grows by 59² − 30².
 	all := s.Servers.All
-	if all.Samples != 30 || *all.GenerationTokens != 2581 || all.Running.Mean != 44.5 || all.RunningBefore != nil || *all.PowerW != 4800.0/29 || *s.Energy.PerOutput != 4800.0/29/200 {
+	if all.Samples != 30 || *all.GenerationTokens != 2581 || all.Running.Mean != 44.5 || all.RunningBefore != nil || all.PowerW.Mean != 5000.0/30 || *s.Energy.PerOutput != all.PowerW.Mean/200 {
 		t.Errorf("servers %+v, energy %+v", all, s.Energy)
 	}
 	if len(s.Verdict.Reasons) != 1 || s.Verdict.Reasons[0].Code != "unwritten" || !strings.HasPrefix(s.Verdict.Reasons[0].What, "of the whole run: ") || s.Verdict.Valid {
@@ -139,7 +139,7 @@ func TestSteadyPart(t *testing.T) {
 			t.Errorf("line %d has %d columns: %s", i, n, line)
 		}
 	}
-	for _, want := range []string{"run_s 100", "steady.band_share 20 %", "price_per_hour 72", "j_per_token", "mean_power_w"} {
+	for _, want := range []string{"run_s 100", "steady.band_share 20 %", "price_per_hour 72", "j_per_token", "power_w.mean"} {
 		if !strings.Contains(strings.Join(strings.Fields(full.String()), " "), want) {
 			t.Errorf("--full has no %q:\n%s", want, full.String())
 		}

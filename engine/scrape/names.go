@@ -3,11 +3,12 @@ package scrape
 // Quantity is something that servers of several kinds report, each by its own name.
 type Quantity int
 
-// The quantities. The first three are as they stand, the others only grow until the server starts anew.
+// The quantities. The first four are as they stand, the others only grow until the server starts anew.
 const (
 	Running          Quantity = iota // requests in a batch now
 	Waiting                          // requests in the queue now
 	KVUsage                          // share of the KV cache in use, 0..1
+	GPUPower                         // in W, of all GPUs; pages of any engine may have it
 	PrefixHits                       // tokens found in the prefix cache; of old vLLM blocks, as are the queries then
 	PrefixQueries                    // tokens looked for in it
 	Preemptions                      // requests put back into the queue since the KV cache was full
@@ -18,13 +19,6 @@ const (
 	AcceptedTokens                   // those of them that the model accepted
 
 	Quantities = iota
-)
-
-// What GPUs take, which pages of any engine may have.
-const (
-	gpuPower  Quantity = Quantities + iota // in W
-	gpuEnergy                              // in mJ, since boot
-	dcgm      = "dcgm"
 )
 
 // firstCounter is the first quantity that only grows.
@@ -115,8 +109,7 @@ func families() []family {
 
 		// DCGM's exporter, usually on port 9400: etc/default-counters.csv of NVIDIA/dcgm-exporter. A GPU that is cut into instances
 		// (MIG), or that pods share, has a line for each, with the same UUID and the power of the whole.
-		{engine: dcgm, of: gpuPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
-		{engine: dcgm, of: gpuEnergy, name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", by: "UUID"},
+		{engine: "dcgm", of: GPUPower, name: "DCGM_FI_DEV_POWER_USAGE", by: "UUID"},
 	}
 }
 

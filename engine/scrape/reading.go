@@ -9,12 +9,10 @@ import "math"
 
 // Values are the quantities by name; nil = the server does not report it.
 type Values struct {
-	Running *float64 `json:"running"`  // requests that run
-	Waiting *float64 `json:"waiting"`  // requests in the queue
-	KVUsage *float64 `json:"kv_usage"` // share of the KV cache in use, 0 to 1, mean over the engines of the page
-
-	PowerW   *float64 `json:"power_w,omitempty"`   // power of all GPUs of the page; absent if it has none
-	EnergyMJ *float64 `json:"energy_mj,omitempty"` // energy that they took since boot, in mJ; absent likewise
+	Running *float64 `json:"running"`           // requests that run
+	Waiting *float64 `json:"waiting"`           // requests in the queue
+	KVUsage *float64 `json:"kv_usage"`          // share of the KV cache in use, 0 to 1, mean over the engines of the page
+	PowerW  *float64 `json:"power_w,omitempty"` // power of all GPUs of the page, in W; absent if it has none
 	Counts
 }
 
@@ -32,15 +30,10 @@ type Counts struct {
 
 // at is the place of a quantity.
 func (v *Values) at(q Quantity) **float64 {
-	switch {
-	case q == gpuPower:
-		return &v.PowerW
-	case q == gpuEnergy:
-		return &v.EnergyMJ
-	case q >= firstCounter:
+	if q >= firstCounter {
 		return v.Counts.at(q)
 	}
-	return [firstCounter]**float64{&v.Running, &v.Waiting, &v.KVUsage}[q]
+	return [firstCounter]**float64{&v.Running, &v.Waiting, &v.KVUsage, &v.PowerW}[q]
 }
 
 // at is the place of a quantity from firstCounter on.
@@ -113,7 +106,7 @@ func (r *Reader) Read(page []byte) (Reading, error) {
 		if out.Engine == "" && r.found[i].page == r.pages {
 			out.Engine = f.engine
 		}
-		if to := out.at(f.of); (f.engine == out.Engine || f.engine == dcgm) && *to == nil {
+		if to := out.at(f.of); (f.engine == out.Engine || f.of == GPUPower) && *to == nil {
 			r.fold(i, &out)
 		}
 	}
@@ -178,10 +171,11 @@ func (r *Reader) fold(i int, out *Reading) {
 	case f.most:
 		sum = most
 	}
-	if q := r.families[i].of; q == Running || q == KVUsage {
+	switch r.families[i].of {
+	case Running, KVUsage:
 		out.Engines = max(out.Engines, n)
-	} else if q >= gpuPower {
-		out.GPUs = max(out.GPUs, n)
+	case GPUPower:
+		out.GPUs = n
 	}
 	*out.at(r.families[i].of) = &sum
 }

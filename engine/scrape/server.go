@@ -35,8 +35,8 @@ type Server struct {
 	WaitingShare  *float64 `json:"waiting_share"`  // share of the samples during the run that found a queue
 	KVUsage       *Gauge   `json:"kv_usage"`       // share of the KV cache in use, 0 to 1
 
-	GPUs   int64    `json:"gpus,omitempty"`         // how many GPUs the pages have the power of
-	PowerW *float64 `json:"mean_power_w,omitempty"` // mean power of all of them, over the time from the first to the last sample; absent if unknown
+	GPUs   int    `json:"gpus,omitempty"`    // how many GPUs the pages have the power of
+	PowerW *Gauge `json:"power_w,omitempty"` // power of all of them, in W; absent if no page has it
 
 	PrefixHitRatio *float64 `json:"prefix_hit_ratio"` // prefix_hits / prefix_queries during the run
 	Counts                  // what they have grown by
@@ -45,7 +45,6 @@ type Server struct {
 // counters sums up the counters of one page. The zero value is ready.
 type counters struct {
 	server  Server // but for the gauges
-	power   power
 	last    Counts // as last read
 	grown   [Quantities]float64
 	started [Quantities]bool // there was a reading to count from
@@ -61,9 +60,8 @@ func (c *counters) add(m *Sample) {
 		return
 	}
 	c.server.Samples++
-	c.power.add(m)
 	c.server.Engine = m.Engine
-	c.server.Engines = max(c.server.Engines, m.Engines)
+	c.server.Engines, c.server.GPUs = max(c.server.Engines, m.Engines), max(c.server.GPUs, m.GPUs)
 	if m.Phase == Before {
 		c.server.RunningBefore, c.server.WaitingBefore = m.Running, m.Waiting
 	}
@@ -106,11 +104,11 @@ func (c *counters) addTo(out *Server) {
 	s := &c.server
 	out.Addresses++
 	out.Engines += s.Engines
+	out.GPUs += s.GPUs
 	out.Samples += s.Samples
 	out.Missed += s.Missed
 	out.Restarts += s.Restarts
 	out.Alternates = out.Alternates || s.Alternates
-	c.power.addTo(out)
 	out.Incomplete = out.Incomplete || s.Incomplete
 	if out.Error == "" {
 		out.Error = s.Error

@@ -110,7 +110,7 @@ func (g *group) server(pages []counters) Server {
 		out.Restarts, out.RunningBefore, out.WaitingBefore, out.Counts = 0, nil, nil, Counts{}
 		return out
 	}
-	out.Running, out.Waiting, out.KVUsage = g.levels[Running].gauge(), g.levels[Waiting].gauge(), g.levels[KVUsage].gauge()
+	out.Running, out.Waiting, out.KVUsage, out.PowerW = g.levels[Running].gauge(), g.levels[Waiting].gauge(), g.levels[KVUsage].gauge(), g.levels[GPUPower].gauge()
 	if n := g.levels[Waiting].n; n > 0 {
 		out.WaitingShare = new(float64(g.queued) / float64(n))
 	}
