@@ -146,7 +146,7 @@ func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair,
 		if err != nil {
 			return nil, err
 		}
-		side, err := compare.ReadSide("", dir)
+		side, err := compare.ReadSide(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +205,7 @@ func (o *comparison) ending(pairs []compare.Pair, ui *terminal) error {
 		}
 		for _, b := range p.Result.Breaks(o.gates) {
 			broken = true
-			ui.alert("FAILED   %s", b.Words)
+			ui.alert("FAILED   %s", b)
 		}
 	}
 	if broken {

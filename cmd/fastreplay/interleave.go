@@ -179,9 +179,11 @@ func (r *interleaved) watch(names []string, began time.Time) (end func()) {
 
 // compared compares both runs of A with both of B. The noise floor is from the runs of the same side.
 func (r *interleaved) compared(o compare.Options) (p compare.Pair, err error) {
-	read := func(name string, runs ...string) *compare.Side {
-		side, failed := compare.ReadSide(name, runs...)
-		err = cmp.Or(err, failed)
+	read := func(name string, dirs ...string) *compare.Side {
+		side, failed := compare.ReadSide(dirs...)
+		if err = cmp.Or(err, failed); err == nil {
+			side.Name = name
+		}
 		return side
 	}
 	var floors [][2]*compare.Side

@@ -85,6 +85,23 @@ func (d *design) resample(seed uint64, draws, n int, change func(i int, a, b flo
 // held the truth in 91 % of the runs of TestComparePower in bench, since noise lasted longer than a stretch.
 const stretches = 8
 
+// inBlocks splits the groups, which are in order of time, into blocks.
+func (d *design) inBlocks() *design {
+	n := min(blocks, slices.Min(d.groups))
+	d.inTime = true
+	for block := range n {
+		w, from := make([]int32, len(d.all())), 0
+		for _, groups := range d.groups {
+			for g := block * groups / n; g < (block+1)*groups/n; g++ {
+				w[from+g] = 1
+			}
+			from += groups
+		}
+		d.blocks = append(d.blocks, w)
+	}
+	return d
+}
+
 // together is how many neighbours of so many groups are drawn at once, since noise lasts longer than a slice: the circular block bootstrap
 // (D. Politis and J. Romano, 1992).
 func (d *design) together(groups int) int {
@@ -116,7 +133,7 @@ type weighted struct {
 func newWeighted(values []float64, group []int32, groups int) weighted {
 	order := make([]int32, 0, len(values))
 	for i, v := range values {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+		if finite(v) {
 			order = append(order, int32(i))
 		}
 	}
@@ -202,19 +219,20 @@ func student95(freedom float64) float64 {
 		((((79*z2+776)*z2+1482)*z2-1920)*z2-945)/(92160*math.Pow(freedom, 4)))
 }
 
-// interval returns the 95 % interval of the changes that were drawn, and their standard deviation. Its ends are percentiles, further
-// out for a widening (T. Hesterberg, What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if there are
-// too few groups, or if a tenth of the draws have no value.
-func interval(changes []float64, widening float64) (low, high, deviation float64, exists bool) {
-	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+// interval returns the 95 % interval of the changes that were drawn. Its ends are percentiles, further out for a widening (T. Hesterberg,
+// What Teachers Should Know About the Bootstrap, 2015: expanded percentiles). It is false if there are too few groups, or if a tenth of the
+// draws have no value.
+func interval(changes []float64, widening float64) (low, high float64, exists bool) {
+	drawn := slices.DeleteFunc(slices.Clone(changes), func(v float64) bool { return !finite(v) })
 	if math.IsInf(widening, 1) || len(drawn) < 10 || len(drawn)*10 < len(changes)*9 {
-		return 0, 0, 0, false
+		return 0, 0, false
 	}
 	slices.Sort(drawn)
-	tail := math.Erfc(normal95*widening/math.Sqrt2) / 2
-	beyond := int(tail * float64(len(drawn)))
-	return drawn[beyond], drawn[len(drawn)-1-beyond], spread(drawn), true
+	beyond := int(math.Erfc(normal95*widening/math.Sqrt2) / 2 * float64(len(drawn)))
+	return drawn[beyond], drawn[len(drawn)-1-beyond], true
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // spread is the standard deviation of a sample.
 func spread(values []float64) float64 {

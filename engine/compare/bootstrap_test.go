@@ -142,7 +142,7 @@ func TestIntervalCovers(t *testing.T) {
 				b[0] = out[3]
 			}}}}
 			drawn := d.resample(uint64(trial), 300, 1, func(_ int, _, b float64) float64 { return b })
-			if low, high, _, _ := interval(drawn[0], d.widening()); low <= 10 && 10 <= high {
+			if low, high, _ := interval(drawn[0], d.widening()); low <= 10 && 10 <= high {
 				covered++
 			}
 		}

@@ -25,27 +25,26 @@ const (
 	surelyF  = 4.0 // a grouping whose ratio of variances is smaller explains no more than chance does
 )
 
-// explain returns which requests account for the change of each main latency that changed. Of all groupings it takes the one that explains
-// most of the variance of the pairs' differences.
+// explain returns which requests account for the change of each latency that changed, but for that from the planned time. Of all groupings it
+// takes the one whose groups differ most surely.
 func (t *table) explain(found []Metric) (all []Culprits) {
 	groupings := t.groupings()
-	for l, of := range latencies() {
-		at := slices.IndexFunc(t.specs, func(s spec) bool { return s.latency == l })
+	for l, of := range latencies()[:mainLatencies] {
 		clear := func(m Metric) float64 { // how far the change is from 0, in widths of its interval; 0 if there is none
 			if m.Verdict != Worse && m.Verdict != Better {
 				return 0
 			}
 			return math.Abs(*m.Change) / max(*m.High-*m.Low, 1e-9)
 		}
-		m := slices.MaxFunc(found[at:at+kindsOf], func(x, y Metric) int { return cmp.Compare(clear(x), clear(y)) })
+		m := slices.MaxFunc(found[l*kindsOf:(l+1)*kindsOf], func(x, y Metric) int { return cmp.Compare(clear(x), clear(y)) })
 		differences, sum := t.differences(l)
-		if !of.main || clear(m) == 0 || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
+		if clear(m) == 0 || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
 		}
-		c, most := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, 0.0
+		c, most := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, surelyF
 		for i := range groupings {
-			if groups, explained, f := t.groups(&groupings[i], l, differences, sum); f >= surelyF && explained > most {
-				c.By, c.Groups, most = groupings[i].by, groups, explained
+			if groups, f := t.groups(&groupings[i], l, differences, sum); f > most {
+				c.By, c.Groups, most = groupings[i].by, groups, f
 			}
 		}
 		if c.Groups != nil {
@@ -60,12 +59,10 @@ func (t *table) explain(found []Metric) (all []Culprits) {
 
 // differences are B - A of a latency in ms, and their sum. The largest and smallest 1 % count as that percentile. A pair without it is NaN.
 func (t *table) differences(latency int) (out []float64, sum float64) {
-	var sorted []float64
 	for i, a := range t.ms[0][latency] {
-		if out = append(out, t.ms[1][latency][i]-a); !math.IsNaN(out[i]) {
-			sorted = append(sorted, out[i])
-		}
+		out = append(out, t.ms[1][latency][i]-a)
 	}
+	sorted := slices.DeleteFunc(slices.Clone(out), math.IsNaN)
 	slices.Sort(sorted)
 	cut := int(outliers * float64(len(sorted)))
 	for i, d := range out {
@@ -79,16 +76,16 @@ func (t *table) differences(latency int) (out []float64, sum float64) {
 
 // groupings are all ways to group the good pairs.
 func (t *table) groupings() []grouping {
-	n, queue := len(t.good[0]), t.inFlight()
-	uncached, more, input, times := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	instance := grouping{by: "instance"}
+	n, queue, instance := len(t.good[0]), t.inFlight(), grouping{by: "instance"}
+	uncached, input, times := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, k := range t.good[0] {
-		a, b := t.rows[0][k], t.rows[1][k]
-		times[i], input[i], uncached[i], more[i] = float64(a.at())/1e9, float64(b.prompt), math.NaN(), math.NaN()
+		b := t.rows[1][k]
+		times[i], input[i], uncached[i] = float64(t.rows[0][k].at())/1e9, float64(b.prompt), float64(b.prompt-b.cached)
 		if b.prompt < 0 {
 			input[i] = math.NaN()
-		} else if a.cached != record.None && b.cached != record.None {
-			uncached[i], more[i] = float64(b.prompt-b.cached), float64(b.prompt-b.cached-a.prompt+a.cached)
+		}
+		if b.prompt < 0 || b.cached < 0 {
+			uncached[i] = math.NaN()
 		}
 		name := slices.Index(instance.names, "instance "+b.instance)
 		if name < 0 && b.instance != "" && len(instance.names) < 64 {
@@ -98,8 +95,7 @@ func (t *table) groupings() []grouping {
 	}
 	count := func(v float64) string { return format.Count(int64(v)) }
 	return []grouping{
-		inFifths("uncached tokens", "uncached tokens in B", uncached, count), inFifths("uncached tokens", "more uncached tokens in B than in A", more, count),
-		inFifths("input length", "input tokens", input, count), instance,
+		inFifths("uncached tokens", "uncached tokens in B", uncached, count), inFifths("input length", "input tokens", input, count), instance,
 		inFifths("time", "of planned time", times, format.Span), inFifths("queue", "requests in flight", queue, count),
 	}
 }
@@ -115,11 +111,11 @@ func inFifths(by, what string, values []float64, text func(float64) string) grou
 	}
 	from = slices.Compact(from)
 	for i, least := range from {
-		most := sorted[max(0, len(sorted)-1)]
+		largest := sorted[len(sorted)-1]
 		if i+1 < len(from) {
-			most = sorted[sort.SearchFloat64s(sorted, from[i+1])-1]
+			largest = sorted[sort.SearchFloat64s(sorted, from[i+1])-1]
 		}
-		g.names = append(g.names, strings.TrimSuffix(text(least)+" to "+text(most), " to "+text(least))+" "+what)
+		g.names = append(g.names, strings.TrimSuffix(text(least)+" to "+text(largest), " to "+text(least))+" "+what)
 	}
 	for _, v := range values {
 		g.group = append(g.group, int32(sort.Search(len(from), func(i int) bool { return from[i] > v || math.IsNaN(v) }))-1)
@@ -146,9 +142,9 @@ func (t *table) inFlight() (out []float64) {
 	return out
 }
 
-// groups lists the groups that have differences of a latency, the largest share of their sum first. It returns how much of the differences'
-// variance they explain beyond chance (omega squared), and the ratio of the variances between and within them (F).
-func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) (all []Group, explained, f float64) {
+// groups lists the groups that have differences of a latency, the largest share of their sum first, and the ratio of the variances between
+// and within them (F); 0 if that says nothing.
+func (t *table) groups(g *grouping, latency int, differences []float64, sum float64) (all []Group, f float64) {
 	all = make([]Group, len(g.names))
 	known, n, squares := 0.0, 0.0, 0.0 // known is their sum
 	for i, d := range differences {
@@ -166,12 +162,11 @@ func (t *table) groups(g *grouping, latency int, differences []float64, sum floa
 	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Share, a.Share) })
 	parts := float64(len(all))
 	if parts < 2 || n <= 2*parts || n < float64(len(differences))/2 {
-		return all, 0, 0
+		return all, 0
 	}
 	between, total := -known*known/n, squares-known*known/n
 	for _, part := range all {
 		between += part.Share * sum * part.Share * sum / float64(part.Requests)
 	}
-	within := (total - between) / (n - parts)
-	return all, (between - (parts-1)*within) / (total + within), between / (parts - 1) / within
+	return all, between / (parts - 1) / ((total - between) / (n - parts))
 }

@@ -34,14 +34,14 @@ func made() *Result {
 		Metrics: []Metric{
 			metric("ttft.p50", "ms", 999.6, 1234.5, 0.235, 0.21, 0.26, 0.011, Worse),
 			metric("ttft.p95", "ms", 61234, 61834, 0.0098, 0.0011, 0.018, 0.02, InFloor),
-			metric("ttft.p99", "ms", 61234, 161834, 1.64, 1.21, 2.18, 0.2, Worse), paired,
+			metric("ttft.p99", "ms", 0.61234, 1618340, 26428.6, -0.24, 38070, 472.72, InFloor), paired,
 			metric("tpot.p50", "ms", 10.01, 9.01, -0.0999, -0.12, -0.08, 0.006, Better),
 			metric("tpot.p95", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same), metric("tpot.p99", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
 			metric("tpot.paired", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
 			metric("e2e.p50", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same), metric("e2e.p95", "ms", 10.01, 10.02, 0.001, -0.001, 0.003, 0.006, Same),
 			metric("prefix_hits", "share", 0.5747, 0.5, -0.0747, -0.09, -0.06, 0.0006, Worse), metric("error_rate", "share", 0, 0.01234, 0.01234, 0, 0.02, 0, Same),
 			{Name: "goodput", Unit: "share", Verdict: Unknown, Sentence: "goodput: one side or both lack it", Main: true},
-			metric("output_tokens_per_s", "rate", 69925.9, 2387.4, -0.96, -0.97, -0.95, 0.01, Worse),
+			metric("output_tokens_per_s", "rate", 69925.9, 2387.4, 96, 97, 98, 0.01, Worse),
 			{Name: "itl.p99", Unit: "ms", Verdict: Unknown, Sentence: "ITL p99 has no interval"},
 		},
 		Explained: []Culprits{{Metric: "ttft.paired", By: "uncached tokens", Words: "82 % of TTFT's change is in requests of 4,096 uncached tokens and more", Groups: []Group{
@@ -72,6 +72,13 @@ func TestScreen(t *testing.T) {
 		plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(out.String(), "")
 		if strings.Contains(plain, "\x1b") {
 			t.Errorf("%s obeys a name: %q", name, plain)
+		}
+		for _, row := range regexp.MustCompile(`(?m)^  (TTFT|TPOT|output) .*$`).FindAllString(plain, -1) {
+			for _, end := range []int{20, 29, 38, 47, 62} { // cells begin with a space
+				if cells := []rune(row); cells[end] != ' ' || cells[70] == ' ' || cells[71] != ' ' {
+					t.Errorf("%s: cells touch at column %d, or end elsewhere: %q", name, end, row)
+				}
+			}
 		}
 		for line := range strings.Lines(plain) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {

@@ -43,24 +43,25 @@ const (
 	Worse   = "worse"
 	Same    = "same"     // the interval holds 0
 	InFloor = "in floor" // the interval excludes 0, but the noise floor reaches as far
-	Unknown = "unknown"  // one side lacks the metric, or there are too few values
+	Unknown = "unknown"  // one side lacks the metric, there are too few values, or there is no floor
 )
 
 // Metric is one number of both sides. Its name is that of metrics.Quantities, such as ttft.p95, or typical values such as
 // ttft.paired: the ratio that is typical of pairs.
 type Metric struct {
-	Name     string   `json:"name"`        // such as ttft.p95
-	Unit     string   `json:"unit"`        // ms, share or rate
-	A        *float64 `json:"a"`           // its value in A, over the requests that are compared; null of .paired
-	B        *float64 `json:"b"`           // and in B
-	Change   *float64 `json:"change"`      // (B - A) / A; of shares B - A
-	Low      *float64 `json:"low"`         // 95 % interval of Change
-	High     *float64 `json:"high"`        // its other end
-	Floor    *float64 `json:"floor"`       // how far Change is from 0 if nothing changed, in 95 % of cases
-	Verdict  string   `json:"verdict"`     // better, worse, same, in floor or unknown
-	Sentence string   `json:"sentence"`    // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]; the floor is 0.6 %
-	Main     bool     `json:"main"`        // shown on one screen
-	PValue   *float64 `json:"p,omitempty"` // of a paired test, if there are pairs
+	Name     string   `json:"name"`     // such as ttft.p95
+	Unit     string   `json:"unit"`     // ms, share or rate
+	A        *float64 `json:"a"`        // its value in A, over the requests that are compared; null of .paired
+	B        *float64 `json:"b"`        // and in B
+	Change   *float64 `json:"change"`   // (B - A) / A; of shares B - A
+	Low      *float64 `json:"low"`      // 95 % interval of Change
+	High     *float64 `json:"high"`     // its other end
+	Floor    *float64 `json:"floor"`    // how far Change is from 0 if nothing changed, in 95 % of cases
+	Verdict  string   `json:"verdict"`  // better, worse, same, in floor or unknown
+	Sentence string   `json:"sentence"` // such as: B's TTFT p95 is 1.8 % higher [1.1, 2.5]; the floor is 0.6 %
+	Main     bool     `json:"main"`     // shown on one screen
+
+	FloorFrom string `json:"floor_from,omitempty"` // "the client", if that may have moved the number further than noise does; else absent
 }
 
 // Culprits are groups of requests that account for a metric's change, the largest share first.

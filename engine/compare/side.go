@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // Side is one or several runs that were made with the same server and the same workload. ReadSide makes it; it is not changed later.
 type Side struct {
-	name string // as given; "" = to be found by Compare
+	Name string // as people call it; "" = by its targets or directories
 	runs []*run
 }
 
@@ -36,7 +37,7 @@ type row struct {
 	done                           int64
 	prompt, cached, output, chunks int64
 	choices, decode                int64
-	target, instance               string // one string for all rows with it
+	target, instance               string
 	state                          state
 	told                           bool // the server sent counts of tokens
 }
@@ -49,13 +50,10 @@ const (
 	stopped       // not sent or broken off, since the run ended before, or left out by the user
 )
 
-// ReadSide reads the runs of a side from their directories, in the order in which they were made. With name "" the side is called by its
-// target or directory. It is an error if a directory has no results, or if two runs had different workloads (*DifferentError).
-func ReadSide(name string, dirs ...string) (*Side, error) {
-	if len(dirs) == 0 {
-		return nil, errors.New("a side needs at least one directory of results")
-	}
-	s := &Side{name: name}
+// ReadSide reads the runs of a side from their directories, in the order in which they were made. It is an error if a directory has no
+// results, or if two runs had different workloads (*DifferentError).
+func ReadSide(dirs ...string) (*Side, error) {
+	s := new(Side)
 	for _, dir := range dirs {
 		summary, err := report.Load(dir)
 		if err != nil {
@@ -77,8 +75,8 @@ func ReadSide(name string, dirs ...string) (*Side, error) {
 
 // Add adds a run to a side: its summary, and its records in any order, which are not kept. dir names it. The zero Side has no runs.
 func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.Record)) error) error {
-	r := &run{dir: dir, summary: summary}
-	reports := map[string]bool{}
+	r, reports := &run{dir: dir, summary: summary}, map[string]bool{}
+	over := summary.Run.Partial || summary.Run.Cut
 	var bad error
 	err := each(func(rec *record.Record) {
 		index, err := strconv.ParseInt(rec.RequestID[strings.LastIndexByte(rec.RequestID, '-')+1:], 10, 64)
@@ -97,32 +95,30 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 		if w.prompt == record.None {
 			w.prompt = rec.InputTokens
 		}
-		over := summary.Run.Partial || summary.Run.Cut
 		switch {
 		case rec.LeftOut() || over && (rec.Outcome == record.Cancelled || rec.Outcome == record.NotSent):
 			w.state = stopped
 		case rec.Outcome != record.OK:
 			w.state = failed
 		}
-		reports[w.target] = reports[w.target] || rec.CachedTokens != record.None
+		reports[w.target] = reports[w.target] || w.cached != record.None
 		r.rows = append(r.rows, w)
 	})
 	if err = cmp.Or(err, bad); err != nil {
 		return err
 	}
-	for i := range r.rows { // of a server that reports hits, a count without them says 0
-		if w := &r.rows[i]; w.cached == record.None && w.told && reports[w.target] {
+	slices.SortFunc(r.rows, func(a, b row) int { return cmp.Compare(a.index, b.index) })
+	for i := range r.rows {
+		w := &r.rows[i]
+		if w.cached == record.None && w.told && reports[w.target] { // of a server that reports hits, a count without them says 0
 			w.cached = 0
 		}
-	}
-	slices.SortFunc(r.rows, func(a, b row) int { return cmp.Compare(a.index, b.index) })
-	for i := range max(0, len(r.rows)-1) {
-		if r.rows[i].index == r.rows[i+1].index {
-			return fmt.Errorf("%s has two records of request %d", dir, r.rows[i].index)
+		if i > 0 && w.index == r.rows[i-1].index {
+			return fmt.Errorf("%s has two records of request %d", dir, w.index)
 		}
 	}
 	if s.runs = append(s.runs, r); len(s.runs) > 1 {
-		if _, err := sameWorkload(s.runs[0], r); err != nil {
+		if _, err := sameWorkload(s, &Side{runs: []*run{r}}); err != nil {
 			return fmt.Errorf("the runs of a side must have one workload: %w", err)
 		}
 	}
@@ -146,7 +142,7 @@ func (w *row) at() int64 {
 	return max(0, w.planned)
 }
 
-// ms is a latency of a record in ms, NaN if it has none.
+// ms is a time in ms, NaN if there is none.
 func ms(ns int64) float64 {
 	if ns == record.None {
 		return math.NaN()
@@ -156,19 +152,70 @@ func ms(ns int64) float64 {
 
 // identity names a side by what it differs from the other in: the URLs of the targets, else the directories.
 func (s *Side) identity(other *Side) Identity {
-	id := Identity{Name: s.name, Fingerprint: s.runs[0].summary.Workload.Fingerprint}
-	urls := s.runs[0].summary.Run.Targets
+	id := Identity{Fingerprint: s.runs[0].summary.Workload.Fingerprint}
 	for _, r := range s.runs {
 		id.Dirs = append(id.Dirs, r.dir)
-		if grade := strings.ToUpper(string(r.summary.Verdict.Measurement)); id.Verdict == "" || len(grade) > 5 && (grade < id.Verdict || id.Verdict == "VALID") {
-			id.Verdict = grade // by name INVALID comes before LIMITED
-		}
+		grade := strings.ToUpper(string(cmp.Or(r.summary.Verdict.Measurement, metrics.Valid)))
+		id.Verdict = min(cmp.Or(id.Verdict, grade), grade) // by name they are in order
 	}
-	if id.Name == "" {
-		id.Name = strings.Join(id.Dirs, ", ")
-		if len(urls) > 0 && !slices.Equal(urls, other.runs[0].summary.Run.Targets) {
+	if id.Name = cmp.Or(s.Name, strings.Join(id.Dirs, ", ")); s.Name == "" {
+		if urls := s.runs[0].summary.Run.Targets; len(urls) > 0 && !slices.Equal(urls, other.runs[0].summary.Run.Targets) {
 			id.Name = strings.Join(urls, ", ")
 		}
 	}
 	return id
+}
+
+// DifferentError is why two runs cannot be compared request by request: what each of them was sent, where it differs.
+type DifferentError struct {
+	A, B        string   // directories
+	Differences []string // such as: seed: 1 and 2
+}
+
+func (e *DifferentError) Error() string {
+	return fmt.Sprintf("%s and %s were sent different workloads (%s); replay the same one, or compare distributions alone with --anyway",
+		e.A, e.B, strings.Join(e.Differences, "; "))
+}
+
+// sameWorkload returns a *DifferentError if the fingerprints differ, or what paces a closed loop, which no fingerprint has. Without both
+// fingerprints, as after a kill, what is known of the workloads decides; then sure is false.
+func sameWorkload(x, y *Side) (sure bool, err error) {
+	a, b := x.runs[0].summary, y.runs[0].summary
+	one, other := a.Workload.Fingerprint, b.Workload.Fingerprint
+	sure = one != "" && other != ""
+	var found []string
+	differ := func(name string, a, b any) {
+		if !reflect.DeepEqual(a, b) {
+			found = append(found, fmt.Sprintf("%s: %v and %v", name, cmp.Or(a, any("not given")), cmp.Or(b, any("not given"))))
+		}
+	}
+	option := func(name string) { differ("--"+name, a.Run.Options[name], b.Run.Options[name]) }
+	differ("pace", a.Run.Pace, b.Run.Pace)
+	option("concurrency")
+	option("sessions")
+	if !sure || one != other {
+		differ("trace", a.Workload.Trace, b.Workload.Trace)
+		differ("rows of the trace", a.Workload.Rows, b.Workload.Rows)
+		differ("requests", a.Workload.Requests, b.Workload.Requests)
+		differ("input tokens", a.Workload.InputTokens, b.Workload.InputTokens)
+		differ("output tokens", a.Workload.OutputTokens, b.Workload.OutputTokens)
+		differ("tokens of prompts that are shorter than the chat template", a.Workload.ShortSurplus, b.Workload.ShortSurplus)
+		differ("the servers' context", a.Workload.Context, b.Workload.Context)
+		differ("API", a.Run.API, b.Run.API)
+		differ("model", a.Run.Model, b.Run.Model)
+		for _, name := range []string{ // that decide what is sent and when
+			"format", "fields", "time-unit", "block-tokens", "bad-rows", "limit", "from", "to", "repeat", "too-long", "scale", "amplify", "rate",
+			"ramp", "arrival", "duration", "idle-cap", "answers", "history", "endpoint", "prompt", "tokenizer", "extra-inputs", "no-stream",
+			"no-force-output", "seed", "cold", "chat-overhead",
+		} {
+			option(name)
+		}
+		if sure && len(found) == 0 {
+			found = []string{"the bytes of the requests: the content of the trace file, or what the chat template adds to a prompt, changed"}
+		}
+	}
+	if len(found) > 0 {
+		return false, &DifferentError{x.runs[0].dir, y.runs[0].dir, found}
+	}
+	return sure, nil
 }

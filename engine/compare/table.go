@@ -1,8 +1,6 @@
 package compare
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,37 +10,91 @@ import (
 	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
-// spec is what a metric is, whatever its values.
+// spec is what a metric is, whatever its values: a number of a latency, or a ratio of sums over requests.
 type spec struct {
 	name, label, unit string
-	main              bool
+	main              bool    // on one screen
 	higher            bool    // is better
-	share             bool    // changes are differences, not ratios
 	quantile          float64 // 0 if the metric is none
-	latency           int     // place of the latency that it is of, or -1
+	of                requests
+	count             func(r *row, slos []metrics.SLO) (over, under float64) // nil of latencies
 }
 
-// kindsOf is how many numbers of a latency are compared. The last is the typical ratio of pairs.
-const kindsOf = 5
+// requests are those that a metric is of.
+type requests int
+
+const (
+	good     requests = iota // that are ok; of pairs, in both
+	answered                 // that the runs were not stopped before
+	finished                 // that are ok, by when they ended
+)
 
 // latency is a latency of requests that is compared.
 type latency struct {
 	name, label string
-	main        bool
 	ns          func(*record.Record) int64
 }
 
 func latencies() []latency {
 	return []latency{
-		{"ttft", "TTFT", true, (*record.Record).TTFTNS}, {"ttft_planned", "TTFT planned", false, (*record.Record).TTFTPlannedNS},
-		{"tpot", "TPOT", true, (*record.Record).TPOTNS}, {"e2e", "E2E", true, (*record.Record).E2ENS},
+		{"ttft", "TTFT", (*record.Record).TTFTNS}, {"tpot", "TPOT", (*record.Record).TPOTNS}, {"e2e", "E2E", (*record.Record).E2ENS},
+		{"ttft_planned", "TTFT planned", (*record.Record).TTFTPlannedNS},
 	}
+}
+
+// mainLatencies is how many of them, from the first on, are explained and drawn.
+const mainLatencies = 3
+
+// kindsOf is how many numbers of a latency are compared: what weighted.describe finds, then the typical ratio of pairs.
+const kindsOf = 5
+
+// specs are all metrics, in the order of a result. Names are those of metrics.Quantities, if it has them.
+func specs() (all []spec) {
+	for _, l := range latencies() {
+		for k, kind := range [kindsOf]string{"p50", "p95", "p99", "mean", "pair by pair"} {
+			s := spec{name: l.name + "." + strings.Replace(kind, "pair by pair", "paired", 1), label: l.label + " " + kind, unit: "ms"}
+			s.quantile = [kindsOf]float64{0.5, 0.95, 0.99}[k]
+			s.main = k != 3 && (l.name == "ttft" || l.name == "tpot" || l.name == "e2e" && (k == 1 || k == 4))
+			all = append(all, s)
+		}
+	}
+	rate := func(tokens bool) func(*row, []metrics.SLO) (float64, float64) {
+		return func(r *row, _ []metrics.SLO) (over, under float64) {
+			if tokens {
+				return float64(max(0, r.output)), 0
+			}
+			return 1, 0
+		}
+	}
+	return append(all, // runs keep no single gaps, so ITL has a mean alone
+		spec{"itl.mean", "ITL mean", "ms", false, false, 0, good, func(r *row, _ []metrics.SLO) (over, under float64) {
+			if r.choices > 1 || r.chunks < 2 {
+				return 0, 0
+			}
+			return ms(r.last - r.first), float64(r.chunks - 1)
+		}},
+		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, 0, good, func(r *row, _ []metrics.SLO) (over, under float64) {
+			if r.cached == record.None {
+				return 0, 0
+			}
+			return float64(r.cached), float64(r.prompt)
+		}},
+		spec{"error_rate", "share of failed requests", "share", true, false, 0, answered, func(r *row, _ []metrics.SLO) (over, under float64) {
+			return float64(b2i(r.state == failed)), 1
+		}},
+		spec{"goodput", "share of requests within the SLOs", "share", true, true, 0, answered, func(r *row, slos []metrics.SLO) (over, under float64) {
+			missed := r.state != ok || slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(r.record()) })
+			return float64(b2i(!missed)), float64(min(1, len(slos)))
+		}},
+		spec{"requests_per_s", "throughput in requests", "rate", false, true, 0, finished, rate(false)},
+		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, 0, finished, rate(true)})
 }
 
 // table is the values of both sides, and the designs by which they are drawn again.
 type table struct {
 	*matched
 	specs   []spec
+	slos    []metrics.SLO
 	ms      [2][][]float64 // by latency, of the good rows; NaN where there is none
 	designs []*design
 
@@ -50,30 +102,8 @@ type table struct {
 	clusteredBy string
 }
 
-// specs are all metrics, in the order of a result: of each latency what weighted.describe finds, then the typical ratio of pairs. Names are
-// those of metrics.Quantities, if it has them.
-func specs() (all []spec) {
-	for i, l := range latencies() {
-		for _, q := range []float64{0.5, 0.95, 0.99} {
-			name := fmt.Sprintf("p%.0f", 100*q)
-			all = append(all, spec{l.name + "." + name, l.label + " " + name, "ms", l.main, false, false, q, i})
-		}
-		all = append(all, spec{l.name + ".mean", l.label + " mean", "ms", false, false, false, 0, i},
-			spec{l.name + ".paired", l.label + " pair by pair", "ms", l.main, false, false, 0, i})
-	}
-	return append(all, // runs keep no single gaps, so ITL has a mean alone
-		spec{"itl.mean", "ITL mean", "ms", false, false, false, 0, -1},
-		spec{"prefix_hits", "share of prompt tokens from the prefix cache", "share", true, true, true, 0, -1},
-		spec{"error_rate", "share of failed requests", "share", true, false, true, 0, -1},
-		spec{"goodput", "share of requests within the SLOs", "share", true, true, true, 0, -1},
-		spec{"requests_per_s", "throughput in requests", "rate", false, true, false, 0, -1},
-		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, false, 0, -1})
-}
-
-const doneSlices = 20 // of a run, by which throughput is drawn
-
 func newTable(m *matched, slos []metrics.SLO) *table {
-	t := &table{matched: m, specs: specs()}
+	t := &table{matched: m, specs: specs(), slos: slos}
 	for side := range m.good {
 		for _, l := range latencies() {
 			values := make([]float64, len(m.good[side]))
@@ -84,32 +114,27 @@ func newTable(m *matched, slos []metrics.SLO) *table {
 		}
 	}
 	group, groups := m.byTime()
-	t.designs = append(t.designs, t.design(group, groups, slos).inBlocks(), t.throughput().inBlocks())
+	t.designs = append(t.designs, t.design(group, groups).inBlocks(), t.throughput().inBlocks())
 	t.clusters, t.clusteredBy = int64(slices.Min(groups)), "slice of planned time"
 	if group, groups = m.byConversation(); slices.Min(groups) >= fewestConversations {
-		t.designs = append(t.designs, t.design(group, groups, slos))
+		t.designs = append(t.designs, t.design(group, groups))
 		t.clusters, t.clusteredBy = int64(slices.Min(groups)), "conversation, or by slice of planned time if that gives the wider interval"
 	}
 	return t
 }
 
-// place is that of the metric of a name.
-func (t *table) place(name string) int {
-	return slices.IndexFunc(t.specs, func(s spec) bool { return s.name == name })
-}
-
 // design draws rows by these groups.
-func (t *table) design(group [2][]int32, groups []int, slos []metrics.SLO) *design {
+func (t *table) design(group [2][]int32, groups []int) *design {
 	d := &design{groups: groups}
 	n := len(d.all())
-	var good [2][]int32
-	for side := range good {
+	var drawn [2][]int32 // groups of the good rows
+	for side := range drawn {
 		for _, k := range t.good[side] {
-			good[side] = append(good[side], group[side][k])
+			drawn[side] = append(drawn[side], group[side][k])
 		}
 	}
 	for i := range latencies() {
-		x, y := newWeighted(t.ms[0][i], good[0], n), newWeighted(t.ms[1][i], good[1], n)
+		x, y := newWeighted(t.ms[0][i], drawn[0], n), newWeighted(t.ms[1][i], drawn[1], n)
 		d.parts = append(d.parts, statistic{i * kindsOf, func(w []int32, a, b []float64) {
 			x.describe(w, a)
 			y.describe(w, b)
@@ -117,58 +142,55 @@ func (t *table) design(group [2][]int32, groups []int, slos []metrics.SLO) *desi
 		if !t.paired {
 			continue
 		}
-		ratios := newWeighted(t.logRatios(i), good[0], n)
+		logs := make([]float64, len(t.good[0])) // of B / A; NaN without two values above 0
+		for k := range logs {
+			if logs[k] = math.NaN(); t.ms[0][i][k] > 0 && t.ms[1][i][k] > 0 {
+				logs[k] = math.Log(t.ms[1][i][k] / t.ms[0][i][k])
+			}
+		}
+		ratios := newWeighted(logs, drawn[0], n)
 		d.parts = append(d.parts, statistic{i*kindsOf + kindsOf - 1, func(w []int32, a, b []float64) { a[0], b[0] = 1, math.Exp(ratios.typical(w)) }})
 	}
-	d.ratio(t, "itl.mean", group, n, func(r *row) (over, under float64) {
-		if r.state != ok || r.choices > 1 || r.chunks < 2 {
-			return 0, 0
-		}
-		return ms(r.last - r.first), float64(r.chunks - 1)
-	})
-	d.ratio(t, "prefix_hits", group, n, func(r *row) (over, under float64) {
-		if r.state != ok || r.cached == record.None {
-			return 0, 0
-		}
-		return float64(r.cached), float64(r.prompt)
-	})
-	d.ratio(t, "error_rate", group, n, func(r *row) (over, under float64) { return float64(b2i(r.state == failed)), 1 })
-	if len(slos) > 0 {
-		d.ratio(t, "goodput", group, n, func(r *row) (over, under float64) {
-			missed := r.state != ok || slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(r.record()) })
-			return float64(b2i(!missed)), 1
-		})
-	}
+	t.ratios(d, group, nil, good, answered)
 	return d
 }
 
-// logRatios are ln(B / A) of each pair's latency; NaN without two values above 0.
-func (t *table) logRatios(latency int) []float64 {
-	values := make([]float64, len(t.good[0]))
-	for i := range values {
-		if values[i] = math.NaN(); t.ms[0][latency][i] > 0 && t.ms[1][latency][i] > 0 {
-			values[i] = math.Log(t.ms[1][latency][i] / t.ms[0][latency][i])
+// ratios adds the metrics of these requests that are ratios of sums, without rows whose group is below 0. If under is given, it is the
+// denominators of the groups.
+func (t *table) ratios(d *design, group [2][]int32, under *[2][]float64, of ...requests) {
+	for i, s := range t.specs {
+		if s.count == nil || !slices.Contains(of, s.of) {
+			continue
 		}
-	}
-	return values
-}
-
-// ratio adds a metric that is a ratio of sums over rows, without those whose group is below 0.
-func (d *design) ratio(t *table, name string, group [2][]int32, groups int, of func(*row) (over, under float64)) *[2]sums {
-	both := new([2]sums)
-	for side := range both {
-		both[side] = sums{make([]float64, groups), make([]float64, groups)}
-		for i, r := range t.rows[side] {
-			if g := group[side][i]; g >= 0 {
-				over, under := of(r)
-				both[side].over[g] += over
-				both[side].under[g] += under
+		var both [2]sums
+		for side := range both {
+			both[side] = sums{make([]float64, len(d.all())), make([]float64, len(d.all()))}
+			add := func(k int) {
+				if g := group[side][k]; g >= 0 {
+					over, under := s.count(t.rows[side][k], t.slos)
+					both[side].over[g] += over
+					both[side].under[g] += under
+				}
+			}
+			for k := range t.rows[side] {
+				if s.of != good {
+					add(k)
+				}
+			}
+			for _, k := range t.good[side] {
+				if s.of == good {
+					add(int(k))
+				}
+			}
+			if under != nil {
+				copy(both[side].under, under[side])
 			}
 		}
+		d.parts = append(d.parts, statistic{i, func(w []int32, a, b []float64) { a[0], b[0] = both[0].ratio(w), both[1].ratio(w) }})
 	}
-	d.parts = append(d.parts, statistic{t.place(name), func(w []int32, a, b []float64) { a[0], b[0] = both[0].ratio(w), both[1].ratio(w) }})
-	return both
 }
+
+const doneSlices = 20 // of a run, by which throughput is drawn
 
 // throughput draws slices of the runs' durations, and counts the requests that ended ok in them. If a run was stopped, its pair counts
 // until then.
@@ -198,40 +220,13 @@ func (t *table) throughput() *design {
 			}
 		}
 	}
-	for _, tokens := range []bool{false, true} {
-		both := d.ratio(t, []string{"requests_per_s", "output_tokens_per_s"}[b2i(tokens)], group, len(d.all()), func(r *row) (over, under float64) {
-			if tokens {
-				return float64(max(0, r.output)), 0
-			}
-			return 1, 0
-		})
-		for side := range both {
-			copy(both[side].under, lasted[side])
-		}
-	}
+	t.ratios(d, group, &lasted, finished)
 	return d
 }
 
-// inBlocks splits the groups, which are in order of time, into blocks.
-func (d *design) inBlocks() *design {
-	n := min(blocks, slices.Min(d.groups))
-	d.inTime = true
-	for block := range n {
-		w, from := make([]int32, len(d.all())), 0
-		for _, groups := range d.groups {
-			for g := block * groups / n; g < (block+1)*groups/n; g++ {
-				w[from+g] = 1
-			}
-			from += groups
-		}
-		d.blocks = append(d.blocks, w)
-	}
-	return d
-}
-
-// change is how B's number differs from A's.
+// change is how B's number differs from A's, if that can be said.
 func (t *table) change(i int, a, b float64) float64 {
-	if t.specs[i].share {
+	if t.specs[i].unit == "share" {
 		return b - a
 	}
 	return b/a - 1
@@ -249,45 +244,31 @@ func (t *table) metrics(o Options) []Metric {
 	}
 	for k, d := range t.designs {
 		a, b := d.eval(d.all(), n)
-		drawn := d.resample(o.Seed+uint64(k)<<32, draws, n, t.change)
-		floors := d.floors(n, t.change)
-		for i := range out {
+		drawn, inBlocks := d.resample(o.Seed+uint64(k)<<32, draws, n, t.change), make([][]float64, n)
+		for _, w := range d.blocks {
+			x, y := d.eval(w, n)
+			for i := range n {
+				if c := t.change(i, x[i], y[i]); finite(c) {
+					inBlocks[i] = append(inBlocks[i], c)
+				}
+			}
+		}
+		for i, s := range t.specs {
 			m, change := &out[i], t.change(i, a[i], b[i])
-			if math.IsNaN(change) || math.IsInf(change, 0) {
+			if !finite(change) {
 				continue
 			}
 			if m.Change = &change; !strings.HasSuffix(m.Name, ".paired") {
 				m.A, m.B = &a[i], &b[i]
 			}
-			m.Floor = cmp.Or(floors[i], m.Floor)
-			low, high, deviation, exists := interval(drawn[i], d.widening())
-			few := t.specs[i].quantile > 0 && !stats.EnoughSamples(int64(min(len(t.good[0]), len(t.good[1]))), t.specs[i].quantile)
-			if few || !exists || m.Low != nil && *m.High-*m.Low >= high-low {
-				continue
+			if known := float64(len(inBlocks[i])); known >= blocks/2 {
+				m.Floor = new(student95(known-1) * spread(inBlocks[i]) / math.Sqrt(known))
 			}
-			m.Low, m.High = &low, &high
-			if t.paired && deviation > 0 {
-				m.PValue = new(math.Erfc(math.Abs(change) / deviation / d.widening() / math.Sqrt2))
+			low, high, exists := interval(drawn[i], d.widening())
+			few := s.quantile > 0 && !stats.EnoughSamples(int64(min(len(t.good[0]), len(t.good[1]))), s.quantile)
+			if exists && !few && (m.Low == nil || *m.High-*m.Low < high-low) {
+				m.Low, m.High = &low, &high
 			}
-		}
-	}
-	return out
-}
-
-// floors estimates how far each change is from 0 if nothing changed, by how it differs between the blocks; nil if that is unknown.
-func (d *design) floors(n int, change func(i int, a, b float64) float64) []*float64 {
-	out, by := make([]*float64, n), make([][]float64, n)
-	for _, w := range d.blocks {
-		a, b := d.eval(w, n)
-		for i := range n {
-			if c := change(i, a[i], b[i]); !math.IsNaN(c) && !math.IsInf(c, 0) {
-				by[i] = append(by[i], c)
-			}
-		}
-	}
-	for i, changes := range by {
-		if k := float64(len(changes)); k >= blocks/2 {
-			out[i] = new(student95(k-1) * spread(changes) / math.Sqrt(k))
 		}
 	}
 	return out

@@ -74,7 +74,7 @@ type heatRow struct {
 
 // picturesOf reads the results in dir.
 func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
-	p := &pictures{window: s.Window, slos: slosOf(s), over: s.Run.Partial || s.Run.Cut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
+	p := &pictures{window: s.Window, slos: SLOsOf(s), over: s.Run.Partial || s.Run.Cut, moments: map[string][]float32{}, names: map[int64]string{}, chance: rand.New(rand.NewPCG(1, 2))}
 	for i := range p.values {
 		p.values[i] = hdrhistogram.New(1, int64(3600e9), 3)
 	}

@@ -33,7 +33,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return nil, err
 	}
 	if len(slos) == 0 {
-		slos = slosOf(whole)
+		slos = SLOsOf(whole)
 	}
 	w, err := part.of(dir, whole.Run.DurationS, urls)
 	if err != nil {
@@ -86,8 +86,8 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 	return w, nil
 }
 
-// slosOf are the run's own SLOs; none if they are of another version.
-func slosOf(s *metrics.Summary) []metrics.SLO {
+// SLOsOf are the run's own SLOs; none if they are of another version.
+func SLOsOf(s *metrics.Summary) []metrics.SLO {
 	var bounds []string
 	if s.Goodput != nil {
 		for name, ms := range s.Goodput.SLO {
