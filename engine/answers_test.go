@@ -17,14 +17,8 @@ import (
 // the first that differs is kept, missing ones and those beyond the end count, and nothing is allocated.
 func TestToldAnswersAreCompared(t *testing.T) {
 	const tokens = 60
-	tr, err := trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := sched.FromTrace(tr.ArrivalNS, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(trace.Read(strings.NewReader(fmt.Sprintf(`{"timestamp":0,"input_length":600,"output_length":%d,"hash_ids":[1,2]}`, tokens)), "t.jsonl", trace.Options{}))(t)
+	plan := must(sched.FromTrace(tr.ArrivalNS, 1, 0))(t)
 	source, err := prompt.NewTokenIDs(1, prompt.BuiltInIDs())
 	if err != nil {
 		t.Fatal(err)

@@ -25,17 +25,10 @@ func ringSendsTheSameBytes(t *testing.T, kind senderKind) {
 	w, s := equalWork(t, n, fasterPlan)
 	whole := w.Prebuilt
 	r := workloadtest.Builder(t, "", "a", 1)
-	m, err := r.Layout(context.Background(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.UseRing(w, m, int64(60*m.Largest()+17)); err != nil {
-		t.Fatal(err)
-	}
+	m := must(r.Layout(context.Background(), w))(t)
+	noError(t, r.UseRing(w, m, int64(60*m.Largest()+17)))
 	var built atomic.Int64
-	if err := r.FillRing(context.Background(), w, m, &built); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.FillRing(context.Background(), w, m, &built))
 	if m.Ready(n-1) || !m.Ready(50) || m.Fingerprint(w) != "" {
 		t.Fatal("the ring holds other requests than the first")
 	}
@@ -93,9 +86,7 @@ func TestBuiltAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := builder.UseRing(nothing, m, 9); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, builder.UseRing(nothing, m, 9))
 	for name, c := range map[string]struct {
 		heldNS  []int64 // by a cap
 		notSent []int   // rows

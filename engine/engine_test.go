@@ -137,19 +137,10 @@ func (s *sink) outcomes() map[record.Outcome]int {
 
 // equalWork is n requests of equal size, planned by plan.
 func equalWork(t testing.TB, n int, plan func(arrivals []int64) (sched.Plan, error)) (*workload.Work, *server) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = ln.Close() })
-	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan(made.ArrivalNS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 2000), InputTokens: trace.Range{Min: 64, Max: 64}, OutputTokens: trace.Range{Min: 16, Max: 16}}))(t)
+	p := must(plan(made.ArrivalNS))(t)
 	addr := netip.MustParseAddrPort(ln.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(p.Requests, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: "http://" + addr.String(), Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, Name: "127.0.0.1", Port: addr.Port()}}
@@ -164,10 +155,7 @@ func newRun(t testing.TB, kind senderKind, w *workload.Work, k Sink) *Run {
 }
 
 func newRunWith(t testing.TB, kind senderKind, w *workload.Work, k Sink, secure *tls.Config) *Run {
-	backend, err := api.New("completions", api.Options{Stream: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := must(api.New("completions", api.Options{Stream: true}))(t)
 	r := New(Config{
 		Backend: backend, Stream: true, Timeout: 20 * time.Second, IdleTimeout: 20 * time.Second, ConnectTimeout: 5 * time.Second,
 		Grace: 5 * time.Second, Realtime: sched.RealtimeAuto, Spin: sched.AutoSpin, Senders: kind.n, Descriptors: 4096, SenderCommand: kind.command, TLS: secure,
@@ -181,10 +169,7 @@ func newRunWith(t testing.TB, kind senderKind, w *workload.Work, k Sink, secure 
 func do(t testing.TB, s *server, r *Run) Result {
 	go s.run()
 	r.Connect(context.Background())
-	found, err := r.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(r.Do(context.Background()))(t)
 	return found
 }
 
@@ -276,10 +261,7 @@ func hotPathDoesNotAllocate(t *testing.T, kind senderKind, plan func([]int64) (s
 	r.Connect(context.Background())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	found, err := r.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(r.Do(context.Background()))(t)
 	runtime.ReadMemStats(&after)
 	// A connection and the run itself allocate: the run starts a few goroutines and timers. The machine watch asks each thread at the
 	// beginning and at the end of a run how long it waited, at some ten allocations each.
@@ -410,5 +392,22 @@ func TestClosedLoopKeepsItsConcurrencyAndEndsInTime(t *testing.T) {
 		if rec.PlannedNS >= int64(200*time.Millisecond) || rec.DriftNS() < 0 {
 			t.Fatalf("released at %d ns, drift %d ns", rec.PlannedNS, rec.DriftNS())
 		}
+	}
+}
+
+// must returns a function that returns v, or ends the test if there is an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+// noError ends the test if there is an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,9 +20,7 @@ func compressedAnswer(t *testing.T, body string) [2][]byte {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	_, _ = io.WriteString(w, body)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.Close())
 	all := []byte(responseText(200, "Content-Encoding: gzip\r\n", z.String()))
 	return [2][]byte{all[:len(all)-z.Len()/2], all[len(all)-z.Len()/2:]}
 }
@@ -72,10 +70,7 @@ func onEpoll(t *testing.T) (near *conn, far net.Conn) {
 	s.handle = func(_ int64, c net.Conn) { accepted <- c }
 	go s.run()
 	r := newRun(t, oneThread, w, new(sink))
-	near, err := r.pools[0].connect(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	near = must(r.pools[0].connect(context.Background()))(t)
 	far = <-accepted
 	t.Cleanup(func() {
 		_ = far.Close()

@@ -72,10 +72,7 @@ func framings(body string) map[string]string {
 func TestServersErrorOutlivesItsConnection(t *testing.T) {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	for name, events := range errorEvents() {
-		backend, err := api.New(name, api.Options{Stream: true, Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		backend := must(api.New(name, api.Options{Stream: true, Model: "m"}))(t)
 		for i, event := range events {
 			for _, blank := range []string{"\n\n", "\n"} {
 				for framing, raw := range framings(event + blank) {
@@ -248,10 +245,7 @@ func TestUnread(t *testing.T) {
 		s.handle = func(_ int64, c net.Conn) { accepted <- c }
 		go s.run()
 		r := newRun(t, oneThread, w, new(sink))
-		c, err := r.pools[0].connect(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(r.pools[0].connect(context.Background()))(t)
 		far := <-accepted
 		c.beginRequest(0, opening, r.clock.Now())
 		c.state.Store(busy)

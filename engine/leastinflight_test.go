@@ -78,14 +78,8 @@ func (s *named) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // is an address that refuses.
 func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), servers ...*named) *workload.Work {
 	t.Helper()
-	made, err := trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan(made.ArrivalNS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must(trace.Generate(trace.Gen{ArrivalNS: workloadtest.Spaced(n, 1500), InputTokens: trace.Range{Min: 64, Max: 900}, OutputTokens: trace.Range{Min: 16, Max: 16}, Reuse: 0.5, BlockTokens: 16}))(t)
+	p := must(plan(made.ArrivalNS))(t)
 	w := &workload.Work{Trace: made, Plan: p, Routing: workload.Routing{LeastInFlight: true, Targets: route.Even(slices.Repeat([]int{1}, len(servers)))}}
 	for i, s := range servers {
 		addr := refusing(t)
@@ -106,10 +100,7 @@ func balancedWork(t *testing.T, n int, plan func([]int64) (sched.Plan, error), s
 // refusing is an address at which nobody listens.
 func refusing(t *testing.T) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ln := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer ln.Close()
 	return netip.MustParseAddrPort(ln.Addr().String())
 }
@@ -187,17 +178,10 @@ func TestBalanceInARing(t *testing.T) {
 	servers := []*named{{}, {}}
 	w := balancedWork(t, 400, openPlan, servers...)
 	r := workloadtest.Builder(t, "", "a", 1)
-	m, err := r.Layout(context.Background(), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.UseRing(w, m, int64(20*m.Largest())); err != nil {
-		t.Fatal(err)
-	}
+	m := must(r.Layout(context.Background(), w))(t)
+	noError(t, r.UseRing(w, m, int64(20*m.Largest())))
 	var built atomic.Int64
-	if err := r.FillRing(context.Background(), w, m, &built); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.FillRing(context.Background(), w, m, &built))
 	t.Cleanup(func() { _ = m.Free() })
 	whole := w.Prebuilt
 	w.Prebuilt = m

@@ -58,10 +58,7 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := sched.FromTrace(made.ArrivalNS, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(sched.FromTrace(made.ArrivalNS, 1, 0))(t)
 	addr := netip.MustParseAddrPort(s.Listener.Addr().String())
 	w := &workload.Work{Trace: made, Plan: p, Places: route.RoundRobin(n, route.Even([]int{1}))}
 	w.Targets = []workload.Target{{URL: s.URL, Host: addr.String(), Path: "/v1/completions", Endpoints: []netip.AddrPort{addr}, TLS: secure, Name: "127.0.0.1", Port: addr.Port()}}
@@ -80,10 +77,7 @@ func piecesArriveWhole(t *testing.T, kind senderKind, secure, part bool) {
 			}
 		}
 	}
-	found, err := r.Do(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(r.Do(context.Background()))(t)
 	if part != (r.partialWrites.Load() > 0) {
 		t.Errorf("%d partial writes", r.partialWrites.Load())
 	}

@@ -57,10 +57,7 @@ func chunked(body string) string {
 }
 
 func newResponse(t testing.TB, stream bool) (*response, *record.Record) {
-	backend, err := api.New("completions", api.Options{Stream: stream})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := must(api.New("completions", api.Options{Stream: stream}))(t)
 	p := &response{backend: backend, stream: stream, marks: backend.Traits().Marks, names: &instanceNames{}, secrets: redact.NewRedactor([]http1.Header{{Name: "Authorization", Value: "Bearer sk-verysecret"}})}
 	rec := new(record.Record)
 	rec.Clear()
@@ -422,9 +419,7 @@ func TestSecretsInRecords(t *testing.T) {
 				}
 				line := string(rec.AppendJSON(nil))
 				var back map[string]any
-				if err := json.Unmarshal([]byte(line), &back); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, json.Unmarshal([]byte(line), &back))
 				for _, text := range []string{line, fmt.Sprint(back)} {
 					if part := redacttest.Holds(text, key); part != "" {
 						t.Fatalf("%s of %q: %q is in %s\nafter %q", name, key, part, text, answer)

@@ -190,10 +190,7 @@ func TestConversationsFindSessions(t *testing.T) {
 
 // TestConversationsOfMooncake: the beginning of all is shared, nothing else is, and conversations are what is left.
 func TestConversationsOfMooncake(t *testing.T) {
-	tr, err := Open(realPath(t), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(Open(realPath(t), Options{}))(t)
 	k := tr.Conversations()
 	if k.SharedBlocks != 1 || k.Sessions != 7373 || slices.Min(k.Shared) != 1 || slices.Max(k.Shared) != 1 {
 		t.Errorf("%d shared blocks, %d sessions", k.SharedBlocks, k.Sessions)

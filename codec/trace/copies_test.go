@@ -14,10 +14,7 @@ import (
 // cloned is every row in each of so many clones, one clone after the other.
 func cloned(t *testing.T, tr *Trace, clones int) *Trace {
 	t.Helper()
-	out, err := clone(tr, clones)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must(clone(tr, clones))(t)
 	return out
 }
 
@@ -189,9 +186,7 @@ func TestCopiesNameConversations(t *testing.T) {
 `, Options{})
 	c := cloned(t, tr, 3)
 	var b bytes.Buffer
-	if err := Write(&b, c, "mooncake"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Write(&b, c, "mooncake"))
 	again := read(t, b.String(), Options{})
 	for i, name := range []string{"a", "40", "", "a", "a~1", "81", "", "a~1", "a~2", "122", "", "a~2"} {
 		if got, _ := again.sessionName(i); got != name {
@@ -212,14 +207,8 @@ func TestCopiesNameConversations(t *testing.T) {
 func TestCopiesOfSome(t *testing.T) {
 	tr := ofBlocks([][]uint64{{1, 2}, {3}, {1, 2, 4}})
 	shared := []int32{0, 0, 0}
-	a, err := tr.Copies([]int32{2, 0}, []int32{1, 1}, []int64{0, 5}, shared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := tr.Copies([]int32{1, 1}, []int32{0, 3}, []int64{0, 6}, shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(tr.Copies([]int32{2, 0}, []int32{1, 1}, []int64{0, 5}, shared))(t)
+	b := must(tr.Copies([]int32{1, 1}, []int32{0, 3}, []int64{0, 6}, shared))(t)
 	want(t, "blocks", a.Blocks(0), []uint64{6, 7, 9})
 	want(t, "blocks", a.Blocks(1), []uint64{6, 7})
 	want(t, "blocks", b.Blocks(0), []uint64{3})
@@ -310,10 +299,7 @@ func TestRepeatRepeatsEveryColumn(t *testing.T) {
 	tr := generate(t, chat())
 	tr.Clone = tr.Turn
 	const n = 3
-	r, err := tr.Repeat(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(tr.Repeat(n))(t)
 	sameColumns(t, r, tr, slices.Repeat(upTo(tr.Len()), n), "ArrivalNS")
 	period := tr.SpanNS() + int64(math.Round(float64(tr.SpanNS())/float64(tr.Len()-1)))
 	for i := range n * tr.Len() {
@@ -332,10 +318,7 @@ func TestRepeatNamesWhatIsUnique(t *testing.T) {
 	for _, ids := range [][]uint64{{1, 7}, nil, {1, 7, 8}} {
 		tr.ids.add(ids)
 	}
-	r, err := tr.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(tr.Repeat(2))(t)
 	want(t, "instants", r.ArrivalNS, []int64{0, 10, 20, 30, 40, 50})
 	for i, blocks := range [][]uint64{{1, 7, 9}, {10}, {1, 7, 8}, {1, 7, 9}, {10}, {1, 7, 8}} {
 		want(t, "blocks", r.Blocks(i), blocks)

@@ -141,9 +141,7 @@ func TestReadMessages(t *testing.T) {
 		t.Errorf("tools %s", tr.Verbatim(1).Tools)
 	}
 	var out bytes.Buffer
-	if err := Write(&out, tr, "mooncake"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Write(&out, tr, "mooncake"))
 	back := read(t, out.String(), Options{})
 	want(t, "converted", asJSON(back), asJSON(tr))
 }
@@ -159,10 +157,7 @@ func TestCountAnswers(t *testing.T) {
 		}
 		return len(bytes.Fields(text)), nil
 	}
-	counted, err := tr.CountAnswers(words)
-	if err != nil {
-		t.Fatal(err)
-	}
+	counted := must(tr.CountAnswers(words))(t)
 	want(t, "OutputTokens", counted.OutputTokens[:8], []int32{1, 7, 0, 0, 1, 3, 1, 3})
 	if tr.OutputTokens[0] != 0 || counted.Uncounted() != 0 {
 		t.Errorf("the trace itself has %d, %d are left to count", tr.OutputTokens[0], counted.Uncounted())
@@ -209,10 +204,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 		}
 		talks = append(talks, k)
 	}
-	file, err := json.Marshal(talks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must(json.Marshal(talks))(t)
 	tr := read(t, string(file), Options{})
 	at, unanswered := 0, 0
 	for _, k := range talks {
@@ -221,9 +213,7 @@ func TestShareGPTMatchesOracle(t *testing.T) {
 		for i, m := range k.Said {
 			if m.From == "gpt" && m.Value != "" && i > 0 && (k.Said[i-1].From == "human" || k.Said[i-1].From == "tool") {
 				var got []oracleMessage
-				if err := json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
 				var answer string
 				if err := json.Unmarshal([]byte(`"`+string(tr.Answer(at))+`"`), &answer); err != nil || answer != m.Value || !slices.Equal(got, history) || tr.SessionName(at) != k.ID {
 					t.Fatalf("row %d: %v, %q of %q; want %v, %q of %q; %v", at, got, answer, tr.SessionName(at), history, m.Value, k.ID, err)
@@ -289,9 +279,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 			t.Helper()
 			l := tr.Verbatim(at)
 			var got any
-			if err := json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(asJSON(tr.only(at))[0]), &got))
 			var wanted any = history
 			if l.Kind == VerbatimText {
 				wanted = history[0].Content
@@ -308,9 +296,7 @@ func TestTurnsMatchOracle(t *testing.T) {
 		}
 		for text := range strings.Lines(file) {
 			var l line
-			if err := json.Unmarshal([]byte(text), &l); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte(text), &l))
 			if l.Turns == nil {
 				check([]oracleMessage{{role(l), content(l)}}, l)
 				continue

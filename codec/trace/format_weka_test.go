@@ -14,10 +14,7 @@ import (
 
 // TestWekaTraces checks 48 published traces against numbers that were computed from the file by other means.
 func TestWekaTraces(t *testing.T) {
-	tr, err := Open(publishedPath(t, "weka-48.jsonl.zst"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(Open(publishedPath(t, "weka-48.jsonl.zst"), Options{}))(t)
 	checkInvariants(t, tr)
 	var input, output, hits, whole int64
 	seen := make([]bool, 1<<20) // ids are counted from 0
@@ -194,9 +191,7 @@ func TestWekaObjects(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.ReplaceAll(wekaTrace("big", wekaRow(0, 1, "18446744073709551615,3"), wekaRow(3, 1, "18446744073709551615,4")), "[", "[\n ")
 	for name, file := range map[string]string{"a.json": big, "b.jsonl": wekaTrace("b", wekaRow(0, 1, "3")) + wekaTrace("c", wekaRow(0, 1, "3,4"))} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(file), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(dir, name), []byte(file), 0o644))
 	}
 	tr, err := OpenAll([]string{dir}, Options{Strict: true})
 	if err != nil || tr.BlockTokens != 16 || len(tr.Lint.Notes()) != 0 {

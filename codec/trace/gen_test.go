@@ -25,10 +25,7 @@ func spaced(n int, gapNS int64) []int64 {
 
 func generate(t *testing.T, g Gen) *Trace {
 	t.Helper()
-	tr, err := Generate(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(Generate(g))(t)
 	checkInvariants(t, tr)
 	return tr
 }
@@ -36,9 +33,7 @@ func generate(t *testing.T, g Gen) *Trace {
 // TestGenerateGolden pins a seed's trace: it must be the same on every machine and with every release.
 func TestGenerateGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, generate(t, chat()), "bailian"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Write(&b, generate(t, chat()), "bailian"))
 	sum := sha256.Sum256(b.Bytes())
 	if got := hex.EncodeToString(sum[:8]); got != "df90b6cf27ad0984" {
 		t.Errorf("SHA-256 begins with %s", got)
@@ -46,9 +41,7 @@ func TestGenerateGolden(t *testing.T) {
 	other := chat()
 	other.Seed++
 	var c bytes.Buffer
-	if err := Write(&c, generate(t, other), "bailian"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, Write(&c, generate(t, other), "bailian"))
 	if bytes.Equal(b.Bytes(), c.Bytes()) {
 		t.Error("another seed made the same trace")
 	}
@@ -180,10 +173,7 @@ func TestGenerateRoundTrip(t *testing.T) {
 	g := chat()
 	for _, format := range Written() {
 		g.Format, g.BlockTokens = format, 0
-		f, err := formatByName(format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must(formatByName(format))(t)
 		if !f.blocks() {
 			g.Reuse, g.SystemTokens = 0, 0
 		}

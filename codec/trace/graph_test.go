@@ -159,10 +159,7 @@ func TestRandomGraphs(t *testing.T) {
 // checkParts asserts that parts and copies of a graph are graphs.
 func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 	t.Helper()
-	twice, err := tr.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	twice := must(tr.Repeat(2))(t)
 	checkGraph(t, twice)
 	_, jobs := tr.JobNumbers()
 	if _, n := twice.JobNumbers(); n != 2*jobs {
@@ -175,10 +172,7 @@ func checkParts(t *testing.T, rng *rand.Rand, tr *Trace) {
 			source, clone, at = append(source, int32(i)), append(clone, c), append(at, tr.ArrivalNS[i])
 		}
 	}
-	copies, err := tr.Copies(source, clone, at, make([]int32, tr.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	copies := must(tr.Copies(source, clone, at, make([]int32, tr.Len())))(t)
 	checkGraph(t, copies)
 	names := map[string]bool{}
 	for i := range copies.Len() {
@@ -273,14 +267,9 @@ func TestConvertKeepsGraphs(t *testing.T) {
 		if ext := filepath.Ext(path); ext == ".go" || ext == ".txt" {
 			continue
 		}
-		tr, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must(Open(path, Options{}))(t)
 		var b bytes.Buffer
-		if err := Write(&b, tr, "agentic_mooncake"); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Write(&b, tr, "agentic_mooncake"))
 		back, err := Read(&b, path, Options{Strict: true})
 		if err != nil {
 			t.Fatalf("%s as a graph: %v", path, err)
@@ -328,10 +317,7 @@ func TestGraphNotes(t *testing.T) {
 		"azure": {"azure has no place for block ids: they are left out", "azure has no place for conversations: they are left out", "azure has no place for dependencies between requests: they are left out",
 			"azure has no place for jobs: they are left out", "azure has no place for recorded durations and cache hits: they are left out"},
 	} {
-		notes, err := WriteNotes(read(t, graphFile, Options{}), format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		notes := must(WriteNotes(read(t, graphFile, Options{}), format))(t)
 		want(t, format+"'s notes", notes, wanted)
 	}
 	notes, err := WriteNotes(read(t, strings.Replace(graphFile, "local", "global", 1), Options{}), "agentic_mooncake")

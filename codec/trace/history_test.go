@@ -92,9 +92,7 @@ func TestCarriesAll(t *testing.T) {
 		places := tr.Carries(tr.TurnsBefore(tr.Len()))
 		for i := range tr.Len() {
 			var got []message
-			if err := json.Unmarshal([]byte("["+string(carryAll(tr, places, int32(i)))+"]"), &got); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, json.Unmarshal([]byte("["+string(carryAll(tr, places, int32(i)))+"]"), &got))
 			var want []message
 			for at, n := 0, 0; n <= i; at++ {
 				m := said[at]

@@ -40,10 +40,7 @@ func TestCollect(t *testing.T) {
 
 // TestCollectTwoRefusals has the unit and the block size wrong at once.
 func TestCollectTwoRefusals(t *testing.T) {
-	text, err := os.ReadFile("testdata/wrong-block-size.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile("testdata/wrong-block-size.jsonl"))(t)
 	far := strings.ReplaceAll(string(text), `"timestamp":`, `"timestamp":999999999`)
 	tr, err := Read(strings.NewReader(far+`{"timestamp":0,"input_length":1,"output_length":1}`), "t", Options{Collect: true})
 	if err != nil || len(tr.Lint.Refusals) != 2 {

@@ -249,10 +249,7 @@ func refusals() map[string]string {
 }
 
 func TestMalformed(t *testing.T) {
-	files, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(os.ReadDir("testdata"))(t)
 	refusals := refusals()
 	for _, f := range files {
 		if f.IsDir() {
@@ -304,9 +301,7 @@ func TestLineTooLong(t *testing.T) {
 	row := `{"timestamp":1,"input_length":1,"output_length":1}`
 	lines := newLineReader(strings.NewReader(row + "\n" + row + strings.Repeat(" ", 600_000) + "\n" + row))
 	lines.longest = 500_000
-	if err := l.readAll(lines); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.readAll(lines))
 	tr, err := l.finish()
 	if err != nil || tr.Len() != 2 || tr.Lint.Dropped != 1 || tr.Lint.Faults[0].Line != 2 {
 		t.Errorf("%+v, %v; want the second of three rows dropped", tr, err)
@@ -320,9 +315,7 @@ func TestOnlyLineTooLong(t *testing.T) {
 		l := newLoader("t", Options{Lenient: lenient})
 		lines := newLineReader(strings.NewReader(strings.Repeat(" ", 600_000)))
 		lines.longest = 500_000
-		if err := l.readAll(lines); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.readAll(lines))
 		if _, err := l.finish(); err == nil || !strings.Contains(err.Error(), "t:1: the line is longer than 64 MiB; ") {
 			t.Errorf("lenient %v: %v", lenient, err)
 		}

@@ -170,9 +170,7 @@ func TestCSVAllocatesNothing(t *testing.T) {
 			format = burstGPT()
 		}
 		p := newRowParser(format, time.Second)
-		if err := p.head(lines[0]); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.head(lines[0]))
 		parse := func() {
 			for _, at := range []int{1, 2, 3} {
 				if err := p.parse(bytes.TrimSpace(lines[at])); err != nil && err != errFailed {
@@ -269,9 +267,7 @@ func FuzzCSVRow(f *testing.F) {
 				continue
 			}
 			p := newRowParser(format, format.unit)
-			if err := p.head([]byte(strings.TrimSpace(format.head))); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, p.head([]byte(strings.TrimSpace(format.head))))
 			if p.parse(line) != nil {
 				continue
 			}

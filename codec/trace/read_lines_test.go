@@ -178,9 +178,6 @@ func inOrder(tr *Trace) func(i int) []uint64 {
 
 func formatOf(t *testing.T, tr *Trace) *format {
 	t.Helper()
-	f, err := formatByName(tr.Format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must(formatByName(tr.Format))(t)
 	return f
 }

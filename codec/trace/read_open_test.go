@@ -14,9 +14,7 @@ func openAll(t *testing.T, o Options, files ...string) (*Trace, error) {
 	var names []string
 	for i, text := range files {
 		names = append(names, string(rune('a'+i)))
-		if err := os.WriteFile(names[i], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(names[i], []byte(text), 0o600))
 	}
 	tr, err := OpenAll(names, o)
 	if err == nil {
@@ -58,10 +56,7 @@ func TestSeveralFilesMerge(t *testing.T) {
 	want(t, "Blocks", tr.Blocks(0), tr.Blocks(1))
 
 	burst := "Timestamp,Session ID,Request tokens,Response tokens\n"
-	tr, err = openAll(t, Options{}, burst+"9,1,3,1\n6,,9,0\n", "Session ID,Request tokens,Response tokens,Timestamp\n1,1,1,5\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr = must(openAll(t, Options{}, burst+"9,1,3,1\n6,,9,0\n", "Session ID,Request tokens,Response tokens,Timestamp\n1,1,1,5\n"))(t)
 	want(t, "Row", tr.Row, []int32{2, 0})
 	want(t, "Turn", tr.Turn, []int32{1, 2})
 	want(t, "Parent", tr.Parent, []int64{-1, 2})

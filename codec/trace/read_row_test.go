@@ -360,9 +360,7 @@ func TestShapeIsUsed(t *testing.T) {
 		{`{}`, false},
 	} {
 		p := newRowParser(mooncake(), time.Second)
-		if err := p.parse([]byte(usual)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, p.parse([]byte(usual)))
 		p.empty()
 		if same := p.sameShape([]byte(c.row)); same != c.same {
 			t.Errorf("%s: the same shape: %v, want %v", c.row, same, c.same)
@@ -395,9 +393,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 	p := newRowParser(bailian(), time.Second)
 	parse := func() {
 		for _, l := range lines {
-			if err := p.parse(l); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, p.parse(l))
 		}
 	}
 	parse() // grows the scratch buffers

@@ -227,32 +227,23 @@ func TestDetection(t *testing.T) {
 func TestCompressed(t *testing.T) {
 	var gz, zst bytes.Buffer
 	g := gzip.NewWriter(&gz)
-	z, err := zstd.NewWriter(&zst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must(zstd.NewWriter(&zst))(t)
 	for _, half := range []string{mooncakeFile[:100], mooncakeFile[100:]} { // two gzip members, one after the other
 		if _, err := g.Write([]byte(half)); err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Close(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, g.Close())
 		g.Reset(&gz)
 		if _, err := z.Write([]byte(half)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, z.Close())
 	skippable := []byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc")
 	plain := read(t, mooncakeFile, Options{})
 	for name, data := range map[string][]byte{"gzip": gz.Bytes(), "zstd": zst.Bytes(), "zstd after a skippable frame": append(skippable, zst.Bytes()...)} {
 		path := filepath.Join(t.TempDir(), "any-name")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(path, data, 0o600))
 		tr, err := Open(path, Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -315,5 +306,22 @@ func TestTooManyTypes(t *testing.T) {
 	}
 	if n, err := names.index([]byte{5, 0}); n != 5 || err != nil {
 		t.Errorf("a known type: %d, %v", n, err)
+	}
+}
+
+// must returns a function that returns v, or ends the test if there is an error.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+// noError ends the test if there is an error.
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -47,10 +47,7 @@ func realTrace(tb testing.TB) []byte {
 // TestConversationTrace checks the published trace against numbers that were computed from the file by other means.
 // Table 2 of the Mooncake paper (FAST'25) has them rounded.
 func TestConversationTrace(t *testing.T) {
-	tr, err := Open(realPath(t), Options{Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(Open(realPath(t), Options{Strict: true}))(t)
 	checkInvariants(t, tr)
 	var input, output, most int64
 	instants := map[int64]int{}
@@ -76,10 +73,7 @@ func TestConversationTrace(t *testing.T) {
 // TestAzureCodeTrace checks the published trace of Azure's code service (AzureLLMInferenceTrace_code.csv of 2023)
 // against numbers that were computed from the file by other means.
 func TestAzureCodeTrace(t *testing.T) {
-	tr, err := Open(publishedPath(t, "azure-code.csv"), Options{Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must(Open(publishedPath(t, "azure-code.csv"), Options{Strict: true}))(t)
 	checkInvariants(t, tr)
 	if tr.Format != "azure" || tr.Len() != 8819 || tr.FileRows != 8819 || len(tr.Lint.Notes()) != 0 || tr.BlockRefs() != 0 {
 		t.Errorf("%s, %d of %d rows, notes %q, %d block ids", tr.Format, tr.Len(), tr.FileRows, tr.Lint.Notes(), tr.BlockRefs())

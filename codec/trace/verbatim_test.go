@@ -112,10 +112,7 @@ func TestVerbatimsRoundTrip(t *testing.T) {
 // TestRepeatVerbatims repeats what is verbatim.
 func TestRepeatVerbatims(t *testing.T) {
 	tr := read(t, verbatimFile, Options{})
-	twice, err := tr.Repeat(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	twice := must(tr.Repeat(2))(t)
 	for i := range twice.Len() {
 		if !sameVerbatim(twice.Verbatim(i), tr.Verbatim(i%tr.Len())) {
 			t.Errorf("request %d: %q", i, twice.Verbatim(i))

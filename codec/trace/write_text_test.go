@@ -138,9 +138,7 @@ func TestWriteWords(t *testing.T) {
 		}
 		tr := read(t, anyFile, o).With(numbered)
 		var b bytes.Buffer
-		if err := Write(&b, tr, f.name); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, Write(&b, tr, f.name))
 		if b.String() != written[f.name] {
 			t.Errorf("%s:\n%swant:\n%s", f.name, b.String(), written[f.name])
 		}
@@ -171,9 +169,7 @@ func TestBodiesRoundTrip(t *testing.T) {
 				continue
 			}
 			var b bytes.Buffer
-			if err := Write(&b, tr, f.name); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, Write(&b, tr, f.name))
 			back, err := Read(&b, "written", Options{Format: f.name})
 			if err != nil {
 				t.Fatalf("%s as %s: %v", tr.Format, f.name, err)
@@ -269,16 +265,10 @@ func TestWordsNotes(t *testing.T) {
 		"inputs_json": {lost("inputs_json", "delays"), "inputs_json" + made},
 		"sagemaker":   {lost("sagemaker", "fractions of seconds"), lost("sagemaker", "conversations"), lost("sagemaker", "delays"), "sagemaker" + made},
 	} {
-		got, err := WriteNotes(read(t, anyFile, Options{}), format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must(WriteNotes(read(t, anyFile, Options{}), format))(t)
 		want(t, format+"'s notes", slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(notes)))
 	}
-	got, err := WriteNotes(read(t, `{"payload":{"a":1},"output_length":3}`, Options{}), "raw_payload")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(WriteNotes(read(t, `{"payload":{"a":1},"output_length":3}`, Options{}), "raw_payload"))(t)
 	want(t, "notes", got, []string{lost("raw_payload", "lengths of answers beside bodies")})
 }
 
