@@ -447,7 +447,7 @@ func (r *requirements) addFlag(f *pflag.FlagSet) {
 // check refuses what no run has.
 func (r *requirements) check() error {
 	for _, text := range r.require {
-		err := metrics.CheckRequirement(text)
+		_, _, _, err := metrics.ParseRequirement(text)
 		if err == nil {
 			continue
 		}

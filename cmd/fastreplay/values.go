@@ -111,21 +111,15 @@ func countFlag(to *int, usual string) *value[int] {
 	}}
 }
 
-// flagValues are the words that flags take beside others, for the shell to complete. Those of a wordFlag are its own.
-func flagValues() map[string][]string {
-	return map[string][]string{
-		"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
-		"arrival":  {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"},
-		"sessions": sessionWords(),
-	}
-}
-
 // completeValues lets the shell complete what stands behind flags and commands.
 func completeValues(root *cobra.Command) {
 	traces := []string{"jsonl", "json", "csv", "gz", "zst"}
 	files := map[string][]string{"trace": traces, "config": {"yaml", "yml", "json"}, "ca-cert": {"pem", "crt"}, "html": {"html"}}
 	for _, c := range append(root.Commands(), root) {
-		values := flagValues()
+		values := map[string][]string{ // beside others; those of a wordFlag are its own
+			"api": api.Names(), "export": export.Names(), "time-unit": {"ns", "us", "ms", "s"}, "rate": {rateMax}, "fault": mockllm.FaultNames(),
+			"arrival": {string(sched.Constant), string(sched.Poisson), string(sched.Gamma) + ":"}, "sessions": sessionWords(),
+		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if w, ok := f.Value.(*wordFlag); ok {
 				values[f.Name] = w.words

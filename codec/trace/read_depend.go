@@ -239,6 +239,9 @@ func (l *loader) faultIn(i int32, what, fix string) {
 	if l.unusable[i] {
 		return
 	}
-	l.leaveOut(i)
+	if l.unusable == nil {
+		l.unusable = make(map[int32]bool)
+	}
+	l.unusable[i] = true
 	l.fault(Fault{File: l.files[l.fileOf(l.row[i])].name, Line: int(l.line[i]), What: what, Fix: fix})
 }

@@ -427,11 +427,3 @@ func (l *loader) settleTimes() {
 		latest[session] = at
 	}
 }
-
-// leaveOut takes a row out of what can be used.
-func (l *loader) leaveOut(row int32) {
-	if l.unusable == nil {
-		l.unusable = make(map[int32]bool)
-	}
-	l.unusable[row] = true
-}

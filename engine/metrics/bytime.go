@@ -228,14 +228,12 @@ func (k *timing) cameBefore(ns int64) int64 {
 // end turns what was gathered into percentiles.
 func (s *Step) end() {
 	s.DriftP99 = nearest(s.drift, 990, 1e3)
-	s.TTFTP50, s.TTFTP99 = nearestMS(s.ttft, 500), nearestMS(s.ttft, 990)
-	s.TPOTP50, s.TPOTP99 = nearestMS(s.tpot, 500), nearestMS(s.tpot, 990)
-	s.E2EP50, s.E2EP99 = nearestMS(s.e2e, 500), nearestMS(s.e2e, 990)
+	s.TTFTP50, s.TTFTP99 = nearest(s.ttft, 500, 1e6), nearest(s.ttft, 990, 1e6)
+	s.TPOTP50, s.TPOTP99 = nearest(s.tpot, 500, 1e6), nearest(s.tpot, 990, 1e6)
+	s.E2EP50, s.E2EP99 = nearest(s.e2e, 500, 1e6), nearest(s.e2e, 990, 1e6)
 }
 
-// nearestMS is the percentile by nearest rank in ms, exact; nil of nothing. It sorts ns.
-func nearestMS(ns []int64, permille int64) *float64 { return nearest(ns, permille, 1e6) }
-
+// nearest is the percentile by nearest rank in units of unitNS, exact; nil of nothing. It sorts ns.
 func nearest(ns []int64, permille int64, unitNS float64) *float64 {
 	if len(ns) == 0 {
 		return nil

@@ -167,10 +167,9 @@ func gatewayNotes(s *Summary, all *gatewayCounts) []string {
 	if g := s.Gateway; g == nil || g.Share == nil || *g.Share <= 0.5 {
 		return nil
 	}
-	ms := func(ns float64) string { return format.Duration(ns, 3) }
 	text := fmt.Sprintf("the gateway took %s of TTFT, the server %s until the head of its response", format.Percent(*s.Gateway.Share), format.Percent(*s.Gateway.ServerShare))
 	if own := s.Gateway.OwnMS; own != nil {
-		text += fmt.Sprintf("; the gateway reports %s a request as its own time", ms(own.Mean*1e6))
+		text += fmt.Sprintf("; the gateway reports %s a request as its own time", format.Duration(own.Mean*1e6, 3))
 		if float64(all.own.sum) <= 0.5*float64(all.ttft) {
 			text += ", and the rest is its queue, unless the server sends its head long before the first token"
 		}

@@ -198,7 +198,7 @@ func (c *Collector) others(o *Outage) {
 			during = append(during, k.ttftNS())
 		}
 	})
-	o.OthersBeforeMS, o.OthersDuringMS = nearestMS(before, 990), nearestMS(during, 990)
+	o.OthersBeforeMS, o.OthersDuringMS = nearest(before, 990, 1e6), nearest(during, 990, 1e6)
 }
 
 // Failed says how many requests failed; "" if none did.

@@ -113,13 +113,8 @@ func (e *UnknownQuantity) Error() string {
 	return fmt.Sprintf("%q is no number of a run; there are %s, and .p50 .p90 .p95 .p999 .max and .mean in place of .p99", e.Name, strings.Join(names, ", "))
 }
 
-// CheckRequirement returns why text, such as "ttft.p99<500ms", can be no objective; nil if it can.
-func CheckRequirement(text string) error {
-	_, err := parseRequirement(text)
-	return err
-}
-
-// ParseRequirement returns the parts of a requirement: the name of the quantity, the operator, and the limit in ms, as a share or per second.
+// ParseRequirement returns the parts of an objective such as ttft.p99<500ms, or why it can be none: the name of the quantity, the operator,
+// and the limit in ms, as a share or per second.
 func ParseRequirement(text string) (name, op string, limit float64, err error) {
 	r, err := parseRequirement(text)
 	return r.of.name, r.op, r.limit, err

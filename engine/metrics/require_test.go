@@ -58,7 +58,7 @@ func TestRequire(t *testing.T) {
 		s := measuredRun()
 		s.Limits.Require = []string{c.text}
 		all := Judge(s).Objectives
-		if err := CheckRequirement(c.text); err != nil || len(all) != 1 {
+		if _, _, _, err := ParseRequirement(c.text); err != nil || len(all) != 1 {
 			t.Errorf("%s: %v, %v", c.text, err, all)
 			continue
 		}
@@ -109,7 +109,7 @@ func TestRequirementErrors(t *testing.T) {
 		"error_rate<5":        "want a share",
 		"requests_per_s>10ms": "want a number per second",
 	} {
-		if err := CheckRequirement(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, _, _, err := ParseRequirement(text); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -193,17 +193,19 @@ func (p *pictures) addPoint(r *record.Record) {
 	} else if at = int(p.chance.Int64N(p.seen)); at >= mostPoints {
 		return
 	}
-	number := func(n int64) float64 {
-		if n == record.None {
-			return math.NaN()
-		}
-		return float64(n)
-	}
-	input := number(r.PromptTokens)
+	input := orNaN(r.PromptTokens)
 	if math.IsNaN(input) {
-		input = number(r.InputTokens)
+		input = orNaN(r.InputTokens)
 	}
-	p.points[at] = point{input, input - number(r.CachedTokens), number(r.CompletionTokens), number(r.TTFTNS()) / 1e6, number(r.E2ENS()) / 1e6}
+	p.points[at] = point{input, input - orNaN(r.CachedTokens), orNaN(r.CompletionTokens), orNaN(r.TTFTNS()) / 1e6, orNaN(r.E2ENS()) / 1e6}
+}
+
+// orNaN is NaN for what a record does not have.
+func orNaN(n int64) float64 {
+	if n == record.None {
+		return math.NaN()
+	}
+	return float64(n)
 }
 
 func (p *pictures) addTurn(r *record.Record) {
@@ -217,15 +219,9 @@ func (p *pictures) addTurn(r *record.Record) {
 	if r.SessionName != "" {
 		p.names[r.Session] = r.SessionName
 	}
-	at := func(ns int64) float64 {
-		if ns == record.None {
-			return math.NaN()
-		}
-		return float64(ns) / 1e9
-	}
 	end := max(r.LastTokenNS, r.DoneNS)
 	p.turns = append(p.turns, turn{
-		r.Session, r.Row, r.Turn, at(r.PlannedNS), at(r.SentNS), at(r.FirstTokenNS), at(end), r.Outcome == record.OK,
+		r.Session, r.Row, r.Turn, orNaN(r.PlannedNS) / 1e9, orNaN(r.SentNS) / 1e9, orNaN(r.FirstTokenNS) / 1e9, orNaN(end) / 1e9, r.Outcome == record.OK,
 	})
 }
 
@@ -249,19 +245,14 @@ func (p *pictures) sections(s *metrics.Summary, tables []chart.Table) []chart.Se
 	}
 }
 
-// axisS is the time axis that all graphs over time share.
-func (p *pictures) axisS() chart.Axis {
-	end := p.all[len(p.all)-1].ToS
-	return chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: &end, Step: p.all[0].ToS - p.all[0].FromS}
-}
-
-// overTime is a graph whose places are the steps.
+// overTime is a graph whose places are the steps, on a time axis that all such graphs share.
 func (p *pictures) overTime(title, unit string, spans []chart.Piece, series ...chart.Series) chart.Graph {
 	at := make(chart.Values, len(p.all))
 	for i := range p.all {
 		at[i] = (p.all[i].FromS + p.all[i].ToS) / 2
 	}
-	return chart.Graph{Title: title, Sync: "time", X: p.axisS(), Y: chart.Axis{Unit: unit}, At: at, Series: series, Spans: spans}
+	axis := chart.Axis{Label: "time", Unit: "s", From: new(0.0), To: new(p.all[len(at)-1].ToS), Step: p.all[0].ToS - p.all[0].FromS}
+	return chart.Graph{Title: title, Sync: "time", X: axis, Y: chart.Axis{Unit: unit}, At: at, Series: series, Spans: spans}
 }
 
 // of is a series of a number of each step.

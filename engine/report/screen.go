@@ -737,19 +737,12 @@ func known(print func(float64) string, v *float64, what string) string {
 	return print(*v) + " " + what
 }
 
-func hits(ratio *float64, what string) string {
-	if ratio == nil {
-		return what + " unknown"
-	}
-	return format.Percent(*ratio) + " " + what
-}
-
 // ideal prints the expected hits, or their bounds where only these are known.
 func ideal(c metrics.PrefixCache) string {
 	if r := c.ExpectedRange; r != nil {
 		return format.Percent(r[0]) + " to " + format.Percent(r[1]) + " ideal"
 	}
-	return hits(c.ExpectedHitRatio, "ideal")
+	return cmp.Or(known(format.Percent, c.ExpectedHitRatio, "ideal"), "ideal unknown")
 }
 
 // plain prints a mean of requests with three digits, and whole ones without a point.
