@@ -43,14 +43,17 @@ func Some(n int64, what string) string {
 }
 
 // Seconds prints s seconds in the unit that fits, with three significant digits.
-func Seconds(s float64) string { return Duration(s*1e9, 3) }
+func Seconds(s float64) string {
+	if s == 0 {
+		return "0 s"
+	}
+	return Duration(s*1e9, 3)
+}
 
 // Span prints seconds in the unit that fits: milliseconds up to days.
 func Span(s float64) string {
 	const minute, hour, day = 60, 3600, 86400
 	switch abs := math.Abs(s); {
-	case s == 0:
-		return "0 s"
 	case abs < 119.5:
 		return Seconds(s)
 	case abs < 99.5*minute:

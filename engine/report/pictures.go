@@ -103,10 +103,10 @@ func picturesOf(dir string, s *metrics.Summary) (*pictures, error) {
 	if p.samples, err = readLines[scrape.Sample](filepath.Join(dir, ServerMetricsName)); err != nil {
 		return p, err
 	}
-	if p.window != nil { // of which the gaps are unknown
-		return p, nil
+	if p.window == nil { // of which alone the gaps are known
+		err = p.readGaps(dir)
 	}
-	return p, p.readGaps(dir)
+	return p, err
 }
 
 // readGaps reads ITL, which records do not have.
