@@ -33,7 +33,7 @@ func runFloor(r *round) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, answerLatencies...)
+	m, err := r.serve(answerLatencies...)
 	if err != nil {
 		return err
 	}

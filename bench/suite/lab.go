@@ -172,10 +172,9 @@ type server struct {
 	stdin io.Closer
 }
 
-// serve starts a mock behind a prefix such as `taskset -c 1`. It ends when this process does.
-func (l *lab) serve(prefix []string, args ...string) (*server, error) {
-	line := append(append([]string{}, prefix...), l.fastreplay, "mock", "--die-with-parent")
-	return l.listen(append(line, args...)...)
+// serve starts a mock. It ends when this process does.
+func (l *lab) serve(args ...string) (*server, error) {
+	return l.listen(append([]string{l.fastreplay, "mock", "--die-with-parent"}, args...)...)
 }
 
 // listen starts a program that prints where it listens.

@@ -52,7 +52,7 @@ func runMemory(r *round) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, "--ttft", ttft, "--itl", "100ms")
+	m, err := r.serve("--ttft", ttft, "--itl", "100ms")
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (l load) measure(r *round) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, answerLatencies...)
+	m, err := r.serve(answerLatencies...)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func runConversation(r *round) error {
 	if path == "" {
 		return nil
 	}
-	m, err := r.serve(nil, "--itl", r.lasting(2*time.Millisecond).String()) // the longest answer takes 4 s
+	m, err := r.serve("--itl", r.lasting(2*time.Millisecond).String()) // the longest answer takes 4 s
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func runBurst(r *round) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.serve(nil, "--ttft", "20ms")
+	m, err := r.serve("--ttft", "20ms")
 	if err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (r *round) twice(l load, one string, ours, mocks []string, other string, ou
 	against := func(suffix string, ours, mocks []string) subject {
 		who := us(best) + suffix
 		return subject{who, func() error {
-			m, err := r.serve(nil, append(slices.Clone(answerLatencies), mocks...)...)
+			m, err := r.serve(append(slices.Clone(answerLatencies), mocks...)...)
 			if err != nil {
 				return err
 			}

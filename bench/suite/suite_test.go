@@ -151,7 +151,7 @@ func TestChunkLogs(t *testing.T) {
 		clients[kind] = func(url string) (*outcome, error) { return l.rival(kind, url, path, "--chunk-log", log) }
 	}
 	for who, client := range clients {
-		m, err := l.serve(nil, "--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp")
+		m, err := l.serve("--ttft", "2ms", "--itl", "1ms", "--quirk", "stamp")
 		if err != nil {
 			t.Fatal(err)
 		}
