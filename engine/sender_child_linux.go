@@ -74,7 +74,7 @@ func (l *senderChild) runSender(s *senderState, placed chan<- threadPlacement) {
 		if l.header.stop.Load() {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(startLead / 5) // a run may wait long for its start
 	}
 	l.clock.StartAt(l.header.startNS.Load())
 	w := sched.NewLoneWaiter(l.clock, time.Duration(l.header.spinNS), &l.header.stop)

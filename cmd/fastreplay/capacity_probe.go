@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -159,19 +155,10 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 	if err := os.RemoveAll(dir); err != nil { // of a search that was killed meanwhile
 		return out, err
 	}
-	self, err := os.Executable()
+	c, err := startChild(s.arguments(p, w, dir)...)
 	if err != nil {
 		return out, err
 	}
-	var said bytes.Buffer
-	c := exec.Command(self, s.arguments(p, w, dir)...)
-	c.SysProcAttr, c.Stderr = &syscall.SysProcAttr{Setpgid: true}, &said // a Ctrl-C is for the search
-	stdin, errIn := c.StdinPipe()                                        // its end is how the probe notices that the search has died
-	stdout, errOut := c.StdoutPipe()
-	if err := errors.Join(errIn, errOut, c.Start()); err != nil {
-		return out, fmt.Errorf("starting a probe: %w", err)
-	}
-	defer stdin.Close()
 	over := make(chan struct{})
 	defer close(over)
 	end := func(drain time.Duration) {
@@ -191,8 +178,7 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 	var shown atomic.Pointer[capacity.Look]
 	endView := s.ui.watch(s.view(p, &shown))
 	decision := capacity.Decision{}
-	looks := bufio.NewReader(stdout)
-	for line, err := looks.ReadBytes('\n'); err == nil; line, err = looks.ReadBytes('\n') {
+	for line, err := c.out.ReadBytes('\n'); err == nil; line, err = c.out.ReadBytes('\n') {
 		var look capacity.Look
 		if decision.End || json.Unmarshal(line, &look) != nil {
 			continue
@@ -207,12 +193,12 @@ func (s *searching) probe(ctx context.Context, p capacity.Probe) (out capacity.O
 			}
 		}
 	}
-	_ = c.Wait()
+	code, said := c.wait()
 	endView()
 	if ctx.Err() != nil {
 		return out, ctx.Err()
 	}
-	if err := s.judge(&out, c.ProcessState.ExitCode(), said.String(), decision.End); err != nil {
+	if err := s.judge(&out, code, said, decision.End); err != nil {
 		return out, err
 	}
 	if out.Cut {
@@ -234,13 +220,13 @@ func (s *searching) urls(p capacity.Probe) []string {
 func (s *searching) judge(out *capacity.Outcome, code int, said string, decided bool) error {
 	where := fmt.Sprintf("probe %d at %s", out.Number, s.load(out.Load))
 	if code == exitUsage {
-		_, text, _ := strings.Cut(strings.TrimSpace(said), "fastreplay: ")
+		_, text, _ := strings.Cut(said, "fastreplay: ")
 		return fmt.Errorf("%s: %s", where, text)
 	}
 	dir := filepath.Join(s.dir, out.Directory)
 	summary, err := report.Load(dir)
 	if err != nil {
-		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, strings.TrimSpace(said))}
+		return &exitError{exitInvalid, fmt.Sprintf("%s ended with exit code %d and without results: %v %s", where, code, err, said)}
 	}
 	for _, r := range summary.Verdict.Reasons {
 		switch r.Code {

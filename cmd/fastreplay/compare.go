@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/compare"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/workload"
 )
 
 // comparison is what the flags of compare say.
@@ -28,7 +30,7 @@ type comparison struct {
 	output     string
 }
 
-// newCompareCommand says what changed from one run to others.
+// newCompareCommand says what changed from a run to others.
 func newCompareCommand() *cobra.Command {
 	o := &comparison{}
 	c := &cobra.Command{
@@ -80,7 +82,7 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 	if ui.quiet = o.quiet; o.quiet {
 		ui.mode = progressNone
 	}
-	pairs, err := o.pairs(words, flags, ui)
+	pairs, err := o.pairs(c.Context(), words, flags, ui)
 	if err != nil {
 		return err
 	}
@@ -89,15 +91,21 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 			return err
 		}
 	}
+	out := c.OutOrStdout()
+	t := newTerminal(out)
+	print := compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full}
 	for i, p := range pairs {
-		page := ""
-		if i > 0 && !o.json && !o.quiet {
-			fmt.Fprintln(c.OutOrStdout())
-		}
 		if i == len(pairs)-1 {
-			page = o.html
+			print.Page = o.html
 		}
-		if err := o.print(c.OutOrStdout(), p.Result, page); err != nil {
+		switch {
+		case o.json:
+			err = report.EncodeJSON(out, p.Result)
+		case !o.quiet:
+			_, err = io.WriteString(out, strings.Repeat("\n", min(i, 1)))
+			err = errors.Join(err, compare.Print(out, p.Result, print))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -133,30 +141,50 @@ func (o *comparison) check(words, flags []string) error {
 }
 
 // pairs reads the runs, or makes them first, and compares each later side with the first.
-func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair, error) {
+func (o *comparison) pairs(ctx context.Context, words, flags []string, ui *terminal) (pairs []compare.Pair, err error) {
+	var dirs [][]string // of the sides
+	var floors [][2]*compare.Side
 	if o.interleave != "" {
-		return o.interleaved(words, flags, ui)
-	}
-	if o.floor != "" {
-		words = append(words, o.floor)
-	}
-	var sides []*compare.Side
-	for _, word := range words {
-		dir, err := runAt(word)
+		r, err := newInterleaved(words, flags, o.output, ui)
+		if err == nil {
+			err = r.run(ctx, o.interleave)
+		}
 		if err != nil {
 			return nil, err
 		}
-		side, err := compare.ReadSide(dir)
+		if o.html == "" {
+			o.html = filepath.Join(r.dir, "compare.html")
+		}
+		for _, side := range []string{"a", "b"} {
+			dirs = append(dirs, []string{filepath.Join(r.dir, side+"1"), filepath.Join(r.dir, side+"2")})
+		}
+	} else {
+		if o.floor != "" {
+			words = append(words, o.floor)
+		}
+		for _, word := range words {
+			dir, err := runAt(word)
+			if err != nil {
+				return nil, err
+			}
+			dirs = append(dirs, []string{dir})
+		}
+	}
+	var sides []*compare.Side
+	for i := range dirs {
+		side, err := compare.ReadSide(dirs[i]...)
 		if err != nil {
 			return nil, err
+		}
+		if o.interleave != "" { // the runs of one side show its noise
+			side.Name = workload.WithoutSecrets(words[i])
+			floors = append(floors, side.Halves())
 		}
 		sides = append(sides, side)
 	}
-	var floors [][2]*compare.Side
 	if last := len(sides) - 1; o.floor != "" {
 		floors, sides = [][2]*compare.Side{{sides[0], sides[last]}}, sides[:last]
 	}
-	var pairs []compare.Pair
 	for _, side := range sides[1:] {
 		r, err := compare.Compare(sides[0], side, floors, o.o)
 		if err != nil {
@@ -165,33 +193,6 @@ func (o *comparison) pairs(words, flags []string, ui *terminal) ([]compare.Pair,
 		pairs = append(pairs, compare.Pair{Result: r, A: sides[0], B: side})
 	}
 	return pairs, nil
-}
-
-// interleaved makes the runs and compares them.
-func (o *comparison) interleaved(words, flags []string, ui *terminal) ([]compare.Pair, error) {
-	r, err := newInterleaved(words, flags, o.output, ui)
-	if err == nil {
-		err = r.run(o.interleave)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if o.html == "" {
-		o.html = filepath.Join(r.dir, "compare.html")
-	}
-	pair, err := r.compared(o.o)
-	return []compare.Pair{pair}, err
-}
-
-func (o *comparison) print(out io.Writer, r *compare.Result, page string) error {
-	if o.json {
-		return report.EncodeJSON(out, r)
-	}
-	if o.quiet {
-		return nil
-	}
-	t := newTerminal(out)
-	return compare.Print(out, r, compare.PrintOptions{Width: t.width, Colour: t.coloured(), Full: o.full, Page: page})
 }
 
 // ending is the exit code: 0 unless a --fail-if is broken, or its runs cannot be used.
@@ -203,9 +204,9 @@ func (o *comparison) ending(pairs []compare.Pair, ui *terminal) error {
 				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
 			}
 		}
-		for _, b := range p.Result.Breaks(o.gates) {
+		for _, words := range p.Result.Breaks(o.gates) {
 			broken = true
-			ui.alert("FAILED   %s", b)
+			ui.alert("FAILED   %s", words)
 		}
 	}
 	if broken {

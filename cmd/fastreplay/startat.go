@@ -33,7 +33,7 @@ func parseStart(text string) (s startMoment, err error) {
 }
 
 // await sets the moment at which run, which is ready, begins, and returns shortly before it. If standard input has the moment and ends
-// before the run does, whoever drives the run has gone: it is interrupted.
+// before the run does, whoever drives the run has gone: that counts as an interrupt.
 func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *interrupts, out io.Writer) (err error) {
 	if s.asked {
 		if _, err := fmt.Fprintln(out, "ready"); err != nil {
@@ -49,7 +49,7 @@ func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *int
 		}
 		go func() {
 			_, _ = io.Copy(io.Discard, in)
-			interrupts.interrupt(true)
+			interrupts.interrupt(false)
 		}()
 	}
 	if s.at.IsZero() {

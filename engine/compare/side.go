@@ -125,6 +125,9 @@ func (s *Side) Add(dir string, summary *metrics.Summary, each func(func(*record.
 	return nil
 }
 
+// Halves are the first run and the second one of a side that has two, each as a side.
+func (s *Side) Halves() [2]*Side { return [2]*Side{{runs: s.runs[:1]}, {runs: s.runs[1:]}} }
+
 // record is the part of the row's record that latencies and SLOs are computed from.
 func (w *row) record() *record.Record {
 	var r record.Record
