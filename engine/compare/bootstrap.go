@@ -146,53 +146,30 @@ func newWeighted(values []float64, group []int32, groups int) weighted {
 	return v
 }
 
-// count is how many values were drawn.
-func (v weighted) count(w []int32) (n int64) {
+// trimmed is the share of values that a trimmed mean leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
+const trimmed = 0.2
+
+// describe returns the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies, and the trimmed mean. It is
+// false if nothing was drawn.
+func (v weighted) describe(w []int32) (out [5]float64, exists bool) {
+	n := int64(0)
 	for g, count := range v.counts {
 		n += int64(w[g]) * int64(count)
 	}
-	return n
-}
-
-// describe sets the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies. It leaves out as it is if
-// nothing was drawn.
-func (v weighted) describe(w []int32, out []float64) {
-	n := v.count(w)
-	if n == 0 {
-		return
-	}
-	upTo, sum := int64(0), 0.0
-	ranks, next := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0
+	ranks, next, from := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0, int64(trimmed*float64(n))
+	upTo, sum, middle := int64(0), 0.0, 0.0
 	for i, g := range v.group {
+		below := upTo
 		upTo += int64(w[g])
 		sum += float64(w[g]) * v.values[i]
+		middle += float64(max(0, min(upTo, n-from)-max(below, from))) * v.values[i]
 		for upTo >= ranks[next] {
 			out[next] = v.values[i]
 			next++
 		}
 	}
-	out[3] = sum / float64(n)
-}
-
-// trimmed is the share of values that typical leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
-const trimmed = 0.2
-
-// typical is the trimmed mean of what was drawn; NaN of nothing.
-func (v weighted) typical(w []int32) float64 {
-	n := v.count(w)
-	from := int64(trimmed * float64(n))
-	to, upTo, sum := n-from, int64(0), 0.0
-	for i, g := range v.group {
-		below := upTo
-		upTo += int64(w[g])
-		if taken := min(upTo, to) - max(below, from); taken > 0 {
-			sum += float64(taken) * v.values[i]
-		}
-		if upTo >= to {
-			break
-		}
-	}
-	return sum / float64(to-from) // NaN of nothing
+	out[3], out[4] = sum/float64(n), middle/float64(n-2*from)
+	return out, n > 0
 }
 
 // sums is a numerator and a denominator for each group.

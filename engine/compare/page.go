@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
 )
@@ -145,20 +144,15 @@ func byTime(m *matched) (out []chart.Graph) {
 	if !m.paired {
 		return nil
 	}
-	type dot struct{ at, change float64 }
-	changes := func(dots []dot) (out []float64) { // in rising order
-		for _, d := range dots {
-			out = append(out, d.change)
-		}
-		slices.Sort(out)
-		return out
-	}
 	for _, latency := range latencies()[:mainLatencies] {
+		type dot struct{ at, change float64 }
 		var dots []dot
+		var all []float64 // changes
 		for _, i := range m.good[0] {
 			a, b := latency.ns(m.rows[0][i].record()), latency.ns(m.rows[1][i].record())
 			if a > 0 && b > 0 {
 				dots = append(dots, dot{float64(m.rows[0][i].at()) / 1e9, float64(b)/float64(a) - 1})
+				all = append(all, dots[len(dots)-1].change)
 			}
 		}
 		n := len(dots)
@@ -166,55 +160,49 @@ func byTime(m *matched) (out []chart.Graph) {
 			continue
 		}
 		slices.SortStableFunc(dots, func(x, y dot) int { return cmp.Compare(x.at, y.at) })
-		every, part, all := (n+mostDots-1)/mostDots, max(partDots, (n+timeParts-1)/timeParts), changes(dots)
+		slices.Sort(all)
 		low, high := min(0, all[n/200]), max(0, all[n-1-n/200])
 		pad := max(0.001, (high-low)/20)
+		every, part := (n+mostDots-1)/mostDots, max(partDots, (n+timeParts-1)/timeParts)
 		g := chart.Graph{
 			Title: "Change of " + latency.label + ", a request each", Sync: "pairs", X: chart.Axis{Label: "planned", Unit: "s"},
 			Y:      chart.Axis{Unit: "ratio", From: new(low - pad), To: new(high + pad)},
 			Series: []chart.Series{{Name: "median of " + format.Many(int64(part), "request"), Bad: true}, {Name: "a request", Style: chart.Dots}},
 		}
-		add := func(at, median, change float64) {
-			g.At, g.Series[0].Values, g.Series[1].Values = append(g.At, at), append(g.Series[0].Values, median), append(g.Series[1].Values, change)
-		}
 		for i, d := range dots {
+			median, one := math.NaN(), math.NaN()
 			if first := i - i%part; i == (first+min(first+part, n))/2 {
-				around := changes(dots[first:min(first+part, n)])
-				add(d.at, around[(len(around)-1)/2], math.NaN())
+				around := slices.Clone(dots[first:min(first+part, n)])
+				slices.SortFunc(around, func(x, y dot) int { return cmp.Compare(x.change, y.change) })
+				median = around[(len(around)-1)/2].change
 			}
 			if i%every == 0 {
-				add(d.at, math.NaN(), d.change)
+				one = d.change
 			}
+			if math.IsNaN(median) && math.IsNaN(one) {
+				continue
+			}
+			g.At, g.Series[0].Values, g.Series[1].Values = append(g.At, d.at), append(g.Series[0].Values, median), append(g.Series[1].Values, one)
 		}
 		out = append(out, g)
 	}
 	return out
 }
 
-// distributions draws both sides' latencies, and the hits of both.
+// distributions draws both sides' latencies.
 func distributions(m *matched) (out []chart.Graph) {
-	draw := func(title, unit string, of func(*row) float64) {
+	for _, latency := range latencies()[:mainLatencies] {
 		samples := []chart.Sample{{Name: "A"}, {Name: "B"}}
 		for side := range samples {
 			s := &samples[side]
 			for _, i := range m.good[side] {
-				if v := of(m.rows[side][i]); finite(v) {
-					s.At = append(s.At, v)
+				if v := ms(latency.ns(m.rows[side][i].record())); finite(v) {
+					s.At, s.Counts = append(s.At, v), append(s.Counts, 1)
 				}
 			}
 			slices.Sort(s.At)
-			s.Counts = slices.Repeat([]float64{1}, len(s.At))
 		}
-		out = append(out, chart.Distributions(title, unit, false, samples)...)
+		out = append(out, chart.Distributions(latency.label, "ms", false, samples)...)
 	}
-	for _, latency := range latencies()[:mainLatencies] {
-		draw(latency.label, "ms", func(r *row) float64 { return ms(latency.ns(r.record())) })
-	}
-	draw("Share of a prompt that the cache had", "ratio", func(r *row) float64 {
-		if r.cached == record.None {
-			return math.NaN()
-		}
-		return float64(r.cached) / float64(r.prompt)
-	})
 	return out
 }

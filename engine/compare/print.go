@@ -2,7 +2,6 @@ package compare
 
 import (
 	"io"
-	"math"
 	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -10,24 +9,29 @@ import (
 
 // PrintOptions say how a result is printed.
 type PrintOptions struct {
-	Width  int    // columns of the terminal; 0 = it is none, and nothing bounds the lines
+	Width  int    // columns of the terminal; 0 = it is none
 	Colour bool   // with escape sequences
-	Full   bool   // all metrics, explanations and notes
+	Full   bool   // all metrics
 	Page   string // where the HTML page is; "" = there is none
 }
 
 // Columns of the table. A cell leaves the first column free, so that cells stay apart.
 const (
 	labelWidth, valueWidth, changeWidth, intervalWidth, floorWidth = 20, 9, 9, 15, 9
-	screenLines                                                    = 23 // all of 80x24 but the prompt
+	screenLines                                                    = 22 // all of 80x24 but the page and the prompt
 )
 
-// Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a terminal it takes one screen,
-// and says how many sentences have no room. All text from outside is shown as format.Visible has it.
+// Print writes a result for people: who is compared, the metrics, what changed and what explains it. On a
+// terminal it takes one screen, unless all is asked for. All text from outside is shown as format.Visible has it.
 func Print(w io.Writer, r *Result, o PrintOptions) error {
 	p := format.NewPage(o.Width, 4)
-	p.Line("A  " + fitted(r.A.Name, p.Width-16) + "  " + r.A.Verdict)
-	p.Line("B  " + fitted(r.B.Name, p.Width-16) + "  " + r.B.Verdict)
+	for _, side := range []struct{ mark, name, verdict string }{{"A  ", r.A.Name, r.A.Verdict}, {"B  ", r.B.Name, r.B.Verdict}} {
+		name := []rune(format.Visible(side.name))
+		if most := p.Width - 16; len(name) > most { // the end of a path or URL distinguishes it
+			name = append([]rune("..."), name[len(name)-most+3:]...)
+		}
+		p.Line(side.mark + string(name) + "  " + side.verdict)
+	}
 	p.Sentence("   ", pairing(r))
 	columns := []int{valueWidth, valueWidth, changeWidth, intervalWidth, floorWidth}
 	p.Row("", labelWidth, columns, "A", "B", "change", "95 % interval", "floor")
@@ -47,25 +51,20 @@ func Print(w io.Writer, r *Result, o PrintOptions) error {
 		p.Painted(row + " " + verdict)
 	}
 	p.Line("")
-	lines := func(p format.Page) int { return strings.Count(string(p.Bytes()), "\n") }
-	room := math.MaxInt
-	if o.Width > 0 && !o.Full {
-		room = screenLines - lines(p) - int(b2i(o.Page != ""))
+	end := format.NewPage(p.Width, 0)
+	for _, text := range r.said(o.Full) {
+		end.Sentence("- ", text)
 	}
-	said := r.said(o.Full)
-	for i, text := range said {
-		one := format.NewPage(p.Width, 0)
-		one.Sentence("- ", text)
-		if room -= lines(one); room < 0 || room == 0 && i+1 < len(said) {
-			p.Line("- and " + format.Many(int64(len(said)-i), "further sentence") + ": --full")
-			break
-		}
-		p.Sentence("- ", text)
+	lines := strings.SplitAfter(string(end.Bytes()), "\n")
+	if room := screenLines - strings.Count(string(p.Bytes()), "\n"); o.Width > 0 && !o.Full && len(lines) > room {
+		lines = append(lines[:room-1], "- and more: --full\n")
 	}
 	if o.Page != "" {
-		p.Line("page  " + o.Page)
+		end = format.NewPage(p.Width, 0)
+		end.Line("page  " + o.Page)
+		lines = append(lines, string(end.Bytes()))
 	}
-	_, err := w.Write(p.Bytes())
+	_, err := w.Write(append(p.Bytes(), strings.Join(lines, "")...))
 	return err
 }
 
@@ -77,11 +76,8 @@ func pairing(r *Result) string {
 	}
 	by, _, _ := strings.Cut(r.ClusteredBy, ", or")
 	text += "; " + format.Count(r.Clusters) + " clusters, by " + by + "; noise floor "
-	switch pairs := strings.Count(r.FloorFrom, ", ") + 1; {
-	case r.FloorFrom == estimated:
+	if r.FloorFrom == estimated {
 		return text + "estimated within the runs; give --floor"
-	case pairs > 1:
-		return text + "from " + format.Many(int64(pairs), "pair") + " of runs of a side"
 	}
 	return text + "from " + r.FloorFrom
 }
@@ -107,7 +103,7 @@ func (m *Metric) cells() []string {
 // value prints a value of a metric with its unit; "-" if there is none.
 func (m *Metric) value(v *float64) string {
 	switch {
-	case v == nil || math.IsNaN(*v):
+	case v == nil:
 		return "-"
 	case m.Unit == "ms":
 		return format.Duration(*v*1e6, 3)
@@ -145,15 +141,6 @@ func (r *Result) said(full bool) (said []string) {
 		said = append(said, "note: "+note)
 	}
 	return said
-}
-
-// fitted shortens a text at its front, since the end of a path or URL distinguishes it.
-func fitted(text string, columns int) string {
-	text = format.Visible(text)
-	if runes := []rune(text); len(runes) > columns {
-		return "..." + string(runes[len(runes)-columns+3:])
-	}
-	return text
 }
 
 // Label is what people call a metric, as short as the table has room for: TTFT p95 for ttft.p95.

@@ -58,14 +58,6 @@ func specs() (all []spec) {
 			all = append(all, s)
 		}
 	}
-	rate := func(tokens bool) func(*row, []metrics.SLO) (float64, float64) {
-		return func(r *row, _ []metrics.SLO) (over, under float64) {
-			if tokens {
-				return float64(max(0, r.output)), 0
-			}
-			return 1, 0
-		}
-	}
 	return append(all, // runs keep no single gaps, so ITL has a mean alone
 		spec{"itl.mean", "ITL mean", "ms", false, false, 0, good, func(r *row, _ []metrics.SLO) (over, under float64) {
 			if r.choices > 1 || r.chunks < 2 {
@@ -86,8 +78,10 @@ func specs() (all []spec) {
 			missed := r.state != ok || slices.ContainsFunc(slos, func(o metrics.SLO) bool { return !o.Met(r.record()) })
 			return float64(b2i(!missed)), float64(min(1, len(slos)))
 		}},
-		spec{"requests_per_s", "throughput in requests", "rate", false, true, 0, finished, rate(false)},
-		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, 0, finished, rate(true)})
+		spec{"requests_per_s", "throughput in requests", "rate", false, true, 0, finished, func(*row, []metrics.SLO) (over, under float64) { return 1, 0 }},
+		spec{"output_tokens_per_s", "throughput in output tokens", "rate", true, true, 0, finished, func(r *row, _ []metrics.SLO) (over, under float64) {
+			return float64(max(0, r.output)), 0
+		}})
 }
 
 // table is the values of both sides, and the designs by which they are drawn again.
@@ -135,21 +129,26 @@ func (t *table) design(group [2][]int32, groups []int) *design {
 	}
 	for i := range latencies() {
 		x, y := newWeighted(t.ms[0][i], drawn[0], n), newWeighted(t.ms[1][i], drawn[1], n)
-		d.parts = append(d.parts, statistic{i * kindsOf, func(w []int32, a, b []float64) {
-			x.describe(w, a)
-			y.describe(w, b)
-		}})
-		if !t.paired {
-			continue
-		}
 		logs := make([]float64, len(t.good[0])) // of B / A; NaN without two values above 0
 		for k := range logs {
-			if logs[k] = math.NaN(); t.ms[0][i][k] > 0 && t.ms[1][i][k] > 0 {
+			if logs[k] = math.NaN(); t.paired && t.ms[0][i][k] > 0 && t.ms[1][i][k] > 0 {
 				logs[k] = math.Log(t.ms[1][i][k] / t.ms[0][i][k])
 			}
 		}
 		ratios := newWeighted(logs, drawn[0], n)
-		d.parts = append(d.parts, statistic{i*kindsOf + kindsOf - 1, func(w []int32, a, b []float64) { a[0], b[0] = 1, math.Exp(ratios.typical(w)) }})
+		d.parts = append(d.parts, statistic{i * kindsOf, func(w []int32, a, b []float64) {
+			for _, side := range []struct {
+				of  weighted
+				out []float64
+			}{{x, a}, {y, b}} {
+				if numbers, exists := side.of.describe(w); exists {
+					copy(side.out, numbers[:kindsOf-1])
+				}
+			}
+			if numbers, exists := ratios.describe(w); exists {
+				a[kindsOf-1], b[kindsOf-1] = 1, math.Exp(numbers[kindsOf-1])
+			}
+		}})
 	}
 	t.ratios(d, group, nil, good, answered)
 	return d
@@ -172,14 +171,13 @@ func (t *table) ratios(d *design, group [2][]int32, under *[2][]float64, of ...r
 					both[side].under[g] += under
 				}
 			}
-			for k := range t.rows[side] {
-				if s.of != good {
-					add(k)
-				}
-			}
-			for _, k := range t.good[side] {
-				if s.of == good {
+			if s.of == good {
+				for _, k := range t.good[side] {
 					add(int(k))
+				}
+			} else {
+				for k := range t.rows[side] {
+					add(k)
 				}
 			}
 			if under != nil {
@@ -195,12 +193,12 @@ const doneSlices = 20 // of a run, by which throughput is drawn
 // throughput draws slices of the runs' durations, and counts the requests that ended ok in them. If a run was stopped, its pair counts
 // until then.
 func (t *table) throughput() *design {
-	d, group, lasted := &design{}, [2][]int32{}, [2][]float64{}
+	d, group, lasted := &design{groups: []int{doneSlices * len(t.runs[0])}}, [2][]int32{}, [2][]float64{}
+	if !t.paired {
+		d.groups = append(d.groups, doneSlices*len(t.runs[1]))
+	}
 	for side, rows := range t.rows {
-		first := 0 // group of the side
-		if side == 1 && !t.paired {
-			first = d.groups[0]
-		}
+		first := side * (len(d.groups) - 1) * d.groups[0] // group of the side
 		lasted[side] = make([]float64, first)
 		for k, run := range t.runs[side] {
 			seconds := run.summary.Run.DurationS
@@ -208,9 +206,6 @@ func (t *table) throughput() *design {
 				seconds = min(seconds, other[k].summary.Run.DurationS)
 			}
 			lasted[side] = append(lasted[side], slices.Repeat([]float64{seconds / doneSlices}, doneSlices)...)
-		}
-		if side == 0 || !t.paired {
-			d.groups = append(d.groups, len(lasted[side])-first)
 		}
 		for i, r := range rows {
 			g := first + int(t.number[side][i])*doneSlices
