@@ -13,18 +13,15 @@ import (
 // all requests, so that windows add up to the run: an ok request counts where it ended, its prompt tokens where the first token came, and
 // its completion tokens where they came, if they came evenly.
 type Window struct {
-	FromS  float64 `json:"from_s"`           // begin, since the start of the run
-	ToS    float64 `json:"to_s"`             // end, which is no part of it unless the run ends there
-	RunS   float64 `json:"run_s"`            // duration of the whole run
-	Steady *Steady `json:"steady,omitempty"` // how report --steady found it; absent if it was given
-}
+	FromS float64 `json:"from_s"` // begin, since the start of the run
+	ToS   float64 `json:"to_s"`   // end, which is no part of it unless the run ends there
+	RunS  float64 `json:"run_s"`  // duration of the whole run
 
-// Steady is about the steps of timeline.jsonl in the longest part of a run in which requests in flight stayed near their median.
-type Steady struct {
-	Band  float64 `json:"band_share"`       // largest distance from the median that was allowed, as a share of it
-	Level float64 `json:"in_flight_median"` // requests in flight: median of the steps
-	Least float64 `json:"in_flight_min"`    // requests in flight in the step with the fewest
-	Most  float64 `json:"in_flight_max"`    // requests in flight in the step with the most
+	// Of what report --steady found, by the steps of timeline.jsonl.
+	Band  float64 `json:"band_share,omitempty"`       // with --steady: largest distance from the median that was allowed, as a share of it; absent otherwise
+	Level float64 `json:"in_flight_median,omitempty"` // requests in flight: median of the steps of timeline.jsonl; likewise
+	Least float64 `json:"in_flight_min,omitempty"`    // requests in flight in the step with the fewest; likewise
+	Most  float64 `json:"in_flight_max,omitempty"`    // requests in flight in the step with the most; likewise
 }
 
 // Length says how long the run was or, such as "20 s to 60 s of 80 s", which part of it this is.
@@ -89,9 +86,9 @@ func FindSteady(steps []Step, runS, band float64) (best *Window, err error) {
 		for n, step := range steps[i:] {
 			at, _ := slices.BinarySearch(levels, step.InFlight)
 			levels = slices.Insert(levels, at, step.InFlight)
-			s := Steady{band, (levels[n/2] + levels[(n+1)/2]) / 2, levels[0], levels[n]}
-			if n >= longest && s.Level > 0 && s.Least >= (1-band)*s.Level && s.Most <= (1+band)*s.Level {
-				longest, best = n+1, &Window{steps[i].FromS, min(runS, step.ToS), runS, &s}
+			level := (levels[n/2] + levels[(n+1)/2]) / 2
+			if n >= longest && level > 0 && levels[0] >= (1-band)*level && levels[n] <= (1+band)*level {
+				longest, best = n+1, &Window{steps[i].FromS, min(runS, step.ToS), runS, band, level, levels[0], levels[n]}
 			}
 		}
 	}

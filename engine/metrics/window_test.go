@@ -173,7 +173,7 @@ func TestFindSteady(t *testing.T) {
 			continue
 		}
 		found++
-		if err != nil || w.FromS != float64(from)/2 || w.ToS != min(runS, float64(to)/2) || w.Steady.Least != slices.Min(levels[from:to]) || w.Steady.Most != slices.Max(levels[from:to]) {
+		if err != nil || w.FromS != float64(from)/2 || w.ToS != min(runS, float64(to)/2) || w.Least != slices.Min(levels[from:to]) || w.Most != slices.Max(levels[from:to]) {
 			t.Errorf("seed %d: %+v, %v, want steps %d to %d", seed, w, err, from, to)
 		}
 	}
@@ -199,7 +199,7 @@ func TestFindSteady(t *testing.T) {
 		t.Errorf("of two parts of five steps: %+v, %v, want the first", w, err)
 	}
 	w, err := FindSteady(stepsOf(levels), 50, 0.1)
-	if err != nil || w.FromS < 9 || w.FromS > 10 || w.ToS < 35 || w.ToS > 36.5 || math.Abs(w.Steady.Level-40) > 1 || w.Steady.Band != 0.1 {
+	if err != nil || w.FromS < 9 || w.FromS > 10 || w.ToS < 35 || w.ToS > 36.5 || math.Abs(w.Level-40) > 1 || w.Band != 0.1 {
 		t.Errorf("plateau from 10 to 35 s, and its ramps within 36: %+v, %v", w, err)
 	}
 	if w, err := FindSteady(stepsOf(make([]float64, 50)), 25, 0.2); err == nil {

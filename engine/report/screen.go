@@ -345,8 +345,8 @@ func (p *screen) prefixCache() {
 // steady adds why a part of the run was taken, and what answers cost in money and energy.
 func (p *screen) steady() {
 	number := func(v float64) string { return format.Number(v, 3) }
-	if w := p.s.Window; w != nil && w.Steady != nil {
-		p.field(first, 2, "steady", number(w.Steady.Least)+" to "+number(w.Steady.Most)+" in flight", "within "+format.Percent(w.Steady.Band)+" of the median "+number(w.Steady.Level))
+	if w := p.s.Window; w != nil && w.Band > 0 {
+		p.field(first, 2, "steady", number(w.Least)+" to "+number(w.Most)+" in flight", "within "+format.Percent(w.Band)+" of the median "+number(w.Level))
 	}
 	if c := p.s.Cost; c != nil {
 		p.field(first, 2, "cost", known(number, c.PerMOutput, "per 1M output tok"), known(number, c.PerMInput, "input"), known(number, c.PerMTokens, "both"),

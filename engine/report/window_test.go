@@ -120,7 +120,7 @@ func TestLoadPart(t *testing.T) {
 func TestSteadyPart(t *testing.T) {
 	dir := rampDir(t)
 	s := must(LoadPart(dir, Part{Steady: 0.2}))(t)
-	if w := s.Window; w == nil || w.FromS < 20 || w.FromS > 22 || w.ToS < 80 || w.ToS > 82 || w.Steady == nil || w.Steady.Level != 20 {
+	if w := s.Window; w == nil || w.FromS < 20 || w.FromS > 22 || w.ToS < 80 || w.ToS > 82 || w.Level != 20 {
 		t.Fatalf("window %+v, want 22 to 80 s", w)
 	}
 	s.Price(72)
@@ -139,7 +139,7 @@ func TestSteadyPart(t *testing.T) {
 			t.Errorf("line %d has %d columns: %s", i, n, line)
 		}
 	}
-	for _, want := range []string{"run_s 100", "steady.band_share 20 %", "price_per_hour 72", "j_per_token", "power_w.mean"} {
+	for _, want := range []string{"run_s 100", "band_share 20 %", "price_per_hour 72", "j_per_token", "power_w.mean"} {
 		if !strings.Contains(strings.Join(strings.Fields(full.String()), " "), want) {
 			t.Errorf("--full has no %q:\n%s", want, full.String())
 		}
