@@ -95,8 +95,8 @@ func (s *searching) window(p capacity.Probe) (w capacity.Span, err error) {
 	default:
 		forS = max(usualWindow.Seconds(), wanted.LeastS)
 	}
-	if left := s.o.budget.Seconds() - s.search.Answer().SpentS; s.o.window == 0 && s.o.budget > 0 { // of the budget, but no less than a tenth
-		forS = min(forS, max(left-warmS, s.o.budget.Seconds()/10))
+	if left := s.o.budget.Seconds() - s.search.Answer().SpentS; s.o.window == 0 && s.o.budget > 0 { // of the budget, but no less than a tenth or than a growing backlog needs
+		forS = min(forS, max(left-warmS, s.o.budget.Seconds()/10, wanted.LeastS))
 	}
 	if forS = min(forS, lasts-warmS); forS < 0.1 {
 		return w, fmt.Errorf("probe %d at %s: the trace takes %s then, and the warm-in %s; give a longer trace, --repeat behind --, or a shorter --warm-in",
