@@ -16,9 +16,17 @@ import (
 // load is a load with its unit, for a table or a line.
 func (s *searching) load(load float64) string {
 	if s.o.over == "amplify" || s.o.over == "scale" {
-		return "×" + format.Number(load, 4)
+		return "×" + s.number(load, 4)
 	}
-	return format.Number(load, 4) + " " + s.o.kind.unit
+	return s.number(load, 4) + " " + s.o.kind.unit
+}
+
+// number is a load without its unit.
+func (s *searching) number(load float64, digits int) string {
+	if s.o.over == "concurrency" || s.o.over == "instances" {
+		return format.Count(int64(load))
+	}
+	return format.Number(load, digits)
 }
 
 // view shows a probe that runs.
@@ -56,17 +64,14 @@ func (s *searching) describe(o *capacity.Outcome) string {
 
 // sentence is the answer in one line.
 func (s *searching) sentence(a capacity.Answer) string {
-	text, unit := format.Number(a.Load, 3), " "+s.o.kind.unit
-	if s.o.over == "concurrency" || s.o.over == "instances" {
-		text = format.Number(a.Load, 6)
-	}
+	text, unit := s.number(a.Load, 3), " "+s.o.kind.unit
 	switch {
 	case a.Load == 0 && a.High != nil:
-		text = "Below " + format.Number(*a.High, 3) + unit
+		text = "Below " + s.number(*a.High, 3) + unit
 	case a.Load == 0:
 		text = "No load is known to hold"
 	case a.Low > 0 && a.High != nil:
-		text += unit + " [" + format.Number(a.Low, 3) + ", " + format.Number(*a.High, 3) + "]"
+		text += unit + " [" + s.number(a.Low, 3) + ", " + s.number(*a.High, 3) + "]"
 	case a.High != nil:
 		text = "At most " + text + unit
 	default:
