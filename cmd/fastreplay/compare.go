@@ -23,7 +23,6 @@ type comparison struct {
 	failIf     []string
 	gates      []compare.Gate
 	json, full bool
-	quiet      bool
 	html       string
 	goodput    goodput
 	interleave string
@@ -70,7 +69,6 @@ Exit code 3 if a change is beyond a --fail-if; 1 if one of its runs is INVALID.`
 	f.BoolVar(&o.json, "json", false, "print each comparison as JSON on standard output")
 	f.StringVar(&o.html, "html", "", "also write a self-contained HTML page to `FILE`; --interleave writes one beside its runs")
 	f.BoolVar(&o.full, "full", false, "print all metrics, explanations and notes, and not one screen of them")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only which --fail-if are broken, and errors")
 	return c
 }
 
@@ -79,9 +77,6 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 		return err
 	}
 	ui := newTerminal(c.ErrOrStderr())
-	if ui.quiet = o.quiet; o.quiet {
-		ui.mode = progressNone
-	}
 	pairs, err := o.pairs(c.Context(), words, flags, ui)
 	if err != nil {
 		return err
@@ -98,10 +93,9 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 		if i == len(pairs)-1 {
 			print.Page = o.html
 		}
-		switch {
-		case o.json:
+		if o.json {
 			err = report.EncodeJSON(out, p.Result)
-		case !o.quiet:
+		} else {
 			_, err = io.WriteString(out, strings.Repeat("\n", min(i, 1)))
 			err = errors.Join(err, compare.Print(out, p.Result, print))
 		}
@@ -109,7 +103,22 @@ func (o *comparison) run(c *cobra.Command, words, flags []string) error {
 			return err
 		}
 	}
-	return o.ending(pairs, ui)
+	broken := false
+	for _, p := range pairs {
+		for _, id := range []compare.Identity{p.Result.A, p.Result.B} {
+			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
+				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
+			}
+		}
+		for _, words := range p.Result.Breaks(o.gates) {
+			broken = true
+			ui.alert("FAILED   %s", words)
+		}
+	}
+	if broken {
+		return &exitError{code: exitMissed}
+	}
+	return nil
 }
 
 // check refuses what the flags cannot mean together.
@@ -193,24 +202,4 @@ func (o *comparison) pairs(ctx context.Context, words, flags []string, ui *termi
 		pairs = append(pairs, compare.Pair{Result: r, A: sides[0], B: side})
 	}
 	return pairs, nil
-}
-
-// ending is the exit code: 0 unless a --fail-if is broken, or its runs cannot be used.
-func (o *comparison) ending(pairs []compare.Pair, ui *terminal) error {
-	broken := false
-	for _, p := range pairs {
-		for _, id := range []compare.Identity{p.Result.A, p.Result.B} {
-			if len(o.gates) > 0 && id.Verdict == strings.ToUpper(string(metrics.Invalid)) {
-				return &exitError{exitInvalid, fmt.Sprintf("--fail-if cannot be judged: a run of %s is INVALID (fastreplay report %s)", id.Name, id.Dirs[0])}
-			}
-		}
-		for _, words := range p.Result.Breaks(o.gates) {
-			broken = true
-			ui.alert("FAILED   %s", words)
-		}
-	}
-	if broken {
-		return &exitError{code: exitMissed}
-	}
-	return nil
 }

@@ -149,27 +149,31 @@ func newWeighted(values []float64, group []int32, groups int) weighted {
 // trimmed is the share of values that a trimmed mean leaves out at each end (R. Wilcox, Introduction to Robust Estimation, recommends 20 %).
 const trimmed = 0.2
 
-// describe returns the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies, and the trimmed mean. It is
-// false if nothing was drawn.
-func (v weighted) describe(w []int32) (out [5]float64, exists bool) {
+// describe sets the median, p95, p99 and the mean of what was drawn, as stats.Describe has them of copies, and the trimmed mean. If out is
+// shorter, it has the first. It is false, and out as it was, if nothing was drawn.
+func (v weighted) describe(w []int32, out []float64) (exists bool) {
 	n := int64(0)
 	for g, count := range v.counts {
 		n += int64(w[g]) * int64(count)
 	}
 	ranks, next, from := [...]int64{stats.Rank(n, 500), stats.Rank(n, 950), stats.Rank(n, 990), math.MaxInt64}, 0, int64(trimmed*float64(n))
-	upTo, sum, middle := int64(0), 0.0, 0.0
+	if n == 0 {
+		return false
+	}
+	upTo, sum, middle, all := int64(0), 0.0, 0.0, [kindsOf]float64{}
 	for i, g := range v.group {
 		below := upTo
 		upTo += int64(w[g])
 		sum += float64(w[g]) * v.values[i]
 		middle += float64(max(0, min(upTo, n-from)-max(below, from))) * v.values[i]
 		for upTo >= ranks[next] {
-			out[next] = v.values[i]
+			all[next] = v.values[i]
 			next++
 		}
 	}
-	out[3], out[4] = sum/float64(n), middle/float64(n-2*from)
-	return out, n > 0
+	all[3], all[4] = sum/float64(n), middle/float64(n-2*from)
+	copy(out, all[:])
+	return true
 }
 
 // sums is a numerator and a denominator for each group.

@@ -41,7 +41,8 @@ func TestWeightsAreCopies(t *testing.T) {
 				copies, sum = append(copies, value), sum+value
 			}
 		}
-		got, exists := v.describe(w)
+		got := make([]float64, kindsOf)
+		exists := v.describe(w, got)
 		want := stats.Describe(copies, 1)
 		if want == nil {
 			if exists || !math.IsNaN(over.ratio(w)) {
@@ -136,7 +137,8 @@ func TestIntervalCovers(t *testing.T) {
 			}
 			v := newWeighted(values, group, groups)
 			d := &design{groups: []int{groups}, parts: []statistic{{0, func(w []int32, _, b []float64) {
-				out, _ := v.describe(w)
+				var out [4]float64
+				v.describe(w, out[:])
 				b[0] = out[3]
 			}}}}
 			drawn := d.resample(uint64(trial), 300, 1, func(_ int, _, b float64) float64 { return b })

@@ -30,15 +30,14 @@ const (
 func (t *table) explain(found []Metric) (all []Culprits) {
 	groupings := t.groupings()
 	for l, of := range latencies()[:mainLatencies] {
-		clear := func(m Metric) float64 { // how far the change is from 0, in widths of its interval; 0 if there is none
-			if m.Verdict != Worse && m.Verdict != Better {
-				return 0
-			}
-			return math.Abs(*m.Change) / max(*m.High-*m.Low, 1e-9)
+		changed := func(m Metric) bool { return m.Verdict == Worse || m.Verdict == Better }
+		kinds := found[l*kindsOf : (l+1)*kindsOf]
+		m := kinds[kindsOf-1] // pair by pair, if that changed, else the first that did
+		if i := slices.IndexFunc(kinds, changed); i >= 0 && !changed(m) {
+			m = kinds[i]
 		}
-		m := slices.MaxFunc(found[l*kindsOf:(l+1)*kindsOf], func(x, y Metric) int { return cmp.Compare(clear(x), clear(y)) })
 		differences, sum := t.differences(l)
-		if clear(m) == 0 || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
+		if !changed(m) || sum > 0 != (*m.Change > 0) { // if a percentile and the mean went apart, shares of the mean mislead
 			continue
 		}
 		c, most := Culprits{Metric: m.Name, Words: fmt.Sprintf("the change of %s is spread over all requests: no group has more than its part", of.label)}, surelyF
@@ -80,12 +79,11 @@ func (t *table) groupings() []grouping {
 	uncached, input, times := make([]float64, n), make([]float64, n), make([]float64, n)
 	for i, k := range t.good[0] {
 		b := t.rows[1][k]
-		times[i], input[i], uncached[i] = float64(t.rows[0][k].at())/1e9, float64(b.prompt), float64(b.prompt-b.cached)
+		times[i], input[i], uncached[i] = float64(t.rows[0][k].at())/1e9, float64(b.prompt), math.NaN()
 		if b.prompt < 0 {
 			input[i] = math.NaN()
-		}
-		if b.prompt < 0 || b.cached < 0 {
-			uncached[i] = math.NaN()
+		} else if b.cached >= 0 {
+			uncached[i] = float64(b.prompt - b.cached)
 		}
 		name := slices.Index(instance.names, "instance "+b.instance)
 		if name < 0 && b.instance != "" && len(instance.names) < 64 {

@@ -21,30 +21,33 @@ type matched struct {
 // match pairs the runs of both sides in their order, and their requests by index.
 func match(a, b *Side, paired bool) *matched {
 	m := &matched{paired: paired, runs: [2][]*run{a.runs, b.runs}}
-	add := func(side, number int, r *row) {
-		m.rows[side], m.number[side] = append(m.rows[side], r), append(m.number[side], int32(number))
+	if n := min(len(a.runs), len(b.runs)); paired {
+		m.runs = [2][]*run{a.runs[:n], b.runs[:n]}
 	}
 	for side := range m.runs {
 		for k, run := range m.runs[side] {
-			for _, r := range run.answered() {
-				if !paired {
-					add(side, k, r)
+			for i := range run.rows {
+				if r := &run.rows[i]; r.state != stopped {
+					m.rows[side], m.number[side] = append(m.rows[side], r), append(m.number[side], int32(k))
 				}
 			}
 		}
 	}
-	if n := min(len(a.runs), len(b.runs)); paired {
-		m.runs = [2][]*run{a.runs[:n], b.runs[:n]}
-		for k := range n {
-			one, other, before := a.runs[k].answered(), b.runs[k].answered(), len(m.rows[0])
-			for _, r := range one {
-				if i, found := slices.BinarySearchFunc(other, r.index, func(x *row, index int64) int { return cmp.Compare(x.index, index) }); found {
-					add(0, k, r)
-					add(1, k, other[i])
-				}
+	if x, y := m.rows[0], m.rows[1]; paired { // both are in order of runs and indexes: keep what both have
+		n := 0
+		for i, j := 0, 0; i < len(x) && j < len(y); {
+			switch cmp.Or(cmp.Compare(m.number[0][i], m.number[1][j]), cmp.Compare(x[i].index, y[j].index)) {
+			case -1:
+				i++
+			case 1:
+				j++
+			default:
+				x[n], y[n], m.number[0][n] = x[i], y[j], m.number[0][i]
+				i, j, n = i+1, j+1, n+1
 			}
-			m.lone += len(one) + len(other) - 2*(len(m.rows[0])-before)
 		}
+		m.lone, m.rows = len(x)+len(y)-2*n, [2][]*row{x[:n], y[:n]}
+		m.number = [2][]int32{m.number[0][:n], m.number[0][:n]}
 	}
 	for side, rows := range m.rows {
 		for i, r := range rows {
@@ -56,16 +59,6 @@ func match(a, b *Side, paired bool) *matched {
 		}
 	}
 	return m
-}
-
-// answered are the requests that were answered, or were to be.
-func (r *run) answered() (all []*row) {
-	for i := range r.rows {
-		if r.rows[i].state != stopped {
-			all = append(all, &r.rows[i])
-		}
-	}
-	return all
 }
 
 // How requests are grouped.
@@ -110,15 +103,11 @@ func (m *matched) byConversation() (group [2][]int32, groups []int) {
 		}
 		n, numbers := from, map[int64]int{}
 		for _, r := range rows {
-			number, found := numbers[r.group]
-			if r.group == record.None {
-				lone++
+			if _, found := numbers[r.group]; !found || r.group == record.None {
+				numbers[r.group], n = n, n+1
 			}
-			if !found || r.group == record.None {
-				number, n = n, n+1
-				numbers[r.group] = number
-			}
-			group[side] = append(group[side], int32(number))
+			lone += int(b2i(r.group == record.None))
+			group[side] = append(group[side], int32(numbers[r.group]))
 		}
 		groups, from = append(groups, n-from), n
 	}

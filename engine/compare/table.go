@@ -122,8 +122,8 @@ func (t *table) design(group [2][]int32, groups []int) *design {
 	d := &design{groups: groups}
 	n := len(d.all())
 	var drawn [2][]int32 // groups of the good rows
-	for side := range drawn {
-		for _, k := range t.good[side] {
+	for side, places := range t.good {
+		for _, k := range places {
 			drawn[side] = append(drawn[side], group[side][k])
 		}
 	}
@@ -137,16 +137,10 @@ func (t *table) design(group [2][]int32, groups []int) *design {
 		}
 		ratios := newWeighted(logs, drawn[0], n)
 		d.parts = append(d.parts, statistic{i * kindsOf, func(w []int32, a, b []float64) {
-			for _, side := range []struct {
-				of  weighted
-				out []float64
-			}{{x, a}, {y, b}} {
-				if numbers, exists := side.of.describe(w); exists {
-					copy(side.out, numbers[:kindsOf-1])
-				}
-			}
-			if numbers, exists := ratios.describe(w); exists {
-				a[kindsOf-1], b[kindsOf-1] = 1, math.Exp(numbers[kindsOf-1])
+			x.describe(w, a[:kindsOf-1])
+			y.describe(w, b[:kindsOf-1])
+			if of := make([]float64, kindsOf); ratios.describe(w, of) {
+				a[kindsOf-1], b[kindsOf-1] = 1, math.Exp(of[kindsOf-1])
 			}
 		}})
 	}

@@ -34,6 +34,9 @@ func (m *Metric) judge(s spec) {
 		m.Sentence += ", but there is no floor: nobody knows what noise does"
 	case math.Abs(*m.Change) > *m.Floor:
 		m.Sentence += "; the floor is " + m.amount(*m.Floor, false)
+		if m.FloorFrom != "" {
+			m.Sentence += " (" + m.FloorFrom + ")"
+		}
 		if m.Verdict = Worse; fall != s.higher {
 			m.Verdict = Better
 		}
