@@ -6,14 +6,6 @@ import (
 	"sort"
 )
 
-// tally is what a probe shows of an objective.
-type tally struct {
-	x         float64 // log of the load, or minus it with Falling: more is harder
-	n, beyond float64 // requests
-	effect    float64 // variance of beyond over that of as many independent requests
-	weight    float64 // 0 to 1: how far the curve of the fit may be trusted from there to the edge
-}
-
 // The edge of an objective is where the share beyond equals what it allows. Around it the logit of that share is a line of log load:
 //
 //	logit(share) = logit(allowed) + slope * (x - edge)
@@ -33,8 +25,8 @@ const (
 	slopes = 16
 	// widest is how far beyond the probes an edge is looked for, in log load.
 	widest = 1.3862943611198906 // ln 4
-	// bend is by how much of its distance to the edge the line is thought to be wrong, in logits: a normal share's standard deviation.
-	bend = 0.15
+	// bend times the square of the distance to the edge, in logits, is the standard deviation of what the line is wrong by.
+	bend = 0.05
 )
 
 // slopeOf returns the slopes of the grid, from 3 to 900. Loads of LLM servers have mostly 10 to 100: see the prior.
@@ -68,7 +60,7 @@ func fit(allowed float64, all []tally) *belief {
 
 // update computes the posterior on the grid.
 func (b *belief) update() {
-	logs := make([][]float64, edges)
+	logs, base := make([][]float64, edges), logit(b.allowed)
 	best, bestEdge, bestSlope := math.Inf(-1), 0.0, 0.0
 	for i := range logs {
 		logs[i] = make([]float64, slopes)
@@ -77,7 +69,7 @@ func (b *belief) update() {
 			slope := slopeOf(j)
 			sum := slopePrior(slope)
 			for _, t := range b.tallies {
-				eta := logit(b.allowed) + slope*(t.x-edge)
+				eta := min(t.most, base+slope*(t.x-edge))
 				sum += t.weight / t.effect * (t.n*logShare(eta) - (t.n-t.beyond)*eta)
 			}
 			if logs[i][j] = sum; sum > best {
@@ -110,7 +102,7 @@ func (b *belief) scatter(edge, slope float64) float64 {
 	const doubt = 3 // as many probes that vary as they should
 	sum, n := 0.0, -2.0
 	for _, t := range b.tallies {
-		p := share(logit(b.allowed) + slope*(t.x-edge))
+		p := share(min(t.most, logit(b.allowed)+slope*(t.x-edge)))
 		if expected := t.n / t.effect * p * (1 - p); expected > 0.5 {
 			d := (t.beyond - t.n*p) / t.effect
 			sum += t.weight * d * d / expected
@@ -120,7 +112,7 @@ func (b *belief) scatter(edge, slope float64) float64 {
 	if n <= 0 {
 		return 1
 	}
-	return max(1, (sum+doubt)/(n+doubt))
+	return (sum + doubt) / (n + doubt)
 }
 
 // at is the quantile of the edge.
@@ -156,13 +148,24 @@ func (b *belief) gain(x, n float64) float64 {
 			}
 			away := slopeOf(j) * (x - b.lo - edge)
 			p := share(logit(b.allowed) + away)
-			wrong := bend * away * p * (1 - p)
+			wrong := bend * away * away * p * (1 - p)
 			sumE, sumP, sumEP, sumPP = sumE+w*edge, sumP+w*p, sumEP+w*edge*p, sumPP+w*p*p
 			noise += w * (p*(1-p)/n + wrong*wrong)
 		}
 	}
 	together := sumEP - sumE*sumP
 	return together * together / (sumPP - sumP*sumP + noise)
+}
+
+// slope is the geometric mean of the slope.
+func (b *belief) slope() float64 {
+	sum := 0.0
+	for _, row := range b.joint {
+		for j, w := range row {
+			sum += w * math.Log(slopeOf(j))
+		}
+	}
+	return math.Exp(sum)
 }
 
 // beliefs are of several objectives: the capacity is the least of their edges.
@@ -200,6 +203,18 @@ func (all beliefs) first() int {
 		medians[i] = b.at(0.5)
 	}
 	return slices.Index(medians, slices.Min(medians))
+}
+
+// trust sets how far the fit may rely on t.
+func (t *tally) trust(allowed float64) {
+	n := t.n / t.effect
+	p := (t.beyond/t.effect + 0.5) / (n + 1)
+	away := logit(p) - logit(allowed)
+	noise, wrong := 1/(n*p*(1-p)), bend*away*away
+	t.weight = noise / (noise + wrong*wrong)
+	if t.most = math.Inf(1); t.share() > 0.5 {
+		t.most = logit(t.share())
+	}
 }
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }

@@ -1,0 +1,189 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/fastreplay/fastreplay/engine/format"
+)
+
+// update computes all that follows from the outcomes.
+func (s *Search) update() {
+	s.effects, s.fitted, s.beliefs = nil, nil, nil
+	tallies := make([][]tally, len(s.config.Objectives))
+	breaks := math.Inf(1) // the least x at which an objective breaks
+	for j, o := range s.config.Objectives {
+		tallies[j] = s.tallies(j)
+		for _, t := range tallies[j] {
+			if t.share() > o.Allowed {
+				breaks = min(breaks, t.x)
+			}
+		}
+	}
+	for j, o := range s.config.Objectives {
+		s.effects = append(s.effects, effect(tallies[j], o.Allowed))
+		sign := false // of breaking, where the first of the objectives do
+		for i := range tallies[j] {
+			t := &tallies[j][i]
+			t.effect = s.effects[j]
+			t.trust(o.Allowed)
+			sign = sign || t.share() > clearly*o.Allowed && t.x < breaks+0.1
+		}
+		if sign {
+			s.fitted = append(s.fitted, j)
+			s.beliefs = append(s.beliefs, fit(o.Allowed, tallies[j]))
+		}
+	}
+	if len(s.beliefs) > 0 {
+		s.low, s.median, s.high = s.beliefs.at(tail), s.beliefs.at(0.5), s.beliefs.at(1-tail)
+	}
+	s.why = s.ended()
+}
+
+// tallies are of objective j, of all probes that tell of the server.
+func (s *Search) tallies(j int) (all []tally) {
+	objective := &s.config.Objectives[j]
+	for i := range s.outcomes {
+		o := &s.outcomes[i]
+		t := count(o.Slices, j)
+		if o.Client != "" || t.n == 0 {
+			continue
+		}
+		t.x = s.x(o.Load)
+		if lasted := o.lasted(); lasted > 0 && t.share() <= objective.Allowed {
+			t.x -= min(0.1, float64(objective.LimitNS)/1e9/lasted) // a load so much above a hard edge takes all the window to break the limit
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// lasted is the duration of the window as far as it went, in s.
+func (o *Outcome) lasted() float64 { return float64(len(o.Slices)) * o.SliceS }
+
+// effect is that of requests that share their fate, of all probes below the edge or near it. Where few groups of requests are beyond, it
+// is thought to be larger.
+func effect(all []tally, allowed float64) float64 {
+	var variance, independent, groups float64
+	for _, t := range all {
+		if t.share() < min(0.5, 3*allowed) {
+			variance, independent, groups = variance+t.variance, independent+t.independent, groups+t.beyond
+		}
+	}
+	if independent == 0 {
+		return usual
+	}
+	const doubt = 20 // groups
+	e := max(1, variance/independent)
+	groups /= e
+	return (e*groups + 1.5*max(usual, e)*doubt) / (groups + doubt)
+}
+
+// ended is why the search is over; "" if it goes on.
+func (s *Search) ended() string {
+	if o := s.last(); o != nil && o.Client != "" {
+		return fmt.Sprintf("The client was the bottleneck at %.4g: %s. So this is a lower bound of the server's capacity.", o.Load, o.Client)
+	}
+	least, most := s.bounds()
+	switch held := s.held(); {
+	case s.complete():
+		return "The interval is as narrow as wanted."
+	case held != 0 && (s.x(held) >= most-1e-9 && len(s.beliefs) == 0 || s.beyond(most)):
+		return fmt.Sprintf("The objectives hold at %.4g, and nothing harder was to be tried.", held)
+	case s.beliefs.until(least) > 1-tail:
+		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
+	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
+		return fmt.Sprintf("The budget of %s is spent.", format.Span(s.config.Budget.Seconds()))
+	case len(s.outcomes) >= mostProbes:
+		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
+	}
+	return ""
+}
+
+func (s *Search) last() *Outcome {
+	if len(s.outcomes) == 0 {
+		return nil
+	}
+	return &s.outcomes[len(s.outcomes)-1]
+}
+
+// beyond tells whether the capacity surely lies above x.
+func (s *Search) beyond(x float64) bool { return len(s.beliefs) > 0 && s.beliefs.until(x) < tail }
+
+// complete tells whether the interval is as narrow as wanted, and rests on probes that lasted long enough, or as long as any could.
+func (s *Search) complete() bool {
+	if above, below := s.open(); above || below {
+		return false
+	}
+	if low, _, high := s.interval(sure); s.config.Whole && low == high {
+		return true
+	}
+	low, load, high := s.interval(tail)
+	longest := 0.0
+	for i := range s.outcomes {
+		longest = max(longest, s.outcomes[i].lasted())
+	}
+	near, groups := 0, 0.0
+	effect := s.effects[s.fitted[s.beliefs.first()]]
+	for i := range s.outcomes {
+		o := &s.outcomes[i]
+		if math.Abs(s.x(o.Load)-s.median) < max(2*s.config.Precision, s.high-s.low) && o.lasted() >= min(s.leastS()/2, 0.9*longest) {
+			near++
+			t := count(o.Slices, 0)
+			groups += t.n / effect
+		}
+	}
+	return near >= leastNear && groups >= leastGroups && high-low <= s.config.Precision*load
+}
+
+// interval is what the beliefs say of the capacity, as loads, but for a probability of tail on either side.
+func (s *Search) interval(tail float64) (low, load, high float64) {
+	if len(s.beliefs) == 0 {
+		return 0, 0, 0
+	}
+	low, load, high = math.Exp(s.beliefs.at(tail)), math.Exp(s.median), math.Exp(s.beliefs.at(1-tail))
+	whole := math.Floor
+	if s.config.Falling {
+		low, load, high, whole = 1/high, 1/load, 1/low, math.Ceil
+	}
+	if s.config.Whole {
+		low, load, high = whole(low), whole(load), whole(high)
+	}
+	return low, load, high
+}
+
+// Answer is what is known so far.
+func (s *Search) Answer() Answer {
+	a := Answer{Probes: len(s.outcomes), SpentS: s.spentS, Complete: s.complete(), Why: s.why}
+	low, load, high := s.interval(tail)
+	o := s.last()
+	above, below := s.open()
+	least, most := s.bounds()
+	below = below || s.beliefs.until(least) > 1-tail
+	unbounded := above || o != nil && o.Client != "" || s.beyond(most)
+	if !unbounded {
+		a.Limits = s.config.Objectives[s.fitted[s.beliefs.first()]].Text
+	}
+	if s.config.Falling { // more is easier: the bounds change sides
+		unbounded, below = below, unbounded
+	}
+	if a.Load = load; unbounded || below {
+		a.Load = s.held()
+	}
+	if !unbounded {
+		a.High = &high
+	}
+	if !below {
+		a.Low = low
+	}
+	switch { // what holds bounds the side that is open
+	case unbounded && !s.config.Falling:
+		a.Low = a.Load
+	case below && s.config.Falling && a.Load > 0:
+		a.High = &a.Load
+		if s.config.Whole && a.Load == 1 { // none is less
+			a.Low, a.Complete = 1, true
+		}
+	}
+	return a
+}

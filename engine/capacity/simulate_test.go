@@ -1,0 +1,183 @@
+package capacity
+
+import (
+	"iter"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// simulation is of one model: it runs probes and counts what they take.
+type simulation struct {
+	model      *model
+	objectives []Objective
+	seed       uint64
+	failing    float64 // load above which every third request fails; 0 = none
+	client     float64 // load from which the client is the bottleneck; 0 = none
+}
+
+const (
+	startS = 5.0  // what a probe takes besides
+	warmS  = 60.0 // not counted
+)
+
+func (s *simulation) beyond(o *Objective, r *request) bool {
+	switch o.Metric {
+	case "ttft":
+		return r.ttft*1e9 >= float64(o.LimitNS)
+	case "tpot":
+		return r.tpot*1e9 >= float64(o.LimitNS)
+	}
+	return math.IsInf(r.ttft, 1)
+}
+
+// window simulates a window of a probe, all of it.
+func (s *simulation) window(number int, load, seconds float64) []request {
+	rng := rand.New(rand.NewPCG(s.seed, uint64(number)))
+	all := s.model.arrivals(s.model, rng, load, warmS+seconds)
+	serve := s.model.serve
+	if s.model.serveAt != nil {
+		serve = s.model.serveAt(load)
+	}
+	serve(rng, all)
+	for i := 0; s.failing > 0 && load > s.failing && i < len(all); i += 3 {
+		all[i].ttft = math.Inf(1)
+	}
+	return all
+}
+
+const slicesEach = 60
+
+// probe runs a probe, with looks after each slice.
+func (s *simulation) probe(search *Search, p Probe) Outcome {
+	w := search.Window(p)
+	seconds := max(w.LeastS, float64(w.Requests)/s.model.rate/p.Load)
+	all := s.window(p.Number, p.Load, seconds)
+	sliceS := seconds / slicesEach
+	for look := range s.looks(all, sliceS, seconds) {
+		if d := search.Look(p, look); d.End {
+			spent := startS + warmS + float64(len(look.Slices))*sliceS
+			o := Outcome{Probe: p, Slices: look.Slices, SliceS: sliceS, Verdict: d.Verdict, Cut: !look.Ended, Why: d.Why, SpentS: spent}
+			if s.client > 0 && p.Load >= s.client {
+				o.Client = "slow"
+			}
+			return o
+		}
+	}
+	panic("a window that is over does not end")
+}
+
+// bisection searches as one does by hand: it doubles or halves the load until one breaks and one holds, and then halves the interval
+// until it is as narrow as wanted. Each probe lasts for its whole window, and is believed.
+func (s *simulation) bisection(least float64) (low, high, spentS float64) {
+	low, high = 0, math.Inf(1)
+	for number := 1001; high > low*1.04; number++ {
+		load := least
+		switch {
+		case low > 0 && !math.IsInf(high, 1):
+			load = math.Sqrt(low * high)
+		case low > 0:
+			load = 2 * low
+		case !math.IsInf(high, 1):
+			load = high / 2
+		}
+		seconds := s.model.full / s.model.rate / load
+		spentS += startS + warmS + seconds
+		breaks := false
+		for j, beyond := range s.shares(number, load, seconds) {
+			breaks = breaks || beyond > s.objectives[j].Allowed
+		}
+		if breaks {
+			high = load
+		} else {
+			low = load
+		}
+	}
+	return low, high, spentS
+}
+
+// shares are those beyond each objective in one window.
+func (s *simulation) shares(number int, load, seconds float64) []float64 {
+	shares, n := make([]float64, len(s.objectives)), 0.0
+	for _, r := range s.window(number, load, seconds) {
+		if r.at < warmS {
+			continue
+		}
+		n++
+		for j := range s.objectives {
+			if s.beyond(&s.objectives[j], &r) {
+				shares[j]++
+			}
+		}
+	}
+	for j := range shares {
+		shares[j] /= n
+	}
+	return shares
+}
+
+// looks yields what is known after each slice of a window.
+func (s *simulation) looks(all []request, sliceS, windowS float64) iter.Seq[Look] {
+	return func(yield func(Look) bool) {
+		n := int(math.Round(windowS / sliceS))
+		look := Look{SliceS: sliceS, WindowS: windowS, Slices: make([]Slice, n)}
+		planned, decided := make([][]*request, n), make([][]*request, n)
+		inFlight := make([]float64, n+1)
+		within := func(at float64) int { return int(max(0, min(float64(n), (at-warmS)/sliceS))) }
+		for i := range all {
+			r := &all[i]
+			inFlight[within(r.at)]++
+			inFlight[within(r.done)]--
+			if k := within(r.at); r.at >= warmS && k < n {
+				known := r.done
+				for j := range s.objectives {
+					if o := &s.objectives[j]; o.Metric == "ttft" && s.beyond(o, r) {
+						known = min(known, r.at+float64(o.LimitNS)/1e9)
+					}
+				}
+				planned[k] = append(planned[k], r)
+				if known = max(known, r.at); within(known) < n {
+					decided[within(known)] = append(decided[within(known)], r)
+				} else {
+					decided[n-1] = append(decided[n-1], r)
+				}
+			}
+		}
+		level := 0.0
+		for k := range n {
+			slice := &look.Slices[k]
+			slice.Open = int64(len(planned[k]))
+			slice.InFlight = level + inFlight[k]/2
+			level += inFlight[k]
+			slice.Beyond = make([]int64, len(s.objectives))
+			for _, r := range decided[k] {
+				of := &look.Slices[within(r.at)]
+				of.Open--
+				of.Requests++
+				for j := range s.objectives {
+					if s.beyond(&s.objectives[j], r) {
+						of.Beyond[j]++
+					}
+				}
+			}
+			now := look
+			now.Slices, now.Ended = look.Slices[:k+1], k == n-1
+			if !yield(now) {
+				return
+			}
+		}
+	}
+}
+
+// search runs a whole search.
+func (s *simulation) search(t testing.TB, c Config) *Search {
+	c.Objectives = s.objectives
+	search, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, more := search.Next(); more; p, more = search.Next() {
+		search.Add(s.probe(search, p))
+	}
+	return search
+}
