@@ -98,7 +98,7 @@ func TestCompare(t *testing.T) {
 	writeFile(t, filepath.Join(broken, "requests.jsonl"), "{\"row\":0,\n[]\n")
 	for want, args := range map[string][]string{
 		"--seed": {dir("a"), dir("seed")}, "no results": {dir("a"), empty}, "requests.jsonl": {dir("a"), broken},
-		"cannot read": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
+		"there is no directory": {dir("a"), dir("none")}, "give its directory": {dir("a"), filepath.Join(dir("seed"), "run.json")},
 		"give the directory of one": {dir("a"), root}, "two runs or more": {dir("a")}, "is no metric": {dir("a"), dir("again"), "--fail-if", "ttfb:+5%"},
 		"are for --interleave": {dir("a"), dir("again"), "--", "x"}, "is where": {dir("a"), dir("again"), "--output", "x"},
 		"the directory of a run": {"--interleave", "abba", dir("a"), dir("again"), "--", load},

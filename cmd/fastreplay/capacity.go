@@ -205,6 +205,9 @@ func (o *capacityOptions) run(ctx context.Context, out io.Writer, ui *terminal) 
 	}
 	defer s.journal.Close()
 	if err := s.probeAll(ctx); err != nil {
+		if len(s.outcomes) > 0 {
+			return errors.Join(s.conclude(out, false), err) // what is known by then
+		}
 		s.discard()
 		return err
 	}

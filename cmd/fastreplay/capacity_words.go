@@ -158,7 +158,12 @@ func (s *searching) table(r *result) []byte {
 	page := format.NewPage(newTerminal(nil).width, 0)
 	page.Line("")
 	if len(r.Probes) > 0 {
-		page.Table(11, capacity.Head(s.objectives), capacity.Rows(r.Probes, s.objectives, s.load))
+		head, load := capacity.Head(s.objectives), s.load
+		if s.o.over != "amplify" && s.o.over != "scale" { // once, above all
+			head[0] += "  " + s.o.kind.unit
+			load = func(load float64) string { return s.number(load, 4) }
+		}
+		page.Table(10, head, capacity.Rows(r.Probes, s.objectives, load))
 		page.Line("")
 	}
 	page.Sentence("", r.Sentence)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -173,6 +174,9 @@ func (o *comparison) pairs(ctx context.Context, words, flags []string, ui *termi
 		}
 		for _, word := range words {
 			dir, err := runAt(word)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("there is no directory %s with results; two servers are compared by: fastreplay compare --interleave abba URL URL -- FILE", word)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -93,7 +93,7 @@ func (s *Search) ended() string {
 	case s.beliefs.until(least) > 1-tail:
 		return fmt.Sprintf("The objectives break even at %.4g.", s.load(least))
 	case s.config.Budget > 0 && s.spentS >= s.config.Budget.Seconds():
-		return fmt.Sprintf("The budget of %s is spent.", format.Span(s.config.Budget.Seconds()))
+		return fmt.Sprintf("The budget of %s is spent before the interval is as narrow as wanted; the same command goes on with a larger one.", format.Span(s.config.Budget.Seconds()))
 	case len(s.outcomes) >= mostProbes:
 		return fmt.Sprintf("After %d probes the interval is still wider than wanted.", mostProbes)
 	}

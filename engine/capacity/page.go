@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/fastreplay/fastreplay/engine/chart"
 	"github.com/fastreplay/fastreplay/engine/format"
@@ -93,9 +94,9 @@ func (p *Page) graphs() (all []chart.Graph) {
 
 // Head is the head of a table of probes.
 func Head(objectives []Objective) []string {
-	head := []string{"probe", "goodput/s", "good"}
+	head := []string{"probe", "goodput/s"}
 	for i := range objectives {
-		head = append(head, objectives[i].Quantity())
+		head = append(head, strings.Replace(objectives[i].Quantity(), ErrorRate, "failed", 1))
 	}
 	return append(head, "hits", "took", "verdict")
 }
@@ -111,7 +112,7 @@ func Rows(outcomes []Outcome, objectives []Objective, load func(float64) string)
 			return "–"
 		}
 		ms := func(v float64) string { return format.Duration(v*1e6, 3) }
-		row := []string{format.Count(int64(o.Number)) + "  " + load(o.Load), text(GoodputPerS, format.Rate), text(Goodput, format.Percent)}
+		row := []string{format.Count(int64(o.Number)) + "  " + load(o.Load), text(GoodputPerS, format.Rate)}
 		for j := range objectives {
 			print := ms
 			if objectives[j].Metric == ok {
