@@ -1,0 +1,132 @@
+// Package shard lets several machines send one load: each machine plans the whole load and sends a part of it.
+//
+// It owns which part a process is (Part), what a part leaves behind for the merge (File), how the parts agree on a start, and how far
+// their clocks are apart. It does not know requests, results or sockets to servers.
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Part is one of Count parts of a load. The zero value is a load that is not divided.
+type Part struct {
+	Index int // from 0
+	Count int
+}
+
+// Leads reports whether the part does what only one may do: cold start, warm-up and reading the servers' metrics.
+func (p Part) Leads() bool { return p.Index == 0 }
+
+// String is the part as --shard has it.
+func (p Part) String() string { return fmt.Sprintf("%d/%d", p.Index, p.Count) }
+
+// Auto is the --shard that takes index and count from the scheduler's environment.
+const Auto = "auto"
+
+// CountVariable has the count where a scheduler tells only the index.
+const CountVariable = "FASTREPLAY_SHARDS"
+
+// schedulers are where index and count stand, by scheduler.
+func schedulers() []struct {
+	name, index, count string
+	first              int // the index of the first
+} {
+	return []struct {
+		name, index, count string
+		first              int
+	}{
+		{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", CountVariable, 0},
+		{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", 0},
+		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0},
+		{"MPI (PMI)", "PMI_RANK", "PMI_SIZE", 0},
+		{"GNU parallel", "PARALLEL_SEQ", CountVariable, 1},
+	}
+}
+
+// ParsePart reads INDEX/COUNT, such as 0/16 to 15/16, or auto.
+func ParsePart(text string) (Part, error) {
+	if text == Auto {
+		return fromEnvironment(os.Getenv)
+	}
+	index, count, _ := strings.Cut(text, "/")
+	p, err := newPart(index, count, 0)
+	if err != nil {
+		return p, fmt.Errorf("%w, such as 0/16 to 15/16, or auto", err)
+	}
+	return p, nil
+}
+
+func newPart(index, count string, first int) (p Part, err error) {
+	var errIndex, errCount error
+	p.Index, errIndex = strconv.Atoi(index)
+	p.Count, errCount = strconv.Atoi(count)
+	p.Index -= first
+	if errIndex != nil || errCount != nil || p.Index < 0 || p.Count < 1 || p.Index >= p.Count {
+		return Part{}, errors.New("want INDEX/COUNT with an index from 0 to below the count")
+	}
+	return p, nil
+}
+
+// fromEnvironment takes the first scheduler of which the index is set.
+func fromEnvironment(get func(string) string) (Part, error) {
+	for _, s := range schedulers() {
+		index := get(s.index)
+		if index == "" {
+			continue
+		}
+		count := cmp.Or(get(s.count), get(CountVariable))
+		if count == "" {
+			return Part{}, fmt.Errorf("%s: %s is %s, but %s is not set: set it to how many shards there are", s.name, s.index, index, s.count)
+		}
+		p, err := newPart(index, count, s.first)
+		if err != nil {
+			return p, fmt.Errorf("%s: %s is %q and the count %q: %w", s.name, s.index, index, count, err)
+		}
+		return p, nil
+	}
+	return Part{}, errors.New("no scheduler's environment is here (Kubernetes Indexed Job, Slurm, MPI, GNU parallel); give INDEX/COUNT, such as 0/16")
+}
+
+// The files that a shard leaves behind besides those of a run. Planned records are as in requests.jsonl, with the outcome not_sent, in
+// the plan's order.
+const (
+	FileName        = "shard.json"             // a File
+	PlannedName     = "planned.jsonl.zst"      // what this shard was to send
+	PlannedNextName = "planned_next.jsonl.zst" // what the next shard was to send, in case that its directory is lost; the last one's next is 0
+	DigestsName     = "digests.bin"            // of this shard's requests, in the plan's order: number in the whole plan (8 bytes, little endian) and SHA-256 (32)
+)
+
+// Schema is the version of shard.json.
+const Schema = 1
+
+// File is shard.json: what a shard knows of itself. It is written before the start, and again at the end.
+type File struct {
+	Schema   int    `json:"schema"`
+	Index    int    `json:"index"`    // from 0
+	Count    int    `json:"count"`    // shards of the load
+	Version  string `json:"version"`  // of fastreplay
+	Load     string `json:"load"`     // SHA-256 of the whole load as planned, "sha256:…": equal in all shards
+	Requests int64  `json:"requests"` // of this shard
+	Whole    int64  `json:"whole"`    // of the whole load
+	SpanNS   int64  `json:"span_ns"`  // last planned instant of the whole load
+
+	StartAt  time.Time `json:"start_at"`  // the agreed instant 0, by the clock of shard 0
+	LateNS   int64     `json:"late_ns"`   // how much later than the agreed start this shard was ready; 0 = in time
+	StartNS  int64     `json:"start_ns"`  // by how much this shard moved its start to follow the clock of shard 0: its offset then
+	Barrier  string    `json:"barrier"`   // through what the shards agreed; "" = a given moment
+	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
+	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was
+}
+
+// Offset is how far this machine's wall clock is ahead of that of shard 0.
+type Offset struct {
+	AtNS     int64 `json:"at_ns"`     // since the agreed start, by this machine's clock
+	OffsetNS int64 `json:"offset_ns"` // above 0: this clock is ahead
+	ErrorNS  int64 `json:"error_ns"`  // the true offset is within so much of it
+}
