@@ -1,0 +1,238 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// quick are times for tests.
+func quick() times {
+	return times{look: 10 * time.Millisecond, lead: 300 * time.Millisecond, silence: 5 * time.Second, patience: 20 * time.Second, remind: time.Hour,
+		sample: 50 * time.Millisecond, linger: 600 * time.Millisecond}
+}
+
+// member is one shard of a test, and what became of it.
+type member struct {
+	hello Hello
+	load  string
+	about map[string]string
+	times times
+	shift time.Duration
+	after time.Duration // it comes so much later
+	fails error         // before it is ready
+	gone  bool          // it dies before it is ready: it neither fails nor leaves
+
+	start Start
+	clock []Offset
+	err   error
+	name  string
+}
+
+func (m *member) run(ctx context.Context, t *testing.T) {
+	time.Sleep(m.after)
+	g, ctx, err := join(ctx, m.hello, m.times, int64(m.shift))
+	if err != nil {
+		m.err = err
+		return
+	}
+	m.name = g.Name()
+	switch {
+	case m.gone:
+		time.Sleep(5 * m.times.look) // so that it is known
+		g.cancel(nil)
+		<-g.looked
+		t.Cleanup(g.close)
+		return
+	case m.fails != nil:
+		m.err = m.fails
+	default:
+		if m.start, m.err = g.Ready(ctx, m.load, m.about); m.err == nil {
+			time.Sleep(200 * time.Millisecond) // the run
+			m.clock, m.err = g.End()
+		}
+	}
+	g.Leave(m.err)
+}
+
+func group(where string, count int) (list []*member) {
+	for i := range count {
+		list = append(list, &member{hello: Hello{Part{i, count}, where, "v1", LateFail, func(string) {}}, load: "sha256:1", times: quick()})
+	}
+	return list
+}
+
+func runAll(t *testing.T, list []*member) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, m := range list {
+		all.Go(func() { m.run(ctx, t) })
+	}
+	all.Wait()
+}
+
+func freeURL(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return "http://" + ln.Addr().String()
+}
+
+// TestBarrier: shards whose clocks differ agree on one start, find by how much they differ within the error that they report, and each
+// sets its own instant 0 so that all are at the same time.
+func TestBarrier(t *testing.T) {
+	t.Parallel()
+	shifts := []time.Duration{-3 * time.Millisecond, 50 * time.Microsecond, -50 * time.Microsecond, 400 * time.Microsecond, 5 * time.Millisecond}
+	for name, where := range map[string]string{"directory": filepath.Join(t.TempDir(), "new"), "url": freeURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := group(where, len(shifts))
+			for i, m := range list {
+				m.shift, m.after = shifts[i], time.Duration(len(list)-i)*20*time.Millisecond // shard 0 comes last
+			}
+			runAll(t, list)
+			zero := list[0]
+			for i, m := range list {
+				want := int64(m.shift - zero.shift)
+				if m.err != nil || !m.start.At.Equal(zero.start.At) || m.name != zero.name || len(m.clock) < 2 && i > 0 {
+					t.Fatalf("shard %d: %v, start %v of %v, %d samples", i, m.err, m.start.At, zero.start.At, len(m.clock))
+				}
+				last := int64(math.MinInt64)
+				for _, o := range m.clock {
+					if off := o.OffsetNS - want; max(off, -off) > o.ErrorNS || o.AtNS < last {
+						t.Errorf("shard %d: %+v, and it is %d ahead", i, o, want)
+					}
+					last = o.AtNS
+				}
+				// By the machine's clock, which is ours without the shift, all begin when shard 0 does.
+				if apart := m.start.Local.Sub(zero.start.Local); int64(apart.Abs()) > m.clock[0].ErrorNS {
+					t.Errorf("shard %d begins %v after shard 0, error %d ns", i, apart, m.clock[0].ErrorNS)
+				}
+			}
+		})
+	}
+}
+
+// TestOffsets: the offsets that a comparison finds are within 50 µs, on a machine that is not too busy for three tries.
+func TestOffsets(t *testing.T) {
+	var worst []time.Duration
+	for range 3 {
+		list := group(t.TempDir(), 4)
+		for i, shift := range []time.Duration{0, 50 * time.Microsecond, 700 * time.Microsecond, 5 * time.Millisecond} {
+			list[i].shift = shift
+		}
+		runAll(t, list)
+		off := time.Duration(0)
+		for i, m := range list {
+			if m.err != nil {
+				t.Fatalf("shard %d: %v", i, m.err)
+			}
+			off = max(off, (m.start.Ahead - m.shift).Abs())
+		}
+		if worst = append(worst, off); off <= 50*time.Microsecond {
+			return
+		}
+	}
+	t.Errorf("off by %v, bound 50 µs", worst)
+}
+
+// TestRefused: if a shard differs, fails or is missing, no shard starts, and each says which it was and why.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(list []*member)
+		want   string // in what all shards but the guilty one say
+		own    string // in what shard 2 says; "" = the same
+	}{
+		"version": {func(l []*member) { l[2].hello.Version = "v2" }, "has version v2 of fastreplay, and shard 0 v1; nothing was sent", ""},
+		"count":   {func(l []*member) { l[2].hello.Count = 4 }, "has a count of 4 shards, and shard 0 of 3", ""},
+		"seed": {func(l []*member) {
+			for i, m := range l {
+				m.about = map[string]string{"trace": "a", "seed": fmt.Sprint(i / 2)}
+			}
+			l[2].load = "sha256:2"
+		}, `has another load than shard 0: seed "1", not "0"`, ""},
+		"trace":   {func(l []*member) { l[2].load = "sha256:2" }, "has another load than shard 0: its trace has other content", ""},
+		"fails":   {func(l []*member) { l[2].fails = fmt.Errorf("no server") }, "failed before the start: no server; nothing was sent", "no server"},
+		"missing": {func(l []*member) { l[2].after, l[0].times.patience = 600*time.Millisecond, 200*time.Millisecond }, "shards are missing, 200ms after shard 0 was ready (not there: shard 2)", ""},
+		"dead":    {func(l []*member) { l[2].gone, l[0].times.silence = true, 200*time.Millisecond }, "gave no sign of life for 200ms", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := group(t.TempDir(), 3)
+			c.change(list)
+			runAll(t, list)
+			for i, m := range list {
+				want := c.want
+				if i == 2 && c.own != "" {
+					want = c.own
+				}
+				if want != "-" && (m.err == nil || !strings.Contains(m.err.Error(), want)) {
+					t.Errorf("shard %d: %v; want %s", i, m.err, want)
+				}
+				if m.err != nil && i < 2 && !strings.Contains(m.err.Error(), "shard 2") {
+					t.Errorf("shard %d: %v does not name shard 2", i, m.err)
+				}
+			}
+		})
+	}
+}
+
+// TestOnce: a barrier serves one start.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runAll(t, group(dir, 2))
+	list := group(dir, 2)
+	runAll(t, list)
+	if err := list[0].err; err == nil || !strings.Contains(err.Error(), "give each run a directory of its own") {
+		t.Error(err)
+	}
+	if err := list[1].err; err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Error(err)
+	}
+	files, err := os.ReadDir(dir)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if want := []string{"begin", "shard-0", "shard-1", "start"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%v, %q, want %q", err, names, want)
+	}
+	twins := append(group(filepath.Join(dir, "twins"), 2), group(filepath.Join(dir, "twins"), 2)[1])
+	twins[0].after, twins[1].fails = 100*time.Millisecond, nil
+	runAll(t, twins)
+	if a, b := twins[1].err, twins[2].err; a == nil && b == nil {
+		t.Error("two shards of one index started")
+	}
+}
+
+// TestJoin: with --late join shard 0 does not wait for ever, and who is missing joins later.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	list := group(t.TempDir(), 3)
+	list[0].hello.Late, list[0].times.patience = LateJoin, 100*time.Millisecond
+	list[0].times.linger = 2 * time.Second
+	list[2].after = time.Second
+	runAll(t, list)
+	for i, m := range list {
+		if m.err != nil || !m.start.At.Equal(list[0].start.At) {
+			t.Errorf("shard %d: %v, %+v", i, m.err, m.start)
+		}
+	}
+	if first := list[2].clock; len(first) == 0 || first[0].AtNS < 0 {
+		t.Errorf("the late one compared its clock at %+v", first)
+	}
+}
