@@ -23,6 +23,7 @@ type built struct {
 	*prepared
 	builder *workload.Builder
 	ideal   workload.IdealHits
+	sharded *sharded         // nil if the run sends the whole load
 	history *history.History // nil if turns are sent as recorded
 	seconds float64          // that building took
 }
@@ -50,11 +51,14 @@ func (b *built) layout(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.ideal = b.IdealHits()
+	if err := b.takePart(backend); err != nil {
+		return err
+	}
 	b.builder = &workload.Builder{Backend: backend, Source: b.source, RunID: b.runID, Headers: b.headers(b.o, backend, b.verbatims.shaped())}
 	if b.Prebuilt, err = b.builder.Layout(ctx, b.Work); err != nil {
 		return err
 	}
-	b.ideal = b.IdealHits()
 	b.describe()
 	if b.o.exact() {
 		a := b.answers()

@@ -18,6 +18,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/workload"
 	"github.com/fastreplay/fastreplay/sched"
 )
@@ -54,6 +55,8 @@ type loadOptions struct {
 	sessions sessionFlags
 	drain    time.Duration // after an interrupt and, if it is given, after --duration
 	warmup   int
+	shard    shard.Part // the zero value is the whole load
+	start    startMoment
 }
 
 type serverOptions struct {
@@ -127,7 +130,6 @@ type machineOptions struct {
 	stamps   string
 	maxBytes int64 // of --max-memory; 0 = not given
 	chunkLog string
-	start    startMoment
 }
 
 // addFlags adds all flags of a replay.
@@ -205,6 +207,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 		"when turns leave: strict, gated, think or lanes=N; at their times, then but not before what they depend on has ended, the recorded delay after it, or likewise in N lanes, each of which takes the next whole job")
 	f.Var(&value[idleCap]{to: &o.sessions.idle, parse: parseIdleCap, kind: "TIME"}, "idle-cap", "shorten idle times of jobs or conversations to `TIME`, such as 10s; or system=TIME, those in which nothing at all is in flight")
 	addWords(f, &o.sessions.told, "answers", metrics.AnswersFree, "the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are told (exact; --api vllm-generate)", metrics.AnswersFree, metrics.AnswersExact)
+	f.Var(&value[shard.Part]{to: &o.shard, parse: shard.ParsePart, kind: "INDEX/COUNT"}, "shard", "send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI number them; fastreplay merge makes one run of them")
+	f.Var(&value[startMoment]{to: &o.start, parse: parseStart, kind: "MOMENT"}, "start-at", "when the trace's time 0 is, such as 2026-01-02T15:04:05Z; or - to say when the run is ready, and to read it then from standard input")
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 
@@ -281,13 +285,12 @@ func (o *options) addAdvanced(f *pflag.FlagSet) {
 	o.spin = sched.AutoSpin
 	f.Var(&value[time.Duration]{to: &o.spin, parse: parseSpin, text: spinAuto, kind: "TIME"}, "spin", "how long before a deadline a sending thread stops sleeping and spins: auto, or a time such as 100us")
 	o.probe.addFlag(f)
-	f.Var(&value[startMoment]{to: &o.start, parse: parseStart, kind: "MOMENT"}, "start-at", "when the trace's time 0 is, as in RFC 3339; or - to say when the run is ready, and to read it then from standard input")
 	f.StringVar(&o.chunkLog, "chunk-log", "", "write every token chunk's instants to this `FILE`, to measure the meter")
 }
 
 // hiddenFlags are shown by no help: those of developers, and those that are kept for people who know other tools.
 func hiddenFlags() []string {
-	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key", "capacity-probe", "start-at"}
+	return []string{"sender", "spin", "chunk-log", "connect-timeout", "compress", "fixed-schedule", "no-fixed-schedule", "api-key", "capacity-probe"}
 }
 
 // addAssumed adds what is assumed of requests whose times nobody knows.
@@ -355,7 +358,7 @@ func (o *options) complete(args []string) error {
 		}
 		return err
 	}
-	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra} {
+	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -156,9 +156,9 @@ func (p *prepared) skipProbe() {
 	}
 	switch p.o.cold {
 	case probe.ColdFlush:
-		p.flushed = true // getReady flushes, or fails
+		p.flushed = !p.o.follows() // getReady flushes, or fails
 	case probe.ColdSalt:
-		p.salt = probe.NewSalt()
+		p.salt = p.o.newSalt()
 		p.noteUnsalted()
 	default:
 		p.ui.note("cold: the servers are not asked to flush, and no cache_salt is sent; blocks of earlier runs with this seed may still be cached (--cold flush or salt)")
@@ -168,6 +168,10 @@ func (p *prepared) skipProbe() {
 // chooseCold decides how the run starts with a cold cache.
 func (p *prepared) chooseCold(ctx context.Context) error {
 	cold := p.o.cold
+	if p.o.follows() && cold != probe.ColdSalt && cold != probe.ColdOff {
+		p.ui.detail("cold: shard 0 has the servers flush their prefix caches")
+		return nil
+	}
 	if cold == probe.ColdFlush || cold == probe.ColdAuto {
 		path, err := p.prober.Flush(ctx)
 		if err == nil {
@@ -177,6 +181,9 @@ func (p *prepared) chooseCold(ctx context.Context) error {
 		}
 		if cold == probe.ColdFlush || ctx.Err() != nil {
 			return err
+		}
+		if p.o.isShard() {
+			return fmt.Errorf("--cold auto: shards can only flush, and the servers cannot (%w); give --cold salt or off to all shards", err)
 		}
 	}
 	switch {
@@ -223,7 +230,7 @@ func (p *prepared) noteUnsalted() {
 
 // useSalt puts a salt of this run into bodies; seen says that a server was seen to honour one.
 func (p *prepared) useSalt(seen bool) {
-	p.salt = probe.NewSalt()
+	p.salt = p.o.newSalt()
 	p.noteUnsalted()
 	switch {
 	case seen:

@@ -24,6 +24,7 @@ import (
 	"github.com/fastreplay/fastreplay/engine/live"
 	"github.com/fastreplay/fastreplay/engine/metrics"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/sched"
 )
 
@@ -47,7 +48,7 @@ const compressedFrom = 1_000_000
 // newResults puts the plan of the run into the directory of the results, and makes the file of records.
 func newResults(b *built, dir string, out io.Writer) (*results, error) {
 	known := b.known()
-	err := report.WritePlan(dir, known)
+	err := errors.Join(report.WritePlan(dir, known), b.writeShard(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (s *results) onDisk(err error) {
 func (s *results) discard() error {
 	_, err := s.writer.Close()
 	s.servers.discard()
-	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName} {
+	for _, name := range []string{report.RequestsName, report.RequestsName + ".zst", report.ServerMetricsName, report.PlanName, shard.FileName, shard.PlannedName, shard.PlannedNextName, shard.DigestsName} {
 		_ = os.Remove(filepath.Join(s.dir, name))
 	}
 	return err
@@ -108,14 +109,16 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
 	work := s.Work
-	info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
-	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
-	info.Routing = audit.CompareRouters(work, records)
+	if s.sharded == nil { // else the caches and routers had more to do than this
+		info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
+		info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
+		info.Routing = audit.CompareRouters(work, records)
+	}
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
 	summary.Notes = append(summary.Notes, s.o.unnamed(summary)...)
 	for _, err := range []error{
 		report.WriteHistograms(s.dir, s.collector, found.Run.StartedAt, found.Ended), report.WriteSummary(s.dir, summary),
-		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err,
+		report.WriteTimeline(s.dir, s.collector.Timeline()), s.servers.err, s.writeDigests(s.dir),
 	} {
 		if diskErr == nil {
 			diskErr = err

@@ -168,7 +168,7 @@ func (r *Builder) AppendHead(dst []byte, w *Work, i, bodyBytes int) []byte {
 	t := w.builtFor(i)
 	var own [16]http1.Header
 	headers := append(own[:0], r.Headers...)
-	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, i)})
+	headers = append(headers, http1.Header{Name: "X-Request-Id", Value: requestID(r.RunID, w.Number(i))})
 	return http1.AppendRequestHead(dst, method, t.Path+t.Query, t.Host, headers, bodyBytes)
 }
 

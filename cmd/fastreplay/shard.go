@@ -1,0 +1,145 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/format"
+	"github.com/fastreplay/fastreplay/engine/probe"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/shard"
+)
+
+// isShard reports whether the run sends a part of the load.
+func (o *options) isShard() bool { return o.shard.Count > 0 }
+
+// follows reports whether the run is a shard that leaves to shard 0 what only one may do.
+func (o *options) follows() bool { return o.isShard() && !o.shard.Leads() }
+
+// checkShard refuses what shards cannot do together, and leaves warm-up and the servers' metrics to shard 0.
+func (o *options) checkShard() error {
+	if !o.isShard() {
+		return nil
+	}
+	switch inFlight := max(o.pacing.concurrency, o.pacing.lanes); {
+	case len(o.urls) == 0:
+		return errors.New("--shard: shards need a server that all of them reach; give it with --url")
+	case o.start.at.IsZero() && o.shard.Count > 1 && !o.dryRun:
+		return errors.New("--shard: say when all shards begin, with --start-at, the same moment for all")
+	case o.sessions.atRun():
+		return errors.New("--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with --idle-cap TIME")
+	case inFlight > 0 && inFlight < o.shard.Count:
+		return fmt.Errorf("--shard: %d in flight cannot be divided among %d shards; want at least %d", inFlight, o.shard.Count, o.shard.Count)
+	}
+	if o.follows() {
+		o.warmup = 0
+		o.scrape.mode, o.scrape.urls = scrapeOff, nil
+	}
+	return nil
+}
+
+// newSalt is a cache salt that no other run has, and that all shards of this one have.
+func (o *options) newSalt() string {
+	if !o.isShard() {
+		return probe.NewSalt()
+	}
+	sum := sha256.Sum256([]byte(o.start.at.UTC().Format(time.RFC3339Nano)))
+	return "fastreplay-" + hex.EncodeToString(sum[:8])
+}
+
+// sharded is what a shard has besides its work.
+type sharded struct {
+	file shard.File
+	next []record.Record // what the next shard is to send
+}
+
+// takePart leaves of the whole work, which is routed and has its expected hits, what this shard sends.
+func (b *built) takePart(backend api.Backend) error {
+	if !b.o.isShard() {
+		return nil
+	}
+	p, of := b.o.shard, b.Divide(b.o.shard.Count)
+	var own, all, least int64
+	requests := make([]int64, p.Count)
+	for i, cost := range b.Costs() {
+		requests[of[i]]++
+		all += cost
+		if int(of[i]) == p.Index {
+			own += cost
+		}
+	}
+	for _, n := range requests {
+		if n > 0 {
+			least++
+		}
+	}
+	if int(least) < p.Count {
+		return fmt.Errorf("--shard: the load has whole jobs and conversations for %d shards, and not for %d; want at most %d", least, p.Count, least)
+	}
+	b.sharded = &sharded{file: shard.File{
+		Schema: shard.Schema, Index: p.Index, Count: p.Count, Version: buildVersion(), Requests: requests[p.Index], Whole: int64(b.Requests()), SpanNS: b.Plan.SpanNS(),
+		Load: b.Identity(of, b.ideal, p.Count, buildVersion(), b.o.seed, b.o.api, b.model, b.o.prompt, string(b.o.extra), b.o.noForceOutput, b.o.noStream, b.salt != "",
+			b.o.sessions.String(), b.o.sessions.past, b.o.route),
+		StartAt: b.o.start.at.UTC(),
+	}}
+	b.ideal, b.sharded.next = b.Take(p, of, b.runID, b.ideal, backend)
+	if !p.Leads() { // shard 0 has their records
+		b.leftOut, b.fitted.LeftOut = nil, 0
+	}
+	b.ui.line("shard %d of %d (0 to %d): %s of %s requests, %s of the work", p.Index, p.Count, p.Count-1,
+		format.Count(int64(b.Requests())), format.Count(b.sharded.file.Whole), format.Percent(float64(own)/float64(all)))
+	if n := max(b.o.pacing.concurrency, b.o.pacing.lanes); n > 0 {
+		b.ui.line("       %d of the %d in flight are this shard's", p.Of(n), n)
+	}
+	if b.o.route == routeLeastInFlight {
+		b.ui.note("--route %s: each shard counts only what it has in flight itself", routeLeastInFlight)
+	}
+	return nil
+}
+
+// writeShard writes what a shard leaves behind for the merge, before the start.
+func (b *built) writeShard(dir string) error {
+	if b.sharded == nil {
+		return nil
+	}
+	return errors.Join(b.writeShardFile(dir), writePlanned(dir, shard.PlannedName, b.Records(b.runID, b.ideal, nil)),
+		writePlanned(dir, shard.PlannedNextName, b.sharded.next), b.writeDigests(dir))
+}
+
+func (b *built) writeShardFile(dir string) error {
+	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, &b.sharded.file) })
+}
+
+// writeDigests writes the digests of all requests, as soon as they are built: with a ring after the run.
+func (b *built) writeDigests(dir string) error {
+	if b.sharded == nil || b.Prebuilt.Fingerprint(b.Work) == "" {
+		return nil
+	}
+	return report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) error { return b.Prebuilt.WriteDigests(b.Work, w) })
+}
+
+func writePlanned(dir, name string, records []record.Record) error {
+	return report.WriteWhole(filepath.Join(dir, name), func(w io.Writer) error {
+		out, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+		if err != nil {
+			return err
+		}
+		var line []byte
+		for i := range records {
+			line = records[i].AppendJSON(line[:0])
+			if _, err := out.Write(line); err != nil {
+				return errors.Join(err, out.Close())
+			}
+		}
+		return out.Close()
+	})
+}

@@ -1,0 +1,177 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/fastreplay/fastreplay/codec/api"
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/shard"
+)
+
+// Part is what a work that is one shard's has of the whole work.
+type Part struct {
+	shard.Part
+	Whole   int             // requests of the whole work
+	Numbers []int32         // of its requests in the whole work, ascending
+	records []record.Record // of its requests, as they are in the whole work
+}
+
+// Number is request i's number in the whole work.
+func (w *Work) Number(i int) int {
+	if w.Part == nil {
+		return i
+	}
+	return int(w.Part.Numbers[i])
+}
+
+// What requests cost a client, in ns of a processor: see the page of the manual about machines. Only the ratios count.
+const (
+	costOfRequest = 10_000 // 8.4 to 10.5 µs, closed loop
+	costOfOutput  = 20_000 // a token that comes: a core carries some 50,000 a second
+	costOfInput   = 15     // a token that is built, hashed and written: 145 million take 1 s of two cores
+)
+
+// Costs are what the requests cost the client that sends them, in ns of a processor.
+func (w *Work) Costs() []int64 {
+	costs := make([]int64, w.Requests())
+	for i := range costs {
+		costs[i] = costOfRequest + costOfOutput*int64(w.Trace.OutputTokens[i])
+		if w.Made(i) {
+			costs[i] += costOfInput * int64(w.Trace.InputTokens[i])
+		} else {
+			costs[i] += costOfInput * int64(len(w.Trace.Verbatim(i).Content)/4)
+		}
+	}
+	return costs
+}
+
+// Divide returns which of count shards sends each request. Jobs and conversations stay whole, and so does what depends on each other. In
+// the order of their first requests each goes to the shard that has the least to do so far. So no two shards differ by more than the
+// dearest job costs, at any time of the plan. It is the same on every machine.
+func (w *Work) Divide(count int) []int32 {
+	job, n := w.Trace.JobNumbers()
+	together := make([]int32, n) // jobs that depend on each other: a forest
+	for k := range together {
+		together[k] = int32(k)
+	}
+	root := func(k int32) int32 {
+		for together[k] != k {
+			together[k] = together[together[k]]
+			k = together[k]
+		}
+		return k
+	}
+	graph := w.Trace.Graph(w.Requests())
+	for i := range w.Requests() {
+		for _, wait := range graph.Of(i) {
+			a, b := root(job[i]), root(job[wait.On])
+			together[max(a, b)] = min(a, b)
+		}
+	}
+	costs, whole := w.Costs(), make([]int64, n)
+	for i, cost := range costs {
+		whole[root(job[i])] += cost
+	}
+	of, to, busy := make([]int32, w.Requests()), slices.Repeat([]int32{-1}, n), make([]int64, count)
+	for i := range of {
+		k := root(job[i])
+		if to[k] < 0 {
+			to[k] = int32(slices.Index(busy, slices.Min(busy)))
+			busy[to[k]] += whole[k]
+		}
+		of[i] = to[k]
+	}
+	return of
+}
+
+// Take makes w the part that a shard sends, by what Divide returned. It returns the ideal hits of the part, and the records of the next
+// shard's requests, which nobody else keeps if that shard is lost. Ideal hits are those of the whole work; it is called before Layout.
+func (w *Work) Take(p shard.Part, of []int32, runID string, ideal IdealHits, backend api.Backend) (IdealHits, []record.Record) {
+	records := w.Records(runID, ideal, backend)
+	part := &Part{Part: p, Whole: w.Requests()}
+	var next []record.Record
+	for i, k := range of {
+		switch int(k) {
+		case p.Index:
+			part.Numbers = append(part.Numbers, int32(i))
+			part.records = append(part.records, records[i])
+		case (p.Index + 1) % p.Count:
+			next = append(next, records[i])
+		}
+	}
+	own := part.Numbers
+	ideal = IdealHits{Expected: gather(own, ideal.Expected), Least: gather(own, ideal.Least), Most: gather(own, ideal.Most)}
+	w.Places = gather(own, w.Places)
+	if w.Verbatim != nil {
+		w.Verbatim = &Verbatim{BlockTokens: w.Verbatim.BlockTokens, prompts: gather(own, w.Verbatim.prompts)}
+	}
+	w.Plan.Concurrency, w.Plan.Cap = p.Of(w.Plan.Concurrency), p.Of(w.Plan.Cap)
+	w.Plan = w.Plan.Only(own)
+	w.Trace = w.Trace.Fitted(own, w.Trace.InputTokens, w.Trace.OutputTokens)
+	if w.Answers != nil {
+		w.TellAnswers(w.Answers.source)
+	}
+	w.Part = part
+	return ideal, next
+}
+
+// gather is the values of some requests; nil of nil.
+func gather[T any](of []int32, values []T) (out []T) {
+	if values == nil {
+		return nil
+	}
+	out = make([]T, len(of))
+	for k, i := range of {
+		out[k] = values[i]
+	}
+	return out
+}
+
+// Identity is SHA-256 over all that decides what the shards of a whole work send, when and where: settings, and of each request its
+// shard, instant, place, lengths, blocks or verbatim content, and expected hits.
+func (w *Work) Identity(of []int32, ideal IdealHits, settings ...any) string {
+	h := sha256.New()
+	fmt.Fprintln(h, settings...)
+	fmt.Fprintln(h, w.Requests(), w.Plan.Concurrency, w.Plan.Cap, w.Plan.UntilNS, w.Overhead, w.URLs())
+	var b []byte
+	number := func(v int64) { b = binary.LittleEndian.AppendUint64(b, uint64(v)) }
+	for i := range w.Requests() {
+		b = b[:0]
+		number(int64(of[i])<<32 | int64(w.Trace.Row[i]))
+		number(int64(w.Trace.Unique(i)))
+		if w.Plan.Open() {
+			number(w.Plan.ReleaseNS[i])
+		}
+		number(int64(w.Places[i].Target)<<32 | int64(w.Places[i].Endpoint))
+		number(int64(w.Trace.InputTokens[i])<<32 | int64(w.Trace.OutputTokens[i]))
+		number(ideal.Least[i])
+		for _, id := range w.Trace.Blocks(i) {
+			number(int64(id))
+		}
+		h.Write(b)
+		l := w.Trace.Verbatim(i)
+		for _, content := range [][]byte{l.Content, l.Tools, l.Extra} {
+			_, _ = h.Write(content)
+		}
+		if w.Plan.Turns != nil {
+			fmt.Fprint(h, w.Plan.Turns.Of(int32(i)))
+		}
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// WriteDigests writes the digests of a part's requests, all of which are built, as shard.DigestsName has them.
+func (m *Requests) WriteDigests(w *Work, out io.Writer) error {
+	for i := range m.digests {
+		b := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+sha256.Size), uint64(w.Number(i)))
+		if _, err := out.Write(append(b, m.digests[i][:]...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
