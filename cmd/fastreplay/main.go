@@ -91,7 +91,7 @@ func newRootCommand() *cobra.Command {
 	root.Use = "fastreplay [--trace] FILE [flags]"
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = aboutBuild()
-	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newCompareCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
+	root.AddCommand(newProfileCommand(), newMockCommand(), newGenCommand(), newConvertCommand(), newReportCommand(), newCompareCommand(), newMergeCommand(), newInspectCommand(), newCapacityCommand(), newDoctorCommand(), newDemoCommand(), newVersionCommand(), newSenderCommand())
 	root.SetHelpCommand(newHelpCommand(root))
 	showUsage(root)
 	completeValues(root)

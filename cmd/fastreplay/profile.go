@@ -12,8 +12,9 @@ import (
 // newProfileCommand is the main command for those who know `aiperf profile` or `genai-perf profile`.
 func newProfileCommand() *cobra.Command {
 	return addReplay(&cobra.Command{
-		Use:   "profile --input-file FILE [flags]",
-		Short: "Replay a trace, given AIPerf's or GenAI-Perf's command line",
+		Hidden: true, // in the list: those who come from AIPerf know its name
+		Use:    "profile --input-file FILE [flags]",
+		Short:  "Replay a trace, given AIPerf's or GenAI-Perf's command line",
 		Example: `  fastreplay profile --model Qwen/Qwen3-0.6B --endpoint-type chat --streaming \
     -u localhost:8000 --input-file t.jsonl --custom-dataset-type mooncake_trace`,
 	}, true)

@@ -109,9 +109,9 @@ func (s *results) conclude(found engine.Result, records []record.Record) error {
 	info.Servers = s.servers.summary()
 	info.Requests.Unwritten = unwritten
 	work := s.Work
+	info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 	if s.sharded == nil { // else the caches and routers had more to do than this
 		info.PrefixCache.Shortfall = audit.Shortfall(work, records, s.collector.CountedHits(info.Servers))
-		info.PrefixCache.OvertakenTokens = audit.OvertakenTokens(work, records)
 		info.Routing = audit.CompareRouters(work, records)
 	}
 	summary := s.collector.Summary(info, metrics.Probed{Unknown: s.unknown, Unproven: s.unproven, CacheOff: work.CacheOff})
@@ -164,22 +164,8 @@ func ending(stopped bool, s *metrics.Summary, diskErr error) error {
 // mostPaged is of how many requests a run makes a page by itself: 100,000 took 1.3 s, and 1 kB of memory each.
 const mostPaged = 1_000_000
 
-// writePage writes report.html and returns where it is; "" if there is none, with a line on the terminal.
-func (s *results) writePage(summary *metrics.Summary) string {
-	name := filepath.Join(s.dir, report.PageName)
-	if summary.Requests.Planned > mostPaged {
-		s.ui.line("no %s of so many requests by itself: fastreplay report %s --html %s", report.PageName, s.dir, name)
-		return ""
-	}
-	if err := report.WriteWhole(name, func(w io.Writer) error { return report.HTML(w, s.dir, summary) }); err != nil {
-		s.ui.line("no %s: %v", report.PageName, err)
-		return ""
-	}
-	return name
-}
-
 func (s *results) show(summary *metrics.Summary) error {
-	err := s.stillRead(s.ui.summary(summary, s.o.full, report.PrintOptions{Dir: s.dir, Page: s.writePage(summary), Steps: report.Steps(s.dir)}))
+	err := s.stillRead(s.ui.summary(summary, s.o.full, report.PrintOptions{Dir: s.dir, Page: writePage(s.dir, summary, s.ui), Steps: report.Steps(s.dir)}))
 	if err == nil && s.o.json {
 		err = s.stillRead(report.EncodeJSON(s.out, summary))
 	}
@@ -295,7 +281,9 @@ func (s *built) runInfo(run metrics.Run) metrics.Run {
 	run.Scale, run.Pace, run.Arrival, run.Warmup = s.o.pacing.scale, s.o.pacing.words(), s.o.pacing.summary(), int64(s.o.warmup)
 	run.Targets, run.API, run.Model, run.Version = s.URLs(), s.o.api, s.shownModel(), buildVersion()
 	if s.o.pacing.closed() {
-		run.Concurrency = int64(s.o.pacing.concurrency)
+		if run.Concurrency = int64(s.o.pacing.concurrency); s.sharded != nil {
+			run.Concurrency = int64(s.o.shard.Of(s.o.pacing.concurrency))
+		}
 	}
 	run.Host, run.Options, run.Demo = thisHost(), s.resolved(), s.target.mock != nil
 	return run

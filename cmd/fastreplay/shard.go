@@ -13,6 +13,7 @@ import (
 
 	"github.com/fastreplay/fastreplay/codec/api"
 	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/audit"
 	"github.com/fastreplay/fastreplay/engine/format"
 	"github.com/fastreplay/fastreplay/engine/probe"
 	"github.com/fastreplay/fastreplay/engine/report"
@@ -91,6 +92,9 @@ func (b *built) takePart(backend api.Backend) error {
 			b.o.sessions.String(), b.o.sessions.past, b.o.route),
 		StartAt: b.o.start.at.UTC(),
 	}}
+	if p.Leads() && b.o.route != routeLeastInFlight {
+		b.sharded.file.Routing = audit.CompareRouters(b.Work, nil)
+	}
 	b.ideal, b.sharded.next = b.Take(p, of, b.runID, b.ideal, backend)
 	if !p.Leads() { // shard 0 has their records
 		b.leftOut, b.fitted.LeftOut = nil, 0

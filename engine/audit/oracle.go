@@ -10,7 +10,8 @@ import (
 )
 
 // CompareRouters compares where the requests went with where other routers would have sent them, in the plan's order. It
-// compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of either.
+// compares by address or, behind gateways, by the instances that answers name. It is nil where there is one of either. Without records it
+// takes all requests as sent.
 func CompareRouters(w *workload.Work, records []record.Record) *route.Oracle {
 	s := w.Servers()
 	q := route.Question{Targets: s.Targets, Seed: w.Routing.Seed, Bound: route.DefaultBound, BlockTokens: w.BlockTokens(), CapacityTokens: s.Capacity}
@@ -76,8 +77,8 @@ func byInstance(w *workload.Work, records []record.Record, names []string) (of, 
 
 // byAddress is which requests were sent, and to which of the servers.
 func byAddress(w *workload.Work, records []record.Record, s *workload.Servers) (of, instances []int32) {
-	for i := range records {
-		if records[i].SentNS != record.None {
+	for i := range w.Requests() {
+		if records == nil || records[i].SentNS != record.None {
 			of, instances = append(of, int32(i)), append(instances, s.Of[w.Places[i]])
 		}
 	}

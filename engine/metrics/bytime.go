@@ -1,10 +1,13 @@
 package metrics
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"math/bits"
+	"os"
 	"slices"
+	"unsafe"
 
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/stats"
@@ -40,7 +43,7 @@ type Step struct {
 	CachedTokens *int64   `json:"cached_tokens"`      // of prompt_tokens, those that the server reported as cached; null if it reported nothing
 	OutputTokens int64    `json:"output_tokens"`      // tokens of ok requests that came in the step, if they came evenly from a request's first chunk to its last
 
-	drift, ttft, tpot, e2e []int64 // ns
+	drift, ttft, tpot, e2e Distribution // ns
 }
 
 // stepNS is the length of the steps of a run that ends at endNS, for at most so many steps. It is a number that people read
@@ -72,9 +75,7 @@ func (c *Collector) Timeline() *Timeline {
 
 // All returns the steps of all requests together.
 func (t *Timeline) All() []Step {
-	var all []*timing
-	t.c.timings.each(func(k *timing) { all = append(all, k) })
-	return t.stepsOf(Step{}, all)
+	return t.stepsOf(Step{}, t.c.timings.each)
 }
 
 // Targets shows the steps of each target, and at last those of requests that never had one, if there are any.
@@ -116,15 +117,32 @@ func (t *Timeline) Instances() iter.Seq[[]Step] {
 // by shows the steps of the requests of each label: of is a request's place in labels, below 0 if it has none. One without a name is
 // shown if it has requests.
 func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
-	requests := make([][]*timing, len(labels))
-	t.c.timings.each(func(k *timing) {
+	all := &t.c.timings
+	requests, known := make([][]*timing, len(labels)), make([]bool, len(labels))
+	all.each(func(k *timing) {
 		if i := of(k); i >= 0 {
-			requests[i] = append(requests[i], k)
+			if known[i] = true; all.spilled == 0 {
+				requests[i] = append(requests[i], k)
+			}
 		}
 	})
 	return func(yield func([]Step) bool) {
 		for i, label := range labels {
-			if (label.Target+label.Instance != "" || requests[i] != nil) && !yield(t.stepsOf(label, requests[i])) {
+			each := func(f func(*timing)) {
+				for _, k := range requests[i] {
+					f(k)
+				}
+			}
+			if all.spilled > 0 { // one pass for each label, in place of a list
+				each = func(f func(*timing)) {
+					all.each(func(k *timing) {
+						if of(k) == i {
+							f(k)
+						}
+					})
+				}
+			}
+			if (label.Target+label.Instance != "" || known[i]) && !yield(t.stepsOf(label, each)) {
 				return
 			}
 		}
@@ -132,16 +150,14 @@ func (t *Timeline) by(labels []Step, of func(*timing) int) iter.Seq[[]Step] {
 }
 
 // stepsOf counts requests in steps that are labelled alike.
-func (t *Timeline) stepsOf(label Step, requests []*timing) []Step {
+func (t *Timeline) stepsOf(label Step, each func(func(*timing))) []Step {
 	for i := range t.steps {
 		s := &t.steps[i]
-		label.drift, label.ttft, label.tpot, label.e2e = s.drift[:0], s.ttft[:0], s.tpot[:0], s.e2e[:0]
+		label.drift, label.ttft, label.tpot, label.e2e = s.drift.emptied(), s.ttft.emptied(), s.tpot.emptied(), s.e2e.emptied()
 		*s = label
 		s.FromS, s.ToS = seconds(int64(i)*t.widthNS), seconds(int64(i+1)*t.widthNS)
 	}
-	for _, k := range requests {
-		t.add(k)
-	}
+	each(t.add)
 	for i := range t.steps {
 		t.steps[i].end()
 	}
@@ -159,14 +175,16 @@ func (t *Timeline) add(k *timing) {
 	s.Requests++
 	if k.sent {
 		t.addFlight(k)
-		s.drift = appendKnown(s.drift, k.driftNS())
+		addKnown(&s.drift, k.driftNS())
 	}
 	if k.outcome != record.OK {
 		s.Failed++
 		return
 	}
 	s.OK++
-	s.ttft, s.tpot, s.e2e = appendKnown(s.ttft, k.ttftNS()), appendKnown(s.tpot, k.tpotNS), appendKnown(s.e2e, k.e2eNS())
+	addKnown(&s.ttft, k.ttftNS())
+	addKnown(&s.tpot, k.tpotNS)
+	addKnown(&s.e2e, k.e2eNS())
 	s.PromptTokens += int64(k.prompt)
 	if k.cached >= 0 {
 		if s.CachedTokens == nil {
@@ -175,13 +193,6 @@ func (t *Timeline) add(k *timing) {
 		*s.CachedTokens += int64(k.cached)
 	}
 	t.addOutput(k)
-}
-
-func appendKnown(list []int64, ns int64) []int64 {
-	if ns == record.None {
-		return list
-	}
-	return append(list, ns)
 }
 
 // addFlight adds the share of each step for which the request was in flight.
@@ -227,10 +238,26 @@ func (k *timing) cameBefore(ns int64) int64 {
 
 // end turns what was gathered into percentiles.
 func (s *Step) end() {
-	s.DriftP99 = nearest(s.drift, 990, 1e3)
-	s.TTFTP50, s.TTFTP99 = nearest(s.ttft, 500, 1e6), nearest(s.ttft, 990, 1e6)
-	s.TPOTP50, s.TPOTP99 = nearest(s.tpot, 500, 1e6), nearest(s.tpot, 990, 1e6)
-	s.E2EP50, s.E2EP99 = nearest(s.e2e, 500, 1e6), nearest(s.e2e, 990, 1e6)
+	s.DriftP99 = s.drift.at(990, 1e3)
+	s.TTFTP50, s.TTFTP99 = s.ttft.at(500, 1e6), s.ttft.at(990, 1e6)
+	s.TPOTP50, s.TPOTP99 = s.tpot.at(500, 1e6), s.tpot.at(990, 1e6)
+	s.E2EP50, s.E2EP99 = s.e2e.at(500, 1e6), s.e2e.at(990, 1e6)
+}
+
+// stepExact is how many values of a latency a step keeps exactly: 1 MB.
+const stepExact = 1 << 17
+
+// emptied is an empty distribution of a step, in the memory of d.
+func (d *Distribution) emptied() Distribution {
+	return Distribution{exact: d.exact[:0], limit: stepExact}
+}
+
+// at is the percentile by nearest rank in units of unitNS; nil of nothing.
+func (d *Distribution) at(permille int64, unitNS float64) *float64 {
+	if d.Count() == 0 {
+		return nil
+	}
+	return new(float64(d.QuantileNS(permille)) / unitNS)
 }
 
 // nearest is the percentile by nearest rank in units of unitNS, exact; nil of nothing. It sorts ns.
@@ -268,9 +295,15 @@ func since(from, to int64) int64 {
 // timingsAtOnce is how many timings memory is taken for at a time.
 const timingsAtOnce = 8192
 
+// mostPieces is how many pieces of timings a Collector keeps in memory if it may spill: 4,194,304 requests, 336 MB.
+const mostPieces = 512
+
 // timings keeps one of each request. It belongs to the recorder.
 type timings struct {
 	pieces                         [][]timing
+	file                           *os.File // takes whole pieces; nil = all are in memory
+	spilled                        int      // pieces in file, before those in memory
+	err                            error    // of writing or reading it
 	endpoints, instances, failures names
 }
 
@@ -322,8 +355,11 @@ func (t *timings) add(r *record.Record, target int) {
 	}
 	last := len(t.pieces) - 1
 	if last < 0 || len(t.pieces[last]) == timingsAtOnce {
+		if t.file != nil && len(t.pieces) == mostPieces {
+			t.writePieces()
+		}
 		t.pieces = append(t.pieces, make([]timing, 0, timingsAtOnce))
-		last++
+		last = len(t.pieces) - 1
 	}
 	k := timing{
 		atNS: at, plannedNS: r.PlannedNS, endNS: max(at, r.HeadersNS, r.FirstTokenNS, r.LastTokenNS, r.DoneNS),
@@ -344,8 +380,45 @@ func (t *timings) add(r *record.Record, target int) {
 // tokens32 is a number of tokens in 4 bytes; no prompt has more than 2 billion.
 func tokens32(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
-// each calls f for every request, in order of completion.
+// bytesOf is the memory of timings, which have no pointers.
+func bytesOf(piece []timing) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(piece))), len(piece)*int(unsafe.Sizeof(timing{})))
+}
+
+// writePieces moves all pieces, which are full, to the file.
+func (t *timings) writePieces() {
+	for i, piece := range t.pieces {
+		_, err := t.file.WriteAt(bytesOf(piece), int64(t.spilled+i)*int64(len(bytesOf(piece))))
+		t.err = cmp.Or(t.err, err)
+	}
+	t.spilled += len(t.pieces)
+	t.pieces = t.pieces[:0]
+}
+
+// Spill lets c keep what it needs by time in an unnamed file in dir, beyond the first 4,194,304 requests. Then it looks for no outages. Call
+// it before Add, and EndSpill in the end.
+func (c *Collector) Spill(dir string) (err error) {
+	if c.timings.file, err = os.CreateTemp(dir, ".by-time-*"); err != nil {
+		return err
+	}
+	return os.Remove(c.timings.file.Name())
+}
+
+// EndSpill closes the file of Spill, and returns what failed with it. Nothing by time may be asked for after it.
+func (c *Collector) EndSpill() error { return cmp.Or(c.timings.err, c.timings.file.Close()) }
+
+// each calls f for every request, in order of completion. What it gets is valid until f returns, if pieces were spilled.
 func (t *timings) each(f func(*timing)) {
+	if t.spilled > 0 {
+		piece := make([]timing, timingsAtOnce)
+		for k := range t.spilled {
+			_, err := t.file.ReadAt(bytesOf(piece), int64(k)*int64(len(bytesOf(piece))))
+			t.err = cmp.Or(t.err, err)
+			for i := range piece {
+				f(&piece[i])
+			}
+		}
+	}
 	for _, piece := range t.pieces {
 		for i := range piece {
 			f(&piece[i])

@@ -40,7 +40,7 @@ func allSteps(l *Timeline) (out [][]Step) {
 	keep := func(steps []Step) {
 		kept := slices.Clone(steps)
 		for i := range kept {
-			kept[i].drift, kept[i].ttft, kept[i].tpot, kept[i].e2e = nil, nil, nil, nil
+			kept[i].drift, kept[i].ttft, kept[i].tpot, kept[i].e2e = Distribution{}, Distribution{}, Distribution{}, Distribution{}
 		}
 		out = append(out, kept)
 	}

@@ -10,12 +10,16 @@
 package metrics
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fastreplay/fastreplay/codec/record"
 	"github.com/fastreplay/fastreplay/engine/route"
+	"github.com/fastreplay/fastreplay/engine/stats"
 )
 
 // Collector holds everything measured in one run.
@@ -104,6 +108,20 @@ func (c *Collector) AddGaps(target int, gapsNS []int64, moved ...MovedGap) {
 		g.moved.add(m.NS, m.LikelyNS, m.LikelyNS)
 	}
 	g.Unlock()
+}
+
+// AddGapCounts counts gaps that another run counted in a histogram, to the target of that index. exact has their number, mean and maximum.
+func (c *Collector) AddGapCounts(target int, gaps *hdrhistogram.Histogram, exact *stats.Percentiles) {
+	if exact == nil {
+		return
+	}
+	g := c.pick(target)
+	defer g.Unlock()
+	if g.itl == nil {
+		g.itl = NewHistogram()
+	}
+	g.itl.values.Merge(gaps)
+	g.itl.grow(exact.Count, int64(math.Round(exact.Mean*1e6*float64(exact.Count))), int64(math.Round(exact.Max*1e6)))
 }
 
 // pick returns a locked shard of the target: a free one if there is any.

@@ -51,6 +51,9 @@ type failingPlace struct{ target, endpoint int32 }
 
 // outages lists at most one for each address of each target, in order of beginning.
 func (c *Collector) outages() []Outage {
+	if c.timings.spilled > 0 {
+		return nil
+	}
 	of := map[failingPlace][]*timing{}
 	endpoints := map[int32]int{}
 	c.timings.each(func(k *timing) {

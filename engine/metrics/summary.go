@@ -48,6 +48,7 @@ type Summary struct {
 	Routing     *route.Oracle `json:"routing,omitempty"`        // hits by who routes; absent with one instance
 	Servers     *Servers      `json:"server_metrics,omitempty"` // what the servers report; absent if none was read
 	Outages     []Outage      `json:"outages,omitempty"`        // targets that failed for a time; absent without one
+	Shards      []Shard       `json:"shards,omitempty"`         // the machines whose results were merged; absent of one machine
 	Client      Client        `json:"client"`                   // what the client itself used, and what the machine took from it
 	Cap         *Cap          `json:"cap"`                      // what a cap on the requests in flight held back; null without a cap
 	Turns       *Turns        `json:"turns,omitempty"`          // of conversations; absent if no request follows another
@@ -324,6 +325,30 @@ type Client struct {
 	stats.Machine
 	Stamps *Stamps `json:"kernel_timestamps"` // how far times come from the kernel
 }
+
+// Shard is one of several machines that sent a load together.
+type Shard struct {
+	Index         int64    `json:"index"`              // as in --shard
+	State         string   `json:"state"`              // whole; ended, before its run did; or missing
+	Host          string   `json:"host"`               // name of the machine; empty if it is missing
+	Requests      int64    `json:"requests"`           // that it was to send; 0 if it is missing
+	OK            int64    `json:"ok"`                 // of those, as far as it has a summary
+	Verdict       string   `json:"verdict"`            // valid, limited or invalid: of its own run; empty without a summary
+	LateMS        float64  `json:"late_ms"`            // how much later than the agreed start it was ready; 0 if in time
+	DriftP99US    *float64 `json:"drift_p99_us"`       // of its requests; null without a summary
+	ReceiveLagP99 *float64 `json:"receive_lag_p99_us"` // of its reads; likewise
+	CPUS          float64  `json:"cpu_s"`              // processor time of its client
+	StolenShare   *float64 `json:"stolen_share"`       // of its processors' time, taken by its host; null if unknown
+	ClockUS       *float64 `json:"clock_us"`           // by how much its clock was ahead of that of shard 0, at most; null if they were not compared
+	ClockWithinUS *float64 `json:"clock_within_us"`    // how exactly that is known
+}
+
+// The states of a shard.
+const (
+	ShardWhole   = "whole"
+	ShardEnded   = "ended"
+	ShardMissing = "missing"
+)
 
 // Stamps counts how many times come from the kernel's timestamps.
 type Stamps struct {

@@ -116,34 +116,51 @@ func rebuildServers(dir string, part *metrics.Window) (*metrics.Servers, error) 
 // EachRecord calls f with each record of a results directory, in order of completion. It returns how many there are. f
 // must not keep the record. A last one that was not finished does not count.
 func EachRecord(dir string, f func(*record.Record)) (n int64, err error) {
+	err = EachRecordIn(dir, func(r *record.Record) error {
+		f(r)
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// EachRecordIn is EachRecord that ends with the first error of f.
+func EachRecordIn(dir string, f func(*record.Record) error) error {
 	name := filepath.Join(dir, RequestsName)
+	err := EachRecordOf(name, f)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = EachRecordOf(name+".zst", f)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s has no %s", ErrNoResults, dir, RequestsName)
+	}
+	return err
+}
+
+// EachRecordOf is EachRecordIn of one file.
+func EachRecordOf(name string, f func(*record.Record) error) error {
 	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		name += ".zst"
-		file, err = os.Open(name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("%w: %s has no %s", ErrNoResults, dir, RequestsName)
-	}
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer file.Close()
 	in, err := record.NewReader(file, name)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer in.Close()
 	var r record.Record
 	for {
-		switch err := in.Next(&r); {
-		case err == io.EOF || errors.Is(err, record.ErrUnfinished):
-			return n, nil
-		case err != nil:
-			return n, err
+		err := in.Next(&r)
+		if err == io.EOF || errors.Is(err, record.ErrUnfinished) {
+			return nil
 		}
-		f(&r)
-		n++
+		if err == nil {
+			err = f(&r)
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 

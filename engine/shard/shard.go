@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fastreplay/fastreplay/engine/route"
 )
 
 // Part is one of Count parts of a load. The zero value is a load that is not divided.
@@ -132,6 +134,8 @@ type File struct {
 	Barrier  string    `json:"barrier"`   // through what the shards agreed; "" = a given moment
 	Clock    []Offset  `json:"clock"`     // this machine's clock against that of shard 0, before, during and after the run; null if nobody could be asked
 	ClockErr string    `json:"clock_err"` // why it was not measured; "" if it was
+
+	Routing *route.Oracle `json:"routing,omitempty"` // of shard 0: hits of the whole load by who routes, as planned
 }
 
 // Offset is how far this machine's wall clock is ahead of that of shard 0.

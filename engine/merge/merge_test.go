@@ -1,0 +1,344 @@
+package merge
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/fastreplay/fastreplay/codec/record"
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/shard"
+	"github.com/fastreplay/fastreplay/engine/stats"
+)
+
+const url = "http://one"
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// planned is what request n was to be.
+func planned(rng *rand.Rand, n int) (r record.Record) {
+	r.Clear()
+	r.Row, r.Session, r.Turn, r.Target, r.PlannedNS = int64(n), int64(n/3), int64(n%3), url, int64(n)*1e6
+	r.RequestID = fmt.Sprintf("run-%09d", n)
+	r.InputTokens, r.OutputTokens, r.ExpectedCachedTokens = int64(100+rng.IntN(900)), int64(2+rng.IntN(50)), int64(rng.IntN(100))
+	return r
+}
+
+// answered is what became of a planned request.
+func answered(rng *rand.Rand, r record.Record) record.Record {
+	r.SentNS = r.PlannedNS + rng.Int64N(1e6)
+	r.SentAt = record.Wall(start.UnixMicro() + r.SentNS/1000)
+	if rng.IntN(9) == 0 {
+		r.Outcome, r.Status, r.Error, r.HeadersNS, r.DoneNS = record.HTTPError, 503, "busy", r.SentNS+1e6, r.SentNS+2e6
+		return r
+	}
+	r.Outcome, r.Status, r.FinishReason, r.TokensFrom = record.OK, 200, "length", record.TokensFromUsage
+	r.FirstTokenNS = r.SentNS + 1e6 + rng.Int64N(1e9)
+	r.LastTokenNS = r.FirstTokenNS + rng.Int64N(1e9)
+	r.HeadersNS, r.DoneNS = r.FirstTokenNS-5e5, r.LastTokenNS+1e4
+	r.PromptTokens, r.CompletionTokens, r.Chunks, r.CachedTokens = r.InputTokens, r.OutputTokens, r.OutputTokens, r.ExpectedCachedTokens
+	return r
+}
+
+// part is what a shard had to do, and what it did.
+type part struct {
+	plan, done []record.Record
+	gaps       [][]int64
+	offsetNS   int64 // of its clock
+}
+
+// load makes a load of n requests for shards, by conversations.
+func load(seed uint64, n, shards int) (parts []part) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	parts = make([]part, shards)
+	for i := range n {
+		p := &parts[i/3%shards]
+		r := planned(rng, i)
+		p.plan = append(p.plan, r)
+		p.done = append(p.done, answered(rng, r))
+		if last := &p.done[len(p.done)-1]; last.Outcome == record.OK {
+			p.gaps = append(p.gaps, []int64{rng.Int64N(1e7), rng.Int64N(1e7)})
+		}
+	}
+	for i := range parts {
+		slices.SortFunc(parts[i].done, func(a, b record.Record) int { return int(lastInstant(&a) - lastInstant(&b)) })
+	}
+	return parts
+}
+
+// summaryOf is that of one machine that had all of these.
+func summaryOf(parts ...part) (*metrics.Collector, *metrics.Summary) {
+	c, n, end := metrics.NewCollector([]string{url}), int64(0), int64(0)
+	var all []record.Record
+	for _, p := range parts {
+		all = append(all, p.done...)
+		for _, gaps := range p.gaps {
+			c.AddGaps(0, gaps, nil...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b record.Record) int { return int(lastInstant(&a) - lastInstant(&b)) })
+	for i := range all {
+		r := all[i]
+		r.BuiltTokens, r.LeastCachedTokens, r.MostCachedTokens = r.InputTokens, r.ExpectedCachedTokens, r.ExpectedCachedTokens
+		c.Add(&r, 0)
+		n, end = n+1, max(end, lastInstant(&r))
+	}
+	s := metrics.Summary{Requests: metrics.Requests{Planned: n}, Limits: metrics.DefaultLimits(), Run: metrics.Run{StartedAt: start, DurationS: float64(end) / 1e9, Host: metrics.Host{Name: "a", CPUs: 2}}}
+	return c, c.Summary(s, metrics.Probed{})
+}
+
+// write writes the directory of shard index; whole: its run came to its end.
+func write(t *testing.T, parts []part, index, requests int, whole bool) string {
+	t.Helper()
+	dir, p := filepath.Join(t.TempDir(), fmt.Sprint("shard-", index)), parts[index]
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(os.Mkdir(dir, 0o755))
+	f := shard.File{Schema: shard.Schema, Index: index, Count: len(parts), Version: "v", Load: "sha256:1", Requests: int64(len(p.plan)), Whole: int64(requests), StartAt: start}
+	if p.offsetNS != 0 {
+		f.Clock = []shard.Offset{{AtNS: 0, OffsetNS: p.offsetNS, ErrorNS: 1000}}
+	}
+	text, err := json.Marshal(f)
+	check(err)
+	check(os.WriteFile(filepath.Join(dir, shard.FileName), text, 0o644))
+	plan := report.Plan{Schema: metrics.Schema, Run: metrics.Run{Targets: []string{url}, Host: metrics.Host{Name: "a", CPUs: 2}}, Limits: metrics.DefaultLimits(), Workload: metrics.Workload{Requests: int64(len(p.plan))}}
+	check(report.WritePlan(dir, &plan))
+	next := parts[(index+1)%len(parts)]
+	for name, records := range map[string][]record.Record{shard.PlannedName: p.plan, shard.PlannedNextName: next.plan} {
+		check(report.WriteWhole(filepath.Join(dir, name), func(w io.Writer) error {
+			out, err := zstd.NewWriter(w)
+			for i := range records {
+				_, _ = out.Write(records[i].AppendJSON(nil))
+			}
+			check(out.Close())
+			return err
+		}))
+	}
+	check(report.WriteWhole(filepath.Join(dir, shard.DigestsName), func(w io.Writer) (err error) {
+		for _, r := range p.plan {
+			d := sha256.Sum256([]byte(r.RequestID))
+			_, err = w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(r.Row)), d[:]...))
+		}
+		return err
+	}))
+	w, err := report.NewWriter(dir, report.WriterOptions{Compress: index%2 == 1})
+	check(err)
+	for i := range p.done {
+		r := p.done[i]
+		for _, at := range []*int64{&r.SentNS, &r.HeadersNS, &r.FirstTokenNS, &r.LastTokenNS, &r.DoneNS} {
+			if *at != record.None {
+				*at += p.offsetNS
+			}
+		}
+		if whole || i < len(p.done)/2 {
+			w.Append(&r)
+		}
+	}
+	_, err = w.Close()
+	check(err)
+	if whole {
+		c, s := summaryOf(p)
+		check(report.WriteSummary(dir, s))
+		check(report.WriteHistograms(dir, c, start, start))
+	}
+	return dir
+}
+
+// merged merges directories, and reads the result back.
+func merged(t *testing.T, dirs ...string) (*metrics.Summary, []record.Record) {
+	t.Helper()
+	s, err := Open(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	if _, err := s.Write(out, new(atomic.Int64)); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := report.Load(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []record.Record
+	if _, err := report.EachRecord(out, func(r *record.Record) { all = append(all, *r) }); err != nil {
+		t.Fatal(err)
+	}
+	return sum, all
+}
+
+// same compares what one machine would have written, as JSON.
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	a, _ := json.Marshal(got)
+	b, _ := json.Marshal(want)
+	if string(a) != string(b) {
+		t.Errorf("%s:\n%s\nof one machine:\n%s", what, a, b)
+	}
+}
+
+// TestMergeIsOneRun: the summary of the shards of random loads is that of one machine with all their records, whatever the shards and their clocks.
+func TestMergeIsOneRun(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		n, shards := 50+int(seed)*333, 1+int(seed)
+		parts := load(seed, n, shards)
+		_, want := summaryOf(parts...)
+		if shards > 2 {
+			parts[2].offsetNS = 3e6 // which the merge takes out
+		}
+		var dirs []string
+		for i := range parts {
+			dirs = append(dirs, write(t, parts, i, n, true))
+		}
+		slices.Reverse(dirs)
+		got, all := merged(t, dirs...)
+		for _, pair := range [][2]*stats.Percentiles{{got.ITLMS, want.ITLMS}, {got.Targets[0].ITLMS, want.Targets[0].ITLMS}} {
+			if math.Abs(pair[0].Mean-pair[1].Mean) > 1.5e-6 { // shards' means are whole ns
+				t.Errorf("seed %d: mean gap %v ms, want %v", seed, pair[0].Mean, pair[1].Mean)
+			}
+			pair[0].Mean = pair[1].Mean
+		}
+		for what, pair := range map[string][2]any{
+			"requests": {got.Requests, want.Requests}, "drift": {got.DriftUS, want.DriftUS}, "ttft": {got.TTFTMS, want.TTFTMS}, "tpot": {got.TPOTMS, want.TPOTMS}, "e2e": {got.E2EMS, want.E2EMS},
+			"itl": {got.ITLMS, want.ITLMS}, "tokens": {got.Tokens, want.Tokens}, "hits": {got.PrefixCache, want.PrefixCache}, "throughput": {got.Throughput, want.Throughput},
+			"under load": {got.UnderLoad, want.UnderLoad}, "in flight": {got.InFlight, want.InFlight}, "targets": {got.Targets, want.Targets}, "lateness": {got.Lateness, want.Lateness},
+		} {
+			same(t, fmt.Sprintf("seed %d, %s", seed, what), pair[0], pair[1])
+		}
+		if !slices.IsSortedFunc(all, func(a, b record.Record) int { return int(lastInstant(&a) - lastInstant(&b)) }) || len(all) != n || len(got.Shards) != shards {
+			t.Errorf("seed %d: %d records in order of completion of %d shards", seed, len(all), len(got.Shards))
+		}
+		h := sha256.New()
+		for i := range n {
+			_ = binary.Write(h, binary.LittleEndian, int64(i)*1e6)
+			d := sha256.Sum256([]byte(fmt.Sprintf("run-%09d", i)))
+			h.Write(d[:])
+		}
+		if want := "sha256:" + hex.EncodeToString(h.Sum(nil)); got.Workload.Fingerprint != want || got.Workload.Requests != int64(n) {
+			t.Errorf("seed %d: fingerprint %s, want %s; %d requests", seed, got.Workload.Fingerprint, want, got.Workload.Requests)
+		}
+	}
+}
+
+// TestLostShards: a shard without a directory, and one that ended early, are named, and each planned request has a record.
+func TestLostShards(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	parts := load(9, n, 4)
+	dirs := []string{write(t, parts, 0, n, true), write(t, parts, 1, n, false), write(t, parts, 3, n, true)} // 2 is missing; 1 knows what it was to send
+	got, all := merged(t, dirs...)
+	seen, unsent := map[int64]bool{}, 0
+	for _, r := range all {
+		seen[r.Row] = true
+		if r.Outcome == record.NotSent {
+			unsent++
+			if !strings.HasPrefix(r.Error, "shard ") || r.PlannedNS != r.Row*1e6 || r.InputTokens == record.None {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
+	lost := len(parts[2].plan) + len(parts[1].done) - len(parts[1].done)/2
+	if len(seen) != n || unsent != lost || got.Requests.ByOutcome["not_sent"] != int64(lost) || got.Requests.Planned != n {
+		t.Errorf("%d of %d requests, %d not sent, want %d: %+v", len(seen), n, unsent, lost, got.Requests)
+	}
+	r := got.Verdict.Reasons
+	if len(r) == 0 || got.Verdict.Valid || r[0].Code != "shards" || !strings.Contains(r[0].What, "shard 1 ended before its run did; shard 2 left no results") {
+		t.Errorf("%+v", got.Verdict)
+	}
+	for i, want := range []string{metrics.ShardWhole, metrics.ShardEnded, metrics.ShardMissing, metrics.ShardWhole} {
+		if got.Shards[i].State != want {
+			t.Errorf("shard %d is %s, want %s", i, got.Shards[i].State, want)
+		}
+	}
+	if got.Workload.Fingerprint != "" {
+		t.Errorf("fingerprint %s, though a shard's digests are lost", got.Workload.Fingerprint)
+	}
+}
+
+// TestOpenRefuses: what is not of one run is refused, with what differs.
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	parts := load(3, 30, 2)
+	a, b := write(t, parts, 0, 30, true), write(t, parts, 1, 30, true)
+	change := func(key, value string) string {
+		dir := write(t, parts, 1, 30, true)
+		name := filepath.Join(dir, shard.FileName)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all map[string]any
+		_ = json.Unmarshal(text, &all)
+		all[key] = json.RawMessage(value)
+		text, _ = json.Marshal(all)
+		if err := os.WriteFile(name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for want, dirs := range map[string][]string{
+		"are both shard 0 of 2":                          {a, a},
+		"the version of fastreplay is v in one, and w":   {a, change("version", `"w"`)},
+		"the load (trace, flags or servers) is sha256:1": {a, change("load", `"sha256:2"`)},
+		"the agreed start is":                            {a, change("start_at", `"2026-01-02T03:04:06Z"`)},
+		"the number of shards is 2 in one, and 3":        {a, change("count", "3")},
+		"is no directory of a shard":                     {a, t.TempDir()},
+		"this version reads schema 1":                    {change("schema", "9")},
+	} {
+		if _, err := Open(dirs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	if s, err := Open([]string{b, a}); err != nil || len(s.lost) != 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAhead: offsets are a line between measurements, without what the start took out, and 0 within the error.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	f := &shard.File{StartNS: 1000, Clock: []shard.Offset{{AtNS: -1e9, OffsetNS: 1000, ErrorNS: 10}, {AtNS: 10e9, OffsetNS: 2000, ErrorNS: 10}, {AtNS: 20e9, OffsetNS: 2000, ErrorNS: 5000}}}
+	for at, want := range map[int64]int64{-5e9: 0, -1e9: 0, 4_500_000_000: 500, 10e9: 1000, 15e9: 0, 30e9: 0} {
+		if got := ahead(f, at); got != want {
+			t.Errorf("at %d: %d, want %d", at, got, want)
+		}
+	}
+	if got := ahead(&shard.File{}, 5); got != 0 {
+		t.Errorf("unknown clock: %d", got)
+	}
+}
+
+// TestFactsAddUp: numbers are summed, largest ones and shares are not, and percentiles are the worst.
+func TestFactsAddUp(t *testing.T) {
+	t.Parallel()
+	_, s := summaryOf(load(1, 90, 1)...)
+	a := metrics.Client{CPUS: 1, MaxRSSBytes: 5, Senders: 1, SpinUS: 50, ReceiveLagUS: s.DriftUS}
+	a.StolenS, a.StolenShare = new(1.5), new(0.1)
+	b := metrics.Client{CPUS: 2, MaxRSSBytes: 4, Senders: 2, SpinUS: 60, Realtime: true}
+	b.StolenS, b.StolenShare = new(2.0), new(0.05)
+	add(&b, &a)
+	want := metrics.Client{CPUS: 3, MaxRSSBytes: 5, Senders: 3, SpinUS: 60, Realtime: true, ReceiveLagUS: s.DriftUS}
+	want.StolenS, want.StolenShare = new(3.5), new(0.1)
+	same(t, "client", b, want)
+	if *a.StolenS != 1.5 {
+		t.Error("what was added has changed")
+	}
+}
