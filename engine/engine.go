@@ -21,6 +21,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -81,6 +82,7 @@ type Run struct {
 	sink          Sink
 	clock         *sched.Monotonic
 	startAt       time.Time // instant 0; zero = soon after Do begins
+	joinLate      bool      // if it is over, send what is still to come
 	pacer         *pacer
 	leastInFlight *leastInFlight // nil if each request's endpoint is known before the run
 	records       []record.Record
@@ -213,8 +215,9 @@ func (r *Run) Connect(ctx context.Context) { r.dialer.fillFirst(ctx) }
 // startLead is the time between the start of all parts of a run and instant 0.
 const startLead = 50 * time.Millisecond
 
-// StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do.
-func (r *Run) StartAt(moment time.Time) { r.startAt = moment }
+// StartAt makes instant 0 a moment of the wall clock, so that several runs begin together. Call it before Do. If Do comes too late, it
+// sends nothing, or with join what is planned from then on.
+func (r *Run) StartAt(moment time.Time, join bool) { r.startAt, r.joinLate = moment, join }
 
 // startClock sets instant 0 and returns how far it is from now, or why the run cannot start.
 func (r *Run) startClock() (lead time.Duration, err error) {
@@ -224,10 +227,35 @@ func (r *Run) startClock() (lead time.Duration, err error) {
 	}
 	r.clock.StartAtWall(r.startAt)
 	lead = time.Duration(-r.clock.Now())
-	if lead < startLead {
-		err = fmt.Errorf("the run was ready %v too late for its start at %s", (startLead - lead).Round(time.Millisecond), r.startAt.Format(time.RFC3339Nano))
+	switch late, plan := startLead-lead, r.work.Plan; {
+	case late <= 0:
+		return lead, nil
+	case !r.joinLate:
+		return lead, errors.New(r.lateWords(late))
+	case int64(late) >= plan.UntilNS || plan.Open() && int64(late) > plan.SpanNS():
+		return lead, errors.New(r.lateWords(late) + ", and nothing was left to send")
 	}
-	return lead, err
+	return lead, nil
+}
+
+func (r *Run) lateWords(by time.Duration) string {
+	return fmt.Sprintf("the run was ready %v too late for its start at %s", by.Round(time.Millisecond), r.startAt.Format(time.RFC3339Nano))
+}
+
+// skipPast ends the requests whose own instants were over when the run was ready.
+func (r *Run) skipPast(late time.Duration) {
+	skipped, why := r.pacer.skip(int64(late)), r.lateWords(late)
+	if r.process != nil {
+		r.process.skip(len(skipped))
+	}
+	for _, i := range skipped {
+		if r.leastInFlight != nil {
+			r.leastInFlight.skipped.Add(1)
+		} else {
+			r.poolOf(i).sent.Add(1) // so that no connection is dialled for it
+		}
+		r.fail(i, record.NotSent, why)
+	}
 }
 
 // Do replays the plan and returns when each planned request has its record and the sink has seen them all. If ctx ends
@@ -241,7 +269,6 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 	halt := make(chan struct{})
 	var helpers sync.WaitGroup
 	helpers.Go(func() { r.watchTimeouts(halt, gcLimit) })
-	helpers.Go(func() { r.dialer.keepFilled(halt) })
 	building, endBuilding := context.WithCancel(context.Background())
 	if r.work.Prebuilt.InRing() {
 		helpers.Go(func() { r.buildAhead(building) })
@@ -256,6 +283,10 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 		r.wall.Store(sched.NewWall(r.clock))
 		helpers.Go(func() { r.keepWall(halt) })
 	}
+	if late := startLead - lead; err == nil && late > 0 {
+		r.skipPast(late)
+	}
+	helpers.Go(func() { r.dialer.keepFilled(halt) })
 	if err == nil {
 		err = r.start(&helpers)
 	} else if r.process != nil {

@@ -15,6 +15,7 @@ type leastInFlight struct {
 	pools    []*pool
 	released []atomic.Int32 // 1 + the requests, in the order of their release; 0 = not noted yet
 	n        atomic.Int64   // how many requests are in released, or about to be
+	skipped  atomic.Int64   // how many are never released
 
 	// What follows belongs to Run.recordAll.
 	followed int // how many of released the model has seen

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ type pacer struct {
 	send  func(i int32, plannedNS int64) (sent bool) // sends request i now, on the calling thread, or lets another one send it soon
 	next  atomic.Int64                               // without a queue: requests before this one belong to some thread
 	queue *queue                                     // nil = none
+
+	beginNS int64 // when a closed loop begins
 }
 
 func newPacer(plan sched.Plan, clock *sched.Monotonic, stop *atomic.Bool, send func(i int32, plannedNS int64) bool) *pacer {
@@ -26,6 +29,21 @@ func newPacer(plan sched.Plan, clock *sched.Monotonic, stop *atomic.Bool, send f
 		p.queue = newQueue(plan, stop)
 	}
 	return p
+}
+
+// skip takes out of the plan the requests whose own instants lie before fromNS, and returns them. A closed loop begins then. Call it before
+// run.
+func (p *pacer) skip(fromNS int64) (list []int32) {
+	p.beginNS = fromNS
+	if p.queue != nil {
+		return p.queue.skip(fromNS)
+	}
+	first, _ := slices.BinarySearch(p.plan.ReleaseNS, fromNS)
+	p.next.Store(int64(first))
+	for i := range int32(first) {
+		list = append(list, i)
+	}
+	return list
 }
 
 // run releases requests on the calling thread, which is a sender's, at w's deadlines. It returns the requests that nobody has released,
@@ -59,8 +77,8 @@ func (p *pacer) runQueue(w *sched.Waiter) (left []int32, over bool) {
 	if thinks {
 		every = int64(thinkTick)
 	}
-	if !p.plan.Open() && tick.Wait(0) {
-		p.sendAll(p.queue.begin(0))
+	if !p.plan.Open() && tick.Wait(p.beginNS) {
+		p.sendAll(p.queue.begin(p.beginNS))
 	}
 	for {
 		at, unreleased := p.queue.nextDue()

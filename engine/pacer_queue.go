@@ -319,6 +319,23 @@ func (q *queue) boundNS(i int32) int64 {
 	return t.NotBeforeNS[i]
 }
 
+// skip counts the requests whose own instants lie before fromNS as released, and returns them. They must be ended.
+func (q *queue) skip(fromNS int64) (list []int32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ; q.plan.Open() && q.inOrder < q.plan.Requests && q.plan.ReleaseNS[q.inOrder] < fromNS; q.inOrder++ {
+		if i := int32(q.inOrder); !q.isDelayed(i) {
+			q.state[i].released = true
+			q.left--
+			q.inFlight++
+			q.free--
+			q.fanOut += int(q.end[i])
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // begin returns what a closed loop releases at its start.
 func (q *queue) begin(nowNS int64) []release {
 	q.mu.Lock()

@@ -262,6 +262,18 @@ func (l *senderProcess) reassign(i int32) {
 	l.assignOne(i)
 }
 
+// skip takes the first n slots out of the plan. Call it before the senders start.
+func (l *senderProcess) skip(n int) {
+	for i := range n {
+		l.slots[i].state.Store(slotAbandoned)
+	}
+	l.assigned, l.scanned = n, int64(n)
+	l.header.claimed.Store(int64(n))
+	for i := range l.header.sender {
+		l.header.sender[i].at.Store(int64(n))
+	}
+}
+
 // settleSlots settles the slots that senders are done with and that no receiver will settle. A sender may be done with a slot while
 // another one is still at an earlier slot.
 func (l *senderProcess) settleSlots() {

@@ -152,7 +152,7 @@ func (o *capacityOptions) check() (*options, []capacity.Objective, error) {
 		return nil, nil, fmt.Errorf("behind --: unexpected argument %q; want flags of a replay", flags.Arg(0))
 	}
 	err = r.translate(o.traces[:1])
-	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "capacity-probe", "shard", "start-at", o.over}, o.kind.ignore...) {
+	for _, name := range append([]string{"trace", "url", "targets", "output", "duration", "seed", "json", "dry-run", "capacity-probe", "shard", "start-at", "start-barrier", "late", o.over}, o.kind.ignore...) {
 		switch {
 		case !r.given(name):
 		case slices.Contains(o.kind.ignore, name):

@@ -128,7 +128,7 @@ func (b *built) resolved() map[string]any {
 func resolvedFlags(o *options) map[string]any {
 	flags := map[string]any{}
 	o.line.Flags.VisitAll(func(f *pflag.Flag) {
-		text, other := f.Value.String(), []string{"api-key", "header", "dry-run", "config", "output", "capacity-probe", "start-at"}
+		text, other := f.Value.String(), []string{"api-key", "header", "dry-run", "config", "output", "capacity-probe", "start-at", "start-barrier", "late"}
 		if !f.Changed || text == "" || slices.Contains(other, f.Name) { // "": as of other tools' names
 			return
 		}

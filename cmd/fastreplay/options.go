@@ -57,6 +57,9 @@ type loadOptions struct {
 	warmup   int
 	shard    shard.Part // the zero value is the whole load
 	start    startMoment
+	barrier  string // where shards agree on a start; "" = they do not
+	meeting  string // the barrier's name, once there is one
+	late     string // what becomes of a run that is ready after its start
 }
 
 type serverOptions struct {
@@ -209,6 +212,8 @@ func (o *options) addLoad(f *pflag.FlagSet) {
 	addWords(f, &o.sessions.told, "answers", metrics.AnswersFree, "the tokens that servers answer: their own choice (free), or those of the next turn, which the servers are told (exact; --api vllm-generate)", metrics.AnswersFree, metrics.AnswersExact)
 	f.Var(&value[shard.Part]{to: &o.shard, parse: shard.ParsePart, kind: "INDEX/COUNT"}, "shard", "send one of COUNT parts of the load, as 0/16 to 15/16 on 16 machines, or auto: as Kubernetes, Slurm or MPI number them; fastreplay merge makes one run of them")
 	f.Var(&value[startMoment]{to: &o.start, parse: parseStart, kind: "MOMENT"}, "start-at", "when the trace's time 0 is, such as 2026-01-02T15:04:05Z; or - to say when the run is ready, and to read it then from standard input")
+	f.StringVar(&o.barrier, "start-barrier", "", "where shards meet and agree on the start: a directory that all see, new for each run, or http://HOST:PORT of shard 0; clocks are compared")
+	addWords(f, &o.late, "late", shard.LateFail, "a run that is ready after its start sends nothing (fail) or what is still to come (join)", shard.LateFail, shard.LateJoin)
 	addWords(f, &o.sessions.past, "history", historyRecorded, "answers in later turns: the trace's (recorded), or the servers' in this run (live)", historyRecorded, historyLive)
 }
 
@@ -358,7 +363,7 @@ func (o *options) complete(args []string) error {
 		}
 		return err
 	}
-	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard} {
+	for _, step := range []func() error{o.splitTargets, arrivals, o.checkSessions, o.goodput.complete, o.completeLimits, extra, o.checkShard, o.checkStart} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/fastreplay/fastreplay/cmd/fastreplay/compat"
 	"github.com/fastreplay/fastreplay/engine"
 	"github.com/fastreplay/fastreplay/engine/report"
+	"github.com/fastreplay/fastreplay/engine/shard"
 	"github.com/fastreplay/fastreplay/engine/wire"
 )
 
@@ -66,7 +67,7 @@ func (o *options) translate(args []string) error {
 
 // replay is the main command. Each step returns what it found, and the next ones use it. Whatever fails before the start is an error
 // of usage, trace or target.
-func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error {
+func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) (err error) {
 	ctx, interrupts := catchSignals(ctx, ui)
 	defer interrupts.release()
 	o.probe.begin()
@@ -74,8 +75,7 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	if ui.quiet && ui.mode == progressAuto {
 		ui.mode = progressNone
 	}
-	err := o.progress.listen()
-	if err != nil {
+	if err = o.progress.listen(); err != nil {
 		return err
 	}
 	ui.verbose = o.verbose || o.dryRun
@@ -91,6 +91,11 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	group, ctx, err := o.join(ctx, ui)
+	if err = orInterrupted(ctx, err); err != nil {
+		return err
+	}
+	defer func() { group.Leave(err) }()
 	load, err := readTrace(ctx, o, ui)
 	if err = orInterrupted(ctx, err); err != nil {
 		return err
@@ -112,7 +117,7 @@ func replay(ctx context.Context, o *options, ui *terminal, out io.Writer) error 
 	case o.dryRun:
 		return report.EncodeJSON(out, b.known())
 	}
-	return send(ctx, b, dir, stamps, interrupts, out)
+	return send(ctx, b, dir, stamps, group, interrupts, out)
 }
 
 // unmake removes the directory of a run that did not start.
@@ -127,6 +132,9 @@ func unmake(dir string) {
 
 // orInterrupted returns err, unless ctx has ended: what an interrupted step found may be wrong.
 func orInterrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return cause // another shard failed
+	}
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, "interrupted before the start; nothing was sent"}
 	}
@@ -148,7 +156,7 @@ func (o *options) noteFlags(ui *terminal) {
 }
 
 // send is the run itself: warm-up, cold start, connections, replay, results.
-func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interrupts *interrupts, out io.Writer) (err error) {
+func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, group *shard.Group, interrupts *interrupts, out io.Writer) (err error) {
 	sink, err := newResults(b, dir, out)
 	if err != nil {
 		return err
@@ -177,7 +185,7 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 	if err := getReady(ctx, b, run, sink); err != nil {
 		return err
 	}
-	if err := b.o.start.await(ctx, run, interrupts, out); err != nil {
+	if err := sink.awaitStart(ctx, group, interrupts); err != nil {
 		return orInterrupted(ctx, err)
 	}
 	for i := range b.leftOut {
@@ -196,6 +204,9 @@ func send(ctx context.Context, b *built, dir string, stamps wire.Stamps, interru
 		return err
 	}
 	sent = true
+	if group != nil {
+		b.sharded.file.Clock, b.sharded.file.ClockErr = group.End()
+	}
 	return sink.conclude(found, run.Records())
 }
 

@@ -34,8 +34,8 @@ func (o *options) checkShard() error {
 	switch inFlight := max(o.pacing.concurrency, o.pacing.lanes); {
 	case len(o.urls) == 0:
 		return errors.New("--shard: shards need a server that all of them reach; give it with --url")
-	case o.start.at.IsZero() && o.shard.Count > 1 && !o.dryRun:
-		return errors.New("--shard: say when all shards begin, with --start-at, the same moment for all")
+	case o.start.at.IsZero() && o.barrier == "" && o.shard.Count > 1 && !o.dryRun:
+		return errors.New("--shard: say when all shards begin: with --start-barrier, or with --start-at, the same moment for all")
 	case o.sessions.atRun():
 		return errors.New("--idle-cap system: no shard knows what others have in flight; cut the idle times of jobs with --idle-cap TIME")
 	case inFlight > 0 && inFlight < o.shard.Count:
@@ -53,7 +53,7 @@ func (o *options) newSalt() string {
 	if !o.isShard() {
 		return probe.NewSalt()
 	}
-	sum := sha256.Sum256([]byte(o.start.at.UTC().Format(time.RFC3339Nano)))
+	sum := sha256.Sum256([]byte(o.start.at.UTC().Format(time.RFC3339Nano) + o.meeting))
 	return "fastreplay-" + hex.EncodeToString(sum[:8])
 }
 
@@ -120,6 +120,9 @@ func (b *built) writeShard(dir string) error {
 }
 
 func (b *built) writeShardFile(dir string) error {
+	if b.sharded == nil {
+		return nil
+	}
 	return report.WriteWhole(filepath.Join(dir, shard.FileName), func(w io.Writer) error { return report.EncodeJSON(w, &b.sharded.file) })
 }
 

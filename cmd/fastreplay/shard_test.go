@@ -50,3 +50,29 @@ func TestSaltOfShards(t *testing.T) {
 		t.Errorf("two runs have the salt %s", a)
 	}
 }
+
+// TestCheckStart: a barrier is for shards and takes the place of a moment, and only a run that may be late takes a moment that is over.
+func TestCheckStart(t *testing.T) {
+	t.Parallel()
+	over := startMoment{at: time.Now().Add(-10 * time.Second)}
+	for _, c := range []struct {
+		load  loadOptions
+		given string
+		want  string
+	}{
+		{loadOptions{}, "", ""},
+		{loadOptions{barrier: "dir"}, "", "say which one this is, with --shard"},
+		{loadOptions{barrier: "dir", shard: shard.Part{Index: 1, Count: 2}}, "", ""},
+		{loadOptions{barrier: "dir", shard: shard.Part{Index: 1, Count: 2}}, "start-at", "give one of them"},
+		{loadOptions{start: startMoment{at: time.Now().Add(time.Minute)}, late: shard.LateFail}, "start-at", ""},
+		{loadOptions{start: over, late: shard.LateFail}, "start-at", "the run was ready 10"},
+		{loadOptions{start: over, late: shard.LateFail, shard: shard.Part{Index: 3, Count: 16}}, "start-at", "shard 3 was ready 10"},
+		{loadOptions{start: over, late: shard.LateJoin}, "start-at", ""},
+	} {
+		o := options{loadOptions: c.load}
+		o.given = func(name string) bool { return name == c.given }
+		if err := o.checkStart(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.load, err)
+		}
+	}
+}

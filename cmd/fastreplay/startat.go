@@ -3,14 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/fastreplay/fastreplay/engine"
+	"github.com/fastreplay/fastreplay/engine/host"
+	"github.com/fastreplay/fastreplay/engine/shard"
 )
 
 // startMoment is what --start-at says: when the first instant of a run is. The zero value is as soon as it is ready.
@@ -26,23 +29,89 @@ func parseStart(text string) (s startMoment, err error) {
 	if s.at, err = time.Parse(time.RFC3339Nano, strings.TrimSpace(text)); err != nil {
 		return s, errors.New("want a moment, such as 2026-01-02T15:04:05.5Z, or -")
 	}
-	if ago := time.Since(s.at); ago > 0 {
-		return s, fmt.Errorf("that was %v ago; want a moment to come", ago.Round(time.Millisecond))
-	}
 	return s, nil
 }
 
-// await sets the moment at which run, which is ready, begins, and returns shortly before it. If standard input has the moment and ends
-// before the run does, whoever drives the run has gone: that counts as an interrupt.
-func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *interrupts, out io.Writer) (err error) {
-	if s.asked {
-		if _, err := fmt.Fprintln(out, "ready"); err != nil {
+// checkStart refuses a moment that is over, if no run may be late, and what does not say when shards begin.
+func (o *options) checkStart() error {
+	switch {
+	case o.barrier == "":
+	case !o.isShard():
+		return errors.New("--start-barrier: it is where shards begin together; say which one this is, with --shard")
+	case o.given("start-at"):
+		return errors.New("--start-barrier and --start-at: give one of them")
+	}
+	return o.checkLate(o.start.at)
+}
+
+// checkLate refuses a start that is over, if the run may not be late.
+func (o *options) checkLate(start time.Time) error {
+	late := time.Since(start)
+	if start.IsZero() || late < 0 || o.late == shard.LateJoin {
+		return nil
+	}
+	who := "the run"
+	if o.isShard() {
+		who = fmt.Sprintf("shard %d", o.shard.Index)
+	}
+	return fmt.Errorf("%s was ready %v after the agreed start at %s; nothing was sent; want a moment to come, or --late %s to send what is still to come",
+		who, late.Round(time.Millisecond), start.Format(time.RFC3339Nano), shard.LateJoin)
+}
+
+// join waits for shard 0 at the barrier, if there is one. The context that it returns ends if another shard fails before the start.
+func (o *options) join(ctx context.Context, ui *terminal) (*shard.Group, context.Context, error) {
+	if o.barrier == "" || o.dryRun {
+		return nil, ctx, nil
+	}
+	group, ctx, err := shard.Join(ctx, shard.Hello{Part: o.shard, Where: o.barrier, Version: buildVersion(), Late: o.late, Say: func(text string) { ui.line("%s", text) }})
+	if err == nil {
+		o.meeting = group.Name()
+	}
+	return group, ctx, err
+}
+
+// about is what made the load, so that shards with different loads can say in what they differ.
+func (b *built) about() map[string]string {
+	about := map[string]string{}
+	for name, value := range b.resolved() {
+		if !slices.Contains([]string{"shard", "url", "trace"}, name) {
+			text, _ := json.Marshal(value)
+			about["--"+name] = string(text)
+		}
+	}
+	about["trace"] = fmt.Sprintf("%s of %d rows", b.Trace.Name, b.Trace.FileRows)
+	about["requests"] = fmt.Sprint(b.sharded.file.Whole)
+	return about
+}
+
+// awaitStart sets the moment at which the run, which is ready, begins, and returns shortly before it. If standard input has the moment and
+// ends before the run does, whoever drives the run has gone: that counts as an interrupt.
+func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts *interrupts) (err error) {
+	at, file := s.o.start.at, &shard.File{}
+	if s.sharded != nil {
+		file = &s.sharded.file
+		file.ClockErr = "without --start-barrier nobody was asked; " + host.ClockWords()
+	}
+	switch {
+	case group != nil:
+		agreed, err := group.Ready(ctx, file.Load, s.about())
+		if err != nil {
+			return err
+		}
+		at, file.StartAt, file.StartNS, file.Barrier, file.ClockErr = agreed.Local, agreed.At, int64(agreed.Ahead), s.o.barrier, ""
+		s.ui.line("all shards begin at %s; this clock is %v ahead of that of shard 0", agreed.At.Format(time.RFC3339Nano), agreed.Ahead)
+		if agreed.Mute != "" {
+			s.ui.note("the shards begin together only as far as their machines' clocks agree: %s", agreed.Mute)
+		}
+	case s.o.start.asked:
+		if _, err := fmt.Fprintln(s.out, "ready"); err != nil {
 			return err
 		}
 		in := bufio.NewReader(os.Stdin)
 		text, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
 		if err == nil {
-			s, err = parseStart(text)
+			s.o.start, err = parseStart(text)
+			at = s.o.start.at
 		}
 		if err != nil {
 			return fmt.Errorf("--start-at -: standard input gave no moment: %w", err)
@@ -52,15 +121,32 @@ func (s startMoment) await(ctx context.Context, run *engine.Run, interrupts *int
 			interrupts.interrupt(false)
 		}()
 	}
-	if s.at.IsZero() {
+	if at.IsZero() {
 		return nil
 	}
-	run.StartAt(s.at)
+	if err := s.o.checkLate(at); err != nil {
+		return err
+	}
+	if file.LateNS = int64(max(0, time.Since(at))); file.LateNS > 0 {
+		s.ui.note("ready %v after the agreed start: what was planned before is not sent", time.Duration(file.LateNS).Round(time.Millisecond))
+	}
+	if err := s.writeShardFile(s.dir); err != nil {
+		return err
+	}
+	s.run.StartAt(at, s.o.late == shard.LateJoin)
 	const early = 200 * time.Millisecond // for what is done between here and the start
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Until(s.at) - early):
+	case <-time.After(time.Until(at) - 5*early):
+	}
+	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
+	defer cancel()
+	s.run.Connect(connecting) // servers may have closed connections meanwhile
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Until(at) - early):
 		return nil
 	}
 }

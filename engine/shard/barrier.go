@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ type Group struct {
 
 	clock   *clock
 	samples []Offset
-	mute    error // why clocks were not compared
+	mute    string // why clocks were not compared; "" = they were
 	asking  sync.WaitGroup
 	ended   time.Time // the run
 }
@@ -178,9 +179,13 @@ func (g *Group) enter(ctx context.Context) (err error) {
 	return err
 }
 
+// unsent ends why there is no start.
+const unsent = "; nothing was sent"
+
 // stop tells all shards why nobody starts, and returns it as an error.
 func (g *Group) stop(why string) error {
-	return errors.Join(errors.New(why+"; nothing was sent"), post(g.board, stopEntry, why))
+	why = strings.TrimSuffix(why, unsent)
+	return errors.Join(errors.New(why+unsent), post(g.board, stopEntry, why))
 }
 
 func (g *Group) twice(other *presence) error {
@@ -208,7 +213,7 @@ func (p *presence) differs(zero *presence) string {
 	maps.Copy(both, p.About)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		if a, b := p.About[name], zero.About[name]; a != b && len(list) < 4 {
-			list = append(list, fmt.Sprintf("%s %q, not %q", name, a, b))
+			list = append(list, fmt.Sprintf("%s %s, not %s", name, cmp.Or(a, "not given"), cmp.Or(b, "given")))
 		}
 	}
 	if len(list) == 0 {
@@ -254,7 +259,7 @@ func (g *Group) look() (done bool, err error) {
 	if err == nil && g.started == nil {
 		var stopped *string
 		if stopped, err = read[string](g.board, stopEntry); stopped != nil {
-			return false, errors.New(*stopped + "; nothing was sent")
+			return false, errors.New(*stopped + unsent)
 		}
 	}
 	if err == nil && g.started == nil && g.Leads() {
@@ -325,6 +330,7 @@ type Start struct {
 	At    time.Time     // instant 0 by the clock of shard 0
 	Ahead time.Duration // of this machine's clock before that of shard 0; 0 if it is not known
 	Local time.Time     // instant 0 by this machine's clock
+	Mute  string        // why Ahead is not known; "" = it is
 }
 
 // Ready says that this shard can send load, with what made it, and waits for the agreed start; then clocks are compared until End.
@@ -358,7 +364,7 @@ func (g *Group) Ready(ctx context.Context, load string, about map[string]string)
 		g.samples = []Offset{{}}
 		go g.clock.serve()
 	} else if o, err := g.clock.find(g.begin.Addresses); err != nil {
-		g.mute = err
+		g.mute, s.Mute = err.Error(), err.Error()
 	} else {
 		g.samples, s.Ahead = []Offset{o}, time.Duration(o.OffsetNS)
 		g.asking.Go(func() { g.compare(ctx) })
@@ -383,9 +389,9 @@ func (g *Group) compare(ctx context.Context) {
 }
 
 // End compares the clocks once more after a run, and returns what was found, or why nothing was. The group's context ends.
-func (g *Group) End() (clock []Offset, unknown error) {
+func (g *Group) End() (clock []Offset, unknown string) {
 	g.ended = time.Now()
-	if g.Leads() || g.mute != nil {
+	if g.Leads() || g.mute != "" {
 		return g.samples, g.mute
 	}
 	g.cancel(nil)
@@ -393,12 +399,15 @@ func (g *Group) End() (clock []Offset, unknown error) {
 	if o, err := g.clock.compare(40); err == nil {
 		g.samples = append(g.samples, o)
 	}
-	return g.samples, nil
+	return g.samples, ""
 }
 
 // Leave ends the shard's part. If it fails before the start, with err, the others learn why and do not start either. Shard 0 stays
 // until they have learnt it, or have compared their clocks once more.
 func (g *Group) Leave(err error) {
+	if g == nil {
+		return
+	}
 	g.cancel(nil)
 	<-g.looked
 	g.asking.Wait()

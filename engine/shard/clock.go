@@ -155,7 +155,9 @@ func (c *clock) find(addresses []netip.AddrPort) (best Offset, err error) {
 	var nearest netip.AddrPort
 	for _, c.to = range addresses {
 		o, failed := c.compare(8)
-		if err = errors.Join(err, failed); failed == nil && (!nearest.IsValid() || o.ErrorNS < best.ErrorNS) {
+		if failed != nil {
+			err = failed
+		} else if !nearest.IsValid() || o.ErrorNS < best.ErrorNS {
 			nearest, best = c.to, o
 		}
 	}
