@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fastreplay/fastreplay/engine/metrics"
+	"github.com/fastreplay/fastreplay/engine/report"
+)
+
+// machines are the prefixes of command lines on so many machines, and on that of the servers with its address: network namespaces behind one
+// bridge, or where these cannot be made, this machine.
+func machines(t *testing.T, n int) (shards [][]string, servers []string, host string) {
+	t.Helper()
+	name := fmt.Sprintf("fr%d", os.Getpid())
+	ip := func(args string) bool {
+		out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+		if err != nil {
+			t.Logf("all on this machine: ip %s: %v: %s", args, err, out)
+		}
+		return err == nil
+	}
+	t.Cleanup(func() { // devices in a namespace go with it
+		for k := range n + 1 {
+			_ = exec.Command("ip", "netns", "del", fmt.Sprint(name, "-", k)).Run()
+		}
+	})
+	hub := name + "-0"
+	ok := ip("netns add "+hub) && ip("-n "+hub+" link add bridge type bridge") && ip("-n "+hub+" addr add 10.77.0.1/24 dev bridge") && ip("-n "+hub+" link set bridge up") && ip("-n "+hub+" link set lo up")
+	shards = make([][]string, n)
+	for k := 1; k <= n && ok; k++ {
+		own := fmt.Sprint(name, "-", k)
+		ok = ip("netns add "+own) && ip(fmt.Sprintf("-n %s link add eth0 type veth peer name shard%d netns %s", own, k, hub)) && ip(fmt.Sprintf("-n %s link set shard%d master bridge up", hub, k)) &&
+			ip(fmt.Sprintf("-n %s addr add 10.77.0.%d/24 dev eth0", own, k+1)) && ip("-n "+own+" link set eth0 up") && ip("-n "+own+" link set lo up")
+		shards[k-1] = []string{"ip", "netns", "exec", own}
+	}
+	if !ok {
+		return make([][]string, n), nil, "127.0.0.1"
+	}
+	return shards, []string{"ip", "netns", "exec", hub}, "10.77.0.1"
+}
+
+// TestShards: machines of their own that meet at a barrier send together what one machine would, and the merge is what an independent count of
+// all records says. With FASTREPLAY_SHARDS_PROOF=1 16 machines replay the published conversation trace 60 times as fast against four servers.
+func TestShards(t *testing.T) {
+	count, mocks := 4, 2
+	trace := []string{"--trace", generate(t, "--format", "bailian", "--rows", "400", "--rate", "200", "--turns", "1:5", "--turn-tokens", "20:90", "--system-tokens", "600", "--reuse", "0.7",
+		"--input-tokens", "100:2000", "--output-tokens", "2:40")}
+	if dir := os.Getenv("FASTREPLAY_TRACES"); dir != "" && os.Getenv("FASTREPLAY_SHARDS_PROOF") != "" {
+		count, mocks = 16, 4
+		trace = []string{"--trace", filepath.Join(dir, "mooncake-conversation.jsonl.zst"), "--scale", "60"}
+	}
+	prefixes, servers, host := machines(t, count)
+	load := append(trace, "--model", "mock", "--route", "session", "--cold", "off", "--max-drift", "1h", "--max-receive-lag", "1h")
+	if count == 16 {
+		load[slices.Index(load, "session")] = "random" // that trace has no conversations
+	}
+	for k := range mocks {
+		m := startMockIn(t, servers, filepath.Join(t.TempDir(), fmt.Sprint("mock-", k)), "--listen", host+":0", "--ttft", "0s", "--itl", "0s", "--tokens-per-chunk", "20")
+		load = append(load, "--url", m.url)
+	}
+	dir := t.TempDir()
+	args := append(load, "--start-barrier", filepath.Join(dir, "barrier"))
+	var all []*process
+	var dirs []string
+	for k, prefix := range prefixes {
+		dirs = append(dirs, filepath.Join(dir, fmt.Sprint("shard-", k)))
+		all = append(all, start(t, prefix, append(args, "--shard", fmt.Sprintf("%d/%d", k, count), "--output", dirs[k], "--quiet", "--max-memory", "500MB")...))
+	}
+	single := start(t, prefixes[0], append(load, "--dry-run", "--json", "--no-probe")...)
+	if code := single.wait(t); code != 0 {
+		t.Fatalf("exit %d:\n%s", code, single.stderr.String())
+	}
+	var plan report.Plan
+	if err := json.Unmarshal([]byte(single.stdout.String()), &plan); err != nil {
+		t.Fatal(err)
+	}
+	for k, p := range all {
+		if code := p.wait(t); code != 0 {
+			t.Fatalf("shard %d: exit %d\n%s", k, code, p.stderr.String())
+		}
+	}
+	out := filepath.Join(dir, "all")
+	began := time.Now()
+	merge := start(t, nil, "merge", dir, "--output", out)
+	if code := merge.wait(t); code != 0 {
+		t.Fatalf("exit %d:\n%s", code, merge.stderr.String())
+	}
+	r := readResults(t, out)
+	t.Logf("%d requests of %d shards merged in %v\n%s", len(r.lines), count, time.Since(began).Round(time.Millisecond), merge.stderr.String())
+	s := &r.summary
+	if s.Workload.Fingerprint != plan.Workload.Fingerprint || plan.Workload.Fingerprint == "" {
+		t.Errorf("the shards sent %s, one machine sends %s", s.Workload.Fingerprint, plan.Workload.Fingerprint)
+	}
+	if a, b := s.Workload, plan.Workload; a.Requests != b.Requests || a.InputTokens != b.InputTokens || a.OutputTokens != b.OutputTokens || a.Rows != b.Rows {
+		t.Errorf("workload %+v, of one machine %+v", a, b)
+	}
+	checkCounted(t, out, s)
+	whose := map[float64]int{}
+	for k := range dirs {
+		for _, l := range rawLines(t, dirs[k]) {
+			if session, has := l["session"].(float64); has {
+				if other, known := whose[session]; known && other != k {
+					t.Fatalf("conversation %v is in shards %d and %d", session, other, k)
+				}
+				whose[session] = k
+			}
+		}
+	}
+	if len(s.Shards) != count {
+		t.Fatalf("%d shards", len(s.Shards))
+	}
+	for i, shard := range s.Shards {
+		if shard.State != metrics.ShardWhole || shard.Requests == 0 || i > 0 && (shard.ClockUS == nil || math.Abs(*shard.ClockUS) > *shard.ClockWithinUS+50) { // all have one clock
+			t.Errorf("shard %d: %+v, clock %v within %v µs", i, shard, deref(shard.ClockUS), deref(shard.ClockWithinUS))
+		}
+	}
+}
+
+func deref(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+func rawLines(t *testing.T, dir string) []map[string]any {
+	return readLines[map[string]any](t, requestsFile(dir))
+}
+
+// checkCounted compares a summary with what its records say: numbers, sums, and percentiles by nearest rank.
+func checkCounted(t *testing.T, dir string, s *metrics.Summary) {
+	t.Helper()
+	outcomes, sums, values := map[string]int64{}, map[string]int64{}, map[string][]float64{}
+	numbers := map[string]bool{}
+	for _, l := range rawLines(t, dir) {
+		id := l["request_id"].(string)
+		numbers[id[strings.LastIndexByte(id, '-'):]] = true
+		outcomes[l["outcome"].(string)]++
+		at := func(key string) (float64, bool) { v, is := l[key].(float64); return v, is }
+		add := func(name, from, to string, unit float64) {
+			a, has := at(from)
+			b, ends := at(to)
+			if has && ends {
+				values[name] = append(values[name], math.Round(b-a)/unit)
+			}
+		}
+		add("drift", "planned_ns", "sent_ns", 1e3)
+		if l["outcome"] != "ok" {
+			continue
+		}
+		add("ttft", "sent_ns", "first_token_ns", 1e6)
+		add("e2e", "sent_ns", "last_token_ns", 1e6)
+		for _, key := range []string{"prompt_tokens", "completion_tokens", "expected_cached_tokens", "cached_tokens"} {
+			if v, is := at(key); is {
+				sums[key] += int64(v)
+			}
+		}
+	}
+	counted := map[string]int64{}
+	for outcome, n := range s.Requests.ByOutcome {
+		if n > 0 {
+			counted[outcome] = n
+		}
+	}
+	if !maps.Equal(counted, outcomes) || int64(len(numbers)) != s.Requests.Planned || s.Requests.OK != outcomes["ok"] {
+		t.Errorf("requests %+v; the records have %v, %d numbers", s.Requests, outcomes, len(numbers))
+	}
+	if got := []int64{s.Tokens.Prompt, s.Tokens.Completion, *s.PrefixCache.ExpectedTokens, *s.PrefixCache.ReportedTokens}; !slices.Equal(got,
+		[]int64{sums["prompt_tokens"], sums["completion_tokens"], sums["expected_cached_tokens"], sums["cached_tokens"]}) {
+		t.Errorf("prompt, completion, expected and cached tokens %v; the records have %v", got, sums)
+	}
+	for name, got := range map[string][]float64{
+		"drift": {s.DriftUS.P50, s.DriftUS.P90, s.DriftUS.P99, s.DriftUS.Max}, "ttft": {s.TTFTMS.P50, s.TTFTMS.P90, s.TTFTMS.P99, s.TTFTMS.Max}, "e2e": {s.E2EMS.P50, s.E2EMS.P90, s.E2EMS.P99, s.E2EMS.Max},
+	} {
+		all := values[name]
+		slices.Sort(all)
+		for i, q := range []float64{0.5, 0.9, 0.99, 1} {
+			if want := all[int(math.Ceil(q*float64(len(all))))-1]; math.Abs(got[i]-want) > 1e-9 {
+				t.Errorf("%s at %v: %v, the records have %v", name, q, got[i], want)
+			}
+		}
+	}
+	t.Logf("%v, prefix hits %d of %d expected", outcomes, sums["cached_tokens"], sums["expected_cached_tokens"])
+}
+
+// TestShardDies: a shard that is killed during its run is named, and what it did not send has records.
+func TestShardDies(t *testing.T) {
+	t.Parallel()
+	m, dir := startMock(t), t.TempDir()
+	load := []string{"--trace", steady(t, 300, 100, 3), "--url", m.url, "--cold", "off", "--start-barrier", filepath.Join(dir, "barrier"), "--quiet"}
+	var all []*process
+	for k := range 2 {
+		all = append(all, start(t, nil, append(load, "--shard", fmt.Sprintf("%d/2", k), "--output", filepath.Join(dir, fmt.Sprint("shard-", k)))...))
+	}
+	until(t, "the shard sends", func() bool {
+		info, err := os.Stat(filepath.Join(dir, "shard-1", "requests.jsonl"))
+		return err == nil && info.Size() > 0
+	})
+	all[1].signal(t, os.Kill)
+	all[1].wait(t)
+	if code := all[0].wait(t); code == 2 {
+		t.Fatalf("exit %d:\n%s", code, all[0].stderr.String())
+	}
+	out := filepath.Join(dir, "all")
+	merge := start(t, nil, "merge", filepath.Join(dir, "shard-0"), filepath.Join(dir, "shard-1"), "--output", out)
+	if code := merge.wait(t); code != 1 || !strings.Contains(merge.stderr.String(), "shard 1 ended before its run did") {
+		t.Errorf("exit %d:\n%s", code, merge.stderr.String())
+	}
+	r := readResults(t, out)
+	if n := r.summary.Requests.ByOutcome["not_sent"]; len(r.lines) != 300 || n == 0 || n > 150 {
+		t.Errorf("%d records, %d not sent", len(r.lines), n)
+	}
+}
