@@ -134,11 +134,11 @@ func (s *results) awaitStart(ctx context.Context, group *shard.Group, interrupts
 		return err
 	}
 	s.run.StartAt(at, s.o.late == shard.LateJoin)
-	const early = 200 * time.Millisecond // for what is done between here and the start
+	const early = time.Second // for what is done between here and the start: 200 ms were too few beside 15 busy threads on 2 cores
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Until(at) - 5*early):
+	case <-time.After(time.Until(at) - 2*early):
 	}
 	connecting, cancel := context.WithDeadline(ctx, at.Add(-early))
 	defer cancel()

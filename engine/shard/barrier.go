@@ -68,7 +68,7 @@ type times struct {
 }
 
 func usualTimes() times {
-	return times{500 * time.Millisecond, 3 * time.Second, 90 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}
+	return times{500 * time.Millisecond, 4 * time.Second, 90 * time.Second, 10 * time.Minute, 10 * time.Second, 5 * time.Second, 2 * time.Second}
 }
 
 // Hello is what a shard brings to a barrier.
@@ -300,18 +300,18 @@ func (g *Group) gather() (why string, err error) {
 			busy = append(busy, strconv.Itoa(i))
 		}
 	}
-	if g.missing = ""; len(busy) > 0 {
-		g.missing = "not ready: shard " + strings.Join(busy, ", ")
-	}
-	if len(absent) > 0 {
-		g.missing = strings.TrimPrefix(g.missing+"; not there: shard "+strings.Join(absent, ", "), "; ")
+	g.missing = ""
+	for state, shards := range map[string][]string{"not ready": busy, "not there": absent} {
+		if len(shards) > 0 {
+			g.missing += "; " + state + ": shard " + strings.Join(shards, ", ")
+		}
 	}
 	late := time.Since(g.readyAt) > g.times.patience
 	switch {
 	case g.me.Load == "" || g.missing != "" && !late:
 		return "", nil
 	case g.missing != "" && g.Late == LateFail:
-		return fmt.Sprintf("shards are missing, %v after shard 0 was ready (%s)", g.times.patience, g.missing), nil
+		return fmt.Sprintf("shards are missing %v after shard 0 was ready%s", g.times.patience, g.missing), nil
 	}
 	a := agreement{g.now().Add(g.times.lead).UTC(), g.me}
 	if err = post(g.board, startEntry, a); err == nil {
@@ -338,18 +338,16 @@ func (g *Group) Ready(ctx context.Context, load string, about map[string]string)
 	g.mu.Lock()
 	g.me.Load, g.me.About, g.readyAt = load, about, time.Now()
 	g.mu.Unlock()
+	remind := time.NewTicker(g.times.remind)
+	defer remind.Stop()
 	for waits := true; waits; {
 		select {
 		case <-g.looked:
 			waits = false
-		case <-time.After(g.times.remind):
+		case <-remind.C:
 			g.mu.Lock()
-			text := "waiting for the other shards"
-			if g.missing != "" {
-				text += ": " + g.missing
-			}
+			g.Say("waiting for the other shards" + g.missing)
 			g.mu.Unlock()
-			g.Say(text)
 		}
 	}
 	if g.started == nil {

@@ -168,7 +168,7 @@ func TestRefused(t *testing.T) {
 		}, `has another load than shard 0: seed 1, not 0`, ""},
 		"trace":   {func(l []*member) { l[2].load = "sha256:2" }, "has another load than shard 0: its trace has other content", ""},
 		"fails":   {func(l []*member) { l[2].fails = fmt.Errorf("no server; nothing was sent") }, "failed before the start: no server; nothing was sent", "no server"},
-		"missing": {func(l []*member) { l[2].after, l[0].times.patience = 600*time.Millisecond, 200*time.Millisecond }, "shards are missing, 200ms after shard 0 was ready (not there: shard 2)", ""},
+		"missing": {func(l []*member) { l[2].after, l[0].times.patience = 600*time.Millisecond, 200*time.Millisecond }, "shards are missing 200ms after shard 0 was ready; not there: shard 2", ""},
 		"dead":    {func(l []*member) { l[2].gone, l[0].times.silence = true, 200*time.Millisecond }, "gave no sign of life for 200ms", "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,8 +226,8 @@ func TestJoin(t *testing.T) {
 	t.Parallel()
 	list := group(t.TempDir(), 3)
 	list[0].hello.Late, list[0].times.patience = LateJoin, 100*time.Millisecond
-	list[0].times.linger = 2 * time.Second
-	list[2].after = time.Second
+	list[0].times.linger = 1500 * time.Millisecond
+	list[2].after = 700 * time.Millisecond
 	runAll(t, list)
 	for i, m := range list {
 		if m.err != nil || !m.start.At.Equal(list[0].start.At) {

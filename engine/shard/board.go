@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -48,18 +49,11 @@ func openBoard(where string, part Part) (board, error) {
 type dirBoard string
 
 func (d dirBoard) put(name string, entry []byte) error {
-	f, err := os.CreateTemp(string(d), "."+name+"-*")
-	if err != nil {
+	part := filepath.Join(string(d), fmt.Sprintf(".%s-%x", name, rand.Uint32()))
+	if err := os.WriteFile(part, entry, 0o644); err != nil {
 		return err
 	}
-	_, err = f.Write(entry)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(string(d), name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return os.Rename(part, filepath.Join(string(d), name))
 }
 
 func (d dirBoard) get(name string) ([]byte, error) {
