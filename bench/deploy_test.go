@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What manifests may have: the fields of batch/v1 and core/v1 of Kubernetes 1.34 that ours use. Other fields are errors, so that a wrong word
+// does not pass. The manifests were read by k8s.io/api 0.34.1 as well, strictly, when they were written.
+type (
+	manifest struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   struct{ Name string }
+		Spec       struct {
+			CompletionMode          string `yaml:"completionMode"`
+			Completions             int
+			Parallelism             int
+			BackoffLimit            *int `yaml:"backoffLimit"`
+			Suspend                 bool
+			TTLSecondsAfterFinished int `yaml:"ttlSecondsAfterFinished"`
+			Template                struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     pod
+			}
+			AccessModes []string `yaml:"accessModes"`
+			Resources   resources
+		}
+	}
+	resources struct{ Requests, Limits map[string]string }
+	pod       struct {
+		RestartPolicy             string `yaml:"restartPolicy"`
+		TopologySpreadConstraints []struct {
+			MaxSkew           int    `yaml:"maxSkew"`
+			TopologyKey       string `yaml:"topologyKey"`
+			WhenUnsatisfiable string `yaml:"whenUnsatisfiable"`
+			LabelSelector     struct {
+				MatchLabels map[string]string `yaml:"matchLabels"`
+			} `yaml:"labelSelector"`
+		} `yaml:"topologySpreadConstraints"`
+		Containers []container
+		Volumes    []struct {
+			Name                  string
+			PersistentVolumeClaim struct {
+				ClaimName string `yaml:"claimName"`
+			} `yaml:"persistentVolumeClaim"`
+		}
+	}
+	container struct {
+		Name, Image string
+		Args        []string
+		Env         []struct {
+			Name, Value string
+			ValueFrom   struct {
+				FieldRef struct {
+					FieldPath string `yaml:"fieldPath"`
+				} `yaml:"fieldRef"`
+			} `yaml:"valueFrom"`
+		}
+		Resources       resources
+		SecurityContext struct {
+			Capabilities struct{ Add []string }
+		} `yaml:"securityContext"`
+		VolumeMounts []struct {
+			Name      string
+			MountPath string `yaml:"mountPath"`
+		} `yaml:"volumeMounts"`
+	}
+	kustomization struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		NameSuffix string `yaml:"nameSuffix"`
+		Resources  []string
+		Images     []struct {
+			Name    string
+			NewName string `yaml:"newName"`
+			NewTag  string `yaml:"newTag"`
+		}
+		Replacements []struct {
+			Source struct {
+				Kind, Name string
+				FieldPath  string `yaml:"fieldPath"`
+			}
+			Targets []struct {
+				Select     struct{ Kind, Name string }
+				FieldPaths []string `yaml:"fieldPaths"`
+			}
+		}
+	}
+	compose struct {
+		Shard    service `yaml:"x-shard"`
+		Services map[string]service
+	}
+	service struct {
+		Image      string
+		WorkingDir string `yaml:"working_dir"`
+		Command    []string
+		Volumes    []string
+		DependsOn  map[string]struct{ Condition string } `yaml:"depends_on"`
+	}
+)
+
+// readManifest reads a file of scripts/deploy, and refuses what its schema does not have.
+func readManifest[T any](t *testing.T, name string) (v T) {
+	t.Helper()
+	d := yaml.NewDecoder(bytes.NewReader(readFile(t, filepath.Join("..", "scripts", "deploy", name))))
+	d.KnownFields(true)
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return v
+}
+
+// TestManifests: the manifests have the fields that they should, and what they name is there.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	job, merge, volume := readManifest[manifest](t, "job.yaml"), readManifest[manifest](t, "merge.yaml"), readManifest[manifest](t, "volume.yaml")
+	s := &job.Spec
+	if job.APIVersion != "batch/v1" || job.Kind != "Job" || s.CompletionMode != "Indexed" || s.Completions != s.Parallelism || s.BackoffLimit == nil || *s.BackoffLimit != 0 || s.Template.Spec.RestartPolicy != "Never" {
+		t.Errorf("%+v", s)
+	}
+	c := s.Template.Spec.Containers[0]
+	if c.Env[0].Name != "FASTREPLAY_SHARDS" || c.Env[0].Value != strconv.Itoa(s.Completions) {
+		t.Errorf("%d completions, environment %+v", s.Completions, c.Env)
+	}
+	if volume.Spec.AccessModes[0] != "ReadWriteMany" || volume.Metadata.Name != s.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName ||
+		volume.Metadata.Name != merge.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim.ClaimName {
+		t.Errorf("volume %+v", volume)
+	}
+	if env := merge.Spec.Template.Spec.Containers[0].Env[0]; env.Name != "RUN" || env.Value != job.Metadata.Name || !merge.Spec.Suspend {
+		t.Errorf("%+v", merge)
+	}
+	k := readManifest[kustomization](t, "kustomization.yaml")
+	for _, name := range k.Resources {
+		readFile(t, filepath.Join("..", "scripts", "deploy", name))
+	}
+	for _, r := range k.Replacements {
+		for _, name := range []string{r.Source.Name, r.Targets[0].Select.Name} {
+			if name != job.Metadata.Name && name != merge.Metadata.Name {
+				t.Errorf("kustomization.yaml names a Job %q", name)
+			}
+		}
+	}
+	all := readManifest[compose](t, "compose.yaml")
+	for name, s := range all.Services {
+		if s.Image != "fastreplay" || len(s.Command) == 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		for other, on := range s.DependsOn {
+			if _, known := all.Services[other]; !known || on.Condition == "" {
+				t.Errorf("%s depends on %q", name, other)
+			}
+		}
+	}
+	if _, err := exec.LookPath("bash"); err == nil {
+		command(t, "bash", "-n", filepath.Join("..", "scripts", "deploy", "slurm.sh"))
+	}
+}
+
+// TestManifestsRun: the command lines of the manifests, with their variables put in as the kubelet does, make a run and its merge.
+func TestManifestsRun(t *testing.T) {
+	t.Parallel()
+	job, merge := readManifest[manifest](t, "job.yaml"), readManifest[manifest](t, "merge.yaml")
+	m, work := startMock(t), t.TempDir()
+	trace := steady(t, 100, 100, 3)
+	expand := func(args []string, index int) (out []string) {
+		r := strings.NewReplacer("$(RUN)", job.Metadata.Name, "$(JOB_COMPLETION_INDEX)", strconv.Itoa(index), "/work/trace.jsonl.zst", trace, "/work/", work+"/", "http://llm:8000", m.url)
+		for _, a := range args {
+			out = append(out, r.Replace(a))
+		}
+		return out
+	}
+	var all []*process
+	for i := range 2 {
+		env := []string{"env", "FASTREPLAY_SHARDS=2", "JOB_COMPLETION_INDEX=" + strconv.Itoa(i)}
+		all = append(all, start(t, env, append(expand(job.Spec.Template.Spec.Containers[0].Args, i), patient[1:]...)...))
+	}
+	for i, p := range all {
+		if code := p.wait(t); code != 0 {
+			t.Fatalf("shard %d: exit %d\n%s", i, code, p.stderr.String())
+		}
+	}
+	p := start(t, nil, expand(merge.Spec.Template.Spec.Containers[0].Args, 0)...)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.stderr.String())
+	}
+	if r := readResults(t, filepath.Join(work, "replay", "all")); len(r.lines) != 100 || r.summary.Requests.OK != 100 {
+		t.Errorf("%+v", r.summary.Requests)
+	}
+}
