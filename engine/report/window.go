@@ -37,7 +37,7 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 	}
 	w, err := part.of(dir, whole.Run.DurationS, urls)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, err
 	}
 	all := &whole.Workload
 	load := metrics.Workload{Trace: all.Trace, Format: all.Format, Rows: all.Rows, BlockTokens: all.BlockTokens, Fingerprint: all.Fingerprint}
@@ -55,14 +55,18 @@ func LoadPart(dir string, part Part, slos ...metrics.SLO) (*metrics.Summary, err
 		return nil, fmt.Errorf("%s: no request was planned from %s", dir, s.Length())
 	}
 	s.Notes = []string{fmt.Sprintf("these numbers are of %s; only the whole run has ITL, jobs, connections and the client; server metrics are those of the samples within", s.Length())}
+	reading := slices.DeleteFunc(slices.Clone(whole.Lateness.Reading), func(u metrics.Unsafe) bool { return u.Metric == "itl" }) // a part has none
 	for _, r := range whole.Verdict.Reasons {
+		if r.Code == "receive_lag" && r.Grade == metrics.Limited && len(reading) == 0 {
+			continue
+		}
 		if slices.Contains([]string{"no_summary", "unwritten", "client_failures", "starved", "short_rows", "refused", "receive_lag"}, r.Code) {
 			r.What = "of the whole run: " + strings.TrimSuffix(r.What, "; all else is safe")
 			s.Verdict.Reasons = append(s.Verdict.Reasons, r)
 		}
 	}
 	out := c.Summary(s, metrics.Probed{})
-	out.Lateness.Reading = whole.Lateness.Reading
+	out.Lateness.Reading = reading
 	out.Verdict = metrics.Judge(out, s.Verdict.Reasons...)
 	return out, nil
 }
@@ -74,14 +78,18 @@ func (p Part) of(dir string, runS float64, urls []string) (*metrics.Window, erro
 		if err != nil {
 			return nil, err
 		}
-		return metrics.FindSteady(c.Timeline().All(), runS, p.Steady)
+		w, err := metrics.FindSteady(c.Timeline().All(), runS, p.Steady)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		return w, nil
 	}
 	w := &metrics.Window{FromS: p.From.Seconds(), ToS: runS, RunS: runS}
 	if p.To > 0 {
 		w.ToS = min(runS, p.To.Seconds())
 	}
 	if w.FromS >= w.ToS {
-		return nil, fmt.Errorf("the run took %s, so nothing of it is left from %s on", format.Seconds(runS), format.Seconds(w.FromS))
+		return nil, fmt.Errorf("%s: the run took %s, so nothing of it is left from %s on", dir, format.Seconds(runS), format.Seconds(w.FromS))
 	}
 	return w, nil
 }

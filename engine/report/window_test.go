@@ -98,9 +98,19 @@ func TestLoadPart(t *testing.T) {
 	}
 	bare := t.TempDir()
 	ok(t, WriteSummary(bare, all0))
-	if s, err := LoadPart(bare, Part{From: time.Second}); err == nil || !strings.Contains(err.Error(), "has no requests.jsonl") {
-		t.Errorf("without records: %v, %v", s, err)
+	for _, part := range []Part{{From: time.Second}, {Steady: 0.2}} {
+		if s, err := LoadPart(bare, part); err == nil || !strings.Contains(err.Error(), "requests.jsonl") || strings.Count(err.Error(), bare) != 1 {
+			t.Errorf("without records: %v, %v", s, err)
+		}
 	}
+	lagging := must(Load(dir))(t) // ITL alone was read late, and a part has no ITL
+	lagging.Lateness.Reading = []metrics.Unsafe{{Metric: "itl", Percentile: "p99", EffectMS: 3}}
+	lagging.Verdict.Reasons = []metrics.Reason{{Code: "receive_lag", Grade: metrics.Limited, What: "ITL p99 is not safe"}}
+	ok(t, WriteSummary(dir, lagging))
+	if v := must(LoadPart(dir, Part{Steady: 0.2}))(t).Verdict; v.Measurement != metrics.Valid || len(v.Unsafe) > 0 {
+		t.Errorf("verdict of a part without ITL: %+v", v)
+	}
+	ok(t, WriteSummary(dir, all0))
 	for part, want := range map[Part]string{
 		{From: 2 * time.Minute}:                 "the run took 100 s, so nothing of it is left from 120 s on",
 		{From: 99 * time.Second}:                "no request was planned from 99.0 s to 100 s of 100 s",
