@@ -75,6 +75,8 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 	if interleave == interleaveTogether {
 		rounds = [][]string{{"a1", "b1"}, {"a2", "b2"}}
 		r.ui.line("note: A and B work at the same instants; if they share a machine, a gateway or a cache, each has a part of it")
+	} else if err := r.check(ctx); err != nil {
+		return err
 	}
 	for i, names := range rounds {
 		which := fmt.Sprintf("run %d of %d", i+1, len(rounds))
@@ -92,6 +94,42 @@ func (r *interleaved) run(ctx context.Context, interleave string) (err error) {
 	return nil
 }
 
+// start starts a run, which says on its standard output when it is ready to begin.
+func (r *interleaved) start(name, dir string) (*child, error) {
+	return startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(dir, name),
+		"--quiet", "--progress", progressNone}, r.flags...)...)
+}
+
+// check makes a run against B ready and ends it. So what B refuses is known before anything is sent to A.
+func (r *interleaved) check(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "fastreplay-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	c, err := r.start("b1", dir)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.Process.Signal(os.Interrupt) })() // it may have ended
+	_, notReady := c.out.ReadString('\n')
+	_ = c.Process.Signal(os.Interrupt)
+	if _, said := c.wait(); ctx.Err() != nil {
+		return &exitError{exitInterrupted, "interrupted before run 1"}
+	} else if notReady != nil {
+		return refusal("b1", c, said)
+	}
+	return nil
+}
+
+// refusal is why a run did not begin, or what broke it.
+func refusal(name string, c *child, said string) error {
+	if _, refused, found := strings.Cut(said, "fastreplay: "); found {
+		return fmt.Errorf("%s: %s", name, refused)
+	}
+	return fmt.Errorf("%s ended with %v: %s", name, c.ProcessState, said)
+}
+
 // startAhead is how far the start is from the moment when all are told of it.
 const startAhead = 400 * time.Millisecond
 
@@ -107,8 +145,7 @@ func (r *interleaved) round(ctx context.Context, names []string, which string) e
 	for _, name := range names {
 		r.ui.line("%s: %s, %s", which, name, workload.WithoutSecrets(r.urls[name[0]]))
 		all.Go(func() {
-			c, err := startChild(append([]string{"--start-at", "-", "--url", r.urls[name[0]], "--output", filepath.Join(r.dir, name),
-				"--quiet", "--progress", progressNone}, r.flags...)...)
+			c, err := r.start(name, r.dir)
 			if err != nil {
 				stop(err)
 				ready.Done()
@@ -125,16 +162,13 @@ func (r *interleaved) round(ctx context.Context, names []string, which string) e
 			}
 			code, said := c.wait()
 			first, _, _ := strings.Cut(said, "\n")
-			_, refused, isRefusal := strings.Cut(said, "fastreplay: ")
 			switch {
 			case code == exitOK || code == exitInvalid || code == exitMissed:
 				r.ui.line("%s: %s", name, first)
-			case isRefusal && code != exitInterrupted:
-				stop(fmt.Errorf("%s: %s", name, refused))
-			case code == exitInterrupted || ctx.Err() != nil:
+			case code == exitInterrupted || code < 0 && ctx.Err() != nil:
 				stop(context.Canceled)
 			default:
-				stop(fmt.Errorf("%s ended with %v: %s", name, c.ProcessState, said))
+				stop(refusal(name, c, said))
 			}
 		})
 	}
